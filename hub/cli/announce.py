@@ -12,10 +12,10 @@ from typing import Annotated, Literal
 import typer
 
 from hub.cli.child import Child, Signals
+from hub.cli.connection import Address, address
+from hub.cli.environment import environment
 from hub.cli.inputs import Pair, Pool, Usage, check_command, each_once, read_id, read_pair, read_pool, read_url
 from hub.cli.options import Command, JoinTokenFile, Secret, TokenFile, Url
-from hub.cli.reach import Address, address
-from hub.cli.surroundings import environment
 from hub.client import AgentOptions, NodeAgent
 from hub.client.signals import named
 from hub.observability.logs import configure_logs, get_logger

@@ -21,9 +21,9 @@ import typer
 
 from hub.cli import output, tables
 from hub.cli.child import Signals, die_with
+from hub.cli.connection import plain_logs
+from hub.cli.environment import environment
 from hub.cli.inputs import Usage, shown
-from hub.cli.reach import plain_logs
-from hub.cli.surroundings import environment
 from hub.client import HubClient
 from hub.client.signals import named
 from hub.errors import HubError, StartRefused

@@ -17,7 +17,7 @@ from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.callers import is_urgent, until_ms, urgent
 from hub.store.faults import LostAgain, Overdue, as_late, refuse_unopened, translated, unanswered
-from hub.store.formats import newest
+from hub.store.formats import FORMAT
 from hub.store.keys import Keys
 from hub.store.library import NO_FENCE, Command, Library, library
 from hub.store.loading import MISSING, call, idle_libraries
@@ -214,7 +214,7 @@ class Store:
             "timeout_ms": self.node_timeout_ms,
             "heard_ms": self.highest_ms,
             "cluster": "1" if self.in_cluster else "0",
-            "format": newest(),
+            "format": FORMAT,
         }
         command = self.library.call("store/open", self.keys, self.library.commands["store/open"].ordered((), arguments))
         word, generation, clock_ms, now_ms, born = await call(self.client, self.library, command)

@@ -13,14 +13,13 @@ import httpx
 import pytest
 
 from hub.api.app import create_app
-from hub.api.edge.edge import Edge
 from hub.api.operators import events as events_api
-from hub.api.paths import ENDLESS
+from hub.api.pipeline import RequestPipeline
 from hub.errors import Unavailable
 from hub.history import live
 from hub.history.events import Event, wanted
 from hub.store.follow import Follower
-from tests.api.streams import listening
+from tests.api.streams import ENDLESS, listening
 from tests.world import (
     PATIENCE_S,
     RedisServer,
@@ -38,7 +37,7 @@ POOL = "gpu:a100"
 class Served:
     """An application and a client of it."""
 
-    def __init__(self, app: Edge, api: httpx.AsyncClient) -> None:
+    def __init__(self, app: RequestPipeline, api: httpx.AsyncClient) -> None:
         self.app = app
         self.api = api
 

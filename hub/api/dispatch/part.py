@@ -11,7 +11,7 @@ from starlette.datastructures import State
 from starlette.types import Receive, Scope, Send
 
 from hub.api.deps import Serving
-from hub.api.edge.edge import Edge
+from hub.api.pipeline import RequestPipeline
 from hub.api.problems import refuse
 from hub.errors import StartRefused, StoreUnavailable
 from hub.observability import metrics, realms
@@ -32,13 +32,13 @@ class Part:
     503; nothing else in the process waits for it.
     """
 
-    def __init__(self, name: str, settings: Settings, make: Callable[[Settings], Edge]) -> None:
+    def __init__(self, name: str, settings: Settings, make: Callable[[Settings], RequestPipeline]) -> None:
         self.name = name
         self.settings = settings
         self.error = "Its store has not been reached yet."
         self.seen_s: float | None = None  # when its store answered last, by the clock of this machine
         self._make = make
-        self._edge: Edge | None = None
+        self._edge: RequestPipeline | None = None
         self._busy = 0
         self._quiet, self._ending = asyncio.Event(), asyncio.Event()
         self._keeping: asyncio.Task[None] | None = None
@@ -158,7 +158,7 @@ class Part:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._ending.wait(), AGAIN_S)
 
-    async def _has_moved(self, edge: Edge) -> bool:
+    async def _has_moved(self, edge: RequestPipeline) -> bool:
         """Wait for the end, or until the store is at another server, which is the one to open next."""
         clock: HubClock = edge.app.state.serving.hub.clock
         waiting = [asyncio.create_task(each.wait()) for each in (self._ending, clock.moved)]

@@ -15,12 +15,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_camel
 from starlette.requests import Request
 
-from hub.api.bodies import unknown
 from hub.api.deps import serving
+from hub.api.guard.bounds import report_bytes
 from hub.api.guard.freight import LIGHT
 from hub.api.jobs import reports
-from hub.api.jobs.limits import report_bytes
-from hub.api.jobs.requests import (
+from hub.api.jobs.slices import Slices, compact, is_deep
+from hub.api.shapes.job_bodies import (
     MANY,
     ClaimBody,
     JobBody,
@@ -31,7 +31,7 @@ from hub.api.jobs.requests import (
     SubmitBody,
     TasksQuery,
 )
-from hub.api.jobs.slices import Slices, compact, is_deep
+from hub.api.shapes.reading import unknown
 from hub.errors import Malformed, TooLarge
 from hub.jobs.names import preferred_wait, to_id
 from hub.settings import Settings

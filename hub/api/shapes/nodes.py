@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from hub.api.contract import words as w
-from hub.api.contract.problems import Problem
-from hub.api.contract.words import told
+from hub.api.shapes import fields as w
+from hub.api.shapes.fields import told
+from hub.api.shapes.problems import ProblemShape
 
 
-class PublishedSlot(TypedDict):
+class PublishedSlotShape(TypedDict):
     """What has become of one slot of a publication."""
 
     browserId: w.SlotId
@@ -23,14 +23,14 @@ class PublishedSlot(TypedDict):
     reason: NotRequired[Annotated[str, told("Why it was refused.", "another node has published a slot with this id")]]
 
 
-class AskedFor(TypedDict):
+class AskedForShape(TypedDict):
     """As what a lent slot was asked for."""
 
     labelKey: w.AskedLabel
     runId: w.MaybeRunId
 
 
-class Registered(TypedDict):
+class RegisteredShape(TypedDict):
     """A node is on the books."""
 
     registered: w.NodeId
@@ -42,19 +42,19 @@ class Registered(TypedDict):
     lent: NotRequired[
         Annotated[dict[str, str], told("Slot to token of what a process takes over from the one before it.", {})]
     ]
-    lentFor: NotRequired[Annotated[dict[str, AskedFor], told("As what those were asked for, by slot.", {})]]
-    slots: NotRequired[Annotated[list[PublishedSlot], told("One for each slot that came along.", [])]]
+    lentFor: NotRequired[Annotated[dict[str, AskedForShape], told("As what those were asked for, by slot.", {})]]
+    slots: NotRequired[Annotated[list[PublishedSlotShape], told("One for each slot that came along.", [])]]
 
 
-class Published(TypedDict):
+class PublishedShape(TypedDict):
     """Slots were put on offer, each for itself."""
 
     nodeId: w.NodeId
     published: Annotated[int, told("How many of them are new on offer.", 1, ge=0)]
-    slots: Annotated[list[PublishedSlot], told("One for each slot of the call.", [])]
+    slots: Annotated[list[PublishedSlotShape], told("One for each slot of the call.", [])]
 
 
-class Withdrawn(TypedDict):
+class WithdrawnShape(TypedDict):
     """A slot is off offer."""
 
     withdrawn: w.SlotId
@@ -62,7 +62,7 @@ class Withdrawn(TypedDict):
     note: NotRequired[Annotated[str, told("Why nothing was withdrawn.", "not published")]]
 
 
-class Left(TypedDict):
+class LeftShape(TypedDict):
     """A node is off the books."""
 
     left: w.NodeId
@@ -71,7 +71,7 @@ class Left(TypedDict):
     note: NotRequired[Annotated[str, told("Why nothing was removed.", "not registered")]]
 
 
-class CalledDrain(TypedDict):
+class CalledDrainShape(TypedDict):
     """The last call to drain a node, or to end that; the node says it again after the store was lost."""
 
     on: Annotated[bool, told("Whether it drains, or is cordoned.", True)]
@@ -80,7 +80,7 @@ class CalledDrain(TypedDict):
     reason: NotRequired[Annotated[str, told("Why it is cordoned.", "fan is broken")]]
 
 
-class Orders(TypedDict):
+class OrdersShape(TypedDict):
     """The answer to a heartbeat: what the node must do."""
 
     nodeId: w.NodeId
@@ -99,45 +99,45 @@ class Orders(TypedDict):
     ]
     lentFor: NotRequired[
         Annotated[
-            dict[str, AskedFor],
+            dict[str, AskedForShape],
             told("As what each was asked for; the node reports it after a loss, so that caps and runs hold.", {}),
         ]
     ]
     offers: NotRequired[Annotated[str, told("In short which slots the hub has of the node.", "8-1f0c")]]
-    drainCall: NotRequired[Annotated[CalledDrain, told("The last call to drain it.", None)]]
+    drainCall: NotRequired[Annotated[CalledDrainShape, told("The last call to drain it.", None)]]
     superseded: NotRequired[
         Annotated[bool, told("Another process has registered as this node since, and is it now.", True)]
     ]
 
 
-class OrdersVersion(TypedDict):
+class OrdersVersionShape(TypedDict):
     """Whether there is something to tell a node."""
 
     nodeId: w.NodeId
     version: w.Version
 
 
-class RefusedBeat(TypedDict):
+class RefusedBeatShape(TypedDict):
     """One of many heartbeats that was refused."""
 
     nodeId: Annotated[str | None, told("The node it named; null when it named none.", w.NODE)]
-    error: Annotated[Problem, told("Why it was refused.", None)]
+    error: Annotated[ProblemShape, told("Why it was refused.", None)]
 
 
-class Beaten(TypedDict):
+class BeatenShape(TypedDict):
     """Many heartbeats, answered in their order."""
 
-    beats: Annotated[list[Orders | RefusedBeat], told("One for each heartbeat.", [])]
+    beats: Annotated[list[OrdersShape | RefusedBeatShape], told("One for each heartbeat.", [])]
 
 
-class Joined(TypedDict):
+class JoinedShape(TypedDict):
     """A node has a token of its own now."""
 
     nodeId: w.NodeId
     id: Annotated[str, told("The id of its token.", "3b0c44298fc1c149")]
 
 
-class Node(TypedDict):
+class NodeShape(TypedDict):
     """A node as operators see it."""
 
     nodeId: w.NodeId
@@ -168,7 +168,7 @@ class Node(TypedDict):
     lent: w.Lent
 
 
-class SlotOfNode(TypedDict):
+class SlotOfNodeShape(TypedDict):
     """One slot of a node."""
 
     browserId: w.SlotId
@@ -176,7 +176,7 @@ class SlotOfNode(TypedDict):
     state: Annotated[Literal["free", "lent", "held"], told("Whether it is free, lent, or held back.", "free")]
 
 
-class OrderOfNode(TypedDict):
+class OrderOfNodeShape(TypedDict):
     """What a node was told to do and has not done yet."""
 
     order: Annotated[
@@ -195,22 +195,22 @@ class OrderOfNode(TypedDict):
     slots: NotRequired[Annotated[list[w.SlotId], told("The slots to replace.", [w.SLOT])]]
 
 
-class NodeInFull(Node):
+class NodeInFullShape(NodeShape):
     """A node with its slots."""
 
-    slotList: Annotated[list[SlotOfNode], told("Its slots, by id.", [])]
-    orders: Annotated[list[OrderOfNode], told("What it was told to do and has not done yet.", [])]
+    slotList: Annotated[list[SlotOfNodeShape], told("Its slots, by id.", [])]
+    orders: Annotated[list[OrderOfNodeShape], told("What it was told to do and has not done yet.", [])]
 
 
-class NodePage(TypedDict):
+class NodePageShape(TypedDict):
     """A page of nodes."""
 
     total: w.Total
-    nodes: Annotated[list[Node], told("The nodes of the page.", [])]
+    nodes: Annotated[list[NodeShape], told("The nodes of the page.", [])]
     next: Annotated[str | None, told("The `cursor` of the next page; null on the last one.", "100")]
 
 
-class Departure(TypedDict):
+class DepartureShape(TypedDict):
     """Whether a node can be shut down without anybody noticing."""
 
     nodeId: w.NodeId
@@ -221,7 +221,7 @@ class Departure(TypedDict):
     deadlineSecondsLeft: w.DeadlineLeft
 
 
-class Pool(TypedDict):
+class PoolShape(TypedDict):
     """The counts of one pool."""
 
     label: w.PoolLabel
@@ -233,36 +233,36 @@ class Pool(TypedDict):
     maintenanceActive: w.Maintenance
 
 
-class CountsOfPool(TypedDict):
+class CountsOfPoolShape(TypedDict):
     """How many slots a node has in a pool."""
 
     total: w.Slots
     borrowed: w.Lent
 
 
-class NodeOfPools(TypedDict):
+class NodeOfPoolsShape(TypedDict):
     """A node beside the pools."""
 
     id: w.NodeId
     labels: Annotated[list[str], told("What it says of itself, as `name=value`.", ["zone=eu-1"])]
     lastSeen: Annotated[str, told("When it was heard last; empty when it never was.", w.TIME)]
-    pools: Annotated[dict[str, CountsOfPool], told("Its slots, by pool.", {w.LABEL: {"total": 8, "borrowed": 3}})]
+    pools: Annotated[dict[str, CountsOfPoolShape], told("Its slots, by pool.", {w.LABEL: {"total": 8, "borrowed": 3}})]
     totalBrowsers: Annotated[int, told("How many slots it says it has.", 8)]
     playwrightVersion: w.Playwright
     playwrightVersionExpected: w.Playwright
     playwrightVersionMismatch: Annotated[bool, told("Whether it says that these differ.", False)]
 
 
-class Pools(TypedDict):
+class PoolsShape(TypedDict):
     """The state of the pools, a page of them, and of the first nodes."""
 
     total: w.Total
-    pools: Annotated[list[Pool], told("The pools, by label.", [])]
-    workers: Annotated[list[NodeOfPools], told("The first hundred nodes.", [])]
+    pools: Annotated[list[PoolShape], told("The pools, by label.", [])]
+    workers: Annotated[list[NodeOfPoolsShape], told("The first hundred nodes.", [])]
     now: w.Now
 
 
-class Demand(TypedDict):
+class DemandShape(TypedDict):
     """How many slots a pool should have."""
 
     hint: NotRequired[
@@ -288,7 +288,7 @@ class Demand(TypedDict):
     ]
 
 
-class Restart(TypedDict):
+class RestartShape(TypedDict):
     """The replacing of all slots of a pool."""
 
     active: Annotated[bool, told("It has begun.", True)]
@@ -297,9 +297,9 @@ class Restart(TypedDict):
     inuse: Annotated[int, told("How many of them were lent.", 3, ge=0)]
 
 
-class Restarted(TypedDict):
+class RestartedShape(TypedDict):
     """All slots of a pool are being replaced."""
 
     labelKey: w.PoolLabel
     scheduled: Annotated[int, told("How many slots were marked.", 8, ge=0)]
-    maintenance: Annotated[Restart, told("How many there are to replace.", None)]
+    maintenance: Annotated[RestartShape, told("How many there are to replace.", None)]

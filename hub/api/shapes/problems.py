@@ -6,11 +6,11 @@ from typing import Annotated, Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from hub.api.contract import words as w
-from hub.api.contract.words import told
+from hub.api.shapes import fields as w
+from hub.api.shapes.fields import told
 
 
-class Problem(TypedDict):
+class ProblemShape(TypedDict):
     """A refusal, by RFC 9457. `x-codes` beside each answer lists the codes it may have there."""
 
     type: Annotated[
@@ -55,13 +55,13 @@ class Problem(TypedDict):
     ]
 
 
-class Detail(TypedDict):
+class DetailShape(TypedDict):
     """A refusal of the jobs API that has no code."""
 
     detail: Annotated[str, told("What is wrong.", "Unauthorized")]
 
 
-class Wrong(TypedDict):
+class WrongShape(TypedDict):
     """One thing that is wrong with a request."""
 
     type: Annotated[str, told("What kind of fault it is.", "missing")]
@@ -70,7 +70,7 @@ class Wrong(TypedDict):
     input: Annotated[Any, told("What stood there.", "")]
 
 
-class ValidationFault(TypedDict):
+class ValidationFaultShape(TypedDict):
     """A request of the jobs API that does not validate."""
 
-    detail: Annotated[list[Wrong], told("All that is wrong with it.", [])]
+    detail: Annotated[list[WrongShape], told("All that is wrong with it.", [])]

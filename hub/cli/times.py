@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from hub.cli import output, telling
+from hub.cli import global_options, output
 
 
 def when(text: Any, now: datetime | None = None) -> str:
@@ -16,7 +16,7 @@ def when(text: Any, now: datetime | None = None) -> str:
     except ValueError:
         return said
     at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-    if telling.asked(telling.UTC):
+    if global_options.is_given(global_options.UTC):
         return at.strftime("%Y-%m-%dT%H:%M:%SZ")
     seconds = ((now or datetime.now(UTC)) - at).total_seconds()
     return f"{output.duration(seconds)} ago" if seconds >= 0 else f"in {output.duration(-seconds)}"

@@ -1,6 +1,6 @@
 """What borrowers and operators may send: each body is a model, which reads it, and holds and shows its limits.
 
-The bodies of nodes are in `node_requests`.
+The bodies of nodes are in `node_bodies`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import any_schema, float_schema
 
-from hub.api.contract import neutral
-from hub.api.contract.words import RUN, SLOT, TOKEN, told
-from hub.api.members import (
+from hub.api.shapes import neutral
+from hub.api.shapes.fields import RUN, SLOT, TOKEN, told
+from hub.api.shapes.readers import (
     LABEL,
     Member,
     Text,

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 import typer
 
-from hub.cli import telling
+from hub.cli import global_options
+from hub.cli.environment import environment, given_secret, tell_of_proxies
 from hub.cli.inputs import Usage, read_url
-from hub.cli.surroundings import environment, given_secret, tell_of_proxies
 from hub.client import plain
 from hub.client.calls import NEUTRAL, path
 from hub.client.exchange import RetryPolicy, Send, exchange
@@ -87,7 +87,7 @@ def address(url: str | None, secret: str | None, role: Role, *, of_all: bool = F
 
 def in_realm(url: str) -> str:
     """The address of the realm that the command line names, at the hub of this address; raises `Usage`."""
-    name = telling.realm()
+    name = global_options.realm()
     if name is None:
         return url
     if not re.fullmatch(r"[a-z0-9-]{1,32}", name):
@@ -119,16 +119,16 @@ def operating(url: str | None, secret: str | None) -> Address:
     return address(url, secret, "admin")
 
 
-class Reach:
+class HubApi:
     """A hub that can be asked."""
 
     def __init__(self, transport: AsyncTransport, *below: str) -> None:
         self._transport = transport
         self._below = below  # the path that all paths are behind
 
-    def within(self, realm: str) -> Reach:
+    def within(self, realm: str) -> HubApi:
         """A realm of that hub."""
-        return Reach(self._transport, "realms", realm)
+        return HubApi(self._transport, "realms", realm)
 
     async def get(self, *parts: str, **query: Any) -> dict[str, Any]:
         """What the hub shows under this path; a `HubError` when it refuses."""
@@ -157,7 +157,7 @@ class Reach:
 
 
 @asynccontextmanager
-async def reach(at: Address) -> AsyncIterator[Reach]:
+async def connect(at: Address) -> AsyncIterator[HubApi]:
     """The hub at this address; where none listens there and none was asked for by name, straight on Redis."""
     if await listens(at.url):
         connection = over_http(at)
@@ -169,7 +169,7 @@ async def reach(at: Address) -> AsyncIterator[Reach]:
         connection = in_process(at.url, at.secret)
     async with connection as transport:
         try:
-            yield Reach(transport)
+            yield HubApi(transport)
         finally:
             await transport.close()
 

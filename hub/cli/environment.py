@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from hub.cli import telling
+from hub.cli import output
 from hub.cli.inputs import Usage
 from hub.client.trust import TLS_NAMES
 from hub.outgoing import is_of_this_machine
@@ -27,9 +27,9 @@ def environment() -> Environment:
     """The variables of the process and of the nearest `.env`; says which file that is where it may surprise."""
     found = read_environment()
     for sentence in found.file.passed_over:
-        telling.once(f"{sentence}.")
+        output.note_once(f"{sentence}.")
     if found.file.path is not None:
-        tell = telling.detail if found.file.path.parent == Path.cwd() else telling.once
+        tell = output.note_if_verbose if found.file.path.parent == Path.cwd() else output.note_once
         tell(f"settings come from {found.file.path}.")
     # The SDK knows only the environment, and so does a command that is run with a slot.
     for name in TLS_NAMES:
@@ -51,7 +51,7 @@ def given_secret(text: str, option: str) -> str:
         except UnicodeDecodeError:
             raise Usage(f"{option}: {text[1:]} is no text.") from None
     if text and text.isascii():  # no other text is a secret, and is refused as soon as it is used
-        telling.once(
+        output.note_once(
             f"what follows {option} is seen by everybody on this machine who lists its processes; "
             f"{option} @FILE or {option} - shows it to nobody."
         )
@@ -70,7 +70,7 @@ def tell_of_proxies(url: str) -> None:
     proxies = urllib.request.getproxies_environment()
     proxy = proxies.get(urlsplit(url).scheme.lower()) or proxies.get("all")
     if proxy and is_of_this_machine(url):
-        telling.detail(f"the proxy {mask_url(proxy)} is not used: {mask_url(url)} is on this machine.")
+        output.note_if_verbose(f"the proxy {mask_url(proxy)} is not used: {mask_url(url)} is on this machine.")
 
 
 def without_secrets(variables: Mapping[str, str]) -> dict[str, str]:

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic_core import ErrorDetails
 
-from hub.api.capacity.requests import Body
-from hub.api.contract import neutral
-from hub.api.contract.words import LABEL as LABEL_SHOWN
-from hub.api.contract.words import NODE, RUN, SLOT, TOKEN, told
-from hub.api.members import (
+from hub.api.shapes import neutral
+from hub.api.shapes.fields import LABEL as LABEL_SHOWN
+from hub.api.shapes.fields import NODE, RUN, SLOT, TOKEN, told
+from hub.api.shapes.lease_bodies import Body
+from hub.api.shapes.readers import (
     LABEL,
     TEXT,
     TEXTS,

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from hub.api.contract import words as w
-from hub.api.contract.words import told
+from hub.api.shapes import fields as w
+from hub.api.shapes.fields import told
 
 
-class Grant(TypedDict):
+class GrantShape(TypedDict):
     """A slot in somebody's hands."""
 
     browserId: w.SlotId
@@ -38,7 +38,7 @@ class Grant(TypedDict):
     ]
 
 
-class Returned(TypedDict):
+class ReturnedShape(TypedDict):
     """The slot is not the caller's any more."""
 
     returned: w.SlotId
@@ -46,7 +46,7 @@ class Returned(TypedDict):
     runId: NotRequired[w.MaybeRunId]
 
 
-class Renewed(TypedDict):
+class RenewedShape(TypedDict):
     """A lease goes on."""
 
     browserId: w.SlotId
@@ -55,7 +55,7 @@ class Renewed(TypedDict):
     expiresAtUtc: Annotated[str, told("When that is.", w.TIME, json_schema_extra=w.DATE_TIME)]
 
 
-class Verified(TypedDict):
+class VerifiedShape(TypedDict):
     """Whether a token is that of the lease which holds the slot now."""
 
     slotId: w.SlotId
@@ -72,7 +72,7 @@ class Verified(TypedDict):
     ]
 
 
-class Session(TypedDict):
+class SessionShape(TypedDict):
     """A live lease."""
 
     browserId: w.SlotId
@@ -85,21 +85,21 @@ class Session(TypedDict):
     secondsLeft: w.SecondsLeft
 
 
-class SessionPage(TypedDict):
+class SessionPageShape(TypedDict):
     """A page of live leases."""
 
     total: w.Total
-    sessions: Annotated[list[Session], told("The leases, those that end first at the top.", [])]
+    sessions: Annotated[list[SessionShape], told("The leases, those that end first at the top.", [])]
 
 
-class Mapped(TypedDict):
+class MappedShape(TypedDict):
     """A slot was mapped to the test that runs on it."""
 
     mapped: w.SlotId
     testId: Annotated[str, told("The test.", "login.spec.ts")]
 
 
-class EndedLease(TypedDict):
+class EndedLeaseShape(TypedDict):
     """A lease that is over."""
 
     browserId: w.SlotId
@@ -110,13 +110,13 @@ class EndedLease(TypedDict):
     ]
 
 
-class Watched(TypedDict):
+class WatchedShape(TypedDict):
     """Those of the leases that are over."""
 
-    over: Annotated[list[EndedLease], told("Empty when the time was over before any of them was.", [])]
+    over: Annotated[list[EndedLeaseShape], told("Empty when the time was over before any of them was.", [])]
 
 
-class Place(TypedDict):
+class PlaceShape(TypedDict):
     """A borrow that waits, in a queue."""
 
     ticket: w.TicketId
@@ -128,7 +128,7 @@ class Place(TypedDict):
     secondsLeft: Annotated[float, told("Seconds until it is given up unless it is attended.", 60.0)]
 
 
-class WaitingTicket(Place):
+class WaitingTicketShape(PlaceShape):
     """A borrow that waits."""
 
     state: Annotated[
@@ -137,14 +137,14 @@ class WaitingTicket(Place):
     labelKey: w.AskedLabel
 
 
-class GrantedTicket(Grant):
+class GrantedTicketShape(GrantShape):
     """A borrow that has its slot."""
 
     ticket: w.TicketId
     state: Annotated[Literal["granted"], told("It has a slot.", "granted")]
 
 
-class LabelQueue(TypedDict):
+class LabelQueueShape(TypedDict):
     """The queue of one label."""
 
     labelKey: w.AskedLabel
@@ -153,19 +153,19 @@ class LabelQueue(TypedDict):
     cap: Annotated[int, told("Most leases in flight under it; 0 for no limit.", 0, ge=0)]
     inFlight: Annotated[int, told("How many leases under it are live.", 2, ge=0)]
     estimatedWaitSeconds: w.Estimate
-    tickets: Annotated[list[Place], told("The first of them.", [])]
+    tickets: Annotated[list[PlaceShape], told("The first of them.", [])]
 
 
-class Queue(TypedDict):
+class QueueShape(TypedDict):
     """Who waits, by label."""
 
     total: Annotated[int, told("How many labels are waited for.", 1, ge=0)]
     waiting: Annotated[int, told("How many borrows wait, for any label.", 3, ge=0)]
     away: Annotated[int, told("How many of them no call attends now.", 0, ge=0)]
-    labels: Annotated[list[LabelQueue], told("The queues, those whose turn is next at the top.", [])]
+    labels: Annotated[list[LabelQueueShape], told("The queues, those whose turn is next at the top.", [])]
 
 
-class Cancelled(TypedDict):
+class CancelledShape(TypedDict):
     """A borrow was given up."""
 
     cancelled: Annotated[bool, told("It is.", True)]

@@ -9,15 +9,15 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from hub.cli import output
-from hub.cli.bars import is_watched
-from hub.cli.reach import Address, Reach, over_http
+from hub.cli.connection import Address, HubApi, over_http
+from hub.cli.progress import is_watched
 from hub.errors import HubError
 
 LOOK_S = 1.0  # between two looks, and before the first: a wait that is over by then is not told
 
 
 @asynccontextmanager
-async def standing(at: Address, ticket: str, label: str) -> AsyncIterator[None]:
+async def tell_position(at: Address, ticket: str, label: str) -> AsyncIterator[None]:
     """Tell where the ticket stands while the block runs."""
     task = asyncio.create_task(_tell(at, ticket, label))
     try:
@@ -29,7 +29,7 @@ async def standing(at: Address, ticket: str, label: str) -> AsyncIterator[None]:
 
 async def _tell(at: Address, ticket: str, label: str) -> None:
     async with over_http(at) as transport:
-        hub, status, told = Reach(transport), None, None
+        hub, status, told = HubApi(transport), None, None
         try:
             if is_watched():
                 from rich.console import Console

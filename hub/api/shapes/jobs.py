@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from hub.api.contract import words as w
-from hub.api.contract.words import told
+from hub.api.shapes import fields as w
+from hub.api.shapes.fields import told
 
 Count = Annotated[int, told("How many there are in all.", 42, ge=0)]
 Limit = Annotated[int, told("How many were asked for.", 50, ge=0)]
@@ -16,7 +16,7 @@ Workers = Annotated[list[w.Uuid], told("The workers that serve it.", [w.WORKER])
 Status = Literal["pending", "claimed", "running", "completed", "failed", "cancelled"]
 
 
-class Worker(TypedDict):
+class WorkerShape(TypedDict):
     """A worker that is alive."""
 
     id: w.WorkerId
@@ -24,7 +24,7 @@ class Worker(TypedDict):
     lost: NotRequired[Annotated[list[w.Uuid], told("Of the tasks it named those that are not its own any more.", [])]]
 
 
-class ListedWorker(TypedDict):
+class ListedWorkerShape(TypedDict):
     """A worker in a list."""
 
     id: w.WorkerId
@@ -32,23 +32,23 @@ class ListedWorker(TypedDict):
     job_count: Annotated[int, told("How many jobs it serves.", 2, ge=0)]
 
 
-class WorkerPage(TypedDict):
+class WorkerPageShape(TypedDict):
     """A page of workers."""
 
-    items: Annotated[list[ListedWorker], told("The workers, newest first.", [])]
+    items: Annotated[list[ListedWorkerShape], told("The workers, newest first.", [])]
     total: Count
     limit: Limit
     offset: Offset
 
 
-class Taken(TypedDict):
+class TakenShape(TypedDict):
     """How often a task was taken from a worker."""
 
     id: w.WorkerId
     taken: Annotated[int, told("How often.", 1, ge=0)]
 
 
-class Job(TypedDict):
+class JobShape(TypedDict):
     """A job in full."""
 
     id: w.Uuid
@@ -67,7 +67,7 @@ class Job(TypedDict):
     ]
 
 
-class ListedJob(TypedDict):
+class ListedJobShape(TypedDict):
     """A job in a list."""
 
     full_name: w.FullName
@@ -76,7 +76,7 @@ class ListedJob(TypedDict):
     workers: Workers
 
 
-class JobDemand(TypedDict):
+class JobDemandShape(TypedDict):
     """How many tasks of a job there are to work on."""
 
     job: w.FullName
@@ -94,16 +94,16 @@ class JobDemand(TypedDict):
     ]
 
 
-class JobPage(TypedDict):
+class JobPageShape(TypedDict):
     """A page of jobs."""
 
-    items: Annotated[list[ListedJob], told("The jobs, newest first.", [])]
+    items: Annotated[list[ListedJobShape], told("The jobs, newest first.", [])]
     total: Count
     limit: Limit
     offset: Offset
 
 
-class Task(TypedDict):
+class TaskShape(TypedDict):
     """A task."""
 
     id: w.TaskId
@@ -135,7 +135,7 @@ class Task(TypedDict):
     why: NotRequired[Annotated[str, told("Why it cannot be claimed, where it waits.", "waits until 2 tasks are over")]]
 
 
-class ClaimedTask(Task):
+class ClaimedTaskShape(TaskShape):
     """A task in the hands of the worker that claimed it."""
 
     claim: NotRequired[Annotated[str, told("The name of this claim, which reports repeat.", "1790000000000000")]]
@@ -150,14 +150,14 @@ class ClaimedTask(Task):
     ]
 
 
-class Logged(TypedDict):
+class LoggedShape(TypedDict):
     """A line that a task logged."""
 
     at: w.Moment
     text: Annotated[str, told("The line.", "12 of 40 images")]
 
 
-class TaskInFull(Task):
+class TaskInFullShape(TaskShape):
     """A task with what it came to."""
 
     result: NotRequired[
@@ -169,19 +169,19 @@ class TaskInFull(Task):
     progress: NotRequired[Annotated[float | None, told("How far it is, from 0 to 1.", 0.4, ge=0, le=1)]]
     message: NotRequired[Annotated[str | None, told("What it says of itself.", "step 3")]]
     progress_at: NotRequired[w.Moment]
-    log: NotRequired[Annotated[list[Logged], told("The latest 100 lines it logged.", [])]]
+    log: NotRequired[Annotated[list[LoggedShape], told("The latest 100 lines it logged.", [])]]
 
 
-class TaskPage(TypedDict):
+class TaskPageShape(TypedDict):
     """A page of tasks."""
 
-    items: Annotated[list[Task], told("The tasks, newest first.", [])]
+    items: Annotated[list[TaskShape], told("The tasks, newest first.", [])]
     total: Count
     limit: Limit
     offset: Offset
 
 
-class Schedule(TypedDict):
+class ScheduleShape(TypedDict):
     """A schedule."""
 
     name: Annotated[str, told("Its name in its room.", "nightly")]
@@ -211,22 +211,22 @@ class Schedule(TypedDict):
     maxSilenceSeconds: NotRequired[Annotated[float, told("How long a task may say nothing while it runs.", 60.0)]]
 
 
-class SchedulePage(TypedDict):
+class SchedulePageShape(TypedDict):
     """A page of schedules."""
 
-    items: Annotated[list[Schedule], told("The schedules, newest first.", [])]
+    items: Annotated[list[ScheduleShape], told("The schedules, newest first.", [])]
     total: Count
     limit: Limit
     offset: Offset
 
 
-class TaskIds(TypedDict):
+class TaskIdsShape(TypedDict):
     """The tasks of a submit with `payloads`."""
 
     ids: Annotated[list[w.Uuid], told("One for each payload, in order.", [w.TASK])]
 
 
-class Outcome(TypedDict):
+class OutcomeShape(TypedDict):
     """What has become of a report."""
 
     id: w.TaskId
@@ -239,21 +239,21 @@ class Outcome(TypedDict):
     ]
 
 
-class Claimed(TypedDict):
+class ClaimedShape(TypedDict):
     """The tasks of a claim."""
 
-    task: Annotated[ClaimedTask | None, told("The first of them; null when there is none.", None)]
-    tasks: NotRequired[Annotated[list[ClaimedTask], told("All of them, where a `limit` was given.", [])]]
-    results: NotRequired[Annotated[list[Outcome], told("What has become of the reports, in order.", [])]]
+    task: Annotated[ClaimedTaskShape | None, told("The first of them; null when there is none.", None)]
+    tasks: NotRequired[Annotated[list[ClaimedTaskShape], told("All of them, where a `limit` was given.", [])]]
+    results: NotRequired[Annotated[list[OutcomeShape], told("What has become of the reports, in order.", [])]]
 
 
-class Progressed(TypedDict):
+class ProgressedShape(TypedDict):
     """What has become of what tasks said of themselves."""
 
-    tasks: Annotated[list[Outcome], told("One for each, in order.", [])]
+    tasks: Annotated[list[OutcomeShape], told("One for each, in order.", [])]
 
 
-class Provider(TypedDict):
+class ProviderShape(TypedDict):
     """What answers reads."""
 
     id: Annotated[str, told("The id of the provider.", w.TASK, json_schema_extra={"format": "uuid"})]
@@ -266,10 +266,10 @@ class Provider(TypedDict):
     created_at: w.Moment
 
 
-class ProviderPage(TypedDict):
+class ProviderPageShape(TypedDict):
     """A page of providers."""
 
-    items: Annotated[list[Provider], told("The providers, newest first.", [])]
+    items: Annotated[list[ProviderShape], told("The providers, newest first.", [])]
     total: Count
     limit: Limit
     offset: Offset

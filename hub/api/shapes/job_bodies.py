@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import AfterValidator, AliasChoices, BaseModel, FailFast, Field, StrictBool, StrictInt, model_validator
 from pydantic_core import PydanticCustomError
 
-from hub.api.contract.words import JOB, TASK, WORKER, told
+from hub.api.shapes.fields import JOB, TASK, WORKER, told
 from hub.jobs.models import Options
 
 NAME_MAX = 4096  # characters; what is longer does not fit into a path

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import typer
 
-from hub.cli import output, telling
+from hub.cli import global_options, output
 from hub.cli.app import app
 from hub.cli.inputs import Ended, Usage
 from hub.errors import HubError, Unauthorized
@@ -21,7 +21,7 @@ _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command of `words`, or of the process; its exit code. Refusals are one sentence, never a traceback."""
-    output.complete()
+    output.begin()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a name the terminal cannot show is no reason to fail
@@ -31,7 +31,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
         words = completing.begin()
     try:
-        return _run(telling.begin(words))
+        return _run(global_options.begin(words))
     except output.ReaderGone:
         return DONE
     except output.Unwritable as error:
@@ -54,7 +54,7 @@ def _run(words: Sequence[str]) -> int:
     except _UsageError as error:
         return _end(_usage_sentence(error), WRONG_USAGE)
     except Unauthorized as error:
-        from hub.cli.reach import secret_refused  # whatever was refused has imported it
+        from hub.cli.connection import secret_refused  # whatever was refused has imported it
 
         return _end(secret_refused(error), REFUSED, error)
     except Ended as error:
@@ -83,7 +83,7 @@ def _usage_sentence(error: Exception) -> str:
 
 def _end(sentence: str, code: int, error: Exception | None = None) -> int:
     sentence = sentence if sentence.endswith((".", "?", "!")) else f"{sentence}."
-    if telling.asked(telling.JSON):
+    if global_options.is_given(global_options.JSON):
         known = error if isinstance(error, HubError) else None
         output.put_problem(known.code if known else "usage" if code == WRONG_USAGE else "failed", sentence, code)
     else:

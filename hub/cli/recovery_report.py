@@ -13,10 +13,10 @@ from typing import Annotated, Any
 import typer
 
 from hub.cli import output
+from hub.cli.connection import Address, connect, operating
 from hub.cli.inputs import span
 from hub.cli.look import members
 from hub.cli.options import AsJson, Secret, Url
-from hub.cli.reach import Address, operating, reach
 
 _DAY_S = 86_400.0
 _COLUMNS = (
@@ -41,7 +41,7 @@ def report(
 
 
 async def _report(at: Address, days: int, as_json: bool) -> None:
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         found = await hub.get("console", "report", "stuck", days=days)
     if as_json:
         output.put_json(found)

@@ -1,31 +1,26 @@
-"""What a command says beside its result, on stderr: each thing once, details only to those who ask. And what may stand
-behind any command."""
+"""The options that may stand behind any command: `--realm`, `--utc`, `--wide` and `--verbose`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hub.cli import output
-
 ALL = "*"  # realms
 VERBOSE, UTC, WIDE, JSON, REALM = "--verbose", "--utc", "--wide", "--json", "--realm"
 _ANYWHERE = (VERBOSE, UTC, WIDE)
 
-_said: set[str] = set()
-_asked_for: set[str] = set()
+_given: set[str] = set()
 _realms: list[str] = []
 
 
 def begin(words: Sequence[str]) -> list[str]:
-    """Begin a command; the words of its line without the options that may stand anywhere before two dashes."""
+    """Read the global options of a command line, and return the line without them; nothing behind `--` is read."""
     end = words.index("--") if "--" in words else len(words)
     words, rest = list(words[:end]), list(words[end:])
-    _said.clear()
-    _asked_for.clear()
+    _given.clear()
     _realms.clear()
     if next((word for word in words if not word.startswith("-")), "") != "serve":  # which has one of its own
         words = _without_realm(words)
-    _asked_for.update(word for word in words if word in (*_ANYWHERE, JSON))
+    _given.update(word for word in words if word in (*_ANYWHERE, JSON))
     return [*(word for word in words if word not in _ANYWHERE), *rest]
 
 
@@ -42,23 +37,10 @@ def _without_realm(words: list[str]) -> list[str]:
 
 
 def realm() -> str | None:
-    """The realm that the line of this command names last; None where it names none."""
+    """Return the last realm that the command line names, or None."""
     return _realms[-1] if _realms else None
 
 
-def asked(option: str) -> bool:
-    """Whether an option is on the line of this command."""
-    return option in _asked_for
-
-
-def once(sentence: str) -> None:
-    """Say it, unless this command has said it already."""
-    if sentence not in _said:
-        _said.add(sentence)
-        output.note(sentence)
-
-
-def detail(sentence: str) -> None:
-    """Say it once, where `--verbose` asks for it."""
-    if VERBOSE in _asked_for:
-        once(sentence)
+def is_given(option: str) -> bool:
+    """Return whether an option is on the command line."""
+    return option in _given

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
 
-from hub.api.contract import words as w
-from hub.api.contract.fleet import NodeOfPools
-from hub.api.contract.words import told
+from hub.api.shapes import fields as w
+from hub.api.shapes.fields import told
+from hub.api.shapes.nodes import NodeOfPoolsShape
 from hub.tokens.models import ROOMS_MAX
 
 
-class Switched(TypedDict):
+class SwitchedShape(TypedDict):
     """Whether a node is lent from, as it is now."""
 
     nodeId: w.NodeId
@@ -25,14 +25,14 @@ class Switched(TypedDict):
     deadlineSecondsLeft: w.DeadlineLeft
 
 
-class Upgrading(TypedDict):
+class UpgradingShape(TypedDict):
     """Nodes were asked to rebuild their slots."""
 
     scheduled: Annotated[int, told("How many.", 1, ge=0)]
     targets: Annotated[list[str], told("Which.", [w.NODE])]
 
 
-class Brake(TypedDict):
+class BrakeShape(TypedDict):
     """What keeps the sweeper from removing very many at once."""
 
     state: Annotated[Literal["off", "engaged", "released"], told("Whether it holds any back.", "off")]
@@ -50,7 +50,7 @@ class Brake(TypedDict):
     releasedAtUtc: Annotated[str | None, told("When that was.", w.TIME, json_schema_extra=w.DATE_TIME)]
 
 
-class Sweeper(TypedDict):
+class SweeperShape(TypedDict):
     """Whether nodes expire, and who says so."""
 
     expire: Annotated[bool, told("Whether they do.", True)]
@@ -58,10 +58,10 @@ class Sweeper(TypedDict):
     setBy: w.SetBy
     setAtUtc: Annotated[str | None, told("When it was switched at run time.", w.TIME, json_schema_extra=w.DATE_TIME)]
     setting: Annotated[bool, told("What the setting of this hub says.", False)]
-    brake: Annotated[Brake, told("The brake on nodes.", None)]
+    brake: Annotated[BrakeShape, told("The brake on nodes.", None)]
 
 
-class NodesSwept(TypedDict):
+class NodesSweptShape(TypedDict):
     """What a pass over the nodes did, or would do."""
 
     scanned: Annotated[int, told("How many are registered.", 40, ge=0)]
@@ -74,7 +74,7 @@ class NodesSwept(TypedDict):
     names: Annotated[list[str], told("Which were removed, or would be.", [w.NODE])]
 
 
-class LeasesSwept(TypedDict):
+class LeasesSweptShape(TypedDict):
     """What a pass over the leases did, or would do."""
 
     processed: Annotated[int, told("How many were looked at.", 12, ge=0)]
@@ -84,17 +84,17 @@ class LeasesSwept(TypedDict):
     elapsedMs: w.ElapsedMs
 
 
-class Swept(TypedDict):
+class SweptShape(TypedDict):
     """One pass of both sweepers."""
 
     dryRun: Annotated[bool, told("It only says what it would do.", False)]
     expire: Annotated[bool, told("Whether nodes expire.", True)]
     brake: Annotated[str, told("What the brake did.", "off")]
-    nodes: Annotated[NodesSwept, told("The nodes.", None)]
-    leases: Annotated[LeasesSwept, told("The leases.", None)]
+    nodes: Annotated[NodesSweptShape, told("The nodes.", None)]
+    leases: Annotated[LeasesSweptShape, told("The leases.", None)]
 
 
-class AuditEntry(TypedDict):
+class AuditEntryShape(TypedDict):
     """Who changed what."""
 
     timestampUtc: w.Utc
@@ -108,7 +108,7 @@ class AuditEntry(TypedDict):
     details: Annotated[dict[str, str], told("The facts, as text.", {"nodeId": w.NODE})]
 
 
-class Cap(TypedDict):
+class CapShape(TypedDict):
     """The cap of a label."""
 
     labelKey: w.Label
@@ -118,15 +118,15 @@ class Cap(TypedDict):
     waiting: Annotated[int | None, told("How many wait for it; null for `*`.", 0)]
 
 
-class Caps(TypedDict):
+class CapsShape(TypedDict):
     """The caps by label."""
 
     default: Annotated[int, told("That of labels without one of their own; 0 for no limit.", 0, ge=0)]
     defaultSource: Annotated[str, told("Who says so.", "default")]
-    caps: Annotated[list[Cap], told("Those of their own.", [])]
+    caps: Annotated[list[CapShape], told("Those of their own.", [])]
 
 
-class SharedSetting(TypedDict):
+class SharedSettingShape(TypedDict):
     """A setting that all hubs must share."""
 
     name: Annotated[str, told("Its name in the environment.", "HUB_NODE_TIMEOUT")]
@@ -139,13 +139,13 @@ class SharedSetting(TypedDict):
     ]
 
 
-class SharedSettings(TypedDict):
+class SharedSettingsShape(TypedDict):
     """The settings that all hubs must share."""
 
-    settings: Annotated[list[SharedSetting], told("All of them.", [])]
+    settings: Annotated[list[SharedSettingShape], told("All of them.", [])]
 
 
-class Token(TypedDict):
+class TokenShape(TypedDict):
     """A token, without its secret."""
 
     id: Annotated[str, told("The first digits of the digest of its secret.", "3b0c44298fc1c149")]
@@ -166,7 +166,7 @@ class Token(TypedDict):
     ]
 
 
-class TokenBody(TypedDict, total=False):
+class TokenBodyShape(TypedDict, total=False):
     """Whom a token is for: one of `user`, `node` and `join`. What stands below `user` is for users alone."""
 
     user: Annotated[str, told("The name of a user.", "ann", min_length=1, max_length=200)]
@@ -190,7 +190,7 @@ class TokenBody(TypedDict, total=False):
     ]
 
 
-class MadeToken(Token):
+class MadeTokenShape(TokenShape):
     """A token that was just made."""
 
     token: NotRequired[
@@ -198,15 +198,15 @@ class MadeToken(Token):
     ]
 
 
-class Tokens(TypedDict):
+class TokensShape(TypedDict):
     """A page of tokens."""
 
     total: w.Total
-    tokens: Annotated[list[Token], told("Those made at run time, newest first.", [])]
-    inFile: Annotated[list[Token], told("Those of the tokens file.", [])]
+    tokens: Annotated[list[TokenShape], told("Those made at run time, newest first.", [])]
+    inFile: Annotated[list[TokenShape], told("Those of the tokens file.", [])]
 
 
-class Revoked(TypedDict):
+class RevokedShape(TypedDict):
     """A token lets nobody in any more."""
 
     revoked: Annotated[str, told("Its id.", "3b0c44298fc1c149")]
@@ -214,7 +214,7 @@ class Revoked(TypedDict):
 
 
 @with_config(ConfigDict(extra="allow"))
-class Event(TypedDict):
+class EventShape(TypedDict):
     """Something that happened, with the facts that name what it is about: node, slot, pool, run, task and more."""
 
     id: Annotated[str, told("Its id, which rises.", "1750000000000-0")]
@@ -223,14 +223,14 @@ class Event(TypedDict):
     rule: Annotated[str, told("By which rule, in a sentence.", "A slot was free.")]
 
 
-class Events(TypedDict):
+class EventsShape(TypedDict):
     """What happened last, newest first."""
 
-    events: Annotated[list[Event], told("The events.", [])]
+    events: Annotated[list[EventShape], told("The events.", [])]
     complete: w.Complete
 
 
-class Step(TypedDict):
+class StepShape(TypedDict):
     """What comes next."""
 
     event: Annotated[str, told("What will happen.", "grant.lapsed")]
@@ -240,7 +240,7 @@ class Step(TypedDict):
     rule: Annotated[str, told("By which rule.", "Nobody renewed it.")]
 
 
-class Explanation(TypedDict):
+class ExplanationShape(TypedDict):
     """Why a thing is as it is."""
 
     kind: Annotated[
@@ -250,32 +250,32 @@ class Explanation(TypedDict):
     state: Annotated[str, told("How it is, in one word.", "lent")]
     because: Annotated[str, told("Why, in a sentence.", "It is lent to run nightly-42.")]
     facts: Annotated[dict[str, Any], told("What else is known of it.", {"node": w.NODE})]
-    next: Annotated[list[Step], told("What comes next, unless something else happens.", [])]
-    history: Annotated[list[Event], told("What happened to it, newest first.", [])]
+    next: Annotated[list[StepShape], told("What comes next, unless something else happens.", [])]
+    history: Annotated[list[EventShape], told("What happened to it, newest first.", [])]
     complete: w.Complete
 
 
-class RedisHealth(TypedDict):
+class RedisHealthShape(TypedDict):
     """How the store answers."""
 
     pingMs: Annotated[float, told("Milliseconds until it answered.", 0.4)]
 
 
-class Health(TypedDict):
+class HealthShape(TypedDict):
     """The store answers."""
 
     status: Annotated[Literal["ok"], told("It does.", "ok")]
-    redis: Annotated[RedisHealth, told("How fast.", None)]
+    redis: Annotated[RedisHealthShape, told("How fast.", None)]
 
 
-class HubReady(TypedDict):
+class HubReadyShape(TypedDict):
     """This hub takes requests, and the store answers."""
 
     status: Annotated[Literal["ready"], told("It does.", "ready")]
     realms: NotRequired[Annotated[dict[str, str], told("Of a hub with realms, how each is.", {"default": "ready"})]]
 
 
-class Realm(TypedDict):
+class RealmShape(TypedDict):
     """A realm, as this hub sees it."""
 
     name: Annotated[str, told("What it is called; `default` for the one without a name.", "eu")]
@@ -292,20 +292,20 @@ class Realm(TypedDict):
     spillAfterSeconds: Annotated[float | None, told("For how long those wait in it before; null: in it alone.", 5)]
 
 
-class Realms(TypedDict):
+class RealmsShape(TypedDict):
     """The realms that a hub serves."""
 
     rules: Annotated[str | None, told("The version of the rules: the same for the same rules.", "0b9f4a3e6a5e")]
-    realms: Annotated[list[Realm], told("All of them, in the order of their rules.", [])]
+    realms: Annotated[list[RealmShape], told("All of them, in the order of their rules.", [])]
 
 
-class HubLive(TypedDict):
+class HubLiveShape(TypedDict):
     """This process answers."""
 
     status: Annotated[Literal["live"], told("It does.", "live")]
 
 
-class Ready(TypedDict):
+class ReadyShape(TypedDict):
     """A borrow could succeed."""
 
     status: Annotated[Literal["ready"], told("It could.", "ready")]
@@ -315,7 +315,7 @@ class Ready(TypedDict):
     available: w.Free
 
 
-class HubConfig(TypedDict):
+class HubConfigShape(TypedDict):
     """How this hub is set up."""
 
     redisUrl: Annotated[str, told("Its store, without a password.", "redis://10.0.0.5:6379")]
@@ -327,15 +327,15 @@ class HubConfig(TypedDict):
     version: Annotated[str, told("The version of the hub.", "0.1.0")]
 
 
-class Diagnostics(TypedDict):
+class DiagnosticsShape(TypedDict):
     """How this hub is set up, and the nodes it sees."""
 
-    hubConfig: Annotated[HubConfig, told("Its settings.", None)]
-    workers: Annotated[list[NodeOfPools], told("The first hundred nodes.", [])]
+    hubConfig: Annotated[HubConfigShape, told("Its settings.", None)]
+    workers: Annotated[list[NodeOfPoolsShape], told("The first hundred nodes.", [])]
     now: w.Now
 
 
-class Environment(TypedDict):
+class EnvironmentShape(TypedDict):
     """The variables of the hub in the environment of this process."""
 
     env: Annotated[dict[str, str], told("Those of the hub, without secrets.", {"HUB_PORT": "8080"})]
@@ -343,7 +343,7 @@ class Environment(TypedDict):
 
 
 @with_config(ConfigDict(extra="allow"))
-class NodeEnvironment(TypedDict):
+class NodeEnvironmentShape(TypedDict):
     """What a node says of its environment, as it says it."""
 
     env: NotRequired[Annotated[Any, told("Its variables.", {"PLAYWRIGHT_VERSION": "1.48.0"})]]

@@ -6,17 +6,17 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
 
-from hub.api.contract import words as w
-from hub.api.contract.operating import Event
-from hub.api.contract.words import told
-from hub.api.contract.work import Status
+from hub.api.shapes import fields as w
+from hub.api.shapes.fields import told
+from hub.api.shapes.jobs import Status
+from hub.api.shapes.operators import EventShape
 
 
-class Nothing(TypedDict):
+class NothingShape(TypedDict):
     """Nothing beside the event itself."""
 
 
-class TaskAvailable(TypedDict):
+class TaskAvailableShape(TypedDict):
     """A task of a job can be claimed."""
 
     job_name: w.FullName
@@ -24,7 +24,7 @@ class TaskAvailable(TypedDict):
     task_id: w.TaskId
 
 
-class TaskStatus(TypedDict):
+class TaskStatusShape(TypedDict):
     """A task has another status."""
 
     id: w.TaskId
@@ -39,7 +39,7 @@ class TaskStatus(TypedDict):
     error: Annotated[str | None, told("Why it failed.", "the scene is empty")]
 
 
-class TaskProgress(TypedDict):
+class TaskProgressShape(TypedDict):
     """A task said how far it is."""
 
     id: w.TaskId
@@ -51,7 +51,7 @@ class TaskProgress(TypedDict):
     progress_at: w.Moment
 
 
-class ProviderRequest(TypedDict):
+class ProviderRequestShape(TypedDict):
     """Somebody reads what a provider should answer."""
 
     request_id: Annotated[str, told("The hash of the request, which the answer names.", "9f86d081884c7d65")]
@@ -59,40 +59,40 @@ class ProviderRequest(TypedDict):
     params: Annotated[str, told("The parameters of the query, as the text of a JSON object.", '{"path": "/"}')]
 
 
-class ResultReady(TypedDict):
+class ResultReadyShape(TypedDict):
     """A provider has answered."""
 
     provider_name: w.FullName
     request_hash: Annotated[str, told("The hash of the request.", "9f86d081884c7d65")]
 
 
-class JobRoom(TypedDict):
+class JobRoomShape(TypedDict):
     """The room of a job, and the worker that is there; its user's connection is bound to it."""
 
     job_name: w.FullName
     worker_id: NotRequired[Annotated[str | None, told("The worker; without one only the room is joined.", w.WORKER)]]
 
 
-class ProviderRoom(TypedDict):
+class ProviderRoomShape(TypedDict):
     """The room of a provider, and the worker that answers for it."""
 
     provider_name: w.FullName
     worker_id: NotRequired[Annotated[str | None, told("The worker; without one only the room is joined.", w.WORKER)]]
 
 
-class WatchedRoom(TypedDict):
+class WatchedRoomShape(TypedDict):
     """A room whose tasks, jobs and providers somebody looks at."""
 
     room_id: w.Room
 
 
-class Done(TypedDict):
+class DoneShape(TypedDict):
     """What the client said has been done; a text in its place says why not."""
 
     status: Annotated[Literal["ok"], told("It is done.", "ok")]
 
 
-class Gap(TypedDict):
+class GapShape(TypedDict):
     """Events before the next one have been trimmed."""
 
     after: Annotated[str, told("The event that was seen last.", "1750000000000-0")]
@@ -100,7 +100,7 @@ class Gap(TypedDict):
     rule: Annotated[str, told("That in a sentence.", "Older events have been trimmed.")]
 
 
-class Slow(TypedDict):
+class SlowShape(TypedDict):
     """The stream was not read and ends."""
 
     rule: Annotated[str, told("That in a sentence.", "Too much waited to be sent; come back with the last id.")]
@@ -126,23 +126,23 @@ CHANNELS: Final = {
 }
 # What the hub says: name -> where, with what, and when.
 SENT: Final[dict[str, tuple[str, Any, str]]] = {
-    "jobs_invalidate": (ROOM, Nothing, "The jobs that are seen from the room have changed."),
-    "providers_invalidate": (ROOM, Nothing, "The providers that are seen from the room have changed."),
-    "task_status_event": (ROOM, TaskStatus, "A task that was submitted to the room has another status."),
-    "task_progress_event": (ROOM, TaskProgress, "A task that was submitted to the room said how far it is."),
-    "provider_result_ready": (ROOM, ResultReady, "A provider of the room has answered."),
-    "task_available": ("jobs", TaskAvailable, "A task of the job can be claimed."),
-    "provider_request": ("providers", ProviderRequest, "Somebody asks the provider."),
-    "event": ("events", Event, "Something happened; the name of the event is what did, such as `grant.lent`."),
-    "gap": ("events", Gap, "Events before the next one have been trimmed."),
-    "slow": ("events", Slow, "The stream was not read and ends; come back with the last id."),
+    "jobs_invalidate": (ROOM, NothingShape, "The jobs that are seen from the room have changed."),
+    "providers_invalidate": (ROOM, NothingShape, "The providers that are seen from the room have changed."),
+    "task_status_event": (ROOM, TaskStatusShape, "A task that was submitted to the room has another status."),
+    "task_progress_event": (ROOM, TaskProgressShape, "A task that was submitted to the room said how far it is."),
+    "provider_result_ready": (ROOM, ResultReadyShape, "A provider of the room has answered."),
+    "task_available": ("jobs", TaskAvailableShape, "A task of the job can be claimed."),
+    "provider_request": ("providers", ProviderRequestShape, "Somebody asks the provider."),
+    "event": ("events", EventShape, "Something happened; the name of the event is what did, such as `grant.lent`."),
+    "gap": ("events", GapShape, "Events before the next one have been trimmed."),
+    "slow": ("events", SlowShape, "The stream was not read and ends; come back with the last id."),
 }
 # What clients say, and what that does.
 TAKEN: Final[dict[str, tuple[Any, str]]] = {
-    "join_job_room": (JobRoom, "Enter the room of a job, as one of its workers."),
-    "leave_job_room": (JobRoom, "Leave it."),
-    "join_provider_room": (ProviderRoom, "Enter the room of a provider, which answers for it."),
-    "leave_provider_room": (ProviderRoom, "Leave it."),
-    "room_join": (WatchedRoom, "Enter a room, to hear what happens there."),
-    "room_leave": (WatchedRoom, "Leave it."),
+    "join_job_room": (JobRoomShape, "Enter the room of a job, as one of its workers."),
+    "leave_job_room": (JobRoomShape, "Leave it."),
+    "join_provider_room": (ProviderRoomShape, "Enter the room of a provider, which answers for it."),
+    "leave_provider_room": (ProviderRoomShape, "Leave it."),
+    "room_join": (WatchedRoomShape, "Enter a room, to hear what happens there."),
+    "room_leave": (WatchedRoomShape, "Leave it."),
 }

@@ -1,4 +1,4 @@
-"""What `hub top` shows: panes with their columns, sorted and filtered, and how they are drawn."""
+"""What `hub top` shows: tabs with their columns, sorted and filtered, and how they are drawn."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hub.cli import output
-from hub.cli.moments import since, when
-from hub.cli.reach import Reach
+from hub.cli.connection import HubApi
+from hub.cli.times import since, when
 
 ROWS: Final = 500  # asked for at a time
 LABELS: Final = 20  # of the queue
@@ -37,19 +37,19 @@ class Column(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Pane:
+class Tab:
     """One list: where it comes from, and what of it is shown, sorted by which column at first."""
 
     name: str
-    ask: Callable[[Reach], Awaitable[tuple[int, list[dict[str, Any]]]]]
+    ask: Callable[[HubApi], Awaitable[tuple[int, list[dict[str, Any]]]]]
     columns: Sequence[Column]
     by: int = 0
     turned: bool = False
 
 
 @dataclass
-class Seen:
-    """What was fetched last: the overview, and the rows of panes with how many there are in all."""
+class Snapshot:
+    """What was fetched last: the overview, and the rows of tabs with how many there are in all."""
 
     overview: dict[str, Any] = field(default_factory=dict)
     rows: dict[str, tuple[int, list[dict[str, Any]]]] = field(default_factory=dict)
@@ -72,22 +72,22 @@ def _service(row: Mapping[str, Any]) -> str:
     return state if service == "lending" else f"{state}, {service}"
 
 
-async def _pools(hub: Reach) -> tuple[int, list[dict[str, Any]]]:
+async def _pools(hub: HubApi) -> tuple[int, list[dict[str, Any]]]:
     return _listed(await hub.get("pools", limit=ROWS), "pools")
 
 
-async def _nodes(hub: Reach) -> tuple[int, list[dict[str, Any]]]:
+async def _nodes(hub: HubApi) -> tuple[int, list[dict[str, Any]]]:
     return _listed(await hub.get("nodes", detail=1, limit=ROWS), "nodes")
 
 
-async def _queue(hub: Reach) -> tuple[int, list[dict[str, Any]]]:
+async def _queue(hub: HubApi) -> tuple[int, list[dict[str, Any]]]:
     found = await hub.get("queue", limit=LABELS, tickets=ROWS)
     _, lines = _listed(found, "labels")
     rows = [{**ticket, "label": line.get("label")} for line in lines for ticket in line.get("tickets") or ()]
     return int(found.get("waiting") or 0), rows
 
 
-async def _tasks(hub: Reach) -> tuple[int, list[dict[str, Any]]]:
+async def _tasks(hub: HubApi) -> tuple[int, list[dict[str, Any]]]:
     total, rows = 0, list[dict[str, Any]]()
     for status in ("running", "claimed", "pending", "dead"):
         some, found = _listed(await hub.get("console", "tasks", status=status, limit=ROWS // 4), "tasks")
@@ -100,21 +100,21 @@ def _listed(page: Mapping[str, Any], noun: str) -> tuple[int, list[dict[str, Any
     return int(page.get("total") or 0), list(rows) if isinstance(rows, list) else []
 
 
-PANES: Final = (
-    Pane("pools", _pools, (
+TABS: Final = (
+    Tab("pools", _pools, (
         _name("POOL", "label"), _of("SLOTS", "total", number=True), _of("FREE", "available", number=True),
         _of("LENT", "borrowed", number=True), _of("HELD BACK", "heldBack", number=True),
     )),
-    Pane("nodes", _nodes, (
+    Tab("nodes", _nodes, (
         _name("NODE", "nodeId"), Column("STATE", _service), _of("SLOTS", "slots", number=True),
         _of("LENT", "lent", number=True), _of("LAST BEAT", "sinceBeatMs", since, number=True),
     )),
-    Pane("queue", _queue, (
+    Tab("queue", _queue, (
         _name("LABEL", "label"), _of("POSITION", "position", number=True), _name("TICKET", "ticket"),
         _name("RUN", "runId"),
         _of("PRIORITY", "priority", number=True), _of("ESTIMATE", "estimatedWaitSeconds", output.duration, number=True),
     )),
-    Pane("tasks", _tasks, (
+    Tab("tasks", _tasks, (
         _name("TASK", "id"), _name("JOB", "jobName"), _of("STATUS", "status"),
         _of("SUBMITTED", "createdAt", when),
         _of("ATTEMPT", "attempt", number=True), _name("ERROR", "error"),
@@ -126,47 +126,47 @@ PANES: Final = (
 class View:
     """What somebody has chosen to look at."""
 
-    pane: str = "pools"
-    sort: dict[str, tuple[int, bool]] = field(default_factory=lambda: {p.name: (p.by, p.turned) for p in PANES})
+    tab: str = "pools"
+    sort: dict[str, tuple[int, bool]] = field(default_factory=lambda: {p.name: (p.by, p.turned) for p in TABS})
     text: str = ""
     typing: bool = False  # the filter is being typed
     first: int = 0  # the row at the top
 
     @property
-    def shown(self) -> list[Pane]:
-        """The panes that are to be seen."""
-        return [pane for pane in PANES if self.pane in (pane.name, ALL)]
+    def shown(self) -> list[Tab]:
+        """The tabs that are to be seen."""
+        return [tab for tab in TABS if self.tab in (tab.name, ALL)]
 
-    def choose(self, pane: str) -> None:
+    def choose(self, tab: str) -> None:
         """Look at another one, from its top."""
-        self.pane, self.first = pane, 0
+        self.tab, self.first = tab, 0
 
     def next_column(self) -> None:
         """Sort by the next column."""
-        for pane in self.shown:
-            by, turned = self.sort[pane.name]
-            self.sort[pane.name] = (by + 1) % len(pane.columns), turned
+        for tab in self.shown:
+            by, turned = self.sort[tab.name]
+            self.sort[tab.name] = (by + 1) % len(tab.columns), turned
 
     def turn_round(self) -> None:
         """Sort the other way round."""
-        for pane in self.shown:
-            by, turned = self.sort[pane.name]
-            self.sort[pane.name] = by, not turned
+        for tab in self.shown:
+            by, turned = self.sort[tab.name]
+            self.sort[tab.name] = by, not turned
 
 
 class Frame:
     """Everything that is on the screen, for as many lines as there are."""
 
-    def __init__(self, view: View, seen: Seen, status: str, trouble: str = "") -> None:
+    def __init__(self, view: View, seen: Snapshot, status: str, trouble: str = "") -> None:
         self._view, self._seen, self._status, self._trouble = view, seen, status, trouble
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width, height = options.max_width, options.height or console.height
         head = self._head(width)
         foot = Text(f"filter: {self._view.text}▏" if self._view.typing else HELP, style="dim", no_wrap=True)
-        panes = self._view.shown
-        each = max(3, (height - len(head) - 1) // len(panes))
-        parts = [*head, *(part for pane in panes for part in self._pane(pane, width, each))]
+        tabs = self._view.shown
+        each = max(3, (height - len(head) - 1) // len(tabs))
+        parts = [*head, *(part for tab in tabs for part in self._pane(tab, width, each))]
         lines = console.render_lines(Group(*parts), options.update(height=None), pad=False)[: height - 1]
         lines += [[] for _ in range(height - 1 - len(lines))]
         for line in (*lines, *console.render_lines(foot, options.update(height=1), pad=False)[:1]):
@@ -189,25 +189,25 @@ class Frame:
             for each in troubles[:3]
         ]
         tabs = Text(no_wrap=True)
-        for number, pane in enumerate(PANES, 1):
-            count = _count(self._seen, pane)
-            style = "reverse" if pane in self._view.shown else "dim"
-            tabs.append(f" {number} {pane.name} {count} ", style=style)
+        for number, tab in enumerate(TABS, 1):
+            count = _count(self._seen, tab)
+            style = "reverse" if tab in self._view.shown else "dim"
+            tabs.append(f" {number} {tab.name} {count} ", style=style)
         tabs.append("  " + self._status, style="dim")
         tabs.truncate(width)
         return [*lines, tabs]
 
-    def _pane(self, pane: Pane, width: int, height: int) -> list[Any]:
-        found = arranged(pane, self._view, self._seen)
+    def _pane(self, tab: Tab, width: int, height: int) -> list[Any]:
+        found = arranged(tab, self._view, self._seen)
         if not found:
-            why = "Nothing fits the filter." if self._view.text else f"No {pane.name}."
-            return [Text(why if pane.name in self._seen.rows else "…", style="dim"), *[Text("")] * (height - 1)]
+            why = "Nothing fits the filter." if self._view.text else f"No {tab.name}."
+            return [Text(why if tab.name in self._seen.rows else "…", style="dim"), *[Text("")] * (height - 1)]
         room = height - 1
         first = min(self._view.first, max(0, len(found) - room))
-        rows = [[_cell(column, row) for column in pane.columns] for row in found[first : first + room]]
-        by, turned = self._view.sort[pane.name]
+        rows = [[_cell(column, row) for column in tab.columns] for row in found[first : first + room]]
+        by, turned = self._view.sort[tab.name]
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), width=width, header_style="bold")
-        for place, column in enumerate(pane.columns):
+        for place, column in enumerate(tab.columns):
             mark = ("▼" if turned else "▲") if place == by else ""
             justify = "right" if column.number else "left"
             # Rich takes the room that is missing from columns that may wrap; their cells do not.
@@ -217,13 +217,13 @@ class Frame:
         return [table, *[Text("")] * (room - len(rows))]
 
 
-def arranged(pane: Pane, view: View, seen: Seen) -> list[dict[str, Any]]:
-    """The rows of a pane that fit the filter, in order; those with nothing in that column come last."""
-    rows = seen.rows.get(pane.name, (0, []))[1]
+def arranged(tab: Tab, view: View, seen: Snapshot) -> list[dict[str, Any]]:
+    """The rows of a tab that fit the filter, in order; those with nothing in that column come last."""
+    rows = seen.rows.get(tab.name, (0, []))[1]
     wanted = view.text.lower()
-    fitting = [row for row in rows if wanted in " ".join(_said(column, row) for column in pane.columns).lower()]
-    by, turned = view.sort[pane.name]
-    column = pane.columns[by]
+    fitting = [row for row in rows if wanted in " ".join(_said(column, row) for column in tab.columns).lower()]
+    by, turned = view.sort[tab.name]
+    column = tab.columns[by]
     known = [row for row in fitting if column.value(row) not in (None, "")]
     unknown = [row for row in fitting if column.value(row) in (None, "")]
     return sorted(known, key=lambda row: _rank(column.value(row)), reverse=turned) + unknown
@@ -245,11 +245,11 @@ def _cell(column: Column, row: Mapping[str, Any]) -> Text:
     return Text(text, style, no_wrap=True, overflow="ellipsis")
 
 
-def _count(seen: Seen, pane: Pane) -> str:
+def _count(seen: Snapshot, tab: Tab) -> str:
     """How many there are; and how many of them are known here, to be sorted and filtered, where that is not all."""
-    if pane.name not in seen.rows:
+    if tab.name not in seen.rows:
         return "…"
-    total, rows = seen.rows[pane.name]
+    total, rows = seen.rows[tab.name]
     return f"{total:,}" if total <= len(rows) else f"{len(rows):,} of {total:,}"
 
 

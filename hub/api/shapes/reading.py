@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 from starlette.requests import Request
 
-from hub.api.contract import neutral
-from hub.api.members import as_text, whole_number
+from hub.api.shapes import neutral
+from hub.api.shapes.readers import as_text, whole_number
 from hub.capacity.models import check_run_id
 from hub.errors import InvalidJson, InvalidValue
 from hub.randoms import random_hex

@@ -1,4 +1,4 @@
-"""A request whose head and body are read at less cost than Starlette's own: for the endpoints of `hub.api.edge.hot`."""
+"""A request whose head and body are read at less cost than Starlette's own: names of headers in lower case."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 _NOTHING_ASKED = QueryParams("")
 
 
-class _HotHeaders(Headers):
+class _FirstHeaders(Headers):
     """Found by name in a dictionary. Of a header that comes several times the first one counts, as with Starlette."""
 
     def __init__(self, raw: list[tuple[bytes, bytes]], first: Mapping[bytes, bytes]) -> None:
@@ -24,16 +24,16 @@ class _HotHeaders(Headers):
         return default if value is None else value.decode("latin-1")
 
 
-class HotRequest(Request):
+class LightRequest(Request):
     """Names of headers are asked for in lower case; `first` has the first value of each."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, first: Mapping[bytes, bytes]) -> None:
         super().__init__(scope, receive, send)
-        self._hot_headers = _HotHeaders(scope["headers"], first)
+        self._light_headers = _FirstHeaders(scope["headers"], first)
 
     @property
     def headers(self) -> Headers:
-        return self._hot_headers
+        return self._light_headers
 
     @property
     def query_params(self) -> QueryParams:
@@ -41,7 +41,7 @@ class HotRequest(Request):
 
     async def body(self) -> bytes:
         """The body, which is there as a whole more often than not."""
-        if not hasattr(self, "_hot_body"):
+        if not hasattr(self, "_light_body"):
             message = await self.receive()
             chunks = [message]
             while message.get("more_body"):
@@ -49,5 +49,5 @@ class HotRequest(Request):
                 chunks.append(message)
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
-            self._hot_body = b"".join(chunk.get("body", b"") for chunk in chunks)
-        return self._hot_body
+            self._light_body = b"".join(chunk.get("body", b"") for chunk in chunks)
+        return self._light_body

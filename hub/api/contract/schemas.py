@@ -25,7 +25,7 @@ class Components:
         found, definitions = TypeAdapter.json_schemas(wanted, ref_template=_REF + "{model}")  # type: ignore[arg-type]
         self._schemas = {number: tidied(schema) for (number, _), schema in found.items()}
         named = definitions.get("$defs", {})
-        self.schemas: dict[str, Any] = {name: tidied(named[name]) for name in sorted(named)}
+        self.schemas: dict[str, Any] = {_called(name): tidied(named[name]) for name in sorted(named, key=_called)}
         for schema in self.schemas.values():
             for member in schema.get("properties", {}).values():
                 member["examples"] = [example(member, self.schemas)]
@@ -36,10 +36,17 @@ class Components:
         return found
 
 
+def _called(name: str) -> str:
+    """Return the name of a shape in the contract."""
+    return name.removesuffix("Shape")
+
+
 def tidied(schema: dict[str, Any], *, defaults: bool = False) -> dict[str, Any]:
     """The same without titles, and without defaults unless they are wanted; null as one more type where it can be."""
     found: dict[str, Any] = {}
     for name, value in schema.items():
+        if name == "$ref":
+            value = _called(value)
         if name == "x-model":
             return {"$ref": f"{_REF}{value}"}
         if name == "title" or (name == "default" and (not defaults or value is None)):

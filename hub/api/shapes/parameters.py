@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from hub.api.contract import words as w
+from hub.api.shapes import fields as w
 
 PAGE_MAX: Final = 1000
 _TEXT: Final[dict[str, Any]] = {"type": "string"}
