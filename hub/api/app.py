@@ -48,7 +48,7 @@ from hub.settings import Settings
 from hub.store.cancelling import cancel_all
 from hub.store.connection import open_store
 from hub.sweeping.leases import LeaseSweeperService
-from hub.sweeping.loop import SweepLoop
+from hub.sweeping.loop import Pass, SweepLoop
 from hub.sweeping.nodes import NodeSweeperService
 from hub.sweeping.noted import noted
 from hub.sweeping.reconciler import Reconciler
@@ -214,19 +214,13 @@ async def _sweepers(hub: Hub) -> list[Callable[[], Awaitable[None]]]:
     if not expires:
         why = "nothing dead is removed: set HUB_SWEEPER_EXPIRE=true on every hub, or say hub expire on"
         _log.warning("expiry off", said_by=said_by, why=why)
-    only_changes = settings.sweep_log == "changes"
     return [
         hub.clock.run,
         hub.presence.run,
-        *(
-            SweepLoop(name, interval_s, hub.clock, noted(hub.store, name, sweep), only_changes=only_changes).run
-            for name, interval_s, sweep in (
-                ("node", settings.node_sweep_interval_s, node_sweeper.sweep),
-                ("lease", settings.borrow_ttl_sweep_s, lease_sweeper.sweep),
-                ("worker", settings.worker_sweep_interval_s, worker_sweeper.sweep),
-            )
-        ),
-        SweepLoop("task", INTERVAL_S, hub.clock, task_sweeper.sweep, line_s=LINE_S, only_changes=only_changes).run,
+        _loop("node", settings.node_sweep_interval_s, hub, noted(hub.store, "node", node_sweeper.sweep)),
+        _loop("lease", settings.borrow_ttl_sweep_s, hub, noted(hub.store, "lease", lease_sweeper.sweep)),
+        _loop("worker", settings.worker_sweep_interval_s, hub, noted(hub.store, "worker", worker_sweeper.sweep)),
+        _loop("task", INTERVAL_S, hub, task_sweeper.sweep, line_s=LINE_S),
     ]
 
 
@@ -252,16 +246,24 @@ def _loops(app: FastAPI, services: Sequence[RecordSweeperService]) -> list[Calla
     hub, glance = serving.hub, app.state.glance
     interval_s = hub.settings.zombie_cleanup_interval_minutes * 60
     cleaning = [
-        SweepLoop(
-            "record", interval_s, hub.clock, noted(hub.store, "record", service.sweep),
+        _loop(
+            "record", interval_s, hub, noted(hub.store, "record", service.sweep),
             leads=Leadership(hub.store, hub.clock.hub_id, service.source, hub.settings).wait,
             about={"source": service.source},
-            only_changes=hub.settings.sweep_log == "changes",
-        ).run
+        )
         for service in services
     ]  # fmt: skip
     telling = partial(glance.keep_telling, serving)
     return [hub.queue.listen, hub.queue.go_round, request_counts.keep_flushing, telling, *cleaning]
+
+
+def _loop(
+    name: str, interval_s: float, hub: Hub, sweep: Callable[[], Awaitable[Pass | None]], **options: Any
+) -> Callable[[], Awaitable[None]]:
+    """Return what runs a sweeper of this hub, with the lines that HUB_SWEEP_LOG asks for."""
+    return SweepLoop(
+        name, interval_s, hub.clock, sweep, only_changes=hub.settings.sweep_log == "changes", **options
+    ).run
 
 
 async def _logged(job: Callable[[], Awaitable[None]]) -> None:

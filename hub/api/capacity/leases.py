@@ -10,7 +10,6 @@ from fastapi import APIRouter, Request
 
 from hub.api.callers.admission import hub_of, speaker_of
 from hub.api.callers.credentials import origin
-from hub.api.capacity import reading
 from hub.api.handling import traces
 from hub.api.handling.context import in_ms, is_gone, serving
 from hub.api.operations import NO_SLOT, TOKEN, Subject, operation
@@ -101,12 +100,12 @@ async def borrow(request: Request) -> Answer[GrantShape]:
     counted.requests.inc()
     started = time.monotonic()
     try:
-        said = reading.borrowing(document)
+        said = BorrowBody.read(document)
         wanted = _borrow_request(request, hub, said, label, bodies.run_id(request, said.run_id))
         if tracing.on and wanted.keyed:  # it may be asked for again, and is the same ticket then
             await traces.follow(hub.store, traces.ticket(wanted.request))
             traces.keep(hub.store, traces.ticket(wanted.request))
-        if not said.waits_for_pool and not wanted.elsewhere:
+        if not said.wait_for_pool and not wanted.elsewhere:
             await hub.hints.check(label.text)
         lease = await _lend(hub, request, wanted)
         if tracing.on:
@@ -147,15 +146,15 @@ def _wanted(document: dict[str, Any], hub: Hub) -> Label:
     return parse_label(given, parse_kinds(hub.settings.label_kinds), wildcards=hub.agreed.holds.wildcards)
 
 
-def _borrow_request(request: Request, hub: Hub, said: reading.Borrowing, label: Label, run: str) -> BorrowRequest:
+def _borrow_request(request: Request, hub: Hub, said: BorrowBody, label: Label, run: str) -> BorrowRequest:
     settings = hub.settings
-    ttl_s = settings.borrow_ttl_s if said.ttl_s is None else said.ttl_s
+    ttl_s = settings.borrow_ttl_s if said.ttl_seconds is None else said.ttl_seconds
     ttl_s = min(max(ttl_s, settings.borrow_ttl_min_s), 86_400, settings.max_session_ttl_s)
     elsewhere, home_s = where_else(request, hub, said.realms)
     key, attempt = bodies.request_key(request), new_attempt(settings.realm)
     asked = f"{label.text}\0{ttl_s}\0{run}"
     wait_s = longest_wait_s(settings)
-    limit_s = said.limit_s
+    limit_s = said.max_wait_seconds
     return BorrowRequest(
         label=label.text,
         ttl_ms=int(ttl_s * 1000),
@@ -225,20 +224,20 @@ async def give_back(request: Request) -> Answer[ReturnedShape]:
     hub = hub_of(request)
     arrived_ms = hub.store.latest_ms()
     who = speaker_of(request)
-    said = reading.returning(await bodies.read_body(request))
-    slot, label = said.slot, parse_label(said.label)
+    said = ReturnBody.read(await bodies.read_body(request))
+    slot, label = said.browser_id, parse_label(said.label_key)
     run = bodies.run_id(request, said.run_id)
     key = bodies.request_key(request)
     await who.check_slot(request, key_part(slot.strip()))
-    if tracing.on and said.token:
-        await traces.follow(hub.store, traces.lease(slot, said.token))
+    if tracing.on and said.lease_token:
+        await traces.follow(hub.store, traces.lease(slot, said.lease_token))
     word, _, run_of_grant = await hub.leases.give_back(
-        key_part(slot.strip()), label.text, said.token,
+        key_part(slot.strip()), label.text, said.lease_token,
         run=run, only_run=said.only_run, key=key, revokes=said.revokes, arrived_ms=arrived_ms,
     )  # fmt: skip
-    if word in ELSEWHERE and (other := await lender(request, hub, key_part(slot.strip()), said.token)):
+    if word in ELSEWHERE and (other := await lender(request, hub, key_part(slot.strip()), said.lease_token)):
         word, _, run_of_grant = await other.leases.give_back(
-            key_part(slot.strip()), label.text, said.token,
+            key_part(slot.strip()), label.text, said.lease_token,
             run=run, only_run=said.only_run, key=key, revokes=said.revokes, arrived_ms=None,
         )  # fmt: skip
     answer = ReturnedShape(returned=slot)

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from hub.api.callers.admission import hub_of, speaker_of
 from hub.api.callers.credentials import credential
 from hub.api.callers.nodes import Speaker
-from hub.api.capacity import offering, reading
+from hub.api.capacity import offering
 from hub.api.capacity.orders import asked_shape, orders_shape
 from hub.api.handling.context import allowed, in_seconds, remote_ip, serving
 from hub.api.handling.problems import problem
@@ -219,7 +219,7 @@ async def remove(hub: Hub, node_id: str, incarnation: str = "") -> Answer[LeftSh
 async def heartbeat(request: Request) -> Answer[OrdersShape]:
     """Say that a node is alive, and learn what it must do. Answered once Redis has it."""
     who, hub = speaker_of(request), hub_of(request)
-    beat = reading.beat(await bodies.read_body(request))
+    beat = BeatBody.read(await bodies.read_body(request)).beat
     who.check(beat.node_id)
     return Answer(orders_shape(beat, await hub.nodes.beats.take(beat), hub.nodes.timeout_ms))
 
@@ -243,7 +243,9 @@ async def heartbeats(request: Request) -> Answer[BeatenShape]:
 
 async def _one(hub: Hub, who: Speaker, document: Any, path: str) -> OrdersShape | RefusedBeatShape:
     try:
-        beat = reading.beat(document)
+        if not isinstance(document, dict):
+            raise InvalidJson("a heartbeat must be a JSON object")
+        beat = BeatBody.read(document).beat
         who.check(beat.node_id)
         return orders_shape(beat, await hub.nodes.beats.take(beat), hub.nodes.timeout_ms)
     except HubError as error:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 
 from hub.api.callers.nodes import speaks
-from hub.api.capacity import reading
 from hub.api.capacity.nodes import heartbeat, router
 from hub.api.capacity.orders import orders_json
 from hub.api.handling import request_counts
@@ -19,6 +18,7 @@ from hub.api.handling.context import Serving
 from hub.api.operations import TOKEN, row_of
 from hub.api.serving.private import Cycle
 from hub.api.shapes import reading as bodies
+from hub.api.shapes.node_bodies import BeatBody
 from hub.capacity.nodes.models import Beat, Orders
 from hub.errors import Forbidden, HubError, Unauthorized
 from hub.observability.tracing import tracing
@@ -80,7 +80,7 @@ def _read(serving: Serving, cycle: Cycle) -> Beat:
             if holder is None or not speaks(holder):
                 raise
             node = holder.name
-    beat = reading.beat(bodies.read_object(bytes(cycle.body)))
+    beat = BeatBody.read(bodies.read_object(bytes(cycle.body))).beat
     if node not in (None, beat.node_id):
         raise Forbidden("The token shown speaks for another node.")
     return beat

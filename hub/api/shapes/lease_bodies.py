@@ -139,6 +139,11 @@ class ReturnBody(Body):
     ] = ""
     run_id: RunId = None
 
+    @property
+    def revokes(self) -> str:
+        """Return how a lease is taken from its holder, as the script knows it; empty where it is given back."""
+        return "2" if self.force else "1" if self.revoke else ""
+
 
 class RenewBody(Body):
     """A lease that is to go on."""

@@ -6,6 +6,7 @@ import re
 from typing import Annotated, Any, Literal
 
 from pydantic_core import ErrorDetails
+from pydantic_core.core_schema import str_schema
 
 from hub.api.shapes import neutral
 from hub.api.shapes.body import Body
@@ -174,8 +175,9 @@ def _idle(value: Any, name: str) -> float | None:
     return found
 
 
+_PLAIN_ID = str_schema(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}$")  # most ids: taken as they are
 NodeId = Annotated[
-    str, Member(_node_id, type="string", minLength=1, maxLength=ID_MAX), told("The id of the node.", NODE)
+    str, Member(_node_id, _PLAIN_ID, type="string", minLength=1, maxLength=ID_MAX), told("The id of the node.", NODE)
 ]
 
 
@@ -326,8 +328,9 @@ class BeatBody(Body):
     ] = ()
     incarnation: Incarnation = ""
 
+    @property
     def beat(self) -> Beat:
-        """What `bodies.beat` reads by hand, as heartbeats are most of what a hub reads."""
+        """Return the heartbeat."""
         return Beat(self.node_id, self.version, self.recycled, self.incarnation)
 
 

@@ -104,6 +104,9 @@ def reading_with(read: Callable[[Any], Any]) -> Callable[[Any, str], Any]:
     return found
 
 
+_NOT_BLANK = r"[^\s\x1c-\x1f]"  # as `str.strip` sees it, in the words of the library that reads patterns
+
+
 def given_text(missing: str, named: str = "") -> Member:
     """A text that must not be blank; `missing` says what it is."""
 
@@ -112,7 +115,7 @@ def given_text(missing: str, named: str = "") -> Member:
             raise MissingMember(missing, member=named or name)
         return found
 
-    return Member(read, type="string")
+    return Member(read, str_schema(strict=True, pattern=_NOT_BLANK), type="string")
 
 
 def whole(low: int, high: int, **schema: Any) -> Member:
