@@ -8,11 +8,11 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import Scope
 
-from hub.api.auth import HEADER
-from hub.api.deps import Serving, remote_ip, serving
-from hub.api.identity import bearer
-from hub.errors import StoreUnavailable
+from hub.api.callers.users import bearer
+from hub.api.handling.serving import Serving, remote_ip, serving
+from hub.errors import StoreUnavailable, Unauthorized
 from hub.tokens.models import id_of
+from hub.tokens.secrets import HEADER
 
 NONE = "none: the hub is open"
 
@@ -40,6 +40,12 @@ async def _credential(request: Request) -> str:
 async def origin(request: Request) -> dict[str, Any]:
     """Who did something and from where, as the audit log has it."""
     return {"by": await credential(request), "remote_ip": remote_ip(request)}
+
+
+async def slow_down_guesses(app: Any, scope: Scope, error: Exception) -> None:
+    """Let an answer that a secret is wrong wait, when it was guessed."""
+    if isinstance(error, Unauthorized) and (found := getattr(app.state, "serving", None)) is not None:
+        await slow_down(found, scope)
 
 
 async def slow_down(found: Serving, scope: Scope, token: str = "") -> None:

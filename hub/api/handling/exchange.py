@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from starlette.types import Message, Receive, Scope, Send
 
-from hub.api.guard.freight import LIGHT, Freight
-from hub.api.guard.gate import first_of
+from hub.api.handling.browsers import first_of
+from hub.api.handling.large_bodies import LIGHT, Freight
 from hub.errors import TooLarge
 
 

@@ -9,11 +9,12 @@ from typing import Final
 
 from starlette.requests import Request
 
-from hub.api.auth import ADMIN, HEADER
-from hub.api.deps import Serving, serving
+from hub.api.handling.serving import Serving, serving
 from hub.errors import Forbidden, Unauthorized
 from hub.tokens.models import USER, Holder, in_order, user_of
+from hub.tokens.secrets import ADMIN, HEADER
 
+WORKER, SUBMIT, READ = "worker", "submit", "read"  # scopes of tokens
 _BEARER: Final = re.compile(r"bearer +([\x21-\x7e]+) *", re.IGNORECASE)
 
 
@@ -40,13 +41,16 @@ class Shown:
 OPERATOR: Final = Caller(user_of(""), superuser=True, name="operator")  # no user can have the empty name
 
 
-async def caller(request: Request, scope: str) -> Caller:
-    """Who calls. Raises `Unauthorized` for a stranger, `Forbidden` for a token without this scope, and
-    `StoreUnavailable` when Redis has to be asked and does not answer."""
+async def caller(request: Request, *scopes: str) -> Caller:
+    """Return the user that calls.
+
+    Raises `Unauthorized` for a stranger, `Forbidden` for a token with none of these scopes, and `StoreUnavailable` when
+    Redis has to be asked and does not answer.
+    """
     found = await known(serving(request), request.headers.getlist("authorization"), request.headers.get(HEADER, ""))
     if found is None:
         raise Unauthorized()
-    allow(found, scope)
+    allow(found, *scopes)
     return found
 
 
@@ -57,7 +61,7 @@ async def reader(request: Request) -> Caller | None:
     """
     found = serving(request)
     if not found.hub.settings.anonymous_reads:
-        return await caller(request, "read")
+        return await caller(request, READ)
     who = await known(found, request.headers.getlist("authorization"), request.headers.get(HEADER, ""))
     if who is None and not found.gate.may_read_unnamed(request.headers.get("host")):
         raise Unauthorized()
@@ -74,11 +78,11 @@ async def superuser(request: Request, scope: str) -> Caller:
     return found
 
 
-def allow(found: Caller, scope: str) -> None:
-    """Raise `Forbidden` unless the caller's token has this scope."""
-    if found.scopes and scope not in found.scopes:
+def allow(found: Caller, *scopes: str) -> None:
+    """Raise `Forbidden` unless the caller's token has one of these scopes."""
+    if found.scopes and not found.scopes.intersection(scopes):
         has = ", ".join(in_order(found.scopes))
-        raise Forbidden(f"This needs a token with the scope {scope}; the one shown has {has}.")
+        raise Forbidden(f"This needs a token with the scope {scopes[-1]}; the one shown has {has}.")
 
 
 async def known(found: Serving, authorization: Sequence[str], secret: str = "") -> Caller | None:

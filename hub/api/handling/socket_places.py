@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hub.api.guard.guesses import neighbourhood
+from hub.api.handling.wrong_secrets import neighbourhood
 from hub.errors import Unavailable
 from hub.observability.logs import get_logger
 

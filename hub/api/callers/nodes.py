@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
-from hub.api.auth import HEADER
-from hub.api.deps import serving
-from hub.api.identity import bearer
+from hub.api.callers.users import bearer
+from hub.api.handling.serving import serving
 from hub.errors import Forbidden, Unauthorized
-from hub.tokens.models import NODE, Holder, id_of
+from hub.tokens.models import JOIN, NODE, Holder, id_of
+from hub.tokens.secrets import HEADER
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,25 @@ async def speaker(request: Request, *roles: str) -> Speaker:
     try:
         found.secrets.check(request.headers, *roles)
     except Unauthorized:
-        secret = bearer(request.headers.getlist("authorization")) or request.headers.get(HEADER, "")
+        secret = _shown(request)
         holder, digest = await found.holders.resolve(secret), found.holders.digest_of(secret)
         if holder is None or digest is None or not speaks(holder):
             raise
         return Speaker(holder.name, id_of(digest))
     return ANYBODY
+
+
+async def joiner(request: Request) -> Speaker:
+    """Return the caller with its token to join with; raises as `speaker` does."""
+    found, secret = serving(request), _shown(request)
+    holder, digest = await found.holders.resolve(secret), found.holders.digest_of(secret)
+    if holder is None or not holder.active or holder.kind != JOIN:
+        raise Unauthorized()
+    return Speaker(token=id_of(digest or ""))
+
+
+def _shown(request: Request) -> str:
+    return bearer(request.headers.getlist("authorization")) or request.headers.get(HEADER, "")
 
 
 def speaks(holder: Holder) -> bool:

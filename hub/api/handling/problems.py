@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from http import HTTPStatus
-from typing import Any
+from typing import cast
 
 import orjson
 from fastapi import Request
@@ -13,8 +13,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from hub.api.credentials import slow_down
 from hub.api.paths import is_ours, read_id
+from hub.api.shapes.problems import DetailShape, ProblemShape, ValidationFaultShape
 from hub.capacity.nodes.asking import NodeRefused, NodeSilent
 from hub.errors import (
     ForeignKey,
@@ -39,20 +39,20 @@ _FAILED = "The hub failed on this request."
 _log = get_logger("hub.api")
 
 
-def problem(error: HubError, path: str) -> dict[str, Any]:
+def problem(error: HubError, path: str) -> ProblemShape:
     """The problem document of a refusal. Members without a value are left out."""
-    document: dict[str, Any] = {
-        "type": f"https://httpstatuses.com/{error.status}",
-        "title": _title(error.status),
-        "status": error.status,
-        "code": error.code,
-    }
+    document = ProblemShape(
+        type=f"https://httpstatuses.com/{error.status}",
+        title=_title(error.status),
+        status=error.status,
+        code=error.code,
+    )
     if (detail := _detail(error)) and not isinstance(error, Unauthorized):
         document["detail"] = detail
     document["instance"] = path
     if not isinstance(error, TooLarge):
         document["traceId"] = secrets.token_hex(8)
-    document.update({name: value for name, value in error.facts.items() if name in _SHOWN})
+    document.update(cast(ProblemShape, {name: value for name, value in error.facts.items() if name in _SHOWN}))
     return document
 
 
@@ -84,25 +84,20 @@ def _answer_of_jobs(error: HubError, headers: dict[str, str]) -> Response:
     """As the contract of the jobs API has it: problem documents of four members, and what FastAPI makes of the rest."""
     if isinstance(error, Unauthorized):
         headers["www-authenticate"] = "Bearer"
-        return Response(b'{"detail":"Unauthorized"}', 401, headers, "application/json")
+        return Response(orjson.dumps(DetailShape(detail="Unauthorized")), 401, headers, "application/json")
     if isinstance(error, Malformed):
-        return Response(orjson.dumps({"detail": error.facts["errors"]}), 422, headers, "application/json")
+        return Response(
+            orjson.dumps(ValidationFaultShape(detail=error.facts["errors"])), 422, headers, "application/json"
+        )
     document = {"type": f"/v1/problems/{error.code}", "title": _title(error.status), "status": error.status}
     if detail := _detail(error):
         document["detail"] = detail
     return Response(orjson.dumps(document), error.status, headers, MEDIA_TYPE)
 
 
-async def slow_down_guesses(app: Any, scope: Scope, error: Exception) -> None:
-    """Let an answer that a secret is wrong wait, when it was guessed."""
-    if isinstance(error, Unauthorized) and (found := getattr(app.state, "serving", None)) is not None:
-        await slow_down(found, scope)
-
-
 async def on_hub_error(request: Request, error: Exception) -> Response:
     """For refusals raised by a route."""
     if isinstance(error, HubError):
-        await slow_down_guesses(request.app, request.scope, error)
         note_failure(error, error, request.scope)
         return answer(error, request.scope["path"])
     return answer(as_hub_error(error), request.scope["path"])

@@ -14,7 +14,7 @@ from ipaddress import ip_address
 
 from starlette.types import Scope
 
-from hub.api.guard.forwarded import FORWARDED
+from hub.api.handling.proxies import FORWARDED
 from hub.api.operations import SAFE, Row
 from hub.errors import BadInput, Forbidden, Foreign, NotJson
 from hub.settings import Settings

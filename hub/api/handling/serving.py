@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import Any
 
 from starlette.requests import Request
 from starlette.types import Scope
 
-from hub.api.auth import Secrets
-from hub.api.guard.forwarded import FORWARDED, Proxies
-from hub.api.guard.freight import Freight
-from hub.api.guard.gate import Gate
-from hub.api.guard.guesses import Guesses
-from hub.api.guard.standstill import READ_S, Standstill
-from hub.api.shapes.answer import Answer
+from hub.api.handling.browsers import Gate
+from hub.api.handling.large_bodies import Freight
+from hub.api.handling.proxies import FORWARDED, Proxies
+from hub.api.handling.stalls import READ_S, Standstill
+from hub.api.handling.wrong_secrets import Guesses
 from hub.core import Hub
 from hub.errors import CallerGone, Stopping
 from hub.history.live import Live
 from hub.tokens.file import TokensFile
 from hub.tokens.holders import Holders
+from hub.tokens.secrets import Secrets
 from hub.wire import time_at
 
 CYCLE = "hub.cycle"  # in the scope of a request: the server's own record of the exchange, where it is one of uvicorn's
@@ -100,11 +98,6 @@ async def check_caller(scope: Scope, found: Serving) -> None:
         await asyncio.sleep(READ_S)
     if getattr(scope[CYCLE], "disconnected", False):
         raise CallerGone(_GONE)
-
-
-def reply(document: Any, run: str = "", status: int = 200) -> Answer[Any]:
-    """A JSON answer; with a run it says so in `Correlation-Id`."""
-    return Answer(document, status, run=run)
 
 
 def in_ms(hub: Hub, left_ms: float) -> str:
