@@ -13,21 +13,20 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from hub import __version__
-from hub.api import measured
-from hub.api.auth import Secrets
+from hub.api.callers.logins import Door
 from hub.api.capacity import autoscaling, caps, joining, leases, nodes, pools, queue, watch
 from hub.api.console import overview, pages, people, sights, stuck, work
-from hub.api.deps import Serving
 from hub.api.dispatch import views
 from hub.api.dispatch.realms import Realms
-from hub.api.door import Door
 from hub.api.edge.neutral import Speech
-from hub.api.guard.gate import Gate
+from hub.api.handling import request_counts
+from hub.api.handling.browsers import Gate
+from hub.api.handling.problems import on_http_error, on_hub_error
+from hub.api.handling.serving import Serving
 from hub.api.jobs import dead, jobs, progress, providers, schedules, tasks, workers
 from hub.api.operations import Table
 from hub.api.operators import admin, documentation, events, ops, shared, tokens, worker_env
 from hub.api.pipeline import RequestPipeline
-from hub.api.problems import on_http_error, on_hub_error
 from hub.api.realms.spilling import spilling_over
 from hub.api.sockets.sockets import Sockets
 from hub.core import Hub
@@ -47,13 +46,14 @@ from hub.settings import Settings
 from hub.store.cancelling import cancel_all
 from hub.store.connection import open_store
 from hub.sweeping.leases import LeaseSweeperService
-from hub.sweeping.loop import SweepLoop
+from hub.sweeping.loop import Pass, SweepLoop
 from hub.sweeping.nodes import NodeSweeperService
 from hub.sweeping.noted import noted
 from hub.sweeping.reconciler import Reconciler
 from hub.sweeping.tasks import INTERVAL_S, LINE_S, TaskSweeperService
 from hub.sweeping.workers import WorkerSweeperService
 from hub.tokens.file import TokensFile
+from hub.tokens.secrets import Secrets
 
 _CAPACITY = (joining, watch, nodes, leases, queue, autoscaling, pools)
 _OPERATORS = (admin, caps, shared, tokens, events, ops, views, worker_env, documentation)
@@ -204,19 +204,13 @@ async def _sweepers(hub: Hub) -> list[Callable[[], Awaitable[None]]]:
     if not expires:
         why = "nothing dead is removed: set HUB_SWEEPER_EXPIRE=true on every hub, or say hub expire on"
         _log.warning("expiry off", said_by=said_by, why=why)
-    only_changes = settings.sweep_log == "changes"
     return [
         hub.clock.run,
         hub.presence.run,
-        *(
-            SweepLoop(name, interval_s, hub.clock, noted(hub.store, name, sweep), only_changes=only_changes).run
-            for name, interval_s, sweep in (
-                ("node", settings.node_sweep_interval_s, node_sweeper.sweep),
-                ("lease", settings.borrow_ttl_sweep_s, lease_sweeper.sweep),
-                ("worker", settings.worker_sweep_interval_s, worker_sweeper.sweep),
-            )
-        ),
-        SweepLoop("task", INTERVAL_S, hub.clock, task_sweeper.sweep, line_s=LINE_S, only_changes=only_changes).run,
+        _loop("node", settings.node_sweep_interval_s, hub, noted(hub.store, "node", node_sweeper.sweep)),
+        _loop("lease", settings.borrow_ttl_sweep_s, hub, noted(hub.store, "lease", lease_sweeper.sweep)),
+        _loop("worker", settings.worker_sweep_interval_s, hub, noted(hub.store, "worker", worker_sweeper.sweep)),
+        _loop("task", INTERVAL_S, hub, task_sweeper.sweep, line_s=LINE_S),
     ]
 
 
@@ -242,16 +236,24 @@ def _loops(app: FastAPI, services: Sequence[RecordSweeperService]) -> list[Calla
     hub, glance = serving.hub, app.state.glance
     interval_s = hub.settings.zombie_cleanup_interval_minutes * 60
     cleaning = [
-        SweepLoop(
-            "record", interval_s, hub.clock, noted(hub.store, "record", service.sweep),
+        _loop(
+            "record", interval_s, hub, noted(hub.store, "record", service.sweep),
             leads=Leadership(hub.store, hub.clock.hub_id, service.source, hub.settings).wait,
             about={"source": service.source},
-            only_changes=hub.settings.sweep_log == "changes",
-        ).run
+        )
         for service in services
     ]  # fmt: skip
     telling = partial(glance.keep_telling, serving)
-    return [hub.queue.listen, hub.queue.go_round, measured.keep_flushing, telling, *cleaning]
+    return [hub.queue.listen, hub.queue.go_round, request_counts.keep_flushing, telling, *cleaning]
+
+
+def _loop(
+    name: str, interval_s: float, hub: Hub, sweep: Callable[[], Awaitable[Pass | None]], **options: Any
+) -> Callable[[], Awaitable[None]]:
+    """Return what runs a sweeper of this hub, with the lines that HUB_SWEEP_LOG asks for."""
+    return SweepLoop(
+        name, interval_s, hub.clock, sweep, only_changes=hub.settings.sweep_log == "changes", **options
+    ).run
 
 
 async def _logged(job: Callable[[], Awaitable[None]]) -> None:
