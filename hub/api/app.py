@@ -13,21 +13,20 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from hub import __version__
-from hub.api import measured
-from hub.api.auth import Secrets
+from hub.api.callers.logins import Door
 from hub.api.capacity import autoscaling, caps, joining, leases, nodes, pools, queue, watch
 from hub.api.console import overview, pages, people, sights, stuck, work
-from hub.api.deps import Serving
 from hub.api.dispatch import views
 from hub.api.dispatch.realms import Realms
-from hub.api.door import Door
 from hub.api.edge.neutral import Speech
-from hub.api.guard.gate import Gate
+from hub.api.handling import request_counts
+from hub.api.handling.browsers import Gate
+from hub.api.handling.problems import on_http_error, on_hub_error
+from hub.api.handling.serving import Serving
 from hub.api.jobs import dead, jobs, progress, providers, schedules, tasks, workers
 from hub.api.operations import Table
 from hub.api.operators import admin, documentation, events, ops, shared, tokens, worker_env
 from hub.api.pipeline import RequestPipeline
-from hub.api.problems import on_http_error, on_hub_error
 from hub.api.realms.spilling import spilling_over
 from hub.api.sockets.sockets import Sockets
 from hub.core import Hub
@@ -54,6 +53,7 @@ from hub.sweeping.reconciler import Reconciler
 from hub.sweeping.tasks import INTERVAL_S, LINE_S, TaskSweeperService
 from hub.sweeping.workers import WorkerSweeperService
 from hub.tokens.file import TokensFile
+from hub.tokens.secrets import Secrets
 
 _CAPACITY = (joining, watch, nodes, leases, queue, autoscaling, pools)
 _OPERATORS = (admin, caps, shared, tokens, events, ops, views, worker_env, documentation)
@@ -244,7 +244,7 @@ def _loops(app: FastAPI, services: Sequence[RecordSweeperService]) -> list[Calla
         for service in services
     ]  # fmt: skip
     telling = partial(glance.keep_telling, serving)
-    return [hub.queue.listen, hub.queue.go_round, measured.keep_flushing, telling, *cleaning]
+    return [hub.queue.listen, hub.queue.go_round, request_counts.keep_flushing, telling, *cleaning]
 
 
 def _loop(

@@ -19,9 +19,9 @@ from typing import Any, Protocol
 import uvicorn
 
 from hub.api.app import create_app, create_realms
-from hub.api.deps import Serving
 from hub.api.dispatch.protocol import RealmProtocol
 from hub.api.dispatch.realms import Realms
+from hub.api.handling.serving import Serving
 from hub.api.http.handshakes import HubLoop
 from hub.api.http.private import Multiprocess
 from hub.api.http.protocol import REST_S, HubProtocol

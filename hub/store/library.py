@@ -28,10 +28,14 @@ MODULES = (
     "pools", "orders", "offers", "drains", "items", "caps", "shared", "turns", "revocations", "suspects", "slots",
     "belonging", "speakers", "liveness", "reports", "arrivals", "attempts", "tickets", "lease_texts", "leases",
     "endings", "strays", "supply", "matching", "at_once", "waiters", "handoffs", "placing", "releases", "renewals",
-    "nodes", "serving", "elsewhere", "queue", "indexes", "sightings", "tokens",
+    "nodes", "serving", "elsewhere", "queue", "tokens",
     # jobs
     "names", "events", "tasks", "progress", "job_queue", "claims", "jobs", "uniques", "blocked", "chains", "outcomes",
-    "recalls", "making", "schedules", "workers", "incarnations", "providers", "dead_workers", "connections", "entries",
+    "recalls", "making", "schedules", "workers", "incarnations", "providers", "dead_workers", "connections",
+    # doctor
+    "doctor_members", "doctor_task_members", "doctor_indexes", "doctor_slots", "doctor_slot_repair", "doctor_places",
+    "doctor_nodes", "doctor_pools", "doctor_queue", "doctor_hubs", "doctor_tasks", "doctor_workers",
+    "doctor_jobs", "doctor_providers", "doctor_schedules", "doctor",
 )  # fmt: skip
 EXTERNAL = ("times", "record_times", "records")
 

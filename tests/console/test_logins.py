@@ -9,7 +9,7 @@ import re
 import httpx
 import pytest
 
-from hub.api.guard.gate import Gate
+from hub.api.handling.browsers import Gate
 from hub.errors import Forbidden
 from hub.tokens.logins import IDLE_S, LIFE_S
 from tests.api.streams import ENDLESS, listening
@@ -236,7 +236,7 @@ async def test_who_changes_something_sees_it_in_the_overview_at_once(browser, mo
 
 @pytest.mark.parametrize("path", ENDLESS)
 async def test_a_stream_of_events_ends_with_its_login_and_that_of_another_goes_on(path, api, browser, monkeypatch):
-    monkeypatch.setattr("hub.api.door._STILL_S", 0.02)
+    monkeypatch.setattr("hub.api.callers.logins._STILL_S", 0.02)
     other, app = Browser(api), api._transport.app
     await browser.log_in(SECRETS["admin_secret"])
     theirs = (await other.log_in(SECRETS["admin_secret"])).json()["login"]["id"]
@@ -255,7 +255,7 @@ async def test_a_stream_of_events_ends_with_its_login_and_that_of_another_goes_o
 
 
 async def test_streams_whose_login_nobody_can_know_any_more_end(api, browser, redis, monkeypatch):
-    monkeypatch.setattr("hub.api.door._STILL_S", 0.02)
+    monkeypatch.setattr("hub.api.callers.logins._STILL_S", 0.02)
     await browser.log_in(SECRETS["admin_secret"])
     async with listening(api._transport.app, {"cookie": browser.cookie}):
         redis.set("hub:logins", "of another program")

@@ -97,7 +97,10 @@ def test_a_restarted_server_knows_the_library_and_refuses_until_its_tokens_have_
     own_server.start()
     with own_server.client() as redis:
         assert called(redis, "store/tick", TICK) == "UNOPENED"
-        assert called(redis, "doctor/check_runs", {}) == "UNOPENED"
+        assert (
+            called(redis, "doctor/check", dict.fromkeys(("kind", "fields", "timeout_ms", "grace_ms"), "1"))
+            == "UNOPENED"
+        )
         assert opened(redis) > highest
         assert called(redis, "store/tick", TICK)[0] == "ok"
 

@@ -11,11 +11,12 @@ from fastapi import APIRouter, Request
 from starlette.datastructures import State
 from starlette.responses import Response
 
-from hub.api.auth import ADMIN, RUNNER
+from hub.api.callers.admission import hub_of
+from hub.api.callers.credentials import credential
 from hub.api.console.health import sentence, troubles
-from hub.api.credentials import credential
-from hub.api.deps import Serving, allowed, in_ms, serving
+from hub.api.handling.serving import Serving, in_ms, serving
 from hub.api.operations import unlisted
+from hub.api.operators.admin import brake_shape
 from hub.api.operators.events import EventStream, after_of
 from hub.api.paths import AGE_MS
 from hub.core import Hub
@@ -25,6 +26,7 @@ from hub.observability.logs import get_logger
 from hub.store.lenient import read_each
 from hub.store.rounds import rounds
 from hub.sweeping.brake import Brake
+from hub.tokens.secrets import ADMIN, RUNNER
 from hub.wire import to_json
 
 router = APIRouter()
@@ -94,19 +96,18 @@ def _not_told(error: Exception) -> None:
     _log.error("overview not sent", why=repr(error))
 
 
-@router.get("/console/overview", **unlisted(page=True))
+@router.get("/console/overview", **unlisted(page=True, who=(RUNNER, ADMIN)))
 async def overview(request: Request) -> Response:
     """Figures, one sentence, and every trouble by name."""
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     seen, at_s = await request.app.state.glance.asked(hub)
     return Response(seen, media_type="application/json", headers={AGE_MS: str(_age_ms(at_s))})
 
 
-@router.get("/console/events", **unlisted(page=True, endless=True))
+@router.get("/console/events", **unlisted(page=True, endless=True, who=(RUNNER, ADMIN)))
 async def follow(request: Request) -> Response:
     """Events as `/events` has all of them, and every two seconds the overview and its age in an event `overview`, for a
     minute after somebody has asked for it."""
-    allowed(request, RUNNER, ADMIN)
     who = await credential(request)
     return EventStream(serving(request).live, wanted("", {}), after_of(request), who, latest=True)
 
@@ -233,7 +234,7 @@ async def _tasks(hub: Hub) -> dict[str, Any]:
 
 async def _brakes(hub: Hub) -> dict[str, Any]:
     nodes, workers = await asyncio.gather(
-        Brake(hub.store, hub.settings, "nodes").status(), Brake(hub.store, hub.settings, "workers").status()
+        brake_shape(Brake(hub.store, hub.settings, "nodes")), brake_shape(Brake(hub.store, hub.settings, "workers"))
     )
     return {"nodes": nodes, "workers": workers}
 

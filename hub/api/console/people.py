@@ -8,18 +8,20 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hub import __version__
-from hub.api.auth import ADMIN, HEADER, RUNNER
-from hub.api.credentials import origin
-from hub.api.deps import Serving, in_ms, remote_ip, reply, serving
-from hub.api.door import LOGIN, Door, cookie_name
-from hub.api.identity import bearer, known
+from hub.api.callers.admission import hub_of
+from hub.api.callers.credentials import origin
+from hub.api.callers.logins import LOGIN, Door, cookie_name
+from hub.api.callers.users import bearer, known
+from hub.api.handling.serving import Serving, in_ms, remote_ip, serving
 from hub.api.operations import unlisted
 from hub.api.realms.served import ServedRealms
 from hub.api.shapes import reading as bodies
+from hub.api.shapes.answer import Answer
 from hub.errors import Forbidden, HubError, InvalidValue, MissingMember, NotFound, Unauthorized
 from hub.settings.realms import DEFAULT
 from hub.tokens.logins import LIFE_S, LINK_S, ROLES, Login, bond, capped, new_key
 from hub.tokens.models import USER, digest_of
+from hub.tokens.secrets import ADMIN, HEADER, RUNNER
 from hub.wire import time_at
 
 router = APIRouter()
@@ -37,7 +39,7 @@ async def me(request: Request) -> Response:
     looks, operates = _allows(found, request, RUNNER, ADMIN), _allows(found, request, ADMIN)
     role = capped(login.role if login else "admin", door.most)
     acts = role != "viewer"
-    return reply(
+    return Answer(
         {
             "mode": found.hub.settings.console,
             "realm": found.hub.settings.realm or DEFAULT,
@@ -82,7 +84,7 @@ async def log_in(request: Request) -> Response:
         "console", "console.login", actor=f"{made.role} in the console", by=made.name, remote_ip=made.ip, login=made.id,
         bought="with a link" if link is not None else "with a secret or a token",
     )  # fmt: skip
-    answer = reply({"login": _shown(made)}, status=201)
+    answer = Answer({"login": _shown(made)}, status=201)
     _set_cookie(answer, request, key, int(LIFE_S))
     return answer
 
@@ -93,28 +95,26 @@ async def log_out(request: Request) -> Response:
     login: Login | None = request.scope.get(LOGIN)
     if login:
         await _door(request).logins.end(login.id)
-    answer = reply({"ended": bool(login)})
+    answer = Answer({"ended": bool(login)})
     _set_cookie(answer, request, "", 0)
     return answer
 
 
-@router.get("/console/logins", **unlisted(page=True))
+@router.get("/console/logins", **unlisted(page=True, who=(ADMIN,)))
 async def logins(request: Request) -> Response:
     """Who is logged in."""
-    _admin(request)
     mine: Login | None = request.scope.get(LOGIN)
     shown = [{**_shown(each), "own": bool(mine and mine.id == each.id)} for each in await _door(request).logins.good()]
-    return reply({"logins": shown, "now": in_ms(serving(request).hub, 0)})
+    return Answer({"logins": shown, "now": in_ms(hub_of(request), 0)})
 
 
-@router.delete("/console/logins/{name}", **unlisted(page=True, least="admin"))
+@router.delete("/console/logins/{name}", **unlisted(page=True, least="admin", who=(ADMIN,)))
 async def end(request: Request, name: str) -> Response:
     """End a login: within a second no hub lets it in."""
-    found = _admin(request)
     if not await _door(request).logins.end(name):
         raise NotFound(f"There is no login {name[:40]}.")
-    await found.hub.audit.write("console", "console.logout", **await origin(request), login=name)
-    return reply({"ended": name})
+    await hub_of(request).audit.write("console", "console.logout", **await origin(request), login=name)
+    return Answer({"ended": name})
 
 
 @router.post("/console/links", **unlisted(page=True, least="admin"))
@@ -124,14 +124,14 @@ async def make_link(request: Request) -> Response:
     document = await bodies.read_body(request, optional=True)
     secret = bearer(request.headers.getlist("authorization")) or request.headers.get(HEADER, "")
     if found.secrets.open and not secret:
-        return reply({"link": None, "role": door.most, "open": True})
+        return Answer({"link": None, "role": door.most, "open": True})
     if not secret:
         raise Unauthorized()
     link = new_key()
     wanted = await _bought(request, found, {**document, "secret": secret}, link)
     await door.logins.make_link(wanted, link)
     await found.hub.audit.write("console", "console.link", **await origin(request), role=wanted.role)
-    return reply({"link": link, "role": wanted.role, "open": False, "seconds": LINK_S}, status=201)
+    return Answer({"link": link, "role": wanted.role, "open": False, "seconds": LINK_S}, status=201)
 
 
 async def _bought(request: Request, found: Serving, document: dict[str, Any], key: str) -> Login:
@@ -177,12 +177,6 @@ def _allows(found: Serving, request: Request, *roles: str) -> bool:
     except HubError:
         return False
     return True
-
-
-def _admin(request: Request) -> Serving:
-    found = serving(request)
-    found.secrets.check(request.headers, ADMIN)
-    return found
 
 
 def _door(request: Request) -> Door:

@@ -11,11 +11,12 @@ from typing import Any, Final
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api.auth import ADMIN
-from hub.api.credentials import origin
-from hub.api.deps import allowed, in_ms, reply
+from hub.api.callers.admission import hub_of
+from hub.api.callers.credentials import origin
+from hub.api.handling.serving import in_ms
 from hub.api.operations import unlisted
 from hub.api.shapes import reading as bodies
+from hub.api.shapes.answer import Answer
 from hub.api.shapes.readers import whole_number
 from hub.errors import InvalidValue, NotFound, RecordsUnavailable
 from hub.recovery.alerts import Thresholds, level
@@ -25,6 +26,7 @@ from hub.recovery.records import Records
 from hub.recovery.report import DAYS_MAX, report
 from hub.settings import Settings
 from hub.store.store import Store
+from hub.tokens.secrets import ADMIN
 from hub.wire import time_text
 
 router = APIRouter()
@@ -34,11 +36,11 @@ _COUNT_S: Final = 3.0
 _COUNTED_FOR_S: Final = 5.0  # however many consoles ask
 
 
-@router.get("/console/stuck", **unlisted(page=True))
+@router.get("/console/stuck", **unlisted(page=True, who=(ADMIN,)))
 async def sources(request: Request) -> Response:
     """The sources that any hub has declared lately: what is stuck in each now, as far as this hub knows it, what the
     last pass found, and who looks."""
-    hub, now = allowed(request, ADMIN), request.app.state.stuck
+    hub, now = hub_of(request), request.app.state.stuck
     found = await now.look(hub.store, request.app.state.sources, _COUNT_S)
     leads = await hub.store.read_all(("GET", hub.store.keys.zombie_leader(row["name"])) for row in found)
     rows = [
@@ -47,7 +49,7 @@ async def sources(request: Request) -> Response:
     ]
     settings = hub.settings
     limits = Thresholds.of(settings)
-    return reply(
+    return Answer(
         {
             "sources": rows, "enabled": settings.zombie_cleanup_enabled,
             "intervalMinutes": settings.zombie_cleanup_interval_minutes, "warningAbove": limits.warning_above,
@@ -56,22 +58,22 @@ async def sources(request: Request) -> Response:
     )  # fmt: skip
 
 
-@router.get("/console/report/stuck", **unlisted(page=True))
+@router.get("/console/report/stuck", **unlisted(page=True, who=(ADMIN,)))
 async def tell(request: Request) -> Response:
     """What the passes over each source did on the last `days` days (UTC), today included; 7 unless told."""
-    hub = allowed(request, ADMIN)
+    hub = hub_of(request)
     days = whole_number(request.query_params.get("days", "7"), "days", 1, DAYS_MAX)
-    return reply({**await report(hub.store, request.app.state.sources, days), "now": in_ms(hub, 0)})
+    return Answer({**await report(hub.store, request.app.state.sources, days), "now": in_ms(hub, 0)})
 
 
-@router.get("/console/stuck/{source}", **unlisted(page=True))
+@router.get("/console/stuck/{source}", **unlisted(page=True, who=(ADMIN,)))
 async def look(request: Request, source: str) -> Response:
     """The records a reset would touch, the longest stuck first: what a dry run shows."""
-    hub = allowed(request, ADMIN)
+    hub = hub_of(request)
     records, limit = _records(request, source), bodies.page(request)[1]
     async with _in_time(source):
         total, found = await records.count(), await records.look(limit)
-    return reply(
+    return Answer(
         {
             "source": source, "total": total, "records": [_shown(each) for each in found],
             "thresholdSeconds": records.source.threshold_s, "now": in_ms(hub, 0),
@@ -79,10 +81,10 @@ async def look(request: Request, source: str) -> Response:
     )  # fmt: skip
 
 
-@router.post("/console/stuck/{source}/reset", **unlisted(page=True))
+@router.post("/console/stuck/{source}/reset", **unlisted(page=True, who=(ADMIN,)))
 async def reset(request: Request, source: str) -> Response:
     """Bring back those of these `ids` that are stuck still; each is reset once, also where others reset beside."""
-    hub = allowed(request, ADMIN)
+    hub = hub_of(request)
     records, document = _records(request, source), await bodies.read_body(request)
     ids = document.get("ids")
     if not isinstance(ids, list) or not ids or len(ids) > _IDS_MAX or not all(isinstance(each, str) for each in ids):
@@ -103,7 +105,7 @@ async def reset(request: Request, source: str) -> Response:
     await hub.audit.write(
         "admin", "records.reset", **await origin(request), source=source, reset=len(done), failed=len(failed)
     )
-    return reply({"source": source, "reset": done, "failed": failed, "notStuck": left})
+    return Answer({"source": source, "reset": done, "failed": failed, "notStuck": left})
 
 
 class Now:

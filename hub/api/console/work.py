@@ -9,11 +9,12 @@ from uuid import UUID
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api.deps import in_ms, reply, serving
-from hub.api.identity import Caller, reader
+from hub.api.callers.admission import hub_of, reader_of
+from hub.api.handling.serving import in_ms
 from hub.api.jobs import answers
-from hub.api.operations import unlisted
+from hub.api.operations import CALLER, unlisted
 from hub.api.shapes import reading as bodies
+from hub.api.shapes.answer import Answer
 from hub.api.shapes.neutral import renamed
 from hub.core import Hub
 from hub.errors import Forbidden, InvalidValue
@@ -31,33 +32,33 @@ OPEN: Final = ("claimed", "running")
 STATUSES: Final = ("pending", *OPEN, "completed", "failed", "cancelled", "dead", "later", "blocked")
 
 
-@router.get("/console/jobs", **unlisted(page=True, shared=True))
+@router.get("/console/jobs", **unlisted(page=True, who=CALLER, anonymous=True, shared=True))
 async def jobs(request: Request) -> Response:
     """Every job that a worker serves or a task waits for, with what waits and who serves it."""
-    hub = await _hub(request)
+    hub = _hub(request)
     names = await _names(hub)
     lengths, counts, heads = await _counts(hub, names)
     now_s, rows = hub.store.wall_s(), []
     for name, pending, workers, head in zip(names, lengths, counts, heads, strict=True):
         age = max(0.0, now_s - float(head) / 1e6) if head is not None else None
         rows.append({"job": name, "pending": pending, "workers": workers, "oldestSeconds": age})
-    return reply({"jobs": rows, "total": len(rows), "now": in_ms(hub, 0)})
+    return Answer({"jobs": rows, "total": len(rows), "now": in_ms(hub, 0)})
 
 
-@router.get("/console/jobs/{full:path}", **unlisted(page=True))
+@router.get("/console/jobs/{full:path}", **unlisted(page=True, who=CALLER, anonymous=True))
 async def job(request: Request, full: str) -> Response:
     """A job in full."""
-    hub = await _hub(request)
+    hub = _hub(request)
     found: Job = await hub.jobs.get(full)
     lengths, _, _ = await _counts(hub, [full])
-    return reply({**renamed(answers.job(found)), "schema": found.schema, "pending": lengths[0], "now": in_ms(hub, 0)})
+    return Answer({**renamed(answers.job(found)), "schema": found.schema, "pending": lengths[0], "now": in_ms(hub, 0)})
 
 
-@router.get("/console/workers", **unlisted(page=True, shared=True))
+@router.get("/console/workers", **unlisted(page=True, who=CALLER, anonymous=True, shared=True))
 async def workers(request: Request) -> Response:
     """The workers with what they hold and how long they have been silent, on the hub clock; with `silent=1` those that
     have been so for longer than they may."""
-    hub = await _hub(request)
+    hub = _hub(request)
     keys, timeout_s = hub.store.keys, hub.settings.worker_timeout_s
     offset, limit = bodies.page(request)
     clock = int(await hub.store.read("HGET", keys.store, "clock_ms") or 0)
@@ -83,16 +84,16 @@ async def workers(request: Request) -> Response:
         }
         for worker, beat, tasks, names in zip(found.items, beats, held, served, strict=True)
     ]  # fmt: skip
-    return reply({"workers": rows, "total": found.total, "timeoutSeconds": timeout_s, "now": in_ms(hub, 0)})
+    return Answer({"workers": rows, "total": found.total, "timeoutSeconds": timeout_s, "now": in_ms(hub, 0)})
 
 
-@router.get("/console/tasks", **unlisted(page=True, shared=True))
+@router.get("/console/tasks", **unlisted(page=True, who=CALLER, anonymous=True, shared=True))
 async def tasks(request: Request) -> Response:
     """Tasks of a status over all rooms, newest first; `q` is an id, or a part of job, room, error or payload.
 
     Of finished ones the latest 2,000 are looked through.
     """
-    hub = await _hub(request)
+    hub = _hub(request)
     query = request.query_params
     status, wanted = query.get("status", "pending"), query.get("q", "").strip()
     offset, limit = bodies.page(request)
@@ -104,23 +105,23 @@ async def tasks(request: Request) -> Response:
         {**renamed(answers.task(task)), "dead": score is not None}
         for task, score in zip(found.items, scores, strict=True)
     ]
-    return reply({"tasks": rows, "total": found.total, "complete": complete, "now": in_ms(hub, 0)})
+    return Answer({"tasks": rows, "total": found.total, "complete": complete, "now": in_ms(hub, 0)})
 
 
-@router.get("/console/tasks/{task_id:uuid}/links", **unlisted(page=True))
+@router.get("/console/tasks/{task_id:uuid}/links", **unlisted(page=True, who=CALLER, anonymous=True))
 async def links(request: Request, task_id: UUID) -> Response:
     """Which tasks a task waits for, and which wait for it."""
-    hub = await _hub(request)
+    hub = _hub(request)
     found = await links_of(hub.store, task_id.hex)
     waits_for, followers = ([link.document() for link in some] for some in (found.waits_for, found.followers))
-    return reply({"waitsFor": waits_for, "waitedForBy": followers, "more": found.more, "now": in_ms(hub, 0)})
+    return Answer({"waitsFor": waits_for, "waitedForBy": followers, "more": found.more, "now": in_ms(hub, 0)})
 
 
-@router.get("/console/schedules", **unlisted(page=True, shared=True))
+@router.get("/console/schedules", **unlisted(page=True, who=CALLER, anonymous=True, shared=True))
 async def schedules(request: Request) -> Response:
     """The schedules of all rooms, the one that is due next first, each with how the task is that it made last; `q` is a
     part of room and name."""
-    hub = await _hub(request)
+    hub = _hub(request)
     offset, limit = bodies.page(request)
     found = await hub.schedules.soonest(request.query_params.get("q", "").strip(), limit, offset)
     states = await read_each(
@@ -134,7 +135,7 @@ async def schedules(request: Request) -> Response:
         }  # which may be long, and is shown with one alone
         for each, state in zip(found.items, states, strict=True)
     ]
-    return reply({"schedules": rows, "total": found.total, "now": in_ms(hub, 0)})
+    return Answer({"schedules": rows, "total": found.total, "now": in_ms(hub, 0)})
 
 
 class _Wish(NamedTuple):
@@ -218,9 +219,9 @@ async def _counts(hub: Hub, names: list[str]) -> tuple[list[int], list[int], lis
     return lengths, workers, heads
 
 
-async def _hub(request: Request) -> Hub:
+def _hub(request: Request) -> Hub:
     """The hub, for callers that may read the jobs API over all rooms."""
-    who: Caller | None = await reader(request)
+    who = reader_of(request)
     if who and who.rooms:
         raise Forbidden("This is of all rooms, and the token shown is bound to some.")
-    return serving(request).hub
+    return hub_of(request)

@@ -10,22 +10,24 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from hub.api import measured
-from hub.api.auth import HEADER, NODE
-from hub.api.capacity import reading
-from hub.api.capacity.nodes import heartbeat, orders_json, router
-from hub.api.deps import Serving
+from hub.api.callers.nodes import speaks
+from hub.api.capacity.nodes import heartbeat, router
+from hub.api.capacity.orders import orders_json
+from hub.api.handling import request_counts
+from hub.api.handling.serving import Serving
 from hub.api.http.private import Cycle
-from hub.api.operations import row_of
+from hub.api.operations import TOKEN, row_of
 from hub.api.shapes import reading as bodies
-from hub.api.speakers import speaks
+from hub.api.shapes.node_bodies import BeatBody
 from hub.capacity.nodes.models import Beat, Orders
 from hub.errors import Forbidden, HubError, Unauthorized
 from hub.observability.tracing import tracing
+from hub.tokens.secrets import HEADER
 
 HEARTBEAT = row_of(router.routes, heartbeat)
 PATH = HEARTBEAT.path
-_taken = measured.row(PATH, HEARTBEAT.method, 200)
+_ROLES = tuple(role for role in HEARTBEAT.facts.who if role != TOKEN)
+_taken = request_counts.row(PATH, HEARTBEAT.method, 200)
 _SECRET = HEADER.encode()
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
 
@@ -72,13 +74,13 @@ def _read(serving: Serving, cycle: Cycle) -> Beat:
                 break
         secret = given.decode("latin-1")
         try:
-            serving.secrets.check_value(secret, NODE)
+            serving.secrets.check_value(secret, *_ROLES)
         except Unauthorized:
             holder = serving.holders.remembered(secret)
             if holder is None or not speaks(holder):
                 raise
             node = holder.name
-    beat = reading.beat(bodies.read_object(bytes(cycle.body)))
+    beat = BeatBody.read(bodies.read_object(bytes(cycle.body))).beat
     if node not in (None, beat.node_id):
         raise Forbidden("The token shown speaks for another node.")
     return beat

@@ -10,15 +10,15 @@ from typing import Any, ClassVar
 import httptools
 import orjson
 
-from hub.api.deps import Serving
 from hub.api.edge.neutral import ASKED
-from hub.api.guard import gate
+from hub.api.handling import browsers
+from hub.api.handling.problems import MEDIA_TYPE, problem
+from hub.api.handling.serving import Serving
 from hub.api.http import beats
 from hub.api.http.connections import Connections
 from hub.api.http.private import HIGH_WATER_LIMIT, HttpToolsProtocol
 from hub.api.http.tls import Certificates, names_in, show
 from hub.api.http.writing import JoinedWrites
-from hub.api.problems import MEDIA_TYPE, problem
 from hub.errors import BadInput, HubError, Unavailable
 
 HEAD_BYTES_MAX = 32_768  # request line and headers
@@ -27,7 +27,7 @@ BEAT_BYTES_MAX = 8_192  # a heartbeat that acknowledges many slots goes the way 
 PIPELINED_MAX = 256  # requests that wait for the answers to those before them
 REST_S = 5.0  # for the rest of a body that nobody waits for: its request has been answered
 NEVER = math.inf
-_TELLING = frozenset((*gate.SIGNS, b"user-agent", b"host", b"expect", b"upgrade", b"accept"))
+_TELLING = frozenset((*browsers.SIGNS, b"user-agent", b"host", b"expect", b"upgrade", b"accept"))
 _HOP = (b"upgrade", b"http2-settings")
 
 
@@ -161,7 +161,7 @@ class HubProtocol(HttpToolsProtocol):
             self.expect_100_continue = value.lower() == b"100-continue"
         elif name == b"accept":
             self._odd = self._odd or ASKED in value
-        elif name != b"user-agent" or value.startswith(gate.BROWSER):
+        elif name != b"user-agent" or value.startswith(browsers.BROWSER):
             self._odd = True
 
     def on_headers_complete(self) -> None:

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from hub.api.auth import HEADER
-from hub.api.deps import Serving
+from hub.api.handling.serving import Serving
 from hub.errors import StartRefused
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.tokens.certificates import secret_of
+from hub.tokens.secrets import HEADER
 
 _log = get_logger("hub.serve")
 _CREDENTIALS: Final = (HEADER.encode(), b"authorization")

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hub.api.identity import Caller
+from hub.api.callers.users import Caller
 from hub.core import Hub
 from hub.errors import Forbidden, ProviderNotFound, TaskNotFound
-from hub.jobs.models import Task
+from hub.jobs.models import Outcome, Task
 from hub.jobs.names import SHARED, dashed, parse_full_name
 from hub.jobs.submits import unknown_parents
 
@@ -51,7 +51,7 @@ async def see_parents(who: Caller, hub: Hub, after: Sequence[str]) -> None:
         raise unknown_parents(after, sorted(unseen))
 
 
-async def told(who: Caller, hub: Hub, tasks: Sequence[str], words: Sequence[str]) -> list[str]:
+async def told(who: Caller, hub: Hub, tasks: Sequence[str], words: Sequence[Outcome]) -> list[Outcome]:
     """Return what became of reports about tasks: `gone`, as for unknown ones, for those that the caller may not see."""
     refused = [task for task, word in zip(tasks, words, strict=True) if word in ("forbidden", "conflict")]
     unseen = await _unseen(who, hub, refused)

@@ -16,10 +16,10 @@ from starlette.datastructures import State
 from starlette.responses import Response
 
 from hub import __version__
-from hub.api import measured
-from hub.api.auth import ADMIN, HEADER, NODE, RUNNER
+from hub.api.callers.admission import hub_of
 from hub.api.capacity.pools import state
-from hub.api.deps import Serving, allowed, in_ms, reply, serving
+from hub.api.handling import request_counts
+from hub.api.handling.serving import Serving, allowed, in_ms, serving
 from hub.api.operations import EVERYTHING, Raw, operation
 from hub.api.realms.naming import NAMED
 from hub.api.realms.served import ServedRealms
@@ -28,9 +28,11 @@ from hub.api.shapes.operators import (
     DiagnosticsShape,
     EnvironmentShape,
     HealthShape,
+    HubConfigShape,
     HubLiveShape,
     HubReadyShape,
     ReadyShape,
+    RedisHealthShape,
 )
 from hub.core import Hub
 from hub.errors import StoreFault, StoreUnavailable, Unauthorized, Unavailable
@@ -41,6 +43,7 @@ from hub.recovery.leadership import known_sources
 from hub.settings import mask_url, own_variables
 from hub.settings.realms import DEFAULT
 from hub.store.lenient import read_each
+from hub.tokens.secrets import ADMIN, HEADER, NODE, RUNNER
 
 router = APIRouter(tags=["operations"])
 COUNTED_S = 1.0  # how old the counts may be that strangers are shown
@@ -95,7 +98,9 @@ async def health(request: Request) -> Answer[HealthShape]:
         breaker.failed(disconnected=isinstance(error.__cause__, OSError))
         raise
     breaker.succeeded()
-    return reply({"status": "ok", "redis": {"pingMs": round((time.monotonic() - started) * 1000, 2)}})
+    return Answer(
+        HealthShape(status="ok", redis=RedisHealthShape(pingMs=round((time.monotonic() - started) * 1000, 2)))
+    )
 
 
 @router.get(
@@ -115,12 +120,12 @@ async def health_ready(request: Request) -> Answer[HubReadyShape]:
     realms: ServedRealms | None = request.app.state.realms
     if realms is None or request.scope.get(NAMED) is not None:
         await found.hub.store.read("PING")
-        return reply({"status": "ready"})
+        return Answer(HubReadyShape(status="ready"))
     await realms.look()
     states = {part.name or DEFAULT: "away" if part.error else "ready" for part in realms.parts.values()}
     if "ready" not in states.values():
         raise StoreUnavailable("No store of any realm answers.")
-    return reply({"status": "ready", "realms": states})
+    return Answer(HubReadyShape(status="ready", realms=states))
 
 
 @router.get(
@@ -133,7 +138,7 @@ async def health_ready(request: Request) -> Answer[HubReadyShape]:
 )
 async def health_live(_: Request) -> Answer[HubLiveShape]:
     """For a supervisor: this process answers, whatever has become of Redis."""
-    return reply({"status": "live"})
+    return Answer(HubLiveShape(status="live"))
 
 
 class Readiness:
@@ -179,7 +184,7 @@ async def ready(request: Request) -> Answer[ReadyShape]:
     workers, total, borrowed, available = counts
     if not (workers and available):
         raise Unavailable("No node was heard within 2 minutes." if not workers else "No slot is free.")
-    return reply({"status": "ready", "workers": workers, "total": total, "borrowed": borrowed, "available": available})
+    return Answer(ReadyShape(status="ready", workers=workers, total=total, borrowed=borrowed, available=available))
 
 
 def _is_known(request: Request) -> bool:
@@ -216,7 +221,7 @@ async def show_metrics(request: Request) -> Response:
         await _read_gauges(request.app.state)
     else:
         await realms.each(_read_gauges)
-    measured.flush()
+    request_counts.flush()
     registry = metrics.registry
     if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
         registry = CollectorRegistry()
@@ -319,22 +324,22 @@ async def _refresh_zombies(hub: Hub, sources: Sequence[str]) -> None:
 @router.get("/diagnostics", **operation("getDiagnostics", (ADMIN,)))
 async def diagnostics(request: Request) -> Answer[DiagnosticsShape]:
     """How this hub is set up, and the nodes it sees."""
-    hub = allowed(request, ADMIN)
+    hub = hub_of(request)
     settings = hub.settings
-    config = {
-        "redisUrl": mask_url(settings.redis_url or "embedded"),
-        "borrowTrailingFallback": hub.agreed.holds.trailing,
-        "borrowPrefixExpand": hub.agreed.holds.prefix,
-        "borrowWildcards": hub.agreed.holds.wildcards,
-        "nodeTimeoutSeconds": hub.nodes.timeout_ms / 1000,
-        "dashboardUrl": settings.dashboard_url,
-        "version": __version__[:15],
-    }
-    return reply({"hubConfig": config, "workers": (await state(hub, 0, 1))["workers"], "now": in_ms(hub, 0)})
+    config = HubConfigShape(
+        redisUrl=mask_url(settings.redis_url or "embedded"),
+        borrowTrailingFallback=hub.agreed.holds.trailing,
+        borrowPrefixExpand=hub.agreed.holds.prefix,
+        borrowWildcards=hub.agreed.holds.wildcards,
+        nodeTimeoutSeconds=hub.nodes.timeout_ms / 1000,
+        dashboardUrl=settings.dashboard_url,
+        version=__version__[:15],
+    )
+    return Answer(DiagnosticsShape(hubConfig=config, workers=(await state(hub, 0, 1))["workers"], now=in_ms(hub, 0)))
 
 
 @router.get("/diagnostics/env", **operation("getEnvironment", (ADMIN,)))
 async def diagnostics_env(request: Request) -> Answer[EnvironmentShape]:
     """The hub's own variables in the environment of this process, without secrets; others are nobody's concern."""
-    hub = allowed(request, ADMIN)
-    return reply({"env": own_variables(), "now": in_ms(hub, 0)})
+    hub = hub_of(request)
+    return Answer(EnvironmentShape(env=own_variables(), now=in_ms(hub, 0)))

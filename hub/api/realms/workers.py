@@ -7,7 +7,7 @@ from uuid import UUID
 
 from fastapi import Request
 
-from hub.api.identity import Caller
+from hub.api.callers.users import Caller
 from hub.api.realms.looking import LOOK_S
 from hub.api.realms.naming import NAMED
 from hub.api.realms.served import ServedRealms

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
-from hub.api.deps import Serving
+from hub.api.handling.serving import Serving
 from hub.api.realms.served import ServedRealms
 from hub.api.sockets.events import Channel, Events
 from hub.errors import StoreUnavailable

@@ -12,9 +12,8 @@ import httpx
 
 from hub.client.exchange import Pause, Send, Steps, readable
 from hub.client.jobs.calls import TROUBLE_S, ask, lasting, move, place, task
-from hub.client.jobs.endings import ResultLost, TaskCancelled, TaskFailed
 from hub.client.jobs.scheduling import ScheduleOptions, schedule, unschedule
-from hub.client.jobs.tasks import SubmitOptions, TaskInfo
+from hub.client.jobs.tasks import ResultLost, SubmitOptions, TaskCancelled, TaskFailed, TaskInfo
 from hub.client.jobs.wire import SyncWire, Token, Wire
 from hub.client.options import spelt_out
 from hub.errors import TooLarge
