@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from hub.errors import Forbidden, JobsProblem, StoreUnavailable, UnknownReply
+from hub.errors import Forbidden, JobsProblem, StoreFull, StoreUnavailable, UnknownReply
 from hub.jobs.jobs import no_job
 from hub.jobs.models import Options, Page
 from hub.jobs.pages import Pages
@@ -213,6 +213,8 @@ class Schedules:
                     # After an outage: some 20 ms.
                     firings, next_us = await asyncio.to_thread(schedule.times, int(now))
                     made += await self._fired(schedule, firings, next_us)
+                except StoreFull:  # they stay due
+                    return made
                 except StoreUnavailable:
                     raise
                 except Exception as error:  # noqa: BLE001 - those behind it must be fired; a line and a counter tell

@@ -22,8 +22,8 @@ from hub.store.keys import Keys, lua_module
 from hub.store.keys.files import folder
 
 MODULES = (
-    "numbers", "times", "ids", "keys", "lenient", "work", "store", "command", "notifications", "history", "audit",
-    "hubs",
+    "numbers", "times", "ids", "keys", "lenient", "work", "store", "reserve", "command", "notifications", "history",
+    "audit", "hubs",
     # capacity
     "pools", "orders", "offers", "drains", "items", "caps", "shared", "turns", "revocations", "suspects", "slots",
     "belonging", "speakers", "liveness", "reports", "arrivals", "attempts", "tickets", "lease_texts", "leases",

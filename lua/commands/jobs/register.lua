@@ -3,7 +3,7 @@
 -- Returns {'created' | 'joined', id, worker, workers, perhaps the process that was the worker before} | {'conflict'}
 --   | {'slow', what it took} (checking against the schema took too long)
 --   | {'worker'} (unknown, or not the caller's) | {'superseded'} (the process was the worker, and another is)
-command.change('jobs/register', {
+command.add('jobs/register', {
   'full',
   'id',           -- for a job that is new
   'schema',

@@ -1,6 +1,6 @@
 -- Ask a provider for a result, unless it is there or has been asked for since a client joined the provider's room: what
 -- was asked before that, nobody may have heard. Returns {'ready' | 'asked' | 'waiting'}
-command.change('providers/ask', {
+command.add('providers/ask', {
   'full',
   'id',
   'hash',     -- of the parameters

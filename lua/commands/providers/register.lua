@@ -3,7 +3,7 @@
 -- changes nothing that came later.
 -- Returns {'created' | 'replaced', id, at, worker, since} | {'worker'} (unknown, or not the caller's) | {'forbidden'}
 --   | {'later'} (it was said again, and there is another one, or it was removed)
-command.change('providers/register', {
+command.add('providers/register', {
   'full',
   'id',            -- for a provider that is new
   'schema',

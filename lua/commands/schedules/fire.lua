@@ -1,7 +1,7 @@
 -- Submit the tasks of a schedule that is due, and say when it is due next. Safe to repeat, and at any number of hubs: a
 -- schedule that is due at another time by now was fired by one of them. A task whose id is known was made before a loss.
 -- Returns {'moved'} | {'ok', tasks made, why there are not more ('' | 'no-job' | 'unique' | 'missed')}
-command.change('schedules/fire', {
+command.add('schedules/fire', {
   'schedule',
   'due_us',     -- when it was due, as the hub has read it
   'plan',       -- and what its times follow from

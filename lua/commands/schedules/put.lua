@@ -1,7 +1,7 @@
 -- Make a schedule, or change one; it stays with who made it. Safe to repeat: one whose times stay the same is due when it was,
 -- unless it was put aside. A key that no hub wrote is replaced by a superuser alone.
 -- Returns {'made' | 'changed', schedule} | {'job'} (no such active job) | {'forbidden'} | {'full'} (there are too many)
-command.change('schedules/put', {
+command.add('schedules/put', {
   'room',
   'name',
   'user',

@@ -1,5 +1,5 @@
 -- Remove a schedule; the tasks it has made stay. Returns {'ok'} | {'schedule'} (unknown) | {'forbidden'}
-command.change('schedules/remove', {
+command.finish('schedules/remove', {
   'schedule',
   'user',
   'superuser',  -- '1' | '0'

@@ -1,6 +1,6 @@
 -- Submit a failed or cancelled task anew, as another task; the old one leaves the dead-letter list. Safe to repeat.
 -- Returns {'ok', task} | {'task'} (unknown) | {'forbidden'} | {'conflict', status} | {'job', name} (not active)
-command.change('tasks/again', {
+command.add('tasks/again', {
   'id',
   'new',
   'user',

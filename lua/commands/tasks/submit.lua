@@ -3,7 +3,7 @@
 -- and a request with a key of its own is answered with it again.
 -- Returns {'ok', task, ...} | {'job'} (no such active job) | {'reused'} (the key came with another request)
 --   | {'unknown', task, ...} (those it is to wait for that nobody knows)
-command.change('tasks/submit', {
+command.add('tasks/submit', {
   'full',
   'room',
   'user',

@@ -3,7 +3,7 @@
 -- Safe to repeat: a task that exists is answered as it is, and there is no second message.
 -- Returns {'ok', task} | {'failed', task, why} | {'job'} (no such active job) | {'executor'} (nobody executes it, and
 -- nothing was stored) | {'reused'} (the key came with another request)
-command.change('tasks/submit_internal', {
+command.add('tasks/submit_internal', {
   'full',
   'room',
   'user',
