@@ -15,10 +15,10 @@ stds.hub = {
 }
 
 local modules = {
-  'numbers', 'times', 'ids', 'keys', 'lenient', 'reserve', 'command', 'notifications', 'history', 'audit', 'hubs', 'pools', 'orders', 'offers', 'drains', 'items', 'caps', 'shared', 'turns', 'revocations',
+  'numbers', 'times', 'ids', 'keys', 'lenient', 'limits', 'reserve', 'command', 'notifications', 'history', 'audit', 'hubs', 'pools', 'orders', 'offers', 'drains', 'items', 'caps', 'shared', 'turns', 'revocations',
   'suspects', 'slots', 'belonging', 'speakers', 'liveness', 'reports', 'arrivals', 'attempts', 'tickets', 'lease_texts', 'leases', 'endings', 'strays',
   'supply', 'matching', 'at_once', 'waiters', 'handoffs', 'placing', 'releases', 'renewals', 'nodes', 'serving', 'elsewhere', 'queue', 'indexes', 'sightings',
-  'tokens', 'names', 'events', 'tasks', 'progress', 'job_queue', 'claims', 'jobs', 'uniques', 'blocked', 'chains', 'outcomes', 'recalls', 'making', 'schedules', 'workers', 'incarnations', 'providers',
+  'tokens', 'quotas', 'names', 'events', 'tasks', 'progress', 'job_queue', 'claims', 'jobs', 'uniques', 'blocked', 'chains', 'outcomes', 'recalls', 'making', 'schedules', 'workers', 'incarnations', 'providers',
   'dead_workers', 'connections', 'entries', 'record_times', 'records',
 }
 for _, name in ipairs(modules) do stds.hub.read_globals[name] = {other_fields = true} end

@@ -12,7 +12,7 @@
     |                        HubUnavailable, raised by the SDK alone; NotReplicated of hub/store/replicas.py
     |- JobsProblem           InvalidRoomId, InvalidCategory 400, Forbidden 403,
     |                        JobNotFound, WorkerNotFound, TaskNotFound, ProviderNotFound 404,
-    |                        SchemaConflict, InvalidTaskTransition, ResultNotAsked 409,
+    |                        SchemaConflict, InvalidTaskTransition, ResultNotAsked, QuotaExceeded 409,
     |                        InternalJobNotConfigured 503, ProviderTimeout 504; Malformed 422; see jobs/schedules.py
     |- LeaseLost             raised by the SDK alone: the block outlived its lease; hub.client.jobs.TaskEnded
     `- StartRefused          the one sentence a hub says before it does not start; SourceRefused
@@ -289,8 +289,6 @@ class InvalidCategory(JobsProblem):
 
 
 class Forbidden(JobsProblem):
-    """The caller is known, and may not do this."""
-
     code = "forbidden"
     status = 403
 
@@ -329,6 +327,13 @@ class ResultNotAsked(JobsProblem):
     """A provider answers what nobody has asked it."""
 
     code = "result-not-asked"
+    status = 409
+
+
+class QuotaExceeded(JobsProblem):
+    """The user, or the room, holds as much of this as one may. Nothing was done."""
+
+    code = "quota-exceeded"
     status = 409
 
 

@@ -16,11 +16,12 @@ end
 
 -- Returns the refusal of a command with these arguments where it would reach into the reserve.
 function reserve.refusal(arguments)
-  if store.reserve_percent == 0 or not is_bounded then return end
+  local percent = limits.of('reserve') or 0
+  if percent == 0 or not is_bounded then return end
   local used, most = reserve.look()
   local adds = 0
   for _, text in ipairs(arguments) do adds = adds + #text end
-  if most > 0 and used + adds > most * (1 - store.reserve_percent / 100) then
+  if most > 0 and used + adds > most * (1 - percent / 100) then
     return redis.error_reply('FULL ' .. numbers.digits(used) .. ' of ' .. numbers.digits(most) .. ' bytes; nothing was done')
   end
 end

@@ -30,8 +30,7 @@ function store.is_shut() return redis.error_reply('UNOPENED no hub has opened th
 -- * reporting: after the server was restarted or emptied the nodes have one timeout to report what they have and what of it is lent;
 -- * hearing: the same time is given to a store that is new: all hubs may be, too, while nodes and borrowers are not. After it
 --   what the store says is all there is: nothing that was lent before is taken for lent any more;
--- * revoking: whether there may be a slot whose last holder believes in a lease that ended early;
--- * reserve_percent: how much of the memory is kept from commands that only add.
+-- * revoking: whether there may be a slot whose last holder believes in a lease that ended early.
 -- A store that was emptied, or opened by another server since, has another generation: the caller opens it.
 -- Nothing late is done: a call carries the store and the hub clock as its hub heard them last ('' from a program that does
 -- not tick). A hub that knows another store, or has not ticked for six periods, is taken to be gone: who asked it may have
@@ -40,7 +39,7 @@ function store.is_shut() return redis.error_reply('UNOPENED no hub has opened th
 function store.begin(told_of, told_ms, until_ms)
   local time = redis.call('TIME')
   local said = redis.call('HMGET', keys.store, 'generation', 'clock_ms', 'tick_ms', 'settle_ms', 'options', 'timeout_ms',
-    'reopened_ms', 'waiting', 'capped', 'token', 'born_ms', 'revoked_ms', 'reserve_percent')
+    'reopened_ms', 'waiting', 'capped', 'token', 'born_ms', 'revoked_ms', 'limits')
   if not said[1] or said[1] ~= store.opened_as then return store.is_shut() end
   local seconds, micros = number(1, time[1]), tonumber(time[2])
   local now_ms = seconds * 1000 + math.floor(micros / 1000)
@@ -65,7 +64,7 @@ function store.begin(told_of, told_ms, until_ms)
   store.hearing = store.reporting or (said[11] and timeout_ms and clock_ms - number(7, said[11]) < timeout_ms)
   store.anybody_waits, store.has_caps = said[8] == '1', said[9] == '1'
   store.revoked_ms, store.revoking = said[12], said[12] and number(8, said[12]) > clock_ms
-  store.reserve_percent = said[13] and number(9, said[13]) or 0
+  limits.read(said[13] or '')
   work.begin()
 end
 

@@ -14,6 +14,7 @@ from hub.errors import Forbidden, JobsProblem, StoreFull, StoreUnavailable, Unkn
 from hub.jobs.jobs import no_job
 from hub.jobs.models import Options, Page
 from hub.jobs.pages import Pages
+from hub.jobs.quotas import exceeded
 from hub.jobs.rules import MINUTE_US, TOO_FAR_US, Rule, Unreadable
 from hub.jobs.submits import derived, unique_of
 from hub.observability import metrics
@@ -32,6 +33,7 @@ NO_TASK = {  # why a time made none, as `lua/commands/schedules/fire.lua` says i
     "no-job": "no worker served its job, and none of its tasks waited",
     "unique": "the task that stands for its unique key was there",
     "missed": "its time was missed, and is not caught up",
+    "quota": "its user holds as many open tasks as one may",
 }
 WHY_MAX = 500  # characters of a reason: what a library says of a text may have the text in it
 _DUE = 11  # where a record says when it is due
@@ -143,6 +145,8 @@ class Schedules:
                 raise no_job(wanted.job)
             case ["forbidden"]:
                 raise not_yours(wanted.name)
+            case ["quota", *refusal]:
+                raise exceeded(refusal)
             case ["full"]:
                 raise TooManySchedules(f"There are {MOST} schedules, and there may be no more.")
         raise UnknownReply(self._put.name, reply)
@@ -314,7 +318,7 @@ def _schedule_of(reply: Sequence[str]) -> Schedule:
     read = _Reading()
     (
         room, name, user, at, job, payload, cron, every_ms, zone, catch_up, paused, due, priority, attempts, backoff_ms,
-        silence_ms, unique, last, task, fired, why, broken, _,
+        silence_ms, unique, last, task, fired, why, broken, *_,
     ) = (read.text(text) for text in reply)  # fmt: skip
     by_a_hub = user and at and job
     if catch_up not in CATCH_UP:

@@ -28,9 +28,9 @@ _log = get_logger("hub.store")
 class HubClock:
     """Ticks; knows whether Redis is away, since when, and whether this hub is the one that sweeps."""
 
-    def __init__(self, store: Store, reserve_percent: int = 0) -> None:
+    def __init__(self, store: Store, limits: str = "") -> None:
         self._store = store
-        self._reserve_percent = reserve_percent
+        self._limits = limits
         self._tick = store.script("store/tick")
         self._switch = store.script("store/switch_expire")
         self._restore = store.script("store/restore_expire")
@@ -104,7 +104,7 @@ class HubClock:
             try:
                 await self._store.check()
                 asked_at = time.monotonic()
-                said = {"hub_id": self.hub_id, "leader_ms": OFFICE_MS, "reserve_percent": self._reserve_percent}
+                said = {"hub_id": self.hub_id, "leader_ms": OFFICE_MS, "limits": self._limits}
                 await self._heard(await self._tick.probe(**said), asked_at)
             except LostAgain:  # a hub that waited for its next tick would be away meanwhile, and Redis is not
                 if tries == OPENINGS - 1:

@@ -22,16 +22,17 @@ from hub.store.keys import Keys, lua_module
 from hub.store.keys.files import folder
 
 MODULES = (
-    "numbers", "times", "ids", "keys", "lenient", "work", "store", "reserve", "command", "notifications", "history",
-    "audit", "hubs",
+    "numbers", "times", "ids", "keys", "lenient", "work", "limits", "store", "reserve", "command", "notifications",
+    "history", "audit", "hubs",
     # capacity
     "pools", "orders", "offers", "drains", "items", "caps", "shared", "turns", "revocations", "suspects", "slots",
     "belonging", "speakers", "liveness", "reports", "arrivals", "attempts", "tickets", "lease_texts", "leases",
     "endings", "strays", "supply", "matching", "at_once", "waiters", "handoffs", "placing", "releases", "renewals",
     "nodes", "serving", "elsewhere", "queue", "indexes", "sightings", "tokens",
     # jobs
-    "names", "events", "tasks", "progress", "job_queue", "claims", "jobs", "uniques", "blocked", "chains", "outcomes",
-    "recalls", "making", "schedules", "workers", "incarnations", "providers", "dead_workers", "connections", "entries",
+    "quotas", "names", "events", "tasks", "progress", "job_queue", "claims", "jobs", "uniques", "blocked", "chains",
+    "outcomes", "recalls", "making", "schedules", "workers", "incarnations", "providers", "dead_workers", "connections",
+    "entries",
 )  # fmt: skip
 EXTERNAL = ("times", "record_times", "records")
 

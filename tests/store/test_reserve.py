@@ -52,7 +52,7 @@ def test_what_only_adds_is_known():
 def test_what_only_adds_is_refused_before_the_reserve(redis, name):
     redis.function_load(library().text, replace=True)
     opened(redis)
-    redis.hset("hub:store", "reserve_percent", 10)
+    redis.hset("hub:store", "limits", "reserve=10")
     arguments = dict.fromkeys(library().commands[name].arguments, "1") | {"told": "0", "made_for": "known"}
     named = {key: arguments[key] for key in library().commands[name].arguments}
     try:
@@ -61,7 +61,7 @@ def test_what_only_adds_is_refused_before_the_reserve(redis, name):
         before = redis.dbsize()
         redis.config_set("maxmemory", int(redis.info("memory")["used_memory"] * 1.5))
         assert called(redis, name, named) != "FULL"
-        redis.hset("hub:store", "reserve_percent", 0)
+        redis.hset("hub:store", "limits", "reserve=0")
         redis.config_set("maxmemory", int(redis.info("memory")["used_memory"] * 1.05))
         assert called(redis, name, named) != "FULL"
         assert before == 1, "what was refused has left something"

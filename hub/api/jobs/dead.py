@@ -14,7 +14,7 @@ from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import SUBMIT, operator
 from hub.api.jobs.requests import PageQuery
 from hub.api.paths import PREFIX
-from hub.errors import InvalidTaskTransition, JobNotFound, KeyReused, TaskNotFound
+from hub.errors import InvalidTaskTransition, JobNotFound, KeyReused, QuotaExceeded, TaskNotFound
 
 router = APIRouter(prefix=PREFIX, tags=["dead letters"])
 
@@ -52,7 +52,7 @@ async def drop(request: Request) -> Response:
         {202: work.Task},
         p.KEY,
         headers=("Location", "Retry-After"),
-        refusals=(TaskNotFound, JobNotFound, InvalidTaskTransition, KeyReused),
+        refusals=(TaskNotFound, JobNotFound, InvalidTaskTransition, QuotaExceeded, KeyReused),
     ),
 )
 async def retry(request: Request) -> Response:

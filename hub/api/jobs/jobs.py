@@ -14,7 +14,15 @@ from hub.api.jobs.callers import WORKER
 from hub.api.jobs.requests import PageQuery, ServedBody, TasksQuery
 from hub.api.paths import PREFIX
 from hub.api.realms.workers import worker_for
-from hub.errors import InvalidCategory, InvalidRoomId, JobNotFound, SchemaConflict, Superseded, WorkerNotFound
+from hub.errors import (
+    InvalidCategory,
+    InvalidRoomId,
+    JobNotFound,
+    QuotaExceeded,
+    SchemaConflict,
+    Superseded,
+    WorkerNotFound,
+)
 from hub.jobs.models import JobRequest
 from hub.jobs.names import check_room
 
@@ -28,7 +36,7 @@ router = APIRouter(prefix=PREFIX, tags=["jobs"])
         CALLER,
         {201: work.Job, 200: work.Job},
         body=ServedBody,
-        refusals=(InvalidRoomId, InvalidCategory, SchemaConflict, WorkerNotFound, Superseded),
+        refusals=(InvalidRoomId, InvalidCategory, SchemaConflict, QuotaExceeded, WorkerNotFound, Superseded),
     ),
 )
 async def register(request: Request) -> Response:

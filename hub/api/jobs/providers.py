@@ -19,7 +19,15 @@ from hub.api.jobs.requests import PageQuery, ProviderBody
 from hub.api.paths import PREFIX
 from hub.api.realms.workers import worker_for
 from hub.core import Hub
-from hub.errors import InvalidCategory, InvalidRoomId, ProviderNotFound, ProviderTimeout, ResultNotAsked, WorkerNotFound
+from hub.errors import (
+    InvalidCategory,
+    InvalidRoomId,
+    ProviderNotFound,
+    ProviderTimeout,
+    QuotaExceeded,
+    ResultNotAsked,
+    WorkerNotFound,
+)
 from hub.jobs.models import Provider, ProviderRequest
 from hub.jobs.names import check_room
 
@@ -35,7 +43,7 @@ router = APIRouter(prefix=PREFIX, tags=["providers"])
         CALLER,
         {201: work.Provider, 200: work.Provider},
         body=ProviderBody,
-        refusals=(InvalidRoomId, InvalidCategory, WorkerNotFound),
+        refusals=(InvalidRoomId, InvalidCategory, WorkerNotFound, QuotaExceeded),
     ),
 )
 async def register(request: Request) -> Response:
@@ -96,7 +104,7 @@ async def look(request: Request) -> Response:
         Raw("*/*"),
         p.PREFER,
         headers=("Preference-Applied",),
-        refusals=(InvalidRoomId, ProviderNotFound, ProviderTimeout),
+        refusals=(InvalidRoomId, ProviderNotFound, QuotaExceeded, ProviderTimeout),
     ),
 )
 async def read(request: Request) -> Response:
@@ -118,17 +126,19 @@ async def read(request: Request) -> Response:
         headers["content-disposition"] = "attachment"
     body = await hub.providers.cached(provider, params)
     if body is None:
-        body = await _awaited(request, hub, provider, params, wait_s)
+        body = await _awaited(request, hub, provider, params, wait_s, who.user)
         await caller(request, READ)  # his token may have been revoked meanwhile
         if preferred is not None:
             headers["preference-applied"] = f"wait={wait_s:g}"
     return Response(body, headers=headers, media_type=provider.content_type)
 
 
-async def _awaited(request: Request, hub: Hub, provider: Provider, params: dict[str, str], wait_s: float) -> bytes:
+async def _awaited(
+    request: Request, hub: Hub, provider: Provider, params: dict[str, str], wait_s: float, user: str
+) -> bytes:
     async def look(seconds: float) -> bytes | None:
         try:
-            return await hub.providers.read(provider, params, seconds)
+            return await hub.providers.read(provider, params, seconds, user)
         except ProviderTimeout:
             return None
 

@@ -13,7 +13,7 @@ from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import SUBMIT
 from hub.api.jobs.requests import PageQuery, PauseBody, ScheduleBody, options_of
 from hub.api.paths import PREFIX
-from hub.errors import InvalidRoomId, JobNotFound
+from hub.errors import InvalidRoomId, JobNotFound, QuotaExceeded
 from hub.jobs.names import INTERNAL, check_room
 from hub.jobs.rules import Rule
 from hub.jobs.schedules import Schedule, ScheduleNotFound, TooManySchedules
@@ -51,7 +51,7 @@ async def look(request: Request) -> Response:
         CALLER,
         {200: work.Schedule, 201: work.Schedule},
         body=ScheduleBody,
-        refusals=(InvalidRoomId, JobNotFound, TooManySchedules),
+        refusals=(InvalidRoomId, JobNotFound, QuotaExceeded, TooManySchedules),
     ),
 )
 async def put(request: Request) -> Response:

@@ -27,6 +27,7 @@ from hub.errors import (
     InvalidTaskTransition,
     JobNotFound,
     KeyReused,
+    QuotaExceeded,
     Settling,
     Superseded,
     TaskNotFound,
@@ -52,7 +53,7 @@ _KEY = "Idempotency-Key"
         p.KEY,
         body=SubmitBody,
         headers=("Location", "Retry-After"),
-        refusals=(InvalidRoomId, JobNotFound, KeyReused, InternalJobNotConfigured),
+        refusals=(InvalidRoomId, JobNotFound, QuotaExceeded, KeyReused, InternalJobNotConfigured),
     ),
 )
 async def submit(request: Request) -> Response:

@@ -10,6 +10,7 @@ command.change('doctor/repair_provider', {
   elseif id and worker then
     providers.drop(a.full)
   else
+    providers.uncount(a.full, unpack(redis.call('HMGET', keys.provider(a.full), 'user', 'bytes')))
     redis.call('DEL', keys.provider(a.full))
     redis.call('ZREM', keys.room_providers(names.room_of(a.full)), a.full)
   end

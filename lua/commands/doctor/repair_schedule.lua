@@ -7,6 +7,7 @@ command.change('doctor/repair_schedule', {
     schedules.stand(s)
     redis.call('ZADD', keys.room_schedules(s.room), s.at, s.name)
   else
+    if s then quotas.release_schedule(s) end
     redis.call('DEL', keys.schedule(a.schedule))
     redis.call('ZREM', keys.schedules, a.schedule)
     local room, name = string.match(a.schedule, '^(.-):(.*)$')

@@ -6,6 +6,9 @@ command.change('doctor/repair_task', {
   local t = tasks.read(a.id)
   local statuses = {pending = 1, claimed = 1, running = 1, completed = 1, failed = 1, cancelled = 1}
   if not (t and t.room and t.at and t.user and statuses[t.status or '']) then
+    if t and t.bytes and t.user and t.room and (t.status == 'pending' or tasks.is_held(t.status)) then
+      quotas.release('tasks', t.user, t.room, tonumber(t.bytes))
+    end
     redis.call('DEL', keys.task(a.id), keys.payload(a.id), keys.task_result(a.id), keys.task_log(a.id), keys.task_parents(a.id))
     if t and redis.call('HEXISTS', keys.job(t.job), 'id') == 1 then
       redis.call('HINCRBY', keys.job(t.job), 'tasks', -1)

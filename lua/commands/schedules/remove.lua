@@ -7,6 +7,7 @@ command.finish('schedules/remove', {
   local s = schedules.read(a.schedule)
   if not s then return {'schedule'} end
   if not schedules.is_of(s, a.user, a.superuser) then return {'forbidden'} end
+  quotas.release_schedule(s)
   redis.call('DEL', keys.schedule(s.id))
   redis.call('ZREM', keys.schedules, s.id)
   redis.call('ZREM', keys.room_schedules(s.room), s.name)

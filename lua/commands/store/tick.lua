@@ -4,7 +4,7 @@
 command.finish('store/tick', {
   'hub_id',
   'leader_ms: number',  -- how long a silent leader stays the leader
-  'reserve_percent',    -- of the memory of Redis, kept from commands that only add
+  'limits',             -- what may be taken of the memory of Redis, as `lua/limits.lua` reads it
 }, function(a)
   local leader = redis.call('HMGET', keys.store, 'leader', 'leader_until_ms', 'expire', 'expire_by', 'expire_at')
   local leads = 0
@@ -12,7 +12,7 @@ command.finish('store/tick', {
     leads = 1
     redis.call('HSET', keys.store, 'leader', a.hub_id, 'leader_until_ms', store.now_ms + a.leader_ms)
   end
-  redis.call('HSET', keys.store, 'clock_ms', store.clock_ms, 'tick_ms', store.now_ms, 'reserve_percent', a.reserve_percent)
+  redis.call('HSET', keys.store, 'clock_ms', store.clock_ms, 'tick_ms', store.now_ms, 'limits', a.limits)
   if store.resumes then redis.call('HSET', keys.store, 'resumed_ms', store.clock_ms + 1000) end
   if not store.hearing then redis.call('UNLINK', keys.ended, keys.renewed) end
   redis.call('ZADD', keys.hubs, store.clock_ms, a.hub_id)
