@@ -5,7 +5,7 @@
     |- NotFound 404          UnknownNode, UnknownTicket, NoSuchPool
     |- Unauthorized 401, Foreign 403, MethodNotAllowed 405, RequestTimedOut, CallerGone 408
     |- LeaseOver, Withdrawn, SlotLent, TicketGranted, BrakeOff, NodeTaken, Superseded 409
-    |- TooLarge 413, NotJson 415, KeyReused 422; NoReason, NamesDiffer 422 of hub/api/{console/door,contract/neutral}.py
+    |- TooLarge 413, NotJson 415, KeyReused 422; NoReason, NamesDiffer 422 of hub/api/{console/door,shapes/neutral}.py
     |- Internal, ForeignKey, StoreFault, UnknownReply 500; NodeSilent, NodeRefused of hub/capacity/nodes/asking.py
     |- Unavailable 503       Settling, Stopping, StoreUnavailable, Late, StoreFull, RecordsUnavailable (Retry-After)
     |  |- NoCapacity         Capped, WaitedInVain, DeadlineMissed, LabelQueueFull, RunQueueFull

@@ -27,7 +27,7 @@ end
 -- A room holds something again. Returns the refusal where its user has opened as many as one may.
 local function open(room, user, is_free)
   if string.sub(room, 1, 1) == '@' or redis.call('HSETNX', keys.room_openers, room, user) == 0 then return end
-  local held, most = add('rooms', 'user:' .. user, 1), limits.of('rooms')
+  local held, most = add('rooms', 'user:' .. user, 1), allowances.of('rooms')
   if most and held > most and not is_free then
     close(room)
     return refuse('rooms', 'user:' .. user, held - 1, most)
@@ -51,7 +51,7 @@ end
 -- in further calls of the same request; is_open, the room holds something in any case.
 -- Returns nil, or the refusal {'quota', kind, owner, what that holds, the limit}: then nothing has changed.
 function quotas.take(kind, user, room, amount, how)
-  local most, later = limits.of(kind), how.later or 0
+  local most, later = allowances.of(kind), how.later or 0
   local of_user, of_room = add(kind, 'user:' .. user, amount), add(kind, 'room:' .. room, amount)
   local refusal
   if most and amount > 0 and not how.is_free then
@@ -65,7 +65,7 @@ end
 
 -- One more of what is remembered for so many seconds. It counts for up to an eighth longer. Returns as `take`.
 function quotas.note(kind, user, seconds)
-  local key, part, held, most = keys.recent(kind .. ':' .. user), math.floor(store.now_ms / (seconds * 125)), 0, limits.of(kind)
+  local key, part, held, most = keys.recent(kind .. ':' .. user), math.floor(store.now_ms / (seconds * 125)), 0, allowances.of(kind)
   local counts = redis.call('HGETALL', key)
   for i = 1, #counts, 2 do
     if part - tonumber(counts[i]) > 8 then redis.call('HDEL', key, counts[i]) else held = held + tonumber(counts[i + 1]) end

@@ -16,7 +16,7 @@ end
 
 -- Returns the refusal of a command with these arguments where it would reach into the reserve.
 function reserve.refusal(arguments)
-  local percent = limits.of('reserve') or 0
+  local percent = allowances.of('reserve') or 0
   if percent == 0 or not is_bounded then return end
   local used, most = reserve.look()
   local adds = 0

@@ -64,7 +64,7 @@ function store.begin(told_of, told_ms, until_ms)
   store.hearing = store.reporting or (said[11] and timeout_ms and clock_ms - number(7, said[11]) < timeout_ms)
   store.anybody_waits, store.has_caps = said[8] == '1', said[9] == '1'
   store.revoked_ms, store.revoking = said[12], said[12] and number(8, said[12]) > clock_ms
-  limits.read(said[13] or '')
+  allowances.read(said[13] or '')
   work.begin()
 end
 

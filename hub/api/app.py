@@ -21,11 +21,12 @@ from hub.api.deps import Serving
 from hub.api.dispatch import views
 from hub.api.dispatch.realms import Realms
 from hub.api.door import Door
-from hub.api.edge.edge import Edge
 from hub.api.edge.neutral import Speech
 from hub.api.guard.gate import Gate
 from hub.api.jobs import dead, jobs, progress, providers, schedules, tasks, workers
+from hub.api.operations import Table
 from hub.api.operators import admin, documentation, events, ops, shared, tokens, worker_env
+from hub.api.pipeline import RequestPipeline
 from hub.api.problems import on_http_error, on_hub_error
 from hub.api.realms.spilling import spilling_over
 from hub.api.sockets.sockets import Sockets
@@ -45,10 +46,8 @@ from hub.recovery.webhook import Webhook, webhook_url
 from hub.settings import Settings
 from hub.store.cancelling import cancel_all
 from hub.store.connection import open_store
-from hub.store.formats import MIGRATIONS
 from hub.sweeping.leases import LeaseSweeperService
 from hub.sweeping.loop import SweepLoop
-from hub.sweeping.migration import keep_migrating
 from hub.sweeping.nodes import NodeSweeperService
 from hub.sweeping.noted import noted
 from hub.sweeping.reconciler import Reconciler
@@ -60,6 +59,8 @@ _CAPACITY = (joining, watch, nodes, leases, queue, autoscaling, pools)
 _OPERATORS = (admin, caps, shared, tokens, events, ops, views, worker_env, documentation)
 _JOBS = (workers, jobs, tasks, progress, schedules, providers, dead)
 _CONSOLE = (overview, people, sights, stuck, work, pages)  # the last takes what is left below /console/
+_MODULES = (*_CAPACITY, *_OPERATORS, *_JOBS, *_CONSOLE)
+TABLE = Table(route for module in _MODULES for route in module.router.routes)
 _ABOUT: dict[str, Any] = {
     "title": "capacity-hub",
     "version": __version__,
@@ -80,7 +81,7 @@ def create_app(
     on_sighup: Callable[[], None] | None = None,
     among: Realms | None = None,
     tokens_file: TokensFile | None = None,
-) -> Edge:
+) -> RequestPipeline:
     """The whole hub as an ASGI application; or the part of one realm `among` others, which share a tokens file that
     somebody else reads again.
 
@@ -121,7 +122,7 @@ def create_app(
     app.state.realms = among
     app.state.sources = [source.name for source in sources]
     _furnish(app, settings)
-    return Edge(app, settings, gate if sweep else None, Speech(routes))
+    return RequestPipeline(app, settings, TABLE, gate if sweep else None, Speech(routes))
 
 
 def _furnish(app: FastAPI, settings: Settings) -> None:
@@ -132,7 +133,7 @@ def _furnish(app: FastAPI, settings: Settings) -> None:
     app.add_exception_handler(HubError, on_hub_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_hub_error)
-    for module in (*_CAPACITY, *_OPERATORS, *_JOBS, *_CONSOLE):
+    for module in _MODULES:
         # As they are: `include_router` would make each of them anew at the first request that passes it.
         app.router.routes += module.router.routes
 
@@ -146,16 +147,15 @@ def create_realms(
 ) -> Realms:
     """A hub with realms as an ASGI application: one as `create_app` makes it for each."""
 
-    def make(settings: Settings, tokens_file: TokensFile, realms: Realms) -> Edge:
+    def make(settings: Settings, tokens_file: TokensFile, realms: Realms) -> RequestPipeline:
         return create_app(settings, sweep=sweep, among=realms, tokens_file=tokens_file)
 
-    return Realms(settings, make, when_started=when_started, on_sighup=on_sighup)
+    return Realms(settings, TABLE, make, when_started=when_started, on_sighup=on_sighup)
 
 
 def routes() -> list[APIRoute]:
     """Every operation that the contract shows."""
-    listed = (route for module in (*_CAPACITY, *_OPERATORS, *_JOBS) for route in module.router.routes)
-    return [route for route in listed if isinstance(route, APIRoute) and route.include_in_schema]
+    return [row.route for row in TABLE.rows if row.route.include_in_schema]
 
 
 @asynccontextmanager
@@ -204,16 +204,19 @@ async def _sweepers(hub: Hub) -> list[Callable[[], Awaitable[None]]]:
     if not expires:
         why = "nothing dead is removed: set HUB_SWEEPER_EXPIRE=true on every hub, or say hub expire on"
         _log.warning("expiry off", said_by=said_by, why=why)
+    only_changes = settings.sweep_log == "changes"
     return [
         hub.clock.run,
         hub.presence.run,
-        SweepLoop("node", settings.node_sweep_interval_s, hub.clock, noted(hub.store, "node", node_sweeper.sweep)).run,
-        SweepLoop("lease", settings.borrow_ttl_sweep_s, hub.clock, noted(hub.store, "lease", lease_sweeper.sweep)).run,
-        SweepLoop(
-            "worker", settings.worker_sweep_interval_s, hub.clock, noted(hub.store, "worker", worker_sweeper.sweep)
-        ).run,
-        SweepLoop("task", INTERVAL_S, hub.clock, task_sweeper.sweep, line_s=LINE_S).run,
-        *([partial(keep_migrating, hub.store)] if MIGRATIONS else []),
+        *(
+            SweepLoop(name, interval_s, hub.clock, noted(hub.store, name, sweep), only_changes=only_changes).run
+            for name, interval_s, sweep in (
+                ("node", settings.node_sweep_interval_s, node_sweeper.sweep),
+                ("lease", settings.borrow_ttl_sweep_s, lease_sweeper.sweep),
+                ("worker", settings.worker_sweep_interval_s, worker_sweeper.sweep),
+            )
+        ),
+        SweepLoop("task", INTERVAL_S, hub.clock, task_sweeper.sweep, line_s=LINE_S, only_changes=only_changes).run,
     ]
 
 
@@ -243,6 +246,7 @@ def _loops(app: FastAPI, services: Sequence[RecordSweeperService]) -> list[Calla
             "record", interval_s, hub.clock, noted(hub.store, "record", service.sweep),
             leads=Leadership(hub.store, hub.clock.hub_id, service.source, hub.settings).wait,
             about={"source": service.source},
+            only_changes=hub.settings.sweep_log == "changes",
         ).run
         for service in services
     ]  # fmt: skip
@@ -255,5 +259,5 @@ async def _logged(job: Callable[[], Awaitable[None]]) -> None:
     try:
         await job()
     except Exception as error:
-        _log.critical("background job ended", why=repr(error), exc_info=error)
+        _log.critical("background loop crashed", why=repr(error), exc_info=error)
         raise

@@ -7,7 +7,6 @@ import os
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import Scope
 
 from hub.api.auth import Secrets
@@ -16,12 +15,13 @@ from hub.api.guard.freight import Freight
 from hub.api.guard.gate import Gate
 from hub.api.guard.guesses import Guesses
 from hub.api.guard.standstill import READ_S, Standstill
+from hub.api.shapes.answer import Answer
 from hub.core import Hub
 from hub.errors import CallerGone, Stopping
 from hub.history.live import Live
 from hub.tokens.file import TokensFile
 from hub.tokens.holders import Holders
-from hub.wire import time_at, to_json
+from hub.wire import time_at
 
 CYCLE = "hub.cycle"  # in the scope of a request: the server's own record of the exchange, where it is one of uvicorn's
 
@@ -80,6 +80,12 @@ async def is_gone(request: Request) -> bool:
     return await request.is_disconnected() if gone is None else gone
 
 
+def hang_up(scope: Scope) -> None:
+    """Cut the connection of a request, and drop what is on its way."""
+    if (transport := getattr(scope.get(CYCLE), "transport", None)) is not None:
+        transport.abort()
+
+
 async def check_listening(request: Request) -> None:
     """Raise `CallerGone` when the caller has hung up: he may have asked another hub since. The body has been read."""
     if serving(request).standstill.is_over_just_now():
@@ -96,20 +102,9 @@ async def check_caller(scope: Scope, found: Serving) -> None:
         raise CallerGone(_GONE)
 
 
-class Json(Response):
-    """Its headers are written as they are, which Starlette works out for each response."""
-
-    def init_headers(self, headers: Any = None) -> None:
-        self.raw_headers = [(b"content-length", b"%d" % len(self.body)), (b"content-type", b"application/json")]
-
-
-def reply(document: Any, run: str = "", status: int = 200) -> Response:
+def reply(document: Any, run: str = "", status: int = 200) -> Answer[Any]:
     """A JSON answer; with a run it says so in `Correlation-Id`."""
-    response = Json(to_json(document), status)
-    if run:
-        # Encoded here: a run id may hold text that Starlette's latin-1 headers do not take.
-        response.raw_headers.append((b"correlation-id", run.encode("utf-8", "replace")))
-    return response
+    return Answer(document, status, run=run)
 
 
 def in_ms(hub: Hub, left_ms: float) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from starlette.types import Scope
 
 from hub.api.deps import Serving
-from hub.api.guard.gate import SAFE
+from hub.api.operations import SAFE, Found, Row
 from hub.api.paths import read_id
 from hub.errors import Forbidden, Foreign, HubError, StoreUnavailable
 from hub.observability import metrics
@@ -28,11 +28,7 @@ LOGIN: Final = "hub.login"  # in the scope of a request: who speaks, where a coo
 MARK: Final = b"x-hub-console"  # which no foreign page can send without being asked first
 _REASON: Final = b"x-hub-reason"
 _REASON_MAX: Final = 500
-_OWN: Final = "/console/session"  # to log out: whatever one may do
 _CREDENTIALS: Final = (b"x-hub-secret", b"authorization")
-_ADMINS: Final = ("/admin/tokens", "/console/logins", "/console/links")
-# What nodes say of themselves may hold anything; by its token a lease is ended.
-_PRIVATE: Final = ("/diagnostics/worker-env/", "/console/leases/")
 _STILL_S: Final = 2.0
 _log = get_logger("hub.api")
 
@@ -70,29 +66,29 @@ class Door:
         self._looking: asyncio.Task[Never] | None = None
         self._tied: dict[tuple[str, str], bytes | None] = {}  # bond of a login and digest of its key -> the secret
 
-    async def enter(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Visit | None:
+    async def enter(self, scope: Scope, headers: Mapping[bytes, bytes], found: Found) -> Visit | None:
         """Who speaks, None where it is no page of this hub; from then on the call is one with his credential.
 
         Raises `Foreign`, `Forbidden` and `NoReason`, and `StoreUnavailable` when nobody can tell who it is.
         """
         if self._mode == "off":
             return None
-        marked, path = MARK in headers, scope["path"]
+        marked, row = MARK in headers, found.row
         shown = any(name in headers for name in _CREDENTIALS)
-        if path.startswith("/console/") and scope["method"] not in SAFE and not (marked or shown):
+        if row is not None and row.facts.page and scope["method"] not in SAFE and not (marked or shown):
             raise Foreign("This takes calls of the console alone: send x-hub-console: 1.")
         reason = unquote(headers.get(_REASON, b"").decode("latin-1"))[:_REASON_MAX] if marked else ""
         key = _cookie(headers.get(b"cookie", b""), cookie_name(scope, self._serving.hub.settings.realm))
         if not key or shown:
             if marked and not shown and self._serving.hub.settings.open_access:
-                _check_reason(scope, reason)
+                _check_reason(scope, row, reason)
             return Visit(reason=reason) if marked else None
         login = await self.logins.find(key)
         credential = await self._credential(key, login) if login else None
         if login is None or credential is None:
             return Visit(reason=reason) if marked else None
-        self._check(scope, capped(login.role, self.most), marked)
-        _check_reason(scope, reason)
+        self._check(scope, found, capped(login.role, self.most), marked)
+        _check_reason(scope, row, reason)
         rest = [(name, value) for name, value in scope["headers"] if name not in (b"cookie", b"prefer")]
         scope["headers"] = [*rest, (b"x-hub-secret", credential)]
         scope[LOGIN] = login
@@ -103,9 +99,9 @@ class Door:
         """The role that nobody's exceeds here."""
         return "viewer" if self._mode == "readonly" else "admin"
 
-    async def note(self, visit: Visit, scope: Scope) -> None:
+    async def note(self, visit: Visit, scope: Scope, row: Row | None) -> None:
         """Write a change that was made into the audit log, with the reason that was given for it."""
-        if scope["method"] in SAFE or scope["path"] == _OWN:
+        if scope["method"] in SAFE or _is_entry(row):
             return
         by, role = (visit.login.name, visit.login.role) if visit.login else ("none: the hub is open", "admin")
         await self._serving.hub.audit.write(
@@ -142,7 +138,7 @@ class Door:
 
     def _not_looked_after(self, error: Exception) -> None:
         metrics.unhandled.inc()
-        _log.error("logins not looked after", why=str(error))
+        _log.error("login check failed", why=str(error))
 
     async def _is_still_good(self, visit: Visit) -> bool:
         """Whether he may go on hearing; what becomes of one login keeps nobody from being looked after."""
@@ -171,26 +167,30 @@ class Door:
         return self._tied[tied]
 
     @staticmethod
-    def _check(scope: Scope, role: str, marked: bool) -> None:
+    def _check(scope: Scope, found: Found, role: str, marked: bool) -> None:
         """Raise `Foreign` or `Forbidden` for what a page, or this role, may not do."""
-        path = scope["path"]
+        least = found.row.least if found.row is not None and found.is_taken else None
         if scope["method"] in SAFE:
-            if role == "viewer" and path.startswith(_PRIVATE):
+            if role == "viewer" and least == "operator":
                 raise Forbidden("This login is a viewer's; this needs one of an operator.")
             return
         if not marked:
             raise Foreign("A cookie alone changes nothing: send x-hub-console: 1.")
-        if path == _OWN:
+        if _is_entry(found.row):
             return
         if role == "viewer":
             raise Forbidden("This login is a viewer's: it may look at everything, and change nothing.")
-        if role != "admin" and path.startswith(_ADMINS):
+        if role != "admin" and least == "admin":
             raise Forbidden("This login is an operator's; this needs one of an admin.")
 
 
-def _check_reason(scope: Scope, reason: str) -> None:
+def _is_entry(row: Row | None) -> bool:
+    return row is not None and row.facts.entry
+
+
+def _check_reason(scope: Scope, row: Row | None, reason: str) -> None:
     """Raise `NoReason` for a change that is to be noted without one."""
-    if scope["method"] not in SAFE and scope["path"] != _OWN and not reason.strip():
+    if scope["method"] not in SAFE and not _is_entry(row) and not reason.strip():
         raise NoReason("A change that is made in the console needs a reason, for the audit log: send x-hub-reason.")
 
 

@@ -9,7 +9,6 @@ from bisect import bisect_left
 
 from starlette.types import Scope
 
-from hub.api.paths import ENDLESS
 from hub.observability import metrics
 from hub.observability.tracing import tracing
 
@@ -25,9 +24,10 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 class Row:
     """What was noted of one route, method and code since the last flush."""
 
-    __slots__ = ("buckets", "total_s")
+    __slots__ = ("buckets", "timed", "total_s")
 
-    def __init__(self) -> None:
+    def __init__(self, timed: bool) -> None:
+        self.timed = timed  # what has no end lasts as long as somebody listens
         self.buckets = [0] * (len(_BOUNDS) + 1)
         self.total_s = 0.0
 
@@ -40,12 +40,12 @@ class Row:
 _rows: dict[tuple[str, str, int], Row] = {}
 
 
-def row(route: str, method: str, code: int) -> Row:
+def row(route: str, method: str, code: int, timed: bool = True) -> Row:
     """The row of these, which stays the same one for as long as the process lives."""
-    return _rows.setdefault((route, method, code), Row())
+    return _rows.setdefault((route, method, code), Row(timed))
 
 
-def note(scope: Scope, code: int, seconds: float) -> None:
+def note(scope: Scope, code: int, seconds: float, *, timed: bool = True) -> None:
     """A request is over. What callers choose - paths, methods - makes no series: templates do."""
     route: str = scope.get(ROUTE) or str(getattr(scope.get("route"), "path", NO_ROUTE))
     method: str = scope["method"] if scope["method"] in _METHODS else "other"
@@ -53,7 +53,7 @@ def note(scope: Scope, code: int, seconds: float) -> None:
     if tracing.on:
         tracing.answered(method, _CONVERTOR.sub("", route), code or GONE)
     found = _rows.get(key)
-    (found if found is not None else row(*key)).add(seconds)
+    (found if found is not None else row(*key, timed)).add(seconds)
 
 
 def flush() -> None:
@@ -63,7 +63,7 @@ def flush() -> None:
         if some:
             shown = _CONVERTOR.sub("", route)
             metrics.http_requests.labels(shown, method, str(code)).inc(some)
-            if route not in ENDLESS:  # which last as long as somebody listens
+            if found.timed:
                 metrics.http_seconds.labels(shown).add(found.buckets, found.total_s)
             found.buckets[:], found.total_s = [0] * len(found.buckets), 0.0
 

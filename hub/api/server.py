@@ -105,7 +105,7 @@ def refuse_before_stopping(serving: Stops, sockets: HangsUp) -> None:
                 stop(given, frame)  # type: ignore[operator, misc]
                 return
             serving.stop()
-            _log.info("stopping", signal=signal.Signals(given).name, linger_s=LINGER_S)
+            _log.info("hub stopping", signal=signal.Signals(given).name, linger_s=LINGER_S)
 
             def stop_now() -> None:
                 sockets.hang_up()  # the server would wait for polls to be answered
@@ -194,7 +194,8 @@ def _warn_of_weak_doors(settings: Settings) -> None:
         _log.warning("no admin secret", why="HUB_ADMIN_SECRET is not set: the runners' opens admin calls")
     if settings.anonymous_reads:
         _log.warning(
-            "anonymous reads", why="HUB_ANONYMOUS_READS is true: who can connect reads the payloads of all tasks"
+            "anonymous reads allowed",
+            why="HUB_ANONYMOUS_READS is true: who can connect reads the payloads of all tasks",
         )
 
 

@@ -314,7 +314,7 @@ class Leases:
         if word == "undone":
             self.memory.over(*said)
             metrics.grants_undone.inc()
-            _log.info("lease undone", slot=said[0])
+            _log.info("undelivered lease taken back", slot=said[0])
         return [word, *said]
 
     async def confirm(self, wanted: BorrowRequest, place: Elsewhere) -> Lease | None:
@@ -395,4 +395,4 @@ def _record(slot: str, row: Sequence[str | None] | None, left_ms: int) -> LeaseR
 
 def _log_dropped(dropped: Sequence[str]) -> None:
     for pool, why, item in zip(dropped[::3], dropped[1::3], dropped[2::3], strict=True):
-        _log.warning("item dropped", pool=pool, why=why, item=item[:200])
+        _log.warning("invalid item dropped", pool=pool, why=why, item=item[:200])

@@ -11,7 +11,7 @@ import sys
 sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
 
 try:
-    from hub.cli.exits import main
+    from hub.cli.main_program import main
 except ModuleNotFoundError as error:
     if str(error.name).split(".")[0] == "hub":
         raise

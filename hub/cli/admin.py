@@ -11,13 +11,13 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from hub.cli import output, tables, telling
+from hub.cli import global_options, output, tables
 from hub.cli.all_realms import Part, note_errors
-from hub.cli.bars import Bar
+from hub.cli.connection import Address, connect, operating
 from hub.cli.inputs import Usage
-from hub.cli.moments import when
 from hub.cli.options import AsJson, Secret, Url
-from hub.cli.reach import Address, operating, reach
+from hub.cli.progress import Bar
+from hub.cli.times import when
 from hub.errors import HubError
 from hub.wire import time_at
 
@@ -72,14 +72,14 @@ def doctor(
     as_json: AsJson = False,
 ) -> int:
     """Check every invariant on Redis itself (HUB_REDIS_URL or the running embedded server)."""
-    if telling.realm() == telling.ALL:
+    if global_options.realm() == global_options.ALL:
         return asyncio.run(_doctor_of_all(as_json, repair=repair))
     return asyncio.run(_doctor(as_json, repair=repair))
 
 
 async def _sweep(at: Address, as_json: bool, *, dry_run: bool) -> None:
     """Look once for dead nodes and lapsed leases, and show what was done, or with `dry_run` would be."""
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         answer = await hub.post("admin", "sweep", body={"dryRun": dry_run})
     if as_json:
         output.put_json(answer)
@@ -108,7 +108,7 @@ async def _sweep(at: Address, as_json: bool, *, dry_run: bool) -> None:
 
 async def _expire(at: Address, switch: Switch | None, as_json: bool) -> None:
     """Switch expiry for all hubs, or show how it is switched."""
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         if switch is None:
             answer = await hub.get("admin", "sweeper")
         else:
@@ -127,7 +127,7 @@ async def _expire(at: Address, switch: Switch | None, as_json: bool) -> None:
 
 async def _brake(at: Address, as_json: bool, *, of: Literal["nodes", "workers"], release: bool) -> None:
     """Show a brake, or let those go that it holds back."""
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         if release:
             answer = await hub.post("admin", "brake", "release", body={"by": caller(), "of": of})
         else:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from hub.cli import output
-from hub.cli.reach import Reach
+from hub.cli.connection import HubApi
 from hub.errors import HubError
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ class Part(Generic[T]):
         return {"realm": self.realm, "asOf": self.as_of, "error": self.error}
 
 
-async def each_realm(hub: Reach, look: Callable[[Reach], Awaitable[T]]) -> list[Part[T]]:
+async def each_realm(hub: HubApi, look: Callable[[HubApi], Awaitable[T]]) -> list[Part[T]]:
     """What a look at each realm of a hub has found, in the order of the hub's list."""
 
     async def part(realm: dict[str, Any]) -> Part[T]:

@@ -9,7 +9,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from hub import __version__
-from hub.cli import output, telling
+from hub.cli import output
+from hub.cli.global_options import REALM, UTC, VERBOSE, WIDE
 
 
 class Entry(NamedTuple):
@@ -224,21 +225,21 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
     ] = False,
     verbose: Annotated[  # taken off the line before it is read here, so that it may stand behind any command
-        bool, typer.Option(telling.VERBOSE, help="Say where settings come from, and what is done otherwise than asked.")
+        bool, typer.Option(VERBOSE, help="Say where settings come from, and what is done otherwise than asked.")
     ] = False,
     utc: Annotated[
-        bool, typer.Option(telling.UTC, help="Show times as they are, in UTC, instead of how long ago they were.")
+        bool, typer.Option(UTC, help="Show times as they are, in UTC, instead of how long ago they were.")
     ] = False,
     realm: Annotated[  # as those above
         str,
         typer.Option(
-            telling.REALM,
+            REALM,
             metavar="NAME",
             help="In which realm; for hub status * is all of them.",
             autocompletion=_realms,
         ),
     ] = "",
-    wide: Annotated[bool, typer.Option(telling.WIDE, help="Show whole tables, wider than the terminal.")] = False,
+    wide: Annotated[bool, typer.Option(WIDE, help="Show whole tables, wider than the terminal.")] = False,
 ) -> None:
     if context.invoked_subcommand is None:
         output.put_rendered(context.get_help())

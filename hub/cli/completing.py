@@ -121,8 +121,8 @@ class Ids:
 
     async def ask(self, context: typer.Context, incomplete: str) -> set[str]:
         """What the hub lists."""
-        from hub.cli.reach import address, over_http  # only who presses Tab behind an id waits for these
-        from hub.cli.surroundings import environment
+        from hub.cli.connection import address, over_http  # only who presses Tab behind an id waits for these
+        from hub.cli.environment import environment
         from hub.client.calls import NEUTRAL, path
         from hub.client.exchange import RetryPolicy, Send, exchange
 
@@ -161,7 +161,7 @@ def _of(*several: Ids) -> Callable[[typer.Context, str], list[str]]:
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         said = io.StringIO()  # beside a command line that is being typed nothing is said
         with contextlib.suppress(Exception), contextlib.redirect_stderr(said):
-            import hub.cli.reach  # noqa: F401 - the time is the hub's: what it takes to import is not counted
+            import hub.cli.connection  # noqa: F401 - the time is the hub's: what it takes to import is not counted
 
             answers = [each for each in asyncio.run(ask(context, incomplete)) if isinstance(each, set)]
             fitting = (name for name in set().union(*answers) if name.startswith(incomplete) and _SAFE.fullmatch(name))

@@ -9,9 +9,9 @@ import typer
 
 from hub.cli import completing, output, tables
 from hub.cli.admin import caller
+from hub.cli.connection import Address, connect, looking, operating
 from hub.cli.inputs import shown
 from hub.cli.options import AsJson, Secret, ShowsByDefault, Url
-from hub.cli.reach import Address, looking, operating, reach
 from hub.errors import NotFound
 
 _COLUMNS: Final = ("SETTING", "HOLDS FOR ALL", "SET BY", "GIVEN OTHERWISE")
@@ -59,7 +59,7 @@ def clear_config(name: Name, as_json: AsJson = False, url: Url = None, secret: S
 
 
 async def _list(at: Address, as_json: bool) -> None:
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         found = await hub.get("admin", "settings")
     if as_json:
         output.put_json(found)
@@ -70,7 +70,7 @@ async def _list(at: Address, as_json: bool) -> None:
 
 
 async def _show(at: Address, name: str, as_json: bool) -> None:
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         settings = (await hub.get("admin", "settings"))["settings"]
     found = next((row for row in settings if row["name"] == name), None)
     if found is None:
@@ -95,7 +95,7 @@ def _otherwise(row: dict[str, Any]) -> str:
 
 
 async def _set(at: Address, name: str, value: str | None, as_json: bool) -> None:
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         row = await hub.put("admin", "settings", name, body={"value": value, "by": caller()})
     if as_json:
         output.put_json(row)

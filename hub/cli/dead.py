@@ -13,8 +13,8 @@ from hub.cli import output, tables
 from hub.cli.job_inputs import DeadTask, Token
 from hub.cli.jobs import Row, ask_to_retry, show_tasks
 from hub.cli.jobs_api import Caller, caller, jobs_api
-from hub.cli.moments import when
 from hub.cli.options import AsJson, Limit, Secret, Url
+from hub.cli.times import when
 
 app = typer.Typer(help="Look at dead letters, submit them anew, or take them off the list.")
 

@@ -21,9 +21,9 @@ import typer
 
 from hub.cli import output, tables
 from hub.cli.child import Signals, die_with
+from hub.cli.connection import plain_logs
+from hub.cli.environment import environment
 from hub.cli.inputs import Usage, shown
-from hub.cli.reach import plain_logs
-from hub.cli.surroundings import environment
 from hub.client import HubClient
 from hub.client.signals import named
 from hub.errors import HubError, StartRefused
@@ -133,6 +133,7 @@ def _environment(url: str, port: int, folder: Path) -> dict[str, str]:
         "HUB_PORT": str(port),
         "HUB_DATA_DIR": str(folder),
         "HUB_SWEEPER_EXPIRE": "true",
+        "HUB_SWEEP_LOG": "changes",
         "HUB_NODE_TIMEOUT": str(TIMEOUT_S),
         "HUB_NODE_SWEEP_INTERVAL_SECONDS": str(SWEEP_S),
         "HUB_NODE_SWEEP_INTERVAL_MIN_SECONDS": "1",

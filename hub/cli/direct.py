@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 
 import httpx
 
-from hub.cli import output, telling
+from hub.cli import global_options, output
+from hub.cli.environment import environment
 from hub.cli.inputs import Usage
-from hub.cli.surroundings import environment
 from hub.client.transport import AsyncTransport
 from hub.errors import HubUnavailable
 from hub.observability.logs import configure_logs
@@ -72,7 +72,7 @@ def _quiet(settings: Settings) -> Settings:
 
 def _of_realm(settings: Settings) -> Settings:
     """The settings of the realm that the command line names."""
-    name = telling.realm()
+    name = global_options.realm()
     if name is None or name == DEFAULT:
         return settings
     found = {realm.name: realm for realm in read_known(settings) if realm.name != DEFAULT}

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from hub.cli import completing, output
-from hub.cli.bars import Bar
 from hub.cli.child import Signals
+from hub.cli.connection import Address, HubApi, connect, operating
 from hub.cli.inputs import read_deadline, read_id
 from hub.cli.options import AsJson, Secret, Url
-from hub.cli.reach import Address, Reach, operating, reach
+from hub.cli.progress import Bar
 from hub.errors import HubError, Unavailable, UnknownNode
 
 LOOK_S = 1.0
@@ -60,7 +60,7 @@ def undrain(node: NodeId, as_json: AsJson = False, url: Url = None, secret: Secr
 
 async def _drain(at: Address, node: str, as_json: bool, *, deadline_s: float | None, wait: bool) -> None:
     """With `wait` it returns once the node can be shut down."""
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         answer = await hub.post("admin", "nodes", node, "drain", body={"deadlineSeconds": deadline_s})
         if wait:
             if not as_json:
@@ -73,7 +73,7 @@ async def _drain(at: Address, node: str, as_json: bool, *, deadline_s: float | N
 
 
 async def _cordon(at: Address, node: str, as_json: bool, reason: str) -> None:
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         answer = await hub.post("admin", "nodes", node, "cordon", body={"reason": reason})
     if as_json:
         output.put_json(answer)
@@ -90,7 +90,7 @@ def _draining(node: str, answer: dict[str, Any]) -> str:
     return f"{node} is draining: {output.plural(held, 'slot')} held back, {lent} still lent{until}."
 
 
-async def _until_safe(hub: Reach, node: str) -> dict[str, Any]:
+async def _until_safe(hub: HubApi, node: str) -> dict[str, Any]:
     """What the hub says of a draining node once it is safe to kill; interrupted, the node goes on draining."""
     task = asyncio.current_task()
     assert task is not None
@@ -113,7 +113,7 @@ async def _until_safe(hub: Reach, node: str) -> dict[str, Any]:
             raise HubError(f"Interrupted; {node} goes on draining.") from None
 
 
-async def _departure(hub: Reach, node: str) -> dict[str, Any]:
+async def _departure(hub: HubApi, node: str) -> dict[str, Any]:
     """Whether a node is safe to kill. One that has gone is; a hub that cannot say makes it neither safe nor unsafe."""
     try:
         return await hub.get("nodes", node, "safe-to-kill")
@@ -132,7 +132,7 @@ async def _departure(hub: Reach, node: str) -> dict[str, Any]:
 
 
 async def _undrain(at: Address, node: str, as_json: bool) -> None:
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         answer = await hub.post("admin", "nodes", node, "undrain")
     if as_json:
         output.put_json(answer)

@@ -12,10 +12,10 @@ import typer
 
 from hub.cli import completing, output, tables
 from hub.cli.child import Signals
+from hub.cli.connection import Address, HubApi, address, connect, listens, plain_logs
 from hub.cli.inputs import read_id, read_label
 from hub.cli.job_inputs import read_uuid
 from hub.cli.options import AsJson, Secret, Url
-from hub.cli.reach import Address, Reach, address, listens, plain_logs, reach
 from hub.client.trust import tls_context
 from hub.errors import HubError, HubUnavailable, NotFound
 from hub.jobs.names import parse_full_name, to_id
@@ -134,7 +134,7 @@ def events(
 
 
 async def _why(at: Address, subject: str, kinds: list[Kind], limit: int, as_json: bool) -> None:
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         answers = [found for kind in kinds if (found := await _ask(hub, kind, subject, limit)) is not None]
     if not answers:
         raise NotFound(f"Nothing is known of a {' or a '.join(kinds)} {subject}")
@@ -147,7 +147,7 @@ async def _why(at: Address, subject: str, kinds: list[Kind], limit: int, as_json
         _put_explanation(found)
 
 
-async def _ask(hub: Reach, kind: Kind, subject: str, limit: int) -> dict[str, Any] | None:
+async def _ask(hub: HubApi, kind: Kind, subject: str, limit: int) -> dict[str, Any] | None:
     try:
         return await hub.get("why", kind, subject, limit=limit)
     except NotFound:
@@ -173,7 +173,7 @@ def _put_explanation(found: dict[str, Any]) -> None:
 async def _events(at: Address, which: dict[str, str], limit: int, as_json: bool, *, follow: bool) -> None:
     if follow and not await listens(at.url):
         raise HubUnavailable(f"No hub listens at {mask_url(at.url)}; only a running hub can be followed.")
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         since = await _newest(hub) if follow else None  # first: where nothing is found below, the stream goes on here
         found = (await hub.get("history", limit=limit, **which)).get("events") or []
     if since is not None:
@@ -188,7 +188,7 @@ async def _events(at: Address, which: dict[str, str], limit: int, as_json: bool,
         output.put("No events.")
 
 
-async def _newest(hub: Reach) -> str:
+async def _newest(hub: HubApi) -> str:
     """The id of the newest event of all; one before the first where there is none."""
     found = (await hub.get("history", limit=1)).get("events")
     return str(found[0]["id"]) if found else "0"

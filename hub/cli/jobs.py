@@ -26,8 +26,8 @@ from hub.cli.job_inputs import (
     read_uuid,
 )
 from hub.cli.jobs_api import Caller, JobsApi, caller, jobs_api
-from hub.cli.moments import when
 from hub.cli.options import AsJson, Limit, Secret, Url
+from hub.cli.times import when
 from hub.errors import HubError, Unavailable
 from hub.jobs.models import TERMINAL
 from hub.jobs.names import GLOBAL, parse_full_name

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from hub.cli.connection import Address, HubApi, address, connect, plain_logs
+from hub.cli.environment import environment, given_secret
 from hub.cli.inputs import Usage
 from hub.cli.look import PAGE, members
-from hub.cli.reach import Address, Reach, address, plain_logs, reach
-from hub.cli.surroundings import environment, given_secret
 from hub.client.calls import NEUTRAL, path
 from hub.client.exchange import RetryPolicy, Send, exchange
 from hub.errors import HubError, Unauthorized
@@ -41,10 +41,10 @@ def caller(url: str | None, secret: str | None, token: str | None) -> Caller:
     return Caller(address(url, "" if token else secret, "admin"), token)
 
 
-class JobsApi(Reach):
+class JobsApi(HubApi):
     """The jobs API of a hub that can be asked."""
 
-    def __init__(self, hub: Reach, token: str) -> None:
+    def __init__(self, hub: HubApi, token: str) -> None:
         super().__init__(hub._transport)
         self._identity = {"authorization": f"Bearer {token}"} if token else {}
 
@@ -83,7 +83,7 @@ class JobsApi(Reach):
 async def jobs_api(who: Caller) -> AsyncIterator[JobsApi]:
     """The jobs API for a caller; where no hub listens and none was asked for by name, straight on Redis."""
     try:
-        async with reach(who.at) as hub:
+        async with connect(who.at) as hub:
             yield JobsApi(hub, who.token)
     except Unauthorized:
         what = "token" if who.token else "secret"

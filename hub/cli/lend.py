@@ -13,14 +13,14 @@ from typing import Annotated, Any
 import typer
 
 from hub.cli import completing, output, tables
+from hub.cli.backlog import late
 from hub.cli.child import Child, Signals
+from hub.cli.connection import Address, address, connect, listens, plain_logs, secret_refused
+from hub.cli.environment import without_secrets
 from hub.cli.inputs import Ended, Usage, check_command, read_id, read_label, seconds
-from hub.cli.late import late
-from hub.cli.moments import when
 from hub.cli.options import AsJson, Command, Secret, Url
-from hub.cli.reach import Address, address, listens, plain_logs, reach, secret_refused
-from hub.cli.standing import standing
-from hub.cli.surroundings import without_secrets
+from hub.cli.queue_position import tell_position
+from hub.cli.times import when
 from hub.client import HubClient, Slot
 from hub.errors import HubError, HubUnavailable, LeaseLost, NoCapacity, NoSuchPool, NotFound, Unauthorized
 from hub.settings import mask_url
@@ -196,7 +196,7 @@ async def _come(client: HubClient, at: Address, wanted: BorrowRequest, held: Asy
         ticket=ticket,
         realms=[name.strip() for name in wanted.realms.split(",") if name.strip()],
     )
-    async with standing(at, ticket, wanted.label) if wanted.wait_s and not wanted.quiet else nullcontext():
+    async with tell_position(at, ticket, wanted.label) if wanted.wait_s and not wanted.quiet else nullcontext():
         return await held.enter_async_context(borrowing)
 
 
@@ -301,7 +301,7 @@ class Right:
 
 async def _give_back(at: Address, slot_id: str, label: str | None, by: Right, as_json: bool) -> None:
     """Give a slot back that somebody borrowed; without its label, the session says which pool it is of."""
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         if label is None or by == Right():
             try:
                 session = await hub.get("sessions", slot_id)

@@ -10,14 +10,14 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from hub.capacity.nodes.models import State
-from hub.cli import completing, output, tables, telling
+from hub.cli import completing, global_options, output, tables
 from hub.cli.all_realms import each_realm, note_errors
 from hub.cli.child import Signals
+from hub.cli.connection import Address, HubApi, connect, looking
 from hub.cli.inputs import Usage, read_id, read_label
 from hub.cli.job_inputs import read_full_name
-from hub.cli.moments import since, when
 from hub.cli.options import AsJson, Limit, Secret, Url
-from hub.cli.reach import Address, Reach, looking, reach
+from hub.cli.times import since, when
 from hub.errors import HubError
 
 PAGE = 500
@@ -56,7 +56,7 @@ def nodes(
 ) -> int:
     """Show the registered nodes."""
     _one_of(("NODE", node), ("--state", state))
-    if telling.realm() == telling.ALL:
+    if global_options.realm() == global_options.ALL:
         _lists_only(("NODE", node), ("--watch", watch or None))
         at = looking(url, secret, of_all=True)
         return asyncio.run(_of_all(at, as_json, _NODES, lambda realm: _all_nodes(realm, limit, state)))
@@ -76,7 +76,7 @@ def pools(
     secret: Secret = None,
 ) -> int:
     """Show the pools: how many slots are free, lent and held back."""
-    if telling.realm() == telling.ALL:
+    if global_options.realm() == global_options.ALL:
         _lists_only(("LABEL", label))
         at = looking(url, secret, of_all=True)
         return asyncio.run(_of_all(at, as_json, _POOLS, lambda realm: _pages(realm, "pools", "pools", limit, {})))
@@ -151,7 +151,7 @@ def leases(
     filters = {"label": label, "pool": pool, "node": node, "run": run}
     _one_of(("SLOT", slot), *((f"--{name}", value) for name, value in filters.items()))
     where = {name: value for name, value in filters.items() if value is not None}
-    if telling.realm() == telling.ALL:
+    if global_options.realm() == global_options.ALL:
         _lists_only(("SLOT", slot))
         at = looking(url, secret, of_all=True)
         return asyncio.run(
@@ -174,7 +174,7 @@ def _one_of(*given: tuple[str, object]) -> None:
 
 async def _nodes(at: Address, as_json: bool, *, limit: int, state: str | None, node: str | None, watch: bool) -> None:
     """Show the registered nodes, or one with its slots, once or again and again."""
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         if not watch:
             _show_nodes(await _look_at_nodes(hub, limit, state, node), as_json, one=node is not None)
             return
@@ -191,7 +191,7 @@ async def _nodes(at: Address, as_json: bool, *, limit: int, state: str | None, n
                 await asyncio.sleep(WATCH_S)
 
 
-async def _look_at_nodes(hub: Reach, limit: int, state: str | None, node: str | None) -> dict[str, Any]:
+async def _look_at_nodes(hub: HubApi, limit: int, state: str | None, node: str | None) -> dict[str, Any]:
     if node is not None:
         return await hub.get("nodes", node)
     total, rows = await _all_nodes(hub, limit, state)
@@ -207,7 +207,7 @@ def _show_nodes(found: dict[str, Any], as_json: bool, *, one: bool) -> None:
 
 async def _pools(at: Address, as_json: bool, *, limit: int, label: str | None) -> None:
     """Show the pools with what is free and lent, or one of them."""
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         if label is not None:
             found = await hub.get("pools", label)
             _show_one(found, as_json, lambda pool: zip(_POOL_COLUMNS, _pool_row(pool), strict=True))
@@ -218,7 +218,7 @@ async def _pools(at: Address, as_json: bool, *, limit: int, label: str | None) -
 
 async def _autoscale(at: Address, of: list[str], bounds: dict[str, int | None], as_json: bool) -> None:
     """Show how many slots a pool should have, or how many tasks of a job there are, and why."""
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         found = await hub.get("autoscale", *of, **bounds)
     _show_one(found, as_json, _job_demand if "job" in found else _demand)
     if found.get("hint") and not as_json:
@@ -227,7 +227,7 @@ async def _autoscale(at: Address, of: list[str], bounds: dict[str, int | None], 
 
 async def _leases(at: Address, as_json: bool, *, limit: int, where: dict[str, str], slot: str | None) -> None:
     """Show what is lent, all of it or by one filter, or the lease of one slot."""
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         if slot is not None:
             found = await hub.get("sessions", slot)
             _show_one(found, as_json, lambda lease: zip(_LEASE_COLUMNS, _lease_row(lease), strict=True))
@@ -237,10 +237,10 @@ async def _leases(at: Address, as_json: bool, *, limit: int, where: dict[str, st
 
 
 async def _of_all(
-    at: Address, as_json: bool, of: _Listing, look: Callable[[Reach], Awaitable[tuple[int, list[dict[str, Any]]]]]
+    at: Address, as_json: bool, of: _Listing, look: Callable[[HubApi], Awaitable[tuple[int, list[dict[str, Any]]]]]
 ) -> int:
     """Show a list of every realm, one below the other."""
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         parts = await each_realm(hub, look)
     if as_json:
         lists = [dict(zip(("total", of.noun), part.found or (None, []), strict=True)) for part in parts]
@@ -256,7 +256,7 @@ async def _of_all(
     return note_errors(parts)
 
 
-async def _all_nodes(hub: Reach, limit: int, state: str | None) -> tuple[int, list[dict[str, Any]]]:
+async def _all_nodes(hub: HubApi, limit: int, state: str | None) -> tuple[int, list[dict[str, Any]]]:
     found: dict[str, dict[str, Any]] = {}  # a cursor may show a node twice when the fleet changes meanwhile
     cursor: str | None = "0"
     total = 0
@@ -269,7 +269,7 @@ async def _all_nodes(hub: Reach, limit: int, state: str | None) -> tuple[int, li
 
 
 async def _pages(
-    hub: Reach, path: str, noun: str, limit: int, where: dict[str, str]
+    hub: HubApi, path: str, noun: str, limit: int, where: dict[str, str]
 ) -> tuple[int, list[dict[str, Any]]]:
     found: list[dict[str, Any]] = []
     while True:

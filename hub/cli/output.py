@@ -8,6 +8,10 @@ import sys
 from contextlib import suppress
 from typing import Any, TextIO
 
+from hub.cli import global_options
+
+_noted: set[str] = set()  # what `note_once` has said
+
 
 class ReaderGone(Exception):
     """The reader of our stdout has seen enough. Not an OSError: those are failures of the command itself."""
@@ -17,8 +21,12 @@ class Unwritable(Exception):
     """The result cannot be written to stdout: a disk that is full, a terminal that is gone."""
 
 
-def complete() -> None:
-    """Open the null device for each standard stream that was closed: otherwise the first connection would be it."""
+def begin() -> None:
+    """Prepare the standard streams for a command.
+
+    A closed stream becomes the null device. Otherwise the first connection of the command would get its number.
+    """
+    _noted.clear()
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             null = os.open(os.devnull, os.O_RDWR)
@@ -70,6 +78,19 @@ def json_text(document: Any, indent: int | None = None) -> str:
 def note(sentence: str) -> None:
     """Print a sentence for the person who called on stderr; one that cannot be told changes nothing."""
     tell(f"hub: {one_line(sentence)}")
+
+
+def note_once(sentence: str) -> None:
+    """Print a note, unless this command has printed it already."""
+    if sentence not in _noted:
+        _noted.add(sentence)
+        note(sentence)
+
+
+def note_if_verbose(sentence: str) -> None:
+    """Print a note once, where `--verbose` asks for it."""
+    if global_options.is_given(global_options.VERBOSE):
+        note_once(sentence)
 
 
 def put_problem(code: str, detail: str, exit_code: int) -> None:

@@ -14,8 +14,8 @@ from hub.cli.job_inputs import Room, Token, read_full_name
 from hub.cli.jobs import Row
 from hub.cli.jobs import show as show_all
 from hub.cli.jobs_api import Caller, caller, jobs_api
-from hub.cli.moments import when
 from hub.cli.options import AsJson, Limit, Secret, Url
+from hub.cli.times import when
 from hub.jobs.names import GLOBAL, parse_full_name
 
 _COLUMNS = ("PROVIDER", "WORKER", "MADE")

@@ -9,11 +9,11 @@ import typer
 
 from hub.cli import completing, output, tables
 from hub.cli.admin import caller
+from hub.cli.connection import Address, HubApi, Role, address, connect, plain_logs
 from hub.cli.inputs import read_id, read_label
 from hub.cli.look import members
-from hub.cli.moments import when
 from hub.cli.options import AsJson, Secret, ShowsByDefault, Url
-from hub.cli.reach import Address, Reach, Role, address, plain_logs, reach
+from hub.cli.times import when
 
 LABELS, TICKETS = 20, 1000  # asked for at a time: as many tickets as a hub shows in one answer
 CAP_MAX = 999_999_999
@@ -123,7 +123,7 @@ def _asking(url: str | None, secret: str | None, role: Role) -> Address:
 
 
 async def _queue(at: Address, label: str | None, limit: int, as_json: bool) -> None:
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         found = await _queues(hub, label, limit)
     if as_json:
         output.put_json(found)
@@ -140,7 +140,7 @@ async def _queue(at: Address, label: str | None, limit: int, as_json: bool) -> N
         output.note(f"{output.plural(found['away'], 'place')} kept for callers who are gone and may come back.")
 
 
-async def _queues(hub: Reach, label: str | None, limit: int) -> dict[str, Any]:
+async def _queues(hub: HubApi, label: str | None, limit: int) -> dict[str, Any]:
     """What the hub shows of the queues, with at most so many tickets over all pages."""
     found: list[dict[str, Any]] = []
     left = limit
@@ -163,7 +163,7 @@ def _row(queue: dict[str, Any], ticket: dict[str, Any]) -> tuple[Any, ...]:
 
 
 async def _ticket(at: Address, ticket: str, as_json: bool) -> None:
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         found = await hub.get("queue", ticket)
     if as_json:
         output.put_json(found)
@@ -180,7 +180,7 @@ async def _ticket(at: Address, ticket: str, as_json: bool) -> None:
 
 
 async def _cancel(at: Address, ticket: str, as_json: bool) -> None:
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         answer = await hub.delete("queue", ticket)
     if as_json:
         output.put_json(answer)
@@ -189,7 +189,7 @@ async def _cancel(at: Address, ticket: str, as_json: bool) -> None:
 
 
 async def _caps(at: Address, as_json: bool) -> None:
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         found = await hub.get("admin", "caps")
     if as_json:
         output.put_json(found)
@@ -199,7 +199,7 @@ async def _caps(at: Address, as_json: bool) -> None:
 
 
 async def _cap(at: Address, label: str, as_json: bool) -> None:
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         found = await hub.get("admin", "caps")
     row = next((row for row in found["caps"] if row["label"] == label), None) or _rest(found, label)
     if as_json:
@@ -218,7 +218,7 @@ def _cap_row(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 async def _set_cap(at: Address, label: str, cap: int | None, as_json: bool) -> None:
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         answer = await hub.put("admin", "caps", label, body={"cap": cap, "by": caller()})
     if as_json:
         output.put_json(answer)

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hub.cli import completing, moments, output, tables
+from hub.cli import completing, output, tables, times
+from hub.cli.connection import Address, connect, looking
+from hub.cli.environment import environment
 from hub.cli.inputs import Usage
 from hub.cli.options import AsJson, Secret, Url
-from hub.cli.reach import Address, looking, reach
-from hub.cli.surroundings import environment
 from hub.errors import HubError, StartRefused, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def ls(as_json: AsJson = False, url: Url = None, secret: Secret = None) -> None:
         (
             each["name"],
             each["state"],
-            moments.when(each["asOf"]) or "never",
+            times.when(each["asOf"]) or "never",
             each["url"],
             output.one_line(each["error"] or ""),
         )
@@ -82,12 +82,12 @@ def show(
 
 
 def _seen(realm: dict[str, Any]) -> str:
-    return moments.when(realm["asOf"]) or "never"
+    return times.when(realm["asOf"]) or "never"
 
 
 async def realms_at(at: Address) -> dict[str, Any]:
     """What the hub says of its realms."""
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         return await hub.get("realms")
 
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hub.cli import output, tables
-from hub.cli.bars import Bar, is_watched
 from hub.cli.child import Signals
 from hub.cli.inputs import YEAR_S, Usage, shown, span
-from hub.cli.known import forget
 from hub.cli.options import AsJson, Limit
-from hub.cli.report import report
-from hub.cli.sources import Chosen, Opened, Trouble, choose
+from hub.cli.progress import Bar, is_watched
+from hub.cli.recovery_forget import forget
+from hub.cli.recovery_report import report
+from hub.cli.recovery_sources import Chosen, Opened, Trouble, choose
 from hub.errors import HubError
 
 if TYPE_CHECKING:

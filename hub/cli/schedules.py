@@ -14,8 +14,8 @@ from hub.cli.inputs import span
 from hub.cli.job_inputs import FullName, Room, Token, read_payload
 from hub.cli.jobs import Row, show
 from hub.cli.jobs_api import Caller, caller, jobs_api
-from hub.cli.moments import when
 from hub.cli.options import AsJson, Limit, Secret, Url
+from hub.cli.times import when
 from hub.jobs.names import GLOBAL, parse_full_name
 
 app = typer.Typer(help="Submit tasks at certain times: once however many hubs there are.")

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, Final
 
-from hub.cli import output, tables, telling
+from hub.cli import global_options, output, tables
 from hub.cli.all_realms import each_realm
+from hub.cli.connection import Address, address, connect, plain_logs
 from hub.cli.options import AsJson, Secret, Url
-from hub.cli.reach import Address, address, plain_logs, reach
 
 _CODES: Final = {"warning": 3, "critical": 4}  # 1 and 2 say that nobody knows
 
@@ -17,14 +17,14 @@ _CODES: Final = {"warning": 3, "critical": 4}  # 1 and 2 say that nobody knows
 def status(as_json: AsJson = False, url: Url = None, secret: Secret = None) -> int:
     """Say how the fleet is, and name every trouble. Exit codes: 0 all is well, 3 a warning, 4 something critical."""
     plain_logs()
-    if telling.realm() == telling.ALL:
+    if global_options.realm() == global_options.ALL:
         return asyncio.run(_status_of_all(address(url, secret, "look", of_all=True), as_json))
     return asyncio.run(_status(address(url, secret, "look"), as_json))
 
 
 async def _status_of_all(at: Address, as_json: bool) -> int:
     """Of each realm a line, side by side; one that does not answer says so in its own."""
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         parts = await each_realm(hub, lambda realm: realm.get("console", "overview"))
     if as_json:
         output.put_json({"realms": [part.facts() | {"status": part.found} for part in parts]})
@@ -42,7 +42,7 @@ def _code(seen: dict[str, Any] | None) -> int:
 
 
 async def _status(at: Address, as_json: bool) -> int:
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         seen = await hub.get("console", "overview")
     if as_json:
         output.put_json(seen)

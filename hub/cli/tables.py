@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hub.cli import output, telling
+from hub.cli import global_options, output
 
 # What a table may take where nobody looks at it through a window: no line of it is broken.
 UNBOUNDED = 100_000
@@ -80,7 +80,7 @@ def render(thing: Any, stream: TextIO, least: int = 0) -> str:
 
 
 def _width(stream: TextIO) -> int:
-    bounded = stream.isatty() and not telling.asked(telling.WIDE)
+    bounded = stream.isatty() and not global_options.is_given(global_options.WIDE)
     return shutil.get_terminal_size().columns if bounded else UNBOUNDED
 
 

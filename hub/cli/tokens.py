@@ -12,13 +12,13 @@ import httpx
 import typer
 from pydantic import SecretStr
 
-from hub.cli import completing, output, tables, telling
+from hub.cli import completing, global_options, output, tables
+from hub.cli.connection import Address, HubApi, connect, operating
 from hub.cli.direct import store_settings, store_shown
 from hub.cli.inputs import Usage, read_id, shown
 from hub.cli.look import PAGE, members
-from hub.cli.moments import when
 from hub.cli.options import AsJson, Secret, Url
-from hub.cli.reach import Address, Reach, operating, reach
+from hub.cli.times import when
 from hub.client.transport import AsyncTransport
 from hub.errors import HubUnavailable, Unauthorized
 from hub.settings import Settings
@@ -157,7 +157,7 @@ def revoke(
 
 
 async def _create(at: Address, wanted: dict[str, Any], as_json: bool) -> None:
-    made = new_secret("" if telling.realm() in (None, DEFAULT) else str(telling.realm()))
+    made = new_secret("" if global_options.realm() in (None, DEFAULT) else str(global_options.realm()))
     body = {**wanted, "sha256": digest_of(made)}  # asked again after a lost answer, this makes no second token
     answer = await _ask(at, lambda hub: hub.post("admin", "tokens", body=body))
     if as_json:
@@ -188,7 +188,7 @@ async def _look(at: Address, token: str, as_json: bool) -> None:
     tables.put_facts(zip(_COLUMNS, _row(found, "store" if found.get("createdAt") else "file"), strict=True))
 
 
-async def _all(hub: Reach) -> dict[str, Any]:
+async def _all(hub: HubApi) -> dict[str, Any]:
     found: list[dict[str, Any]] = []
     while True:
         page = await hub.get("admin", "tokens", offset=len(found), limit=PAGE)
@@ -218,10 +218,10 @@ async def _revoke(at: Address, token: str, as_json: bool) -> None:
         output.note("no token is left: where no secret is set either, everybody on that machine may use the jobs API.")
 
 
-async def _ask(at: Address, ask: Callable[[Reach], Awaitable[T]]) -> T:
+async def _ask(at: Address, ask: Callable[[HubApi], Awaitable[T]]) -> T:
     """Ask the hub. Where it refuses somebody who has no secret, straight on Redis: who can write there needs none."""
     try:
-        async with reach(at) as hub:
+        async with connect(at) as hub:
             return await ask(hub)
     except Unauthorized as error:
         if at.chosen or at.secret:
@@ -235,8 +235,8 @@ async def _ask(at: Address, ask: Callable[[Reach], Awaitable[T]]) -> T:
 
 
 @asynccontextmanager
-async def _on_redis(settings: Settings) -> AsyncIterator[Reach]:
-    from hub.api.app import create_app  # as in `reach`
+async def _on_redis(settings: Settings) -> AsyncIterator[HubApi]:
+    from hub.api.app import create_app  # as in `connect`
 
     output.note(f"the hub asks for a secret; working straight on Redis at {store_shown(settings)}.")
     secret = secrets.token_hex(16)
@@ -245,6 +245,6 @@ async def _on_redis(settings: Settings) -> AsyncIterator[Reach]:
         inside = httpx.ASGITransport(app=app, raise_app_exceptions=False)
         transport = AsyncTransport("http://in-process", secret, "", inside)
         try:
-            yield Reach(transport)
+            yield HubApi(transport)
         finally:
             await transport.close()

@@ -9,12 +9,12 @@ from contextlib import suppress
 import httpx
 
 from hub.cli.child import Signals
+from hub.cli.connection import Address, HubApi, address, connect, listens, plain_logs
+from hub.cli.fullscreen import Screen, is_terminal
 from hub.cli.history import Stream
 from hub.cli.inputs import Usage
 from hub.cli.options import Secret, Url
-from hub.cli.panes import ALL, PANES, Frame, Seen, View
-from hub.cli.reach import Address, Reach, address, listens, plain_logs, reach
-from hub.cli.screen import Screen, is_terminal
+from hub.cli.top_views import ALL, TABS, Frame, Snapshot, View
 from hub.errors import HubError
 
 LEAST_S = 1.0  # between two fetches, however much happens
@@ -33,16 +33,16 @@ def top(url: Url = None, secret: Secret = None) -> None:
 
 
 async def _top(at: Address) -> None:
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         await Top(at, hub, streams=await listens(at.url)).run()
 
 
 class Top:
     """Fetches what is looked at when something has happened, and draws it."""
 
-    def __init__(self, at: Address, hub: Reach, *, streams: bool) -> None:
+    def __init__(self, at: Address, hub: HubApi, *, streams: bool) -> None:
         self._at, self._hub, self._streams = at, hub, streams
-        self._view, self._seen = View(), Seen()
+        self._view, self._seen = View(), Snapshot()
         self._over, self._dirty, self._redraw = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._at_s: float | None = None  # when what is shown was fetched
         self._trouble = ""
@@ -71,13 +71,13 @@ class Top:
             self._dirty.clear()
             try:
                 overview = await self._hub.get("console", "overview")
-                found = {pane.name: await pane.ask(self._hub) for pane in self._view.shown}
+                found = {tab.name: await tab.ask(self._hub) for tab in self._view.shown}
             except HubError as error:
                 if self._at_s is None:
                     raise  # nothing to look at: the caller is told why
                 self._trouble = f"Not refreshed: {error.detail or error.code}"
             else:
-                self._seen = Seen(overview, {**self._seen.rows, **found})
+                self._seen = Snapshot(overview, {**self._seen.rows, **found})
                 self._at_s, self._trouble = time.monotonic(), ""
             self._redraw.set()
             await asyncio.sleep(LEAST_S)
@@ -123,10 +123,10 @@ class Top:
         elif key in ("q", "Q"):
             self._over.set()
         elif key in "01234":
-            self._choose(ALL if key == "0" else PANES[int(key) - 1].name)
+            self._choose(ALL if key == "0" else TABS[int(key) - 1].name)
         elif key == "tab":
-            names = [pane.name for pane in PANES]
-            self._choose(names[(names.index(view.pane) + 1) % len(names)] if view.pane in names else names[0])
+            names = [tab.name for tab in TABS]
+            self._choose(names[(names.index(view.tab) + 1) % len(names)] if view.tab in names else names[0])
         elif key == "s":
             view.next_column()
         elif key == "r":
@@ -151,9 +151,9 @@ class Top:
             view.text += key
         view.first = 0
 
-    def _choose(self, pane: str) -> None:
-        self._view.choose(pane)
+    def _choose(self, tab: str) -> None:
+        self._view.choose(tab)
         self._dirty.set()
 
     def _longest(self) -> int:
-        return max((len(self._seen.rows.get(pane.name, (0, []))[1]) for pane in self._view.shown), default=0)
+        return max((len(self._seen.rows.get(tab.name, (0, []))[1]) for tab in self._view.shown), default=0)

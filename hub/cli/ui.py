@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 import typer
 
 from hub.cli import output
+from hub.cli.connection import Address, address, connect, listens, plain_logs
 from hub.cli.options import AsJson, Secret, Url
-from hub.cli.reach import Address, address, listens, plain_logs, reach
 from hub.errors import HubUnavailable, NotFound
 from hub.settings import load_settings, mask_url
 
@@ -47,7 +47,7 @@ def ui(
 async def _ui(at: Address, role: str, as_json: bool, *, opens: bool) -> None:
     if not await listens(at.url):
         raise HubUnavailable(f"No hub listens at {mask_url(at.url)}; start one with `hub serve`.")
-    async with reach(at) as hub:
+    async with connect(at) as hub:
         try:
             made = (
                 await hub.post("console", "links", body={"role": role}) if at.secret else await hub.get("console", "me")

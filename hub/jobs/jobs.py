@@ -69,7 +69,12 @@ class Jobs:
                     partial(register, made_for="told"), len(wanted.schema) + len(wanted.result_schema)
                 )
                 if before:
-                    _log.warning("worker taken over", worker=worker, incarnation=wanted.incarnation, before=before[0])
+                    _log.warning(
+                        "worker process replaced",
+                        worker=worker,
+                        incarnation=wanted.incarnation,
+                        before=before[0],
+                    )
                 return Job(job, full, wanted.schema, tuple(workers), worker, wanted.result_schema), word == "created"
             case ["conflict"]:
                 raise SchemaConflict(f"Job {full} is registered with another schema")

@@ -227,7 +227,7 @@ class Schedules:
             if not aside or len(due) < AT_ONCE:
                 break
         if told > LINES_MAX:
-            _log.error("more schedules put aside", count=told - LINES_MAX)
+            _log.error("more schedules broken", count=told - LINES_MAX)
         return made
 
     async def _set_aside(self, read: Sequence[str], plan: str, now_us: int, why: str, told: int) -> bool:
@@ -240,7 +240,7 @@ class Schedules:
             case ["ok", is_new]:
                 metrics.schedules_fired.labels("broken").inc()
                 if is_new and told < LINES_MAX:
-                    _log.error("schedule put aside", schedule=named, why=why)
+                    _log.error("schedule broken", schedule=named, why=why)
                 return bool(is_new)
         raise UnknownReply(self._put_aside.name, reply)
 

@@ -40,7 +40,7 @@ class QuotaSettings(BaseSettings):
 
     @property
     def limits(self) -> str:
-        """Return the limits as `lua/limits.lua` reads them."""
+        """Return the limits as `lua/allowances.lua` reads them."""
         named = {
             "reserve": self.store_reserve_percent, "tasks": self.user_tasks_max_bytes,
             "schemas": self.user_schemas_max_bytes, "schedules": self.user_schedules_max,

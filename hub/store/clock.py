@@ -175,7 +175,7 @@ class HubClock:
         metrics.store_up.set(0)
         if self.away_since is None:
             self.away_since = time.monotonic()
-            _log.error("store lost", why=str(error.__cause__ or error))
+            _log.error("store unreachable", why=str(error.__cause__ or error))
         await self._store.drop_connections()  # the server may stand still, or not be the primary any more
 
     def _back(self) -> None:
@@ -183,5 +183,5 @@ class HubClock:
         if self.away_since is not None:
             now = time.monotonic()
             self._last_outage = (now - self.away_since, now)
-            _log.warning("store back", away_s=round(now - self.away_since, 1))
+            _log.warning("store reachable again", away_s=round(now - self.away_since, 1))
             self.away_since = None

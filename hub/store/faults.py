@@ -19,7 +19,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from hub.errors import ForeignKey, Late, NotSent, StoreFull, StoreUnavailable
 from hub.settings.knobs import mask_url
-from hub.store.formats import newest
+from hub.store.formats import FORMAT
 from hub.store.primary import AnotherServer
 
 _AWAY = (
@@ -73,7 +73,7 @@ class StoreTooNew(StoreUnavailable):
 
     def __init__(self, format: str) -> None:
         super().__init__(
-            f"The store has format {format}, and this hub knows {newest()}: a later version of the hub has written it; "
+            f"The store has format {format}, and this hub knows {FORMAT}: a later version of the hub has written it; "
             "start that one."
         )
 

@@ -431,8 +431,8 @@ def test_a_running_hub_reads_its_file_again_on_sighup_and_keeps_the_old_one_when
     assert status("root-file") == 401
     path.write_text('[[tokens]]\ntoken = "root-bad"\nuser = 7\n')
     hub.signal(signal.SIGHUP)
-    wait_until(lambda: "tokens file not used" in hub.log(), why=hub.log)
-    (line,) = [line for line in hub.log().splitlines() if "tokens file not used" in line]
+    wait_until(lambda: "tokens file rejected" in hub.log(), why=hub.log)
+    (line,) = [line for line in hub.log().splitlines() if "tokens file rejected" in line]
     assert " ERROR " in line
     assert f"{path}, entry 1: user must be" in line
     assert (status("root-new"), status("root-bad")) == (200, 401)

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hub.api.capacity import reading
-from hub.api.capacity.node_requests import BeatBody
-from hub.api.capacity.requests import BorrowBody, ReturnBody
+from hub.api.shapes.lease_bodies import BorrowBody, ReturnBody
+from hub.api.shapes.node_bodies import BeatBody
 from hub.errors import HubError
 
 ANYTHING = st.one_of(

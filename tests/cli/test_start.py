@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from hub.cli.app import ENTRIES, GROUPS, NOUNS
-from hub.cli.exits import main
+from hub.cli.main_program import main
 from tests.cli.command import Command, leave, register
 
 # Those of the server, and what costs more than 10 ms.

@@ -19,7 +19,7 @@ import httpx
 import pytest
 from rich.console import Console
 
-from hub.cli.panes import PANES, Frame, Seen, View, arranged
+from hub.cli.top_views import TABS, Frame, Snapshot, View, arranged
 from tests.cli.command import Command, leave, register
 from tests.world import PATIENCE_S, HubProcess, age_node, wait_until
 
@@ -253,7 +253,7 @@ def test_without_a_terminal_it_says_what_is_for_scripts(command: Command):
     assert done.stderr == "hub: hub top needs a terminal; hub status is for scripts.\n"
 
 
-def drawn(view: View, seen: Seen, width: int = 60, height: int = 12) -> list[str]:
+def drawn(view: View, seen: Snapshot, width: int = 60, height: int = 12) -> list[str]:
     console = Console(width=width, height=height, highlight=False)
     with console.capture() as capture:
         console.print(Frame(view, seen, "live"), height=height, end="")
@@ -264,32 +264,32 @@ HOSTILE = "\x1b[2J\x07evil\nname"
 
 
 def test_no_name_is_obeyed_by_the_terminal_and_no_line_is_longer_than_it():
-    seen = Seen({"sentence": HOSTILE, "troubles": [{"level": "critical", "title": HOSTILE, "text": "x" * 300}]})
-    for pane in PANES:
-        seen.rows[pane.name] = 3, [dict.fromkeys(("label", "nodeId", "runId", "id", "error", "state"), HOSTILE)] * 3
-        lines = drawn(View(pane=pane.name), seen)
-        assert not any("\x1b" in line or "\x07" in line for line in lines), pane.name
+    seen = Snapshot({"sentence": HOSTILE, "troubles": [{"level": "critical", "title": HOSTILE, "text": "x" * 300}]})
+    for tab in TABS:
+        seen.rows[tab.name] = 3, [dict.fromkeys(("label", "nodeId", "runId", "id", "error", "state"), HOSTILE)] * 3
+        lines = drawn(View(tab=tab.name), seen)
+        assert not any("\x1b" in line or "\x07" in line for line in lines), tab.name
         assert max(map(len, lines)) <= 60
         assert len(lines) <= 12
 
 
 @pytest.mark.parametrize("size", [(20, 4), (10, 3), (300, 80)])
 def test_every_size_of_terminal_is_drawn_on(size):
-    seen = Seen({"sentence": "All is well."}, {"pools": (1, [{"label": "a:b", "total": 1}])})
-    for pane in ("pools", "all"):
-        assert len(drawn(View(pane=pane), seen, *size)) <= size[1]
+    seen = Snapshot({"sentence": "All is well."}, {"pools": (1, [{"label": "a:b", "total": 1}])})
+    for tab in ("pools", "all"):
+        assert len(drawn(View(tab=tab), seen, *size)) <= size[1]
 
 
 def test_rows_that_are_not_known_here_are_told_of():
-    seen = Seen({}, {"nodes": (10_000, [{"nodeId": f"n{number}"} for number in range(500)]), "pools": (1, [{}])})
-    (tabs,) = [line for line in drawn(View(pane="nodes"), seen, 100) if "2 nodes" in line]
+    seen = Snapshot({}, {"nodes": (10_000, [{"nodeId": f"n{number}"} for number in range(500)]), "pools": (1, [{}])})
+    (tabs,) = [line for line in drawn(View(tab="nodes"), seen, 100) if "2 nodes" in line]
     assert " 1 pools 1  2 nodes 500 of 10,000  3 queue … " in tabs
 
 
 def test_rows_are_sorted_as_numbers_or_words_and_what_is_not_known_comes_last():
-    pools = PANES[0]
+    pools = TABS[0]
     rows = [{"label": "b", "total": 9}, {"label": "A", "total": 10}, {"label": "c", "total": None}]
-    seen, view = Seen({}, {"pools": (3, rows)}), View()
+    seen, view = Snapshot({}, {"pools": (3, rows)}), View()
     assert [row["label"] for row in arranged(pools, view, seen)] == ["A", "b", "c"]
     view.next_column()
     assert [row["label"] for row in arranged(pools, view, seen)] == ["b", "A", "c"]

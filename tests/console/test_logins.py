@@ -10,10 +10,9 @@ import httpx
 import pytest
 
 from hub.api.guard.gate import Gate
-from hub.api.paths import ENDLESS
 from hub.errors import Forbidden
 from hub.tokens.logins import IDLE_S, LIFE_S
-from tests.api.streams import listening
+from tests.api.streams import ENDLESS, listening
 from tests.world import eventually, settings_for
 
 SECRETS = {f"{role}_secret": f"{role}-secret-of-the-test" for role in ("runner", "node", "admin")}
@@ -315,9 +314,9 @@ def test_on_an_open_hub_read_only_means_the_same(redis_server):
     own = [(b"host", b"127.0.0.1:8080"), (b"origin", b"http://127.0.0.1:8080"), (b"content-type", b"application/json")]
     scope = {"type": "http", "method": "PUT", "path": "/admin/sweeper", "headers": own}
     with pytest.raises(Forbidden, match="HUB_CONSOLE is readonly"):
-        gate.check(scope)
-    gate.check({**scope, "method": "GET"})
-    gate.check({**scope, "headers": own[:1]})  # a program, no page
+        gate.check(scope, None)
+    gate.check({**scope, "method": "GET"}, None)
+    gate.check({**scope, "headers": own[:1]}, None)  # a program, no page
 
 
 async def test_without_a_console_there_is_none(make_api):

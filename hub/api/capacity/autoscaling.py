@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
 from hub.api import paths  # noqa: F401 - it makes `full` known to paths
 from hub.api.auth import ADMIN, RUNNER
-from hub.api.contract import fleet, work
-from hub.api.contract import parameters as p
-from hub.api.contract.operation import operation
 from hub.api.deps import allowed, reply
-from hub.api.members import whole_number
+from hub.api.operations import operation
+from hub.api.shapes import parameters as p
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.jobs import JobDemandShape
+from hub.api.shapes.nodes import DemandShape
+from hub.api.shapes.readers import whole_number
 from hub.capacity.labels import parse_label
 from hub.errors import InvalidLabel, InvalidValue, JobNotFound
 
@@ -22,9 +23,9 @@ DESIRED_MAX = 1_000_000  # slots or tasks: far above any pool
 @router.get(
     "/autoscale/jobs/{job_name:full}",
     tags=["jobs"],
-    **operation("getJobDemand", (RUNNER, ADMIN), work.JobDemand, p.MIN, p.MAX, p.HEADROOM, refusals=(JobNotFound,)),
+    **operation("getJobDemand", (RUNNER, ADMIN), p.MIN, p.MAX, p.HEADROOM, refusals=(JobNotFound,)),
 )
-async def of_job(request: Request) -> Response:
+async def of_job(request: Request) -> Answer[JobDemandShape]:
     """How many tasks of a job there are to work on: those claimed or running and those that can be claimed, with
     `headroom` more to spare, within `min` and `max`. An autoscaler divides it by what one worker runs at a time.
 
@@ -52,9 +53,9 @@ async def of_job(request: Request) -> Response:
 @router.get(
     "/autoscale/{label:path}",
     tags=["pools"],
-    **operation("getDemand", (RUNNER, ADMIN), fleet.Demand, p.MIN, p.MAX, p.HEADROOM, refusals=(InvalidLabel,)),
+    **operation("getDemand", (RUNNER, ADMIN), p.MIN, p.MAX, p.HEADROOM, refusals=(InvalidLabel,)),
 )
-async def of_pool(request: Request, label: str) -> Response:
+async def of_pool(request: Request, label: str) -> Answer[DemandShape]:
     """How many slots a pool should have: those lent and those its live waiters need, with `headroom` more to spare,
     within `min` and `max`. A pool without slots is answered too: somebody may be waiting for its first one.
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
-from hub.api import bodies
 from hub.api.auth import ADMIN
-from hub.api.capacity.requests import CapBody
-from hub.api.contract import operating
-from hub.api.contract.operation import operation
 from hub.api.credentials import origin
 from hub.api.deps import allowed, remote_ip, reply
+from hub.api.operations import operation
+from hub.api.shapes import reading as bodies
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.lease_bodies import CapBody
+from hub.api.shapes.operators import CapShape, CapsShape
 from hub.capacity.labels import parse_kinds, parse_label
 from hub.core import Hub
 from hub.errors import InvalidLabel
@@ -24,8 +24,8 @@ CAP_MAX = 999_999_999
 ALL = "*"  # every label without a cap of its own
 
 
-@router.get("/admin/caps", **operation("listCaps", (ADMIN,), operating.Caps))
-async def caps(request: Request) -> Response:
+@router.get("/admin/caps", **operation("listCaps", (ADMIN,)))
+async def caps(request: Request) -> Answer[CapsShape]:
     """The caps by label, with what is live and who waits; `default` is for labels without one of their own.
 
     0 is no limit. One set at run time wins over one of the environment.
@@ -37,10 +37,8 @@ async def caps(request: Request) -> Response:
     return reply({"default": default, "defaultSource": source, "caps": rows})
 
 
-@router.put(
-    "/admin/caps/{label:path}", **operation("setCap", (ADMIN,), operating.Cap, body=CapBody, refusals=(InvalidLabel,))
-)
-async def set_cap(request: Request, label: str) -> Response:
+@router.put("/admin/caps/{label:path}", **operation("setCap", (ADMIN,), body=CapBody, refusals=(InvalidLabel,)))
+async def set_cap(request: Request, label: str) -> Answer[CapShape]:
     """Set the cap of a label, or of all without one of their own (`*`), for all hubs; null clears what was set.
 
     Waiters a higher cap lets in are served before this answers; what is lent beyond a lower one stays lent.

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
-from hub.api import bodies
 from hub.api.auth import HEADER
-from hub.api.capacity.node_requests import JoinBody
-from hub.api.contract import fleet
-from hub.api.contract.operation import TOKEN, operation
 from hub.api.credentials import origin
 from hub.api.deps import reply, serving
 from hub.api.identity import bearer
+from hub.api.operations import TOKEN, Subject, operation
+from hub.api.shapes import reading as bodies
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.node_bodies import JoinBody
+from hub.api.shapes.nodes import JoinedShape
 from hub.errors import NodeTaken, Unauthorized
 from hub.tokens.models import JOIN, id_of
 
 router = APIRouter(tags=["nodes"])
 
 
-@router.post("/node/join", **operation("joinNode", (TOKEN,), {201: fleet.Joined}, body=JoinBody, refusals=(NodeTaken,)))
-async def join(request: Request) -> Response:
+@router.post(
+    "/node/join",
+    **operation(
+        "joinNode",
+        (TOKEN,),
+        status=201,
+        body=JoinBody,
+        refusals=(NodeTaken,),
+        about=Subject("node", in_body=True),
+    ),
+)
+async def join(request: Request) -> Answer[JoinedShape]:
     """Make a token for the node that calls, in exchange for the token it shows, which is one to join with.
 
     Once: 409 `node-taken` when the node has a token already, is registered, or had its token revoked within a week. A

@@ -7,19 +7,28 @@ import time
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
-from hub.api import bodies, traces
+from hub.api import traces
 from hub.api.auth import ADMIN, NODE, RUNNER
 from hub.api.capacity import reading
-from hub.api.capacity.requests import AttributeBody, BorrowBody, RenewBody, ReturnBody
-from hub.api.contract import lending
-from hub.api.contract import parameters as p
-from hub.api.contract.operation import NO_SLOT, TOKEN, operation
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms, is_gone, reply, serving
+from hub.api.operations import NO_SLOT, TOKEN, Subject, operation
 from hub.api.realms.naming import UnknownRealm
 from hub.api.realms.spilling import lender, where_else
+from hub.api.shapes import parameters as p
+from hub.api.shapes import reading as bodies
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.lease_bodies import AttributeBody, BorrowBody, RenewBody, ReturnBody
+from hub.api.shapes.leases import (
+    GrantShape,
+    MappedShape,
+    RenewedShape,
+    ReturnedShape,
+    SessionPageShape,
+    SessionShape,
+    VerifiedShape,
+)
 from hub.api.speakers import speaker
 from hub.capacity.labels import Label, parse_kinds, parse_label
 from hub.capacity.leases import KEEP_OWN_S, keep_key_s, new_attempt
@@ -59,15 +68,15 @@ ELSEWHERE = ("not lent", "stale token", "ended")
     **operation(
         "borrowSlot",
         (RUNNER,),
-        lending.Grant,
         p.KEY,
         *p.RUN,
         body=BorrowBody,
         headers=("Correlation-Id",),
         refusals=(InvalidLabel, NoSuchPool, UnknownRealm, LeaseOver, Withdrawn, KeyReused, *NO_SLOT),
+        about=Subject("borrow", in_body=True),
     ),
 )
-async def borrow(request: Request) -> Response:
+async def borrow(request: Request) -> Answer[GrantShape]:
     """Borrow a slot of a pool, waiting in the queue while none is free.
 
     Answers 503 when it is not to be had; `code` says why: `timeout`, `deadline`, `per-label-cap`, `per-run-cap`. Where
@@ -193,15 +202,15 @@ def granted(hub: Hub, lease: Lease, run_name: str | None) -> dict[str, Any]:
     **operation(
         "returnSlot",
         (RUNNER, NODE, TOKEN),
-        lending.Returned,
         p.KEY,
         *p.RUN,
         body=ReturnBody,
         headers=("Correlation-Id",),
         refusals=(InvalidLabel, Forbidden, KeyReused),
+        about=Subject("lease", in_body=True),
     ),
 )
-async def give_back(request: Request) -> Response:
+async def give_back(request: Request) -> Answer[ReturnedShape]:
     """Give a slot back. Any number of repetitions answers 200; those that changed nothing carry a note.
 
     An operator who ends somebody else's lease says `revoke`: its holder is told, and the slot is lent on when he has
@@ -240,9 +249,15 @@ async def give_back(request: Request) -> Response:
 
 @router.post(
     "/session/renew",
-    **operation("renewLease", (RUNNER,), lending.Renewed, body=RenewBody, refusals=(LeaseOver, Settling)),
+    **operation(
+        "renewLease",
+        (RUNNER,),
+        body=RenewBody,
+        refusals=(LeaseOver, Settling),
+        about=Subject("lease", in_body=True),
+    ),
 )
-async def renew(request: Request) -> Response:
+async def renew(request: Request) -> Answer[RenewedShape]:
     """Extend a lease, never beyond its longest life. Answers 409 `grant-over` when it has ended."""
     hub = allowed(request, RUNNER)
     said = RenewBody.read(await bodies.read_body(request))
@@ -265,9 +280,9 @@ async def renew(request: Request) -> Response:
 
 @router.get(
     "/leases/{slot}/verify",
-    **operation("verifyLease", (RUNNER, NODE, ADMIN, TOKEN), lending.Verified, p.FENCE, refusals=(Forbidden, Settling)),
+    **operation("verifyLease", (RUNNER, NODE, ADMIN, TOKEN), p.FENCE, refusals=(Forbidden, Settling)),
 )
-async def verify(request: Request, slot: str) -> Response:
+async def verify(request: Request, slot: str) -> Answer[VerifiedShape]:
     """Whether a fencing token is that of the lease that holds the slot now; for the side that owns the resource."""
     who, hub = await speaker(request, RUNNER, NODE, ADMIN), serving(request).hub
     token = request.query_params.get("token", "")
@@ -293,16 +308,16 @@ async def verify(request: Request, slot: str) -> Response:
     **operation(
         "listLeases",
         (RUNNER, ADMIN),
-        lending.SessionPage,
         p.OFFSET,
         p.LIMIT,
         p.OF_LABEL,
         p.OF_POOL,
         p.OF_NODE,
         p.OF_RUN,
+        shared=True,
     ),
 )
-async def sessions(request: Request) -> Response:
+async def sessions(request: Request) -> Answer[SessionPageShape]:
     """What is lent, the leases that end first at the top; all, or those of one label, pool, node or run."""
     hub = allowed(request, RUNNER, ADMIN)
     offset, limit = bodies.page(request)
@@ -337,8 +352,8 @@ async def _page(
     return await hub.leases.page(keys.deadlines, offset, limit)
 
 
-@router.get("/sessions/{slot}", **operation("getLease", (RUNNER, ADMIN), lending.Session, refusals=(NotFound,)))
-async def session(request: Request, slot: str) -> Response:
+@router.get("/sessions/{slot}", **operation("getLease", (RUNNER, ADMIN), refusals=(NotFound,)))
+async def session(request: Request, slot: str) -> Answer[SessionShape]:
     """The live lease of a slot; 404 when it is not lent."""
     hub = allowed(request, RUNNER, ADMIN)
     found = await hub.leases.find(key_part(slot))
@@ -360,10 +375,8 @@ def _session(found: LeaseRecord) -> dict[str, Any]:
     }
 
 
-@router.post(
-    "/results/browser/{slot}/test", **operation("mapSlotToTest", (RUNNER,), lending.Mapped, *p.RUN, body=AttributeBody)
-)
-async def attribute(request: Request, slot: str) -> Response:
+@router.post("/results/browser/{slot}/test", **operation("mapSlotToTest", (RUNNER,), *p.RUN, body=AttributeBody))
+async def attribute(request: Request, slot: str) -> Answer[MappedShape]:
     """Map a slot to the test that runs on it, for six hours or until its lease ends."""
     hub = allowed(request, RUNNER)
     said = AttributeBody.read(await bodies.read_body(request))

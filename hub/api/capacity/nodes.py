@@ -7,20 +7,30 @@ from typing import Any
 
 import orjson
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
-from hub.api import bodies
 from hub.api.auth import ADMIN, NODE, RUNNER
 from hub.api.capacity import offering, reading
-from hub.api.capacity.node_requests import SLOTS_MAX, BeatBody, BeatsBody, CallerBody, PublishBody, RegisterBody
-from hub.api.contract import fleet
-from hub.api.contract import parameters as p
-from hub.api.contract.operation import ANYBODY, TOKEN, operation
-from hub.api.contract.words import NodeId
 from hub.api.credentials import credential
 from hub.api.deps import allowed, in_seconds, remote_ip, reply, serving
-from hub.api.members import whole_number
+from hub.api.operations import ANYBODY, TOKEN, Subject, operation
 from hub.api.problems import problem
+from hub.api.shapes import parameters as p
+from hub.api.shapes import reading as bodies
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.fields import NodeId
+from hub.api.shapes.node_bodies import SLOTS_MAX, BeatBody, BeatsBody, CallerBody, PublishBody, RegisterBody
+from hub.api.shapes.nodes import (
+    BeatenShape,
+    DepartureShape,
+    LeftShape,
+    NodeInFullShape,
+    NodePageShape,
+    OrdersShape,
+    PublishedShape,
+    RegisteredShape,
+    WithdrawnShape,
+)
+from hub.api.shapes.readers import whole_number
 from hub.api.speakers import Speaker, speaker
 from hub.audit import entry
 from hub.capacity.nodes.models import (
@@ -57,12 +67,12 @@ router = APIRouter(tags=["nodes"])
     **operation(
         "registerNode",
         (NODE, TOKEN),
-        fleet.Registered,
         body=RegisterBody,
         refusals=(InvalidLabel, NodeIdCollides, Forbidden, Superseded, Settling),
+        about=Subject("node", in_body=True),
     ),
 )
-async def register(request: Request) -> Response:
+async def register(request: Request) -> Answer[RegisteredShape]:
     """Announce a node, or bring its entry up to date; it counts as a beat. May publish slots in the same call."""
     ip = remote_ip(request)
     hub = serving(request).hub
@@ -121,12 +131,11 @@ def _pool_labels(hub: Hub, node: Registration) -> list[str]:
     **operation(
         "publishSlots",
         (NODE, TOKEN),
-        fleet.Published,
         body=PublishBody,
         refusals=(InvalidLabel, Forbidden, UnknownNode, Superseded),
     ),
 )
-async def publish(request: Request, node_id: str) -> Response:
+async def publish(request: Request, node_id: str) -> Answer[PublishedShape]:
     """Put slots of a registered node on offer. A repeat changes nothing; each slot is answered on its own."""
     who, hub = await speaker(request, NODE), serving(request).hub
     document = await bodies.read_body(request)
@@ -145,14 +154,13 @@ async def publish(request: Request, node_id: str) -> Response:
     **operation(
         "withdrawSlot",
         (NODE, TOKEN),
-        fleet.Withdrawn,
         p.ONLY_FREE,
         p.INCARNATION,
         p.NUMBER,
         refusals=(Forbidden, UnknownNode, SlotLent, Superseded),
     ),
 )
-async def withdraw(request: Request, node_id: str, slot_id: str) -> Response:
+async def withdraw(request: Request, node_id: str, slot_id: str) -> Answer[WithdrawnShape]:
     """Take a slot off offer because it is gone; a lease of it ends at once, or with `onlyFree=1` keeps it there."""
     who, hub, node = await speaker(request, NODE), serving(request).hub, check_node_id(node_id)
     who.check(node)
@@ -169,9 +177,9 @@ async def withdraw(request: Request, node_id: str, slot_id: str) -> Response:
 
 @router.delete(
     "/node/{node_id:path}",
-    **operation("leaveNode", (NODE, TOKEN), fleet.Left, p.INCARNATION, refusals=(Forbidden, Superseded)),
+    **operation("leaveNode", (NODE, TOKEN), p.INCARNATION, refusals=(Forbidden, Superseded)),
 )
-async def leave(request: Request, node_id: str) -> Response:
+async def leave(request: Request, node_id: str) -> Answer[LeftShape]:
     """Leave: the node's slots are withdrawn, lent ones ended, at once. A token it made by joining stays its own.
 
     A process that names its `incarnation` ends only what is its own: 409 `superseded` when another is the node by now.
@@ -185,7 +193,7 @@ async def leave(request: Request, node_id: str) -> Response:
     return answer
 
 
-async def remove(hub: Hub, node_id: str, incarnation: str = "") -> Response:
+async def remove(hub: Hub, node_id: str, incarnation: str = "") -> Answer[LeftShape]:
     """Take a node off the books and say what that ended."""
     node = check_node_id(node_id)
     gone = await hub.nodes.leave(node, incarnation)
@@ -196,9 +204,16 @@ async def remove(hub: Hub, node_id: str, incarnation: str = "") -> Response:
 
 
 @router.post(
-    "/node/heartbeat", **operation("sendHeartbeat", (NODE, TOKEN), fleet.Orders, body=BeatBody, refusals=(Forbidden,))
+    "/node/heartbeat",
+    **operation(
+        "sendHeartbeat",
+        (NODE, TOKEN),
+        body=BeatBody,
+        refusals=(Forbidden,),
+        about=Subject("node", in_body=True),
+    ),
 )
-async def heartbeat(request: Request) -> Response:
+async def heartbeat(request: Request) -> Answer[OrdersShape]:
     """Say that a node is alive, and learn what it must do. Answered once Redis has it."""
     who, hub = await speaker(request, NODE), serving(request).hub
     beat = reading.beat(await bodies.read_body(request))
@@ -233,8 +248,16 @@ def _orders(beat: Beat, orders: Orders, timeout_ms: int) -> dict[str, Any]:
     return answer
 
 
-@router.post("/node/heartbeats", **operation("sendHeartbeats", (NODE, TOKEN), fleet.Beaten, body=BeatsBody))
-async def heartbeats(request: Request) -> Response:
+@router.post(
+    "/node/heartbeats",
+    **operation(
+        "sendHeartbeats",
+        (NODE, TOKEN),
+        body=BeatsBody,
+        about=Subject("beats", in_body=True),
+    ),
+)
+async def heartbeats(request: Request) -> Answer[BeatenShape]:
     """Up to 1,000 heartbeats in one call, for an agent per host; each is answered on its own."""
     who, hub = await speaker(request, NODE), serving(request).hub
     listed = BeatsBody.read(await bodies.read_body(request)).beats
@@ -259,15 +282,15 @@ async def _one(hub: Hub, who: Speaker, document: Any, path: str) -> dict[str, An
     **operation(
         "listNodes",
         (ANYBODY, RUNNER, ADMIN, NODE),
-        list[NodeId] | fleet.NodePage,
         p.DETAIL,
         p.LIMIT,
         p.CURSOR,
         p.STATE,
         p.SEARCH,
+        shared=True,
     ),
 )
-async def nodes(request: Request) -> Response:
+async def nodes(request: Request) -> Answer[list[NodeId] | NodePageShape]:
     """The ids of all nodes; with `detail=1` a page of nodes as operators see them: all, those of one `state`, or those
     whose id, labels or pools contain `q`.
 
@@ -298,11 +321,10 @@ async def nodes(request: Request) -> Response:
     **operation(
         "checkSafeToKill",
         (RUNNER, ADMIN, NODE, TOKEN),
-        fleet.Departure,
         refusals=(InvalidValue, Forbidden, UnknownNode, Settling),
     ),
 )
-async def safe_to_kill(request: Request, node_id: str) -> Response:
+async def safe_to_kill(request: Request, node_id: str) -> Answer[DepartureShape]:
     """Whether a node can be shut down without anybody noticing: it drains, and nothing of it is lent.
 
     404 when it is not registered: it has left or was expired, and nothing is known to be of it. For a node timeout
@@ -326,11 +348,9 @@ async def safe_to_kill(request: Request, node_id: str) -> Response:
 
 @router.get(
     "/nodes/{node_id:path}",
-    **operation(
-        "getNode", (RUNNER, ADMIN, NODE, TOKEN), fleet.NodeInFull, refusals=(InvalidValue, Forbidden, UnknownNode)
-    ),
+    **operation("getNode", (RUNNER, ADMIN, NODE, TOKEN), refusals=(InvalidValue, Forbidden, UnknownNode)),
 )
-async def node(request: Request, node_id: str) -> Response:
+async def node(request: Request, node_id: str) -> Answer[NodeInFullShape]:
     """One node with its slots, and with what it was told to do; 404 when it is not registered."""
     who, hub = await speaker(request, RUNNER, ADMIN, NODE), serving(request).hub
     who.check(check_node_id(node_id))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hub.api.capacity import reading
-from hub.api.capacity.node_requests import PublishBody
+from hub.api.shapes.node_bodies import PublishBody
 from hub.capacity.labels import Label, parse_kinds, parse_label
 from hub.capacity.models import Offered, Slot
 from hub.core import Hub

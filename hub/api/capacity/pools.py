@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
-from hub.api import bodies
 from hub.api.auth import ADMIN, NODE, RUNNER
 from hub.api.capacity.nodes import shown as shown_node
-from hub.api.contract import fleet
-from hub.api.contract import parameters as p
-from hub.api.contract.operation import operation
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms, reply
+from hub.api.operations import operation
+from hub.api.shapes import parameters as p
+from hub.api.shapes import reading as bodies
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.nodes import PoolShape, PoolsShape, RestartedShape
 from hub.capacity.labels import Label, parse_label
 from hub.capacity.pools import Pool
 from hub.core import Hub
@@ -25,8 +25,18 @@ WORKERS_MAX = 100  # nodes shown beside the pools; the whole list is at /nodes
 _COMPANIONS = ("target", "since", "snap_avail", "snap_inuse")  # their flags would be another pool's companion keys
 
 
-@router.get("/pools", **operation("listPools", (RUNNER, ADMIN, NODE), fleet.Pools, p.OFFSET, p.LIMIT, p.SEARCH))
-async def pools(request: Request) -> Response:
+@router.get(
+    "/pools",
+    **operation(
+        "listPools",
+        (RUNNER, ADMIN, NODE),
+        p.OFFSET,
+        p.LIMIT,
+        p.SEARCH,
+        shared=True,
+    ),
+)
+async def pools(request: Request) -> Answer[PoolsShape]:
     """The state of the pools by label, a page of all or of those that contain `q`, and of the first nodes."""
     hub = allowed(request, RUNNER, ADMIN, NODE)
     offset, limit = bodies.page(request)
@@ -72,9 +82,9 @@ async def _workers(hub: Hub) -> list[dict[str, Any]]:
 
 @router.get(
     "/pools/{label:path}",
-    **operation("getPool", (RUNNER, ADMIN, NODE), fleet.Pool, refusals=(InvalidLabel, NotFound)),
+    **operation("getPool", (RUNNER, ADMIN, NODE), refusals=(InvalidLabel, NotFound)),
 )
-async def pool(request: Request, label: str) -> Response:
+async def pool(request: Request, label: str) -> Answer[PoolShape]:
     """The counts of one pool; 404 when it has no slots."""
     hub = allowed(request, RUNNER, ADMIN, NODE)
     (found,) = await hub.pools.describe([parse_label(label).text])
@@ -98,9 +108,9 @@ def _shown(pool: Pool, version: str | None) -> dict[str, Any]:
 
 @router.post(
     "/admin/pools/{label:path}/restart",
-    **operation("restartPool", (ADMIN,), fleet.Restarted, refusals=(InvalidLabel, NotFound)),
+    **operation("restartPool", (ADMIN,), refusals=(InvalidLabel, NotFound)),
 )
-async def restart(request: Request, label: str) -> Response:
+async def restart(request: Request, label: str) -> Answer[RestartedShape]:
     """Have every slot of a pool replaced; nothing of it is lent until that is done, at most 30 minutes."""
     hub = allowed(request, ADMIN)
     parsed = _restartable(label)

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
-from hub.api import bodies, traces
+from hub.api import traces
 from hub.api.auth import ADMIN, RUNNER
 from hub.api.capacity.leases import granted, hung_up, longest_wait_s
-from hub.api.contract import lending
-from hub.api.contract import parameters as p
-from hub.api.contract.operation import NO_SLOT, operation
 from hub.api.deps import allowed, is_gone, reply, serving
-from hub.api.members import whole_number
+from hub.api.operations import NO_SLOT, operation
 from hub.api.realms.spilling import served
+from hub.api.shapes import parameters as p
+from hub.api.shapes import reading as bodies
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.leases import CancelledShape, GrantedTicketShape, QueueShape, WaitingTicketShape
+from hub.api.shapes.readers import whole_number
 from hub.capacity.labels import parse_label
 from hub.capacity.leases import keep_key_s, new_attempt
 from hub.capacity.models import BorrowRequest, Ticket
@@ -43,10 +44,17 @@ SHOWN_MAX = 20_000  # tickets in one answer
 @router.get(
     "/queue",
     **operation(
-        "listQueue", (RUNNER, ADMIN), lending.Queue, p.OFFSET, p.LIMIT, p.TICKETS, p.OF_LABEL, refusals=(InvalidLabel,)
+        "listQueue",
+        (RUNNER, ADMIN),
+        p.OFFSET,
+        p.LIMIT,
+        p.TICKETS,
+        p.OF_LABEL,
+        refusals=(InvalidLabel,),
+        shared=True,
     ),
 )
-async def queue(request: Request) -> Response:
+async def queue(request: Request) -> Answer[QueueShape]:
     """Who waits, by label, those whose turn is next at the top: a page of the labels, or one, and of each the first
     `tickets` in the queue.
 
@@ -104,13 +112,12 @@ def _estimate(estimate_ms: int) -> float | None:
     **operation(
         "getTicket",
         (RUNNER, ADMIN),
-        lending.WaitingTicket | lending.GrantedTicket,
         p.PREFER,
         headers=("Correlation-Id", "Preference-Applied"),
         refusals=(UnknownTicket, LeaseOver, Withdrawn, KeyReused, *NO_SLOT),
     ),
 )
-async def look(request: Request, ticket: str) -> Response:
+async def look(request: Request, ticket: str) -> Answer[WaitingTicketShape | GrantedTicketShape]:
     """What has become of a borrow, named by its `Idempotency-Key` or by its ticket: `waiting`, `away` or `granted`.
 
     A plain look changes nothing; a lease it shows is still that of its waiter. With `Prefer: wait=N`, and
@@ -160,7 +167,7 @@ async def _attend(request: Request, hub: Hub, ticket: Ticket, wait_s: int) -> Ti
     return Ticket(ticket.id, "granted", lease.label, lease.run, lease=lease)
 
 
-def _shown(hub: Hub, ticket: Ticket) -> Response:
+def _shown(hub: Hub, ticket: Ticket) -> Answer[WaitingTicketShape | GrantedTicketShape]:
     if ticket.lease is None:
         return reply(_place(ticket), ticket.run)
     return reply({"ticket": ticket.id, "state": "granted", **granted(hub, ticket.lease, None)}, ticket.run)
@@ -168,9 +175,9 @@ def _shown(hub: Hub, ticket: Ticket) -> Response:
 
 @router.delete(
     "/queue/{ticket:path}",
-    **operation("cancelTicket", (RUNNER, ADMIN), lending.Cancelled, refusals=(UnknownTicket, LeaseOver, TicketGranted)),
+    **operation("cancelTicket", (RUNNER, ADMIN), refusals=(UnknownTicket, LeaseOver, TicketGranted)),
 )
-async def give_up(request: Request, ticket: str) -> Response:
+async def give_up(request: Request, ticket: str) -> Answer[CancelledShape]:
     """Give up a borrow that waits; the call that attends it is answered 409 `withdrawn` at once. Safe to repeat.
 
     Answers 409 `ticket-granted` when it holds a slot by now, and 409 `grant-over` when it did.

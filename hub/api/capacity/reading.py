@@ -1,14 +1,14 @@
-"""Bodies of capacity that are read by hand, which is faster: as the models in `requests` and `node_requests` do it."""
+"""Bodies of capacity that are read by hand, which is faster: as the models in `hub.api.shapes` do it."""
 
 from __future__ import annotations
 
 import hashlib
 from typing import Any, NamedTuple
 
-from hub.api.bodies import text
-from hub.api.capacity.node_requests import NUMBER_MAX, SLOTS_MAX, PublishBody, SlotBody
-from hub.api.capacity.requests import BorrowBody, ReturnBody
-from hub.api.members import as_seconds, as_text, whole_number
+from hub.api.shapes.lease_bodies import BorrowBody, ReturnBody
+from hub.api.shapes.node_bodies import NUMBER_MAX, SLOTS_MAX, PublishBody, SlotBody
+from hub.api.shapes.readers import as_seconds, as_text, whole_number
+from hub.api.shapes.reading import text
 from hub.capacity.labels import Label
 from hub.capacity.models import Slot, check_slot_id, slot_item
 from hub.capacity.nodes.models import Beat, LentFor, check_incarnation, check_node_id

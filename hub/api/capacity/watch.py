@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
-from hub.api import bodies, waiting
+from hub.api import waiting
 from hub.api.auth import NODE, RUNNER
-from hub.api.capacity.node_requests import NUMBER_MAX
-from hub.api.capacity.requests import WatchBody
-from hub.api.contract import fleet, lending
-from hub.api.contract import parameters as p
-from hub.api.contract.operation import TOKEN, operation
 from hub.api.deps import allowed, is_gone, reply, serving
-from hub.api.members import whole_number
+from hub.api.operations import TOKEN, Subject, operation
 from hub.api.realms.spilling import watched
+from hub.api.shapes import parameters as p
+from hub.api.shapes import reading as bodies
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.lease_bodies import WatchBody
+from hub.api.shapes.leases import WatchedShape
+from hub.api.shapes.node_bodies import NUMBER_MAX
+from hub.api.shapes.nodes import OrdersVersionShape
+from hub.api.shapes.readers import whole_number
 from hub.api.speakers import speaker
 from hub.capacity.nodes.models import check_node_id
 from hub.errors import Forbidden, InvalidValue, UnknownNode
@@ -23,8 +25,17 @@ from hub.store.keys import key_part
 router = APIRouter()
 
 
-@router.post("/leases/watch", tags=["sessions"], **operation("watchLeases", (RUNNER,), lending.Watched, body=WatchBody))
-async def watch(request: Request) -> Response:
+@router.post(
+    "/leases/watch",
+    tags=["sessions"],
+    **operation(
+        "watchLeases",
+        (RUNNER,),
+        body=WatchBody,
+        about=Subject("leases", in_body=True),
+    ),
+)
+async def watch(request: Request) -> Answer[WatchedShape]:
     """Wait until one of these leases is over: a node died, an operator ended it, or a drain did.
 
     Answers `over`, the leases that are, with a reason each, as soon as there is one; empty after `waitSeconds` (at most
@@ -49,14 +60,13 @@ async def watch(request: Request) -> Response:
     **operation(
         "watchOrders",
         (NODE, TOKEN),
-        fleet.OrdersVersion,
         p.PREFER,
         p.SINCE_VERSION,
         headers=("Preference-Applied",),
         refusals=(InvalidValue, Forbidden, UnknownNode),
     ),
 )
-async def orders(request: Request, node_id: str) -> Response:
+async def orders(request: Request, node_id: str) -> Answer[OrdersVersionShape]:
     """The version of what the node is told; with `Prefer: wait=N` as soon as it is not `since` any more, or after N
     seconds.
 

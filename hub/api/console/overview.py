@@ -15,8 +15,9 @@ from hub.api.auth import ADMIN, RUNNER
 from hub.api.console.health import sentence, troubles
 from hub.api.credentials import credential
 from hub.api.deps import Serving, allowed, in_ms, serving
+from hub.api.operations import unlisted
 from hub.api.operators.events import EventStream, after_of
-from hub.api.paths import AGE_MS, PAGE_EVENTS
+from hub.api.paths import AGE_MS
 from hub.core import Hub
 from hub.history.events import wanted
 from hub.observability import metrics
@@ -26,7 +27,7 @@ from hub.store.rounds import rounds
 from hub.sweeping.brake import Brake
 from hub.wire import to_json
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter()
 FRESH_S: Final = 1.0  # how old it may be, which it says: many pages ask at once
 TELL_S: Final = 2.0  # between overviews that pages are sent
 WANTED_S: Final = 60.0  # after somebody asked: pages that show one ask twice as often, others do without
@@ -90,10 +91,10 @@ def _age_ms(at_s: float) -> int:
 
 def _not_told(error: Exception) -> None:
     metrics.unhandled.inc()
-    _log.error("overview not told", why=repr(error))
+    _log.error("overview not sent", why=repr(error))
 
 
-@router.get("/console/overview")
+@router.get("/console/overview", **unlisted(page=True))
 async def overview(request: Request) -> Response:
     """Figures, one sentence, and every trouble by name."""
     hub = allowed(request, RUNNER, ADMIN)
@@ -101,7 +102,7 @@ async def overview(request: Request) -> Response:
     return Response(seen, media_type="application/json", headers={AGE_MS: str(_age_ms(at_s))})
 
 
-@router.get(PAGE_EVENTS)
+@router.get("/console/events", **unlisted(page=True, endless=True))
 async def follow(request: Request) -> Response:
     """Events as `/events` has all of them, and every two seconds the overview and its age in an event `overview`, for a
     minute after somebody has asked for it."""

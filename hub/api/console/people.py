@@ -8,24 +8,25 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hub import __version__
-from hub.api import bodies
 from hub.api.auth import ADMIN, HEADER, RUNNER
 from hub.api.credentials import origin
 from hub.api.deps import Serving, in_ms, remote_ip, reply, serving
 from hub.api.door import LOGIN, Door, cookie_name
 from hub.api.identity import bearer, known
+from hub.api.operations import unlisted
 from hub.api.realms.served import ServedRealms
+from hub.api.shapes import reading as bodies
 from hub.errors import Forbidden, HubError, InvalidValue, MissingMember, NotFound, Unauthorized
 from hub.settings.realms import DEFAULT
 from hub.tokens.logins import LIFE_S, LINK_S, ROLES, Login, bond, capped, new_key
 from hub.tokens.models import USER, digest_of
 from hub.wire import time_at
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter()
 _AGENT_MAX: Final = 200
 
 
-@router.get("/console/me")
+@router.get("/console/me", **unlisted(page=True))
 async def me(request: Request) -> Response:
     """Who looks, and what he may: the page shows what he may do, the server decides."""
     found, door = serving(request), _door(request)
@@ -61,7 +62,7 @@ async def me(request: Request) -> Response:
     )
 
 
-@router.post("/console/session")
+@router.post("/console/session", **unlisted(page=True, entry=True))
 async def log_in(request: Request) -> Response:
     """Exchange `secret` (a shared secret or a user's token), or the `link` of `hub ui`, for a cookie."""
     found, door = serving(request), _door(request)
@@ -86,7 +87,7 @@ async def log_in(request: Request) -> Response:
     return answer
 
 
-@router.delete("/console/session")
+@router.delete("/console/session", **unlisted(page=True, entry=True))
 async def log_out(request: Request) -> Response:
     """End the login of the caller."""
     login: Login | None = request.scope.get(LOGIN)
@@ -97,7 +98,7 @@ async def log_out(request: Request) -> Response:
     return answer
 
 
-@router.get("/console/logins")
+@router.get("/console/logins", **unlisted(page=True))
 async def logins(request: Request) -> Response:
     """Who is logged in."""
     _admin(request)
@@ -106,7 +107,7 @@ async def logins(request: Request) -> Response:
     return reply({"logins": shown, "now": in_ms(serving(request).hub, 0)})
 
 
-@router.delete("/console/logins/{name}")
+@router.delete("/console/logins/{name}", **unlisted(page=True, least="admin"))
 async def end(request: Request, name: str) -> Response:
     """End a login: within a second no hub lets it in."""
     found = _admin(request)
@@ -116,7 +117,7 @@ async def end(request: Request, name: str) -> Response:
     return reply({"ended": name})
 
 
-@router.post("/console/links")
+@router.post("/console/links", **unlisted(page=True, least="admin"))
 async def make_link(request: Request) -> Response:
     """A link that logs in once, within five minutes, with the credential of this call and a `role` of its own."""
     found, door = serving(request), _door(request)

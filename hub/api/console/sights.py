@@ -9,20 +9,21 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api import bodies
 from hub.api.auth import ADMIN, RUNNER
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms, reply, serving
+from hub.api.operations import unlisted
+from hub.api.shapes import reading as bodies
 from hub.errors import MissingMember, NotFound
 from hub.history.why import KINDS, why
 from hub.settings import Settings
 from hub.settings.model import knobs
 from hub.store.keys import key_part
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter()
 
 
-@router.get("/console/settings")
+@router.get("/console/settings", **unlisted(page=True))
 async def settings(request: Request) -> Response:
     """Every setting as it is in force in this process, and where it came from; nothing secret."""
     hub = allowed(request, ADMIN)
@@ -40,7 +41,7 @@ async def settings(request: Request) -> Response:
     return reply({"settings": rows, "notes": hub.settings.notes, "envFile": file, "now": in_ms(hub, 0)})
 
 
-@router.get("/console/find")
+@router.get("/console/find", **unlisted(page=True))
 async def find(request: Request) -> Response:
     """What an id may be: every kind of thing that has it, now or in what happened."""
     hub = allowed(request, RUNNER, ADMIN)
@@ -62,7 +63,7 @@ async def _known(request: Request, kind: str, given: str) -> dict[str, Any] | No
     return {"kind": kind, "id": explained.id, "state": explained.now.state}
 
 
-@router.get("/console/leases/{slot}")
+@router.get("/console/leases/{slot}", **unlisted(page=True, least="operator"))
 async def lease(request: Request, slot: str) -> Response:
     """A lease with its token: the call that ends it names the token, so that no other lease is hit."""
     hub = allowed(request, RUNNER, ADMIN)
@@ -79,7 +80,7 @@ async def lease(request: Request, slot: str) -> Response:
     )  # fmt: skip
 
 
-@router.post("/console/leases/{slot}/end")
+@router.post("/console/leases/{slot}/end", **unlisted(page=True))
 async def end_lease(request: Request, slot: str) -> Response:
     """End the lease that has this `leaseToken`: its holder is told and has the time of the grace, with `force` none."""
     hub = allowed(request, RUNNER, ADMIN)

@@ -11,11 +11,12 @@ from typing import Any, Final
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api import bodies
 from hub.api.auth import ADMIN
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms, reply
-from hub.api.members import whole_number
+from hub.api.operations import unlisted
+from hub.api.shapes import reading as bodies
+from hub.api.shapes.readers import whole_number
 from hub.errors import InvalidValue, NotFound, RecordsUnavailable
 from hub.recovery.alerts import Thresholds, level
 from hub.recovery.leadership import known_sources
@@ -26,14 +27,14 @@ from hub.settings import Settings
 from hub.store.store import Store
 from hub.wire import time_text
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter()
 _LOOK_S: Final = 10.0
 _IDS_MAX: Final = 1000
 _COUNT_S: Final = 3.0
 _COUNTED_FOR_S: Final = 5.0  # however many consoles ask
 
 
-@router.get("/console/stuck")
+@router.get("/console/stuck", **unlisted(page=True))
 async def sources(request: Request) -> Response:
     """The sources that any hub has declared lately: what is stuck in each now, as far as this hub knows it, what the
     last pass found, and who looks."""
@@ -55,7 +56,7 @@ async def sources(request: Request) -> Response:
     )  # fmt: skip
 
 
-@router.get("/console/report/stuck")
+@router.get("/console/report/stuck", **unlisted(page=True))
 async def tell(request: Request) -> Response:
     """What the passes over each source did on the last `days` days (UTC), today included; 7 unless told."""
     hub = allowed(request, ADMIN)
@@ -63,7 +64,7 @@ async def tell(request: Request) -> Response:
     return reply({**await report(hub.store, request.app.state.sources, days), "now": in_ms(hub, 0)})
 
 
-@router.get("/console/stuck/{source}")
+@router.get("/console/stuck/{source}", **unlisted(page=True))
 async def look(request: Request, source: str) -> Response:
     """The records a reset would touch, the longest stuck first: what a dry run shows."""
     hub = allowed(request, ADMIN)
@@ -78,7 +79,7 @@ async def look(request: Request, source: str) -> Response:
     )  # fmt: skip
 
 
-@router.post("/console/stuck/{source}/reset")
+@router.post("/console/stuck/{source}/reset", **unlisted(page=True))
 async def reset(request: Request, source: str) -> Response:
     """Bring back those of these `ids` that are stuck still; each is reset once, also where others reset beside."""
     hub = allowed(request, ADMIN)

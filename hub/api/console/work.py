@@ -9,11 +9,12 @@ from uuid import UUID
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api import bodies
-from hub.api.contract.neutral import renamed
 from hub.api.deps import in_ms, reply, serving
 from hub.api.identity import Caller, reader
 from hub.api.jobs import answers
+from hub.api.operations import unlisted
+from hub.api.shapes import reading as bodies
+from hub.api.shapes.neutral import renamed
 from hub.core import Hub
 from hub.errors import Forbidden, InvalidValue
 from hub.jobs.chains import links_of
@@ -22,7 +23,7 @@ from hub.jobs.names import dashed, to_id
 from hub.store.lenient import read_each
 from hub.wire import time_at
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter()
 _WORKERS: Final = 1000  # whose jobs are read at a time
 _JOBS: Final = 1000
 _LOOKED: Final = 2000  # finished tasks that are looked through for those somebody asks for
@@ -30,7 +31,7 @@ OPEN: Final = ("claimed", "running")
 STATUSES: Final = ("pending", *OPEN, "completed", "failed", "cancelled", "dead", "later", "blocked")
 
 
-@router.get("/console/jobs")
+@router.get("/console/jobs", **unlisted(page=True, shared=True))
 async def jobs(request: Request) -> Response:
     """Every job that a worker serves or a task waits for, with what waits and who serves it."""
     hub = await _hub(request)
@@ -43,7 +44,7 @@ async def jobs(request: Request) -> Response:
     return reply({"jobs": rows, "total": len(rows), "now": in_ms(hub, 0)})
 
 
-@router.get("/console/jobs/{full:path}")
+@router.get("/console/jobs/{full:path}", **unlisted(page=True))
 async def job(request: Request, full: str) -> Response:
     """A job in full."""
     hub = await _hub(request)
@@ -52,7 +53,7 @@ async def job(request: Request, full: str) -> Response:
     return reply({**renamed(answers.job(found)), "schema": found.schema, "pending": lengths[0], "now": in_ms(hub, 0)})
 
 
-@router.get("/console/workers")
+@router.get("/console/workers", **unlisted(page=True, shared=True))
 async def workers(request: Request) -> Response:
     """The workers with what they hold and how long they have been silent, on the hub clock; with `silent=1` those that
     have been so for longer than they may."""
@@ -85,7 +86,7 @@ async def workers(request: Request) -> Response:
     return reply({"workers": rows, "total": found.total, "timeoutSeconds": timeout_s, "now": in_ms(hub, 0)})
 
 
-@router.get("/console/tasks")
+@router.get("/console/tasks", **unlisted(page=True, shared=True))
 async def tasks(request: Request) -> Response:
     """Tasks of a status over all rooms, newest first; `q` is an id, or a part of job, room, error or payload.
 
@@ -106,7 +107,7 @@ async def tasks(request: Request) -> Response:
     return reply({"tasks": rows, "total": found.total, "complete": complete, "now": in_ms(hub, 0)})
 
 
-@router.get("/console/tasks/{task_id:uuid}/links")
+@router.get("/console/tasks/{task_id:uuid}/links", **unlisted(page=True))
 async def links(request: Request, task_id: UUID) -> Response:
     """Which tasks a task waits for, and which wait for it."""
     hub = await _hub(request)
@@ -115,7 +116,7 @@ async def links(request: Request, task_id: UUID) -> Response:
     return reply({"waitsFor": waits_for, "waitedForBy": followers, "more": found.more, "now": in_ms(hub, 0)})
 
 
-@router.get("/console/schedules")
+@router.get("/console/schedules", **unlisted(page=True, shared=True))
 async def schedules(request: Request) -> Response:
     """The schedules of all rooms, the one that is due next first, each with how the task is that it made last; `q` is a
     part of room and name."""

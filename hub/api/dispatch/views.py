@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
 from hub.api.auth import ADMIN, RUNNER
-from hub.api.contract import operating
-from hub.api.contract.operation import operation
 from hub.api.deps import allowed, reply
 from hub.api.dispatch.part import Part
 from hub.api.dispatch.realms import Realms
+from hub.api.operations import EVERYTHING, operation
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.operators import RealmsShape
 from hub.settings import mask_url
 from hub.settings.realms import DEFAULT, KINDS, Realm
 from hub.wire import time_at, time_text
@@ -21,8 +21,15 @@ from hub.wire import time_at, time_text
 router = APIRouter(tags=["operations"])
 
 
-@router.get("/realms", **operation("listRealms", (RUNNER, ADMIN), operating.Realms))
-async def realms(request: Request) -> Response:
+@router.get(
+    "/realms",
+    **operation(
+        "listRealms",
+        (RUNNER, ADMIN),
+        about=EVERYTHING,
+    ),
+)
+async def realms(request: Request) -> Answer[RealmsShape]:
     """The realms that this hub serves, the one without a name first, as `default`; the others in the order of their
     rules. One whose store does not answer says so in `error`, and when it did in `asOf`."""
     hub = allowed(request, RUNNER, ADMIN)

@@ -14,13 +14,6 @@ Message = MutableMapping[str, Any]
 KEPT_S: Final = 1.0  # a page asks for a list at most as often
 _MOST: Final = 100
 _BYTES_MAX: Final = 2**20
-# What is shown differs by credential and role alone. What a page is told of its own login is not among them.
-LISTS: Final = frozenset(
-    {
-        "/nodes", "/pools", "/sessions", "/queue", "/console/jobs", "/console/workers", "/console/tasks",
-        "/console/schedules",
-    }
-)  # fmt: skip
 
 
 class _Rendering:

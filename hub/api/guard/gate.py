@@ -15,16 +15,14 @@ from ipaddress import ip_address
 from starlette.types import Scope
 
 from hub.api.guard.forwarded import FORWARDED
+from hub.api.operations import SAFE, Row
 from hub.errors import BadInput, Forbidden, Foreign, NotJson
 from hub.settings import Settings
 
-SAFE = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
-PAGES = frozenset(("/", "/dashboard", "/docs", "/redoc"))  # links to these may be followed from anywhere
 # What only browsers send. Old ones leave out the first two, and no page can make them leave out all.
 SIGNS = (b"origin", b"sec-fetch-site", b"referer", b"cookie")
 BROWSER = b"Mozilla/"
 KNOWN_MAX = 1_000
-LOGGING_IN = frozenset(("/console/session",))  # which is also for those who may only look
 _NAMES = (b"host", b"x-forwarded-host")
 _CREDENTIALS = (b"x-hub-secret", b"authorization")  # no page sends these elsewhere without asking first, in vain
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._~%-]+)(?::([0-9]{0,5}))?")
@@ -50,7 +48,7 @@ class Gate:
         self._origins = frozenset(map(_origin, settings.allowed_origins))
         self.known: set[bytes] = set()  # values of `Host` that were let in: not to be read again
 
-    def check(self, scope: Scope, *, socket: bool = False) -> Mapping[bytes, bytes]:
+    def check(self, scope: Scope, row: Row | None, *, socket: bool = False) -> Mapping[bytes, bytes]:
         """The headers; raises `BadInput`, `Foreign`, `NotJson` or `Forbidden` for what is not to be served. A `socket`
         says no JSON over HTTP."""
         headers = first_of(scope["headers"])
@@ -60,7 +58,7 @@ class Gate:
         if hosts and hosts[0] not in self.known:
             self._check_host(hosts[0])
         if self._open or (b"cookie" in headers and not any(name in headers for name in _CREDENTIALS)):
-            self._check_page(scope, headers, socket)
+            self._check_page(scope, row, headers, socket)
         return headers
 
     def welcome(self, origin: str | None, environ: Mapping[str, str]) -> bool:
@@ -98,7 +96,7 @@ class Gate:
         if len(self.known) < KNOWN_MAX:
             self.known.add(value)
 
-    def _check_page(self, scope: Scope, headers: Mapping[bytes, bytes], socket: bool) -> None:
+    def _check_page(self, scope: Scope, row: Row | None, headers: Mapping[bytes, bytes], socket: bool) -> None:
         origin = headers.get(b"origin", b"").decode("latin-1")
         listed, own = self._is_listed(origin), _is_own(origin, headers)
         if origin and not (listed or own):
@@ -106,10 +104,10 @@ class Gate:
                 f"Pages of {origin[:100]} may not call this hub; its operator may list them in HUB_ALLOWED_ORIGINS."
             )
         site = headers.get(b"sec-fetch-site", b"none")
-        if site not in (b"same-origin", b"none") and not (listed or _follows_a_link(scope, headers)):
+        if site not in (b"same-origin", b"none") and not (listed or _follows_a_link(scope, row, headers)):
             raise Foreign("Pages of another origin may not call this hub; see HUB_ALLOWED_ORIGINS.")
         if scope["type"] == "http" and scope["method"] not in SAFE and not socket and _is_browser(headers):
-            if self._read_only and scope["path"] not in LOGGING_IN:
+            if self._read_only and not (row is not None and row.facts.entry):
                 raise Forbidden("Pages change nothing at this hub: HUB_CONSOLE is readonly.")
             kind = headers.get(b"content-type")
             if kind is None and (own or listed):
@@ -138,12 +136,13 @@ def _authority(scheme: str, text: str) -> str:
     return text.removesuffix(f":{_PORTS.get(scheme, '')}")
 
 
-def _follows_a_link(scope: Scope, headers: Mapping[bytes, bytes]) -> bool:
+def _follows_a_link(scope: Scope, row: Row | None, headers: Mapping[bytes, bytes]) -> bool:
     """Somebody goes to one of the hub's own pages: where he came from learns nothing of it."""
     return (
         scope["type"] == "http"
         and scope["method"] == "GET"
-        and scope["path"] in PAGES
+        and row is not None
+        and row.facts.linked
         and headers.get(b"sec-fetch-mode") == b"navigate"
         and headers.get(b"sec-fetch-dest") == b"document"
     )

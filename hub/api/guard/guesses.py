@@ -52,7 +52,7 @@ class Guesses:
         if len(self._from) < ADDRESSES_MAX:
             self._from.add(who)
         if now - self._warned >= WARNING_S:
-            _log.warning("wrong secrets", count=self._since_warned, addresses=len(self._from), last=who)
+            _log.warning("wrong secrets received", count=self._since_warned, addresses=len(self._from), last=who)
             self._warned, self._since_warned = now, 0
             self._from.clear()
 

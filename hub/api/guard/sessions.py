@@ -87,7 +87,7 @@ class Places:
         now = time.monotonic()
         if now - self._warned >= WARNING_S:
             self._warned = now
-            _log.warning("too many sockets", why=why, address=address, open=self.count, strangers=self.strangers)
+            _log.warning("socket limit reached", why=why, address=address, open=self.count, strangers=self.strangers)
         return Unavailable(f"{why}; try again in {_AGAIN_S:g} s.", retry_after_s=_AGAIN_S)
 
 

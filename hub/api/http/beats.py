@@ -10,18 +10,20 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from hub.api import bodies, measured
+from hub.api import measured
 from hub.api.auth import HEADER, NODE
 from hub.api.capacity import reading
-from hub.api.capacity.nodes import orders_json
+from hub.api.capacity.nodes import heartbeat, orders_json, router
 from hub.api.deps import Serving
-from hub.api.edge.hot import HEARTBEAT
 from hub.api.http.private import Cycle
+from hub.api.operations import row_of
+from hub.api.shapes import reading as bodies
 from hub.api.speakers import speaks
 from hub.capacity.nodes.models import Beat, Orders
 from hub.errors import Forbidden, HubError, Unauthorized
 from hub.observability.tracing import tracing
 
+HEARTBEAT = row_of(router.routes, heartbeat)
 PATH = HEARTBEAT.path
 _taken = measured.row(PATH, HEARTBEAT.method, 200)
 _SECRET = HEADER.encode()

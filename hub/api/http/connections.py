@@ -61,7 +61,7 @@ class Connections:
     def opened(self, connection: Connection, address: str) -> bool:
         """Count one; False when there is no place for it."""
         if len(self._from(address)) >= self._most_each:
-            self._say("too many connections of one address", address=address, most=self._most_each)
+            self._say("too many connections from one address", address=address, most=self._most_each)
             self._make_room(self._from(address), self._most_each)
         if self._count >= self._most:
             self._make_room(self._address_of, self._most)
@@ -71,7 +71,7 @@ class Connections:
         self._by_address.setdefault(address, set()).add(connection)
         self._address_of[connection] = address
         if self._count > self._short:
-            self._say("descriptors run short", open=self._count, most=self._most)
+            self._say("file descriptors running short", open=self._count, most=self._most)
         return True
 
     def closed(self, connection: Connection) -> None:

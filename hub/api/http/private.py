@@ -1,7 +1,7 @@
 """What the hub uses of uvicorn that uvicorn does not promise to keep: all of it is imported from here.
 
 A subclass of one of these may break with any release of uvicorn, which is therefore pinned to one minor version;
-`tests/api/test_uvicorn.py` says of each name that is used what would break without it.
+`tests/test_private_parts.py` says of each name that is used what would break without it.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ from hub.api.http.connections import Connections
 from hub.api.http.private import HIGH_WATER_LIMIT, HttpToolsProtocol
 from hub.api.http.tls import Certificates, names_in, show
 from hub.api.http.writing import JoinedWrites
-from hub.api.paths import ABORT, EVENTS
 from hub.api.problems import MEDIA_TYPE, problem
 from hub.errors import BadInput, HubError, Unavailable
 
@@ -245,8 +244,6 @@ class HubProtocol(HttpToolsProtocol):
         if plain and scope["path"] == beats.PATH and scope["method"] == "POST":
             self._beat = (cycle, app)  # its body may be in what is being read: see data_received
         else:
-            if scope["path"].endswith(EVENTS):
-                scope["extensions"] = {ABORT: self.transport.abort}
             super()._start_asgi_task(cycle, app)
 
     def _take_beat(self, cycle: Any, app: Any) -> None:

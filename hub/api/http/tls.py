@@ -37,9 +37,9 @@ class Certificates:
             self._made()  # a key that does not belong to its certificate would spoil the context in use
             self._load(self.context)
         except StartRefused as error:
-            _log.error("certificate not used", why=str(error))
+            _log.error("certificate rejected", why=str(error))
             return
-        _log.info("certificate read", cert=str(self._cert))
+        _log.info("certificate loaded", cert=str(self._cert))
 
     def _made(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import orjson
-from starlette.responses import Response
 
-from hub.api.deps import Json
 from hub.api.jobs.bodies import Slice
 from hub.api.paths import PREFIX
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.jobs import WorkerShape
 from hub.jobs.models import LOST, Job, Page, Provider, Shown, Task, Worker
 from hub.jobs.names import dashed, time_text
 from hub.jobs.schedules import NO_TASK, Schedule
@@ -18,28 +18,28 @@ from hub.jobs.schedules import NO_TASK, Schedule
 T = TypeVar("T")
 
 
-def reply(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def reply(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer[Any]:
     """A JSON answer."""
-    answer = Json(orjson.dumps(document), status)
+    answer = Answer(document, status)
     if headers:
         answer.headers.update(headers)
     return answer
 
 
-def nothing() -> Response:
+def nothing() -> Answer[None]:
     """The answer to what is done, when there is nothing to say."""
-    return Response(status_code=204)
+    return Answer(None, 204)
 
 
-def page(found: Page[T], asked: Slice, shown: Callable[[T], dict[str, Any]]) -> Response:
+def page(found: Page[T], asked: Slice, shown: Callable[[T], dict[str, Any]]) -> Answer[Any]:
     """A page of a list in its envelope."""
     items = [shown(item) for item in found.items]
     return reply({"items": items, "total": found.total, "limit": asked.limit, "offset": asked.offset})
 
 
-def beaten(worker: str, at_us: int) -> bytes:
-    """The answer to a heartbeat: a worker and the time of its last one."""
-    return b'{"id":"%b","last_heartbeat":"%b"}' % (dashed(worker).encode(), time_text(at_us).encode())
+def beaten(worker: str, at_us: int) -> WorkerShape:
+    """Return a worker and the time of its last heartbeat."""
+    return WorkerShape(id=dashed(worker), last_heartbeat=time_text(at_us))
 
 
 def worker(found: Worker) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def schedule(found: Schedule) -> dict[str, Any]:
     return shown
 
 
-def submitted(found: Task) -> Response:
+def submitted(found: Task) -> Answer[Any]:
     """The answer to a submit: the task, where to look for it, and when; 200 where it was there already."""
     headers = {"location": f"{PREFIX}/tasks/{dashed(found.id)}", "retry-after": "1"}
     return reply(task(found), 200 if found.stood else 202, headers)

@@ -3,40 +3,40 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
-from hub.api.contract import parameters as p
-from hub.api.contract import work
-from hub.api.contract.operation import CALLER, operation
 from hub.api.deps import serving
 from hub.api.identity import caller
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import SUBMIT, operator
-from hub.api.jobs.requests import PageQuery
+from hub.api.operations import CALLER, operation
 from hub.api.paths import PREFIX
+from hub.api.shapes import parameters as p
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.job_bodies import PageQuery
+from hub.api.shapes.jobs import TaskPageShape, TaskShape
 from hub.errors import InvalidTaskTransition, JobNotFound, KeyReused, QuotaExceeded, TaskNotFound
 
 router = APIRouter(prefix=PREFIX, tags=["dead letters"])
 
 
-@router.get("/dead", **operation("listDeadLetters", CALLER, work.TaskPage, query=PageQuery))
-async def listed(request: Request) -> Response:
+@router.get("/dead", **operation("listDeadLetters", CALLER, query=PageQuery))
+async def listed(request: Request) -> Answer[TaskPageShape]:
     """The dead letters, newest first."""
     await operator(request)
     asked = bodies.part(request)
     return answers.page(await serving(request).hub.tasks.dead_page(asked.limit, asked.offset), asked, answers.task)
 
 
-@router.get("/dead/{task_id}", **operation("getDeadLetter", CALLER, work.Task, refusals=(TaskNotFound,)))
-async def look(request: Request) -> Response:
+@router.get("/dead/{task_id}", **operation("getDeadLetter", CALLER, refusals=(TaskNotFound,)))
+async def look(request: Request) -> Answer[TaskShape]:
     """One dead letter."""
     await operator(request)
     task = bodies.path_id(request, "task_id")
     return answers.reply(answers.task(await serving(request).hub.tasks.dead(task)))
 
 
-@router.delete("/dead/{task_id}", **operation("dropDeadLetter", CALLER, {204: None}, refusals=(TaskNotFound,)))
-async def drop(request: Request) -> Response:
+@router.delete("/dead/{task_id}", **operation("dropDeadLetter", CALLER, status=204, refusals=(TaskNotFound,)))
+async def drop(request: Request) -> Answer[None]:
     """Take a task off the list; it stays failed."""
     await operator(request)
     task = bodies.path_id(request, "task_id")
@@ -49,13 +49,13 @@ async def drop(request: Request) -> Response:
     **operation(
         "retryTask",
         CALLER,
-        {202: work.Task},
         p.KEY,
+        status=202,
         headers=("Location", "Retry-After"),
         refusals=(TaskNotFound, JobNotFound, InvalidTaskTransition, QuotaExceeded, KeyReused),
     ),
 )
-async def retry(request: Request) -> Response:
+async def retry(request: Request) -> Answer[TaskShape]:
     """A new task like one that has failed or was cancelled; a dead letter is one no longer. For its submitter."""
     who = await caller(request, SUBMIT)
     task, hub = bodies.path_id(request, "task_id"), serving(request).hub

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
-from hub.api.contract import work
-from hub.api.contract.operation import CALLER, operation
 from hub.api.deps import serving
 from hub.api.identity import caller, reader
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import WORKER
-from hub.api.jobs.requests import PageQuery, ServedBody, TasksQuery
+from hub.api.operations import CALLER, Subject, operation
 from hub.api.paths import PREFIX
 from hub.api.realms.workers import worker_for
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.job_bodies import PageQuery, ServedBody, TasksQuery
+from hub.api.shapes.jobs import JobPageShape, JobShape, TaskPageShape
 from hub.errors import (
     InvalidCategory,
     InvalidRoomId,
@@ -34,12 +34,15 @@ router = APIRouter(prefix=PREFIX, tags=["jobs"])
     **operation(
         "registerJob",
         CALLER,
-        {201: work.Job, 200: work.Job},
+        status=201,
+        also={200: JobShape},
         body=ServedBody,
         refusals=(InvalidRoomId, InvalidCategory, SchemaConflict, QuotaExceeded, WorkerNotFound, Superseded),
+        about=Subject("room", "room_id", in_body=True),
+        bound="schema",
     ),
 )
-async def register(request: Request) -> Response:
+async def register(request: Request) -> Answer[JobShape]:
     """Offer a job: 201 when it is new or was taken back, 200 when it was there with the same schema.
 
     Without `worker_id` a worker is made for it, and so it is with one of another realm that serves nothing there yet.
@@ -60,10 +63,8 @@ async def register(request: Request) -> Response:
     return answers.reply(answers.job(job), 201 if created else 200)
 
 
-@router.get(
-    "/rooms/{room_id}/jobs", **operation("listJobs", CALLER, work.JobPage, query=PageQuery, refusals=(InvalidRoomId,))
-)
-async def listed(request: Request) -> Response:
+@router.get("/rooms/{room_id}/jobs", **operation("listJobs", CALLER, query=PageQuery, refusals=(InvalidRoomId,)))
+async def listed(request: Request) -> Answer[JobPageShape]:
     """The jobs that are seen from a room, newest first."""
     who = await reader(request)
     asked = bodies.part(request)
@@ -76,9 +77,9 @@ async def listed(request: Request) -> Response:
 
 @router.get(
     "/rooms/{room_id}/jobs/{job_name:full}/tasks",
-    **operation("listTasksOfJob", CALLER, work.TaskPage, query=TasksQuery, refusals=(InvalidRoomId, JobNotFound)),
+    **operation("listTasksOfJob", CALLER, query=TasksQuery, refusals=(InvalidRoomId, JobNotFound)),
 )
-async def tasks(request: Request) -> Response:
+async def tasks(request: Request) -> Answer[TaskPageShape]:
     """The tasks of a job that were submitted to a room, newest first."""
     who = await reader(request)
     asked = bodies.part(request, TasksQuery)
@@ -92,9 +93,9 @@ async def tasks(request: Request) -> Response:
 
 @router.get(
     "/rooms/{room_id}/jobs/{job_name:full}",
-    **operation("getJob", CALLER, work.Job, refusals=(InvalidRoomId, JobNotFound)),
+    **operation("getJob", CALLER, refusals=(InvalidRoomId, JobNotFound)),
 )
-async def look(request: Request) -> Response:
+async def look(request: Request) -> Answer[JobShape]:
     """An active job by its full name, room:category:name."""
     who = await reader(request)
     room, full = request.path_params["room_id"], request.path_params["job_name"]

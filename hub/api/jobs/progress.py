@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
-from hub.api.contract import parameters as p
-from hub.api.contract import work
-from hub.api.contract.operation import CALLER, operation
 from hub.api.deps import check_listening, serving
 from hub.api.identity import caller
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import WORKER
-from hub.api.jobs.requests import ProgressBody
+from hub.api.operations import CALLER, Subject, operation
 from hub.api.paths import PREFIX
+from hub.api.shapes import parameters as p
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.job_bodies import ProgressBody
+from hub.api.shapes.jobs import ProgressedShape
 from hub.errors import KeyReused, WorkerNotFound
 from hub.jobs.models import Said
 from hub.jobs.names import dashed
@@ -24,10 +24,16 @@ router = APIRouter(prefix=PREFIX, tags=["tasks"])
 @router.post(
     "/tasks/progress",
     **operation(
-        "reportProgress", CALLER, work.Progressed, p.KEY, body=ProgressBody, refusals=(WorkerNotFound, KeyReused)
+        "reportProgress",
+        CALLER,
+        p.KEY,
+        body=ProgressBody,
+        refusals=(WorkerNotFound, KeyReused),
+        about=Subject("worker", in_body=True),
+        bound="reports",
     ),
 )
-async def note(request: Request) -> Response:
+async def note(request: Request) -> Answer[ProgressedShape]:
     """Note how far tasks are and what they log, for the owner of the worker that runs them.
 
     Who looks at a task is shown it, and a task that may not be silent for long (`maxSilenceSeconds`) may be so again.

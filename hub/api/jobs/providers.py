@@ -8,16 +8,17 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hub.api import waiting
-from hub.api.contract import parameters as p
-from hub.api.contract import work
-from hub.api.contract.operation import CALLER, Raw, operation
 from hub.api.deps import serving
 from hub.api.identity import caller, reader
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import READ, WORKER
-from hub.api.jobs.requests import PageQuery, ProviderBody
+from hub.api.operations import CALLER, Raw, Subject, operation
 from hub.api.paths import PREFIX
 from hub.api.realms.workers import worker_for
+from hub.api.shapes import parameters as p
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.job_bodies import PageQuery, ProviderBody
+from hub.api.shapes.jobs import ProviderPageShape, ProviderShape
 from hub.core import Hub
 from hub.errors import (
     InvalidCategory,
@@ -41,12 +42,15 @@ router = APIRouter(prefix=PREFIX, tags=["providers"])
     **operation(
         "registerProvider",
         CALLER,
-        {201: work.Provider, 200: work.Provider},
+        status=201,
+        also={200: ProviderShape},
         body=ProviderBody,
         refusals=(InvalidRoomId, InvalidCategory, WorkerNotFound, QuotaExceeded),
+        about=Subject("room", "room_id", in_body=True),
+        bound="schema",
     ),
 )
-async def register(request: Request) -> Response:
+async def register(request: Request) -> Answer[ProviderShape]:
     """Offer a provider of data: 201 when it is new, 200 when it replaces the caller's own. Without `worker_id` a
     worker is made for it."""
     room = request.path_params["room_id"]
@@ -69,9 +73,9 @@ async def register(request: Request) -> Response:
 
 @router.get(
     "/rooms/{room_id}/providers",
-    **operation("listProviders", CALLER, work.ProviderPage, query=PageQuery, refusals=(InvalidRoomId,)),
+    **operation("listProviders", CALLER, query=PageQuery, refusals=(InvalidRoomId,)),
 )
-async def listed(request: Request) -> Response:
+async def listed(request: Request) -> Answer[ProviderPageShape]:
     """The providers that are seen from a room, newest first."""
     who = await reader(request)
     asked = bodies.part(request)
@@ -84,9 +88,14 @@ async def listed(request: Request) -> Response:
 
 @router.get(
     "/rooms/{room_id}/providers/{name:full}/info",
-    **operation("getProvider", CALLER, work.Provider, refusals=(InvalidRoomId, ProviderNotFound)),
+    **operation(
+        "getProvider",
+        CALLER,
+        refusals=(InvalidRoomId, ProviderNotFound),
+        about=Subject("job", "name"),
+    ),
 )
-async def look(request: Request) -> Response:
+async def look(request: Request) -> Answer[ProviderShape]:
     """A provider by its full name, room:category:name."""
     who = await reader(request)
     room, full = request.path_params["room_id"], request.path_params["name"]
@@ -101,10 +110,11 @@ async def look(request: Request) -> Response:
     **operation(
         "readProvider",
         CALLER,
-        Raw("*/*"),
         p.PREFER,
+        raw=Raw("*/*"),
         headers=("Preference-Applied",),
         refusals=(InvalidRoomId, ProviderNotFound, QuotaExceeded, ProviderTimeout),
+        about=Subject("job", "name"),
     ),
 )
 async def read(request: Request) -> Response:
@@ -149,9 +159,9 @@ async def _awaited(
 
 
 @router.delete(
-    "/providers/{provider_id}", **operation("removeProvider", CALLER, {204: None}, refusals=(ProviderNotFound,))
+    "/providers/{provider_id}", **operation("removeProvider", CALLER, status=204, refusals=(ProviderNotFound,))
 )
-async def remove(request: Request) -> Response:
+async def remove(request: Request) -> Answer[None]:
     """Delete a provider. For its owner and superusers."""
     who = await caller(request, WORKER)
     provider, hub = bodies.path_id(request, "provider_id"), serving(request).hub
@@ -165,13 +175,14 @@ async def remove(request: Request) -> Response:
     **operation(
         "answerProvider",
         CALLER,
-        {204: None},
         p.HASH,
+        status=204,
         body=Raw("application/octet-stream"),
         refusals=(ProviderNotFound, ResultNotAsked),
+        bound="result",
     ),
 )
-async def upload(request: Request) -> Response:
+async def upload(request: Request) -> Answer[None]:
     """What a provider answers to the request of this hash, in bytes as they are. For its owner and superusers."""
     who = await caller(request, WORKER)
     provider = bodies.path_id(request, "provider_id")

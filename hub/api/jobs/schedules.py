@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
-from hub.api.contract import work
-from hub.api.contract.operation import CALLER, operation
 from hub.api.deps import check_listening, serving
 from hub.api.identity import caller, reader
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import SUBMIT
-from hub.api.jobs.requests import PageQuery, PauseBody, ScheduleBody, options_of
+from hub.api.operations import CALLER, operation
 from hub.api.paths import PREFIX
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.job_bodies import PageQuery, PauseBody, ScheduleBody, options_of
+from hub.api.shapes.jobs import SchedulePageShape, ScheduleShape
 from hub.errors import InvalidRoomId, JobNotFound, QuotaExceeded
 from hub.jobs.names import INTERNAL, check_room
 from hub.jobs.rules import Rule
@@ -22,8 +22,8 @@ router = APIRouter(prefix=PREFIX, tags=["schedules"])
 ROOM, ONE = "/rooms/{room_id}/schedules", "/rooms/{room_id}/schedules/{schedule}"
 
 
-@router.get(ROOM, **operation("listSchedules", CALLER, work.SchedulePage, query=PageQuery, refusals=(InvalidRoomId,)))
-async def listed(request: Request) -> Response:
+@router.get(ROOM, **operation("listSchedules", CALLER, query=PageQuery, refusals=(InvalidRoomId,)))
+async def listed(request: Request) -> Answer[SchedulePageShape]:
     """The schedules of a room, newest first."""
     who = await reader(request)
     asked = bodies.part(request)
@@ -34,8 +34,8 @@ async def listed(request: Request) -> Response:
     return answers.page(found, asked, answers.schedule)
 
 
-@router.get(ONE, **operation("getSchedule", CALLER, work.Schedule, refusals=(InvalidRoomId, ScheduleNotFound)))
-async def look(request: Request) -> Response:
+@router.get(ONE, **operation("getSchedule", CALLER, refusals=(InvalidRoomId, ScheduleNotFound)))
+async def look(request: Request) -> Answer[ScheduleShape]:
     """One schedule."""
     who = await reader(request)
     room, name = request.path_params["room_id"], request.path_params["schedule"]
@@ -49,12 +49,13 @@ async def look(request: Request) -> Response:
     **operation(
         "putSchedule",
         CALLER,
-        {200: work.Schedule, 201: work.Schedule},
+        also={201: ScheduleShape},
         body=ScheduleBody,
         refusals=(InvalidRoomId, JobNotFound, QuotaExceeded, TooManySchedules),
+        bound="schedule",
     ),
 )
-async def put(request: Request) -> Response:
+async def put(request: Request) -> Answer[ScheduleShape]:
     """Make a schedule in a room, or change one of one's own: 201 when it is new.
 
     Repeated it changes nothing: a schedule whose times stay the same is due when it was.
@@ -92,9 +93,9 @@ async def put(request: Request) -> Response:
 
 @router.patch(
     ONE,
-    **operation("pauseSchedule", CALLER, work.Schedule, body=PauseBody, refusals=(InvalidRoomId, ScheduleNotFound)),
+    **operation("pauseSchedule", CALLER, body=PauseBody, refusals=(InvalidRoomId, ScheduleNotFound)),
 )
-async def pause(request: Request) -> Response:
+async def pause(request: Request) -> Answer[ScheduleShape]:
     """Pause a schedule, or let it go on: what was due meanwhile is not caught up. For who made it."""
     room, name = request.path_params["room_id"], request.path_params["schedule"]
     who = await caller(request, SUBMIT)
@@ -107,8 +108,8 @@ async def pause(request: Request) -> Response:
     return answers.reply(answers.schedule(found))
 
 
-@router.delete(ONE, **operation("deleteSchedule", CALLER, {204: None}, refusals=(InvalidRoomId, ScheduleNotFound)))
-async def delete(request: Request) -> Response:
+@router.delete(ONE, **operation("deleteSchedule", CALLER, status=204, refusals=(InvalidRoomId, ScheduleNotFound)))
+async def delete(request: Request) -> Answer[None]:
     """Delete a schedule; the tasks it has made stay. For who made it."""
     room, name = request.path_params["room_id"], request.path_params["schedule"]
     who = await caller(request, SUBMIT)

@@ -6,19 +6,19 @@ from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
 from hub.api import traces, waiting
-from hub.api.contract import parameters as p
-from hub.api.contract import work
-from hub.api.contract.operation import CALLER, operation
 from hub.api.deps import check_listening, is_gone, serving
 from hub.api.identity import Caller, allow, caller, reader
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import SUBMIT, WORKER, mover
 from hub.api.jobs.reports import kept
-from hub.api.jobs.requests import ClaimBody, MoveBody, ResultBody, SubmitBody, TasksQuery, moment_us, options_of
+from hub.api.operations import CALLER, Subject, operation
 from hub.api.paths import PREFIX
+from hub.api.shapes import parameters as p
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.job_bodies import ClaimBody, MoveBody, ResultBody, SubmitBody, TasksQuery, moment_us, options_of
+from hub.api.shapes.jobs import ClaimedShape, TaskIdsShape, TaskInFullShape, TaskPageShape, TaskShape
 from hub.core import Hub
 from hub.errors import (
     Forbidden,
@@ -49,14 +49,16 @@ _KEY = "Idempotency-Key"
     **operation(
         "submitTask",
         CALLER,
-        {202: work.Task | work.TaskIds, 200: work.Task},
         p.KEY,
+        status=202,
+        also={200: TaskShape},
         body=SubmitBody,
         headers=("Location", "Retry-After"),
         refusals=(InvalidRoomId, JobNotFound, QuotaExceeded, KeyReused, InternalJobNotConfigured),
+        bound="submit",
     ),
 )
-async def submit(request: Request) -> Response:
+async def submit(request: Request) -> Answer[TaskShape | TaskIdsShape]:
     """Submit a task to a job, or with `payloads` up to 1,000 at once; then the answer is their ids, in order.
 
     With an `Idempotency-Key` a repeat within 24 h is answered with the same tasks. With a `uniqueKey` that another task
@@ -115,13 +117,14 @@ def _options(said: SubmitBody, full: str) -> Options:
     **operation(
         "claimTasks",
         CALLER,
-        work.Claimed,
         p.KEY,
         body=ClaimBody,
         refusals=(WorkerNotFound, KeyReused, Superseded, Settling),
+        about=Subject("worker", in_body=True),
+        bound="report",
     ),
 )
-async def claim(request: Request) -> Response:
+async def claim(request: Request) -> Answer[ClaimedShape]:
     """The oldest task of all the jobs of a worker, or null; for its owner alone.
 
     `limit` asks for several, `waitSeconds` waits for one, `start` takes them as running. `results` says first what has
@@ -213,9 +216,9 @@ async def _give_back(hub: Hub, worker: str, user: str, tasks: list[Task]) -> Non
 
 @router.get(
     "/rooms/{room_id}/tasks",
-    **operation("listTasksOfRoom", CALLER, work.TaskPage, query=TasksQuery, refusals=(InvalidRoomId,)),
+    **operation("listTasksOfRoom", CALLER, query=TasksQuery, refusals=(InvalidRoomId,)),
 )
-async def of_room(request: Request) -> Response:
+async def of_room(request: Request) -> Answer[TaskPageShape]:
     """The tasks submitted to a room, newest first."""
     who = await reader(request)
     asked = bodies.part(request, TasksQuery)
@@ -228,11 +231,9 @@ async def of_room(request: Request) -> Response:
 
 @router.get(
     "/tasks/{task_id}",
-    **operation(
-        "getTask", CALLER, work.TaskInFull, p.PREFER, headers=("Preference-Applied",), refusals=(TaskNotFound,)
-    ),
+    **operation("getTask", CALLER, p.PREFER, headers=("Preference-Applied",), refusals=(TaskNotFound,)),
 )
-async def look(request: Request) -> Response:
+async def look(request: Request) -> Answer[TaskInFullShape]:
     """A task with its result; with `Prefer: wait=N` as soon as it has ended, or as it is after N seconds."""
     who = await reader(request)
     task = bodies.path_id(request, "task_id")
@@ -250,10 +251,15 @@ async def look(request: Request) -> Response:
 @router.patch(
     "/tasks/{task_id}",
     **operation(
-        "moveTask", CALLER, work.Task, p.KEY, body=MoveBody, refusals=(TaskNotFound, InvalidTaskTransition, KeyReused)
+        "moveTask",
+        CALLER,
+        p.KEY,
+        body=MoveBody,
+        refusals=(TaskNotFound, InvalidTaskTransition, KeyReused),
+        bound="report",
     ),
 )
-async def move(request: Request) -> Response:
+async def move(request: Request) -> Answer[TaskShape]:
     """Give a task another status: for the owner of the worker that holds it, and to cancel it for its submitter.
 
     A completed one may come with its `result`, any JSON. With an `Idempotency-Key` a repeat is answered alike while the

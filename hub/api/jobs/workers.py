@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import orjson
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
 from hub.api import waiting
-from hub.api.contract import parameters as p
-from hub.api.contract import work
-from hub.api.contract.operation import CALLER, operation
 from hub.api.deps import check_listening, serving
 from hub.api.identity import caller, reader
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import WORKER
-from hub.api.jobs.requests import LeaveQuery, PageQuery, TakenQuery, WorkerBeatBody
+from hub.api.operations import CALLER, EVERYTHING, operation
 from hub.api.paths import PREFIX
+from hub.api.shapes import parameters as p
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.job_bodies import LeaveQuery, PageQuery, TakenQuery, WorkerBeatBody
+from hub.api.shapes.jobs import TakenShape, WorkerPageShape, WorkerShape
 from hub.errors import Forbidden, InvalidRoomId, Superseded, WorkerNotFound
 from hub.jobs.jobs import new_id
 from hub.jobs.names import check_room, dashed
@@ -23,18 +22,26 @@ from hub.jobs.names import check_room, dashed
 router = APIRouter(prefix=PREFIX, tags=["workers"])
 
 
-@router.post("/workers", **operation("createWorker", CALLER, {201: work.Worker}))
-async def create(request: Request) -> Response:
+@router.post(
+    "/workers",
+    **operation(
+        "createWorker",
+        CALLER,
+        status=201,
+        about=EVERYTHING,
+    ),
+)
+async def create(request: Request) -> Answer[WorkerShape]:
     """A new worker of the caller's. It must beat from now on, or it is removed."""
     who = await caller(request, WORKER)
     await check_listening(request)
     hub = serving(request).hub
     made = await hub.workers.create(who.user, new_id(hub.settings.realm))
-    return Response(answers.beaten(made.id, made.beat_us), 201, media_type="application/json")
+    return Answer(answers.beaten(made.id, made.beat_us), 201)
 
 
-@router.get("/workers", **operation("listWorkers", CALLER, work.WorkerPage, query=PageQuery))
-async def listed(request: Request) -> Response:
+@router.get("/workers", **operation("listWorkers", CALLER, query=PageQuery))
+async def listed(request: Request) -> Answer[WorkerPageShape]:
     """All workers of all users, newest first; not for a token that is bound to rooms."""
     who = await reader(request)
     if who and who.rooms:
@@ -45,9 +52,9 @@ async def listed(request: Request) -> Response:
 
 @router.get(
     "/rooms/{room_id}/workers",
-    **operation("listWorkersOfRoom", CALLER, work.WorkerPage, query=PageQuery, refusals=(InvalidRoomId,)),
+    **operation("listWorkersOfRoom", CALLER, query=PageQuery, refusals=(InvalidRoomId,)),
 )
-async def of_room(request: Request) -> Response:
+async def of_room(request: Request) -> Answer[WorkerPageShape]:
     """The workers of the jobs that are seen from a room, newest first."""
     who = await reader(request)
     asked = bodies.part(request)
@@ -63,13 +70,12 @@ async def of_room(request: Request) -> Response:
     **operation(
         "sendWorkerHeartbeat",
         CALLER,
-        work.Worker,
         body=WorkerBeatBody,
         optional=True,
         refusals=(WorkerNotFound, Superseded),
     ),
 )
-async def beat(request: Request) -> Response:
+async def beat(request: Request) -> Answer[WorkerShape]:
     """Say that a worker is alive. Answered once Redis has it; for its owner alone.
 
     With the `tasks` it holds, each with its `claim`, what differs from what the hub knows is settled, and those
@@ -80,23 +86,23 @@ async def beat(request: Request) -> Response:
     hub = serving(request).hub
     await walls.reach_worker(who, hub, worker)
     if request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
-        return Response(answers.beaten(worker, await hub.workers.beat(worker, who.user)), media_type="application/json")
+        return Answer(answers.beaten(worker, await hub.workers.beat(worker, who.user)))
     said, _ = await bodies.read(request, WorkerBeatBody)
     await check_listening(request)
-    at_us = await hub.workers.beat(worker, who.user)
+    answer = answers.beaten(worker, await hub.workers.beat(worker, who.user))
     if said.tasks is None:
-        return Response(answers.beaten(worker, at_us), media_type="application/json")
+        return Answer(answer)
     held = {task.id.hex: task.claim for task in said.tasks}
     open_claims = [bodies.digest_of(who.user, key) for key in said.claims]
     lost = await hub.workers.compare(worker, who.user, held, open_claims, said.incarnation)
-    return answers.reply({**orjson.loads(answers.beaten(worker, at_us)), "lost": [dashed(task) for task in lost]})
+    return Answer({**answer, "lost": [dashed(task) for task in lost]})
 
 
 @router.get(
     "/workers/{worker_id}/taken",
-    **operation("getTaken", CALLER, work.Taken, p.PREFER, query=TakenQuery, refusals=(WorkerNotFound,)),
+    **operation("getTaken", CALLER, p.PREFER, query=TakenQuery, refusals=(WorkerNotFound,)),
 )
-async def taken(request: Request) -> Response:
+async def taken(request: Request) -> Answer[TakenShape]:
     """How often a task was taken from a worker, because it was cancelled or silent for too long; for its owner alone.
 
     With `Prefer: wait=N` as soon as it is not `since` any more: then its next heartbeat, with `tasks`, says which.
@@ -118,9 +124,9 @@ async def taken(request: Request) -> Response:
 
 @router.delete(
     "/workers/{worker_id}",
-    **operation("removeWorker", CALLER, {204: None}, query=LeaveQuery, refusals=(WorkerNotFound, Superseded)),
+    **operation("removeWorker", CALLER, status=204, query=LeaveQuery, refusals=(WorkerNotFound, Superseded)),
 )
-async def remove(request: Request) -> Response:
+async def remove(request: Request) -> Answer[None]:
     """Remove a worker. What it has claimed fails, its providers go, and so do jobs that nobody serves any more."""
     who = await caller(request, WORKER)
     worker, hub = bodies.path_id(request, "worker_id"), serving(request).hub

@@ -6,19 +6,27 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
-from hub.api import bodies
 from hub.api.auth import ADMIN
-from hub.api.capacity.node_requests import CordonBody
 from hub.api.capacity.nodes import remove
-from hub.api.capacity.requests import DrainBody, ReleaseBody, SweepBody, SwitchBody
-from hub.api.contract import fleet, operating
-from hub.api.contract import parameters as p
-from hub.api.contract.operation import TOKEN, operation
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_seconds, remote_ip, reply, serving
-from hub.api.members import whole_number
+from hub.api.operations import TOKEN, operation
+from hub.api.shapes import parameters as p
+from hub.api.shapes import reading as bodies
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.lease_bodies import DrainBody, ReleaseBody, SweepBody, SwitchBody
+from hub.api.shapes.node_bodies import CordonBody
+from hub.api.shapes.nodes import LeftShape
+from hub.api.shapes.operators import (
+    AuditEntryShape,
+    BrakeShape,
+    SweeperShape,
+    SweptShape,
+    SwitchedShape,
+    UpgradingShape,
+)
+from hub.api.shapes.readers import whole_number
 from hub.api.speakers import speaker
 from hub.capacity.nodes.models import DrainCall, check_node_id
 from hub.core import Hub
@@ -36,13 +44,12 @@ router = APIRouter(tags=["admin"])
     **operation(
         "drainNode",
         (ADMIN, TOKEN),
-        operating.Switched,
         body=DrainBody,
         optional=True,
         refusals=(Forbidden, UnknownNode),
     ),
 )
-async def drain(request: Request, node_id: str) -> Response:
+async def drain(request: Request, node_id: str) -> Answer[SwitchedShape]:
     """Stop lending a node's slots; those that are lent stay with their borrowers, until the deadline if one is given.
     For operators, and for the node itself.
 
@@ -57,9 +64,9 @@ async def drain(request: Request, node_id: str) -> Response:
 
 @router.post(
     "/admin/nodes/{node_id:path}/cordon",
-    **operation("cordonNode", (ADMIN, TOKEN), operating.Switched, body=CordonBody, refusals=(Forbidden, UnknownNode)),
+    **operation("cordonNode", (ADMIN, TOKEN), body=CordonBody, refusals=(Forbidden, UnknownNode)),
 )
-async def cordon(request: Request, node_id: str) -> Response:
+async def cordon(request: Request, node_id: str) -> Answer[SwitchedShape]:
     """Lend nothing more of a node, and say why; what is lent stays, and the node goes on as it is. Undrain ends it.
 
     It takes the place of a drain, and a drain takes its place: the last call decides. It survives a lost store.
@@ -71,9 +78,9 @@ async def cordon(request: Request, node_id: str) -> Response:
 
 @router.post(
     "/admin/nodes/{node_id:path}/undrain",
-    **operation("undrainNode", (ADMIN, TOKEN), operating.Switched, refusals=(InvalidValue, Forbidden, UnknownNode)),
+    **operation("undrainNode", (ADMIN, TOKEN), refusals=(InvalidValue, Forbidden, UnknownNode)),
 )
-async def undrain(request: Request, node_id: str) -> Response:
+async def undrain(request: Request, node_id: str) -> Answer[SwitchedShape]:
     """Lend a node's slots again: its drain or its cordon is over."""
     return await _switch(request, await _operated(request, node_id), DrainCall(False), "node.undrain", {})
 
@@ -85,7 +92,9 @@ async def _operated(request: Request, node_id: str) -> str:
     return node
 
 
-async def _switch(request: Request, node: str, call: DrainCall, action: str, more: dict[str, Any]) -> Response:
+async def _switch(
+    request: Request, node: str, call: DrainCall, action: str, more: dict[str, Any]
+) -> Answer[SwitchedShape]:
     hub = serving(request).hub
     now = await hub.nodes.drain(node, call)
     facts: dict[str, Any] = {"nodeId": node, "heldBack": now.held, "lent": now.lent, **more}
@@ -104,9 +113,9 @@ async def _switch(request: Request, node: str, call: DrainCall, action: str, mor
 
 @router.post(
     "/admin/nodes/{node_id:path}/sidecar/upgrade",
-    **operation("upgradeNode", (ADMIN,), operating.Upgrading, refusals=(InvalidValue,)),
+    **operation("upgradeNode", (ADMIN,), refusals=(InvalidValue,)),
 )
-async def upgrade(request: Request, node_id: str) -> Response:
+async def upgrade(request: Request, node_id: str) -> Answer[UpgradingShape]:
     """Ask a node, or `all`, to withdraw, drain and rebuild its slots."""
     hub = allowed(request, ADMIN)
     node = check_node_id(node_id)
@@ -118,8 +127,8 @@ async def upgrade(request: Request, node_id: str) -> Response:
     return reply({"scheduled": len(targets), "targets": targets})
 
 
-@router.delete("/admin/nodes/{node_id:path}", **operation("removeNode", (ADMIN,), fleet.Left, refusals=(InvalidValue,)))
-async def remove_node(request: Request, node_id: str) -> Response:
+@router.delete("/admin/nodes/{node_id:path}", **operation("removeNode", (ADMIN,), refusals=(InvalidValue,)))
+async def remove_node(request: Request, node_id: str) -> Answer[LeftShape]:
     """Take a node off the books: its slots are withdrawn, lent ones ended, at once."""
     hub = allowed(request, ADMIN)
     answer = await remove(hub, node_id)
@@ -127,14 +136,14 @@ async def remove_node(request: Request, node_id: str) -> Response:
     return answer
 
 
-@router.get("/admin/sweeper", **operation("getSweeper", (ADMIN,), operating.Sweeper))
-async def sweeper(request: Request) -> Response:
+@router.get("/admin/sweeper", **operation("getSweeper", (ADMIN,)))
+async def sweeper(request: Request) -> Answer[SweeperShape]:
     """Whether stale nodes are removed, who says so, and what the brake does."""
     return reply(await _switch_state(allowed(request, ADMIN)))
 
 
-@router.put("/admin/sweeper", **operation("switchSweeper", (ADMIN,), operating.Sweeper, body=SwitchBody))
-async def switch(request: Request) -> Response:
+@router.put("/admin/sweeper", **operation("switchSweeper", (ADMIN,), body=SwitchBody))
+async def switch(request: Request) -> Answer[SweeperShape]:
     """Turn expiry on or off for all hubs, or back to each hub's setting with null."""
     hub = allowed(request, ADMIN)
     said = SwitchBody.read(await bodies.read_body(request))
@@ -164,8 +173,8 @@ async def _switch_state(hub: Hub) -> dict[str, Any]:
     }
 
 
-@router.get("/admin/brake", **operation("getBrake", (ADMIN,), operating.Brake, p.OF_BRAKE))
-async def brake(request: Request) -> Response:
+@router.get("/admin/brake", **operation("getBrake", (ADMIN,), p.OF_BRAKE))
+async def brake(request: Request) -> Answer[BrakeShape]:
     """Whether so many nodes, or with `of=workers` workers, are silent at once that the sweeper holds most of them back,
     and who released it.
     """
@@ -175,9 +184,9 @@ async def brake(request: Request) -> Response:
 
 @router.post(
     "/admin/brake/release",
-    **operation("releaseBrake", (ADMIN,), operating.Brake, body=ReleaseBody, optional=True, refusals=(BrakeOff,)),
+    **operation("releaseBrake", (ADMIN,), body=ReleaseBody, optional=True, refusals=(BrakeOff,)),
 )
-async def release_brake(request: Request) -> Response:
+async def release_brake(request: Request) -> Answer[BrakeShape]:
     """Have all nodes, or all workers, removed that are silent now, on all hubs.
 
     The brake is ready again when that is done.
@@ -209,8 +218,8 @@ def _braked(of: Any) -> Literal["nodes", "workers"]:
     raise InvalidValue("of must be nodes or workers", member="of")
 
 
-@router.post("/admin/sweep", **operation("runSweep", (ADMIN,), operating.Swept, body=SweepBody, optional=True))
-async def sweep(request: Request) -> Response:
+@router.post("/admin/sweep", **operation("runSweep", (ADMIN,), body=SweepBody, optional=True))
+async def sweep(request: Request) -> Answer[SweptShape]:
     """Run one pass of both sweepers now and say what it did; with `dryRun` what it would do."""
     hub = allowed(request, ADMIN)
     dry_run = SweepBody.read(await bodies.read_body(request, optional=True)).dry_run
@@ -252,11 +261,9 @@ async def sweep(request: Request) -> Response:
 
 @router.get(
     "/audit",
-    **operation(
-        "listAudit", (ADMIN,), list[operating.AuditEntry], p.SKIP, p.TAKE, p.CATEGORY, p.ACTION, p.SINCE, p.SEARCH
-    ),
+    **operation("listAudit", (ADMIN,), p.SKIP, p.TAKE, p.CATEGORY, p.ACTION, p.SINCE, p.SEARCH),
 )
-async def audit_log(request: Request) -> Response:
+async def audit_log(request: Request) -> Answer[list[AuditEntryShape]]:
     """Return the audit log, newest first; with `q` the entries that contain it."""
     hub = allowed(request, ADMIN)
     query = request.query_params

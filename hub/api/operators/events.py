@@ -12,15 +12,15 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from hub.api import bodies
 from hub.api.auth import ADMIN, RUNNER
-from hub.api.contract import operating
-from hub.api.contract import parameters as p
-from hub.api.contract.operation import Raw, operation
 from hub.api.credentials import credential
-from hub.api.deps import allowed, reply, serving
-from hub.api.members import whole_number
-from hub.api.paths import ABORT, EVENTS
+from hub.api.deps import allowed, hang_up, reply, serving
+from hub.api.operations import Raw, Subject, operation
+from hub.api.shapes import parameters as p
+from hub.api.shapes import reading as bodies
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.operators import EventsShape, ExplanationShape
+from hub.api.shapes.readers import whole_number
 from hub.errors import InvalidValue, NotFound, StoreUnavailable
 from hub.history.events import NAMES, Wanted, parse_id, wanted
 from hub.history.live import Listener, Live
@@ -40,8 +40,8 @@ def _which(query: Mapping[str, str]) -> Wanted:
     return wanted(query.get("kind", ""), {name: query[name] for name in NAMES if name in query})
 
 
-@router.get("/history", **operation("listEvents", (RUNNER, ADMIN), operating.Events, p.LIMIT, *p.EVENTS_OF))
-async def history(request: Request) -> Response:
+@router.get("/history", **operation("listEvents", (RUNNER, ADMIN), p.LIMIT, *p.EVENTS_OF))
+async def history(request: Request) -> Answer[EventsShape]:
     """What happened last, newest first: all, or that of some kinds and about one node, slot, pool, run, ticket, worker,
     task, job or schedule.
 
@@ -55,9 +55,15 @@ async def history(request: Request) -> Response:
 
 @router.get(
     "/why/{kind}/{id:path}",
-    **operation("explain", (RUNNER, ADMIN), operating.Explanation, p.WHY_LIMIT, refusals=(NotFound,)),
+    **operation(
+        "explain",
+        (RUNNER, ADMIN),
+        p.WHY_LIMIT,
+        refusals=(NotFound,),
+        about=Subject("why", "id"),
+    ),
 )
-async def explain(request: Request, kind: str, id: str) -> Response:
+async def explain(request: Request, kind: str, id: str) -> Answer[ExplanationShape]:
     """Why a `node`, `slot`, `ticket`, `run`, `task`, `worker`, `job` or `schedule` is as it is: what happened, by which
     rule, and what comes next. 404 when nothing is known of it.
 
@@ -73,8 +79,16 @@ async def explain(request: Request, kind: str, id: str) -> Response:
 
 
 @router.get(
-    EVENTS,
-    **operation("followEvents", (RUNNER, ADMIN), Raw("text/event-stream", _SHOWN), p.AFTER, p.LAST_EVENT, *p.EVENTS_OF),
+    "/events",
+    **operation(
+        "followEvents",
+        (RUNNER, ADMIN),
+        p.AFTER,
+        p.LAST_EVENT,
+        *p.EVENTS_OF,
+        raw=Raw("text/event-stream", _SHOWN),
+        endless=True,
+    ),
 )
 async def events(request: Request) -> Response:
     """What happens from now on, or after the event of `Last-Event-ID` (or `?after=`), as server-sent events.
@@ -137,7 +151,7 @@ class EventStream(Response):
         while not (await asyncio.wait(tasks, timeout=SEND_S, return_when=asyncio.FIRST_COMPLETED))[0]:
             if time.monotonic() - self._sending_since >= SEND_S:
                 metrics.event_streams_slow.inc()
-                scope.get("extensions", {}).get(ABORT, lambda: None)()
+                hang_up(scope)
                 return
 
     async def _send(self, send: Send, listener: Listener, begin: bytes, since: str) -> None:

@@ -19,11 +19,19 @@ from hub import __version__
 from hub.api import measured
 from hub.api.auth import ADMIN, HEADER, NODE, RUNNER
 from hub.api.capacity.pools import state
-from hub.api.contract import operating
-from hub.api.contract.operation import Raw, operation
 from hub.api.deps import Serving, allowed, in_ms, reply, serving
+from hub.api.operations import EVERYTHING, Raw, operation
 from hub.api.realms.naming import NAMED
 from hub.api.realms.served import ServedRealms
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.operators import (
+    DiagnosticsShape,
+    EnvironmentShape,
+    HealthShape,
+    HubLiveShape,
+    HubReadyShape,
+    ReadyShape,
+)
 from hub.core import Hub
 from hub.errors import StoreFault, StoreUnavailable, Unauthorized, Unavailable
 from hub.observability import metrics
@@ -63,8 +71,15 @@ class Breaker:
         self._errors, self._open_until = 0, 0.0
 
 
-@router.get("/health", **operation("getHealth", (), operating.Health))
-async def health(request: Request) -> Response:
+@router.get(
+    "/health",
+    **operation(
+        "getHealth",
+        (),
+        about=EVERYTHING,
+    ),
+)
+async def health(request: Request) -> Answer[HealthShape]:
     """Whether Redis answers a ping, and how fast."""
     found = serving(request)
     breaker: Breaker = request.app.state.breaker
@@ -83,8 +98,15 @@ async def health(request: Request) -> Response:
     return reply({"status": "ok", "redis": {"pingMs": round((time.monotonic() - started) * 1000, 2)}})
 
 
-@router.get("/health/ready", **operation("getHubReadiness", (), operating.HubReady))
-async def health_ready(request: Request) -> Response:
+@router.get(
+    "/health/ready",
+    **operation(
+        "getHubReadiness",
+        (),
+        about=EVERYTHING,
+    ),
+)
+async def health_ready(request: Request) -> Answer[HubReadyShape]:
     """For load balancers: this hub takes requests and Redis answers, whether or not anything is free.
 
     Of a hub with realms it is enough that the store of one answers; `realms` says of each how it is.
@@ -101,8 +123,15 @@ async def health_ready(request: Request) -> Response:
     return reply({"status": "ready", "realms": states})
 
 
-@router.get("/health/live", **operation("getLiveness", (), operating.HubLive))
-async def health_live(_: Request) -> Response:
+@router.get(
+    "/health/live",
+    **operation(
+        "getLiveness",
+        (),
+        about=EVERYTHING,
+    ),
+)
+async def health_live(_: Request) -> Answer[HubLiveShape]:
     """For a supervisor: this process answers, whatever has become of Redis."""
     return reply({"status": "live"})
 
@@ -138,8 +167,8 @@ async def _counts(hub: Hub) -> tuple[int, int, int, int]:
             return workers, total, borrowed, available
 
 
-@router.get("/ready", **operation("getReadiness", (), operating.Ready))
-async def ready(request: Request) -> Response:
+@router.get("/ready", **operation("getReadiness", ()))
+async def ready(request: Request) -> Answer[ReadyShape]:
     """Whether a borrow could succeed: a node was heard within two minutes and a slot is free.
 
     Without a secret the answer may be a second old.
@@ -170,7 +199,15 @@ def _not_stopping(request: Request) -> Serving:
     return found
 
 
-@router.get("/metrics", **operation("getMetrics", (), Raw("text/plain", "hub_nodes_registered 40\n")))
+@router.get(
+    "/metrics",
+    **operation(
+        "getMetrics",
+        (),
+        raw=Raw("text/plain", "hub_nodes_registered 40\n"),
+        about=EVERYTHING,
+    ),
+)
 async def show_metrics(request: Request) -> Response:
     """Prometheus text. Gauges of the store are read now; while it is away they keep their last value."""
     serving(request)
@@ -279,8 +316,8 @@ async def _refresh_zombies(hub: Hub, sources: Sequence[str]) -> None:
     metrics.zombies.unseen = {name: at for name, at in known.items() if name not in metrics.zombies.found}
 
 
-@router.get("/diagnostics", **operation("getDiagnostics", (ADMIN,), operating.Diagnostics))
-async def diagnostics(request: Request) -> Response:
+@router.get("/diagnostics", **operation("getDiagnostics", (ADMIN,)))
+async def diagnostics(request: Request) -> Answer[DiagnosticsShape]:
     """How this hub is set up, and the nodes it sees."""
     hub = allowed(request, ADMIN)
     settings = hub.settings
@@ -296,8 +333,8 @@ async def diagnostics(request: Request) -> Response:
     return reply({"hubConfig": config, "workers": (await state(hub, 0, 1))["workers"], "now": in_ms(hub, 0)})
 
 
-@router.get("/diagnostics/env", **operation("getEnvironment", (ADMIN,), operating.Environment))
-async def diagnostics_env(request: Request) -> Response:
+@router.get("/diagnostics/env", **operation("getEnvironment", (ADMIN,)))
+async def diagnostics_env(request: Request) -> Answer[EnvironmentShape]:
     """The hub's own variables in the environment of this process, without secrets; others are nobody's concern."""
     hub = allowed(request, ADMIN)
     return reply({"env": own_variables(), "now": in_ms(hub, 0)})

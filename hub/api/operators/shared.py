@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
-from hub.api import bodies
 from hub.api.auth import ADMIN, RUNNER
-from hub.api.capacity.requests import SettingBody
-from hub.api.contract import operating
-from hub.api.contract.operation import operation
 from hub.api.credentials import origin
 from hub.api.deps import allowed, remote_ip, reply
+from hub.api.operations import operation
+from hub.api.shapes import reading as bodies
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.lease_bodies import SettingBody
+from hub.api.shapes.operators import SharedSettingShape, SharedSettingsShape
 from hub.capacity.agreed import SharedSetting
 from hub.errors import BadInput, NotFound
 
 router = APIRouter(tags=["admin"])
 
 
-@router.get("/admin/settings", **operation("listSettings", (RUNNER, ADMIN), operating.SharedSettings))
-async def settings(request: Request) -> Response:
+@router.get("/admin/settings", **operation("listSettings", (RUNNER, ADMIN)))
+async def settings(request: Request) -> Answer[SharedSettingsShape]:
     """What holds for all hubs, who set it, and which hubs were given something else."""
     hub = allowed(request, RUNNER, ADMIN)
     return reply({"settings": [_row(each) for each in await hub.agreed.look()]})
@@ -29,9 +29,9 @@ async def settings(request: Request) -> Response:
 
 @router.put(
     "/admin/settings/{name}",
-    **operation("setSetting", (ADMIN,), operating.SharedSetting, body=SettingBody, refusals=(BadInput, NotFound)),
+    **operation("setSetting", (ADMIN,), body=SettingBody, refusals=(BadInput, NotFound)),
 )
-async def set_setting(request: Request, name: str) -> Response:
+async def set_setting(request: Request, name: str) -> Answer[SharedSettingShape]:
     """Set a setting for all hubs, whatever each was given; null clears what was set. Other hubs follow in a second."""
     hub = allowed(request, ADMIN)
     said = SettingBody.read(await bodies.read_body(request))

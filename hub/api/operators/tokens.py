@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
-from hub.api import bodies
-from hub.api.contract import operating
-from hub.api.contract import parameters as p
-from hub.api.contract.operation import CALLER, operation
 from hub.api.credentials import origin
 from hub.api.deps import reply, serving
 from hub.api.identity import OPERATOR, Caller, superuser
+from hub.api.operations import CALLER, operation
+from hub.api.shapes import parameters as p
+from hub.api.shapes import reading as bodies
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.operators import MadeTokenShape, RevokedShape, TokenBodyShape, TokenShape, TokensShape
 from hub.errors import Forbidden, InvalidJson, InvalidValue, MissingMember, NotFound
 from hub.jobs.names import dashed
 from hub.tokens.models import (
@@ -44,9 +44,16 @@ _REFUSALS = (Forbidden, InvalidJson, MissingMember, InvalidValue)
 
 @router.post(
     "/admin/tokens",
-    **operation("createToken", CALLER, {201: operating.MadeToken}, body=operating.TokenBody, refusals=_REFUSALS),
+    **operation(
+        "createToken",
+        CALLER,
+        status=201,
+        body=TokenBodyShape,
+        refusals=_REFUSALS,
+        least="admin",
+    ),
 )
-async def create(request: Request) -> Response:
+async def create(request: Request) -> Answer[MadeTokenShape]:
     """Make a token for a user, for a node, or for nodes to join with. Its secret is in `token`, here and never again;
     with `sha256` nobody but the caller knows it, and the call may be repeated. Tokens of nodes and to join with are
     made and revoked with the admin secret alone.
@@ -71,8 +78,8 @@ async def create(request: Request) -> Response:
     return answer
 
 
-@router.get("/admin/tokens", **operation("listTokens", CALLER, operating.Tokens, p.OFFSET, p.LIMIT, refusals=_REFUSALS))
-async def tokens(request: Request) -> Response:
+@router.get("/admin/tokens", **operation("listTokens", CALLER, p.OFFSET, p.LIMIT, refusals=_REFUSALS))
+async def tokens(request: Request) -> Answer[TokensShape]:
     """The tokens, newest first, and those of HUB_TOKENS_FILE; never a secret."""
     await superuser(request, "admin")
     found = serving(request)
@@ -84,9 +91,9 @@ async def tokens(request: Request) -> Response:
 
 @router.get(
     "/admin/tokens/{id}",
-    **operation("getToken", CALLER, operating.Token, refusals=(*_REFUSALS, NotFound)),
+    **operation("getToken", CALLER, refusals=(*_REFUSALS, NotFound)),
 )
-async def look(request: Request, id: str) -> Response:
+async def look(request: Request, id: str) -> Answer[TokenShape]:
     """A token, without its secret."""
     await superuser(request, "admin")
     found = serving(request)
@@ -95,9 +102,14 @@ async def look(request: Request, id: str) -> Response:
 
 @router.delete(
     "/admin/tokens/{id}",
-    **operation("revokeToken", CALLER, operating.Revoked, refusals=(*_REFUSALS, InvalidValue, NotFound)),
+    **operation(
+        "revokeToken",
+        CALLER,
+        refusals=(*_REFUSALS, InvalidValue, NotFound),
+        least="admin",
+    ),
 )
-async def revoke(request: Request, id: str) -> Response:
+async def revoke(request: Request, id: str) -> Answer[RevokedShape]:
     """Revoke a token: within a second no hub knows it any more. `last` tells that there is none left, so that a hub
     without secrets is open again."""
     operator, found = await superuser(request, "admin"), serving(request)

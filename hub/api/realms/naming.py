@@ -10,8 +10,9 @@ from urllib.parse import parse_qs
 import orjson
 from starlette.types import Scope
 
-from hub.api.contract import neutral
+from hub.api.operations import Found
 from hub.api.paths import read_id
+from hub.api.shapes import neutral
 from hub.errors import NotFound
 from hub.jobs.names import SHARED
 from hub.settings.realms import DEFAULT, Kind
@@ -20,8 +21,6 @@ from hub.tokens.models import realm_in
 NAMED: Final = "hub.realm"  # in the scope of a call: the realm that it names, empty for the default one
 PREFIX: Final = "/realms/"
 HEADER: Final = b"x-hub-realm"
-ALIAS: Final = "/api/v1"
-_JOBS: Final = "/v1/joblib"
 _CREDENTIALS: Final = (b"authorization", b"x-hub-secret")
 _BEARER: Final = re.compile(r"bearer +", re.IGNORECASE)
 _BEATS_MAX: Final = 1000
@@ -45,33 +44,6 @@ class UnknownRealm(NotFound):
 
 
 NOTHING: Final = About()
-# Path -> what stands there. The first that fits; the alias has been taken off.
-_PATHS: Final = tuple(
-    (re.compile(pattern, re.DOTALL), what)
-    for pattern, what in (
-        (r"/node/(?:register|heartbeat|heartbeats|join)", "body"),
-        (r"/session/(?:borrow|return|renew)|/leases/watch", "body"),
-        (rf"{_JOBS}/tasks/(?:claim|progress)", "body"),
-        (rf"{_JOBS}/rooms/[^/]*/tasks/(.+)", "job"),
-        (rf"{_JOBS}/rooms/[^/]*/(?:jobs|providers)/(.+?)(?:/tasks|/info)?", "job"),
-        (rf"{_JOBS}/rooms/([^/]+)(?:/.*)?", "room"),
-        (rf"{_JOBS}/(?:tasks|workers|providers|dead)/([^/]+)(?:/.*)?", "id"),
-        (r"/autoscale/jobs/(.+)", "job"),
-        (r"/(?:pools|autoscale|admin/caps)/(.+)", "label"),
-        (r"/admin/pools/(.+)/restart", "label"),
-        (r"/admin/nodes/(.+)/(?:cordon|drain|undrain|sidecar/upgrade)", "node"),
-        (r"/nodes/(.+)/safe-to-kill", "node"),
-        (r"/node/([^/]+)/slots(?:/.*)?", "node"),
-        (r"/(?:nodes|node|admin/nodes|diagnostics/worker-env|why/node)/(.+)", "node"),
-        (r"/leases/(.+)/verify", "slot"),
-        (r"/results/browser/(.+)/test", "slot"),
-        (r"/(?:sessions|why/slot)/(.+)", "slot"),
-        (r"/(?:queue|why/ticket)/(.+)", "ticket"),
-        (r"/why/(?:task|worker)/(.+)", "id"),
-        (r"/why/job/(.+)", "job"),
-        (r"/why/(?:pool|label)/(.+)", "label"),
-    )
-)
 
 
 def name_in(scope: Scope) -> str | None:
@@ -111,61 +83,43 @@ def _in_headers(scope: Scope) -> str | None:
     return by_token if named is None else named
 
 
-def needs_body(scope: Scope) -> bool:
-    """Whether the body of a call says what it is about."""
-    what = _what(scope)[0]
-    return what == "body" or (what == "room" and scope["method"] == "PUT")
+def needs_body(found: Found) -> bool:
+    """Return whether the body of a call says what it is about."""
+    subject = found.row.about if found.row is not None and found.is_taken else None
+    return subject is not None and subject.in_body
 
 
-def about(scope: Scope, body: bytes | None) -> About:
-    """What a call is about, by its path or by its body; raises `NamesDiffer` where that says two things of a member."""
-    what, said = _what(scope)
-    if what == "body":
-        return _in_body(_path(scope), _object(body))
-    if what == "room":
-        document = _object(body) if body else {}
-        return About((("rooms", said),), _ids(_worker(document)))
-    if what == "slot":
-        return About(slot=said, lease_token=_token_in(scope))
-    return _in_place(what, said, _room_in(scope))
-
-
-def _token_in(scope: Scope) -> str:
-    query: bytes = scope["query_string"]
-    return parse_qs(query.decode("latin-1")).get("token", [""])[0]
-
-
-def _in_place(what: str, said: str, room: str) -> About:
-    match what:
+def about(found: Found, scope: Scope, body: bytes | None) -> About:
+    """Return what a call is about, by its path or by its body; raises `NamesDiffer` where that says two things of a
+    member."""
+    subject = found.row.about if found.row is not None else None
+    if subject is None:
+        return NOTHING
+    if not subject.part:
+        return _in_body(subject.kind, _object(body)) if found.is_taken else NOTHING
+    said = str(found.parts[subject.part])
+    match found.parts["kind"] if subject.kind == "why" else subject.kind:
+        case "room":
+            return About((("rooms", said),), _ids(_worker(_object(body))) if body else ())
         case "job":
-            own = said.partition(":")[0] if ":" in said else ""
+            room, own = str(found.parts.get("room_id", "")), said.partition(":")[0] if ":" in said else ""
             return About((("rooms", room if own in ("", *SHARED) and room else own),))
-        case "id":
+        case "id" | "task" | "worker":
             return About(ids=_ids(said))
-        case "label":
+        case "label" | "pool":
             return About((("labels", label(said)),))
         case "node":
             return About((("nodes", said),))
+        case "slot":
+            return About(slot=said, lease_token=_token_in(scope))
         case "ticket":
             return About(ticket=said)
     return NOTHING
 
 
-def _what(scope: Scope) -> tuple[str, str]:
-    path = _path(scope)
-    for pattern, what in _PATHS:
-        if found := pattern.fullmatch(path):
-            return what, read_id(found[1]) if found.groups() else ""
-    return "", ""
-
-
-def _path(scope: Scope) -> str:
-    return str(scope["path"]).removeprefix(ALIAS)
-
-
-def _room_in(scope: Scope) -> str:
-    found = re.match(rf"{_JOBS}/rooms/([^/]+)", _path(scope))
-    return read_id(found[1]) if found else ""
+def _token_in(scope: Scope) -> str:
+    query: bytes = scope["query_string"]
+    return parse_qs(query.decode("latin-1")).get("token", [""])[0]
 
 
 def _object(body: bytes | None) -> Mapping[str, Any]:
@@ -176,22 +130,23 @@ def _object(body: bytes | None) -> Mapping[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _in_body(path: str, document: Mapping[str, Any]) -> About:
+def _in_body(kind: str, document: Mapping[str, Any]) -> About:
     get = document.get
-    if path.startswith(_JOBS):
-        return About(ids=_ids(_worker(document)))
-    if path == "/node/heartbeats":
-        beats = get("beats")
-        found = [_node(each) for each in beats if isinstance(each, dict)] if isinstance(beats, list) else []
-        return About(tuple(("nodes", node) for node in dict.fromkeys(found[:_BEATS_MAX]) if node))
-    if path.startswith("/node/"):
-        return About((("nodes", _node(document)),))
-    if path == "/leases/watch":
-        leases = get("leases")
-        document = leases[0] if isinstance(leases, list) and leases and isinstance(leases[0], dict) else {}
+    match kind:
+        case "worker":
+            return About(ids=_ids(_worker(document)))
+        case "beats":
+            beats = get("beats")
+            named = [_node(each) for each in beats if isinstance(each, dict)] if isinstance(beats, list) else []
+            return About(tuple(("nodes", node) for node in dict.fromkeys(named[:_BEATS_MAX]) if node))
+        case "node":
+            return About((("nodes", _node(document)),))
+        case "leases":
+            leases = get("leases")
+            document = leases[0] if isinstance(leases, list) and leases and isinstance(leases[0], dict) else {}
     get = neutral.said(dict(document)).get
     rules: tuple[tuple[Kind, str], ...] = (("labels", label(_text(get("labelKey")))),)
-    if path == "/session/borrow":
+    if kind == "borrow":
         names = get("realms")
         return About(rules, realm=(_text(names[0]) or None) if isinstance(names, list) and names else None)
     return About(rules, (), _text(get("browserId")).strip(), _text(get("leaseToken")))

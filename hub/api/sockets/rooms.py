@@ -108,7 +108,7 @@ class Rooms:
                 raise Refused(_text(refusal)) from None
             tracing.refused("internal", failed=True)
             metrics.unhandled.inc()
-            _log.error("socket not connected", why=repr(error), exc_info=error)
+            _log.error("socket connect failed", why=repr(error), exc_info=error)
             raise Refused("The hub failed on this connection.") from None
         names_realm = environ["asgi.scope"].get(NAMED) is not None
         self.connections[sid] = Connection(caller, shown, names_realm=names_realm)
@@ -124,7 +124,7 @@ class Rooms:
                     await place.serving.hub.presence.ended(sid)
             except Exception as error:  # noqa: BLE001 - the connection is over either way; heartbeats tell of its workers
                 metrics.unhandled.inc()
-                _log.error("socket not unbound", why=repr(error))
+                _log.error("socket disconnect not recorded", why=repr(error))
         _log.debug("socket disconnected", sid=sid, why=reason)
 
     async def changed(self) -> list[str]:
@@ -177,16 +177,16 @@ class Rooms:
                 await act(sid, connection, said[0] if said else None)
             except Ignored as reason:
                 tracing.refused("ignored")
-                _log.debug("event ignored", said=event, why=str(reason), sid=sid)
+                _log.debug("socket event ignored", said=event, why=str(reason), sid=sid)
                 return str(reason)
             except Exception as error:  # noqa: BLE001 - the connection goes on; the line and the counter tell of it
                 if (refusal := _refusal(error)) is not None:
                     tracing.refused(refusal.code)
-                    _log.debug("event refused", said=event, why=refusal.code, sid=sid)
+                    _log.debug("socket event refused", said=event, why=refusal.code, sid=sid)
                     return _text(refusal)
                 tracing.refused("internal", failed=True)
                 metrics.unhandled.inc()
-                _log.error("event failed", said=event, why=repr(error), exc_info=error)
+                _log.error("socket event failed", said=event, why=repr(error), exc_info=error)
                 return "The hub failed on this event."
             return OK
 

@@ -132,7 +132,7 @@ class Nodes:
                 case ["registered" | "updated" as word, version, term, before, kept, lent, asked]:
                     await self._draining.bring_back(node.node_id, drained, DrainCall.told(kept))
                     if before:
-                        _log.warning("node taken over", node=node.node_id, by=node.incarnation, before=before)
+                        _log.warning("node process replaced", node=node.node_id, by=node.incarnation, before=before)
                     tokens = dict(zip(lent[::2], lent[1::2], strict=True))
                     return Registered(word == "registered", int(version), term, tokens, LentFor.told(asked))
                 case ["superseded"]:

@@ -17,8 +17,7 @@ class OfTheStore(Section):
     # over them); tokens_changed (when one was last revoked, or the first was made); counted_us (until when ended tasks
     # are counted for the metrics);
     # moving (the move of the store to another server), moving_by (the attempt that copies it), moving_to,
-    # moving_generation and moving_format (what stood in those fields), moved (where the store is by now); migrating
-    # (how far it has come on its way to the next format).
+    # moving_generation and moving_format (what stood in those fields), moved (where the store is by now).
     # One per store, never deleted.
     store = One(
         "hub:store",

@@ -4,7 +4,7 @@
 command.finish('store/tick', {
   'hub_id',
   'leader_ms: number',  -- how long a silent leader stays the leader
-  'limits',             -- what may be taken of the memory of Redis, as `lua/limits.lua` reads it
+  'limits',             -- what may be taken of the memory of Redis, as `lua/allowances.lua` reads it
 }, function(a)
   local leader = redis.call('HMGET', keys.store, 'leader', 'leader_until_ms', 'expire', 'expire_by', 'expire_at')
   local leads = 0

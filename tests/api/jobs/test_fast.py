@@ -1,4 +1,4 @@
-"""The short way and the router answer alike, whatever they are asked."""
+"""The table and the router of FastAPI answer alike, whatever they are asked."""
 
 import asyncio
 import re
@@ -7,14 +7,9 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from starlette.routing import Match
 
-from hub.api.app import create_app
-from hub.api.capacity import leases, nodes
-from hub.api.console import overview, people
-from hub.api.edge import hot
-from hub.api.http import beats
-from hub.api.jobs import tasks, workers
-from hub.api.operators import events
+from hub.api.app import TABLE, create_app
 from hub.api.paths import keep_escaped
 from tests.api.jobs.people import JOB, TOKENS, Person
 from tests.world import settings_for
@@ -92,27 +87,34 @@ async def test_whatever_is_asked_the_answer_is_the_one_of_the_router(redis_serve
     assert {200, 202, 400, 401, 403, 404, 405, 409, 422} == {status for _, _, status, _, _ in answers[0]}
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "endpoint"),
-    [
-        ("PATCH", f"/workers/{SOME}", workers.beat), ("PATCH", f"/tasks/{SOME}", tasks.move),
-        ("POST", "/tasks/claim", tasks.claim), ("POST", f"/rooms/lab/tasks/lab:{JOB}", tasks.submit),
-        ("GET", "/workers", None), ("GET", f"/tasks/{SOME}", None), ("POST", "/workers", None),
-    ],
-)  # fmt: skip
-def test_the_four_whose_rate_matters_take_the_short_way(method, path, endpoint):
-    assert hot.find({"method": method, "path": f"/v1/joblib{path}"}) is endpoint
-    assert hot.find({"method": method, "path": path}) is None
+IDS = {"kind": "slot", "task_id": SOME}
 
 
-def test_what_takes_the_short_way_is_what_the_router_has_there():
-    routes = [
-        route for module in (nodes, leases, tasks, workers, overview, people, events) for route in module.router.routes
-    ]
-    routed = {(method, route.path): route.endpoint for route in routes for method in route.methods}
-    assert [(each.method, each.path) for each in hot.HOT if routed.get(each[:2]) is not each.endpoint] == []
-    assert hot.find({"method": "POST", "path": beats.PATH}) is hot.HEARTBEAT.endpoint
-    assert hot.find({"method": "GET", "path": beats.PATH}) is None
+def example(row, part):
+    """A path of a row, with something that its parts may be."""
+    return re.sub(r"\{(\w+)(?::\w+)?\}", lambda found: IDS.get(found[1], part), row.path)
+
+
+@pytest.mark.parametrize("part", ["x", "lab:a:b", "x/y", "x/", "/x", "", "x\n", "x.y-z"])
+def test_the_table_finds_what_the_router_finds(part):
+    """For each row, by its own method and by all others."""
+    app = create_app(settings_for("redis://nowhere"), sweep=False).app
+    for path in {example(row, part) for row in TABLE.rows}:
+        for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+            scope = {"type": "http", "method": method, "path": path, "root_path": ""}
+            matches = ((route, *route.matches(scope)) for route in app.router.routes)
+            routed = next(((route, child) for route, match, child in matches if match is Match.FULL), None)
+            found = TABLE.find(method, path)
+            if routed is None:
+                assert not found.is_taken, (method, path)
+                continue
+            route, child = routed
+            assert found.is_taken, (method, path)
+            assert (found.row.route, found.parts) == (route, child["path_params"]), (method, path)
+
+
+def test_every_endpoint_is_called_without_the_machinery_of_the_framework():
+    assert [row.path for row in TABLE.rows if not row.is_plain] == []
 
 
 async def test_heartbeats_that_come_together_go_to_redis_together(alice, redis):

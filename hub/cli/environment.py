@@ -1,0 +1,78 @@
+"""What surrounds a command: the environment with the nearest `.env`, proxies that are not for hubs of this machine, and
+secrets, which do not belong on a command line.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from hub.cli import output
+from hub.cli.inputs import Usage
+from hub.client.trust import TLS_NAMES
+from hub.outgoing import is_of_this_machine
+from hub.settings import mask_url, read_environment
+from hub.settings.sources import Environment
+
+_LONGEST_SECRET = 65_536
+_SECRET_NAME = re.compile(r"HUB_(.+_)?SECRETS?")
+
+
+def environment() -> Environment:
+    """The variables of the process and of the nearest `.env`; says which file that is where it may surprise."""
+    found = read_environment()
+    for sentence in found.file.passed_over:
+        output.note_once(f"{sentence}.")
+    if found.file.path is not None:
+        tell = output.note_if_verbose if found.file.path.parent == Path.cwd() else output.note_once
+        tell(f"settings come from {found.file.path}.")
+    # The SDK knows only the environment, and so does a command that is run with a slot.
+    for name in TLS_NAMES:
+        if found.is_from_file(name):
+            os.environ[name] = found[name]
+    return found
+
+
+def given_secret(text: str, option: str) -> str:
+    """What `--secret` or `--token` means: `@FILE` what is in the file, `-` what stdin says; anything else is itself."""
+    if text == "-":
+        return _contents(sys.stdin.read(_LONGEST_SECRET), option, "stdin")
+    if text.startswith("@"):
+        try:
+            with Path(text[1:]).expanduser().open(encoding="utf-8") as file:
+                return _contents(file.read(_LONGEST_SECRET), option, text[1:])
+        except (OSError, RuntimeError) as error:
+            raise Usage(f"{option}: {text[1:]} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+        except UnicodeDecodeError:
+            raise Usage(f"{option}: {text[1:]} is no text.") from None
+    if text and text.isascii():  # no other text is a secret, and is refused as soon as it is used
+        output.note_once(
+            f"what follows {option} is seen by everybody on this machine who lists its processes; "
+            f"{option} @FILE or {option} - shows it to nobody."
+        )
+    return text
+
+
+def _contents(text: str, option: str, where: str) -> str:
+    secret = text.strip()
+    if not secret:
+        raise Usage(f"{option}: there is nothing in {where}.")
+    return secret
+
+
+def tell_of_proxies(url: str) -> None:
+    """With `--verbose`, that a proxy is not asked for a hub of this machine."""
+    proxies = urllib.request.getproxies_environment()
+    proxy = proxies.get(urlsplit(url).scheme.lower()) or proxies.get("all")
+    if proxy and is_of_this_machine(url):
+        output.note_if_verbose(f"the proxy {mask_url(proxy)} is not used: {mask_url(url)} is on this machine.")
+
+
+def without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables without the secrets of the hub: what is run with a slot gets the slot and nothing more."""
+    return {name: value for name, value in variables.items() if not _SECRET_NAME.fullmatch(name)}

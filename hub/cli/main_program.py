@@ -1,0 +1,91 @@
+"""How a command ends: its exit code, and the one sentence when it did not do what was asked."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import typer
+
+from hub.cli import global_options, output
+from hub.cli.app import app
+from hub.cli.inputs import Ended, Usage
+from hub.errors import HubError, Unauthorized
+
+DONE, REFUSED, WRONG_USAGE = 0, 1, 2
+
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the command of `words`, or of the process; its exit code. Refusals are one sentence, never a traceback."""
+    output.begin()
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a name the terminal cannot show is no reason to fail
+    words = sys.argv[1:] if words is None else words
+    if "_HUB_COMPLETE" in os.environ:
+        from hub.cli import completing
+
+        words = completing.begin()
+    try:
+        return _run(global_options.begin(words))
+    except output.ReaderGone:
+        return DONE
+    except output.Unwritable as error:
+        return _end(str(error), REFUSED)
+    finally:
+        for stream in (sys.stdout, sys.stderr):  # the flush at exit would make the exit code another
+            try:
+                stream.flush()
+            except OSError:
+                output.discard(stream)
+
+
+def _run(words: Sequence[str]) -> int:
+    try:
+        result = typer.main.get_command(app).main(words, prog_name="hub", standalone_mode=False)
+    except (output.ReaderGone, output.Unwritable):
+        raise
+    except Usage as error:
+        return _end(str(error), WRONG_USAGE)
+    except _UsageError as error:
+        return _end(_usage_sentence(error), WRONG_USAGE)
+    except Unauthorized as error:
+        from hub.cli.connection import secret_refused  # whatever was refused has imported it
+
+        return _end(secret_refused(error), REFUSED, error)
+    except Ended as error:
+        return _end(str(error), error.code, error.__context__ if isinstance(error.__context__, Exception) else None)
+    except HubError as error:
+        return _end(error.detail or error.code, REFUSED, error)
+    except ModuleNotFoundError as error:  # a command's module is imported when it is called
+        if str(error.name).startswith("hub."):
+            raise
+        return _end(f"The command needs {error.name}, which is not installed; run: pip install capacity-hub", REFUSED)
+    except OSError as error:
+        return _end(str(error), REFUSED)
+    except Exception as error:  # noqa: BLE001 - the last resort of a command: people get a sentence, not a traceback
+        if os.environ.get("LOG_LEVEL", "").upper() == "DEBUG":
+            traceback.print_exc()
+        return _end(f"A fault of this program, {type(error).__name__}: {error}; LOG_LEVEL=DEBUG shows where.", REFUSED)
+    return result if isinstance(result, int) else DONE
+
+
+def _usage_sentence(error: Exception) -> str:
+    message = " ".join(error.format_message().split()) if hasattr(error, "format_message") else str(error)
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "hub"
+    return f"{message.rstrip('.')}; see `{path} --help`."
+
+
+def _end(sentence: str, code: int, error: Exception | None = None) -> int:
+    sentence = sentence if sentence.endswith((".", "?", "!")) else f"{sentence}."
+    if global_options.is_given(global_options.JSON):
+        known = error if isinstance(error, HubError) else None
+        output.put_problem(known.code if known else "usage" if code == WRONG_USAGE else "failed", sentence, code)
+    else:
+        output.note(sentence)
+    return code

@@ -1,0 +1,101 @@
+"""`hub recovery report`: what got stuck, was brought back and failed for good, source by source.
+
+For people who were not there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from hub.cli import output
+from hub.cli.connection import Address, connect, operating
+from hub.cli.inputs import span
+from hub.cli.look import members
+from hub.cli.options import AsJson, Secret, Url
+
+_DAY_S = 86_400.0
+_COLUMNS = (
+    "Source", "Most stuck at once", "Brought back", "Failed for good", "Late outcomes written", "Passes", "Errors",
+    "Worst level", "Found by the last pass",
+)  # fmt: skip
+
+
+def report(
+    since: Annotated[
+        float,
+        typer.Option(
+            parser=span(_DAY_S, 90 * _DAY_S, "1d to 90d"), metavar="TIME", help="Days to tell of, today included: 7d."
+        ),
+    ] = "7d",  # type: ignore[assignment]
+    as_json: AsJson = False,
+    url: Url = None,
+    secret: Secret = None,
+) -> None:
+    """Tell what the hub found stuck in each source, brought back and gave up, as Markdown."""
+    asyncio.run(_report(operating(url, secret), math.ceil(since / _DAY_S), as_json))
+
+
+async def _report(at: Address, days: int, as_json: bool) -> None:
+    async with connect(at) as hub:
+        found = await hub.get("console", "report", "stuck", days=days)
+    if as_json:
+        output.put_json(found)
+    else:
+        output.put("\n".join(_markdown(found)))
+
+
+def _markdown(found: dict[str, Any]) -> Iterable[str]:
+    _, sources = members({"total": 0, **found}, "sources")
+    yield f"# Stuck records, {found.get('from')} to {found.get('to')}"
+    yield ""
+    if not sources:
+        yield "No source is known: no hub has declared one within a week."
+        return
+    yield _sentence(sources)
+    yield ""
+    yield from _table(_COLUMNS, [_row(each) for each in sources])
+    days = [(day, each) for each in sources for day in each.get("days") or () if _eventful(day)]
+    if days:
+        yield from ("", "## Days on which something was stuck", "")
+        rows = [(day.get("day"), *_row({**day, "source": each.get("source")})[:-1]) for day, each in days]
+        yield from _table(("Day", *_COLUMNS[:-1]), sorted(rows, key=lambda row: str(row[0])))
+    yield ""
+    yield "Days are UTC. What passes of the hub did is counted, and not what was reset by hand."
+
+
+def _sentence(sources: Sequence[dict[str, Any]]) -> str:
+    reset, failed, errors = (
+        sum(int(each.get(name) or 0) for each in sources) for name in ("reset", "failed", "errors")
+    )
+    back = f"{output.plural(reset, 'record')} {'was' if reset == 1 else 'were'} brought back"
+    idle = [output.one_line(str(each.get("source"))) for each in sources if not each.get("passes")]
+    unseen = f" No pass was made over {', '.join(idle)}." if idle else ""
+    return (
+        f"Over {output.plural(len(sources), 'source')} {back}, {failed} failed for good, and passes met "
+        f"{output.plural(errors, 'error')}.{unseen}"
+    )
+
+
+def _row(each: dict[str, Any]) -> tuple[Any, ...]:
+    names = ("source", "mostStuck", "reset", "failed", "written", "passes", "errors", "worstLevel", "lastFound")
+    return tuple(each.get(name) for name in names)
+
+
+def _eventful(day: dict[str, Any]) -> bool:
+    return any(day.get(name) for name in ("mostStuck", "reset", "failed", "written", "errors"))
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterable[str]:
+    yield f"| {' | '.join(columns)} |"
+    yield "|" + "---|" * len(columns)
+    for row in rows:
+        yield f"| {' | '.join(map(_cell, row))} |"
+
+
+def _cell(value: Any) -> str:
+    return "-" if value is None else output.one_line(str(value)).replace("\\", "\\\\").replace("|", "\\|")

@@ -1,0 +1,258 @@
+"""What `hub top` shows: tabs with their columns, sorted and filtered, and how they are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+
+from hub.cli import output
+from hub.cli.connection import HubApi
+from hub.cli.times import since, when
+
+ROWS: Final = 500  # asked for at a time
+LABELS: Final = 20  # of the queue
+ALL: Final = "all"
+_STYLES: Final = {
+    "alive": "green", "suspect": "yellow", "stale": "red", "draining": "cyan", "running": "green",
+    "pending": "yellow", "claimed": "cyan", "failed": "red", "dead": "red",
+}  # fmt: skip
+_LEVELS: Final = {"critical": "bold white on red", "warning": "bold black on yellow"}
+HELP: Final = "1-4 pane  0 all  s sort  r turn round  / filter  ↑↓ scroll  q quit"
+
+
+class Column(NamedTuple):
+    """A column: its title, what a row has there, how that is said, and whether it gives way where there is no room."""
+
+    title: str
+    value: Callable[[Mapping[str, Any]], Any]
+    said: Callable[[Any], str] = str
+    number: bool = False
+    gives: bool = False
+
+
+@dataclass(frozen=True)
+class Tab:
+    """One list: where it comes from, and what of it is shown, sorted by which column at first."""
+
+    name: str
+    ask: Callable[[HubApi], Awaitable[tuple[int, list[dict[str, Any]]]]]
+    columns: Sequence[Column]
+    by: int = 0
+    turned: bool = False
+
+
+@dataclass
+class Snapshot:
+    """What was fetched last: the overview, and the rows of tabs with how many there are in all."""
+
+    overview: dict[str, Any] = field(default_factory=dict)
+    rows: dict[str, tuple[int, list[dict[str, Any]]]] = field(default_factory=dict)
+
+
+def _member(name: str) -> Callable[[Mapping[str, Any]], Any]:
+    return lambda row: row.get(name)
+
+
+def _of(title: str, member: str, said: Callable[[Any], str] = str, *, number: bool = False) -> Column:
+    return Column(title, _member(member), said, number)
+
+
+def _name(title: str, member: str) -> Column:
+    return Column(title, _member(member), gives=True)
+
+
+def _service(row: Mapping[str, Any]) -> str:
+    state, service = str(row.get("state")), str(row.get("service", "lending"))
+    return state if service == "lending" else f"{state}, {service}"
+
+
+async def _pools(hub: HubApi) -> tuple[int, list[dict[str, Any]]]:
+    return _listed(await hub.get("pools", limit=ROWS), "pools")
+
+
+async def _nodes(hub: HubApi) -> tuple[int, list[dict[str, Any]]]:
+    return _listed(await hub.get("nodes", detail=1, limit=ROWS), "nodes")
+
+
+async def _queue(hub: HubApi) -> tuple[int, list[dict[str, Any]]]:
+    found = await hub.get("queue", limit=LABELS, tickets=ROWS)
+    _, lines = _listed(found, "labels")
+    rows = [{**ticket, "label": line.get("label")} for line in lines for ticket in line.get("tickets") or ()]
+    return int(found.get("waiting") or 0), rows
+
+
+async def _tasks(hub: HubApi) -> tuple[int, list[dict[str, Any]]]:
+    total, rows = 0, list[dict[str, Any]]()
+    for status in ("running", "claimed", "pending", "dead"):
+        some, found = _listed(await hub.get("console", "tasks", status=status, limit=ROWS // 4), "tasks")
+        total, rows = total + some, rows + [{**row, "status": status} for row in found]
+    return total, rows
+
+
+def _listed(page: Mapping[str, Any], noun: str) -> tuple[int, list[dict[str, Any]]]:
+    rows = page.get(noun)
+    return int(page.get("total") or 0), list(rows) if isinstance(rows, list) else []
+
+
+TABS: Final = (
+    Tab("pools", _pools, (
+        _name("POOL", "label"), _of("SLOTS", "total", number=True), _of("FREE", "available", number=True),
+        _of("LENT", "borrowed", number=True), _of("HELD BACK", "heldBack", number=True),
+    )),
+    Tab("nodes", _nodes, (
+        _name("NODE", "nodeId"), Column("STATE", _service), _of("SLOTS", "slots", number=True),
+        _of("LENT", "lent", number=True), _of("LAST BEAT", "sinceBeatMs", since, number=True),
+    )),
+    Tab("queue", _queue, (
+        _name("LABEL", "label"), _of("POSITION", "position", number=True), _name("TICKET", "ticket"),
+        _name("RUN", "runId"),
+        _of("PRIORITY", "priority", number=True), _of("ESTIMATE", "estimatedWaitSeconds", output.duration, number=True),
+    )),
+    Tab("tasks", _tasks, (
+        _name("TASK", "id"), _name("JOB", "jobName"), _of("STATUS", "status"),
+        _of("SUBMITTED", "createdAt", when),
+        _of("ATTEMPT", "attempt", number=True), _name("ERROR", "error"),
+    ), by=3),
+)  # fmt: skip
+
+
+@dataclass
+class View:
+    """What somebody has chosen to look at."""
+
+    tab: str = "pools"
+    sort: dict[str, tuple[int, bool]] = field(default_factory=lambda: {p.name: (p.by, p.turned) for p in TABS})
+    text: str = ""
+    typing: bool = False  # the filter is being typed
+    first: int = 0  # the row at the top
+
+    @property
+    def shown(self) -> list[Tab]:
+        """The tabs that are to be seen."""
+        return [tab for tab in TABS if self.tab in (tab.name, ALL)]
+
+    def choose(self, tab: str) -> None:
+        """Look at another one, from its top."""
+        self.tab, self.first = tab, 0
+
+    def next_column(self) -> None:
+        """Sort by the next column."""
+        for tab in self.shown:
+            by, turned = self.sort[tab.name]
+            self.sort[tab.name] = (by + 1) % len(tab.columns), turned
+
+    def turn_round(self) -> None:
+        """Sort the other way round."""
+        for tab in self.shown:
+            by, turned = self.sort[tab.name]
+            self.sort[tab.name] = by, not turned
+
+
+class Frame:
+    """Everything that is on the screen, for as many lines as there are."""
+
+    def __init__(self, view: View, seen: Snapshot, status: str, trouble: str = "") -> None:
+        self._view, self._seen, self._status, self._trouble = view, seen, status, trouble
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width, height = options.max_width, options.height or console.height
+        head = self._head(width)
+        foot = Text(f"filter: {self._view.text}▏" if self._view.typing else HELP, style="dim", no_wrap=True)
+        tabs = self._view.shown
+        each = max(3, (height - len(head) - 1) // len(tabs))
+        parts = [*head, *(part for tab in tabs for part in self._pane(tab, width, each))]
+        lines = console.render_lines(Group(*parts), options.update(height=None), pad=False)[: height - 1]
+        lines += [[] for _ in range(height - 1 - len(lines))]
+        for line in (*lines, *console.render_lines(foot, options.update(height=1), pad=False)[:1]):
+            yield from Segment.adjust_line_length(line, width)
+            yield Segment.line()
+
+    def _head(self, width: int) -> list[Text]:
+        overview = self._seen.overview
+        troubles = overview.get("troubles") or []
+        worst = str(troubles[0].get("level")) if troubles else ""
+        lines = [
+            Text(
+                _cut(str(overview.get("sentence") or "Nothing was seen yet."), width), style=_LEVELS.get(worst, "bold")
+            )
+        ]
+        if self._trouble:
+            lines.append(Text(_cut(self._trouble, width), style="bold red"))
+        lines += [
+            Text(_cut(f"{each.get('level')}: {each.get('title')}. {each.get('text')}", width), style="yellow")
+            for each in troubles[:3]
+        ]
+        tabs = Text(no_wrap=True)
+        for number, tab in enumerate(TABS, 1):
+            count = _count(self._seen, tab)
+            style = "reverse" if tab in self._view.shown else "dim"
+            tabs.append(f" {number} {tab.name} {count} ", style=style)
+        tabs.append("  " + self._status, style="dim")
+        tabs.truncate(width)
+        return [*lines, tabs]
+
+    def _pane(self, tab: Tab, width: int, height: int) -> list[Any]:
+        found = arranged(tab, self._view, self._seen)
+        if not found:
+            why = "Nothing fits the filter." if self._view.text else f"No {tab.name}."
+            return [Text(why if tab.name in self._seen.rows else "…", style="dim"), *[Text("")] * (height - 1)]
+        room = height - 1
+        first = min(self._view.first, max(0, len(found) - room))
+        rows = [[_cell(column, row) for column in tab.columns] for row in found[first : first + room]]
+        by, turned = self._view.sort[tab.name]
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), width=width, header_style="bold")
+        for place, column in enumerate(tab.columns):
+            mark = ("▼" if turned else "▲") if place == by else ""
+            justify = "right" if column.number else "left"
+            # Rich takes the room that is missing from columns that may wrap; their cells do not.
+            table.add_column(Text(column.title + mark, no_wrap=True), justify=justify, no_wrap=not column.gives)  # type: ignore[arg-type]
+        for row in rows:
+            table.add_row(*row)
+        return [table, *[Text("")] * (room - len(rows))]
+
+
+def arranged(tab: Tab, view: View, seen: Snapshot) -> list[dict[str, Any]]:
+    """The rows of a tab that fit the filter, in order; those with nothing in that column come last."""
+    rows = seen.rows.get(tab.name, (0, []))[1]
+    wanted = view.text.lower()
+    fitting = [row for row in rows if wanted in " ".join(_said(column, row) for column in tab.columns).lower()]
+    by, turned = view.sort[tab.name]
+    column = tab.columns[by]
+    known = [row for row in fitting if column.value(row) not in (None, "")]
+    unknown = [row for row in fitting if column.value(row) in (None, "")]
+    return sorted(known, key=lambda row: _rank(column.value(row)), reverse=turned) + unknown
+
+
+def _rank(value: Any) -> tuple[int, float, str]:
+    is_number = isinstance(value, int | float)
+    return (0, float(value), "") if is_number else (1, 0.0, str(value).lower())
+
+
+def _said(column: Column, row: Mapping[str, Any]) -> str:
+    value = column.value(row)
+    return "-" if value is None or value == "" else output.one_line(column.said(value))
+
+
+def _cell(column: Column, row: Mapping[str, Any]) -> Text:
+    text = _said(column, row)
+    style = "dim" if text == "-" else _STYLES.get(text.partition(",")[0], "")
+    return Text(text, style, no_wrap=True, overflow="ellipsis")
+
+
+def _count(seen: Snapshot, tab: Tab) -> str:
+    """How many there are; and how many of them are known here, to be sorted and filtered, where that is not all."""
+    if tab.name not in seen.rows:
+        return "…"
+    total, rows = seen.rows[tab.name]
+    return f"{total:,}" if total <= len(rows) else f"{len(rows):,} of {total:,}"
+
+
+def _cut(text: str, width: int) -> str:
+    text = output.one_line(text)
+    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
