@@ -104,7 +104,7 @@ def create_app(
             await offer(hub, internal_jobs)
             webhook = Webhook(posted_to)
             recovering = _record_sweepers(hub, sources, webhook)
-            app.state.stuck = stuck.Now({service.source: service.records for service in recovering}, hub.settings)
+            app.state.stuck = stuck.StuckNow({service.source: service.records for service in recovering}, hub.settings)
             jobs = [*_loops(app, recovering), *(await _sweepers(hub) if sweep else [])]
             running = [asyncio.ensure_future(_logged(job)) for job in jobs]
             if when_started:
@@ -127,7 +127,7 @@ def create_app(
 
 def _furnish(app: FastAPI, settings: Settings) -> None:
     """Give it its routes, and what they keep."""
-    app.state.breaker = ops.Breaker(settings.redis_breaker_threshold, settings.redis_breaker_cooldown_ms / 1000)
+    app.state.breaker = ops.StoreBreaker(settings.redis_breaker_threshold, settings.redis_breaker_cooldown_ms / 1000)
     app.state.readiness = ops.Readiness()
     app.state.glance = overview.Glance(app.state)
     app.add_exception_handler(HubError, on_hub_error)

@@ -20,7 +20,7 @@ from hub.api.shapes.job_bodies import PageQuery, ProviderBody
 from hub.api.shapes.jobs import ProviderPageShape, ProviderShape
 from hub.core import Hub
 from hub.errors import InvalidCategory, InvalidRoomId, ProviderNotFound, ProviderTimeout, ResultNotAsked, WorkerNotFound
-from hub.jobs.models import Provider, ProviderRequest
+from hub.jobs.models import ProviderRecord, ProviderRequest
 from hub.jobs.names import check_room
 
 # What a browser may show. Workers say what it is, and pages of theirs would be pages of the hub.
@@ -138,7 +138,9 @@ async def read(request: Request) -> Response:
     return Response(body, headers=headers, media_type=provider.content_type)
 
 
-async def _awaited(request: Request, hub: Hub, provider: Provider, params: dict[str, str], wait_s: float) -> bytes:
+async def _awaited(
+    request: Request, hub: Hub, provider: ProviderRecord, params: dict[str, str], wait_s: float
+) -> bytes:
     async def look(seconds: float) -> bytes | None:
         try:
             return await hub.providers.read(provider, params, seconds)
