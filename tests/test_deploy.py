@@ -24,22 +24,23 @@ from hub.recovery.models import RedisSource, SqlSource, TaskSource
 from hub.settings import Settings
 from hub.settings.model import knobs
 from tests.alone import needed_by
+from tests.manual.pages import anchors
 from tests.world import PATIENCE_S, clean_environment, free_port, wait_until
 
 TOP = Path(__file__).parent.parent
 DEPLOY = TOP / "deploy"
 MANUAL = TOP / "hub" / "manual"
-RUNBOOK = (MANUAL / "operating.md").read_text()
 ALERTS = (DEPLOY / "alerts.yml").read_text()
+RULES = [rule for group in yaml.safe_load(ALERTS)["groups"] for rule in group["rules"]]
 NODES = DEPLOY / "kubernetes/nodes/nodes.yaml"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 NGINX = (DEPLOY / "nginx.conf").read_text()
 _FACTS = re.compile(r" \w+=%")  # what the hub shares with the SDK logs as other libraries do, its facts in the text
 
 
-def paragraphs() -> dict[str, str]:
-    """Heading -> the text below it."""
-    found = re.findall(r"(?ms)^### (.+?)\n(.*?)(?=^##|\Z)", RUNBOOK)
+def paragraphs(page: str) -> dict[str, str]:
+    """Return heading -> the text below it."""
+    found = re.findall(r"(?ms)^### (.+?)\n(.*?)(?=^##|\Z)", (MANUAL / page).read_text())
     return {title: text.strip() for title, text in found}
 
 
@@ -66,21 +67,35 @@ def logged_events() -> set[object]:
 
 def sweep_summaries() -> set[object]:
     """The summary lines, which are named after their service."""
-    return {f"{name} sweep" for name in re.findall(r'SweepLoop\(\s*"(\w+)"', (TOP / "hub/api/app.py").read_text())}
+    return {f"{name} sweep" for name in re.findall(r'_loop\(\s*"(\w+)"', (TOP / "hub/api/app.py").read_text())}
 
 
 def test_every_log_line_has_a_paragraph_and_the_other_way_round():
-    lines = {title for title in paragraphs() if not title.startswith("Hub")}
-    assert lines == logged_events() | sweep_summaries()
+    assert set(paragraphs("logs.md")) == logged_events() | sweep_summaries()
 
 
 def test_every_alert_has_a_paragraph_and_the_other_way_round():
-    alerts = set(re.findall(r"(?m)^ +- alert: (\w+)$", ALERTS))
-    assert {title for title in paragraphs() if title.startswith("Hub")} == alerts
+    assert set(paragraphs("alerts.md")) == {rule["alert"] for rule in RULES}
 
 
-def test_every_paragraph_says_something():
-    assert [title for title, text in paragraphs().items() if len(text) < 60] == []
+def test_every_alert_leads_to_its_paragraph_as_a_hub_serves_it():
+    known = anchors((MANUAL / "alerts.md").read_text())
+    for rule in RULES:
+        page, _, at = rule["annotations"]["runbook_url"].rpartition("?at=")
+        assert (page, at) == ("http://127.0.0.1:8080/#/manual/alerts", rule["alert"].lower())
+        assert at in known
+
+
+@pytest.mark.parametrize("page", ["alerts.md", "logs.md"])
+def test_every_paragraph_says_something(page):
+    assert [title for title, text in paragraphs(page).items() if len(text) < 60] == []
+
+
+@pytest.mark.parametrize("page", ["alerts.md", "logs.md"])
+def test_lines_and_alerts_that_a_paragraph_names_exist(page):
+    names = set(re.findall(r"[Ss]ee `([^`]+)`|the lines? `([^`]+)`|`([^`]+)` follows", (MANUAL / page).read_text()))
+    known = {*paragraphs("alerts.md"), *paragraphs("logs.md"), "store opened state=new"}
+    assert {name for found in names for name in found if name} - known == set()
 
 
 def test_alerts_ask_for_metrics_that_exist():

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from starlette.types import Scope
 
-from hub.api.handling.serving import Serving
+from hub.api.handling.context import Serving
 from hub.api.operations import SAFE, Found, Row
 from hub.api.paths import read_id
 from hub.errors import Forbidden, Foreign, HubError, StoreUnavailable

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from hub.api.callers.admission import hub_of
 from hub.api.callers.credentials import credential
 from hub.api.console.health import sentence, troubles
-from hub.api.handling.serving import Serving, in_ms, serving
+from hub.api.handling.context import Serving, in_ms, serving
 from hub.api.operations import unlisted
 from hub.api.operators.admin import brake_shape
 from hub.api.operators.events import EventStream, after_of

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from hub.api.callers.admission import admit_again, caller_of, hub_of, reader_of
 from hub.api.callers.users import READ, WORKER
 from hub.api.handling import long_polls
-from hub.api.jobs import answers, bodies, walls
+from hub.api.jobs import answers, bodies, room_access
 from hub.api.operations import CALLER, Raw, Subject, operation
 from hub.api.paths import PREFIX
 from hub.api.realms.workers import worker_for
@@ -48,7 +48,7 @@ async def register(request: Request) -> Answer[ProviderShape]:
     worker is made for it."""
     room = request.path_params["room_id"]
     who = caller_of(request)
-    walls.enter(who, room)
+    room_access.enter(who, room)
     said, body = await bodies.read(request, ProviderBody)
     hub = hub_of(request)
     wanted = ProviderRequest(
@@ -73,7 +73,7 @@ async def listed(request: Request) -> Answer[ProviderPageShape]:
     asked = bodies.part(request)
     room = request.path_params["room_id"]
     check_room(room)
-    walls.look_into(who, room)
+    room_access.look_into(who, room)
     found = await hub_of(request).providers.page(room, asked.limit, asked.offset)
     items = [answers.provider(each) for each in found.items]
     return Answer(ProviderPageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
@@ -94,7 +94,7 @@ async def look(request: Request) -> Answer[ProviderShape]:
     who = reader_of(request)
     room, full = request.path_params["room_id"], request.path_params["name"]
     check_room(room)
-    walls.look_into(who, room, walls.room_of(full))
+    room_access.look_into(who, room, room_access.room_of(full))
     found = await hub_of(request).providers.get(room, full)
     return Answer(answers.provider(found))
 
@@ -120,7 +120,7 @@ async def read(request: Request) -> Response:
     who = caller_of(request)
     room, full = request.path_params["room_id"], request.path_params["name"]
     check_room(room)
-    walls.look_into(who, room, walls.room_of(full))
+    room_access.look_into(who, room, room_access.room_of(full))
     hub = hub_of(request)
     provider = await hub.providers.get(room, full)
     preferred, longest_s = bodies.wait_preference(request), hub.settings.provider_long_poll_max_s
@@ -161,7 +161,7 @@ async def remove(request: Request) -> Answer[None]:
     """Delete a provider. For its owner and superusers."""
     who = caller_of(request)
     provider, hub = bodies.path_id(request, "provider_id"), hub_of(request)
-    await walls.reach_provider(who, hub, provider)
+    await room_access.reach_provider(who, hub, provider)
     await hub.providers.delete(provider, who.user, who.superuser)
     return answers.nothing()
 
@@ -187,7 +187,7 @@ async def upload(request: Request) -> Answer[None]:
     if digest is None:
         raise bodies.malformed("missing", ["header", "x-request-hash"], "Field required", None)
     hub = hub_of(request)
-    await walls.reach_provider(who, hub, provider)
+    await room_access.reach_provider(who, hub, provider)
     body = await request.body()
     await hub.providers.upload(provider, digest, body, who.user, who.superuser)
     return answers.nothing()
