@@ -10,9 +10,9 @@ import time
 from datetime import UTC, datetime
 
 import pytest
-from hub.api.operators.ops import StoreBreaker
 
 from hub.api.operators import health
+from hub.api.operators.health import StoreBreaker
 from hub.errors import StoreUnavailable
 from hub.observability import metrics
 from hub.store.notifications import Notifications

@@ -8,9 +8,9 @@ from typing import Any
 
 import httpx
 import pytest
-from hub.api.console.stuck import StuckNow
 
 from hub.api.app import create_app
+from hub.api.console.stuck_records import StuckNow
 from hub.settings import Settings
 from tests.world import settings_for
 
