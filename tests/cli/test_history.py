@@ -52,7 +52,7 @@ def test_a_lent_slot_is_explained_in_lines_people_can_read(command: Command, len
     assert "Unless it is returned or renewed" in lease
     events = [line for line in rest if line.startswith("2")]
     assert [line.split()[1] for line in events] == ["grant.lent", "slot.published"]
-    assert events[0].endswith("with nobody before.")
+    assert events[0].endswith("the queue was empty.")
     assert command.json("why", lent["browserId"], "--kind", "slot")["state"] == "lent"
 
 
