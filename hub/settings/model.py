@@ -268,6 +268,19 @@ class Settings(recovery.RecoverySettings, JobsSettings, HubSettings):
         """Environment name -> value in the unit of that name; secrets and credentials in URLs as `***`."""
         return {knob.name: _shown(knob, getattr(self, field)) for field, knob in knobs().items()}
 
+    def explained(self) -> list[dict[str, str]]:
+        """Return every setting with its value, its default, its source and its purpose; secrets as `***`."""
+        now, default = self.masked(), Settings().masked()
+        return [
+            {
+                "name": knob.name, "value": now[knob.name], "default": default[knob.name],
+                "source": ".env file" if field in self.from_env_file
+                else "default" if now[knob.name] == default[knob.name] else "environment",
+                "about": Settings.model_fields[field].description or "",
+            }
+            for field, knob in knobs().items()
+        ]  # fmt: skip
+
 
 def load_settings(env: Mapping[str, str] | None = None) -> Settings:
     """The settings of the environment, or of the mapping given; raises `BadSetting` for what it cannot read or use.

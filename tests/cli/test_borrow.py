@@ -7,7 +7,7 @@ import json
 import re
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +17,7 @@ import pytest
 
 from hub.cli import lend
 from hub.cli.child import Signals
-from tests.cli.command import Command, alive, leave, register
+from tests.cli.command import Command, alive, register
 from tests.contract.names import old_names
 from tests.world import PATIENCE_S, SLACK_S, HubProcess, eventually, wait_until
 
@@ -30,12 +30,9 @@ NODE = {"slots": [{"labelKey": "gpu:a100", "slotId": "s1", "endpoint": "ws://n1/
 
 
 @pytest.fixture(autouse=True)
-def node(shared_hub: HubProcess, command: Command) -> Iterator[None]:
+def node(announce: Callable[..., None]) -> None:
     """A node with one slot; nothing but the borrower decides about it."""
-    register(shared_hub, "n1", **NODE)
-    yield
-    command.close()
-    leave(shared_hub, "n1")
+    announce("n1", **NODE)
 
 
 def sessions(command: Command) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from tests.world import PATIENCE_S, clean_environment
 TABLE = "import os, json; print(json.dumps(dict(os.environ)))"
 AS_OTHER = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of somebody else")
 NOBODY = 65_534
-SEEN = "is seen by everybody on this machine who lists its processes"
+SEEN = "is visible to every user of this machine who lists its processes"
 
 
 def told_by_file(command: Command, folder: Path, **more: str) -> Path:

@@ -324,7 +324,7 @@ def test_what_was_reset_before_ctrl_c_is_told(shop: Shop, scripted):
 
 
 def test_what_somebody_holds_is_told_to_be_stuck_still(shop: Shop, scripted):
-    held = "hub: 1 record is stuck in orders still: somebody holds a lock, or the time came only now.\n"
+    held = "hub: 1 record is stuck in orders still: a record is locked, or became due only now.\n"
     assert shop("reset", "--source", "orders") == (1, "orders: nothing was reset.\n", held)
     assert shop("reset", "--source", "orders", "--id", "7") == (1, "orders: nothing was reset.\n", held)
 
@@ -465,7 +465,7 @@ def test_sources_are_those_of_the_settings_where_no_file_is_named(shop: Shop, mo
     assert main(["recovery", "check"]) == 2
     assert capsys.readouterr().err.startswith(f"hub: HUB_RECOVERY_FILE={shop.file}, source orders, table: ")
     monkeypatch.delenv("HUB_RECOVERY_FILE")
-    for words in (["recovery", "ls"], ["recovery", "watch"], ["recovery", "check"], ["zombies", "ls"]):
+    for words in (["recovery", "ls"], ["recovery", "watch"], ["recovery", "check"]):
         assert main(words) == 2
         assert capsys.readouterr() == (
             "", "hub: No source is declared: name a TOML file of sources with --file or HUB_RECOVERY_FILE.\n"

@@ -72,7 +72,7 @@ def test_what_somebody_works_on_with_a_lock_is_left_and_told(pg: Database, file:
     with locked(pg, "SELECT * FROM jobs WHERE id = 2 FOR UPDATE"):
         code, out, err = hub(capsys, file, "reset", "--source", "jobs")
     assert (code, out) == (1, "jobs: 1 record reset, 0 failed for good.\n")
-    assert err == "hub: 1 record is stuck in jobs still: somebody holds a lock, or the time came only now.\n"
+    assert err == "hub: 1 record is stuck in jobs still: a record is locked, or became due only now.\n"
     assert {id: job.status for id, job in pg.jobs().items()} == {"1": "Pending", "2": "Processing"}
 
 

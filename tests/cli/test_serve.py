@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 
@@ -27,6 +28,8 @@ def test_a_hub_shows_its_settings_masked_on_one_line_and_every_note(lone_command
     assert len(shown) == 1
     assert f"HUB_PORT={port}" in shown[0]
     assert "HUB_RUNNER_SECRET=***" in shown[0]
+    names = set(re.findall(r"\b((?:HUB|REDIS|LOG)_[A-Z_]+)=", shown[0]))
+    assert names == {"HUB_PORT", "HUB_RUNNER_SECRET", "HUB_REDIS_URL", "HUB_AUDIT_MAX_ENTRIES", "HUB_DATA_DIR"}
     assert "hush" not in hub.err
     warnings = [line for line in hub.err.splitlines() if " WARNING " in line and "HUB_AUDIT_MAX_ENTRIES" in line]
     assert len(warnings) == 1

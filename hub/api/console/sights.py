@@ -15,8 +15,6 @@ from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms, reply, serving
 from hub.errors import MissingMember, NotFound
 from hub.history.why import KINDS, why
-from hub.settings import Settings
-from hub.settings.model import knobs
 from hub.store.keys import key_part
 
 router = APIRouter(include_in_schema=False)
@@ -26,18 +24,10 @@ router = APIRouter(include_in_schema=False)
 async def settings(request: Request) -> Response:
     """Every setting as it is in force in this process, and where it came from; nothing secret."""
     hub = allowed(request, ADMIN)
-    now, default = hub.settings.masked(), Settings().masked()
-    rows = [
-        {
-            "name": knob.name, "value": now[knob.name], "default": default[knob.name],
-            "source": ".env file" if field in hub.settings.from_env_file
-            else "default" if now[knob.name] == default[knob.name] else "environment",
-            "about": Settings.model_fields[field].description or "",
-        }
-        for field, knob in knobs().items()
-    ]  # fmt: skip
     file = str(hub.settings.env_file) if hub.settings.env_file else None
-    return reply({"settings": rows, "notes": hub.settings.notes, "envFile": file, "now": in_ms(hub, 0)})
+    return reply(
+        {"settings": hub.settings.explained(), "notes": hub.settings.notes, "envFile": file, "now": in_ms(hub, 0)}
+    )
 
 
 @router.get("/console/find")
