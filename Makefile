@@ -67,11 +67,16 @@ check: venv luacheck pagetypes ## style, formatting, types, contract, layout and
 	@$(BIN)/mypy
 	@luacheck --quiet --no-color lua
 	@$(BIN)/python -m hub.api.publish --check
+	@$(BIN)/python -m tests.twins --check
 	@$(BIN)/python -m pytest -q tests/test_layout.py tests/test_kubernetes.py
 
 .PHONY: contract
 contract: venv ## write the contract, hub/api/contract/openapi.json, anew; BREAK=--break lets it break its clients
 	@$(BIN)/python -m hub.api.publish $(BREAK)
+
+.PHONY: twins
+twins: venv ## write the clients for threads, SyncHubClient and SyncJobsClient, from those for asyncio
+	@$(BIN)/python -m tests.twins
 
 # Install packages of the system.
 define INSTALL

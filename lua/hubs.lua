@@ -9,6 +9,12 @@ function hubs.is_heard(hub)
   return ticked_ms and store.clock_ms - ticked_ms <= hubs.SILENT_MS
 end
 
+-- Whether a hub has not ticked for longer than this.
+function hubs.is_silent(hub, ms)
+  local ticked_ms = redis.call('ZSCORE', keys.hubs, hub)
+  return not ticked_ms or store.clock_ms - tonumber(ticked_ms) > ms
+end
+
 -- How many tickets of a run are in the queue, over all hubs; nil when there are too many waiters to count them in one go.
 function hubs.waiters_of(run)
   local count, looked = 0, 0

@@ -17,7 +17,7 @@ import yaml
 
 from hub.api.server import GRACEFUL_S
 from hub.cli.app import app
-from hub.client import pod
+from hub.client import pod_annotations
 from hub.client.trust import TLS_NAMES
 from hub.settings.model import knobs
 from hub.settings.sources import CLIENT_NAMES
@@ -252,7 +252,7 @@ def test_a_node_knows_its_pod_and_may_do_nothing_but_write_to_pods():
     assert found["automountServiceAccountToken"] is True
     assert found["serviceAccountName"] in of("ServiceAccount")
     assert of("Role")["capacity-hub-node"]["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]}]
-    assert pod.ACCOUNT.name == "serviceaccount"
+    assert pod_annotations.ACCOUNT.name == "serviceaccount"
     assert [name for name, each in pods().items() if each["spec"]["automountServiceAccountToken"]] == ["gpu-a100-eu"]
 
 

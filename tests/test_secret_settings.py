@@ -1,4 +1,4 @@
-"""Settings that hold secrets: none is accepted that has no secret in it."""
+"""Settings that hold secrets: none is accepted that has no secret in it, and none is shown."""
 
 import pytest
 
@@ -19,3 +19,9 @@ def test_a_list_with_a_secret_in_it_is_read_as_written(text):
     found = load_settings({"HUB_RUNNER_SECRET": text}).runner_secret
     assert found is not None
     assert found.get_secret_value() == text
+
+
+def test_what_differs_from_its_default_is_told_at_the_start_and_nothing_else():
+    assert load_settings({}).changed() == {}
+    settings = load_settings({"HUB_NODE_TIMEOUT": "90", "HUB_LOG_FORMAT": "text", "HUB_NODE_SECRET": "s3cr3t"})
+    assert settings.changed() == {"HUB_NODE_TIMEOUT": "90", "HUB_NODE_SECRET": "***"}

@@ -13,20 +13,22 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from hub import __version__
-from hub.api import measured
-from hub.api.auth import Secrets
+from hub.api.callers.logins import Door
 from hub.api.capacity import autoscaling, caps, joining, leases, nodes, pools, queue, watch
-from hub.api.console import overview, pages, people, sights, stuck, work
-from hub.api.deps import Serving
+from hub.api.console import jobs as console_jobs
+from hub.api.console import logins, lookups, overview, pages, stuck_records
+from hub.api.contract.document import document
 from hub.api.dispatch import views
 from hub.api.dispatch.realms import Realms
-from hub.api.door import Door
-from hub.api.edge.edge import Edge
 from hub.api.edge.neutral import Speech
-from hub.api.guard.gate import Gate
+from hub.api.handling import request_counts
+from hub.api.handling.browsers import Gate
+from hub.api.handling.context import Serving
+from hub.api.handling.problems import on_http_error, on_hub_error
 from hub.api.jobs import dead, jobs, progress, providers, schedules, tasks, workers
-from hub.api.operators import admin, documentation, events, ops, shared, tokens, worker_env
-from hub.api.problems import on_http_error, on_hub_error
+from hub.api.operations import Table
+from hub.api.operators import admin, documentation, events, health, shared_settings, tokens, worker_env
+from hub.api.pipeline import RequestPipeline
 from hub.api.realms.spilling import spilling_over
 from hub.api.sockets.sockets import Sockets
 from hub.core import Hub
@@ -45,21 +47,29 @@ from hub.recovery.webhook import Webhook, webhook_url
 from hub.settings import Settings
 from hub.store.cancelling import cancel_all
 from hub.store.connection import open_store
-from hub.store.formats import MIGRATIONS
 from hub.sweeping.leases import LeaseSweeperService
-from hub.sweeping.loop import SweepLoop
-from hub.sweeping.migration import keep_migrating
+from hub.sweeping.loop import Pass, SweepLoop
 from hub.sweeping.nodes import NodeSweeperService
 from hub.sweeping.noted import noted
 from hub.sweeping.reconciler import Reconciler
 from hub.sweeping.tasks import INTERVAL_S, LINE_S, TaskSweeperService
 from hub.sweeping.workers import WorkerSweeperService
 from hub.tokens.file import TokensFile
+from hub.tokens.secrets import Secrets
 
 _CAPACITY = (joining, watch, nodes, leases, queue, autoscaling, pools)
-_OPERATORS = (admin, caps, shared, tokens, events, ops, views, worker_env, documentation)
+_OPERATORS = (admin, caps, shared_settings, tokens, events, health, views, worker_env, documentation)
 _JOBS = (workers, jobs, tasks, progress, schedules, providers, dead)
-_CONSOLE = (overview, people, sights, stuck, work, pages)  # the last takes what is left below /console/
+_CONSOLE = (
+    overview,
+    logins,
+    lookups,
+    stuck_records,
+    console_jobs,
+    pages,
+)  # the last takes what is left below /console/
+_MODULES = (*_CAPACITY, *_OPERATORS, *_JOBS, *_CONSOLE)
+TABLE = Table(route for module in _MODULES for route in module.router.routes)
 _ABOUT: dict[str, Any] = {
     "title": "capacity-hub",
     "version": __version__,
@@ -80,9 +90,8 @@ def create_app(
     on_sighup: Callable[[], None] | None = None,
     among: Realms | None = None,
     tokens_file: TokensFile | None = None,
-) -> Edge:
-    """The whole hub as an ASGI application; or the part of one realm `among` others, which share a tokens file that
-    somebody else reads again.
+) -> RequestPipeline:
+    """Return the hub as an ASGI application; or, `among` others that share its tokens file, the part of one realm.
 
     With `sweep=False` it is for this process alone: it answers, neither ticks nor sweeps, and no web page can call it.
     """
@@ -103,7 +112,8 @@ def create_app(
             await offer(hub, internal_jobs)
             webhook = Webhook(posted_to)
             recovering = _record_sweepers(hub, sources, webhook)
-            app.state.stuck = stuck.Now({service.source: service.records for service in recovering}, hub.settings)
+            records = {service.source: service.records for service in recovering}
+            app.state.stuck = stuck_records.Now(records, hub.settings)
             jobs = [*_loops(app, recovering), *(await _sweepers(hub) if sweep else [])]
             running = [asyncio.ensure_future(_logged(job)) for job in jobs]
             if when_started:
@@ -121,18 +131,19 @@ def create_app(
     app.state.realms = among
     app.state.sources = [source.name for source in sources]
     _furnish(app, settings)
-    return Edge(app, settings, gate if sweep else None, Speech(routes))
+    return RequestPipeline(app, settings, TABLE, gate if sweep else None, Speech(routes))
 
 
 def _furnish(app: FastAPI, settings: Settings) -> None:
-    """Give it its routes, and what they keep."""
-    app.state.breaker = ops.Breaker(settings.redis_breaker_threshold, settings.redis_breaker_cooldown_ms / 1000)
-    app.state.readiness = ops.Readiness()
+    """Give an application its routes, and what they keep."""
+    app.openapi = lambda: document(routes())  # type: ignore[method-assign]
+    app.state.breaker = health.Breaker(settings.redis_breaker_threshold, settings.redis_breaker_cooldown_ms / 1000)
+    app.state.readiness = health.Readiness()
     app.state.glance = overview.Glance(app.state)
     app.add_exception_handler(HubError, on_hub_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_hub_error)
-    for module in (*_CAPACITY, *_OPERATORS, *_JOBS, *_CONSOLE):
+    for module in _MODULES:
         # As they are: `include_router` would make each of them anew at the first request that passes it.
         app.router.routes += module.router.routes
 
@@ -146,16 +157,15 @@ def create_realms(
 ) -> Realms:
     """A hub with realms as an ASGI application: one as `create_app` makes it for each."""
 
-    def make(settings: Settings, tokens_file: TokensFile, realms: Realms) -> Edge:
+    def make(settings: Settings, tokens_file: TokensFile, realms: Realms) -> RequestPipeline:
         return create_app(settings, sweep=sweep, among=realms, tokens_file=tokens_file)
 
-    return Realms(settings, make, when_started=when_started, on_sighup=on_sighup)
+    return Realms(settings, TABLE, make, when_started=when_started, on_sighup=on_sighup)
 
 
 def routes() -> list[APIRoute]:
     """Every operation that the contract shows."""
-    listed = (route for module in (*_CAPACITY, *_OPERATORS, *_JOBS) for route in module.router.routes)
-    return [route for route in listed if isinstance(route, APIRoute) and route.include_in_schema]
+    return [row.route for row in TABLE.rows if row.route.include_in_schema]
 
 
 @asynccontextmanager
@@ -207,13 +217,10 @@ async def _sweepers(hub: Hub) -> list[Callable[[], Awaitable[None]]]:
     return [
         hub.clock.run,
         hub.presence.run,
-        SweepLoop("node", settings.node_sweep_interval_s, hub.clock, noted(hub.store, "node", node_sweeper.sweep)).run,
-        SweepLoop("lease", settings.borrow_ttl_sweep_s, hub.clock, noted(hub.store, "lease", lease_sweeper.sweep)).run,
-        SweepLoop(
-            "worker", settings.worker_sweep_interval_s, hub.clock, noted(hub.store, "worker", worker_sweeper.sweep)
-        ).run,
-        SweepLoop("task", INTERVAL_S, hub.clock, task_sweeper.sweep, line_s=LINE_S).run,
-        *([partial(keep_migrating, hub.store)] if MIGRATIONS else []),
+        _loop("node", settings.node_sweep_interval_s, hub, noted(hub.store, "node", node_sweeper.sweep)),
+        _loop("lease", settings.borrow_ttl_sweep_s, hub, noted(hub.store, "lease", lease_sweeper.sweep)),
+        _loop("worker", settings.worker_sweep_interval_s, hub, noted(hub.store, "worker", worker_sweeper.sweep)),
+        _loop("task", INTERVAL_S, hub, task_sweeper.sweep, line_s=LINE_S),
     ]
 
 
@@ -239,15 +246,24 @@ def _loops(app: FastAPI, services: Sequence[RecordSweeperService]) -> list[Calla
     hub, glance = serving.hub, app.state.glance
     interval_s = hub.settings.zombie_cleanup_interval_minutes * 60
     cleaning = [
-        SweepLoop(
-            "record", interval_s, hub.clock, noted(hub.store, "record", service.sweep),
+        _loop(
+            "record", interval_s, hub, noted(hub.store, "record", service.sweep),
             leads=Leadership(hub.store, hub.clock.hub_id, service.source, hub.settings).wait,
             about={"source": service.source},
-        ).run
+        )
         for service in services
     ]  # fmt: skip
     telling = partial(glance.keep_telling, serving)
-    return [hub.queue.listen, hub.queue.go_round, measured.keep_flushing, telling, *cleaning]
+    return [hub.queue.listen, hub.queue.go_round, request_counts.keep_flushing, telling, *cleaning]
+
+
+def _loop(
+    name: str, interval_s: float, hub: Hub, sweep: Callable[[], Awaitable[Pass | None]], **options: Any
+) -> Callable[[], Awaitable[None]]:
+    """Return what runs a sweeper of this hub, with the lines that HUB_SWEEP_LOG asks for."""
+    return SweepLoop(
+        name, interval_s, hub.clock, sweep, only_changes=hub.settings.sweep_log == "changes", **options
+    ).run
 
 
 async def _logged(job: Callable[[], Awaitable[None]]) -> None:
@@ -255,5 +271,5 @@ async def _logged(job: Callable[[], Awaitable[None]]) -> None:
     try:
         await job()
     except Exception as error:
-        _log.critical("background job ended", why=repr(error), exc_info=error)
+        _log.critical("background loop crashed", why=repr(error), exc_info=error)
         raise

@@ -10,11 +10,8 @@ from starlette.types import Scope
 
 PREFIX = "/v1/joblib"  # of the jobs API
 AGE_MS = "x-hub-age-ms"  # the header that says how old an answer was when it was given: a page counts that in
-EVENTS = "/events"
-PAGE_EVENTS = "/console/events"  # the same for a page of the console, and the overview with them
-ENDLESS = (EVENTS, PAGE_EVENTS)  # the paths whose answers have no end, and no time limit
 SOCKETS = "/socket.io/"
-ABORT = "hub.abort"  # in the extensions of a request to those: cuts its connection
+ABORT = "hub.abort"  # in the extensions of a WebSocket: cuts its connection
 # Stands in a path for an escaped slash, which separates nothing: half of a surrogate pair, which no decoded path has.
 _SLASH = "\udc2f"
 _ESCAPED = re.compile(b"%2[fF]")

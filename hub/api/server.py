@@ -19,14 +19,14 @@ from typing import Any, Protocol
 import uvicorn
 
 from hub.api.app import create_app, create_realms
-from hub.api.deps import Serving
-from hub.api.dispatch.protocol import RealmProtocol
 from hub.api.dispatch.realms import Realms
-from hub.api.http.handshakes import HubLoop
-from hub.api.http.private import Multiprocess
-from hub.api.http.protocol import REST_S, HubProtocol
-from hub.api.http.tls import Certificates
-from hub.api.sockets.protocol import SocketProtocol, UpgradingProtocol
+from hub.api.handling.context import Serving
+from hub.api.serving.handshakes import HubLoop
+from hub.api.serving.private import Multiprocess
+from hub.api.serving.protocol import REST_S, HubProtocol
+from hub.api.serving.realm_protocol import RealmProtocol
+from hub.api.serving.tls import Certificates
+from hub.api.serving.upgrades import SocketProtocol, UpgradingProtocol
 from hub.api.sockets.sockets import MESSAGE_BYTES, Sockets
 from hub.errors import StartRefused
 from hub.internal.registry import load_internal_jobs
@@ -105,7 +105,7 @@ def refuse_before_stopping(serving: Stops, sockets: HangsUp) -> None:
                 stop(given, frame)  # type: ignore[operator, misc]
                 return
             serving.stop()
-            _log.info("stopping", signal=signal.Signals(given).name, linger_s=LINGER_S)
+            _log.info("hub stopping", signal=signal.Signals(given).name, linger_s=LINGER_S)
 
             def stop_now() -> None:
                 sockets.hang_up()  # the server would wait for polls to be answered
@@ -194,7 +194,8 @@ def _warn_of_weak_doors(settings: Settings) -> None:
         _log.warning("no admin secret", why="HUB_ADMIN_SECRET is not set: the runners' opens admin calls")
     if settings.anonymous_reads:
         _log.warning(
-            "anonymous reads", why="HUB_ANONYMOUS_READS is true: who can connect reads the payloads of all tasks"
+            "anonymous reads allowed",
+            why="HUB_ANONYMOUS_READS is true: who can connect reads the payloads of all tasks",
         )
 
 

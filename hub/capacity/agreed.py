@@ -109,7 +109,7 @@ class Agreed:
         if self._differs == PATIENT:
             given, holds = (_joined({name: pair[side] for name, pair in found.items()}) for side in (0, 1))
             why = "hubs that run already have others, which hold for all until every hub has been given the same"
-            _log.warning("settings differ", hub=self._hub_id, given=given, holds=holds, why=why)
+            _log.warning("settings differ between hubs", hub=self._hub_id, given=given, holds=holds, why=why)
 
 
 def _joined(values: dict[str, str]) -> str:

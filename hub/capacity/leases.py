@@ -10,7 +10,7 @@ from typing import Any
 
 from hub.capacity.agreed import Agreed
 from hub.capacity.memory import Memory
-from hub.capacity.models import BorrowRequest, Elsewhere, Lease, LeaseRecord, Waiting, read_item
+from hub.capacity.models import BorrowRequest, Elsewhere, Lease, LeaseRecord, Verdict, Waiting, read_item
 from hub.capacity.pools import Pools
 from hub.capacity.queue import Queue
 from hub.capacity.refusals import not_reported, refusal
@@ -269,7 +269,7 @@ class Leases:
                 raise LeaseOver(f"The lease of {slot} is over")
         raise UnknownReply(self._renew.name, reply)
 
-    async def verify(self, slot: str, token: str) -> tuple[str, int]:
+    async def verify(self, slot: str, token: str) -> tuple[Verdict, int]:
         """Whether `token` is that of the lease holding `slot`: (`ok`, ms left), or (`not lent` and the like, 0).
 
         Raises `Settling` while nodes report what the store has lost.
@@ -314,7 +314,7 @@ class Leases:
         if word == "undone":
             self.memory.over(*said)
             metrics.grants_undone.inc()
-            _log.info("lease undone", slot=said[0])
+            _log.info("undelivered lease taken back", slot=said[0])
         return [word, *said]
 
     async def confirm(self, wanted: BorrowRequest, place: Elsewhere) -> Lease | None:
@@ -395,4 +395,4 @@ def _record(slot: str, row: Sequence[str | None] | None, left_ms: int) -> LeaseR
 
 def _log_dropped(dropped: Sequence[str]) -> None:
     for pool, why, item in zip(dropped[::3], dropped[1::3], dropped[2::3], strict=True):
-        _log.warning("item dropped", pool=pool, why=why, item=item[:200])
+        _log.warning("invalid item dropped", pool=pool, why=why, item=item[:200])

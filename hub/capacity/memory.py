@@ -82,7 +82,7 @@ class Memory:
         for ticket in list(self.given_up):
             await self._cancel(ticket=ticket, recalled=1)
         metrics.grants_readopted.inc(adopted)
-        _log.warning("leases recalled", remembered=len(self.leases), adopted=adopted)
+        _log.warning("leases re-reported after Redis lost data", sent=len(self.leases), missing=adopted)
 
     async def _bring_back(self, lease: Lease, left_ms: int) -> bool:
         if left_ms <= 0:

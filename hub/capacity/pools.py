@@ -177,9 +177,9 @@ class Pools:
             listed.update(listed_id(item) for item in items)
             _, adopted, taken, dropped = await self._adopt(pool=label, place=place, rest=items)
             if adopted:
-                _log.info("audit adopted", pool=label, place=place, slots=adopted)
+                _log.info("slots of another program adopted", pool=label, place=place, slots=adopted)
             for why, item in zip(dropped[::2], dropped[1::2], strict=True):
-                _log.warning("item dropped", pool=label, why=why, item=item[:200])
+                _log.warning("invalid item dropped", pool=label, why=why, item=item[:200])
             changed += adopted + len(dropped) // 2
             position += BATCH - taken
         return changed

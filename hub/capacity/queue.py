@@ -125,7 +125,7 @@ class Queue:
 
     def _not_looked_after(self, error: Exception) -> None:
         metrics.sweep_errors.labels("queue").inc()
-        _log.error("queue not looked after", why=repr(error))
+        _log.error("queue maintenance failed", why=repr(error))
 
     async def look_after(self) -> None:
         """One round: what hubs agree on, hubs and nodes come and gone, lost announcements, unnoticed capacity.
@@ -153,7 +153,7 @@ class Queue:
             metrics.grants_undone.inc(undone)
             if dropped or undone:
                 metrics.waiters_dropped.inc(dropped)
-                _log.info("queue cleared", dropped=dropped, undone=undone)
+                _log.info("waiters of a lost hub removed", dropped=dropped, undone=undone)
             if not more:
                 return
 

@@ -112,21 +112,21 @@ class _Machine:
 
     async def be(self) -> None:
         """Announce the node and keep it alive until `leave`; raises what the hub refuses for good."""
-        _log.info("announcing", **self._facts)
+        _log.info("node announcing", **self._facts)
         async with self._agent:
             if not self._left:
-                _log.info("announced", **self._facts)
+                _log.info("node announced", **self._facts)
             await self._agent.stopped()
 
     def leave(self, why: str) -> None:
         """Let `be` come to its end."""
-        _log.info("leaving", node=self._agent.node_id, why=why)
+        _log.info("node leaving", node=self._agent.node_id, why=why)
         self._left = True
         self._agent.stop()
 
 
 def _say_drain(on: bool) -> None:
-    _log.info("draining" if on else "lending again", why="an operator said so")
+    _log.info("node draining" if on else "node lending again", why="an operator said so")
 
 
 def _own_token(options: AgentOptions, join_token_file: Path | None, token_file: Path | None) -> None:

@@ -12,7 +12,6 @@ from hub.cli import output
 from hub.cli.answers import Answer
 from hub.cli.command import command
 from hub.cli.inputs import Usage
-from hub.errors import HubError
 
 if TYPE_CHECKING:
     from hub.store.backup import Copied
@@ -55,57 +54,23 @@ async def version() -> Answer:
     """Show the format of the store, and the versions of the hub whose functions are on its server."""
     from hub.cli.direct import store_settings, store_shown
     from hub.store.connection import open_store
-    from hub.store.formats import newest
-    from hub.store.migrating import format_of
+    from hub.store.formats import FORMAT
 
     settings = store_settings("The format of a store is read from Redis itself")
     async with open_store(settings) as store:
-        number = await format_of(store)
+        number = int(await store.read("HGET", store.keys.store, "format") or FORMAT)
         idle, own = await store.libraries(), store.library.name
     others = [{"name": name, "idleSeconds": round(idle_s)} for name, idle_s in idle.items()]
     lines = [
-        f"{store_shown(settings)} has format {number}; this hub reads formats up to {newest()} and writes {newest()}.",
+        f"{store_shown(settings)} has format {number}; this hub reads formats up to {FORMAT} and writes {FORMAT}.",
         f"The functions of this hub are {own}.",
         *(
             f"Those of another version are {name}, last used {output.duration(idle_s)} ago."
             for name, idle_s in idle.items()
         ),
     ]
-    document = {"format": number, "writes": newest(), "library": own, "otherLibraries": others}
+    document = {"format": number, "writes": FORMAT, "library": own, "otherLibraries": others}
     return Answer(document, "\n".join(lines))
-
-
-@app.command("migrate")
-@command()
-async def migrate(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be changed, and change nothing.")] = False,
-) -> None:
-    """Bring the store to the newest format now; hubs do so by themselves. It is safe while they run, and to repeat."""
-    from hub.cli.direct import store_settings, store_shown
-    from hub.store.connection import open_store
-    from hub.store.formats import newest
-    from hub.store.migrating import count, format_of, step
-
-    settings = store_settings("A store is migrated in Redis itself")
-    shown = store_shown(settings)
-    async with open_store(settings) as store:
-        if (before := await format_of(store)) >= newest():
-            output.put(f"{shown} has format {before}, the newest that this hub knows.")
-            return
-        if dry_run:
-            for about, keys in await count(store):
-                output.put(f"{about}: {output.plural(keys, 'key')} would be changed.")
-            output.put(f"{shown} has format {before}, and would have {newest()}.")
-            return
-        changed, done = 0, await step(store)
-        while done.word in ("on", "other"):  # hubs may do the same
-            changed, done = changed + done.changed, await step(store)
-        changed, after = changed + done.changed, await format_of(store)
-    output.put(f"{output.plural(changed, 'key')} of {shown} were changed; it has format {after}.")
-    if after < newest():
-        idle = ", ".join(f"{name}, {output.duration(idle_s)} ago" for name, idle_s in done.others.items())
-        used = f"Hubs of another version used the server just now ({idle}); stop them, and"
-        raise HubError(f"{used if idle else 'Nodes may have yet to report after a restart;'} repeat this.")
 
 
 async def _copied(copy: Callable[[Store], Awaitable[Copied]], where: str, *, opened: bool = True) -> None:

@@ -207,9 +207,10 @@ def _in_front_of_a_terminal() -> bool:
 
 def _children(pid: int) -> list[int]:
     found: list[int] = []
-    for listing in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):
-            found += map(int, listing.read_text().split())
+    with suppress(OSError):  # it may end at any moment while it is looked at
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError):
+                found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
     return found
 
 

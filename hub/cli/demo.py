@@ -133,6 +133,7 @@ def _environment(url: str, port: int, folder: Path) -> dict[str, str]:
         "HUB_PORT": str(port),
         "HUB_DATA_DIR": str(folder),
         "HUB_SWEEPER_EXPIRE": "true",
+        "HUB_SWEEP_LOG": "changes",
         "HUB_NODE_TIMEOUT": str(TIMEOUT_S),
         "HUB_NODE_SWEEP_INTERVAL_SECONDS": str(SWEEP_S),
         "HUB_NODE_SWEEP_INTERVAL_MIN_SECONDS": "1",

@@ -33,7 +33,7 @@ def internal_worker(
     settings = load_settings()
     configure_logs(settings)
     for note in settings.notes:
-        _log.warning("setting", note=note)
+        _log.warning("setting problem", note=note)
     # What works on the store costs half a second that other commands need not wait.
     from hub.internal.registry import load_internal_jobs
     from hub.store.embedded import find_server

@@ -60,10 +60,9 @@ def _serve(overrides: dict[str, object | None]) -> int:
     configure_logs(settings)
     _check_port(settings.host, settings.port)
     log = get_logger("hub.serve")
-    changed = {row["name"]: row["value"] for row in settings.explained() if row["source"] != "default"}
-    log.info("settings that differ from their defaults", env_file=str(settings.env_file or "none"), **changed)
+    log.info("hub starting", env_file=str(settings.env_file or "none"), **settings.changed())
     for note in settings.notes:
-        log.warning("setting", note=note)
+        log.warning("setting problem", note=note)
     from hub.api.server import run  # the logs above come first, also when an import of a broken installation fails
 
     for signum in (signal.SIGTERM, signal.SIGINT):

@@ -13,10 +13,10 @@ from typing import Any
 from hub.client.backlog import CLOSE_S, ONCE, Message, backlog_of
 from hub.client.credential import Credential
 from hub.client.exchange import passing
-from hub.client.pod import Pod
-from hub.client.progress import Progress
+from hub.client.node_calls import NodeCalls
+from hub.client.pod_annotations import PodAnnotations
 from hub.client.state import AgentOptions, AgentState
-from hub.client.telling import Telling
+from hub.client.watchdog import Watchdog
 from hub.errors import HubError, SlotLent, Superseded, Unauthorized, UnknownNode
 from hub.retries import now_s, pause_s
 
@@ -34,16 +34,16 @@ class Announcing:
         self,
         state: AgentState,
         options: AgentOptions,
-        progress: Progress,
+        watchdog: Watchdog,
         call: Callable[[Callable[..., Any], Any], Awaitable[Any]],
     ) -> None:
         self.state = state
         self.callback_errors = 0
         self._options = options
-        self._progress = progress
+        self._watchdog = watchdog
         self._call = call
         self._on_recycle = options.get("on_recycle")
-        self._pod = Pod.own() if options.get("pod") else None
+        self._pod = PodAnnotations.own() if options.get("pod") else None
         self._failures = 0
         self._stalled = False
         self._recycling: dict[str, asyncio.Task[None]] = {}
@@ -65,7 +65,7 @@ class Announcing:
         """Register, call `ready`, and be the node until `stop`; then leave. Raises what ended it before that."""
         self._credential = Credential(self.node_id, self._options)
         self._http = http = self._credential.transport()
-        self.telling = Telling(self.state, http)
+        self.calls = NodeCalls(self.state, http)
         try:
             failure = await self._until_stopped(self._announce())
             if failure is not None:
@@ -83,15 +83,15 @@ class Announcing:
 
     async def publish(self, slots: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """See `NodeAgent.publish`."""
-        return await self.telling.offer(slots)
+        return await self.calls.offer(slots)
 
     async def withdraw(self, slot_id: str) -> bool:
         """See `NodeAgent.withdraw`."""
-        return await self.telling.withdraw(slot_id)
+        return await self.calls.withdraw(slot_id)
 
     async def verify(self, slot_id: str, token: str) -> dict[str, Any]:
         """See `NodeAgent.verify`."""
-        said = await self.telling.verify(slot_id, token)
+        said = await self.calls.verify(slot_id, token)
         if said.get("valid") and self.state.lent.get(slot_id) != token:
             self._soon.set()  # the hub has lent something that it could not tell us yet
         return said
@@ -108,23 +108,23 @@ class Announcing:
 
     async def _leave(self) -> None:
         try:
-            await self.telling.leave()
+            await self.calls.leave()
         except HubError as refused:
             what = f"tell that node {self.node_id} leaves"
             if not passing(refused):
                 log.warning("could not %s (%s); its slots stay until the hub misses it", what, refused)
                 return
             backlog = backlog_of(self._http)
-            steps = partial(self.telling.left, ONCE)  # names this process: a later one with the same id is not meant
+            steps = partial(self.calls.left, ONCE)  # names this process: a later one with the same id is not meant
             backlog.add(Message(what, steps, math.inf, "its slots stay until the hub misses it"), refused)
             if backlog.end_with_client():
                 await asyncio.to_thread(backlog.close, CLOSE_S)
 
     async def _announce(self) -> None:
-        while not self.telling.registered:
+        while not self.calls.registered:
             try:
-                await self._credential.admit(self._http, self.telling.register)
-                await self.telling.compare()
+                await self._credential.admit(self._http, self.calls.register)
+                await self.calls.compare()
             except HubError as error:
                 if not passing(error) and not isinstance(error, UnknownNode):
                     raise
@@ -136,34 +136,34 @@ class Announcing:
     # -- heartbeats -----------------------------------------------------------------------------------------------
 
     async def _beat_for_ever(self) -> None:
-        wait_s = self.telling.pace_s
+        wait_s = self.calls.pace_s
         while True:
             await self._wait(wait_s)
             if self._stalls():
-                wait_s = self.telling.pace_s / 2
+                wait_s = self.calls.pace_s / 2
                 continue
             try:
                 await self._beat()
             except (Unauthorized, Superseded):
                 raise
             except HubError as error:
-                self.telling.registered = self.telling.registered and not isinstance(error, UnknownNode)
+                self.calls.registered = self.calls.registered and not isinstance(error, UnknownNode)
                 wait_s = self._after_failure(error)
             else:
                 if self._failures:
                     log.info("node %s reaches the hub again", self.node_id)
                 self._failures = 0
                 # Never later than asked for: the time to the next beat is what the node lives on.
-                wait_s = self.telling.pace_s * random.uniform(0.9, 1.0)
+                wait_s = self.calls.pace_s * random.uniform(0.9, 1.0)
 
     async def _hear_for_ever(self) -> None:
         """Beat at once when something has changed; a hub that does not tell of that is asked once in a beat."""
         known = self.state.version
         while True:
             try:
-                version = await self.telling.changed(known)
+                version = await self.calls.changed(known)
             except HubError:
-                await asyncio.sleep(self.telling.pace_s)
+                await asyncio.sleep(self.calls.pace_s)
                 continue
             if version == known:
                 await asyncio.sleep(CALM_S)  # who does not wait with the answer would be asked without end
@@ -172,7 +172,7 @@ class Announcing:
             self._soon.set()
 
     def _stalls(self) -> bool:
-        why = self._progress.stalled()
+        why = self._watchdog.stalled()
         if why and not self._stalled:
             log.error("node %s does not beat: %s", self.node_id, why)
         elif self._stalled and not why:
@@ -181,21 +181,21 @@ class Announcing:
         return self._stalled
 
     async def _beat(self) -> None:
-        telling = self.telling
-        if telling.registered and await telling.beat():
+        node = self.calls
+        if node.registered and await node.beat():
             self._tell_changes()
             if self._on_recycle is None and self.state.acknowledge():
                 self._soon.set()
-            if not telling.busy:  # else somebody is telling the hub right now, at their own pace
-                await telling.repair()
-            if self._on_recycle is not None and not telling.busy:
+            if not node.busy:  # else somebody is telling the hub right now, at their own pace
+                await node.repair()
+            if self._on_recycle is not None and not node.busy:
                 await self._reserve(self._on_recycle)
-            if not telling.looked:
-                await telling.compare()
+            if not node.looked:
+                await node.compare()
             return
-        await telling.register()
+        await node.register()
         self._tell_changes()
-        await telling.repair()
+        await node.repair()
 
     async def _wait(self, seconds: float) -> None:
         """Until the next beat is due; sooner when there is something to say, but not so that beats become a storm."""
@@ -205,11 +205,11 @@ class Announcing:
                 await self._soon.wait()
         except TimeoutError:
             return
-        await asyncio.sleep(min(max(0.0, due_s - now_s()), 0.2, self.telling.pace_s / 8))
+        await asyncio.sleep(min(max(0.0, due_s - now_s()), 0.2, self.calls.pace_s / 8))
         self._soon.clear()
 
     def _after_failure(self, error: HubError) -> float:
-        pace_s = self.telling.pace_s
+        pace_s = self.calls.pace_s
         if not self._failures:
             log.warning("node %s does not get through to the hub and goes on trying: %s", self.node_id, error)
         wait_s = pause_s(self._failures, error.retry_after_s, longest_s=pace_s)
@@ -221,8 +221,8 @@ class Announcing:
     async def _reserve(self, callback: Callable[[str], Any]) -> None:
         """Take slots that are to be made fresh off offer, so that nobody borrows them meanwhile, and have that done."""
         state = self.state
-        until_s = now_s() + self.telling.pace_s / 2  # the next beat must not wait for long behind this
-        async with self.telling.lock:
+        until_s = now_s() + self.calls.pace_s / 2  # the next beat must not wait for long behind this
+        async with self.calls.lock:
             for slot_id in sorted(state.to_rebuild() - self._recycling.keys()):
                 if now_s() > until_s:
                     self._soon.set()
@@ -231,7 +231,7 @@ class Announcing:
                     asked_before = slot_id in state.rebuilding
                     state.reserving(slot_id)
                     try:
-                        await self.telling.reserve(slot_id)
+                        await self.calls.reserve(slot_id)
                     except SlotLent:
                         state.still_lent(slot_id, asked_before=asked_before)
                         continue
@@ -245,10 +245,10 @@ class Announcing:
                 offered = self.state.rebuilt(slot_id, await self._called(callback, slot_id))
             except Exception as error:  # noqa: BLE001 - the node must live on, whatever its callbacks do
                 self._callback_failed("on_recycle", error)
-                await asyncio.sleep(self.telling.pace_s)  # still to be made fresh: tried again
+                await asyncio.sleep(self.calls.pace_s)  # still to be made fresh: tried again
                 return
             if offered:
-                await self.telling.repair()
+                await self.calls.repair()
             else:
                 log.info("node %s: slot %s was taken care of by hand while it was made fresh", self.node_id, slot_id)
         except HubError as error:

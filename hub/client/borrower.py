@@ -1,4 +1,4 @@
-"""`HubClient`: borrowing slots and looking at a hub, for asyncio."""
+"""`HubClient`: borrowing slots and looking at a hub, for asyncio; `make twins` writes `SyncHubClient` from it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import httpx
 
-from hub.client import calls, waiting
+from hub.client import calls
 from hub.client.backlog import CLOSE_S, backlog_of
+from hub.client.calls import LeaseFilters
 from hub.client.exchange import RetryPolicy
 from hub.client.guard import Guard
+from hub.client.options import spelt_out
 from hub.client.slot import Slot, keep, renew
 from hub.client.transport import AsyncTransport
+from hub.client.waiting import BorrowRequest, borrow
 from hub.client.watch import Watch
 from hub.errors import HubUnavailable, LeaseLost
 
@@ -24,10 +27,10 @@ SECRET_NAME = "HUB_RUNNER_SECRET"
 
 
 class HubClient:
-    """Borrows slots from a hub, for asyncio; made and used inside one event loop, by any number of its tasks.
+    """A borrower of slots, for asyncio; made and used inside one event loop, by any number of its tasks.
 
     `url` defaults to `HUB_URL` (or http://127.0.0.1:8080) and `secret` to `HUB_RUNNER_SECRET`. Every call is repeated
-    for `timeout` seconds while no hub answers or it asks for policy, each attempt being given `attempt_timeout`
+    for `timeout` seconds while no hub answers or it asks to wait, each attempt being given `attempt_timeout`
     seconds, and up to 30 more in the queue; then, or when the hub refuses for good, it raises a `hub.errors.HubError` -
     `HubUnavailable` when nobody answered, `Unauthorized` when the secret is wrong. Close it with `await client.close()`
     or `async with`.
@@ -54,9 +57,9 @@ class HubClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections. Slots still held are left to their leases.
+        """Close the connections; a slot that is still held stays lent until its lease ends.
 
-        What could not be given back yet is given back in the background, until its lease has ended.
+        A slot that could not be given back yet is given back in the background, until its lease has ended.
         """
         await self.watch.close()
         if self._backlog.end_with_client():
@@ -75,31 +78,21 @@ class HubClient:
         wait_for_pool: bool = True,
         ticket: str | None = None,
         realms: Sequence[str] = (),
+        # threads: on_lost: OnLost | None = None,
     ) -> Borrowing:
         """`async with client.borrow("gpu:a100") as slot:` - hold a slot of `label` while the block runs.
 
         Entering raises what `acquire` raises. The lease is renewed in the background. When it cannot be renewed in time
-        or the hub has ended it, the task is cancelled inside the block before the hub can lend the slot to somebody
-        else, and the `async with` raises `LeaseLost`. A block that does not reach an `await` cannot be stopped: it may
-        ask `slot.check()`. Leaving gives the slot back. While no hub can be reached for that, it goes on in
-        the background until the lease has ended, also after the client was closed; an exit of the program waits up to
-        five seconds for it.
+        or the hub has ended it, the task is cancelled inside the block before the hub can lend the slot again, and the
+        `async with` raises `LeaseLost`. A block that does not reach an `await` cannot be stopped; it may ask
+        `slot.check()`. Leaving gives the slot back. While no hub can be reached, giving back goes on in the background
+        until the lease has ended, also after the client was closed; the exit of the program waits up to five seconds.
         """
-        return Borrowing(
-            self,
-            partial(
-                self.acquire,
-                label,
-                ttl=ttl,
-                run=run,
-                run_name=run_name,
-                wait=wait,
-                priority=priority,
-                wait_for_pool=wait_for_pool,
-                ticket=ticket,
-                realms=realms,
-            ),
-        )
+        acquire = partial(
+            self.acquire, label, ttl=ttl, run=run, run_name=run_name, wait=wait, priority=priority,
+            wait_for_pool=wait_for_pool, ticket=ticket, realms=realms,
+        )  # fmt: skip
+        return Borrowing(self, acquire)  # threads: return SyncBorrowing(self, acquire, on_lost)
 
     async def acquire(
         self,
@@ -114,14 +107,15 @@ class HubClient:
         ticket: str | None = None,
         realms: Sequence[str] = (),
     ) -> Slot:
-        """A slot of `label` for `ttl` seconds (the hub's default when None); you `renew` and `give_back` it.
+        """Borrow a slot of `label` for `ttl` seconds (the hub's default when None); you `renew` and `give_back` it.
 
-        `run` is the id the lease is filed under (made up by the hub when None), `run_name` a text for people. While
-        nothing is free it waits in the queue for `wait` seconds, with None for ever, with 0 not at all; a point of
-        `priority`, from -100 to 100, counts as a second in the queue. The place is kept when a hub stops or dies, and
-        given up when the task is cancelled. `ticket` names it, new for each borrow, so that others may ask the hub for
-        it with `GET /queue/{ticket}`; it is made up when None. `realms` names those that may serve it, at most 8: it
-        waits in the first, unless the URL of the client names another, and `slot.realm` tells which other one it is of.
+        The lease is filed under the id `run` (made up by the hub when None); `run_name` is a text for people. While
+        nothing is free, the call waits in the queue for `wait` seconds, with None for ever, with 0 not at all. A point
+        of `priority`, from -100 to 100, counts as a second in the queue. The place is kept when a hub stops or dies,
+        and given up when the wait is cancelled or interrupted. `ticket` names the place, new for each borrow, so that
+        others may ask the hub for it with `GET /queue/{ticket}`; it is made up when None. `realms` names those that may
+        serve the borrow, at most 8: it waits in the first, unless the URL of the client names another, and `slot.realm`
+        tells which other realm the slot is of.
 
         Raises `NoCapacity` when there is no slot in that time: as `WaitedInVain` after a wait, `DeadlineMissed`
         at once when the hub expects it to take longer, `LabelQueueFull` or `RunQueueFull` when too many wait already,
@@ -129,18 +123,9 @@ class HubClient:
         place there was, and `hint` where no pool serves the label: one may still come. With `wait_for_pool=False` it
         raises `NoSuchPool` then, at once, with the label that was probably meant.
         """
-        wanted = waiting.BorrowRequest(
-            label,
-            ttl,
-            run,
-            run_name,
-            priority,
-            math.inf if wait is None else wait,
-            wait_for_pool,
-            ticket,
-            tuple(realms),
-        )
-        return await self._http.run(waiting.borrow(wanted, self._policy, self._backlog))
+        wait_s = math.inf if wait is None else wait
+        wanted = BorrowRequest(label, ttl, run, run_name, priority, wait_s, wait_for_pool, ticket, tuple(realms))
+        return await self._http.run(borrow(wanted, self._policy, self._backlog))
 
     async def renew(self, slot: Slot, ttl: float | None = None) -> None:
         """Let the lease last `ttl` seconds from now (what was asked for before when None; the hub may grant less).
@@ -154,70 +139,53 @@ class HubClient:
         return await self._http.run(calls.hand_back(slot, self._policy, self._backlog))
 
     async def verify(self, slot_id: str, token: str) -> dict[str, Any]:
-        """`{"slotId", "valid", "reason"?, "ttlSeconds"?}`: whether the slot is lent under this fencing token now."""
+        """Return `{"slotId", "valid", "reason"?, "ttlSeconds"?}`: is the slot lent under this fencing token now."""
         return await self._http.run(calls.verify(slot_id, token, self._policy))
 
     async def nodes(self, *, limit: int = 100, cursor: str = "0", state: str | None = None) -> dict[str, Any]:
-        """A page `{"total", "nodes", "next"}`; `state`: alive, suspect, stale, draining; `next` goes into `cursor`."""
+        """Return a page `{"total", "nodes", "next"}`; `state` is alive, suspect, stale or draining, `next` a cursor."""
         return await self._http.run(calls.nodes(limit, cursor, state, self._policy))
 
     async def node(self, node_id: str) -> dict[str, Any]:
-        """One node with its slots; raises `NotFound` when no such node is registered."""
+        """Return one node with its slots; raises `NotFound` when no such node is registered."""
         return await self._http.run(calls.one("nodes", node_id, self._policy))
 
     async def pools(self, *, limit: int = 100, offset: int = 0) -> dict[str, Any]:
-        """A page `{"total", "pools", ...}` of the pools with what is free and lent."""
+        """Return a page `{"total", "pools", ...}` of the pools, each with its numbers of free and lent slots."""
         return await self._http.run(calls.pools(limit, offset, self._policy))
 
     async def pool(self, label: str) -> dict[str, Any]:
-        """One pool; raises `NotFound` when there is none of this label."""
+        """Return one pool; raises `NotFound` when there is none of this label."""
         return await self._http.run(calls.one("pools", label, self._policy))
 
-    async def leases(
-        self,
-        *,
-        limit: int = 100,
-        offset: int = 0,
-        label: str | None = None,
-        pool: str | None = None,
-        node: str | None = None,
-        run: str | None = None,
-    ) -> dict[str, Any]:
-        """A page `{"total", "leases"}` of what is lent, those that end first at the top; at most one filter.
+    @spelt_out(LeaseFilters)
+    async def leases(self, *, limit: int = 100, offset: int = 0, **where: Unpack[LeaseFilters]) -> dict[str, Any]:
+        """Return a page `{"total", "leases"}` of the leases, those that end first at the top; at most one filter.
 
-        Each is `{"slotId", "label", "pool", "runId", "nodeId", "borrowedAt", "ttlSeconds", "secondsLeft"}`.
+        Each lease is `{"slotId", "label", "pool", "runId", "nodeId", "borrowedAt", "ttlSeconds", "secondsLeft"}`.
         """
-        where = calls.filters(label=label, pool=pool, node=node, run=run)
         return await self._http.run(calls.leases(limit, offset, where, self._policy))
 
     async def lease(self, slot_id: str) -> dict[str, Any]:
-        """The lease of one slot, as in `leases`; raises `NotFound` when it is not lent."""
+        """Return the lease of one slot, as in `leases`; raises `NotFound` when the slot is not lent."""
         return await self._http.run(calls.lease(slot_id, self._policy))
 
-    async def sessions(
-        self,
-        *,
-        limit: int = 100,
-        offset: int = 0,
-        label: str | None = None,
-        pool: str | None = None,
-        node: str | None = None,
-        run: str | None = None,
-    ) -> dict[str, Any]:
-        """As `leases`, in the names of before: a page `{"total", "sessions"}`, each with `browserId` and `labelKey`."""
-        where = calls.filters(label=label, pool=pool, node=node, run=run)
+    @spelt_out(LeaseFilters)
+    async def sessions(self, *, limit: int = 100, offset: int = 0, **where: Unpack[LeaseFilters]) -> dict[str, Any]:
+        """Return the leases in the former names: `{"total", "sessions"}`, each with `browserId` and `labelKey`."""
         return await self._http.run(calls.sessions(limit, offset, where, self._policy))
 
     async def session(self, slot_id: str) -> dict[str, Any]:
-        """As `lease`, in the names of before; raises `NotFound` when the slot is not lent."""
+        """Return the lease of one slot in the former names; raises `NotFound` when the slot is not lent."""
         return await self._http.run(calls.one("sessions", slot_id, self._policy))
 
-    async def keep(self, slot: Slot) -> LeaseLost | None:
+    # threads: def keep(self, slot: Slot, stop: threading.Event) -> LeaseLost | None:
+    async def keep(self, slot: Slot) -> LeaseLost | None:  # asyncio
         """Renew `slot` until that fails for good, and return why; None when it was given back. Cancel it to stop."""
-        return await self._http.run(keep(slot))
+        return await self._http.run(keep(slot))  # threads: return kept(self._http, slot, stop)
 
     async def leave(self, slot: Slot) -> None:
-        """Give the slot back at the end of a block: what takes more than a few seconds is done in the background."""
+        """Give the slot back at the end of a block; after a few seconds that goes on in the background."""
         await self._http.run(calls.leave(slot, self._backlog))
 
     def leave_late(self, slot: Slot) -> None:
@@ -226,7 +194,7 @@ class HubClient:
 
 
 class Borrowing:
-    """The `async with` of `HubClient.borrow`; good for one use."""
+    """The `async with` block of one `HubClient.borrow`."""
 
     def __init__(self, client: HubClient, acquire: Callable[[], Awaitable[Slot]]) -> None:
         self._client = client

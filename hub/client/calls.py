@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict
 from urllib.parse import quote
 
 from hub.client.backlog import ONCE, Backlog, Message, clock
@@ -21,6 +21,15 @@ RETURN_POLICY = RetryPolicy(trouble_s=3.0, attempt_s=2.0)
 
 _PLAIN: Mapping[str, str] = {}
 NEUTRAL: Mapping[str, str] = {"Accept": "application/vnd.capacity-hub+json"}
+
+
+class LeaseFilters(TypedDict, total=False):
+    """The filters of a list of leases; each is a keyword of `HubClient.leases`."""
+
+    label: str | None
+    pool: str | None
+    node: str | None
+    run: str | None
 
 
 def path(*parts: str) -> str:
@@ -100,20 +109,14 @@ def pools(limit: int, offset: int, policy: RetryPolicy) -> Steps[dict[str, Any]]
     return (yield from _read(("pools",), {"limit": str(limit), "offset": str(offset)}, policy))
 
 
-def filters(**asked: str | None) -> dict[str, str]:
-    """Those filters of a list that were asked for."""
-    return {name: value for name, value in asked.items() if value is not None}
-
-
-def sessions(limit: int, offset: int, where: Mapping[str, str], policy: RetryPolicy) -> Steps[dict[str, Any]]:
+def sessions(limit: int, offset: int, where: LeaseFilters, policy: RetryPolicy) -> Steps[dict[str, Any]]:
     """A page of the live sessions."""
-    return (yield from _read(("sessions",), {"limit": str(limit), "offset": str(offset), **where}, policy))
+    return (yield from _read(("sessions",), _page(limit, offset, where), policy))
 
 
-def leases(limit: int, offset: int, where: Mapping[str, str], policy: RetryPolicy) -> Steps[dict[str, Any]]:
+def leases(limit: int, offset: int, where: LeaseFilters, policy: RetryPolicy) -> Steps[dict[str, Any]]:
     """A page of the live leases, in neutral names."""
-    query = {"limit": str(limit), "offset": str(offset), **where}
-    return (yield from _read(("sessions",), query, policy, NEUTRAL))
+    return (yield from _read(("sessions",), _page(limit, offset, where), policy, NEUTRAL))
 
 
 def lease(slot_id: str, policy: RetryPolicy) -> Steps[dict[str, Any]]:
@@ -124,6 +127,11 @@ def lease(slot_id: str, policy: RetryPolicy) -> Steps[dict[str, Any]]:
 def one(kind: str, name: str, policy: RetryPolicy) -> Steps[dict[str, Any]]:
     """One node, pool or session by its name."""
     return (yield from _read((kind, name), {}, policy))
+
+
+def _page(limit: int, offset: int, where: LeaseFilters) -> dict[str, str]:
+    filters = {name: str(value) for name, value in where.items() if value is not None}
+    return {"limit": str(limit), "offset": str(offset), **filters}
 
 
 def _read(

@@ -6,21 +6,53 @@ import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from hub.client.announcing import Announcing
 from hub.client.guard import Guard
 from hub.client.node_thread import NodeThread
 from hub.client.options import spelt_out
-from hub.client.progress import Progress
 from hub.client.state import AgentOptions, AgentState
+from hub.client.watchdog import Watchdog
 
 T = TypeVar("T")
 
 
-class NodeAgent:
-    """Announces a node and heartbeats for it: `async with NodeAgent("n1", pools={"gpu:a100": 4}) as agent:`.
+class Announced:
+    """The facts that both agents tell of their node; each call returns a copy."""
+
+    _state: AgentState
+    _announcing: Announcing
+
+    @property
+    def node_id(self) -> str:
+        """The id of the node."""
+        return self._state.node_id
+
+    @property
+    def slots(self) -> dict[str, Mapping[str, Any]]:
+        """Slot id -> slot, of everything the node offers, also of the slots that are being made fresh."""
+        return dict(self._state.slots)
+
+    @property
+    def lent(self) -> dict[str, str]:
+        """Slot id -> fencing token of each lent slot, as of the last beat; a holder with a smaller token is stale."""
+        return dict(self._state.lent)
+
+    @property
+    def draining(self) -> bool:
+        """Whether the hub lends nothing of this node at present."""
+        return self._state.draining
+
+    @property
+    def callback_errors(self) -> int:
+        """The number of callbacks that have raised; each is also logged."""
+        return self._announcing.callback_errors
+
+
+class NodeAgent(Announced):
+    """The agent of a node, with its heartbeats: `async with NodeAgent("n1", pools={"gpu:a100": 4}) as agent:`.
 
     Arguments: see `AgentOptions`. Entering registers the node, for as long as it takes until a hub answers, and raises
     `Unauthorized` or `BadInput` when it refuses. From then on the node is kept alive whatever happens to the hub, and
@@ -35,40 +67,15 @@ class NodeAgent:
     @spelt_out(AgentOptions)
     def __init__(self, node_id: str, **options: Unpack[AgentOptions]) -> None:
         self._state = AgentState(node_id, options)
-        self._progress = Progress(options.get("max_silence"), self._soon)
-        self._announcing = Announcing(self._state, options, self._progress, self._call)
+        self._watchdog = Watchdog(options.get("max_silence"), self._soon)
+        self._announcing = Announcing(self._state, options, self._watchdog, self._call)
         self._thread = NodeThread(self._announcing, self._say_ready, self._say_ended)
         self._stop = asyncio.Event()
-
-    @property
-    def node_id(self) -> str:
-        """The id of the node."""
-        return self._state.node_id
-
-    @property
-    def slots(self) -> Mapping[str, Mapping[str, Any]]:
-        """Slot id -> slot, of everything the node offers, also what is being made fresh at this moment."""
-        return MappingProxyType(dict(self._state.slots))
-
-    @property
-    def lent(self) -> Mapping[str, str]:
-        """Slot id -> fencing token of what is lent, as of the last beat; a holder with a smaller token is stale."""
-        return MappingProxyType(dict(self._state.lent))
-
-    @property
-    def draining(self) -> bool:
-        """Whether the hub lends nothing of this node at present."""
-        return self._state.draining
-
-    @property
-    def callback_errors(self) -> int:
-        """How many callbacks have raised; each is also logged."""
-        return self._announcing.callback_errors
 
     async def __aenter__(self) -> Self:
         self._home = asyncio.get_running_loop()
         self._ready, self._ended = self._home.create_future(), self._home.create_future()
-        self._progress.alive_while(self._has_a_loop)
+        self._watchdog.alive_while(self._has_a_loop)
         self._thread.start()
         try:
             await asyncio.wait((self._ready, self._ended), return_when=asyncio.FIRST_COMPLETED)
@@ -113,7 +120,7 @@ class NodeAgent:
         It is called before each beat, in the thread that beats, and must return at once; one that raises is not true.
         Several may be given. When all are true again the node is back with its next beat.
         """
-        self._progress.alive_while(check)
+        self._watchdog.alive_while(check)
 
     async def publish(self, slots: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Offer more slots; per slot `{"slotId", "label", "status", "reason"?}`, and the names of before beside them.

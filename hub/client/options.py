@@ -4,22 +4,40 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar, get_type_hints
+from functools import wraps
+from typing import Any, TypeVar, cast, get_type_hints
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def spelt_out(options: type) -> Callable[[F], F]:
-    """Let `help()` show each of `options` in the place of `**options: Unpack[...]`, which editors know already."""
+    """Show each of `options` in place of `**options: Unpack[...]` in `help()`, and refuse names that are none."""
 
     def shown(function: F) -> F:
-        known = inspect.signature(function)
-        plain = [each for each in known.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        signature = inspect.signature(function)
+        plain = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
         named = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=..., annotation=kind)
             for name, kind in get_type_hints(options).items()
         ]
-        function.__signature__ = known.replace(parameters=[*plain, *named])  # type: ignore[attr-defined]
-        return function
+        known = {parameter.name for parameter in (*plain, *named)}
+
+        def check(given: dict[str, Any]) -> None:
+            for name in given.keys() - known:
+                raise TypeError(f"{function.__qualname__}() got an unexpected keyword argument {name!r}")
+
+        @wraps(function)
+        def called(*arguments: Any, **given: Any) -> Any:
+            check(given)
+            return function(*arguments, **given)
+
+        @wraps(function)
+        async def awaited(*arguments: Any, **given: Any) -> Any:
+            check(given)
+            return await function(*arguments, **given)
+
+        checked: Any = awaited if inspect.iscoroutinefunction(function) else called
+        checked.__signature__ = signature.replace(parameters=[*plain, *named])
+        return cast(F, checked)
 
     return shown

@@ -7,204 +7,35 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import httpx
 
-from hub.client import calls, waiting
+from hub.client import calls
 from hub.client.backlog import CLOSE_S, backlog_of
 from hub.client.borrower import SECRET_NAME
+from hub.client.calls import LeaseFilters
 from hub.client.exchange import RetryPolicy
+from hub.client.options import spelt_out
 from hub.client.slot import Slot, keep, renew
 from hub.client.transport import Stopped, SyncTransport
+from hub.client.waiting import BorrowRequest, borrow
 from hub.client.watch import SyncWatch
 from hub.errors import HubUnavailable, LeaseLost
 
 OnLost = Callable[[Slot], object]
 
 
-class SyncHubClient:
-    """Borrows slots from a hub, without asyncio; any number of threads may share one. Arguments as for `HubClient`."""
-
-    def __init__(
-        self,
-        url: str | None = None,
-        secret: str | None = None,
-        *,
-        timeout: float = 10.0,
-        attempt_timeout: float = 15.0,
-        transport: httpx.BaseTransport | None = None,
-    ) -> None:
-        self._http = SyncTransport(url, secret, SECRET_NAME, transport)
-        self._backlog = backlog_of(self._http)
-        self._policy = RetryPolicy(trouble_s=timeout, attempt_s=attempt_timeout)
-        self.watch = SyncWatch(self._http)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections. Slots still held are left to their leases.
-
-        What could not be given back yet is given back in the background, until its lease has ended.
-        """
-        self.watch.close()
-        if self._backlog.end_with_client():
-            self._backlog.close(CLOSE_S)
-        self._http.close()
-
-    def borrow(
-        self,
-        label: str,
-        *,
-        ttl: float | None = None,
-        run: str | None = None,
-        run_name: str | None = None,
-        wait: float | None = 0.0,
-        priority: int = 0,
-        wait_for_pool: bool = True,
-        ticket: str | None = None,
-        realms: Sequence[str] = (),
-        on_lost: OnLost | None = None,
-    ) -> SyncBorrowing:
-        """`with client.borrow("gpu:a100") as slot:` - hold a slot of `label` while the block runs.
-
-        Entering raises what `acquire` raises. A daemon thread renews the lease. When it is lost, before the hub can
-        lend the slot to somebody else, `slot.lost` is set and `on_lost(slot)` is called in that thread; nothing stops
-        the block by itself: it asks `slot.lost` or `slot.check()`. Leaving gives the slot back, or raises `LeaseLost`.
-        """
-        return SyncBorrowing(
-            self,
-            partial(
-                self.acquire,
-                label,
-                ttl=ttl,
-                run=run,
-                run_name=run_name,
-                wait=wait,
-                priority=priority,
-                wait_for_pool=wait_for_pool,
-                ticket=ticket,
-                realms=realms,
-            ),
-            on_lost,
-        )
-
-    def acquire(
-        self,
-        label: str,
-        *,
-        ttl: float | None = None,
-        run: str | None = None,
-        run_name: str | None = None,
-        wait: float | None = 0.0,
-        priority: int = 0,
-        wait_for_pool: bool = True,
-        ticket: str | None = None,
-        realms: Sequence[str] = (),
-    ) -> Slot:
-        """As `HubClient.acquire`: a slot for `ttl` seconds, or `NoCapacity` after `wait` seconds (None: never).
-
-        The place in the queue is given up when the wait is interrupted, by Ctrl-C or by what a signal handler raises.
-        """
-        wanted = waiting.BorrowRequest(
-            label,
-            ttl,
-            run,
-            run_name,
-            priority,
-            math.inf if wait is None else wait,
-            wait_for_pool,
-            ticket,
-            tuple(realms),
-        )
-        return self._http.run(waiting.borrow(wanted, self._policy, self._backlog))
-
-    def renew(self, slot: Slot, ttl: float | None = None) -> None:
-        """As `HubClient.renew`: let the lease last `ttl` seconds from now, or raise `LeaseLost`."""
-        self._http.run(renew(slot, ttl, self._policy))
-
-    def give_back(self, slot: Slot) -> bool:
-        """As `HubClient.give_back`: False when the lease had ended before."""
-        return self._http.run(calls.hand_back(slot, self._policy, self._backlog))
-
-    def verify(self, slot_id: str, token: str) -> dict[str, Any]:
-        """As `HubClient.verify`: whether the slot is lent under this fencing token now."""
-        return self._http.run(calls.verify(slot_id, token, self._policy))
-
-    def nodes(self, *, limit: int = 100, cursor: str = "0", state: str | None = None) -> dict[str, Any]:
-        """As `HubClient.nodes`: a page of the registered nodes."""
-        return self._http.run(calls.nodes(limit, cursor, state, self._policy))
-
-    def node(self, node_id: str) -> dict[str, Any]:
-        """As `HubClient.node`: one node with its slots, or `NotFound`."""
-        return self._http.run(calls.one("nodes", node_id, self._policy))
-
-    def pools(self, *, limit: int = 100, offset: int = 0) -> dict[str, Any]:
-        """As `HubClient.pools`: a page of the pools."""
-        return self._http.run(calls.pools(limit, offset, self._policy))
-
-    def pool(self, label: str) -> dict[str, Any]:
-        """As `HubClient.pool`: one pool, or `NotFound`."""
-        return self._http.run(calls.one("pools", label, self._policy))
-
-    def leases(
-        self,
-        *,
-        limit: int = 100,
-        offset: int = 0,
-        label: str | None = None,
-        pool: str | None = None,
-        node: str | None = None,
-        run: str | None = None,
-    ) -> dict[str, Any]:
-        """As `HubClient.leases`: a page of what is lent."""
-        where = calls.filters(label=label, pool=pool, node=node, run=run)
-        return self._http.run(calls.leases(limit, offset, where, self._policy))
-
-    def lease(self, slot_id: str) -> dict[str, Any]:
-        """As `HubClient.lease`: the lease of one slot, or `NotFound`."""
-        return self._http.run(calls.lease(slot_id, self._policy))
-
-    def sessions(
-        self,
-        *,
-        limit: int = 100,
-        offset: int = 0,
-        label: str | None = None,
-        pool: str | None = None,
-        node: str | None = None,
-        run: str | None = None,
-    ) -> dict[str, Any]:
-        """As `HubClient.sessions`: a page of what is lent."""
-        where = calls.filters(label=label, pool=pool, node=node, run=run)
-        return self._http.run(calls.sessions(limit, offset, where, self._policy))
-
-    def session(self, slot_id: str) -> dict[str, Any]:
-        """As `HubClient.session`: the session of one slot, or `NotFound`."""
-        return self._http.run(calls.one("sessions", slot_id, self._policy))
-
-    def keep(self, slot: Slot, stop: threading.Event) -> LeaseLost | None:
-        """Renew `slot` until that fails for good, and return why; None once `stop` is set or it was given back."""
-        try:
-            return self._http.run(keep(slot), stop)
-        except Stopped:
-            return None
-
-    def leave(self, slot: Slot) -> None:
-        """Give the slot back at the end of a block: what takes more than a few seconds is done in the background."""
-        self._http.run(calls.leave(slot, self._backlog))
-
-    def leave_late(self, slot: Slot) -> None:
-        """Give back in the background a slot that was lost: a renewal without an answer may have kept it lent."""
-        calls.owe(slot, self._backlog, HubUnavailable("a renewal had no answer"))
+def kept(http: SyncTransport, slot: Slot, stop: threading.Event) -> LeaseLost | None:
+    """Renew `slot` until that fails for good, and return why; None once `stop` is set or it was given back."""
+    try:
+        return http.run(keep(slot), stop)
+    except Stopped:
+        return None
 
 
 class SyncBorrowing:
-    """The `with` of `SyncHubClient.borrow`; good for one use."""
+    """The `with` block of one `SyncHubClient.borrow`."""
 
     def __init__(self, client: SyncHubClient, acquire: Callable[[], Slot], on_lost: OnLost | None) -> None:
         self._client = client
@@ -246,3 +77,170 @@ class SyncBorrowing:
             self._keeper.join(timeout=1.0)  # it may be inside a request, whose answer no longer matters
         if lost and not returned and (error is None or isinstance(error, Exception)):
             raise slot.loss("not renewed in time") from error
+
+
+# Written from the class `HubClient` by `make twins`: change that class, not this one.
+class SyncHubClient:
+    """A borrower of slots, for programs with threads; any number of them may share one.
+
+    `url` defaults to `HUB_URL` (or http://127.0.0.1:8080) and `secret` to `HUB_RUNNER_SECRET`. Every call is repeated
+    for `timeout` seconds while no hub answers or it asks to wait, each attempt being given `attempt_timeout`
+    seconds, and up to 30 more in the queue; then, or when the hub refuses for good, it raises a `hub.errors.HubError` -
+    `HubUnavailable` when nobody answered, `Unauthorized` when the secret is wrong. Close it with `client.close()`
+    or `with`.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        secret: str | None = None,
+        *,
+        timeout: float = 10.0,
+        attempt_timeout: float = 15.0,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._http = SyncTransport(url, secret, SECRET_NAME, transport)
+        self._backlog = backlog_of(self._http)
+        self._policy = RetryPolicy(trouble_s=timeout, attempt_s=attempt_timeout)
+        self.watch = SyncWatch(self._http)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections; a slot that is still held stays lent until its lease ends.
+
+        A slot that could not be given back yet is given back in the background, until its lease has ended.
+        """
+        self.watch.close()
+        if self._backlog.end_with_client():
+            self._backlog.close(CLOSE_S)
+        self._http.close()
+
+    def borrow(
+        self,
+        label: str,
+        *,
+        ttl: float | None = None,
+        run: str | None = None,
+        run_name: str | None = None,
+        wait: float | None = 0.0,
+        priority: int = 0,
+        wait_for_pool: bool = True,
+        ticket: str | None = None,
+        realms: Sequence[str] = (),
+        on_lost: OnLost | None = None,
+    ) -> SyncBorrowing:
+        """`with client.borrow("gpu:a100") as slot:` - hold a slot of `label` while the block runs.
+
+        Entering raises what `acquire` raises. A daemon thread renews the lease. When it cannot be renewed in
+        time or the hub has ended it, `slot.lost` is set before the hub can lend the slot again, and `on_lost(slot)` is
+        called in that thread. Nothing stops the block by itself; it asks `slot.lost` or `slot.check()`. Leaving gives
+        the slot back, or raises `LeaseLost`. While no hub can be reached, giving back goes on in the background
+        until the lease has ended, also after the client was closed; the exit of the program waits up to five seconds.
+        """
+        acquire = partial(
+            self.acquire, label, ttl=ttl, run=run, run_name=run_name, wait=wait, priority=priority,
+            wait_for_pool=wait_for_pool, ticket=ticket, realms=realms,
+        )  # fmt: skip
+        return SyncBorrowing(self, acquire, on_lost)
+
+    def acquire(
+        self,
+        label: str,
+        *,
+        ttl: float | None = None,
+        run: str | None = None,
+        run_name: str | None = None,
+        wait: float | None = 0.0,
+        priority: int = 0,
+        wait_for_pool: bool = True,
+        ticket: str | None = None,
+        realms: Sequence[str] = (),
+    ) -> Slot:
+        """Borrow a slot of `label` for `ttl` seconds (the hub's default when None); you `renew` and `give_back` it.
+
+        The lease is filed under the id `run` (made up by the hub when None); `run_name` is a text for people. While
+        nothing is free, the call waits in the queue for `wait` seconds, with None for ever, with 0 not at all. A point
+        of `priority`, from -100 to 100, counts as a second in the queue. The place is kept when a hub stops or dies,
+        and given up when the wait is cancelled or interrupted. `ticket` names the place, new for each borrow, so that
+        others may ask the hub for it with `GET /queue/{ticket}`; it is made up when None. `realms` names those that may
+        serve the borrow, at most 8: it waits in the first, unless the URL of the client names another, and `slot.realm`
+        tells which other realm the slot is of.
+
+        Raises `NoCapacity` when there is no slot in that time: as `WaitedInVain` after a wait, `DeadlineMissed`
+        at once when the hub expects it to take longer, `LabelQueueFull` or `RunQueueFull` when too many wait already,
+        `Capped` when the label has reached its limit. `error.facts` tells `position` and `estimatedWaitSeconds` of the
+        place there was, and `hint` where no pool serves the label: one may still come. With `wait_for_pool=False` it
+        raises `NoSuchPool` then, at once, with the label that was probably meant.
+        """
+        wait_s = math.inf if wait is None else wait
+        wanted = BorrowRequest(label, ttl, run, run_name, priority, wait_s, wait_for_pool, ticket, tuple(realms))
+        return self._http.run(borrow(wanted, self._policy, self._backlog))
+
+    def renew(self, slot: Slot, ttl: float | None = None) -> None:
+        """Let the lease last `ttl` seconds from now (what was asked for before when None; the hub may grant less).
+
+        Raises `LeaseLost` when the hub has ended the lease. Not needed inside `borrow`.
+        """
+        self._http.run(renew(slot, ttl, self._policy))
+
+    def give_back(self, slot: Slot) -> bool:
+        """Give the slot back; False when the lease had ended before. Safe to repeat, never touches a later borrower."""
+        return self._http.run(calls.hand_back(slot, self._policy, self._backlog))
+
+    def verify(self, slot_id: str, token: str) -> dict[str, Any]:
+        """Return `{"slotId", "valid", "reason"?, "ttlSeconds"?}`: is the slot lent under this fencing token now."""
+        return self._http.run(calls.verify(slot_id, token, self._policy))
+
+    def nodes(self, *, limit: int = 100, cursor: str = "0", state: str | None = None) -> dict[str, Any]:
+        """Return a page `{"total", "nodes", "next"}`; `state` is alive, suspect, stale or draining, `next` a cursor."""
+        return self._http.run(calls.nodes(limit, cursor, state, self._policy))
+
+    def node(self, node_id: str) -> dict[str, Any]:
+        """Return one node with its slots; raises `NotFound` when no such node is registered."""
+        return self._http.run(calls.one("nodes", node_id, self._policy))
+
+    def pools(self, *, limit: int = 100, offset: int = 0) -> dict[str, Any]:
+        """Return a page `{"total", "pools", ...}` of the pools, each with its numbers of free and lent slots."""
+        return self._http.run(calls.pools(limit, offset, self._policy))
+
+    def pool(self, label: str) -> dict[str, Any]:
+        """Return one pool; raises `NotFound` when there is none of this label."""
+        return self._http.run(calls.one("pools", label, self._policy))
+
+    @spelt_out(LeaseFilters)
+    def leases(self, *, limit: int = 100, offset: int = 0, **where: Unpack[LeaseFilters]) -> dict[str, Any]:
+        """Return a page `{"total", "leases"}` of the leases, those that end first at the top; at most one filter.
+
+        Each lease is `{"slotId", "label", "pool", "runId", "nodeId", "borrowedAt", "ttlSeconds", "secondsLeft"}`.
+        """
+        return self._http.run(calls.leases(limit, offset, where, self._policy))
+
+    def lease(self, slot_id: str) -> dict[str, Any]:
+        """Return the lease of one slot, as in `leases`; raises `NotFound` when the slot is not lent."""
+        return self._http.run(calls.lease(slot_id, self._policy))
+
+    @spelt_out(LeaseFilters)
+    def sessions(self, *, limit: int = 100, offset: int = 0, **where: Unpack[LeaseFilters]) -> dict[str, Any]:
+        """Return the leases in the former names: `{"total", "sessions"}`, each with `browserId` and `labelKey`."""
+        return self._http.run(calls.sessions(limit, offset, where, self._policy))
+
+    def session(self, slot_id: str) -> dict[str, Any]:
+        """Return the lease of one slot in the former names; raises `NotFound` when the slot is not lent."""
+        return self._http.run(calls.one("sessions", slot_id, self._policy))
+
+    def keep(self, slot: Slot, stop: threading.Event) -> LeaseLost | None:
+        """Renew `slot` until that fails for good, and return why; None once `stop` is set or it was given back."""
+        return kept(self._http, slot, stop)
+
+    def leave(self, slot: Slot) -> None:
+        """Give the slot back at the end of a block; after a few seconds that goes on in the background."""
+        self._http.run(calls.leave(slot, self._backlog))
+
+    def leave_late(self, slot: Slot) -> None:
+        """Give back in the background a slot that was lost: a renewal without an answer may have kept it lent."""
+        calls.owe(slot, self._backlog, HubUnavailable("a renewal had no answer"))

@@ -11,16 +11,17 @@ from typing import Any, Self, TypeVar, Unpack
 
 from hub.client import forks
 from hub.client.announcing import Announcing
+from hub.client.node import Announced
 from hub.client.node_thread import NodeThread
 from hub.client.options import spelt_out
-from hub.client.progress import Progress
 from hub.client.state import AgentOptions, AgentState
+from hub.client.watchdog import Watchdog
 from hub.errors import HubUnavailable
 
 T = TypeVar("T")
 
 
-class SyncNodeAgent:
+class SyncNodeAgent(Announced):
     """A `NodeAgent` for programs without asyncio: `with SyncNodeAgent("n1", pools={"gpu:a100": 4}) as agent:`.
 
     Arguments as for `NodeAgent`; callbacks are called in worker threads and may take their time. A refused secret ends
@@ -30,8 +31,8 @@ class SyncNodeAgent:
     @spelt_out(AgentOptions)
     def __init__(self, node_id: str, **options: Unpack[AgentOptions]) -> None:
         self._state = AgentState(node_id, options)
-        self._progress = Progress(options.get("max_silence"))
-        self._announcing = Announcing(self._state, options, self._progress, _in_worker_thread)
+        self._watchdog = Watchdog(options.get("max_silence"))
+        self._announcing = Announcing(self._state, options, self._watchdog, _in_worker_thread)
         self._ready, self._ended = threading.Event(), threading.Event()
         self._thread = NodeThread(self._announcing, self._ready.set, self._end)
         forks.note(self)
@@ -80,41 +81,16 @@ class SyncNodeAgent:
 
     def progress(self) -> None:
         """Say that the program gets on; with `max_silence` it must, at least that often."""
-        self._progress.made()
+        self._watchdog.made()
 
     def alive_while(self, check: Callable[[], object]) -> None:
         """As `NodeAgent.alive_while`: beat only while `check()` is true."""
-        self._progress.alive_while(check)
+        self._watchdog.alive_while(check)
 
     @property
     def failure(self) -> Exception | None:
         """What ended the agent, or None while it lives."""
         return self._thread.failure
-
-    @property
-    def node_id(self) -> str:
-        """The id of the node."""
-        return self._state.node_id
-
-    @property
-    def lent(self) -> dict[str, str]:
-        """Slot id -> fencing token of what is lent, as of the last beat."""
-        return dict(self._state.lent)
-
-    @property
-    def slots(self) -> dict[str, Mapping[str, Any]]:
-        """Slot id -> slot, of everything the node offers."""
-        return dict(self._state.slots)
-
-    @property
-    def draining(self) -> bool:
-        """Whether the hub lends nothing of this node at present."""
-        return self._state.draining
-
-    @property
-    def callback_errors(self) -> int:
-        """How many callbacks have raised; each is also logged."""
-        return self._announcing.callback_errors
 
     def publish(self, slots: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """As `NodeAgent.publish`: offer more slots; what became of each."""

@@ -1,15 +1,26 @@
-"""Checking one thing at a time: each check is a script, so what it sees is a state the store was in at one moment."""
+"""The checks: each batch is one script, so what it sees is a state the store was in at one moment."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from hub.doctor.counts import Counts
-from hub.doctor.job_words import COUNTS, ENTRIES, ENTRY_STRAYS, JOBS, LINKS, PROVIDERS, SCHEDULES, TASKS, WORKERS
+from hub.doctor.holdings import Holdings
+from hub.doctor.job_words import (
+    COUNTS,
+    ENTRIES,
+    ENTRY_STRAYS,
+    HOLDINGS,
+    JOBS,
+    LINKS,
+    PROVIDERS,
+    SCHEDULES,
+    TASKS,
+    WORKERS,
+)  # fmt: skip
 from hub.doctor.words import (
     HUBS,
     KEYS,
@@ -34,11 +45,12 @@ from hub.doctor.words import (
 from hub.errors import ForeignKey, StoreFault
 from hub.jobs.names import dashed
 from hub.settings import Settings
+from hub.store.keys import TABLE
 from hub.store.lenient import read_each
-from hub.store.store import ScriptCall, Store
+from hub.store.store import Store
 
 BATCH = 50  # things checked per script: under 2 ms
-ENTRIES_BATCH = 200  # under 1 ms
+MEMBERS_BATCH = 200  # under 1 ms
 WORKERS_BATCH = 5  # with 1,000 jobs each 5 ms, with a few under 0.2 ms
 ALL_AT_ONCE = 10**9  # tasks are counted for any number of jobs in one go
 PLACES_BATCH = 4  # finding a slot in lists of 100,000 takes up to 1 ms
@@ -53,7 +65,7 @@ Words = frozenset[str]
 
 @dataclass(frozen=True)
 class Suspicion:
-    """Something that a check did not like; `check` is its name, `subject` what it checked."""
+    """A subject that may be broken, and the name of the check that says so."""
 
     check: str
     subject: Subject
@@ -61,13 +73,17 @@ class Suspicion:
 
 @dataclass(frozen=True)
 class Check:
-    """A way to check subjects: the script, what goes before them, and what its words mean."""
+    """A way to check subjects: what its words mean, how a subject is shown, and the times it allows.
+
+    It is a check of `lua/doctor.lua` unless it says how it asks plainly.
+    """
 
     troubles: Mapping[str, Trouble]
     shown: Callable[[Subject], str]
-    script: ScriptCall | None = None
-    named: Mapping[str, Any] = field(default_factory=dict)
+    timeout_ms: int = 0
+    grace_ms: int = 0
     batch: int = BATCH
+    plainly: Callable[[Sequence[Subject]], Awaitable[list[Sequence[str]]]] | None = None
 
 
 class Checks:
@@ -76,56 +92,52 @@ class Checks:
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._counts = Counts(store)
-        keys = store.keys
+        self._holdings = Holdings(store)
+        self._script = store.script("doctor/check")
+        self._checks = self._at_capacity(settings) | self._at_jobs(settings)
+
+    def _at_capacity(self, settings: Settings) -> dict[str, Check]:
+        keys = self._store.keys
         leases_ms = int((settings.borrow_ttl_sweep_s + SLACK_S) * 1000)
         nodes_ms = int((settings.node_sweep_interval_s + SLACK_S) * 1000)
         timeout_ms = int(settings.node_timeout_s * 1000)
-        self._checks = self._at_jobs(settings) | {
-            "slots": Check(
-                SLOTS, _called("slot"), store.script("doctor/check_slots"),
-                {"grace_ms": leases_ms, "node_ms": timeout_ms + nodes_ms},
-            ),
-            "places": Check(PLACES, self._shown_place, store.script("doctor/check_places"), batch=PLACES_BATCH),
-            "members": Check(MEMBERS, self._shown_member, store.script("doctor/check_members")),
-            "pools": Check(POOLS, _called("pool"), store.script("doctor/check_pools")),
-            "nodes": Check(
-                NODES, _called("node"), store.script("doctor/check_nodes"),
-                {"timeout_ms": timeout_ms, "grace_ms": nodes_ms},
-            ),
-            "parts": Check(PARTS, _called("node"), store.script("doctor/check_parts")),
-            "store": Check(STORE, lambda _: keys.store, store.script("doctor/check_store")),
-            "tickets": Check(
-                TICKETS, _called("ticket"), store.script("doctor/check_tickets"), {"grace_ms": GONE_MS}
-            ),
-            "queues": Check(QUEUES, _called("label"), store.script("doctor/check_queues")),
-            "waits": Check(WAITS, _called("pool"), store.script("doctor/check_waits"), batch=10),
-            "runs": Check(RUNS, _called("run"), store.script("doctor/check_runs"), batch=1),
-            "hubs": Check(HUBS, _called("hub"), store.script("doctor/check_hubs"), {"grace_ms": GONE_MS}),
-            "lifetimes": Check(LIFETIMES, "".join),
-            "keys": Check(KEYS, lambda subject: subject[0]),
-            "libraries": Check(LIBRARIES, lambda subject: subject[0]),
-            "tokens": Check(TOKENS, lambda subject: f"slots {', '.join(subject[1:])}"),
-        }  # fmt: skip
+        return {
+            "slots": Check(SLOTS, _called("slot"), timeout_ms=timeout_ms + nodes_ms, grace_ms=leases_ms),
+            "places": Check(PLACES, self._shown_place, batch=PLACES_BATCH),
+            "members": Check(MEMBERS, self._shown_member, batch=MEMBERS_BATCH),
+            "pools": Check(POOLS, _called("pool")),
+            "nodes": Check(NODES, _called("node"), timeout_ms=timeout_ms, grace_ms=nodes_ms),
+            "parts": Check(PARTS, _called("node")),
+            "store": Check(STORE, lambda _: keys.store),
+            "tickets": Check(TICKETS, _called("ticket"), grace_ms=GONE_MS),
+            "queues": Check(QUEUES, _called("label")),
+            "waits": Check(WAITS, _called("pool"), batch=10),
+            "runs": Check(RUNS, _called("run"), batch=1),
+            "hubs": Check(HUBS, _called("hub"), grace_ms=GONE_MS),
+            "lifetimes": Check(LIFETIMES, "".join, plainly=self._lifetimes),
+            "keys": Check(KEYS, lambda subject: subject[0], plainly=self._types),
+            "libraries": Check(LIBRARIES, lambda subject: subject[0], plainly=self._libraries),
+            "tokens": Check(TOKENS, lambda subject: f"slots {', '.join(subject[1:])}", plainly=self._tokens),
+        }
 
     def _at_jobs(self, settings: Settings) -> dict[str, Check]:
-        script = self._store.script
-        silence = {
-            "timeout_ms": int(settings.worker_timeout_s * 1000),
-            "grace_ms": int((settings.worker_sweep_interval_s + SLACK_S) * 1000),
-        }
+        timeout_ms = int(settings.worker_timeout_s * 1000)
+        grace_ms = int((settings.worker_sweep_interval_s + SLACK_S) * 1000)
+        workers = Check(WORKERS, _called_by_id("worker"), timeout_ms=timeout_ms, grace_ms=grace_ms, batch=WORKERS_BATCH)
         return {
-            "tasks": Check(TASKS, _called_by_id("task"), script("doctor/check_tasks")),
-            "entries": Check(ENTRIES, self._shown_member, script("doctor/check_entries"), batch=ENTRIES_BATCH),
-            "workers": Check(WORKERS, _called_by_id("worker"), script("doctor/check_workers"), silence, WORKERS_BATCH),
-            "links": Check(LINKS, _shown_link, script("doctor/check_links")),
-            "jobs": Check(JOBS, _called("job"), script("doctor/check_jobs")),
-            "counts": Check(COUNTS, _called("job"), batch=ALL_AT_ONCE),
-            "providers": Check(PROVIDERS, _called("provider"), script("doctor/check_providers")),
-            "schedules": Check(SCHEDULES, _called("schedule"), script("doctor/check_schedules")),
+            "tasks": Check(TASKS, _called_by_id("task")),
+            "entries": Check(ENTRIES, self._shown_member, batch=MEMBERS_BATCH),
+            "workers": workers,
+            "links": Check(LINKS, _shown_link),
+            "jobs": Check(JOBS, _called("job")),
+            "counts": Check(COUNTS, _called("job"), batch=ALL_AT_ONCE, plainly=self._miscounts),
+            "holdings": Check(HOLDINGS, lambda each: self._store.keys.used(each[0]), plainly=self._held),
+            "providers": Check(PROVIDERS, _called("provider")),
+            "schedules": Check(SCHEDULES, _called("schedule")),
         }
 
     async def at(self, name: str, subjects: Iterable[Subject]) -> dict[Suspicion, Words]:
-        """What there is to say about these subjects; those that are as they should be are left out."""
+        """Check these subjects; leave out those that are as they should be."""
         check, wanted = self._checks[name], list(dict.fromkeys(subjects))
         found: dict[Suspicion, Words] = {}
         for start in range(0, len(wanted), check.batch):
@@ -136,7 +148,7 @@ class Checks:
         return found
 
     async def again(self, suspicions: Mapping[Suspicion, Words]) -> dict[Suspicion, Words]:
-        """Those suspicions that another check confirms, word by word."""
+        """Check these suspicions again, and keep the words that are confirmed."""
         names = dict.fromkeys(suspicion.check for suspicion in suspicions)
         seen: dict[Suspicion, Words] = {}
         for name in names:
@@ -145,7 +157,7 @@ class Checks:
         return {each: words for each, words in both.items() if words}
 
     def trouble(self, suspicion: Suspicion, word: str) -> Trouble:
-        """What a word of a check means."""
+        """Return what a word of a check means."""
         if word == UNREAD:
             return UNREADABLE
         if suspicion.check == "members" and suspicion.subject[0] in STRAYS:
@@ -155,15 +167,20 @@ class Checks:
         return self._checks[suspicion.check].troubles[word]
 
     def shown(self, suspicion: Suspicion) -> str:
-        """The subject for people."""
+        """Return the subject as people read it."""
         return self._checks[suspicion.check].shown(suspicion.subject)
 
     async def _ask(self, name: str, check: Check, batch: Sequence[Subject]) -> list[Sequence[str]]:
-        if check.script is None:
-            return await self._ask_plainly(name, batch)
+        if check.plainly:
+            return await check.plainly(batch)
+        wanted = [fields_of(Suspicion(name, subject)) for subject in batch]
         try:
-            answers: list[Sequence[str]] = await check.script(
-                **check.named, rest=[text for subject in batch for text in subject]
+            answers: list[Sequence[str]] = await self._script(
+                kind="members" if name == "entries" else name,
+                fields=len(wanted[0]),
+                timeout_ms=check.timeout_ms,
+                grace_ms=check.grace_ms,
+                rest=[text for fields in wanted for text in fields],
             )
             return answers
         except (ForeignKey, StoreFault):
@@ -172,18 +189,25 @@ class Checks:
                 return [[UNREAD]]
             return [words for subject in batch for words in await self._ask(name, check, [subject])]
 
-    async def _ask_plainly(self, name: str, batch: Sequence[Subject]) -> list[Sequence[str]]:
-        if name == "lifetimes":
-            left = await self._store.read_all(("PTTL", key) for (key,) in batch)
-            return [["for ever"] if ms == -1 else [] for ms in left]
-        if name == "counts":
-            return list(await self._counts.words([full for (full,) in batch]))
-        if name == "libraries":
-            idle = await self._store.libraries()
-            return [["unused"] if idle.get(library, 0.0) > UNUSED_S else [] for (library,) in batch]
-        if name == "keys":
-            kinds = await self._store.read_all(("TYPE", key) for key, _ in batch)
-            return [_key_words(kind, wanted) for kind, (_, wanted) in zip(kinds, batch, strict=True)]
+    async def _lifetimes(self, batch: Sequence[Subject]) -> list[Sequence[str]]:
+        left = await self._store.read_all(("PTTL", key) for (key,) in batch)
+        return [["for ever"] if ms == -1 else [] for ms in left]
+
+    async def _miscounts(self, batch: Sequence[Subject]) -> list[Sequence[str]]:
+        return list(await self._counts.words([full for (full,) in batch]))
+
+    async def _held(self, batch: Sequence[Subject]) -> list[Sequence[str]]:
+        return list(await self._holdings.words([kind for (kind,) in batch]))
+
+    async def _libraries(self, batch: Sequence[Subject]) -> list[Sequence[str]]:
+        idle = await self._store.libraries()
+        return [["unused"] if idle.get(library, 0.0) > UNUSED_S else [] for (library,) in batch]
+
+    async def _types(self, batch: Sequence[Subject]) -> list[Sequence[str]]:
+        kinds = await self._store.read_all(("TYPE", key) for key, _ in batch)
+        return [_key_words(kind, wanted) for kind, (_, wanted) in zip(kinds, batch, strict=True)]
+
+    async def _tokens(self, batch: Sequence[Subject]) -> list[Sequence[str]]:
         return list(await asyncio.gather(*(self._same_token(token, slots) for token, *slots in batch)))
 
     async def _same_token(self, token: str, slots: Sequence[str]) -> Sequence[str]:
@@ -204,8 +228,16 @@ class Checks:
         return f"{key(owner) if callable(key) else key} {member}"
 
 
+def fields_of(suspicion: Suspicion) -> Subject:
+    """Return the fields of a subject as the scripts take them: a member comes with the type of its index."""
+    if suspicion.check in ("members", "entries"):
+        kind, owner, member = suspicion.subject
+        return (kind, TABLE[kind].type, owner, member)
+    return suspicion.subject
+
+
 def seen_subject(slot: str, seen: Iterable[tuple[str, str, str]]) -> Subject:
-    """A subject of the check places: a slot and the (place, label, item) it was seen in."""
+    """Return a subject of the check of places: a slot and the (place, label, item) it was seen in."""
     return (json.dumps([slot, sorted(set(seen))], ensure_ascii=False),)
 
 
@@ -227,7 +259,7 @@ def _called_by_id(noun: str) -> Callable[[Subject], str]:
 
 
 def _as_sent(found: str) -> str:
-    """An id as people know it: found in the name of a key it may be anything."""
+    """Return an id as people know it; found in the name of a key it may be anything."""
     return dashed(found) if len(found) == 32 else found
 
 

@@ -1,4 +1,4 @@
-"""How many tasks a job has: no list holds all of them, so they are counted; a job in use meanwhile is not judged."""
+"""The number of tasks of a job: no list holds all of them, so they are counted; a job in use meanwhile is left out."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ class Count:
 
     @property
     def words(self) -> list[str]:
-        """Which of the two differ."""
+        """Name the numbers that differ."""
         pairs = zip(("tasks", "later"), self.kept, self.counted, strict=True)
         return [word for word, kept, counted in pairs if kept != counted]
 
 
 class Counts:
-    """Counts tasks by the records of all of them."""
+    """The counts of tasks by job, from the records of all tasks."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._check = store.script("doctor/check_counts")
+        self._check = store.script("doctor/count")
 
     async def words(self, names: Sequence[str]) -> list[list[str]]:
-        """What is wrong with the numbers kept of each of these jobs; nothing for those in use, which count right."""
+        """Name what is wrong with the numbers kept of each job; a job in use counts as right."""
         found = await self.count(names)
         return [found[name].words if name in found else [] for name in names]
 
     async def count(self, names: Sequence[str]) -> dict[str, Count]:
-        """The jobs whose numbers were the same before and after."""
+        """Count the tasks of these jobs; leave out jobs whose numbers changed meanwhile."""
         before = await self._kept(names)
         tasks: Counter[str] = Counter()
         later: Counter[str] = Counter()

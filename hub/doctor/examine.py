@@ -34,12 +34,12 @@ async def examine(
     pause_s: float = 0.5,
     seen: Callable[[int], None] = lambda _: None,
 ) -> list[Finding]:
-    """Every broken invariant of a store, which may be in use; with `repair` those that can be are repaired.
+    """Find every broken invariant of a store, which may be in use; with `repair` repair those that can be.
 
     Changes under way are not reported: a suspicion counts when two later checks, `pause_s` apart, confirm it; where
     a sweep of a running hub would repair it, when one has had the time to. What other programs wrote and the hub has
     not taken in yet is no finding. `settings` are those of the hubs; without them they are read from the environment.
-    `seen` is told how many keys were looked at.
+    `seen` is called with the number of keys that were looked at.
     """
     return await _Examination(store, settings or load_settings(), pause_s).run(repair, seen)
 
@@ -73,7 +73,7 @@ class _Examination:
         return sorted(found, key=lambda each: (int(each.invariant[1:]), each.subject, each.problem))
 
     async def _after_a_sweep(self, suspicions: Mapping[Suspicion, Words]) -> dict[Suspicion, Words]:
-        """Leave out what the next sweep repairs, where there is one."""
+        """Leave out what the next sweep repairs, if a hub sweeps."""
         settling = {
             suspicion: some
             for suspicion, words in suspicions.items()
@@ -98,7 +98,7 @@ class _Examination:
         return {suspicion: words for suspicion, words in kept.items() if words}
 
     async def _expected(self, suspicions: Mapping[Suspicion, Words]) -> dict[Suspicion, Words]:
-        """Leave out the dead where nobody is to take them away: expiry is off, braked, or spares who has free slots."""
+        """Leave out the dead that no sweep is to remove: expiry is off, braked, or spares nodes with free slots."""
         keys = self._store.keys
         override, brake, worker_brake = await self._store.read_all(
             [("HGET", keys.store, "expire"), ("HGET", keys.brake, "state"), ("HGET", keys.worker_brake, "state")]
@@ -114,7 +114,7 @@ class _Examination:
         return {suspicion: words for suspicion, words in kept.items() if words}
 
     async def _ticks(self) -> bool:
-        """Whether some hub is running."""
+        """Return whether a hub is running."""
         ticked_ms = int(await self._store.read("HGET", self._store.keys.store, "tick_ms") or 0)
         seconds, _ = await self._store.read("TIME")
         return int(seconds) - ticked_ms / 1000 < TICKING_S

@@ -6,17 +6,19 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hub.doctor.checks import Subject
+from hub.doctor.holdings import KINDS
+from hub.store.keys import TABLE
 from hub.store.scan import members_of
 from hub.store.store import Store
 
-# Indexes whose members must belong, by the type of their keys.
-SETS = ("worker_tasks", "worker_providers", "dead_workers", "task_parents", "task_children")
-ZSETS = (
+# Indexes whose members must belong.
+INDEXES = (
+    *("worker_tasks", "worker_providers", "dead_workers", "task_parents", "task_children"),
     *("room_tasks", "job_tasks", "job_queue", "heads", "later", "ownerless", "internal_tasks", "runtimes", "silences"),
     *("held_tasks", "finished", "dead", "workers", "worker_beats", "room_workers", "room_jobs", "deleted_jobs"),
     *("room_providers", "hung_up", "blocked", "settling", "schedules", "room_schedules"),
 )
-STRINGS = ("payload", "task_result", "task_log", "provider_name", "unique")  # keys that are such members by themselves
+SINGLES = ("payload", "task_result", "task_log", "provider_name", "unique")  # keys that are such members by themselves
 _OF_WORKERS = ("worker", "worker_jobs", "worker_rooms", "worker_tasks", "worker_providers")
 _OF_JOBS = ("job", "job_queue", "job_workers")
 
@@ -24,7 +26,7 @@ Check = Callable[[str, Iterable[Subject]], Awaitable[Any]]
 
 
 class JobWalk:
-    """Checks at what a page of the keyspace names, each worker and each job once."""
+    """The checks of what a page of the keyspace names: each worker and each job once."""
 
     def __init__(self, store: Store, check: Check) -> None:
         self._store = store
@@ -33,7 +35,7 @@ class JobWalk:
         self._jobs: set[str] = set()
 
     async def page(self, ids: Mapping[str, Sequence[str]]) -> None:
-        """Check at these: kind of key -> ids."""
+        """Check what these keys name: kind of key -> ids."""
         await self._check("tasks", [(task,) for task in ids.get("task", ())])
         await self._check("providers", [(full,) for full in ids.get("provider", ())])
         await self._check("schedules", [(each,) for each in ids.get("schedule", ())])
@@ -41,10 +43,10 @@ class JobWalk:
         await self._check_jobs([(full, "") for kind in _OF_JOBS for full in ids.get(kind, ())])
         lists = ids.get("job_tasks", ())
         await self._check_jobs([(of, name) for name in lists if (of := name.split(":", 2)[-1]).count(":") > 1])
-        for kind, type_ in (*((kind, "set") for kind in SETS), *((kind, "zset") for kind in ZSETS)):
+        for kind in INDEXES:
             for owner in ids.get(kind, ()):
-                await self._check_index(kind, owner, type_)
-        await self._check("entries", [(kind, "", each) for kind in STRINGS for each in ids.get(kind, ())])
+                await self._check_index(kind, owner)
+        await self._check("entries", [(kind, "", each) for kind in SINGLES for each in ids.get(kind, ())])
         for worker in ids.get("worker_jobs", ()):
             async for names in members_of(self._store, self._store.keys.worker_jobs(worker), "set"):
                 await self._check("links", [(worker, full) for full in names])
@@ -53,8 +55,9 @@ class JobWalk:
                 await self._check("links", [(worker, full) for worker in workers])
 
     async def finish(self) -> None:
-        """Count the tasks of every job that was seen."""
+        """Count the tasks of every job that was seen, and what users and rooms hold."""
         await self._check("counts", [(full,) for full in sorted(self._jobs)])
+        await self._check("holdings", [(kind,) for kind in KINDS])
 
     async def _check_workers(self, workers: Iterable[str]) -> None:
         fresh = [worker for worker in dict.fromkeys(workers) if worker not in self._workers]
@@ -66,9 +69,9 @@ class JobWalk:
         self._jobs.update(fresh)
         await self._check("jobs", list(fresh.items()))
 
-    async def _check_index(self, kind: str, owner: str, type_: str) -> None:
+    async def _check_index(self, kind: str, owner: str) -> None:
         key = getattr(self._store.keys, kind)
-        async for members in members_of(self._store, key(owner) if callable(key) else key, type_):
+        async for members in members_of(self._store, key(owner) if callable(key) else key, TABLE[kind].type):
             await self._check("entries", [(kind, owner, member) for member in members])
             if kind in ("workers", "worker_beats", "dead_workers"):
                 await self._check_workers(members)

@@ -1,4 +1,4 @@
-"""What the checks at tasks, jobs, workers and providers say, in words for people. Pure."""
+"""The words of the checks of tasks, jobs, workers and providers, for people. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TASKS = {
     "never forgotten": Trouble("C12", "over, but not among those that are forgotten some day"),
 }
 ENTRIES = {"stray": Trouble("C12", "names what does not belong there")}
-# The same, where it breaks more than tidiness.
+# A stray member of these indexes breaks more than tidiness.
 ENTRY_STRAYS = {
     **dict.fromkeys(("room_tasks", "job_tasks"), Trouble("C9", "lists a task under what it is not, or not any more")),
     "job_queue": Trouble("C9", "would let a task be claimed that does not wait there"),
@@ -59,6 +59,7 @@ COUNTS = {
     "tasks": Trouble("C12", "the number kept of its tasks is not how many there are"),
     "later": Trouble("C10", "the number kept of those put off is not how many there are"),
 }
+HOLDINGS = {"differs": Trouble("C12", "says of a user or a room that it holds more, or less, than it does")}
 SCHEDULES = {
     "record broken": Trouble("C12", "its record does not say what it is to submit, or when"),
     "not when it is due": Trouble("C12", "not among the schedules, or at another time there than it is due"),

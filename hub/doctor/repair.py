@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 from hub.core import Hub
-from hub.doctor.checks import SLACK_S, UNREAD, Subject, Suspicion, Words
-from hub.doctor.job_repair import JobRepairer
+from hub.doctor.checks import SLACK_S, UNREAD, Subject, Suspicion, Words, fields_of
+from hub.doctor.counts import Counts
+from hub.doctor.holdings import Holdings
 from hub.errors import ForeignKey, StoreFault
+from hub.jobs.jobs import new_id
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.keys import TABLE, name_of
 from hub.store.store import Store
 
+BATCH = 64  # tasks of a worker that is gone, per script: about 2 ms
 _log = get_logger("hub.doctor")
 _ENDS_THE_LEASE = {"overdue", "footprint gone"}
+# Where a slot is comes before its lease, and both before the indexes that follow from them. At the jobs API records
+# come before what points to them, and all of that before it is counted.
+_ORDER = (
+    *("store", "places", "slots", "members", "nodes", "parts", "pools", "lifetimes", "libraries"),
+    *("hubs", "tickets", "runs", "queues", "waits"),
+    *("jobs", "workers", "links", "tasks", "providers", "schedules", "entries"),
+)
 
 
 class Repairer:
@@ -24,121 +33,101 @@ class Repairer:
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._hub = Hub(store, settings)
-        self._jobs = JobRepairer(store, settings, self._hub)
-        self._node_timeout_s = settings.node_timeout_s
+        self._settings = settings
+        self._counts = Counts(store)
+        self._holdings = Holdings(store)
+        self._script = store.script("doctor/repair")
         self._node_ms = int((settings.node_timeout_s + settings.node_sweep_interval_s + SLACK_S) * 1000)
-        # Where a slot is comes before who holds it, and both before the indexes that follow from them.
+        # The checks whose findings take more than the one repair of their name.
         self._ways = {
-            "store": self._counter,
-            "places": self._place,
             "slots": self._slot,
-            "members": self._member,
             "nodes": self._node,
             "parts": self._part,
-            "pools": self._pool,
             "lifetimes": self._lifetime,
             "libraries": self._library,
-            "hubs": self._hub_gone,
-            "tickets": self._by_name("ticket"),
-            "runs": self._by_name("run"),
-            "queues": self._by_name("queue"),
-            "waits": self._by_name("wait"),
-            **self._jobs.ways,
-        }
-        self._scripts = {
-            name: store.script(f"doctor/repair_{name}")
-            for name in (
-                "counter",
-                "place",
-                "slot",
-                "unmanaged",
-                "member",
-                "drain",
-                "part",
-                "pool",
-                "hub",
-                "ticket",
-                "run",
-                "queue",
-                "wait",
-                "store",
-            )
+            "hubs": self._silent_hub,
+            "jobs": self._job,
+            "workers": self._worker,
         }
 
     async def repair(self, suspicions: Mapping[Suspicion, Words]) -> None:
         """Repair what is still so, as far as it can be, in the order that leaves nothing behind."""
-        order = list(self._ways)
-        able = [each for each in suspicions if each.check in order and UNREAD not in suspicions[each]]
-        for suspicion in sorted(able, key=lambda each: order.index(each.check)):
-            await self._repair(suspicion, suspicions[suspicion])
+        able = [each for each in suspicions if each.check in _ORDER and UNREAD not in suspicions[each]]
+        for suspicion in sorted(able, key=lambda each: _ORDER.index(each.check)):
+            try:
+                await self._repair(suspicion, suspicions[suspicion])
+            except (ForeignKey, StoreFault) as error:  # a key of it holds something else, and stays as it is
+                subject = suspicion.subject[0][:200]
+                _log.warning("finding not repaired", check=suspicion.check, subject=subject, why=str(error))
         if miscounted := [each.subject[0] for each in suspicions if each.check == "counts"]:
-            await self._jobs.recount(miscounted)
+            await self._recount(miscounted)
+        if kinds := [each.subject[0] for each in suspicions if each.check == "holdings"]:
+            found = await self._holdings.wrong()
+            for kind in kinds:
+                for held in found[kind]:
+                    await self._run("holdings", kind, *held)
 
     async def _repair(self, suspicion: Suspicion, words: Words) -> None:
-        """Repair it; what cannot be repaired because a key holds something else stays."""
-        try:
-            await self._ways[suspicion.check](suspicion.subject, words)
-        except (ForeignKey, StoreFault) as error:
-            _log.warning("not repaired", check=suspicion.check, subject=suspicion.subject[0][:200], why=str(error))
+        if way := self._ways.get(suspicion.check):
+            await way(suspicion.subject, words)
+        else:
+            kind = "members" if suspicion.check == "entries" else suspicion.check
+            await self._run(kind, *fields_of(suspicion))
 
-    async def _counter(self, _: Subject, __: Words) -> None:
-        await self._scripts["counter"](issued="0")
-        await self._scripts["store"]()
+    async def _run(self, kind: str, *subject: object) -> int:
+        """Run a repair of `lua/doctor.lua`; return how much of it is left to do."""
+        _, left = await self._script(kind=kind, rest=subject)
+        return int(left)
 
-    async def _place(self, subject: Subject, _: Words) -> None:
-        slot, seen = json.loads(subject[0])
-        await self._scripts["place"](slot=slot, seen=json.dumps(seen, ensure_ascii=False))
+    async def _recount(self, names: list[str]) -> None:
+        """Count the tasks of these jobs anew, and keep that where nothing has changed since."""
+        for full, count in (await self._counts.count(names)).items():
+            if count.words:
+                await self._run("counts", full, *count.counted, *count.kept)
 
     async def _slot(self, subject: Subject, words: Words) -> None:
         (slot,) = subject
         if "token above" in words:
             token = await self._store.read("HGET", self._store.keys.session(slot), "leaseToken")
-            await self._scripts["counter"](issued=token or "0")
+            await self._run("counter", token or "0")
         if words & _ENDS_THE_LEASE:
             await self._hub.leases.lapse([slot])
         if words - _ENDS_THE_LEASE - {"token above"}:
-            await self._scripts["slot"](slot=slot)
+            await self._run("slots", slot)
         if "node unknown" in words:
-            await self._scripts["unmanaged"](slot=slot, node_ms=self._node_ms)
-
-    async def _member(self, subject: Subject, _: Words) -> None:
-        kind, owner, member = subject
-        await self._scripts["member"](kind=kind, owner=owner, member=member)
+            await self._run("unmanaged", slot, self._node_ms)
 
     async def _node(self, subject: Subject, words: Words) -> None:
-        node_id, part = subject
         if "dead" in words:
-            await self._hub.nodes.expire(node_id, "expire", keep=False)
+            await self._hub.nodes.expire(subject[0], "expire", keep=False)
         else:
-            await self._scripts["drain"](id=node_id, part=part)
+            await self._run("drains", *subject)
 
     async def _part(self, subject: Subject, words: Words) -> None:
-        part, raw = subject
         if "leaving" in words:
-            await self._hub.nodes.prune(part)
-        await self._scripts["part"](part=part, raw=raw)
+            await self._hub.nodes.prune(subject[0])
+        await self._run("parts", *subject)
 
-    async def _pool(self, subject: Subject, _: Words) -> None:
-        label, segments = subject
-        await self._scripts["pool"](label=label, segments=segments)
-
-    def _by_name(self, name: str) -> Callable[[Subject, Words], Awaitable[None]]:
-        async def repair(subject: Subject, _: Words) -> None:
-            argument = {"queue": "label", "wait": "pool"}.get(name, name)
-            await self._scripts[name](**{argument: subject[0]})
-
-        return repair
-
-    async def _hub_gone(self, subject: Subject, _: Words) -> None:
-        await self._scripts["hub"](hub=subject[0])
+    async def _silent_hub(self, subject: Subject, _: Words) -> None:
+        await self._run("hubs", *subject)
         await self._hub.queue.look_after()
 
     async def _library(self, subject: Subject, _: Words) -> None:
-        await self._hub.store.read("FUNCTION DELETE", subject[0])
+        await self._store.read("FUNCTION DELETE", subject[0])
 
     async def _lifetime(self, subject: Subject, _: Words) -> None:
         (key,) = subject
-        bare = key[len(self._store.keys.prefix) :]
-        if kind := name_of(bare):
-            seconds = TABLE[kind].seconds or max(1, round(self._node_timeout_s))
+        if kind := name_of(key[len(self._store.keys.prefix) :]):
+            seconds = TABLE[kind].seconds or max(1, round(self._settings.node_timeout_s))
             await self._store.read("EXPIRE", key, seconds, "NX")
+
+    async def _job(self, subject: Subject, _: Words) -> None:
+        await self._run("jobs", subject[0], new_id(self._settings.realm))
+
+    async def _worker(self, subject: Subject, words: Words) -> None:
+        (worker,) = subject
+        timeout_ms = int(self._settings.worker_timeout_s * 1000)
+        if "dead" in words and await self._hub.workers.expire(worker, "silent", timeout_ms) == "ok":
+            return
+        if await self._run("workers", worker, BATCH):
+            await self._hub.workers.bury(worker)

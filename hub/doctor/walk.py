@@ -1,4 +1,4 @@
-"""Going through the whole store, a bounded stretch at a time, and checking everything once."""
+"""The walk through the whole store: a bounded stretch at a time, everything is checked once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OWN = Keys.store.pattern.partition(":")[0] + ":"
 
 
 class Walk:
-    """One walk; `suspicions` is what it did not like so far."""
+    """A walk through the store; `suspicions` holds what is wrong so far."""
 
     def __init__(self, store: Store, checks: Checks) -> None:
         self._store = store
@@ -40,7 +40,7 @@ class Walk:
         self._jobs = JobWalk(store, self._check)
 
     async def everything(self, seen: Callable[[int], None]) -> dict[Suspicion, Words]:
-        """Check at all there is; the answer may hold what was only changing at that moment."""
+        """Check everything; the answer may hold what was only changing at that moment."""
         await self._check("store", [("",)])
         await self._check("libraries", [(library,) for library in await self._store.libraries()])
         async for batch in members_of(self._store, self._keys.nodes, "set"):
@@ -82,7 +82,7 @@ class Walk:
                 await self._check("parts", [(part, "") for part in parts])
 
     async def _check_queues(self, ids: dict[str, list[str]]) -> None:
-        """Who waits, where freed slots check for them, and what nobody attends."""
+        """Check tickets, the hubs that answer them, and where freed slots look for waiters."""
         await self._check("tickets", [(ticket,) for ticket in ids["ticket"]])
         await self._check("hubs", [(hub,) for hub in dict.fromkeys([*ids["waiters"], *ids["handed"]])])
         await self._check("waits", [(pool,) for pool in ids["available"] if _valid(pool)])
@@ -99,7 +99,7 @@ class Walk:
                 await self._check("runs", [(run,) for run in runs])
 
     def _kind(self, name: str) -> str | None:
-        """Which of the hub's keys this is; None for other programs' keys, `?` for a private one nobody knows."""
+        """Return which of the hub's keys this is: None for other programs' keys, `?` for an unknown private one."""
         if not name.startswith(self._keys.prefix):
             return None
         bare = name[len(self._keys.prefix) :]

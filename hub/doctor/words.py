@@ -1,4 +1,4 @@
-"""What the checks of `lua/commands/doctor/` say, in words for people: the invariant that is broken, and how. Pure."""
+"""The words of the checks in `lua/doctor.lua`, for people: the invariant that is broken, and how. Pure."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PLACES = {
     "listed nowhere": Trouble("C1", "in no list, though the hub's record says so", settles=True),
 }
 MEMBERS = {"stray": Trouble("C12", "names what does not belong there", settles=True)}
-# The same, where it breaks more than tidiness.
+# A stray member of these indexes breaks more than tidiness.
 STRAYS = {"in_flight": Trouble("C4", "counts a lease that is over or was asked for under another label", settles=True)}
 POOLS = {
     "pool unknown": Trouble("C1", "has slots, but is not among the known pools"),

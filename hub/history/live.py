@@ -247,7 +247,7 @@ class Live:
                 except Exception as error:  # noqa: BLE001 - listeners go on listening; the line tells of it, once
                     metrics.event_reads_failed.inc()
                     if not failing:
-                        _log.warning("events not read", why=str(error))
+                        _log.warning("event history unreadable", why=str(error))
                     failing = True
                     await asyncio.sleep(PAUSE_S)
         finally:
@@ -259,7 +259,7 @@ class Live:
         """
         newest = await follower.newest()
         if parse_id(newest, "id") < parse_id(self._position, "id"):
-            _log.warning("events begin anew", before=self._position, after=newest)
+            _log.warning("event ids went back", before=self._position, after=newest)
             self._position = newest
 
     def _hand_out(self, events: Sequence[Event]) -> None:

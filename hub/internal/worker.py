@@ -120,13 +120,13 @@ class InternalWorker:
                 found = await self._queue.next(most)
             except (StoreUnavailable, StoreFault) as error:
                 if not away:
-                    _log.warning("internal queue not heard", why=str(error))
+                    _log.warning("internal queue unreachable", why=str(error))
                 away = True
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, longest_s)
                 continue
             if away:
-                _log.info("internal queue heard again")
+                _log.info("internal queue reachable again")
             return found
         return []
 
@@ -140,13 +140,13 @@ class InternalWorker:
         self._place.set()
         if ended.cancelled() or ended.exception():
             why = "stopped" if ended.cancelled() else repr(ended.exception())
-            _log.error("internal task not reported", entry=entry_id, why=why)
+            _log.error("internal task end not recorded", entry=entry_id, why=why)
 
     async def _handle(self, entry_id: str, fields: Mapping[str, str]) -> None:
         try:
             order = Order.read(fields)
         except (ValueError, KeyError, TypeError) as error:
-            _log.warning("internal message not understood", entry=entry_id, why=repr(error))
+            _log.warning("internal message unreadable", entry=entry_id, why=repr(error))
             await self._if_it_answers(self._queue.acknowledge(entry_id))
             return
         job = self._jobs.get(order.full)
@@ -161,7 +161,7 @@ class InternalWorker:
         """For a worker that knows the job, as there may be one while a new release is rolled out."""
         if order.full not in self._strange:
             self._strange.add(order.full)
-            _log.warning("internal job not known here", job=order.full, task=dashed(order.task))
+            _log.warning("internal job unknown to this worker", job=order.full, task=dashed(order.task))
 
     async def _execute(self, order: Order, job: Executable, entry_id: str) -> None:
         """Run a task that is `running` because of us, and say how that ended."""
@@ -173,7 +173,7 @@ class InternalWorker:
             returned = await call(job.execute, order.payload, order.room, dashed(order.task))
         except asyncio.CancelledError:
             status, why = "failed", STOPPED
-            _log.warning("internal task cut short", seconds=round(time.monotonic() - began, 3), **facts)
+            _log.warning("internal task interrupted", seconds=round(time.monotonic() - began, 3), **facts)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the task says what it was
             status, why = "failed", text_of(error)
             _log.warning("internal task failed", why=why, at=place_of(error), **facts)
@@ -187,7 +187,7 @@ class InternalWorker:
         try:
             return value_of(returned, self._result_max).text
         except ValueError as error:
-            _log.warning("internal task without its result", task=dashed(order.task), job=order.full, why=str(error))
+            _log.warning("internal task result not stored", task=dashed(order.task), job=order.full, why=str(error))
             return ""
 
     async def _move(self, order: Order, status: str, error: str = "", value: str = "") -> bool:
@@ -198,7 +198,7 @@ class InternalWorker:
             try:
                 await self._tasks.move(order.task, status, error, superuser=True, request=request, value=value)
             except (InvalidTaskTransition, TaskNotFound) as over:
-                _log.info("internal task is over", task=dashed(order.task), job=order.full, why=over.detail)
+                _log.info("internal task already ended", task=dashed(order.task), job=order.full, why=over.detail)
                 return False
             except StoreUnavailable:
                 await asyncio.sleep(pause_s)

@@ -50,7 +50,7 @@ class Presence:
                 return True
             case [("worker" | "forbidden" | "full") as word]:
                 self._open.get(connection, {}).pop(worker, None)
-                _log.debug("worker not bound", worker=worker, connection=connection, why=word)
+                _log.debug("worker not bound to a socket", worker=worker, connection=connection, why=word)
                 return False
             case reply:
                 raise UnknownReply(self._bind.name, reply)
@@ -73,7 +73,7 @@ class Presence:
 
     def _not_looked_after(self, error: Exception) -> None:
         metrics.sweep_errors.labels("presence").inc()
-        _log.error("connections not looked after", why=repr(error))
+        _log.error("worker connection check failed", why=repr(error))
 
     async def look_after(self) -> None:
         """One round: connections of hubs that are gone are forgotten. Where ours have been, they are named again: this
@@ -84,7 +84,7 @@ class Presence:
             match await self._retire(hub=self._hub_id, limit=BATCH):
                 case ["ok", forgotten, more, known]:
                     if forgotten:
-                        _log.info("connections of a hub forgotten", connections=forgotten)
+                        _log.info("connections of a lost hub forgotten", connections=forgotten)
                 case reply:
                     raise UnknownReply(self._retire.name, reply)
         if not known:
@@ -100,7 +100,7 @@ class Presence:
         grace_ms = self._grace_ms
         _, hung_up = await self._unbind(connection=self._name(connection), hub=self._hub_id, grace_ms=grace_ms)
         if hung_up:
-            _log.info("workers hung up", workers=hung_up, connection=connection, grace_ms=grace_ms)
+            _log.info("workers disconnected", workers=hung_up, connection=connection, grace_ms=grace_ms)
 
     def _name(self, connection: str) -> str:
         return f"{self._hub_id}.{connection}"

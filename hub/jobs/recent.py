@@ -93,7 +93,7 @@ class Recent:
         recalled = await self._say([again for again in calls if again in self._jobs])
         recalled += await self._say([again for again in calls if again not in self._jobs])
         if calls:
-            _log.warning("tasks recalled", remembered=len(calls), ends=recalled)
+            _log.warning("tasks re-reported after Redis lost data", sent=len(calls), missing_ends=recalled)
 
     async def _say(self, calls: Sequence[Again]) -> int:
         """Say these again; how many ends the store had lost."""
@@ -107,7 +107,7 @@ class Recent:
                     raise reply
                 if isinstance(reply, BaseException):
                     metrics.unhandled.inc()
-                    _log.error("not said again to the store", why=str(reply), exc_info=reply)
+                    _log.error("task not re-reported", why=str(reply), exc_info=reply)
                 elif reply == ["job"]:
                     self._store.later(partial(self._once_more, again, until))
                 recalled += reply == ["recalled"]

@@ -6,14 +6,15 @@ import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import orjson
 
-from hub.errors import Forbidden, JobsProblem, StoreUnavailable, UnknownReply
+from hub.errors import Forbidden, JobsProblem, StoreFull, StoreUnavailable, UnknownReply
 from hub.jobs.jobs import no_job
 from hub.jobs.models import Options, Page
 from hub.jobs.pages import Pages
+from hub.jobs.quotas import exceeded
 from hub.jobs.rules import MINUTE_US, TOO_FAR_US, Rule, Unreadable
 from hub.jobs.submits import derived, unique_of
 from hub.observability import metrics
@@ -27,11 +28,13 @@ AT_ONCE = 100  # that are fired in one pass
 BITES_MAX = 20  # of so many, in a pass that meets some that are put aside
 AGAIN_US = 600_000_000  # until one that was put aside is looked at again: of `MOST`, 17 a second
 LINES_MAX = 20  # of one pass, for those that were put aside
-CATCH_UP = ("skip", "one", "all")
+CatchUp = Literal["skip", "one", "all"]
+CATCH_UP: tuple[CatchUp, ...] = get_args(CatchUp)
 NO_TASK = {  # why a time made none, as `lua/commands/schedules/fire.lua` says it
     "no-job": "no worker served its job, and none of its tasks waited",
     "unique": "the task that stands for its unique key was there",
     "missed": "its time was missed, and is not caught up",
+    "quota": "its user holds as many open tasks as one may",
 }
 WHY_MAX = 500  # characters of a reason: what a library says of a text may have the text in it
 _DUE = 11  # where a record says when it is due
@@ -62,7 +65,7 @@ class Schedule:
     job: str
     payload: str
     rule: Rule
-    catch_up: str = "one"
+    catch_up: CatchUp = "one"
     paused: bool = False
     options: Options = Options()  # noqa: RUF009 - frozen
     user: str = ""
@@ -143,6 +146,8 @@ class Schedules:
                 raise no_job(wanted.job)
             case ["forbidden"]:
                 raise not_yours(wanted.name)
+            case ["quota", *refusal]:
+                raise exceeded(refusal)
             case ["full"]:
                 raise TooManySchedules(f"There are {MOST} schedules, and there may be no more.")
         raise UnknownReply(self._put.name, reply)
@@ -213,6 +218,8 @@ class Schedules:
                     # After an outage: some 20 ms.
                     firings, next_us = await asyncio.to_thread(schedule.times, int(now))
                     made += await self._fired(schedule, firings, next_us)
+                except StoreFull:  # they stay due
+                    return made
                 except StoreUnavailable:
                     raise
                 except Exception as error:  # noqa: BLE001 - those behind it must be fired; a line and a counter tell
@@ -221,7 +228,7 @@ class Schedules:
             if not aside or len(due) < AT_ONCE:
                 break
         if told > LINES_MAX:
-            _log.error("more schedules put aside", count=told - LINES_MAX)
+            _log.error("more schedules broken", count=told - LINES_MAX)
         return made
 
     async def _set_aside(self, read: Sequence[str], plan: str, now_us: int, why: str, told: int) -> bool:
@@ -234,7 +241,7 @@ class Schedules:
             case ["ok", is_new]:
                 metrics.schedules_fired.labels("broken").inc()
                 if is_new and told < LINES_MAX:
-                    _log.error("schedule put aside", schedule=named, why=why)
+                    _log.error("schedule broken", schedule=named, why=why)
                 return bool(is_new)
         raise UnknownReply(self._put_aside.name, reply)
 
@@ -312,12 +319,12 @@ def _schedule_of(reply: Sequence[str]) -> Schedule:
     read = _Reading()
     (
         room, name, user, at, job, payload, cron, every_ms, zone, catch_up, paused, due, priority, attempts, backoff_ms,
-        silence_ms, unique, last, task, fired, why, broken, _,
+        silence_ms, unique, last, task, fired, why, broken, *_,
     ) = (read.text(text) for text in reply)  # fmt: skip
     by_a_hub = user and at and job
-    if catch_up not in CATCH_UP:
+    known = next((one for one in CATCH_UP if one == catch_up), None)
+    if known is None:
         read.faults.append(f"its catchUp {catch_up!r} is none of {', '.join(CATCH_UP)}")
-        catch_up = "one"
     options = Options(
         priority=read.number("priority", priority, least=-100),
         max_attempts=read.number("number of attempts", attempts, 1),
@@ -332,7 +339,7 @@ def _schedule_of(reply: Sequence[str]) -> Schedule:
         job=job,
         payload=read.payload(payload),
         rule=read.rule(cron, every_ms, zone),
-        catch_up=catch_up,
+        catch_up=known or "one",
         paused=paused == "1",
         options=options,
         user=user,

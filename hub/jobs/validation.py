@@ -55,7 +55,7 @@ class Validation:
         if broken := found.get("broken"):
             if job not in self._told and len(self._told) < TOLD_MAX:
                 self._told.add(job)
-                _log.warning("payloads not checked", job=job, why=broken)
+                _log.warning("payload schema unusable", job=job, why=broken)
             return None
         return Fault(found["number"], found["path"], found["message"]) if found else None
 

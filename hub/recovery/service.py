@@ -137,7 +137,7 @@ class RecordSweeperService:
                 await self._records.close()
         except Exception as error:  # noqa: BLE001 - the others must be closed as well
             metrics.zombie_errors.labels(self._source).inc()
-            _log.warning("source not closed", source=self._source, why=_said(error))
+            _log.warning("source connections not closed", source=self._source, why=_said(error))
 
     async def _keep_turn(self, pass_id: str) -> None:
         """Take or renew the turn; raises `_NotOurTurn`."""
@@ -217,7 +217,7 @@ class RecordSweeperService:
             raise error
         done.errors += 1
         metrics.zombie_errors.labels(self._source).inc()
-        _log.error("source not cleaned", source=self._source, why=_said(error))
+        _log.error("source sweep failed", source=self._source, why=_said(error))
 
 
 def _said(error: Exception) -> str:

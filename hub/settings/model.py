@@ -33,6 +33,7 @@ from hub.settings.knobs import (
     read_secret,
     read_text,
 )
+from hub.settings.quotas import QuotaSettings
 from hub.settings.realms import read_served
 from hub.settings.sources import environment_name, find_name, own_names, read_environment, unknown_names
 
@@ -206,11 +207,13 @@ class HubSettings(BaseSettings):
     """LOGGER=LEVEL pairs for single loggers, separated by commas, semicolons or newlines."""
     log_format: Annotated[Literal["text", "json"], Knob("HUB_LOG_FORMAT", one_of("text", "json"))] = "text"
     """text for people, json for collectors: one line per event either way."""
+    sweep_log: Annotated[Literal["every", "changes"], Knob("HUB_SWEEP_LOG", one_of("every", "changes"))] = "every"
+    """every: one summary line per sweep interval; changes: a line when a sweep changed something, else every 10 min."""
     environment: Annotated[str, Knob("HUB_ENVIRONMENT", read_text, aliases=("ASPNETCORE_ENVIRONMENT",))] = "Production"
     """The suffix of per-environment overrides: HUB_BORROW_WILDCARDS_Staging=true counts where this is Staging."""
 
 
-class Settings(recovery.RecoverySettings, JobsSettings, HubSettings):
+class Settings(recovery.RecoverySettings, QuotaSettings, JobsSettings, HubSettings):
     """Every knob. Built directly it reads nothing and bounds nothing; `load_settings` reads the environment."""
 
     realm: str = ""
@@ -265,7 +268,7 @@ class Settings(recovery.RecoverySettings, JobsSettings, HubSettings):
         return not is_loopback(self.host)
 
     def masked(self) -> dict[str, str]:
-        """Environment name -> value in the unit of that name; secrets and credentials in URLs as `***`."""
+        """Return environment name -> value in the unit of that name; secrets and credentials in URLs as `***`."""
         return {knob.name: _shown(knob, getattr(self, field)) for field, knob in knobs().items()}
 
     def explained(self) -> list[dict[str, str]]:
@@ -280,6 +283,11 @@ class Settings(recovery.RecoverySettings, JobsSettings, HubSettings):
             }
             for field, knob in knobs().items()
         ]  # fmt: skip
+
+    def changed(self) -> dict[str, str]:
+        """Return the settings that differ from their default, as `masked` shows them."""
+        defaults = Settings().masked()
+        return {name: value for name, value in self.masked().items() if value != defaults[name]}
 
 
 def load_settings(env: Mapping[str, str] | None = None) -> Settings:

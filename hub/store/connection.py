@@ -180,7 +180,7 @@ async def _warn(client: Redis, info: dict[str, Any], shown: str, *, may_move: bo
         _log.warning("store not persisted", redis=shown, why="neither an append-only file nor snapshots are on")
     if may_move and "min_slaves_good_slaves" not in info:  # which is told where min-replicas-to-write is set
         why = "min-replicas-to-write is 0: a primary without its replicas goes on taking leases, which a failover loses"
-        _log.warning("leases may be lost", redis=shown, why=why)
+        _log.warning("failover may lose leases", redis=shown, why=why)
 
 
 async def _saves(client: Redis) -> bool:

@@ -115,7 +115,7 @@ class EmbeddedRedis:
         try:
             if not await _locked(lock, fcntl.LOCK_EX, STOP_BOUND_S):
                 # Another hub came in meanwhile, or the disk is slow; the keeper ends the server either way.
-                _log.warning("embedded store still running", data_dir=str(self._data_dir), waited_s=STOP_BOUND_S)
+                _log.warning("embedded Redis still running", data_dir=str(self._data_dir), waited_s=STOP_BOUND_S)
         finally:
             os.close(lock)
 
@@ -141,7 +141,9 @@ def _socket_path(data_dir: Path) -> str:
     bases = [Path(base) for base in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp") if base]
     folder = next(base / name for base in bases if _fits(base / name / "redis.sock"))
     _make_private(folder)
-    _log.info("embedded store socket", path=str(folder / "redis.sock"), why="the path of HUB_DATA_DIR is too long")
+    _log.info(
+        "embedded Redis socket moved", path=str(folder / "redis.sock"), why="the path of HUB_DATA_DIR is too long"
+    )
     return str(folder / "redis.sock")
 
 

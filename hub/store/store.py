@@ -12,12 +12,12 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
-from hub.errors import Late, NotSent, StoreFault, StoreUnavailable
+from hub.errors import Late, NotSent, StoreFault, StoreFull, StoreUnavailable
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.callers import is_urgent, until_ms, urgent
-from hub.store.faults import LostAgain, Overdue, as_late, refuse_unopened, translated, unanswered
-from hub.store.formats import newest
+from hub.store.faults import LostAgain, Overdue, refusal_of, refuse_unopened, translated, unanswered
+from hub.store.formats import FORMAT
 from hub.store.keys import Keys
 from hub.store.library import NO_FENCE, Command, Library, library
 from hub.store.loading import MISSING, call, idle_libraries
@@ -92,7 +92,7 @@ class Store:
                 self._debts.append(action)
             elif answer is not None:
                 metrics.unhandled.inc()
-                _log.error("left undone after an outage", why=str(answer), exc_info=answer)
+                _log.error("postponed call failed", why=str(answer), exc_info=answer)
 
     async def read(self, *command: Any) -> Any:
         """The answer of one plain command; raises `StoreUnavailable`, or `StoreFault` when Redis will not have it."""
@@ -164,7 +164,7 @@ class Store:
             return
         try:
             if await self.primary.ask_again():
-                _log.warning("primary moved", address=":".join(map(str, self.primary.address or ())))
+                _log.warning("Redis primary changed", address=":".join(map(str, self.primary.address or ())))
                 raise AnotherServer("the primary has moved")
             await self.primary.check(self.client)
         except AnotherServer:
@@ -180,7 +180,7 @@ class Store:
             await asyncio.sleep(ASK_S)
             with contextlib.suppress(RedisError, OSError):  # the tick asks as well, and tells
                 if await self.primary.ask():
-                    _log.warning("primary moved", address=":".join(map(str, self.primary.address or ())))
+                    _log.warning("Redis primary changed", address=":".join(map(str, self.primary.address or ())))
                     await self.drop_connections()
 
     async def replaced(self, generation: str) -> None:
@@ -214,7 +214,7 @@ class Store:
             "timeout_ms": self.node_timeout_ms,
             "heard_ms": self.highest_ms,
             "cluster": "1" if self.in_cluster else "0",
-            "format": newest(),
+            "format": FORMAT,
         }
         command = self.library.call("store/open", self.keys, self.library.commands["store/open"].ordered((), arguments))
         word, generation, clock_ms, now_ms, born = await call(self.client, self.library, command)
@@ -307,8 +307,9 @@ class Store:
             except StoreUnavailable as error:
                 raise unanswered(error, changes=command.changes) from error.__cause__
             except ResponseError as error:
-                if (late := as_late(error)) is not None:
-                    raise late from None
+                if (refusal := refusal_of(error)) is not None:
+                    metrics.store_full.inc(isinstance(refusal, StoreFull))
+                    raise refusal from None
                 if not (str(error).startswith("UNOPENED") or MISSING in str(error)):
                     raise StoreFault(f"{command.name}: {error}") from error
                 await self._open_for_a_call()

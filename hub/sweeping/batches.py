@@ -26,7 +26,7 @@ async def each(
         except ForeignKey as error:
             if len(batch) == 1:
                 failed += 1
-                _log.warning("foreign key", record=batch[0], why=str(error))
+                _log.warning("key has the wrong type", record=batch[0], why=str(error))
             else:
                 more, errors = await each(batch, 1, script)
                 words += more

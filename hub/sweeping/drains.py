@@ -43,7 +43,7 @@ class DrainDeadlines:
                 ended += await self._end(node_id)
             except ForeignKey as error:
                 errors += 1
-                _log.warning("foreign key", record=node_id, why=str(error))
+                _log.warning("key has the wrong type", record=node_id, why=str(error))
         return ended, errors
 
     async def _due(self) -> list[str]:
@@ -65,7 +65,7 @@ class DrainDeadlines:
             slots += ended
             metrics.leases_ended.labels("drain deadline").inc(len(ended))
         if slots or word == "done":
-            _log.info("drain deadline", node=node_id, ended=len(slots))
+            _log.info("drain deadline passed", node=node_id, ended=len(slots))
             shown = ",".join(slots[:SHOWN_MAX])
             await self._audit_log.write("node", "node.drainDeadline", actor=node_id, ended=len(slots), slots=shown)
         return len(slots)

@@ -18,10 +18,10 @@ from hub.store.clock import HubClock
 AGAIN_S = 5.0  # after a turn in which no pass could be made; an interval may be much longer
 LOOK_S = 1.0  # between two looks whether Redis is away, while this hub waits for its turn
 DUE = 0.9  # of an interval after the last line: a pass that cannot be made is told
-LATELY_S = (
-    30.0  # since the line was due: a hub whose last one is older was not the one that swept before Redis went away
-)
+LATELY_S = 30.0  # since the line was due: a hub whose last one is older did not sweep before Redis went away
 REST = 0.5  # of an interval at least between two passes, however long the first of them took
+QUIET_S = 600.0  # between two lines of a service that finds nothing to do, where only changes are logged
+ALWAYS = ("scanned", "expired", "errors", "elapsed_ms")  # the fields of every summary line; others only when not 0
 LATE = 2.0  # intervals: after a longer pause this process was stopped, suspended or stalled, and knows too little
 # Unlike the monotonic clock of Linux this one goes on while the machine is suspended; elsewhere that one does as well.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -41,12 +41,13 @@ class Pass(Protocol):
 
 
 class SweepLoop:
-    """Runs `sweep` every `interval_s` seconds, from start to start, while this hub leads, at once when it begins to;
-    `leads` waits until it does, where that is not the hub that sweeps everything else.
+    """A loop that runs `sweep` every `interval_s` seconds, from start to start, while this hub leads.
 
-    A sweep that answers None could make no pass, and is asked again soon. Every pass has its line, also one that found
-    nothing or failed; those without an event of a service that sweeps more often than every `line_s` seconds share one.
-    While Redis is away the hub that swept last writes the line of each pass that cannot be made, with `about` in it.
+    `leads` waits until it does, where that is not the hub that sweeps everything else. A sweep that answers None could
+    make no pass, and is asked again soon. Every pass has its line, also one that found nothing or failed; passes
+    without an event share one line per `line_s` seconds. With `only_changes` a pass has its line when it counted
+    something besides what it looked at, and otherwise every ten minutes. While Redis is away the hub that swept last
+    writes the line of each pass that cannot be made, with `about` in it.
     """
 
     def __init__(
@@ -58,15 +59,18 @@ class SweepLoop:
         line_s: float = 0,
         leads: Callable[[], Awaitable[object]] | None = None,
         about: Mapping[str, str] | None = None,
+        only_changes: bool = False,
     ) -> None:
         self._name = name
         self._interval_s = interval_s
         self._clock = clock
         self._sweep = sweep
-        self._line_s = line_s
+        self._due_every_s = DUE * max(interval_s, line_s)
+        self._line_s = QUIET_S if only_changes else line_s
+        self._only_changes = only_changes
         self._leads = leads
         self._about = about or {}
-        self._last_line = float("-inf")
+        self._last_line = self._due_from = float("-inf")
         self._untold = 0  # passes since the last line
 
     async def run(self) -> None:
@@ -101,8 +105,8 @@ class SweepLoop:
         turn.result()
 
     def _due_s(self) -> float:
-        """Until the next line is due; below 0 when it is over that."""
-        return self._last_line + DUE * max(self._interval_s, self._line_s) - time.monotonic()
+        """Return the seconds until a line about a missed pass is due; below 0 when it is overdue."""
+        return self._due_from + self._due_every_s - time.monotonic()
 
     async def _pause(self, pause_s: float) -> float:
         """Wait for the next turn; returns how long it took."""
@@ -141,14 +145,24 @@ class SweepLoop:
             self._tell_failed(took_s, store="away")
 
     def _tell_failed(self, took_s: float, **why: str) -> None:
-        self._last_line = time.monotonic()
+        self._last_line = self._due_from = time.monotonic()
         elapsed_ms = round(took_s * 1000, 1)
         _log.info(f"{self._name} sweep", **self._about, scanned=0, expired=0, errors=1, elapsed_ms=elapsed_ms, **why)
 
     def _tell(self, done: Pass) -> None:
         self._untold += 1
-        if not done.eventful and time.monotonic() - self._last_line < self._line_s:
+        facts = {name: value for name, value in done.facts().items() if name in ALWAYS or value != 0}
+        if self._only_changes:
+            self._due_from = time.monotonic()
+        if not self._is_worth_a_line(done, facts) and time.monotonic() - self._last_line < self._line_s:
             return
         more = {"passes": self._untold} if self._line_s else {}
-        self._last_line, self._untold = time.monotonic(), 0
-        _log.info(f"{self._name} sweep", **done.facts(), **more)
+        self._last_line = self._due_from = time.monotonic()
+        self._untold = 0
+        _log.info(f"{self._name} sweep", **facts, **more)
+
+    def _is_worth_a_line(self, done: Pass, facts: Mapping[str, Any]) -> bool:
+        if not self._only_changes:
+            return done.eventful
+        counted = {name: value for name, value in facts.items() if name not in ("scanned", "elapsed_ms")}
+        return any(isinstance(value, int) and value != 0 for value in counted.values())

@@ -178,7 +178,7 @@ class NodeSweeperService:
                 raise reply
             if isinstance(reply, BaseException):
                 done.errors += 1
-                _log.error("node not checked", node=node_id, why=repr(reply))
+                _log.error("node check failed", node=node_id, why=repr(reply))
                 continue
             self._count(node_id, reply, done)
             if reply[0] == "expired":
@@ -244,4 +244,4 @@ class NodeSweeperService:
                 await self._nodes.prune(part)
             except ForeignKey as error:
                 done.errors += 1
-                _log.warning("foreign key", record=part, why=str(error))
+                _log.warning("key has the wrong type", record=part, why=str(error))

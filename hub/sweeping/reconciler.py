@@ -95,7 +95,7 @@ class Reconciler:
         try:
             return await self._pools.adopt(label, place, listed)
         except ForeignKey as error:
-            _log.warning("foreign key", key=name, why=str(error))
+            _log.warning("key has the wrong type", key=name, why=str(error))
             return 0
 
     async def _forget(self, label: str, listed: set[str]) -> int:
@@ -103,7 +103,7 @@ class Reconciler:
         try:
             (pool,) = await self._pools.describe([label])
         except ForeignKey as error:
-            _log.warning("foreign key", pool=label, why=str(error))
+            _log.warning("key has the wrong type", pool=label, why=str(error))
             return 0
         if pool.maintenance or pool.published <= pool.free + pool.lent:
             return 0
@@ -113,14 +113,14 @@ class Reconciler:
             _, count = await self._drop_missing(rest=batch)
             dropped += count
         if dropped:
-            _log.info("audit dropped", pool=label, slots=dropped)
+            _log.info("slots removed by another program", pool=label, slots=dropped)
         return dropped
 
     async def _take_in(self, slots: Sequence[str]) -> tuple[int, int]:
         words, failed = await each(slots, BATCH, lambda batch: self._adopt_sessions(ttl_ms=self._ttl_ms, rest=batch))
         adopted = [(slot, word) for slot, word in words if word in ("adopted", "over", "stray")]
         for slot, word in adopted:
-            _log.info("audit adopted", session=slot, state=word)
+            _log.info("session of another program adopted", session=slot, state=word)
         return len(adopted), failed
 
 

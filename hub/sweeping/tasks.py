@@ -104,7 +104,7 @@ class TaskSweeperService:
             if await self._workers.expire(worker, "hung up", -1) == "ok":
                 done.hung_up += 1
                 metrics.workers_removed.labels("hung up").inc()
-                _log.info("worker removed", worker=worker, why="its last connection was lost")
+                _log.info("disconnected worker removed", worker=worker, why="its last connection was lost")
 
     async def _count_ended(self, _: TaskSweep) -> None:
         await self._ended.count()

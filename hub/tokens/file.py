@@ -80,14 +80,14 @@ class TokensFile:
         if self._path is not None:
             self._tokens = read_tokens(self._path)
             self.readings += 1
-            _log.info("tokens file read", path=str(self._path), tokens=len(self._tokens))
+            _log.info("tokens file loaded", path=str(self._path), tokens=len(self._tokens))
 
     def read_again(self) -> None:
         """As `read`, for a hub that serves: a file that cannot be used is logged and what was known stays."""
         try:
             self.read()
         except StartRefused as error:
-            _log.error("tokens file not used", why=str(error), tokens_kept=len(self._tokens))
+            _log.error("tokens file rejected", why=str(error), tokens_kept=len(self._tokens))
 
     @contextmanager
     def read_again_on_sighup(self, also: Callable[[], None] | None = None) -> Iterator[None]:

@@ -10,8 +10,8 @@ from typing import Any
 import uvicorn
 from uvicorn.server import ServerState
 
-from hub.api.edge.edge import Edge
-from hub.api.sockets.protocol import UpgradingProtocol
+from hub.api.pipeline import RequestPipeline
+from hub.api.serving.upgrades import UpgradingProtocol
 from tests.world import PATIENCE_S, eventually
 
 _CHANCE = re.compile(rb'"traceId":"[0-9a-f]{16}"|"nextBeatMs":[0-9]+')
@@ -61,7 +61,7 @@ class Transport:
 class Road:
     """Connections of one kind to an application."""
 
-    def __init__(self, app: Edge, kind: type[UpgradingProtocol]) -> None:
+    def __init__(self, app: RequestPipeline, kind: type[UpgradingProtocol]) -> None:
         self._kind = kind
         self._config = uvicorn.Config(app, log_config=None, ws="none", proxy_headers=False, lifespan="off")  # type: ignore[arg-type]
         self._config.load()

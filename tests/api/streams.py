@@ -12,10 +12,11 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import urlencode
 
-from hub.api.edge.edge import Edge
-from hub.api.paths import ABORT, EVENTS
+from hub.api.pipeline import RequestPipeline
 from tests.contract.speech import check_heard
 from tests.world import PATIENCE_S, eventually
+
+EVENTS, PAGE_EVENTS = ENDLESS = "/events", "/console/events"
 
 
 class Stream:
@@ -26,7 +27,8 @@ class Stream:
         self.headers: dict[str, str] = {}
         self.text = ""
         self.ended = False
-        self.aborted = False
+        self.aborted = self.disconnected = False
+        self.transport = self  # as the server's own record of an exchange has one
         self.reading = asyncio.Event()
         self.reading.set()
         self._gone = asyncio.Event()
@@ -98,7 +100,7 @@ class Stream:
 
 @asynccontextmanager
 async def listening(
-    app: Edge, headers: dict[str, str] | None = None, path: str = EVENTS, **query: str
+    app: RequestPipeline, headers: dict[str, str] | None = None, path: str = EVENTS, **query: str
 ) -> AsyncIterator[Stream]:
     """Listen to an application; the answer has begun, and what happens from now on is in the stream."""
     stream = Stream()
@@ -107,7 +109,6 @@ async def listening(
         "scheme": "http", "path": path, "raw_path": path.encode(), "root_path": "",
         "query_string": urlencode(query).encode(), "client": ("127.0.0.1", 1), "server": ("hub", 80),
         "headers": [(name.encode(), value.encode()) for name, value in (headers or {}).items()],
-        "extensions": {ABORT: stream.abort},
     }  # fmt: skip
     task = asyncio.create_task(app(scope, stream.receive, stream.send))  # type: ignore[arg-type]
 

@@ -218,7 +218,7 @@ def test_one_address_does_not_take_all_the_connections(start_hub):
                 with Wire(hub.port) as wire:
                     wire.send(request(path="/node/register"))
                     assert wire.answer()[0] == 200
-        assert "too many connections of one address" in hub.log()
+        assert "too many connections from one address" in hub.log()
         busy.socket.settimeout(0.2)
         with pytest.raises(TimeoutError):  # what is being served is not cut off
             busy.answer()
@@ -236,4 +236,4 @@ def test_a_hub_with_few_descriptors_says_so_and_serves_on(start_hub):
         with Wire(hub.port) as wire:
             wire.send(request(path="/node/register") + request())
             assert [wire.answer()[0] for _ in range(2)] == [200, 200]
-    assert "descriptors run short" in hub.log()
+    assert "file descriptors running short" in hub.log()

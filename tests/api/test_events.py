@@ -13,14 +13,13 @@ import httpx
 import pytest
 
 from hub.api.app import create_app
-from hub.api.edge.edge import Edge
 from hub.api.operators import events as events_api
-from hub.api.paths import ENDLESS
+from hub.api.pipeline import RequestPipeline
 from hub.errors import Unavailable
 from hub.history import live
 from hub.history.events import Event, wanted
 from hub.store.follow import Follower
-from tests.api.streams import listening
+from tests.api.streams import ENDLESS, listening
 from tests.world import (
     PATIENCE_S,
     RedisServer,
@@ -38,7 +37,7 @@ POOL = "gpu:a100"
 class Served:
     """An application and a client of it."""
 
-    def __init__(self, app: Edge, api: httpx.AsyncClient) -> None:
+    def __init__(self, app: RequestPipeline, api: httpx.AsyncClient) -> None:
         self.app = app
         self.api = api
 
@@ -464,7 +463,7 @@ def test_over_a_real_connection_streams_survive_an_outage_of_redis_and_end_with_
         register(hub, "n1")
         assert '"node":"n1"' in next(heard)
         server.kill()
-        wait_until(lambda: "events not read" in hub.log(), why=hub.log)
+        wait_until(lambda: "event history unreadable" in hub.log(), why=hub.log)
         server.start()
         wait_until(lambda: api.get("/health/ready").status_code == 200, why=hub.log)
         register(hub, "n2")

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from hub.api.http.handshakes import HANDSHAKE_S
+from hub.api.serving.handshakes import HANDSHAKE_S
 from tests.api.wires import Wire
 from tests.certificates import Authority
 from tests.world import PATIENCE_S, HubProcess, wait_until
@@ -70,7 +70,7 @@ def test_stalled_handshakes_keep_nobody_out_and_free_what_they_held(hub, trustin
                 assert [status(hub, trusting, f"127.0.0.{2 + other}") for other in (0, 7)] == [200, 200]
         assert descriptors(hub) < 300
         wait_until(lambda: descriptors(hub) <= before + OWN)  # while the clients hold on to theirs
-    assert ("too many connections of one address" in hub.log()) == (addresses == 1)
+    assert ("too many connections from one address" in hub.log()) == (addresses == 1)
     assert "Traceback" not in hub.log()
 
 

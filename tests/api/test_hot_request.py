@@ -1,4 +1,4 @@
-"""What hot endpoints read of a request is what Starlette reads of it."""
+"""A light request reads what Starlette's own reads."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Scope
 
-from hub.api.edge import edge
-from hub.api.edge.hot_request import HotRequest
-from hub.api.guard.gate import first_of
+from hub.api import pipeline
+from hub.api.handling.browsers import first_of
+from hub.api.handling.light_request import LightRequest
 from hub.store.callers import until_ms
 
 HEADERS = [
@@ -23,7 +23,7 @@ async def nowhere(message: Message) -> None:
     """Nothing is answered here."""
 
 
-def both(messages: list[Message], query: bytes = b"") -> tuple[HotRequest, Request]:
+def both(messages: list[Message], query: bytes = b"") -> tuple[LightRequest, Request]:
     """The same request, twice."""
     scope: Scope = {"type": "http", "method": "POST", "path": "/", "headers": HEADERS, "query_string": query}
 
@@ -33,23 +33,23 @@ def both(messages: list[Message], query: bytes = b"") -> tuple[HotRequest, Reque
 
         return receive
 
-    hot = HotRequest(scope, receive_of(list(messages)), nowhere, first_of(HEADERS))
-    return hot, Request(scope, receive_of(list(messages)))
+    light = LightRequest(scope, receive_of(list(messages)), nowhere, first_of(HEADERS))
+    return light, Request(scope, receive_of(list(messages)))
 
 
 @pytest.mark.parametrize("name", ["x-hub-secret", "x-run-id", "accept", "x-other"])
 def test_of_a_header_that_comes_twice_the_first_one_counts(name: str) -> None:
-    hot, plain = both([])
-    assert hot.headers.get(name) == plain.headers.get(name)
-    assert hot.headers.getlist(name) == plain.headers.getlist(name)
-    assert (name in hot.headers) == (name in plain.headers)
+    light, plain = both([])
+    assert light.headers.get(name) == plain.headers.get(name)
+    assert light.headers.getlist(name) == plain.headers.getlist(name)
+    assert (name in light.headers) == (name in plain.headers)
 
 
 @pytest.mark.parametrize("query", [b"", b"runId=r%201&runId=r2"])
 def test_the_query_is_the_same(query: bytes) -> None:
-    hot, plain = both([], query)
-    assert hot.query_params == plain.query_params
-    assert hot.query_params.get("runId") == plain.query_params.get("runId")
+    light, plain = both([], query)
+    assert light.query_params == plain.query_params
+    assert light.query_params.get("runId") == plain.query_params.get("runId")
 
 
 @pytest.mark.parametrize(
@@ -61,19 +61,19 @@ def test_the_query_is_the_same(query: bytes) -> None:
     ],
 )
 async def test_a_body_is_whole_in_whatever_pieces_it_comes(messages: list[Message]) -> None:
-    hot, plain = both(messages)
-    assert await hot.body() == await plain.body()
-    assert await hot.body() == await plain.body()  # asked again, nothing is waited for
+    light, plain = both(messages)
+    assert await light.body() == await plain.body()
+    assert await light.body() == await plain.body()  # asked again, nothing is waited for
 
 
 async def test_a_caller_who_hangs_up_within_the_body_is_noticed() -> None:
-    hot, _ = both([{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
+    light, _ = both([{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
     with pytest.raises(ClientDisconnect):
-        await hot.body()
+        await light.body()
 
 
 @pytest.mark.parametrize("headers", [[b"wait=3"], [b"respond-async", b"wait=3"], [b"wait=3", b"respond-async, wait=9"]])
 def test_how_long_a_caller_waits_is_found_in_whichever_of_his_prefer_headers_says_it(headers):
     scope: Scope = {"type": "http", "headers": [(b"prefer", value) for value in headers]}
-    with edge._until(scope, 1000):
+    with pipeline._until(scope, 1000):
         assert until_ms() == 4000

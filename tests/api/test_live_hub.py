@@ -110,7 +110,9 @@ def test_a_grant_whose_caller_went_away_is_undone(live):
     with socket.create_connection(("127.0.0.1", live.port)) as caller:
         caller.sendall(head.encode() + b"content-length: %d\r\n\r\n" % len(body) + body)
         time.sleep(2)  # the hub has the request and waits for Redis
-    wait_until(lambda: any(line["slot"] == "g1" for line in facts_of(live.log(), "lease undone")), why=live.log)
+    wait_until(
+        lambda: any(line["slot"] == "g1" for line in facts_of(live.log(), "undelivered lease taken back")), why=live.log
+    )
     assert not redis.exists("live:session:g1")
     assert not redis.exists("live:recycle:g1")
     post(live, "node", "/node/heartbeat", {"nodeId": "n-gone"})
@@ -252,16 +254,16 @@ def test_losing_redis_is_said_once_and_its_return_once(tmp_path, start_hub):
     hub = start_hub(HUB_REDIS_URL=server.url, REDIS_BREAKER_COOLDOWN_MS="500")
     offer(hub, "n1", **{"away:one": ["s1"]})
     server.kill()
-    wait_until(lambda: "store lost" in hub.log(), why=hub.log)
+    wait_until(lambda: "store unreachable" in hub.log(), why=hub.log)
     for _ in range(5):
         answer = post(hub, "runner", "/session/borrow", {"labelKey": "away:one"})
         assert (answer.status_code, answer.json()["code"]) == (503, "store-unavailable")
         assert get(hub, "/health").status_code == 503
         assert get(hub, "/metrics").status_code == 200
     server.start()
-    wait_until(lambda: "store back" in hub.log(), why=hub.log)
+    wait_until(lambda: "store reachable again" in hub.log(), why=hub.log)
     wait_until(lambda: get(hub, "/health/ready").status_code == 200, why=hub.log)
-    assert (hub.log().count("store lost"), hub.log().count("store back")) == (1, 1)
+    assert (hub.log().count("store unreachable"), hub.log().count("store reachable again")) == (1, 1)
     assert "Traceback" not in hub.log()
     hub.kill()
     server.stop()

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from hub.api.contract.neutral import LEASE, MEDIA_TYPE, NAMES, attributes, slot_said
 from hub.api.publish import FILE
+from hub.api.shapes.neutral import LEASE, MEDIA_TYPE, NAMES, attributes, slot_said
 from tests.contract.checking import Contract
 from tests.contract.names import OLD, members, old_names
 from tests.contract.walk import Walk

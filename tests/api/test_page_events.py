@@ -14,12 +14,11 @@ import pytest
 
 from hub.api.app import create_app
 from hub.api.console import overview
-from hub.api.paths import PAGE_EVENTS
 from hub.errors import StoreUnavailable
 from hub.history.events import wanted
 from hub.history.live import Live
 from hub.observability import metrics
-from tests.api.streams import Stream, listening
+from tests.api.streams import PAGE_EVENTS, Stream, listening
 from tests.world import PATIENCE_S, eventually, publish, settings_for
 
 TELL_S = 0.05

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from hub.api.app import create_app
-from hub.api.edge import renderings
-from hub.api.edge.edge import Edge
+from hub.api.handling import shared_lists
+from hub.api.pipeline import RequestPipeline
 from tests.api.streams import listening
 from tests.world import publish, settings_for
 
@@ -22,8 +22,8 @@ NODES = "/nodes?detail=1"
 
 
 @pytest.fixture
-async def app(redis_server, monkeypatch) -> AsyncIterator[Edge]:
-    monkeypatch.setattr(renderings, "KEPT_S", 60)  # however slow it is here
+async def app(redis_server, monkeypatch) -> AsyncIterator[RequestPipeline]:
+    monkeypatch.setattr(shared_lists, "KEPT_S", 60)  # however slow it is here
     found = create_app(settings_for(redis_url=redis_server.url, **SECRETS), sweep=False)
     async with found.app.router.lifespan_context(found.app):
         yield found
@@ -33,20 +33,20 @@ async def app(redis_server, monkeypatch) -> AsyncIterator[Edge]:
 def made(monkeypatch) -> Counter[str]:
     """How often each path was answered anew."""
     found: Counter[str] = Counter()
-    answer = Edge._answer
+    answer = RequestPipeline._answer
 
-    async def counted(self: Edge, scope: Any, *rest: Any) -> None:
+    async def counted(self: RequestPipeline, scope: Any, *rest: Any) -> None:
         found[scope["path"]] += 1
         await answer(self, scope, *rest)
 
-    monkeypatch.setattr(Edge, "_answer", counted)
+    monkeypatch.setattr(RequestPipeline, "_answer", counted)
     return found
 
 
 class Page:
     """One of somebody who is logged in."""
 
-    def __init__(self, app: Edge) -> None:
+    def __init__(self, app: RequestPipeline) -> None:
         self.api = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://hub")
 
     async def log_in(self, secret: str, role: str = "admin") -> Page:
@@ -61,7 +61,7 @@ class Page:
         return [each["nodeId"] + (" draining" if each["draining"] else "") for each in answer.json()["nodes"]]
 
 
-async def register(app: Edge, name: str) -> None:
+async def register(app: RequestPipeline, name: str) -> None:
     headers = {"x-hub-secret": SECRETS["node_secret"]}
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://hub", headers=headers) as api:
         await publish(api, name)
@@ -131,7 +131,7 @@ async def test_a_refusal_is_for_nobody_else_and_without_listeners_all_is_made_an
 
 async def test_what_is_old_is_shown_to_nobody_else(app, made, monkeypatch):
     page = await Page(app).log_in("admin")
-    monkeypatch.setattr(renderings, "KEPT_S", 0)
+    monkeypatch.setattr(shared_lists, "KEPT_S", 0)
     async with listening(app, ADMIN):
         for _ in range(3):
             await page.nodes()
@@ -141,15 +141,15 @@ async def test_what_is_old_is_shown_to_nobody_else(app, made, monkeypatch):
 async def test_one_who_hangs_up_leaves_those_who_ask_the_same_their_answer(app, made, monkeypatch):
     pages = [await Page(app).log_in("admin") for _ in range(2)]
     await register(app, "n1")
-    begun, go_on, answer = asyncio.Event(), asyncio.Event(), Edge._answer
+    begun, go_on, answer = asyncio.Event(), asyncio.Event(), RequestPipeline._answer
 
-    async def held(self: Edge, scope: Any, exchange: Any) -> None:
+    async def held(self: RequestPipeline, scope: Any, *rest: Any) -> None:
         begun.set()
         await go_on.wait()
-        await answer(self, scope, exchange)
+        await answer(self, scope, *rest)
 
     async with listening(app, ADMIN):
-        monkeypatch.setattr(Edge, "_answer", held)
+        monkeypatch.setattr(RequestPipeline, "_answer", held)
         first = asyncio.create_task(pages[0].nodes())
         await begun.wait()
         second = asyncio.create_task(pages[1].nodes())

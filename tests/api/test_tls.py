@@ -144,18 +144,18 @@ def test_a_replaced_certificate_is_shown_from_sighup_on_and_nobody_is_cut_off(st
         assert client.get("/health").status_code == 200
         (tmp_path / "hub.pem").write_text("no certificate\n")
         hub.signal(signal.SIGHUP)
-        wait_until(lambda: hub.log().count("certificate not used") == int(workers))
+        wait_until(lambda: hub.log().count("certificate rejected") == int(workers))
         assert serial(hub) == first
         authority.issue("hub")
         hub.signal(signal.SIGHUP)
-        wait_until(lambda: hub.log().count("certificate read") == int(workers))
+        wait_until(lambda: hub.log().count("certificate loaded") == int(workers))
         assert {serial(hub) for _ in range(8)}.isdisjoint({first})
         assert client.get("/health").status_code == 200
     assert ask(hub, "/health", believing(authority)).status_code == 200
     authority.issue("other")
     shutil.copy(tmp_path / "other.key", tmp_path / "hub.key")
     hub.signal(signal.SIGHUP)
-    wait_until(lambda: hub.log().count("certificate not used") == 2 * int(workers))
+    wait_until(lambda: hub.log().count("certificate rejected") == 2 * int(workers))
     assert ask(hub, "/health", believing(authority)).status_code == 200
 
 

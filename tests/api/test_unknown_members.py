@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.api.contract.neutral import MEDIA_TYPE
+from hub.api.shapes.neutral import MEDIA_TYPE
 
 CONTRACT = json.loads((Path(__file__).parents[2] / "hub/api/contract/openapi.json").read_text())
 NEUTRAL = {"accept": MEDIA_TYPE}

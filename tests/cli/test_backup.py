@@ -7,7 +7,7 @@ import json
 import os
 from pathlib import Path
 
-from hub.store.formats import newest
+from hub.store.formats import FORMAT
 from hub.store.library import library
 from tests.cli.command import Command
 from tests.world import RedisServer, wait_until
@@ -123,10 +123,10 @@ def test_the_version_of_a_store_is_its_format_and_whose_functions_are_there(
     redis_server.client().function_load(later.text)
     said = own_command("store", "version", **at).stdout.splitlines()
     assert said[:2] == [
-        f"{redis_server.url} has format {newest()}; this hub reads formats up to {newest()} and writes {newest()}.",
+        f"{redis_server.url} has format {FORMAT}; this hub reads formats up to {FORMAT} and writes {FORMAT}.",
         f"The functions of this hub are {library().name}.",
     ]
     assert said[2].startswith(f"Those of another version are {later.name}, last used ")
     found = json.loads(own_command("store", "version", "--json", **at).stdout)
-    assert (found["format"], found["writes"], found["library"]) == (newest(), newest(), library().name)
+    assert (found["format"], found["writes"], found["library"]) == (FORMAT, FORMAT, library().name)
     assert [each["name"] for each in found["otherLibraries"]] == [later.name]

@@ -7,7 +7,7 @@ import json
 import re
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from hub.cli import lend
+from hub.cli import child, lend
 from hub.cli.child import Signals
 from tests.cli.command import Command, alive, register
 from tests.contract.names import old_names
@@ -146,6 +146,15 @@ def test_a_signal_is_for_the_command_and_the_slot_comes_back_when_that_has_ended
     assert sessions(command) == []
 
 
+@pytest.fixture
+def adopts_orphans() -> Iterator[None]:
+    """This process runs a command as `hub borrow` does, and must not go on taking in the orphans of later tests."""
+    yield
+    assert child._libc is not None
+    assert child._libc.prctl(child._PR_SET_CHILD_SUBREAPER, 0) == 0
+
+
+@pytest.mark.usefixtures("adopts_orphans")
 async def test_a_signal_that_comes_while_the_command_is_being_started_is_for_the_command(monkeypatch, tmp_path: Path):
     start = asyncio.create_subprocess_exec
 
@@ -172,8 +181,8 @@ def test_a_lost_hub_stops_the_command_before_the_lease_is_over(own_command, own_
     wait_until(lambda: pid.exists() and pid.read_text().strip() != "")
     own_hub.kill()
     last_renewed_before = time.monotonic()
-    child = int(pid.read_text())
-    wait_until(lambda: not alive(child))
+    started = int(pid.read_text())
+    wait_until(lambda: not alive(started))
     assert time.monotonic() < last_renewed_before + 8.0 + SLACK_S
     assert running.end() == 1
     assert "could not be renewed; stopping the command." in running.err

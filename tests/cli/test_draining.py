@@ -56,7 +56,7 @@ def test_the_deadline_ends_what_is_lent_and_the_waiting(own_command: Command, ow
     headers = {"x-hub-secret": own_hub.runner_secret}
     answer = httpx.get(f"{own_hub.url}/sessions/{slot}", headers=headers, timeout=PATIENCE_S)
     assert answer.status_code == 404
-    wait_until(lambda: "drain deadline node=n1 ended=1" in own_hub.log(), why=own_hub.log)
+    wait_until(lambda: "drain deadline passed node=n1 ended=1" in own_hub.log(), why=own_hub.log)
 
 
 def test_an_interrupted_wait_leaves_the_node_draining(own_command: Command, slot):

@@ -24,7 +24,7 @@ def test_a_hub_shows_its_settings_masked_on_one_line_and_every_note(lone_command
         HUB_AUDIT_MAX_ENTRIES="1",
     )
     wait_until(lambda: _answers(port), 60)
-    shown = [line for line in hub.err.splitlines() if " settings " in line]
+    shown = [line for line in hub.err.splitlines() if " hub starting " in line]
     assert len(shown) == 1
     assert f"HUB_PORT={port}" in shown[0]
     assert "HUB_RUNNER_SECRET=***" in shown[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hub.client import announcing, telling
+from hub.client import announcing, node_calls
 from tests.client.fake_cluster import clock, cluster
 from tests.client.fake_hub import FakeHub
 
@@ -20,7 +20,7 @@ def hub() -> FakeHub:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Agents that have not heard a pace yet, those that are asked for something and those that leave are in a hurry."""
-    monkeypatch.setattr(telling, "FIRST_PACE_S", 0.05)
-    monkeypatch.setattr(telling, "ASKED_POLICY", telling.RetryPolicy(trouble_s=0.05))
-    monkeypatch.setattr(telling, "LEAVE_POLICY", telling.RetryPolicy(trouble_s=0.05))
+    monkeypatch.setattr(node_calls, "FIRST_PACE_S", 0.05)
+    monkeypatch.setattr(node_calls, "ASKED_POLICY", node_calls.RetryPolicy(trouble_s=0.05))
+    monkeypatch.setattr(node_calls, "LEAVE_POLICY", node_calls.RetryPolicy(trouble_s=0.05))
     monkeypatch.setattr(announcing, "CLOSE_S", 0.1)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from hub.client import pod
+from hub.client import pod_annotations
 from tests.certificates import Authority
 from tests.world import PATIENCE_S
 
@@ -60,7 +60,7 @@ class Cluster:
     @property
     def cost(self) -> int | None:
         """What deleting the pod costs, as its annotation says."""
-        cost = self.annotations.get(pod.DELETION_COST)
+        cost = self.annotations.get(pod_annotations.DELETION_COST)
         return None if cost is None else int(cost)
 
     def take(self, path: str, head: dict[str, str], body: Any) -> int:
@@ -127,7 +127,7 @@ def running(folder: Path, clock: Clock) -> Iterator[tuple[Cluster, dict[str, str
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """A clock that pods sleep by."""
     clock = Clock()
-    monkeypatch.setattr(pod, "sleep", clock.sleep)
+    monkeypatch.setattr(pod_annotations, "sleep", clock.sleep)
     return clock
 
 
@@ -135,7 +135,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def cluster(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     """A cluster that this process is a pod of."""
     with running(tmp_path, clock) as (cluster, environment):
-        monkeypatch.setattr(pod, "ACCOUNT", cluster.account)
+        monkeypatch.setattr(pod_annotations, "ACCOUNT", cluster.account)
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         yield cluster

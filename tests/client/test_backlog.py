@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from hub.client import HubClient, HubUnavailable, SyncHubClient, SyncNodeAgent, backlog, calls, telling
+from hub.client import HubClient, HubUnavailable, SyncHubClient, SyncNodeAgent, backlog, calls, node_calls
 from hub.client.exchange import Pause, RetryPolicy, Steps
 from hub.client.transport import SyncTransport
 from hub.errors import HubError
@@ -74,7 +74,7 @@ def agent_of(outage: Outage, node_id: str) -> SyncNodeAgent:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes that do not hold up their program when they leave."""
-    monkeypatch.setattr(telling, "LEAVE_POLICY", RetryPolicy(trouble_s=0.0, attempt_s=1.0))
+    monkeypatch.setattr(node_calls, "LEAVE_POLICY", RetryPolicy(trouble_s=0.0, attempt_s=1.0))
 
 
 @pytest.fixture
@@ -245,7 +245,7 @@ def test_a_late_leave_leaves_the_process_alone_that_is_the_node_by_then(outage: 
 def test_a_slot_that_is_withdrawn_during_an_outage_is_withdrawn_after_it(
     outage: Outage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(telling, "ASKED_POLICY", RetryPolicy(trouble_s=0.0, attempt_s=1.0))
+    monkeypatch.setattr(node_calls, "ASKED_POLICY", RetryPolicy(trouble_s=0.0, attempt_s=1.0))
     with agent_of(outage, "n2") as agent:
         outage.redis.kill()
         with pytest.raises(HubError):

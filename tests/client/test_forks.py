@@ -254,8 +254,8 @@ HARMLESS = {
     "Threads": "threads of handlers: a child of a worker runs none",
     "_Child": "a process of handlers, of which a child has none left",
     "Guard": "belongs to a task of an event loop",
-    "Teller": "runs on the event loop of a worker, which is the parent's",
-    "Pod": "opens its connections on the event loop of a node, which is the parent's",
+    "ProgressReporter": "runs on the event loop of a worker, which is the parent's",
+    "PodAnnotations": "opens its connections on the event loop of a node, which is the parent's",
 }
 OWNS = ("threading.Thread(", "threading.Lock(", "threading.RLock(", "threading.Condition(", "threading.Semaphore(")
 CONNECTS = ("httpx.Client(", "httpx.AsyncClient(")

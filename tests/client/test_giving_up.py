@@ -29,13 +29,13 @@ REASONS = {
     "jobs.sockets.Socket.emit": "said again when the socket connects again",
     "jobs.sockets.Socket.close": "the hub notices that the socket is gone",
     "jobs.sync_worker.SyncWorker._live": "raised in the thread of the program",
-    "jobs.telling.Teller._tell": "said with the next progress",
-    "jobs.typed._model": "does not speak to the hub",
+    "jobs.progress.ProgressReporter._tell": "said with the next progress",
+    "jobs.handlers._model": "does not speak to the hub",
     "jobs.wire.Credentials.sign": "counts as a hub that is away",
     "node_thread.NodeThread._run": "raised in the thread of the program",
-    "pod.Pod._write": "written again for ever",
+    "pod_annotations.PodAnnotations._write": "written again for ever",
     "sync_borrower.SyncBorrowing._keep": "the slot is lost, and says so",
-    "telling.Telling.compare": "the next beat compares again",
+    "node_calls.NodeCalls.compare": "the next beat compares again",
     "watch._answered": "asked again for ever",
 }
 

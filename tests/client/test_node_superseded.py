@@ -81,7 +81,7 @@ async def test_a_rolling_restart_keeps_the_grants_and_the_older_process_ends_non
             await eventually(lambda: new.lent == {slot.id: slot.token})
             assert (await client.verify(slot.id, slot.token))["valid"]
             await until_slots(client, list(new.slots))
-            assert "node taken over" in live_hub.log()
+            assert "node process replaced" in live_hub.log()
 
 
 @pytest.mark.story

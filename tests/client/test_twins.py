@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import io
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 import hub.client
 import hub.client.jobs
 from hub.client import borrower, sync_borrower
+from tests import twins
 
 PACKAGES: tuple[ModuleType, ...] = (hub.client, hub.client.jobs)
 OVERRIDDEN = {hub.client.jobs.Extension.run}  # programs write it, with what they registered beside their class
@@ -120,6 +123,46 @@ def test_blocks_have_both_ends(ours: type, theirs: type):
 def test_every_option_stands_in_the_signature(name: str, call: Callable[..., Any]):
     kinds = {parameter.kind for parameter in inspect.signature(call).parameters.values()}
     assert inspect.Parameter.VAR_KEYWORD not in kinds, name
+
+
+async def test_an_option_that_does_not_exist_is_refused():
+    client = hub.client.HubClient("http://hub")
+    with pytest.raises(TypeError, match=r"leases.*unexpected keyword argument 'lable'"):
+        await client.leases(lable="gpu:a100")
+    await client.close()
+    with pytest.raises(TypeError, match=r"__init__.*unexpected keyword argument 'pool'"):
+        hub.client.NodeAgent("n1", pool={"gpu:a100": 4})
+    with hub.client.jobs.SyncJobsClient("http://hub") as jobs, pytest.raises(TypeError, match="'max_attempt'"):
+        jobs.submit("@global:modifiers:Rotate", {}, "room-1", max_attempt=3)
+
+
+def test_the_twins_are_what_their_sources_say():
+    assert [file.name for file, text in twins.written().items() if file.read_text() != text] == []
+
+
+def test_every_entry_of_the_generator_is_of_use(monkeypatch: pytest.MonkeyPatch):
+    tables = {name: dict(getattr(twins, name)) for name in ("NAMES", "TEXTS")}
+    written = twins.written()
+    for name, table in tables.items():
+        for entry in table:
+            monkeypatch.setattr(twins, name, {each: other for each, other in table.items() if each != entry})
+            assert twins.written() != written, entry
+        monkeypatch.setattr(twins, name, table)
+
+
+def test_a_stale_twin_is_named_and_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    folder = tmp_path / "hub" / "client"
+    shutil.copytree(twins.CLIENT, folder)
+    monkeypatch.setattr(twins, "CLIENT", folder)
+    source = folder / "borrower.py"
+    source.write_text(source.read_text().replace("async def pools(", "async def all_pools("))
+    assert twins.main("--check") == 1
+    assert "hub/client/sync_borrower.py is not what its source says: run `make twins`." in capsys.readouterr().err
+    assert twins.main() == 0
+    assert "    def all_pools(" in (folder / "sync_borrower.py").read_text()
+    assert twins.main("--check") == 0
 
 
 def test_help_shows_the_options():

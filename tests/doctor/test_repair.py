@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import httpx
@@ -10,6 +9,7 @@ from redis import Redis
 
 from hub.core import Hub
 from hub.doctor.checks import seen_subject
+from hub.store.keys import TABLE
 from tests.doctor.test_examine import problems
 from tests.world import borrow, listed, picture, publish, push
 
@@ -124,22 +124,22 @@ async def test_repairs_of_what_is_not_broken_change_nothing(api: httpx.AsyncClie
     await hub.clock.tick()
     before = picture(redis, own=True)
 
-    async def run(name: str, **named: Any) -> None:
-        await hub.store.script(f"doctor/repair_{name}")(**named)
+    async def run(kind: str, *subject: str) -> None:
+        assert await hub.store.script("doctor/repair")(kind=kind, rest=subject) == ["ok", 0]
 
     for slot in ("s1", "s2", "s9", "s77"):
         (seen,) = seen_subject(slot, [("free", POOL, "x"), ("lent", POOL, redis.lindex("inuse:gpu:a100", 0) or "")])
         if slot == "s1":
-            await run("place", slot=slot, seen=json.dumps(json.loads(seen)[1]))
-        await run("slot", slot=slot)
+            await run("places", seen)
+        await run("slots", slot)
     for kind, owner, member in (
         ("in_flight", POOL, "s1"), ("run", "r1", "s1"), ("lent", "n1", "s1"), ("node_slots", "n1", "s2"),
         ("pool_slots", POOL, "s2"), ("deadlines", "", "s1"), ("beats", "", "n1"), ("draining", "", "n2"),
     ):  # fmt: skip
-        await run("member", kind=kind, owner=owner, member=member)
-    await run("pool", label=POOL, segments="2")
-    await run("drain", id="n1", part="n1")
-    await run("drain", id="n2", part="n2")
-    await run("part", part="n1", raw="")
-    await run("counter", issued="0")
+        await run("members", kind, TABLE[kind].type, owner, member)
+    await run("pools", POOL, "2")
+    await run("drains", "n1", "n1")
+    await run("drains", "n2", "n2")
+    await run("parts", "n1", "")
+    await run("counter", "0")
     assert picture(redis, own=True) == before

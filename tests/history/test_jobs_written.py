@@ -59,7 +59,8 @@ async def hung_up(hub: Hub, worker: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "words"), [(silent, "HUB_WORKER_TIMEOUT_SECONDS"), (deleted, "superuser"), (hung_up, "lost its last connection")]
+    ("how", "words"),
+    [(silent, "HUB_WORKER_TIMEOUT_SECONDS"), (deleted, "superuser"), (hung_up, "lost its last connection")],
 )
 async def test_a_worker_that_goes_says_why_and_takes_its_job_with_it(hub, worker, happened, how, words):
     await how(hub, worker)

@@ -120,4 +120,4 @@ def test_claims_are_told_to_come_again_and_the_log_has_no_traceback(between: tup
             done(answer, 200)
     assert {answer.status_code for answer in answers} == {200, 503}
     assert "Traceback" not in found.hubs[0].log(), found.hubs[0].log()
-    assert "ERROR" not in found.hubs[0].log().replace("ERROR store lost", ""), found.hubs[0].log()
+    assert "ERROR" not in found.hubs[0].log().replace("ERROR store unreachable", ""), found.hubs[0].log()

@@ -42,7 +42,7 @@ async def test_a_hundred_and_fifty_that_cannot_be_read_stop_no_other_in_the_same
         assert await hub.schedules.fire_due() == 1
         assert await hub.schedules.fire_due() == 0
     told = [line["event"] for line in logs]
-    assert told == ["schedule put aside"] * schedules.LINES_MAX + ["more schedules put aside"]
+    assert told == ["schedule broken"] * schedules.LINES_MAX + ["more schedules broken"]
     assert logs[-1]["count"] == 150 - schedules.LINES_MAX
     assert len(events_of(redis, "schedule.broken")) == 150
 
@@ -55,7 +55,7 @@ async def test_one_that_was_put_aside_is_told_once_and_listed_with_its_reason(hu
         for _ in range(3):
             await hub.schedules.fire_due()
             due_again(redis, "s1")
-    assert [(line["event"], line["why"]) for line in logs] == [("schedule put aside", LOST)]
+    assert [(line["event"], line["why"]) for line in logs] == [("schedule broken", LOST)]
     [found] = (await hub.schedules.page("r1", 9, 0)).items
     assert (found.problem, found.rule.zone, found.rule.cron) == (LOST, "Europe/Atlantis", "* * * * *")
     [event] = events_of(redis, "schedule.broken")

@@ -55,5 +55,5 @@ async def test_why_names_the_process_and_who_took_over_from_whom_and_so_does_the
     (taken,) = [each for each in said.past.events if each.what == "worker.superseded"]
     assert (taken.facts["incarnation"], taken.facts["before"]) == ("new", "old")
     assert "newer process" in taken.why
-    told = [record.msg for record in caplog.records if record.msg["event"] == "worker taken over"]
+    told = [record.msg for record in caplog.records if record.msg["event"] == "worker process replaced"]
     assert [(each["worker"], each["incarnation"], each["before"]) for each in told] == [(worker, "new", "old")]

@@ -13,7 +13,7 @@ from hub.capacity.shared import Shared
 from hub.core import Hub
 from hub.doctor import Finding, examine
 from hub.store.connection import make_client
-from hub.store.formats import newest
+from hub.store.formats import FORMAT
 from hub.store.keys import Keys
 from hub.store.library import library
 from hub.store.store import SETTLE_MS, Store
@@ -56,7 +56,7 @@ class Direct:
         """What a hub does that finds the server without functions, or the store unopened: as `hub.store.store`."""
         opening = {
             "run_id": run_id, "lost": self._known, "settle_ms": SETTLE_MS, "floor": "0", "timeout_ms": "0",
-            "heard_ms": "0", "cluster": "0", "format": newest(),
+            "heard_ms": "0", "cluster": "0", "format": FORMAT,
         }  # fmt: skip
         known = self._library.commands["store/open"].ordered((), opening)
         with suppress(ResponseError):  # it is there
@@ -84,7 +84,7 @@ class Direct:
 
     def tick(self, hub: str) -> None:
         """A hub is heard."""
-        self.call("store/tick", hub_id=hub, leader_ms=2000)
+        self.call("store/tick", hub_id=hub, leader_ms=2000, limits="reserve=10")
         self.redis.hset(self.keys.store, "tick_ms", STOPPED_MS)
 
     def sweep(self) -> dict[str, int]:

@@ -62,7 +62,7 @@ FLIGHT = (
         "a connection does not ask who the server is, which was primary before",
     ),
     Mistake(
-        "hub/api/edge/edge.py", "await check_caller(scope, found)", "pass",
+        "hub/api/pipeline.py", "await check_caller(scope, serving)", "pass",
         "a hub that stood still carries out what nobody waits for",
     ),
     Mistake(

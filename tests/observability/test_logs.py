@@ -75,7 +75,7 @@ def test_no_secret_is_written(capsys, log_format):
     try:
         raise OSError("cannot reach redis://u:s3cr3t@h")
     except OSError:
-        get_logger("hub").exception("store lost")
+        get_logger("hub").exception("store unreachable")
     text = capsys.readouterr().err
     assert "s3cr3t" not in text
     assert "Traceback" in text

@@ -49,13 +49,17 @@ def cut_by_dead_nodes(found: Iterable[Hold], lines: Sequence[Line], timeout_s: f
                     hold.end = min(hold.end, killed + timeout_s - 1)
 
 
-def cut_by_expiry(found: Iterable[Hold], hub_log: str) -> None:
-    """End holds where a hub says that it took the slot's node off the books."""
-    for at, node in re.findall(r"^(\S+) WARNING +node expired node=(\S+)", hub_log, re.MULTILINE):
-        expired = datetime.fromisoformat(at).timestamp()
+def cut_by_expiry(found: Iterable[Hold], hub_log: str, timeout_s: float) -> None:
+    """End holds where a hub says that it took the slot's node off the books: at the end of the node's timeout.
+
+    A node may live and be silent all the same: the hub that it speaks to stands still. When it was heard last is told
+    by the time of Redis, so the clock of the hub may be off, and its line may come at any time after.
+    """
+    for node, heard in re.findall(r" WARNING +node expired node=(\S+) last_seen=(\S+)", hub_log):
+        due = datetime.fromisoformat(heard).timestamp() + timeout_s
         for hold in found:
-            if hold.node == node and hold.begin < expired:
-                hold.end = min(hold.end, expired - 1)  # the line comes a moment later
+            if hold.node == node and hold.begin < due:
+                hold.end = min(hold.end, due)
 
 
 def _silences(lines: Sequence[Line]) -> list[tuple[str, float, float]]:

@@ -56,7 +56,7 @@ async def test_fifty_borrowers_ten_slots_two_hubs_and_everybody_may_die(
 
     found = holds(borrowers.lines())
     cut_by_dead_nodes(found, [line for crew in nodes for line in crew.lines()], NODE_TIMEOUT_S)
-    cut_by_expiry(found, chaos.logs())
+    cut_by_expiry(found, chaos.logs(), NODE_TIMEOUT_S)
     assert broken(found, borrowers.lines()) == []
     assert chaos.complaints() == [], chaos.logs()
     print(f"{len(found)} leases; killed {chaos.kills}")

@@ -25,7 +25,15 @@ import pytest
 from tests.notes import whole_notes
 from tests.races.crew import Crew
 from tests.races.history import CLOCKS_S, NODE_TIMEOUT_S, POOL, TTL_S, Faults
-from tests.races.ledger import broken, cut_by_dead_nodes, ended_twice, expires_elsewhen, holds, revived
+from tests.races.ledger import (
+    broken,
+    cut_by_dead_nodes,
+    cut_by_expiry,
+    ended_twice,
+    expires_elsewhen,
+    holds,
+    revived,
+)
 from tests.replicas import Trio
 from tests.world import SECRETS, HubProcess, wait_until
 
@@ -81,6 +89,7 @@ def test_everything_that_was_answered_can_be_true(faults: Faults, tmp_path: Path
             crew.stop()
     found, notes = holds(borrowers.lines()), whole_notes(log)
     cut_by_dead_nodes(found, nodes.lines(), NODE_TIMEOUT_S)
+    cut_by_expiry(found, faults.logs(), NODE_TIMEOUT_S)
     tasks = sum(note["what"] == "ended" for note in notes)
     print(f"{len(found)} leases, {tasks} tasks, {faults.wires.lost} answers lost; {dict(faults.done)}")
     wrong = broken(found, borrowers.lines()) + revived(borrowers.lines()) + ended_twice(notes)

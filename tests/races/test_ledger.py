@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
+import pytest
+
 from tests.races.ledger import (
     broken,
     cut_by_dead_nodes,
@@ -72,13 +76,15 @@ def test_a_hold_ends_with_its_node_only_when_that_was_dead_for_its_timeout():
     assert found(*lines, nodes=(killed,)) == []
 
 
-def test_a_hold_ends_with_the_expiry_of_its_node():
+@pytest.mark.parametrize(
+    ("node", "heard_s", "faults"), [("n2", 0, 1), ("n1", 0, 0), ("n1", 1, 0), ("n1", 1.5, 1), ("n1", -9, 1)]
+)
+def test_a_hold_ends_with_the_timeout_of_a_node_that_expired(node: str, heard_s: float, faults: int):
     lines = (hold(0, 10, 10), hold(4, 11, 9))
     every = holds(lines)
-    cut_by_expiry(every, "1970-01-01T00:00:04.000Z WARNING node expired node=n2 slots=1")
-    assert len(broken(every, lines)) == 1
-    cut_by_expiry(every, "1970-01-01T00:00:04.000Z WARNING node expired node=n1 slots=1")
-    assert broken(every, lines) == []
+    heard = datetime.fromtimestamp(heard_s, UTC).isoformat()
+    cut_by_expiry(every, f"1999-01-01T00:00:04.000Z WARNING node expired node={node} last_seen={heard} slots=1", 3)
+    assert len(broken(every, lines)) == faults
 
 
 def test_a_call_that_does_not_end_in_time_is_found_unless_its_caller_was_killed():

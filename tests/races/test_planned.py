@@ -13,7 +13,7 @@ from tests.races.test_failover import Load
 from tests.replicas import SERVICE, Trio
 
 pytestmark = pytest.mark.race
-PAGE = Path(__file__).parents[2] / "hub" / "manual" / "operating.md"
+PAGE = Path(__file__).parents[2] / "hub" / "manual" / "losses.md"
 
 
 def commands(trio: Trio) -> list[str]:
@@ -51,7 +51,7 @@ def trio(tmp_path):
 async def test_the_commands_of_the_manual_move_the_primary_and_lose_no_grant(trio, start_hub):
     settings = {"HUB_REDIS_URL": trio.url, "HUB_NODE_TIMEOUT": "12", "REDIS_ASYNC_TIMEOUT_MS": "3000"}
     hubs = [await asyncio.to_thread(lambda: start_hub(**settings)) for _ in range(2)]
-    assert "leases may be lost" not in hubs[0].log()
+    assert "failover may lose leases" not in hubs[0].log()
     async with Load(hubs) as load:
         await load.goes_on()
         before = trio.primary

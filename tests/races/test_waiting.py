@@ -57,7 +57,7 @@ async def test_whoever_waits_in_line_is_served_or_told_whoever_dies(
     lines = waiters.lines()
     found = holds(lines)
     cut_by_dead_nodes(found, [line for crew in nodes for line in crew.lines()], NODE_TIMEOUT_S)
-    cut_by_expiry(found, chaos.logs())
+    cut_by_expiry(found, chaos.logs(), NODE_TIMEOUT_S)
     assert broken(found, lines) == []
     assert unanswered(lines, 8.0) == []
     assert chaos.complaints() == [], chaos.logs()

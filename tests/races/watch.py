@@ -48,7 +48,7 @@ class Watch:
 
     def _look_at_pools(self) -> None:
         pools = self._redis.zrange(self._keys.pools, 0, -1)
-        words = self._redis.execute_command(*library().call("doctor/check_waits", self._keys, pools))
+        words = self._redis.execute_command(*library().call("doctor/check", self._keys, ["waits", 1, 0, 0, *pools]))
         now = time.monotonic()
         if now - self._looked > GAP_S:
             self._since = {}

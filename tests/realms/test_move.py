@@ -281,14 +281,14 @@ async def test_a_hub_that_stood_still_meanwhile_and_one_that_has_the_old_file_fi
         refused = command("doctor", "--realm", "eu", HUB_REALMS_FILE=str(stale))
         assert (refused.returncode, refused.stderr) == (1, f"hub: The store has moved to {new.url}.\n")
         # SIGHUP with the file as it was, and as it is now, leaves the realm where it is: nobody is hung up on.
-        opened = later.log().count("realm open")
+        opened = later.log().count("realm opened")
         for text in (stale.read_text(), file.read_text()):
             stale.write_text(text)
-            known = later.log().count("realms file read")
+            known = later.log().count("realms file loaded")
             later.signal(signal.SIGHUP)
-            wait_until(lambda known=known: later.log().count("realms file read") > known)
+            wait_until(lambda known=known: later.log().count("realms file loaded") > known)
             assert await is_found()
-        assert later.log().count("realm open") == opened
+        assert later.log().count("realm opened") == opened
 
 
 async def test_a_place_that_is_not_empty_is_refused_and_nothing_stands_still(hub, command, servers, file, lent):

@@ -69,7 +69,7 @@ async def test_a_hub_that_is_killed_in_the_middle_and_one_that_starts_then_find_
     place.hub.kill()
     other = HubProcess({**place.settings, "HUB_REDIS_URL": old.url})
     try:
-        wait_until(lambda: "realm not open" in other.log())
+        wait_until(lambda: "realm store unusable" in other.log())
         running.signal(signal.SIGCONT)
         assert running.end() == 0, running.err
         other.wait_until_ready()

@@ -163,7 +163,7 @@ async def test_the_file_is_read_again(hub, api, file, far, second):
     await offer(api, "asia-1", "gpu:a", "s1", headers=as_role(hub, "node"))
     file.write_text("[[realms]\n")
     hub.signal(signal.SIGHUP)
-    await eventually(lambda: logged(hub, "realms file not used"))
+    await eventually(lambda: logged(hub, "realms file rejected"))
     assert await state(api, "eu") == "open"
     write_realms(file, eu=(far.url, {"nodes": ["asia-*"]}), asia=(second.url, {}))
     hub.signal(signal.SIGHUP)
@@ -214,7 +214,7 @@ async def test_several_processes_serve_the_realms_and_count_together(start_hub, 
 
         await eventually(counted)
         hub.signal(signal.SIGHUP)
-        await eventually(lambda: logged(hub, "realms file read"))
+        await eventually(lambda: logged(hub, "realms file loaded"))
         lent = await api.post("/session/borrow", json={"labelKey": "gpu:a:eu"}, headers=as_role(hub, "runner"))
         assert lent.json()["browserId"] == "s1", lent.text
 

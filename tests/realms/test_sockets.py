@@ -128,7 +128,7 @@ async def test_one_that_is_away_is_said_and_heard_when_it_is_back(hub, listener,
         write_realms(tmp_path / "realms.toml", eu=(server.url, EU))
         server.kill()
         hub.signal(signal.SIGHUP)
-        await eventually(lambda: asyncio.sleep(0, "realm not open" in hub.log()))
+        await eventually(lambda: asyncio.sleep(0, "realm store unusable" in hub.log()))
         said = await listener.join(ROOM)
         assert said == "Realm eu is away: its store does not answer; try again in a moment."
         server.start()

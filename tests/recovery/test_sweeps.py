@@ -130,7 +130,7 @@ async def test_what_fails_ends_this_pass_with_one_error_line_and_the_next_one_co
     records.trouble = {call: error}
     before = counted("hub_zombie_errors_total", source="orders")
     await loop_of(hub, service(hub, records)).once()
-    (told,) = lines("source not cleaned")
+    (told,) = lines("source sweep failed")
     assert (told["level"], told["source"], told["why"]) == ("error", "orders", why)
     (summary,) = lines("record sweep")
     assert (summary["found"], summary["reset"], summary["errors"]) == (found, reset, 1)
@@ -160,7 +160,7 @@ async def test_a_source_that_hangs_is_cut_off(hub, lines, monkeypatch, call):
     records.before = {call: asyncio.Event().wait}
     done = await service(hub, records).sweep()
     assert (done.reset, done.errors) == (0, 1)
-    assert lines("source not cleaned")[0]["why"] == "It did not answer within 0.02 s."
+    assert lines("source sweep failed")[0]["why"] == "It did not answer within 0.02 s."
     assert records.calls[-1] == call
 
 
@@ -179,7 +179,7 @@ async def test_an_outcome_that_cannot_be_read_does_not_keep_the_others_stuck(hub
     records.trouble = {"write_parked": ValueError("no outcome")}
     done = await service(hub, records).sweep()
     assert (done.reset, done.errors) == (2, 1)
-    assert len(lines("source not cleaned")) == 1
+    assert len(lines("source sweep failed")) == 1
 
 
 async def test_outcomes_whose_database_is_away_wait_and_that_is_said_once(hub, lines):
@@ -188,7 +188,7 @@ async def test_outcomes_whose_database_is_away_wait_and_that_is_said_once(hub, l
     done = await service(hub, records).sweep()
     assert (done.reset, done.errors) == (0, 1)
     assert records.calls == ["write_parked"]
-    assert len(lines("source not cleaned")) == 1
+    assert len(lines("source sweep failed")) == 1
 
 
 async def test_one_hub_at_a_time_cleans_a_source_and_another_source_meanwhile(hubs, redis, lines):
@@ -322,7 +322,7 @@ async def test_a_source_that_cannot_be_closed_is_told_and_no_more(hub, lines):
     records = MadeUp()
     records.trouble = {"close": OSError("no")}
     await service(hub, records).close()
-    assert lines("source not closed")[0]["why"] == "OSError: no"
+    assert lines("source connections not closed")[0]["why"] == "OSError: no"
 
 
 async def _true(condition: bool) -> bool:
@@ -408,7 +408,7 @@ class TestLevels:
         records = MadeUp(4)
         await loop_of(hub, service(hub, records, posted)).once()
         assert lines("record sweep")[0]["reset"] == 4
-        assert "hub doctor" in lines("source not cleaned")[0]["why"]
+        assert "hub doctor" in lines("source sweep failed")[0]["why"]
 
     async def test_thresholds_and_window_are_settings(self, hub, posted):
         settings = {"zombie_warning_above": 0, "zombie_critical_above": 1}

@@ -86,7 +86,7 @@ async def test_while_redis_is_away_nobody_is_let_in_and_everybody_is_told_to_try
     hub = start(HUB_REDIS_URL=own_redis.url)
     before = await listen(hub)
     own_redis.kill()
-    wait_until(lambda: "store lost" in hub.log())
+    wait_until(lambda: "store unreachable" in hub.log())
     listener = Listener(hub, "ann")
     refusals = []
     listener.client.on("connect_error", refusals.append)
@@ -96,7 +96,7 @@ async def test_while_redis_is_away_nobody_is_let_in_and_everybody_is_told_to_try
     assert "events come again" in await before.join("lab")
 
     own_redis.start()
-    wait_until(lambda: "store back" in hub.log())
+    wait_until(lambda: "store reachable again" in hub.log())
     await eventually(lambda: _connects(listener))
     await eventually(lambda: _joins(before, "lab"))
     publish(own_redis.client(), "jobs_invalidate", "room:lab")

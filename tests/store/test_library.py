@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -31,7 +32,7 @@ OPEN = {
     "cluster": "0",
     "format": 1,
 }
-TICK = {"hub_id": "h", "leader_ms": 2000}
+TICK = {"hub_id": "h", "leader_ms": 2000, "limits": "reserve=10"}
 
 
 def called(redis: Redis, name: str, named: dict[str, Any], *, by: Library | None = None, keys: Keys = KEYS) -> Any:
@@ -96,7 +97,10 @@ def test_a_restarted_server_knows_the_library_and_refuses_until_its_tokens_have_
     own_server.start()
     with own_server.client() as redis:
         assert called(redis, "store/tick", TICK) == "UNOPENED"
-        assert called(redis, "doctor/check_runs", {}) == "UNOPENED"
+        assert (
+            called(redis, "doctor/check", dict.fromkeys(("kind", "fields", "timeout_ms", "grace_ms"), "1"))
+            == "UNOPENED"
+        )
         assert opened(redis) > highest
         assert called(redis, "store/tick", TICK)[0] == "ok"
 
@@ -279,4 +283,17 @@ async def test_a_hub_that_runs_serves_nothing_from_a_store_of_a_later_version(ap
     redis.hset(KEYS.store, mapping={"format": "2", "generation": "of a later version", "run_id": "of another server"})
     answer = await borrow(api, "gpu:a100")
     assert (answer.status_code, answer.json()["code"]) == (503, "store-unavailable")
+    assert redis.llen(KEYS.available("gpu:a100")) == 1
+
+
+async def test_a_hub_that_stood_still_while_a_later_version_took_the_store_does_nothing(start_hub, redis: Redis):
+    hub = start_hub()
+    async with hub.client("node") as node, hub.client("runner") as runner:
+        await publish(node, "n1", **{"gpu:a100": ["s1"]})
+        hub.signal(signal.SIGSTOP)
+        redis.hset(KEYS.store, mapping={"format": "2", "generation": "of a later version"})
+        hub.signal(signal.SIGCONT)
+        answer = await borrow(runner, "gpu:a100")
+    assert (answer.status_code, answer.json()["code"]) == (503, "store-unavailable")
+    assert "The store has format 2" in answer.text
     assert redis.llen(KEYS.available("gpu:a100")) == 1

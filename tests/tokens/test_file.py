@@ -129,7 +129,7 @@ def test_a_file_that_cannot_be_used_any_more_changes_nothing_and_is_logged(path,
         caplog.clear()
         file.read_again()
         assert len(file.tokens) == 3
-        assert "tokens file not used" in caplog.text
+        assert "tokens file rejected" in caplog.text
     path.write_text(ENTRY)
     file.read_again()
     assert file.resolve("ann-1") is None

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
 from hub.api import paths  # noqa: F401 - it makes `full` known to paths
-from hub.api.auth import ADMIN, RUNNER
-from hub.api.contract import fleet, work
-from hub.api.contract import parameters as p
-from hub.api.contract.operation import operation
-from hub.api.deps import allowed, reply
-from hub.api.members import whole_number
+from hub.api.callers.admission import hub_of
+from hub.api.operations import operation
+from hub.api.shapes import parameters as p
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.jobs import JobDemandShape
+from hub.api.shapes.nodes import DemandShape
+from hub.api.shapes.readers import whole_number
 from hub.capacity.labels import parse_label
 from hub.errors import InvalidLabel, InvalidValue, JobNotFound
+from hub.tokens.secrets import ADMIN, RUNNER
 
 router = APIRouter()
 DESIRED_MAX = 1_000_000  # slots or tasks: far above any pool
@@ -22,9 +23,9 @@ DESIRED_MAX = 1_000_000  # slots or tasks: far above any pool
 @router.get(
     "/autoscale/jobs/{job_name:full}",
     tags=["jobs"],
-    **operation("getJobDemand", (RUNNER, ADMIN), work.JobDemand, p.MIN, p.MAX, p.HEADROOM, refusals=(JobNotFound,)),
+    **operation("getJobDemand", (RUNNER, ADMIN), p.MIN, p.MAX, p.HEADROOM, refusals=(JobNotFound,)),
 )
-async def of_job(request: Request) -> Response:
+async def of_job(request: Request) -> Answer[JobDemandShape]:
     """How many tasks of a job there are to work on: those claimed or running and those that can be claimed, with
     `headroom` more to spare, within `min` and `max`. An autoscaler divides it by what one worker runs at a time.
 
@@ -32,54 +33,54 @@ async def of_job(request: Request) -> Response:
     its first worker is yet to come. With `truncated` its workers hold so much that `held` and `desired` are the least
     there may be.
     """
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     least, most, spare = _bounds(request)
     found = await hub.jobs.demand(request.path_params["job_name"])
-    return reply(
-        {
-            "job": found.job,
-            "pending": found.pending,
-            "putOff": found.put_off,
-            "held": found.held,
-            "workers": found.workers,
-            "runSeconds": found.run_s,
-            "desired": min(max(found.held + found.pending + spare, least), most),
-            "truncated": found.truncated,
-        }
+    return Answer(
+        JobDemandShape(
+            job=found.job,
+            pending=found.pending,
+            putOff=found.put_off,
+            held=found.held,
+            workers=found.workers,
+            runSeconds=found.run_s,
+            desired=min(max(found.held + found.pending + spare, least), most),
+            truncated=found.truncated,
+        )
     )
 
 
 @router.get(
     "/autoscale/{label:path}",
     tags=["pools"],
-    **operation("getDemand", (RUNNER, ADMIN), fleet.Demand, p.MIN, p.MAX, p.HEADROOM, refusals=(InvalidLabel,)),
+    **operation("getDemand", (RUNNER, ADMIN), p.MIN, p.MAX, p.HEADROOM, refusals=(InvalidLabel,)),
 )
-async def of_pool(request: Request, label: str) -> Response:
+async def of_pool(request: Request, label: str) -> Answer[DemandShape]:
     """How many slots a pool should have: those lent and those its live waiters need, with `headroom` more to spare,
     within `min` and `max`. A pool without slots is answered too: somebody may be waiting for its first one.
 
     A waiter that several pools may serve counts for each of them; one that its cap keeps waiting counts for none. With
     `truncated` so many labels are waited for that `waiting` and `desired` are the least there may be.
     """
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     least, most, spare = _bounds(request)
     found = await hub.pools.demand(parse_label(label).text)
     hint = "" if found.published else await hub.hints.of(found.label)
-    return reply(
-        {
-            **({"hint": hint} if hint else {}),
-            "label": found.label,
-            "held": found.lent,
-            "free": found.free,
-            "heldBack": found.held_back,
-            "total": found.published,
-            "waiting": found.waiting,
-            "waitingLabels": found.labels,
-            "desired": min(max(found.lent + found.waiting + spare, least), most),
-            "maintenanceActive": found.maintenance,
-            "truncated": found.truncated,
-        }
+    answer = DemandShape(
+        label=found.label,
+        held=found.lent,
+        free=found.free,
+        heldBack=found.held_back,
+        total=found.published,
+        waiting=found.waiting,
+        waitingLabels=found.labels,
+        desired=min(max(found.lent + found.waiting + spare, least), most),
+        maintenanceActive=found.maintenance,
+        truncated=found.truncated,
     )
+    if hint:
+        answer["hint"] = hint
+    return Answer(answer)
 
 
 def _bounds(request: Request) -> tuple[int, int, int]:

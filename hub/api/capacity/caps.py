@@ -2,50 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
-from hub.api import bodies
-from hub.api.auth import ADMIN
-from hub.api.capacity.requests import CapBody
-from hub.api.contract import operating
-from hub.api.contract.operation import operation
-from hub.api.credentials import origin
-from hub.api.deps import allowed, remote_ip, reply
+from hub.api.callers.admission import hub_of
+from hub.api.callers.credentials import origin
+from hub.api.handling.context import remote_ip
+from hub.api.operations import operation
+from hub.api.shapes import reading as bodies
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.operator_bodies import CapBody
+from hub.api.shapes.operators import CapShape, CapsShape
 from hub.capacity.labels import parse_kinds, parse_label
 from hub.core import Hub
 from hub.errors import InvalidLabel
 from hub.store.lenient import read_each
+from hub.tokens.secrets import ADMIN
 
 router = APIRouter(tags=["admin"])
 CAP_MAX = 999_999_999
 ALL = "*"  # every label without a cap of its own
 
 
-@router.get("/admin/caps", **operation("listCaps", (ADMIN,), operating.Caps))
-async def caps(request: Request) -> Response:
+@router.get("/admin/caps", **operation("listCaps", (ADMIN,)))
+async def caps(request: Request) -> Answer[CapsShape]:
     """The caps by label, with what is live and who waits; `default` is for labels without one of their own.
 
     0 is no limit. One set at run time wins over one of the environment.
     """
-    hub = allowed(request, ADMIN)
+    hub = hub_of(request)
     found = await _in_force(hub)
     default, source = found.pop(ALL)
     rows = await _rows(hub, found)
-    return reply({"default": default, "defaultSource": source, "caps": rows})
+    return Answer(CapsShape(default=default, defaultSource=source, caps=rows))
 
 
-@router.put(
-    "/admin/caps/{label:path}", **operation("setCap", (ADMIN,), operating.Cap, body=CapBody, refusals=(InvalidLabel,))
-)
-async def set_cap(request: Request, label: str) -> Response:
+@router.put("/admin/caps/{label:path}", **operation("setCap", (ADMIN,), body=CapBody, refusals=(InvalidLabel,)))
+async def set_cap(request: Request, label: str) -> Answer[CapShape]:
     """Set the cap of a label, or of all without one of their own (`*`), for all hubs; null clears what was set.
 
     Waiters a higher cap lets in are served before this answers; what is lent beyond a lower one stays lent.
     """
-    hub = allowed(request, ADMIN)
+    hub = hub_of(request)
     if label != ALL:
         label = parse_label(label, parse_kinds(hub.settings.label_kinds), wildcards=hub.agreed.holds.wildcards).text
     said = CapBody.read(await bodies.read_body(request))
@@ -63,7 +60,7 @@ async def set_cap(request: Request, label: str) -> Response:
     )
     found = await _in_force(hub)
     (row,) = await _rows(hub, {label: found.get(label, (found[ALL][0], "default"))})
-    return reply(row)
+    return Answer(row)
 
 
 async def _in_force(hub: Hub) -> dict[str, tuple[int, str]]:
@@ -74,7 +71,7 @@ async def _in_force(hub: Hub) -> dict[str, tuple[int, str]]:
     return found
 
 
-async def _rows(hub: Hub, caps: dict[str, tuple[int, str]]) -> list[dict[str, Any]]:
+async def _rows(hub: Hub, caps: dict[str, tuple[int, str]]) -> list[CapShape]:
     keys = hub.store.keys
     counted = [label for label in caps if label != ALL]
     asked = (("ZCARD", key) for label in counted for key in (keys.in_flight(label), keys.queue(label)))
@@ -83,5 +80,5 @@ async def _rows(hub: Hub, caps: dict[str, tuple[int, str]]) -> list[dict[str, An
     rows = []
     for label, (cap, source) in caps.items():
         in_flight, waiting = live.get(label, (None, None))
-        rows.append({"labelKey": label, "cap": cap, "source": source, "inFlight": in_flight, "waiting": waiting})
+        rows.append(CapShape(labelKey=label, cap=cap, source=source, inFlight=in_flight, waiting=waiting))
     return rows

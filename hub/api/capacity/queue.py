@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
-from hub.api import bodies, traces
-from hub.api.auth import ADMIN, RUNNER
+from hub.api.callers.admission import hub_of
 from hub.api.capacity.leases import granted, hung_up, longest_wait_s
-from hub.api.contract import lending
-from hub.api.contract import parameters as p
-from hub.api.contract.operation import NO_SLOT, operation
-from hub.api.deps import allowed, is_gone, reply, serving
-from hub.api.members import whole_number
+from hub.api.handling import traces
+from hub.api.handling.context import allowed, is_gone, serving
+from hub.api.operations import NO_SLOT, operation
 from hub.api.realms.spilling import served
+from hub.api.shapes import parameters as p
+from hub.api.shapes import reading as bodies
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.leases import (
+    CancelledShape,
+    GrantedTicketShape,
+    LabelQueueShape,
+    PlaceShape,
+    QueueShape,
+    WaitingTicketShape,
+)
+from hub.api.shapes.readers import whole_number
 from hub.capacity.labels import parse_label
 from hub.capacity.leases import keep_key_s, new_attempt
 from hub.capacity.models import BorrowRequest, Ticket
@@ -33,6 +39,7 @@ from hub.errors import (
     Withdrawn,
 )
 from hub.history.tickets import ticket_ids
+from hub.tokens.secrets import ADMIN, RUNNER
 from hub.wire import time_at
 
 router = APIRouter(tags=["queue"])
@@ -43,16 +50,23 @@ SHOWN_MAX = 20_000  # tickets in one answer
 @router.get(
     "/queue",
     **operation(
-        "listQueue", (RUNNER, ADMIN), lending.Queue, p.OFFSET, p.LIMIT, p.TICKETS, p.OF_LABEL, refusals=(InvalidLabel,)
+        "listQueue",
+        (RUNNER, ADMIN),
+        p.OFFSET,
+        p.LIMIT,
+        p.TICKETS,
+        p.OF_LABEL,
+        refusals=(InvalidLabel,),
+        shared=True,
     ),
 )
-async def queue(request: Request) -> Response:
+async def queue(request: Request) -> Answer[QueueShape]:
     """Who waits, by label, those whose turn is next at the top: a page of the labels, or one, and of each the first
     `tickets` in the queue.
 
     `away` counts tickets nobody attends at the moment: they are passed over and keep their place for a minute.
     """
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     offset, limit = bodies.page(request)
     query = request.query_params
     tickets = whole_number(query.get("tickets", "20"), "tickets", 0, TICKETS_MAX)
@@ -63,36 +77,31 @@ async def queue(request: Request) -> Response:
     queues = await hub.tickets.queues([one] if one else await hub.tickets.labels(offset, limit), tickets)
     queues = [queue for queue in queues if queue.waiting]  # the others have been served since
     shown = [_queue(queue) for queue in queues]
-    return reply({"total": len(queues) if one else total, "waiting": waiting, "away": away, "labels": shown})
+    return Answer(QueueShape(total=len(queues) if one else total, waiting=waiting, away=away, labels=shown))
 
 
-def _queue(queue: LabelQueue) -> dict[str, Any]:
-    return {
-        "labelKey": queue.label,
-        "waiting": queue.waiting,
-        "turn": queue.turn,
-        "cap": queue.cap,
-        "inFlight": queue.in_flight,
-        "estimatedWaitSeconds": _estimate(queue.estimate_ms),
-        "tickets": [
-            {name: value for name, value in _place(ticket).items() if name not in ("labelKey", "state")}
-            for ticket in queue.tickets
-        ],
-    }
+def _queue(queue: LabelQueue) -> LabelQueueShape:
+    return LabelQueueShape(
+        labelKey=queue.label,
+        waiting=queue.waiting,
+        turn=queue.turn,
+        cap=queue.cap,
+        inFlight=queue.in_flight,
+        estimatedWaitSeconds=_estimate(queue.estimate_ms),
+        tickets=[_place(ticket) for ticket in queue.tickets],
+    )
 
 
-def _place(ticket: Ticket) -> dict[str, Any]:
-    return {
-        "ticket": ticket.id,
-        "state": ticket.state,
-        "labelKey": ticket.label,
-        "position": ticket.position,
-        "runId": ticket.run,
-        "priority": ticket.priority,
-        "sinceUtc": time_at(ticket.since_ms / 1000),
-        "estimatedWaitSeconds": _estimate(ticket.estimate_ms),
-        "secondsLeft": ticket.left_ms / 1000,
-    }
+def _place(ticket: Ticket) -> PlaceShape:
+    return PlaceShape(
+        ticket=ticket.id,
+        position=ticket.position,
+        runId=ticket.run,
+        priority=ticket.priority,
+        sinceUtc=time_at(ticket.since_ms / 1000),
+        estimatedWaitSeconds=_estimate(ticket.estimate_ms),
+        secondsLeft=ticket.left_ms / 1000,
+    )
 
 
 def _estimate(estimate_ms: int) -> float | None:
@@ -104,13 +113,12 @@ def _estimate(estimate_ms: int) -> float | None:
     **operation(
         "getTicket",
         (RUNNER, ADMIN),
-        lending.WaitingTicket | lending.GrantedTicket,
         p.PREFER,
         headers=("Correlation-Id", "Preference-Applied"),
         refusals=(UnknownTicket, LeaseOver, Withdrawn, KeyReused, *NO_SLOT),
     ),
 )
-async def look(request: Request, ticket: str) -> Response:
+async def look(request: Request, ticket: str) -> Answer[WaitingTicketShape | GrantedTicketShape]:
     """What has become of a borrow, named by its `Idempotency-Key` or by its ticket: `waiting`, `away` or `granted`.
 
     A plain look changes nothing; a lease it shows is still that of its waiter. With `Prefer: wait=N`, and
@@ -119,7 +127,7 @@ async def look(request: Request, ticket: str) -> Response:
     hangs up, the place is kept for another minute. Answers 409 `grant-over` when the lease has ended, and 409
     `withdrawn` when the ticket is given up meanwhile.
     """
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     found = await hub.tickets.find(*ticket_ids(ticket))
     if found.place is not None:
         found = await served(request, found, found.place)
@@ -160,21 +168,25 @@ async def _attend(request: Request, hub: Hub, ticket: Ticket, wait_s: int) -> Ti
     return Ticket(ticket.id, "granted", lease.label, lease.run, lease=lease)
 
 
-def _shown(hub: Hub, ticket: Ticket) -> Response:
+def _shown(hub: Hub, ticket: Ticket) -> Answer[WaitingTicketShape | GrantedTicketShape]:
     if ticket.lease is None:
-        return reply(_place(ticket), ticket.run)
-    return reply({"ticket": ticket.id, "state": "granted", **granted(hub, ticket.lease, None)}, ticket.run)
+        place = WaitingTicketShape(
+            **_place(ticket), state="away" if ticket.state == "away" else "waiting", labelKey=ticket.label
+        )
+        return Answer(place, run=ticket.run)
+    lent = granted(hub, ticket.lease, None)
+    return Answer(GrantedTicketShape(**lent, ticket=ticket.id, state="granted"), run=ticket.run)
 
 
 @router.delete(
     "/queue/{ticket:path}",
-    **operation("cancelTicket", (RUNNER, ADMIN), lending.Cancelled, refusals=(UnknownTicket, LeaseOver, TicketGranted)),
+    **operation("cancelTicket", (RUNNER, ADMIN), refusals=(UnknownTicket, LeaseOver, TicketGranted)),
 )
-async def give_up(request: Request, ticket: str) -> Response:
+async def give_up(request: Request, ticket: str) -> Answer[CancelledShape]:
     """Give up a borrow that waits; the call that attends it is answered 409 `withdrawn` at once. Safe to repeat.
 
     Answers 409 `ticket-granted` when it holds a slot by now, and 409 `grant-over` when it did.
     """
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     await hub.tickets.cancel(*ticket_ids(ticket))
-    return reply({"cancelled": True})
+    return Answer(CancelledShape(cancelled=True))

@@ -11,12 +11,14 @@ from fastapi import APIRouter, Request
 from starlette.datastructures import State
 from starlette.responses import Response
 
-from hub.api.auth import ADMIN, RUNNER
+from hub.api.callers.admission import hub_of
+from hub.api.callers.credentials import credential
 from hub.api.console.health import sentence, troubles
-from hub.api.credentials import credential
-from hub.api.deps import Serving, allowed, in_ms, serving
+from hub.api.handling.context import Serving, in_ms, serving
+from hub.api.operations import unlisted
+from hub.api.operators.admin import brake_shape
 from hub.api.operators.events import EventStream, after_of
-from hub.api.paths import AGE_MS, PAGE_EVENTS
+from hub.api.paths import AGE_MS
 from hub.core import Hub
 from hub.history.events import wanted
 from hub.observability import metrics
@@ -24,9 +26,10 @@ from hub.observability.logs import get_logger
 from hub.store.lenient import read_each
 from hub.store.rounds import rounds
 from hub.sweeping.brake import Brake
+from hub.tokens.secrets import ADMIN, RUNNER
 from hub.wire import to_json
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter()
 FRESH_S: Final = 1.0  # how old it may be, which it says: many pages ask at once
 TELL_S: Final = 2.0  # between overviews that pages are sent
 WANTED_S: Final = 60.0  # after somebody asked: pages that show one ask twice as often, others do without
@@ -90,22 +93,21 @@ def _age_ms(at_s: float) -> int:
 
 def _not_told(error: Exception) -> None:
     metrics.unhandled.inc()
-    _log.error("overview not told", why=repr(error))
+    _log.error("overview not sent", why=repr(error))
 
 
-@router.get("/console/overview")
+@router.get("/console/overview", **unlisted(page=True, who=(RUNNER, ADMIN)))
 async def overview(request: Request) -> Response:
     """Figures, one sentence, and every trouble by name."""
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     seen, at_s = await request.app.state.glance.asked(hub)
     return Response(seen, media_type="application/json", headers={AGE_MS: str(_age_ms(at_s))})
 
 
-@router.get(PAGE_EVENTS)
+@router.get("/console/events", **unlisted(page=True, endless=True, who=(RUNNER, ADMIN)))
 async def follow(request: Request) -> Response:
     """Events as `/events` has all of them, and every two seconds the overview and its age in an event `overview`, for a
     minute after somebody has asked for it."""
-    allowed(request, RUNNER, ADMIN)
     who = await credential(request)
     return EventStream(serving(request).live, wanted("", {}), after_of(request), who, latest=True)
 
@@ -119,6 +121,7 @@ async def _look(hub: Hub, state: State) -> dict[str, Any]:
     seen: dict[str, Any] = {
         "nodes": nodes, "slots": slots, "queue": queue, "tasks": tasks, "stuck": stuck, "brakes": brakes,
         "sweeper": sweeper, "shared": shared, "conflicts": conflicts, "hubs": hubs, "now": in_ms(hub, 0),
+        "store": _store(hub),
     }  # fmt: skip
     found = troubles(seen)
     return {"sentence": sentence(seen, found), "troubles": [each._asdict() for each in found], **seen}
@@ -232,7 +235,7 @@ async def _tasks(hub: Hub) -> dict[str, Any]:
 
 async def _brakes(hub: Hub) -> dict[str, Any]:
     nodes, workers = await asyncio.gather(
-        Brake(hub.store, hub.settings, "nodes").status(), Brake(hub.store, hub.settings, "workers").status()
+        brake_shape(Brake(hub.store, hub.settings, "nodes")), brake_shape(Brake(hub.store, hub.settings, "workers"))
     )
     return {"nodes": nodes, "workers": workers}
 
@@ -244,6 +247,12 @@ async def _sweeper(hub: Hub) -> dict[str, Any]:
         "source": "setting" if override is None else "run-time", "setBy": by, "setAt": at,
         "setting": hub.settings.sweeper_expire,
     }  # fmt: skip
+
+
+def _store(hub: Hub) -> dict[str, int]:
+    used, most = hub.clock.memory_bytes
+    percent = hub.settings.store_reserve_percent
+    return {"usedBytes": used, "limitBytes": most, "reserveBytes": most * percent // 100}
 
 
 async def _conflicts(hub: Hub) -> list[dict[str, Any]]:

@@ -10,11 +10,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 import hub
-from hub.api.deps import serving
+from hub.api.handling.context import serving
+from hub.api.operations import unlisted
 from hub.console import PAGE, files
 from hub.errors import NotFound
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter()
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
@@ -31,7 +32,7 @@ _MANUAL: Final = Path(hub.__file__).parent / "manual"
 _OF_MANUAL: Final = {".md": "text/markdown; charset=utf-8", ".svg": "image/svg+xml", ".webp": "image/webp"}
 
 
-@router.get("/")
+@router.get("/", **unlisted(linked=True))
 async def root(request: Request) -> Response:
     """The console; a client that wants no page is sent to the dashboard, if one is named."""
     settings = serving(request).hub.settings
@@ -40,14 +41,14 @@ async def root(request: Request) -> Response:
     return _file(request, PAGE)
 
 
-@router.get("/dashboard")
+@router.get("/dashboard", **unlisted(linked=True))
 async def dashboard(request: Request) -> Response:
     """To wherever the dashboard is served: here, unless another one is named."""
     settings = serving(request).hub.settings
     return RedirectResponse(settings.dashboard_url or ("docs" if settings.console == "off" else "./"), 302)
 
 
-@router.get("/console/manual/{name}")
+@router.get("/console/manual/{name}", **unlisted(page=True))
 async def manual(request: Request, name: str) -> Response:
     """A page of the manual, or a picture in it."""
     _check_on(request)
@@ -57,7 +58,7 @@ async def manual(request: Request, name: str) -> Response:
     return Response((_MANUAL / name).read_bytes(), media_type=kind, headers=HEADERS)
 
 
-@router.get("/console/{path:path}")
+@router.get("/console/{path:path}", **unlisted(page=True))
 async def asset(request: Request, path: str) -> Response:
     """A file of the page."""
     _check_on(request)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from hub import __version__
-from hub.api.contract.spoken import CHANNELS, SENT, TAKEN, Done
-from hub.api.contract.tidy import Components, example
+from hub.api.contract.schemas import Components, example
+from hub.api.shapes.messages import CHANNELS, SENT, TAKEN, DoneShape
 
 
 def document() -> dict[str, Any]:
     """The AsyncAPI document."""
     shapes = [shape for _, shape, _ in SENT.values()] + [shape for shape, _ in TAKEN.values()]
-    components = Components([*shapes, Done])
+    components = Components([*shapes, DoneShape])
     messages = {name: _message(name, shape, about, components) for name, (_, shape, about) in SENT.items()}
     messages |= {name: _message(name, shape, about, components) for name, (shape, about) in TAKEN.items()}
-    messages["done"] = _message("done", Done, "What was said has been done.", components)
+    messages["done"] = _message("done", DoneShape, "What was said has been done.", components)
     places = {name: where for name, (where, _, _) in SENT.items()} | dict.fromkeys((*TAKEN, "done"), "connection")
     return {
         "asyncapi": "3.0.0",

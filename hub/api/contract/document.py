@@ -12,15 +12,17 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter
 
 from hub import __version__, errors
-from hub.api.auth import ADMIN, NODE, RUNNER
-from hub.api.contract.neutral import MEDIA_TYPE, NamesDiffer, Twins, beside
-from hub.api.contract.operation import ANYBODY, EXTRA, TOKEN, Operation, Raw
-from hub.api.contract.parameters import ANSWER_HEADERS, PATH, Parameter
-from hub.api.contract.problems import Detail, Problem, ValidationFault
-from hub.api.contract.tidy import Components, example, tidied
-from hub.api.door import NoReason
-from hub.api.members import Member
+from hub.api.callers.logins import NoReason
+from hub.api.contract.neutral import Twins, beside
+from hub.api.contract.schemas import Components, example, tidied
+from hub.api.operations import ANYBODY, TOKEN, Operation, Raw, facts_of
 from hub.api.paths import is_ours
+from hub.api.shapes.answer import answered
+from hub.api.shapes.neutral import MEDIA_TYPE, NamesDiffer
+from hub.api.shapes.parameters import ANSWER_HEADERS, PATH, Parameter
+from hub.api.shapes.problems import DetailShape, ProblemShape, ValidationFaultShape
+from hub.api.shapes.readers import Member
+from hub.tokens.secrets import ADMIN, NODE, RUNNER
 
 PROBLEM: Final = "application/problem+json"
 _SCHEMES: Final = {
@@ -47,7 +49,7 @@ _TAGS: Final = {
 _ALWAYS: Final = (
     errors.BadInput, errors.Foreign, errors.RequestTimedOut, errors.CallerGone, errors.TooLarge, errors.Internal,
     errors.ForeignKey, errors.StoreFault, errors.UnknownReply, errors.Unavailable, errors.Stopping,
-    errors.StoreUnavailable, errors.Late,
+    errors.StoreUnavailable, errors.Late, errors.StoreFull,
 )  # fmt: skip
 _CHANGING: Final = (errors.NotJson, errors.Forbidden, NoReason)  # pages of browsers
 _OF_BODIES: Final = (errors.InvalidJson, errors.MissingMember, errors.InvalidValue, NamesDiffer)
@@ -89,17 +91,17 @@ def document(routes: Iterable[APIRoute]) -> dict[str, Any]:
     }
 
 
-def said_of(route: APIRoute) -> Operation:
-    """What a route says of itself."""
-    found: Operation = (route.openapi_extra or {})[EXTRA]
-    return found
+def _answers(route: APIRoute) -> dict[int, Any]:
+    """Return the shape of each good answer, by its status; the first is the ordinary one."""
+    facts = facts_of(route)
+    return {facts.status: facts.raw or answered(route.endpoint), **facts.also}
 
 
 def _shapes(routes: Iterable[APIRoute]) -> Iterator[Any]:
-    yield from (Problem, Detail, ValidationFault)
+    yield from (ProblemShape, DetailShape, ValidationFaultShape)
     for route in routes:
-        said = said_of(route)
-        for shape in (said.body, *said.answers.values()):
+        said = facts_of(route)
+        for shape in (said.body, *_answers(route).values()):
             if not (shape is None or isinstance(shape, Raw)):
                 yield shape
                 yield from _within(shape)
@@ -113,7 +115,7 @@ def _within(shape: Any) -> Iterator[type[BaseModel]]:
 
 
 def _operation(route: APIRoute, components: Components, twins: Twins) -> dict[str, Any]:
-    said, name = said_of(route), str(route.operation_id)
+    said, name = facts_of(route), str(route.operation_id)
     words = re.sub(r"([A-Z])", lambda found: f" {found[1].lower()}", name)
     written: dict[str, Any] = {
         "operationId": name,
@@ -129,7 +131,7 @@ def _operation(route: APIRoute, components: Components, twins: Twins) -> dict[st
     if said.body is not None:
         written["requestBody"] = {"required": not said.optional, "content": _content(said.body, components)}
     written["responses"] = {
-        **{str(status): _good(status, shape, said, components, twins) for status, shape in said.answers.items()},
+        **{str(status): _good(status, shape, said, components, twins) for status, shape in _answers(route).items()},
         **_refused(route, said, components),
     }
     return written
@@ -220,9 +222,9 @@ def _refusal(status: int, kinds: set[type[errors.HubError]], ours: bool, compone
         }  # fmt: skip
         if ours:
             shown = {"type": f"/v1/problems/{coded[0].code}", "title": title, "status": status}
-        content[PROBLEM] = {"schema": components.of(Problem), "example": shown}
+        content[PROBLEM] = {"schema": components.of(ProblemShape), "example": shown}
     if len(coded) < len(kinds):
-        content |= _content(Detail if errors.Unauthorized in kinds else ValidationFault, components)
+        content |= _content(DetailShape if errors.Unauthorized in kinds else ValidationFaultShape, components)
     codes = sorted({each.code for each in coded})
     words = f"{title}." + (f" `code`: {', '.join(f'`{code}`' for code in codes)}." if codes else "")
     written: dict[str, Any] = {"description": words, "content": content}

@@ -1,131 +1,15 @@
-"""The names of a hub that lends anything, beside those it has from a hub that lends browsers: one table, and what
-follows from it - schemas, what puts an answer into these names, and what reads a body in them.
-
-A caller asks for them with `Accept: application/vnd.capacity-hub+json`; nobody else gets other answers than before.
-"""
+"""The schemas of answers in neutral names, and the functions that put an answer into these names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from pydantic.alias_generators import to_camel
+from hub.api.shapes.neutral import FREE, LEASE, attributes, name_of, renamed
 
-from hub.errors import HubError
-
-MEDIA_TYPE: Final = "application/vnd.capacity-hub+json"
-NAMES: Final[Mapping[str, str]] = {
-    "browserId": "slotId",
-    "labelKey": "label",
-    "matchedLabel": "pool",
-    "poolLabel": "pool",
-    "webSocketEndpoint": "address",
-    "browserType": "kind",
-    "item": "attributes",
-    "sessions": "leases",
-    "browserVersion": "version",
-    "totalBrowsers": "totalSlots",
-    "playwrightVersion": "runtimeVersion",
-    "playwrightVersionExpected": "runtimeVersionExpected",
-    "playwrightVersionMismatch": "runtimeVersionMismatch",
-    "atUtc": "at",
-    "borrowedAtUtc": "borrowedAt",
-    "createdAtUtc": "createdAt",
-    "deletedUtc": "deletedAt",
-    "endedUtc": "endedAt",
-    "lastBeatUtc": "lastBeatAt",
-    "lastSeenUtc": "lastSeen",
-    "lastUtc": "lastAt",
-    "madeUtc": "madeAt",
-    "nextUtc": "nextAt",
-    "notBeforeUtc": "notBefore",
-    "registeredUtc": "registeredAt",
-    "releasedAtUtc": "releasedAt",
-    "seenUtc": "seenAt",
-    "setAtUtc": "setAt",
-    "sinceUtc": "since",
-    "startedUtc": "startedAt",
-    "submittedUtc": "submittedAt",
-    "timestampUtc": "timestamp",
-}
-"""What is not here is called alike, in camelCase."""
-LEASE: Final = {"leaseToken": "token", "ttlSeconds": "ttlSeconds", "expiresAtUtc": "expiresAt"}
-"""These stand together in `lease`: the seconds where it says when it ends, and not where somebody asks for some."""
-FREE: Final = frozenset(("facts", "details"))
-"""Of an explanation, and of an entry of the audit log: no schema says what is in them."""
-OF_SLOTS: Final = {"webSocketEndpoint": "address", "browserType": "kind", "browserVersion": "version"}
-"""The same, of a slot that is published, where `label` shows that it speaks these names."""
-BESIDE: Final = frozenset(("nodeId", "browserId", "slotId", "labelKey", "label", "webSocketEndpoint", "browserType"))
-"""What a lease says of its slot beside `attributes`."""
-
-_SAID_OF_BROWSERS: Final = "No browser available for"
 _REF: Final = "#/components/schemas/"
 Schema = dict[str, Any]
 Put = Callable[[Any], Any]
-
-
-class NamesDiffer(HubError):
-    """A member was given under its old and its neutral name, with two values."""
-
-    code = "names-differ"
-    status = 422
-
-
-def name_of(name: str) -> str:
-    """What a member is called."""
-    return NAMES.get(name) or (to_camel(name) if "_" in name else name)
-
-
-def renamed(document: dict[str, Any]) -> dict[str, Any]:
-    """The members of a document in these names; what they hold is left alone."""
-    return {name_of(name): value for name, value in document.items()}
-
-
-def problem(document: dict[str, Any]) -> dict[str, Any]:
-    """A refusal that speaks of slots; published clients look for what it says of browsers."""
-    detail = str(document.get("detail"))
-    if not detail.startswith(_SAID_OF_BROWSERS):
-        return document
-    return {**document, "detail": f"No slot available for{detail.removeprefix(_SAID_OF_BROWSERS)}"}
-
-
-def said(document: dict[str, Any]) -> dict[str, Any]:
-    """A body in the old names, whichever it has; raises `NamesDiffer` when it has both, with two values."""
-    if "label" in document:
-        document = _either(document, "labelKey", "label", document["label"])
-    if "slotId" in document:
-        document = _either(document, "browserId", "slotId", document["slotId"])
-    if isinstance(lease := document.get("lease"), dict):
-        document = _either(document, "leaseToken", "lease.token", lease.get("token"))
-    return document
-
-
-def _either(document: dict[str, Any], old: str, new: str, value: Any) -> dict[str, Any]:
-    known = document.get(old)
-    if known is not None and value is not None and known != value:
-        raise NamesDiffer(f"{old} and {new} are the same, and have two values here; say one of them", member=old)
-    return document if value is None else {**document, old: value}
-
-
-def slot_said(slot: dict[str, Any]) -> dict[str, Any]:
-    """A slot that is published, in the names that are kept; those of its `attributes` stand beside them."""
-    if "label" not in slot or "labelKey" in slot:
-        return slot
-    said = dict(slot)
-    attributes = said.pop("attributes", None)
-    for old, new in OF_SLOTS.items():
-        if new in said and old not in said:
-            said[old] = said.pop(new)
-    return {**attributes, **said} if isinstance(attributes, dict) else said
-
-
-def attributes(item: Any) -> Any:
-    """What a node published of a slot, without what the lease says itself and what it left empty."""
-    if not isinstance(item, dict):
-        return item
-    old = {new: old for old, new in OF_SLOTS.items()}
-    found = {name: value for name, value in item.items() if name not in BESIDE and value not in (None, {})}
-    return {("version" if name == old["version"] else name): value for name, value in found.items()}
 
 
 def twin(name: str) -> str:

@@ -10,9 +10,9 @@ from contextlib import suppress
 from starlette.datastructures import State
 from starlette.types import Receive, Scope, Send
 
-from hub.api.deps import Serving
-from hub.api.edge.edge import Edge
-from hub.api.problems import refuse
+from hub.api.handling.context import Serving
+from hub.api.handling.problems import refuse
+from hub.api.pipeline import RequestPipeline
 from hub.errors import StartRefused, StoreUnavailable
 from hub.observability import metrics, realms
 from hub.observability.logs import get_logger
@@ -32,13 +32,13 @@ class Part:
     503; nothing else in the process waits for it.
     """
 
-    def __init__(self, name: str, settings: Settings, make: Callable[[Settings], Edge]) -> None:
+    def __init__(self, name: str, settings: Settings, make: Callable[[Settings], RequestPipeline]) -> None:
         self.name = name
         self.settings = settings
         self.error = "Its store has not been reached yet."
         self.seen_s: float | None = None  # when its store answered last, by the clock of this machine
         self._make = make
-        self._edge: Edge | None = None
+        self._edge: RequestPipeline | None = None
         self._busy = 0
         self._quiet, self._ending = asyncio.Event(), asyncio.Event()
         self._keeping: asyncio.Task[None] | None = None
@@ -143,7 +143,7 @@ class Part:
                         self._edge, self.error, self.seen_s = edge, "", time.time()
                         if first is not None and not first.done():
                             first.set_result(None)
-                        _log.info("realm open", store=self.where)
+                        _log.info("realm opened", store=self.where)
                         if await self._has_moved(edge):
                             continue
                 except StoreMoved as moved:
@@ -158,7 +158,7 @@ class Part:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._ending.wait(), AGAIN_S)
 
-    async def _has_moved(self, edge: Edge) -> bool:
+    async def _has_moved(self, edge: RequestPipeline) -> bool:
         """Wait for the end, or until the store is at another server, which is the one to open next."""
         clock: HubClock = edge.app.state.serving.hub.clock
         waiting = [asyncio.create_task(each.wait()) for each in (self._ending, clock.moved)]
@@ -177,14 +177,14 @@ class Part:
     def _follow(self, url: str) -> None:
         self.settings = self.settings.model_copy(update={"redis_url": url})
         self.error = "Its store has moved, and is being opened there."
-        _log.warning("realm moved", store=self.where)
+        _log.warning("realm moved to another server", store=self.where)
 
     def _failed(self, error: Exception) -> None:
         metrics.store_up.set(0)
         why = str(error)
         if why != self.error:  # once, and not with every attempt
-            _log.error("realm not open", store=self.where, why=why)
+            _log.error("realm store unusable", store=self.where, why=why)
         if not isinstance(error, StartRefused | StoreUnavailable):
             metrics.unhandled.inc()
-            _log.error("realm failed", why=repr(error), exc_info=error)
+            _log.error("realm crashed", why=repr(error), exc_info=error)
         self.error = why

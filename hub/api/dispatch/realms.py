@@ -10,17 +10,17 @@ from typing import Final
 from starlette.datastructures import Headers, State
 from starlette.types import Message, Receive, Scope, Send
 
-from hub.api.auth import ADMIN, NODE, RUNNER, Secrets
-from hub.api.deps import Serving
 from hub.api.dispatch.body import Read
 from hub.api.dispatch.part import Part
-from hub.api.edge.edge import Edge
-from hub.api.guard.freight import Freight
-from hub.api.jobs.limits import Limits
+from hub.api.handling.bounds import Bounds
+from hub.api.handling.context import Serving
+from hub.api.handling.large_bodies import Freight
+from hub.api.handling.problems import as_hub_error, note_failure, refuse
+from hub.api.operations import ALIAS, EVERYTHING, Found, Table
 from hub.api.paths import SOCKETS, keep_escaped
-from hub.api.problems import as_hub_error, note_failure, refuse
-from hub.api.realms.looking import where_lent, where_waiting
-from hub.api.realms.naming import ALIAS, About, UnknownRealm, about, name_in, needs_body
+from hub.api.pipeline import RequestPipeline
+from hub.api.realms.search import where_lent, where_waiting
+from hub.api.realms.subjects import About, UnknownRealm, about, name_in, needs_body
 from hub.errors import BadInput, HubError, StartRefused, StoreUnavailable, Unauthorized
 from hub.observability import realms as of_realms
 from hub.observability.logs import get_logger
@@ -29,20 +29,20 @@ from hub.settings import Settings
 from hub.settings.realms import DEFAULT, Realm, Rules, tag_in, tag_of
 from hub.settings.served import read_known, serves, settings_of
 from hub.tokens.file import TokensFile
+from hub.tokens.secrets import ADMIN, NODE, RUNNER, Secrets
 
-_OF_ALL: Final = ("/metrics", "/health", "/health/ready", "/health/live", "/realms", "/docs", "/openapi.json")
-_WORKERS: Final = "/v1/joblib/workers"
 _TRIED: Final = "try-"  # what tickets begin with that a hub has named
 _log = get_logger("hub.realms")
-Make = Callable[[Settings, TokensFile, "Realms"], Edge]
+Make = Callable[[Settings, TokensFile, "Realms"], RequestPipeline]
 
 
 class Realms:
-    """Holds a part for each realm that this hub serves; `make` makes the application of one."""
+    """Holds a part for each realm that this hub serves; `make` makes the application of one. All have one `table`."""
 
     def __init__(
         self,
         settings: Settings,
+        table: Table,
         make: Make,
         *,
         when_started: Callable[[Realms], None] | None = None,
@@ -56,7 +56,8 @@ class Realms:
         self._when_started, self._on_sighup = when_started, on_sighup
         self._tokens = TokensFile(settings.tokens_file)
         self._closing: set[asyncio.Task[None]] = set()
-        self._freight, self._limits, self._secrets = Freight(settings), Limits(settings), Secrets(settings)
+        self._table, self._bounds = table, Bounds(settings)
+        self._freight, self._secrets = Freight(settings), Secrets(settings)
         self._take()
 
     def _take(self) -> None:
@@ -74,11 +75,10 @@ class Realms:
         keep_escaped(scope)
         try:
             name = name_in(scope)
-            if name is None and scope["type"] == "http" and needs_body(scope):
-                await self._read(scope, receive, send)
+            if name is None and scope["type"] == "http":
+                await self._look(scope, receive, send)
             else:
-                name = await self._find(scope, None) if name is None else name
-                await self._part_of(name)(scope, receive, send)
+                await self._part_of(self._any(scope, None) if name is None else name)(scope, receive, send)
         except HubError as refusal:
             await refuse(refusal, scope, receive, send)
         except Exception as error:  # noqa: BLE001 - as in a part: nothing a client does ends in a bare connection loss
@@ -86,14 +86,22 @@ class Realms:
             note_failure(failure, error, scope)
             await refuse(failure, scope, receive, send)
 
-    async def _read(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A call that names no realm, and whose body says what it is about."""
+    async def _look(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Look for the realm of a call that names none, in its body where that says what the call is about."""
+        found = self._found(scope)
+        if not needs_body(found):
+            await self._part_of(await self._find(found, scope, None))(scope, receive, send)
+            return
         read = Read(scope, receive, self._freight)
         try:
-            body = await read.whole(self._limits.of(scope["path"]), self.settings.request_timeout_s)
-            await self._part_of(await self._find(scope, body))(scope, read.receive, send)
+            body = await read.whole(self._bounds.of(found, scope["path"]), self.settings.request_timeout_s)
+            await self._part_of(await self._find(found, scope, body))(scope, read.receive, send)
         finally:
             read.unload()
+
+    def _found(self, scope: Scope) -> Found:
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        return self._table.find(method, scope["path"].removeprefix(ALIAS))
 
     def said_of(self, name: str) -> Realm | None:
         """What the file says of a realm; None for one that is not in it any more."""
@@ -104,11 +112,8 @@ class Realms:
             raise self._unknown(name)
         return found
 
-    async def _find(self, scope: Scope, body: bytes | None) -> str:
-        """The realm of a call that names none."""
-        if scope["type"] != "http":
-            return self._any(scope)
-        return await self._decide(about(scope, body), scope) or self._any(scope)
+    async def _find(self, found: Found, scope: Scope, body: bytes | None) -> str:
+        return await self._decide(about(found, scope, body), scope) or self._any(scope, found)
 
     async def _decide(self, subject: About, scope: Scope) -> str:
         if subject.realm is not None:
@@ -143,10 +148,11 @@ class Realms:
             return False
         return True
 
-    def _any(self, scope: Scope) -> str:
+    def _any(self, scope: Scope, found: Found | None) -> str:
         """The default realm; without one, for what is of the whole hub, a realm that is open, and for new workers and
         sockets."""
-        if "" in self.parts or not (scope["path"] in _OF_ALL or _is_new_worker(scope) or _is_socket(scope)):
+        subject = found.row.about if found is not None and found.row is not None and found.is_taken else None
+        if "" in self.parts or not (subject is EVERYTHING or _is_socket(scope)):
             return ""
         return next((name for name, part in self.parts.items() if part.serving), next(iter(self.parts), ""))
 
@@ -160,9 +166,8 @@ class Realms:
         """Where a heartbeat belongs; None for nowhere here."""
         name = name_in(scope)
         if name is None and self.rules.has("nodes"):
-            name = next(
-                (found for kind, text in about(scope, body).rules if (found := self.rules.find(kind, text))), ""
-            )
+            rules = about(self._found(scope), scope, body).rules
+            name = next((found for kind, text in rules if (found := self.rules.find(kind, text))), "")
         return self.parts.get(name or "")
 
     @asynccontextmanager
@@ -181,7 +186,9 @@ class Realms:
                 await default.open()
             for realm in self.known.values():
                 self._begin(realm)
-            _log.info("realms", served=",".join(name or DEFAULT for name in self.parts), rules=self.rules.version)
+            _log.info(
+                "realms served", served=",".join(name or DEFAULT for name in self.parts), rules=self.rules.version
+            )
             if self._when_started:
                 self._when_started(self)
             with self._tokens.read_again_on_sighup(self._read_again):
@@ -218,7 +225,7 @@ class Realms:
             before = self.known
             self._take()
         except StartRefused as error:
-            _log.error("realms file not used", why=str(error), realms_kept=len(self.known))
+            _log.error("realms file rejected", why=str(error), realms_kept=len(self.known))
             return
         for name in before:
             now, part = self.known.get(name), self.parts.get(name)
@@ -228,7 +235,9 @@ class Realms:
         for realm in self.known.values():
             if realm.name not in self.parts:
                 self._begin(realm)
-        _log.info("realms file read", served=",".join(name or DEFAULT for name in self.parts), rules=self.rules.version)
+        _log.info(
+            "realms file loaded", served=",".join(name or DEFAULT for name in self.parts), rules=self.rules.version
+        )
 
     def _close(self, part: Part) -> None:
         async def close() -> None:
@@ -270,11 +279,6 @@ class Realms:
             await send(_failed(str(error)))
             return
         await send({"type": "lifespan.shutdown.complete"})
-
-
-def _is_new_worker(scope: Scope) -> bool:
-    """Its realm is decided by the first job that it serves."""
-    return bool(scope.get("method") == "POST" and scope["path"].removeprefix(ALIAS) == _WORKERS)
 
 
 def _is_socket(scope: Scope) -> bool:

@@ -11,13 +11,15 @@ import orjson
 from fastapi.routing import APIRoute
 from starlette.types import Message, Scope, Send
 
-from hub.api.contract import neutral
+from hub.api import contract
+from hub.api.contract.neutral import Put, Twins
 from hub.api.edge.unknown import Unknown, find
-from hub.api.problems import MEDIA_TYPE as PROBLEM
+from hub.api.handling.problems import MEDIA_TYPE as PROBLEM
+from hub.api.shapes import neutral
 
 ASKED: Final = neutral.MEDIA_TYPE.encode()
 _JSON, _PROBLEM = b"application/json", PROBLEM.encode()
-_CONTRACT: Final = Path(neutral.__file__).with_name("openapi.json")
+_CONTRACT: Final = Path(contract.__file__).with_name("openapi.json")
 
 
 class Speech:
@@ -25,8 +27,8 @@ class Speech:
 
     def __init__(self, routes: Callable[[], Iterable[APIRoute]]) -> None:
         self._routes = routes
-        self._ways: dict[Any, dict[int, neutral.Put | None]] | None = None
-        self._problem: neutral.Put | None = None
+        self._ways: dict[Any, dict[int, Put | None]] | None = None
+        self._problem: Put | None = None
         self._bodies: dict[Any, Any] = {}
         self._schemas: dict[str, Any] = {}
 
@@ -52,7 +54,7 @@ class Speech:
     def _learn(self) -> None:
         said = orjson.loads(_CONTRACT.read_bytes())
         self._schemas = said["components"]["schemas"]
-        twins = neutral.Twins(said["components"]["schemas"])
+        twins = Twins(said["components"]["schemas"])
         self._problem = twins.put({"$ref": "#/components/schemas/Problem"})
         self._ways = {
             route.endpoint: {
@@ -72,7 +74,7 @@ class Speech:
         }
 
 
-def _written(put: neutral.Put | None, body: bytes) -> bytes:
+def _written(put: Put | None, body: bytes) -> bytes:
     if put is None:
         return body
     return json.dumps(put(json.loads(body)), ensure_ascii=False, separators=(",", ":")).encode()

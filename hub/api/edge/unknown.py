@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
-from hub.api.contract.neutral import LEASE, name_of
+from hub.api.shapes.neutral import LEASE, name_of
 
 _REF: Final = "#/components/schemas/"
 _LABELS: Final = ("label", "labelKey")

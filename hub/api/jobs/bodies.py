@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
-from json.decoder import JSONDecoder, scanstring  # type: ignore[attr-defined]
+from json import JSONDecoder
 from typing import Any, NamedTuple, TypeVar
 
 import orjson
@@ -15,12 +15,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_camel
 from starlette.requests import Request
 
-from hub.api.bodies import unknown
-from hub.api.deps import serving
-from hub.api.guard.freight import LIGHT
+from hub.api.handling.bounds import report_bytes
+from hub.api.handling.context import serving
+from hub.api.handling.large_bodies import LIGHT
 from hub.api.jobs import reports
-from hub.api.jobs.limits import report_bytes
-from hub.api.jobs.requests import (
+from hub.api.jobs.slices import Slices, compact, is_deep
+from hub.api.shapes.job_bodies import (
     MANY,
     ClaimBody,
     JobBody,
@@ -31,7 +31,8 @@ from hub.api.jobs.requests import (
     SubmitBody,
     TasksQuery,
 )
-from hub.api.jobs.slices import Slices, compact, is_deep
+from hub.api.shapes.problems import WrongShape
+from hub.api.shapes.reading import unknown
 from hub.errors import Malformed, TooLarge
 from hub.jobs.names import preferred_wait, to_id
 from hub.settings import Settings
@@ -43,7 +44,7 @@ OFFSET_MAX = 10**15  # further than any list goes, and exact in every number on 
 KEY_MAX = 255
 
 M = TypeVar("M", bound=BaseModel)
-_scan = JSONDecoder().scan_once  # type: ignore[attr-defined]
+_scan = JSONDecoder().raw_decode
 _blank = re.compile(r"[ \t\n\r]*").match
 _schedule_name = re.compile(r"[A-Za-z0-9_.-]{1,100}").fullmatch
 _LEVELS = f"Input should have at most {NESTING_MAX} levels"
@@ -82,7 +83,7 @@ class Body(NamedTuple):
 
 def malformed(kind: str, where: Iterable[str | int], message: str, given: Any) -> Malformed:
     """One thing that is wrong with a request, as pydantic says it."""
-    return Malformed(errors=[{"type": kind, "loc": list(where), "msg": message, "input": given}])
+    return Malformed(errors=[WrongShape(type=kind, loc=list(where), msg=message, input=given)])
 
 
 async def read(request: Request, model: type[M]) -> tuple[M, Body]:
@@ -315,7 +316,7 @@ def _parts(text: str) -> Iterator[tuple[str, str]]:
     while text[at] not in "}]":
         name = ""
         if named:
-            name, at = scanstring(text, at + 1)
+            name, at = _scan(text, at)
             at = _after_blanks(text, _after_blanks(text, at) + 1)
         end = _end(text, at)
         yield name, text[at:end]
@@ -328,7 +329,7 @@ def _members(text: str) -> Iterator[tuple[str, str]]:
     """As `_parts`, of an object without blanks between its parts, in half the time."""
     at = 1
     while text[at] != "}":
-        name, at = scanstring(text, at + 1)
+        name, at = _scan(text, at)
         end = _end(text, at + 1)
         yield name, text[at + 1 : end]
         at = end + 1 if text[end] == "," else end
@@ -336,7 +337,7 @@ def _members(text: str) -> Iterator[tuple[str, str]]:
 
 def _end(text: str, at: int) -> int:
     try:
-        end: int = _scan(text, at)[1]
+        end = _scan(text, at)[1]
     except (ValueError, RecursionError):  # digits by the thousand; levels by the thousand
         raise malformed("json_invalid", ["body", at], "JSON decode error", {}) from None
     return end

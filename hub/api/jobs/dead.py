@@ -3,42 +3,46 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
-from hub.api.contract import parameters as p
-from hub.api.contract import work
-from hub.api.contract.operation import CALLER, operation
-from hub.api.deps import serving
-from hub.api.identity import caller
-from hub.api.jobs import answers, bodies, walls
-from hub.api.jobs.callers import SUBMIT, operator
-from hub.api.jobs.requests import PageQuery
+from hub.api.callers.admission import caller_of, hub_of
+from hub.api.callers.users import SUBMIT
+from hub.api.handling.context import serving
+from hub.api.jobs import answers, bodies, room_access
+from hub.api.operations import CALLER, operation
 from hub.api.paths import PREFIX
-from hub.errors import InvalidTaskTransition, JobNotFound, KeyReused, TaskNotFound
+from hub.api.shapes import parameters as p
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.job_bodies import PageQuery
+from hub.api.shapes.jobs import TaskPageShape, TaskShape
+from hub.errors import InvalidTaskTransition, JobNotFound, KeyReused, QuotaExceeded, TaskNotFound
 
 router = APIRouter(prefix=PREFIX, tags=["dead letters"])
 
 
-@router.get("/dead", **operation("listDeadLetters", CALLER, work.TaskPage, query=PageQuery))
-async def listed(request: Request) -> Response:
+@router.get("/dead", **operation("listDeadLetters", CALLER, query=PageQuery, scopes=("admin",), superuser=True))
+async def listed(request: Request) -> Answer[TaskPageShape]:
     """The dead letters, newest first."""
-    await operator(request)
     asked = bodies.part(request)
-    return answers.page(await serving(request).hub.tasks.dead_page(asked.limit, asked.offset), asked, answers.task)
+    found = await serving(request).hub.tasks.dead_page(asked.limit, asked.offset)
+    items = [answers.task(each) for each in found.items]
+    return Answer(TaskPageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
 
 
-@router.get("/dead/{task_id}", **operation("getDeadLetter", CALLER, work.Task, refusals=(TaskNotFound,)))
-async def look(request: Request) -> Response:
+@router.get(
+    "/dead/{task_id}", **operation("getDeadLetter", CALLER, refusals=(TaskNotFound,), scopes=("admin",), superuser=True)
+)
+async def look(request: Request) -> Answer[TaskShape]:
     """One dead letter."""
-    await operator(request)
     task = bodies.path_id(request, "task_id")
-    return answers.reply(answers.task(await serving(request).hub.tasks.dead(task)))
+    return Answer(answers.task(await serving(request).hub.tasks.dead(task)))
 
 
-@router.delete("/dead/{task_id}", **operation("dropDeadLetter", CALLER, {204: None}, refusals=(TaskNotFound,)))
-async def drop(request: Request) -> Response:
+@router.delete(
+    "/dead/{task_id}",
+    **operation("dropDeadLetter", CALLER, status=204, refusals=(TaskNotFound,), scopes=("admin",), superuser=True),
+)
+async def drop(request: Request) -> Answer[None]:
     """Take a task off the list; it stays failed."""
-    await operator(request)
     task = bodies.path_id(request, "task_id")
     await serving(request).hub.tasks.drop_dead(task)
     return answers.nothing()
@@ -49,16 +53,17 @@ async def drop(request: Request) -> Response:
     **operation(
         "retryTask",
         CALLER,
-        {202: work.Task},
         p.KEY,
+        status=202,
         headers=("Location", "Retry-After"),
-        refusals=(TaskNotFound, JobNotFound, InvalidTaskTransition, KeyReused),
+        refusals=(TaskNotFound, JobNotFound, InvalidTaskTransition, QuotaExceeded, KeyReused),
+        scopes=(SUBMIT,),
     ),
 )
-async def retry(request: Request) -> Response:
+async def retry(request: Request) -> Answer[TaskShape]:
     """A new task like one that has failed or was cancelled; a dead letter is one no longer. For its submitter."""
-    who = await caller(request, SUBMIT)
-    task, hub = bodies.path_id(request, "task_id"), serving(request).hub
-    await walls.reach_task(who, hub, task)
+    who = caller_of(request)
+    task, hub = bodies.path_id(request, "task_id"), hub_of(request)
+    await room_access.reach_task(who, hub, task)
     key = bodies.request_key(request, who.user)
     return answers.submitted(await hub.tasks.retry(task, who.user, who.superuser, key))

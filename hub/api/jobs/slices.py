@@ -6,7 +6,7 @@ import asyncio
 import re
 from array import array
 from itertools import accumulate
-from json.decoder import JSONDecodeError, JSONDecoder, scanstring  # type: ignore[attr-defined]
+from json import JSONDecodeError, JSONDecoder
 from typing import Any
 
 import orjson
@@ -19,7 +19,7 @@ STEP = 128  # a step costs as much as so many characters, however short it is
 MEMBERS_MAX = 100
 GUESSES = 4  # where the last whole item of a part may end
 DIGITS_MAX = 4_300  # more are no number to Python
-_scan = JSONDecoder().scan_once  # type: ignore[attr-defined]
+_scan = JSONDecoder().raw_decode
 _blank = re.compile(r"[ \t\n\r]*").match
 _scalar = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null").match
 _CLOSING = {"[": "]", "{": "}"}
@@ -193,7 +193,7 @@ class Slices:
             part = self._text[self._at : self._at + window]
             try:
                 length = int(_scan(part, 0)[1])
-            except (ValueError, StopIteration, RecursionError):
+            except (ValueError, RecursionError):
                 continue
             self._checked(part[:length])
             return length
@@ -219,7 +219,7 @@ class Slices:
         start = self._at
         self._expect('"')
         try:
-            name, self._at = scanstring(self._text, self._at)
+            name, self._at = _scan(self._text, self._at - 1)
             orjson.loads(self._text[start : self._at].lstrip())
         except (JSONDecodeError, orjson.JSONDecodeError):
             raise _broken(start) from None

@@ -9,9 +9,10 @@ from typing import Final
 from fastapi import APIRouter
 from starlette.responses import RedirectResponse, Response
 
+from hub.api.operations import EVERYTHING, unlisted
 from hub.errors import NotFound
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter()
 
 # Swagger UI sets styles of its elements and has small pictures in its style sheet.
 POLICY: Final = (
@@ -43,25 +44,25 @@ _PAGE: Final = """<!doctype html>
 """
 
 
-@router.get("/docs")
+@router.get("/docs", **unlisted(about=EVERYTHING, linked=True))
 async def docs() -> Response:
     """The page."""
     return Response(_PAGE, media_type="text/html", headers=_HEADERS)
 
 
-@router.get("/openapi.json")
+@router.get("/openapi.json", **unlisted(about=EVERYTHING))
 async def document() -> Response:
     """The wire, as it stands in the file that changes of it are compared with."""
     return Response(_contract("openapi.json"), media_type="application/json")
 
 
-@router.get("/asyncapi.json")
+@router.get("/asyncapi.json", **unlisted())
 async def spoken() -> Response:
     """The same of Socket.IO and the stream of events."""
     return Response(_contract("asyncapi.json"), media_type="application/json")
 
 
-@router.get("/docs/{name}")
+@router.get("/docs/{name}", **unlisted())
 async def asset(name: str) -> Response:
     """A file of the page."""
     if name not in TYPES:
@@ -70,7 +71,7 @@ async def asset(name: str) -> Response:
     return Response(_contents(name), media_type=TYPES[name], headers=headers)
 
 
-@router.get("/redoc")
+@router.get("/redoc", **unlisted(linked=True))
 async def redoc() -> Response:
     """The other page there once was."""
     return RedirectResponse("docs", 302)

@@ -5,27 +5,30 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import cast
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from hub.api import bodies
-from hub.api.auth import ADMIN, RUNNER
-from hub.api.contract import operating
-from hub.api.contract import parameters as p
-from hub.api.contract.operation import Raw, operation
-from hub.api.credentials import credential
-from hub.api.deps import allowed, reply, serving
-from hub.api.members import whole_number
-from hub.api.paths import ABORT, EVENTS
+from hub.api.callers.admission import hub_of
+from hub.api.callers.credentials import credential
+from hub.api.handling.context import hang_up, in_seconds, serving
+from hub.api.operations import Raw, Subject, operation
+from hub.api.shapes import parameters as p
+from hub.api.shapes import reading as bodies
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.messages import GapShape, SlowShape
+from hub.api.shapes.operators import EventShape, EventsShape, ExplanationShape, StepShape
+from hub.api.shapes.readers import whole_number
 from hub.errors import InvalidValue, NotFound, StoreUnavailable
-from hub.history.events import NAMES, Wanted, parse_id, wanted
+from hub.history.events import NAMES, Event, Wanted, parse_id, wanted
 from hub.history.live import Listener, Live
 from hub.history.why import KINDS, why
 from hub.observability import metrics
+from hub.tokens.secrets import ADMIN, RUNNER
 from hub.wire import to_json
 
 router = APIRouter(tags=["events"])
@@ -40,41 +43,70 @@ def _which(query: Mapping[str, str]) -> Wanted:
     return wanted(query.get("kind", ""), {name: query[name] for name in NAMES if name in query})
 
 
-@router.get("/history", **operation("listEvents", (RUNNER, ADMIN), operating.Events, p.LIMIT, *p.EVENTS_OF))
-async def history(request: Request) -> Response:
+@router.get("/history", **operation("listEvents", (RUNNER, ADMIN), p.LIMIT, *p.EVENTS_OF))
+async def history(request: Request) -> Answer[EventsShape]:
     """What happened last, newest first: all, or that of some kinds and about one node, slot, pool, run, ticket, worker,
     task, job or schedule.
 
     `complete` says that there is nothing older, neither beyond `limit` nor trimmed from the bounded history.
     """
-    allowed(request, RUNNER, ADMIN)
     limit = whole_number(request.query_params.get("limit", "100"), "limit", 1, bodies.PAGE_MAX)
     found = await serving(request).live.history.find(_which(request.query_params), limit)
-    return reply({"events": [event.document() for event in found.events], "complete": found.complete})
+    return Answer(EventsShape(events=_shown(found.events), complete=found.complete))
 
 
 @router.get(
     "/why/{kind}/{id:path}",
-    **operation("explain", (RUNNER, ADMIN), operating.Explanation, p.WHY_LIMIT, refusals=(NotFound,)),
+    **operation(
+        "explain",
+        (RUNNER, ADMIN),
+        p.WHY_LIMIT,
+        refusals=(NotFound,),
+        about=Subject("why", "id"),
+    ),
 )
-async def explain(request: Request, kind: str, id: str) -> Response:
+async def explain(request: Request, kind: str, id: str) -> Answer[ExplanationShape]:
     """Why a `node`, `slot`, `ticket`, `run`, `task`, `worker`, `job` or `schedule` is as it is: what happened, by which
     rule, and what comes next. 404 when nothing is known of it.
 
     A ticket is named by its id or by the `Idempotency-Key` of its borrow, a job by its full name, a schedule by
     `room:name`.
     """
-    hub = allowed(request, RUNNER, ADMIN)
-    if kind not in KINDS:
+    hub = hub_of(request)
+    known = next((one for one in KINDS if one == kind), None)
+    if known is None:
         raise InvalidValue(f"kind must be one of {', '.join(KINDS)}, not {kind!r:.60}", member="kind")
     limit = whole_number(request.query_params.get("limit", "50"), "limit", 1, bodies.PAGE_MAX)
-    found = await why(hub, serving(request).live.history, kind, id, limit)
-    return reply(found.document())
+    found = await why(hub, serving(request).live.history, known, id, limit)
+    steps = [StepShape(event=step.what, inSeconds=in_seconds(step.in_ms), rule=step.rule) for step in found.now.next]
+    answer = ExplanationShape(
+        kind=found.kind,
+        id=found.id,
+        state=found.now.state,
+        because=found.now.because,
+        facts=found.now.facts,
+        next=steps,
+        history=_shown(found.past.events),
+        complete=found.past.complete,
+    )
+    return Answer(answer)
+
+
+def _shown(events: Iterable[Event]) -> list[EventShape]:
+    return [cast(EventShape, event.document()) for event in events]  # beside its members are facts of any name
 
 
 @router.get(
-    EVENTS,
-    **operation("followEvents", (RUNNER, ADMIN), Raw("text/event-stream", _SHOWN), p.AFTER, p.LAST_EVENT, *p.EVENTS_OF),
+    "/events",
+    **operation(
+        "followEvents",
+        (RUNNER, ADMIN),
+        p.AFTER,
+        p.LAST_EVENT,
+        *p.EVENTS_OF,
+        raw=Raw("text/event-stream", _SHOWN),
+        endless=True,
+    ),
 )
 async def events(request: Request) -> Response:
     """What happens from now on, or after the event of `Last-Event-ID` (or `?after=`), as server-sent events.
@@ -82,7 +114,6 @@ async def events(request: Request) -> Response:
     `gap`: events before the next one have been trimmed. `slow`: this stream was not read and ends; come back with the
     last id. A comment comes every 15 s.
     """
-    allowed(request, RUNNER, ADMIN)
     who = await credential(request)
     return EventStream(serving(request).live, _which(request.query_params), after_of(request), who)
 
@@ -137,7 +168,7 @@ class EventStream(Response):
         while not (await asyncio.wait(tasks, timeout=SEND_S, return_when=asyncio.FIRST_COMPLETED))[0]:
             if time.monotonic() - self._sending_since >= SEND_S:
                 metrics.event_streams_slow.inc()
-                scope.get("extensions", {}).get(ABORT, lambda: None)()
+                hang_up(scope)
                 return
 
     async def _send(self, send: Send, listener: Listener, begin: bytes, since: str) -> None:
@@ -155,7 +186,8 @@ class EventStream(Response):
             await self._follow(put, listener, known)
         if listener.slow:
             metrics.event_streams_slow.inc()
-            await put(b'event: slow\ndata: {"rule":"Too much waited to be sent; come back with the last id."}\n\n')
+            slow = SlowShape(rule="Too much waited to be sent; come back with the last id.")
+            await put(b"event: slow\ndata: " + to_json(slow) + b"\n\n")
         await put(b"", more=False)
 
     async def _replay(self, put: Callable[..., Awaitable[None]], after: str, since: str) -> None:
@@ -164,8 +196,8 @@ class EventStream(Response):
         while True:
             page = await self._live.history.after(after)
             if page.oldest is not None:
-                what = {"after": after, "oldest": page.oldest, "rule": "Older events have been trimmed."}
-                await put(b"event: gap\ndata: " + to_json(what) + b"\n\n")
+                gap = GapShape(after=after, oldest=page.oldest, rule="Older events have been trimmed.")
+                await put(b"event: gap\ndata: " + to_json(gap) + b"\n\n")
             events = [event for event in page.events if parse_id(event.id, "id") <= upto]
             if fitting := [event for event in events if self._which.fits(event)]:
                 await put(b"".join(event.frame for event in fitting))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
-from hub.api.auth import ADMIN
-from hub.api.contract import operating
-from hub.api.contract.operation import operation
-from hub.api.deps import allowed, reply
+from hub.api.callers.admission import hub_of
+from hub.api.operations import operation
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.operators import NodeEnvironmentShape
 from hub.capacity.nodes.asking import NodeRefused, NodeSilent, environment
 from hub.errors import UnknownNode
+from hub.tokens.secrets import ADMIN
 
 router = APIRouter(tags=["operations"])
 
@@ -18,13 +18,16 @@ router = APIRouter(tags=["operations"])
 @router.get(
     "/diagnostics/worker-env/{node_id:path}",
     **operation(
-        "getNodeEnvironment", (ADMIN,), operating.NodeEnvironment, refusals=(UnknownNode, NodeSilent, NodeRefused)
+        "getNodeEnvironment",
+        (ADMIN,),
+        refusals=(UnknownNode, NodeSilent, NodeRefused),
+        least="operator",
     ),
 )
-async def worker_env(request: Request, node_id: str) -> Response:
+async def worker_env(request: Request, node_id: str) -> Answer[NodeEnvironmentShape]:
     """The environment of a registered node, asked of the node itself; its refusal comes with its status."""
-    hub = allowed(request, ADMIN)
+    hub = hub_of(request)
     node = await hub.nodes.get(node_id)
     secret = hub.settings.node_secret
     first = secret.get_secret_value().split(",")[0].strip() if secret else ""
-    return reply(await environment(node.id, node.base_url, first))
+    return Answer(await environment(node.id, node.base_url, first))

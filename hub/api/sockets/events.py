@@ -50,7 +50,7 @@ class Channel:
             except Exception as error:  # noqa: BLE001 - it must be listened to again; told apart and counted below
                 if not isinstance(translated(error), StoreUnavailable):  # of an outage the hub clock tells
                     metrics.unhandled.inc()
-                    _log.error("events not heard", why=repr(error))
+                    _log.error("event channel unreachable", why=repr(error))
             self._subscribed.clear()
             await asyncio.sleep(AGAIN_S)
 
@@ -76,7 +76,7 @@ class Channel:
             if event["method"] == "emit" and not self._wanted(event["namespace"], event["room"]):
                 return None
         except (ValueError, KeyError, TypeError) as error:
-            _log.debug("event not understood", why=repr(error))
+            _log.debug("event message unreadable", why=repr(error))
             return None
         return event
 

@@ -12,11 +12,11 @@ from socketio.packet import BINARY_ACK, BINARY_EVENT, Packet
 from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from hub.api.deps import Serving
-from hub.api.guard.sessions import Places, Sessions
+from hub.api.handling.context import Serving
+from hub.api.handling.problems import refuse as _refuse
+from hub.api.handling.socket_places import Places, Sessions
 from hub.api.paths import ABORT
-from hub.api.problems import refuse as _refuse
-from hub.api.realms.served import ServedRealms
+from hub.api.realms.others import ServedRealms
 from hub.api.sockets.events import Events
 from hub.api.sockets.other_realms import OtherRealms
 from hub.api.sockets.rooms import Rooms
@@ -207,11 +207,11 @@ class Sockets:
 
     def _not_looked_after(self, error: Exception) -> None:
         metrics.unhandled.inc()
-        _log.error("sockets not looked after", why=repr(error))
+        _log.error("socket cleanup failed", why=repr(error))
 
     def _not_rechecked(self, error: Exception) -> None:
         metrics.unhandled.inc()
-        _log.error("sockets not rechecked", why=repr(error))
+        _log.error("socket token check failed", why=repr(error))
 
     async def recheck(self) -> None:
         """Cut off clients whose identity has changed since they came. Costs one look at the store unless one may."""
@@ -237,7 +237,7 @@ class Sockets:
             if self._events.sid_from_eio_sid(sid, "/") is None:
                 silent[sid] = self._silent.get(sid, 0) + 1
             if silent.get(sid, 0) > SILENT_ROUNDS or socket.queue.qsize() > BACKLOG:
-                _log.debug("socket cut off", sid=sid, waiting=socket.queue.qsize())
+                _log.debug("socket closed by the hub", sid=sid, waiting=socket.queue.qsize())
                 await self._end(socket)
         self._silent = silent
         for sid in self._rooms.moved():
@@ -250,7 +250,7 @@ class Sockets:
                 await self._events.disconnect(sid, "/", ignore_queue=True)
 
     async def _cut_off(self, sid: str, why: str) -> None:
-        _log.info("socket cut off", sid=sid, why=why)
+        _log.info("socket closed by the hub", sid=sid, why=why)
         socket = self._server.eio.sockets.get(self._events.eio_sid_from_sid(sid, "/"))
         if socket is not None:
             await self._end(socket)
@@ -309,17 +309,17 @@ class _Quiet:
     info = debug
 
     def warning(self, text: str, *values: Any, **_: Any) -> None:
-        _log.debug("socket trouble", part=self._part, text=text % values if values else text)
+        _log.debug("socket library message", part=self._part, text=text % values if values else text)
 
     error = warning
 
     def exception(self, text: str, *values: Any, **_: Any) -> None:
         """What is raised while a packet is taken is the client's doing; beside that it is ours."""
         if not self._counted:
-            _log.debug("socket trouble", part=self._part, text=text % values if values else text, exc_info=True)
+            _log.debug("socket library message", part=self._part, text=text % values if values else text, exc_info=True)
             return
         metrics.unhandled.inc()
-        _log.error("sockets failed", text=text % values if values else text, exc_info=True)
+        _log.error("socket library failed", text=text % values if values else text, exc_info=True)
 
 
 async def _whole(receive: Receive) -> bytes | None:

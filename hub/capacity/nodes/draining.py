@@ -59,7 +59,13 @@ class Draining:
 
     async def _bring_back(self, node_id: str, call: DrainCall) -> None:
         if await self._carry_out(node_id, call) is not None:
-            _log.warning("drain brought back", node=node_id, drain=call.on, number=call.number, reason=call.reason)
+            _log.warning(
+                "drain re-reported after Redis lost data",
+                node=node_id,
+                drain=call.on,
+                number=call.number,
+                reason=call.reason,
+            )
 
     async def _carry_out(self, node_id: str, call: DrainCall) -> tuple[DrainState, str] | None:
         """Batch by batch; None when the node is not registered, or a later call is known."""

@@ -13,16 +13,22 @@ two need pydantic; nothing else here needs more than httpx.
 
 from typing import TYPE_CHECKING, Any
 
-from hub.client.jobs.categories import Category
 from hub.client.jobs.claimed import ClaimedTask
-from hub.client.jobs.endings import ResultLost, TaskCancelled, TaskEnded, TaskFailed
 from hub.client.jobs.handlers import Task
-from hub.client.jobs.internal import InternalJob
 from hub.client.jobs.manager import JobManager
 from hub.client.jobs.scheduling import ScheduleOptions
 from hub.client.jobs.submitting import JobsClient, SyncJobsClient
 from hub.client.jobs.sync_worker import SyncWorker
-from hub.client.jobs.tasks import SubmitOptions, TaskInfo
+from hub.client.jobs.tasks import (
+    Category,
+    InternalJob,
+    ResultLost,
+    SubmitOptions,
+    TaskCancelled,
+    TaskEnded,
+    TaskFailed,
+    TaskInfo,
+)
 from hub.client.jobs.worker import Worker
 
 if TYPE_CHECKING:

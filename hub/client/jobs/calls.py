@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import os
 import random
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import httpx
 
 from hub.client import calls
+from hub.client.backlog import ONCE, Backlog, Message
 from hub.client.exchange import (
     Answer,
     Outcome,
@@ -29,7 +31,7 @@ from hub.client.exchange import (
 from hub.client.jobs.tasks import Held, Report, TaskInfo
 from hub.client.jobs.wire import Upload
 from hub.client.refusals import from_problem
-from hub.errors import HubError, JobsProblem, Malformed
+from hub.errors import HubError, HubUnavailable, JobsProblem, Malformed, TooLarge, WorkerNotFound
 from hub.retries import now_s, pause_s
 
 log = logging.getLogger("hub.client")
@@ -243,3 +245,41 @@ def task(task_id: str) -> Steps[TaskInfo]:
 def _object(answer: Answer) -> dict[str, Any]:
     with readable():
         return dict(answer.data)
+
+
+def leave(worker_id: str, unsaid: Sequence[Claim], backlog: Backlog) -> Steps[None]:
+    """Delete a worker after its last reports and claims; what takes more than a few seconds is done in the background.
+
+    A claim is repeated as it was, and the tasks that it got are given back. What is refused is logged.
+    """
+    left = list(unsaid)
+    try:
+        if backlog.waiting():
+            raise HubUnavailable("reports come first that could not be told yet")
+        yield from _told(worker_id, left, lasting(0.0 if left else LEAVE_S), LEAVE_S)
+    except HubError as error:
+        reports = sum(len(claim.reports) for claim in left)
+        what = f"tell what came of {reports} tasks and that worker {worker_id} leaves"
+        if passing(error):
+            steps = partial(_told, worker_id, left, lasting(0.0), ONCE.attempt_s)
+            backlog.add(Message(what, steps, math.inf, "the hub misses it by itself, and fails what it held"), error)
+        else:
+            log.info("could not %s (%s); the hub misses it by itself", what, error)
+
+
+def _told(worker_id: str, left: list[Claim], left_s: Left, attempt_s: float) -> Steps[None]:
+    """Make the calls of `left`, which drops each that was answered, and delete the worker."""
+    while left:
+        try:
+            claimed = Claimed.of((yield from ask(left[0].send(), left_s, min(attempt_s, ATTEMPT_S))))
+        except WorkerNotFound:  # nobody has what it held any more
+            return
+        except TooLarge:
+            shorter = [report.shorter() for report in left[0].reports]
+            if shorter == list(left[0].reports):
+                raise
+            left[0] = replace(left[0], reports=shorter)
+            continue
+        given_back = [Report(task.id, "pending", claim=task.claim) for task in claimed.tasks]
+        left[:1] = [Claim(worker_id, limit=0, reports=given_back)] if given_back else []
+    yield from ask(Send("DELETE", place("workers", worker_id), query={"incarnation": incarnation()}), left_s, attempt_s)

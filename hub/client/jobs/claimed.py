@@ -1,4 +1,4 @@
-"""What a worker claims: a task of an extension, and how the job of an extension is named."""
+"""A task of an extension as a worker claims it, and the full name of the job of an extension."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 if TYPE_CHECKING:  # pydantic is needed by programs that write extensions, and by no other
     from hub.client.jobs.extension import Extension
 
-
 E = TypeVar("E", bound="Extension")
 
 
 @dataclass(eq=False, slots=True)
 class ClaimedTask(Generic[E]):
-    """A task that is this worker's to run: the extension with its parameters, and what was registered with it."""
+    """A task that this worker has to run: the extension with its parameters, and the arguments registered with it."""
 
     task_id: str
     job_name: str
@@ -25,11 +24,11 @@ class ClaimedTask(Generic[E]):
 
 
 def category_of(extension: type[Extension]) -> str:
-    """The category as the wire has it."""
+    """Return the category of an extension, as the wire has it."""
     category = extension.category
     return str(category.value) if isinstance(category, Enum) else category
 
 
 def job_name(extension: type[Extension], room: str) -> str:
-    """The full name of the job a class becomes in a room."""
+    """Return the full name of the job that an extension becomes in a room."""
     return f"{room}:{category_of(extension)}:{extension.__name__}"

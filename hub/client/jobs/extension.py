@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel
 
-from hub.client.jobs.categories import Category
+from hub.client.jobs.tasks import Category
 
 
 class Extension(BaseModel, ABC):

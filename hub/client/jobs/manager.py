@@ -17,8 +17,8 @@ from hub.client.backlog import CLOSE_S, backlog_of
 from hub.client.exchange import Send, readable
 from hub.client.jobs import calls, submitting
 from hub.client.jobs.beating import Contact, Heartbeat
+from hub.client.jobs.calls import leave
 from hub.client.jobs.claimed import ClaimedTask, category_of, job_name
-from hub.client.jobs.leaving import leave
 from hub.client.jobs.listening import Listener
 from hub.client.jobs.providers import Providers, Registered
 from hub.client.jobs.serving import Serving, Signals

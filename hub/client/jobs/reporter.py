@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from hub.client.exchange import passing
 from hub.client.jobs import calls
+from hub.client.jobs.buffers import Outbox, Prefetch
 from hub.client.jobs.calls import LEAVE_S, LONGEST_PAUSE_S, Claim, Claimed
 from hub.client.jobs.handlers import Task
 from hub.client.jobs.runner import TaskRunner
-from hub.client.jobs.stock import Outbox, Readahead
 from hub.client.jobs.tasks import Report
 from hub.client.jobs.wire import Wire
 from hub.errors import HubError, TooLarge, WorkerNotFound
@@ -41,13 +41,13 @@ class ClaimReporter:
     def __init__(
         self,
         wire: Wire,
-        readahead: Readahead,
+        prefetch: Prefetch,
         counts: Counter[str],
         polling_s: float,
         on_lost: Callable[[str], Awaitable[object]],
     ) -> None:
         self._wire = wire
-        self._readahead = readahead
+        self._prefetch = prefetch
         self._counts = counts
         self._polling_s = polling_s
         self._on_lost = on_lost
@@ -101,7 +101,7 @@ class ClaimReporter:
             took_s = now_s() - asked_s
             runner.put(Task.of(info) for info in claimed.tasks)
             if len(claimed.tasks) == limit:
-                self._readahead.travelled(took_s)
+                self._prefetch.travelled(took_s)
                 self._calm.clear()
             else:
                 self._calm.set()

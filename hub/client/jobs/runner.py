@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hub.client.jobs.buffers import Prefetch
 from hub.client.jobs.calls import MOST_CLAIMED
 from hub.client.jobs.handlers import Handler, Task, is_async
-from hub.client.jobs.stock import Readahead
+from hub.client.jobs.progress import TRYING_S, ProgressReporter
 from hub.client.jobs.tasks import Report
-from hub.client.jobs.telling import TRYING_S, Teller
 from hub.client.jobs.threads import Threads
 from hub.retries import now_s
 
@@ -32,19 +32,19 @@ class TaskRunner:
     def __init__(
         self,
         concurrency: int,
-        readahead: Readahead,
+        prefetch: Prefetch,
         counts: Counter[str],
         say: Callable[[Report], None],
-        teller: Teller | None = None,
+        progress: ProgressReporter | None = None,
         cancel_grace_s: float = 5.0,
         processes: int = 0,
     ) -> None:
         self.handlers: dict[str, Handler] = {}
         self._concurrency = concurrency
-        self._readahead = readahead
+        self._prefetch = prefetch
         self._counts = counts
         self._say = say
-        self._teller = teller
+        self._progress = progress
         self._flushing: set[asyncio.Task[None]] = set()
         self._cancel_grace_s = cancel_grace_s
         self._begun: dict[Task, float] = {}
@@ -72,7 +72,7 @@ class TaskRunner:
 
     def wanted(self) -> int:
         """How many tasks to claim now: none while enough are ready."""
-        ready = self._readahead.ready
+        ready = self._prefetch.ready
         if self._closing or len(self._waiting) > ready // 2:
             return 0
         return max(0, min(MOST_CLAIMED, self._concurrency + ready - self.held))
@@ -81,7 +81,7 @@ class TaskRunner:
         """Run these, at once or as soon as there is a place."""
         for task in tasks:
             self._counts["claimed"] += 1
-            task.tell = self._teller.say if self._teller else None
+            task.tell = self._progress.say if self._progress else None
             if self._closing:
                 self._tell(task, Report(task.id, "pending"))
             elif task.job_name in self.handlers:
@@ -93,9 +93,9 @@ class TaskRunner:
 
     def give_back_old(self) -> None:
         """Give back what was held ready for too long: something here takes longer than what was seen before."""
-        if self._readahead.adaptive and self._waiting and now_s() - self._waiting[0].taken_s > READY_S:
+        if self._prefetch.adaptive and self._waiting and now_s() - self._waiting[0].taken_s > READY_S:
             log.info("%d tasks that were held ready are given back: others take longer", len(self._waiting))
-            self._readahead.forget()
+            self._prefetch.forget()
             self._give_back_waiting()
 
     def names(self) -> dict[str, str]:
@@ -189,7 +189,7 @@ class TaskRunner:
         except asyncio.CancelledError:  # by `lose` or `close`, and nobody else has this task
             self._tell(task, Report(task.id, "pending"))
         finally:
-            self._readahead.ran(now_s() - begun_s)
+            self._prefetch.ran(now_s() - begun_s)
             del self._running[task], self._begun[task]
             self._begin()
 
@@ -202,16 +202,16 @@ class TaskRunner:
         if task.lost:
             return
         report = replace(report, claim=task.claim)
-        if self._teller is None or not self._teller.has_news(task.id):
+        if self._progress is None or not self._progress.has_news(task.id):
             self._say(report)
             return
-        flushing = asyncio.create_task(self._say_after_news(self._teller, report))
+        flushing = asyncio.create_task(self._say_after_news(self._progress, report))
         self._flushing.add(flushing)
         flushing.add_done_callback(self._flushing.discard)
 
-    async def _say_after_news(self, teller: Teller, report: Report) -> None:
+    async def _say_after_news(self, progress: ProgressReporter, report: Report) -> None:
         try:
-            await teller.flush(report.task)
+            await progress.flush(report.task)
         finally:
             self._say(report)
 

@@ -12,9 +12,8 @@ import httpx
 
 from hub.client.exchange import Pause, Send, Steps, readable
 from hub.client.jobs.calls import TROUBLE_S, ask, lasting, move, place, task
-from hub.client.jobs.endings import ResultLost, TaskCancelled, TaskFailed
 from hub.client.jobs.scheduling import ScheduleOptions, schedule, unschedule
-from hub.client.jobs.tasks import SubmitOptions, TaskInfo
+from hub.client.jobs.tasks import ResultLost, SubmitOptions, TaskCancelled, TaskFailed, TaskInfo
 from hub.client.jobs.wire import SyncWire, Token, Wire
 from hub.client.options import spelt_out
 from hub.errors import TooLarge
@@ -130,15 +129,19 @@ def result(task_id: str, timeout: float | None = None) -> Steps[Any]:
 
 
 class JobsClient:
-    """Submits tasks and waits for them, for asyncio: `await client.submit("@global:modifiers:Rotate", {}, "room-1")`.
+    """A submitter of tasks, for asyncio: `await client.submit("@global:modifiers:Rotate", {}, "room-1")`.
 
     `url` defaults to `HUB_URL`, `token` to `HUB_TOKEN`; a callable is asked for the token of each request. Calls are
-    repeated for ten seconds while no hub answers or it asks for policy, and never have their effect twice; then, or
+    repeated for ten seconds while no hub answers or it asks to wait, and never have their effect twice; then, or
     when the hub refuses, they raise a `hub.errors.HubError`. Close it with `await client.close()` or `async with`.
     """
 
     def __init__(
-        self, url: str | None = None, token: Token = None, *, transport: httpx.AsyncBaseTransport | None = None
+        self,
+        url: str | None = None,  # threads: url: str | httpx.Client | None = None,
+        token: Token = None,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._wire = Wire(url, token, transport)
 
@@ -154,41 +157,41 @@ class JobsClient:
 
     @spelt_out(SubmitOptions)
     async def submit(self, job: str, payload: Mapping[str, Any], room: str, **options: Unpack[SubmitOptions]) -> str:
-        """Submit a task to `room:category:name` from `room`; its id. Raises `JobNotFound` when there is no such job."""
+        """Submit a task to `room:category:name` from `room`; return its id, or raise `JobNotFound`."""
         return await self._wire.run(submit(job, payload, room, options))
 
     @spelt_out(SubmitOptions)
     async def submit_many(
         self, job: str, payloads: Sequence[Mapping[str, Any]], room: str, **options: Unpack[SubmitOptions]
     ) -> list[str]:
-        """As `submit` for many tasks at once, in few calls; their ids, in the order of the payloads."""
+        """Submit many tasks of one job in few calls; return their ids, in the order of the payloads."""
         return await self._wire.run(submit_many(job, payloads, room, options))
 
     async def wait_for(self, task_id: str, timeout: float | None = None) -> TaskInfo:
-        """The task once it has ended; raises `TimeoutError` when it has not within `timeout` seconds (None: ever)."""
+        """Return the task once it has ended; raises `TimeoutError` after `timeout` seconds (None: never)."""
         return await self._wire.run(wait_for(task_id, timeout))
 
     async def result(self, task_id: str, timeout: float | None = None) -> Any:
-        """What the task came to, once it is completed: what its handler returned, None for nothing.
+        """Return the result of the task once it is completed: the value that its handler returned.
 
-        Raises `TaskFailed`, `TaskCancelled` or `ResultLost` when it ended otherwise, and `TimeoutError` when it has not
-        ended within `timeout` seconds (None: ever).
+        Raises `TaskFailed`, `TaskCancelled` or `ResultLost` when the task ended otherwise, and `TimeoutError` when it
+        has not ended within `timeout` seconds (None: waits for ever).
         """
         return await self._wire.run(result(task_id, timeout))
 
     async def task(self, task_id: str) -> TaskInfo:
-        """The task as it is now; raises `TaskNotFound`."""
+        """Return the task as it is now; raises `TaskNotFound`."""
         return await self._wire.run(task(task_id))
 
     @spelt_out(ScheduleOptions)
     async def schedule(
         self, name: str, job: str, payload: Mapping[str, Any], room: str, **options: Unpack[ScheduleOptions]
     ) -> None:
-        """Have a task submitted at certain times. One that is there is changed."""
+        """Create a schedule that submits a task at certain times, or change the one of this name."""
         await self._wire.run(schedule(name, job, payload, room, options))
 
     async def unschedule(self, name: str, room: str) -> None:
-        """Take a schedule away; the tasks it has made stay."""
+        """Remove a schedule; the tasks that it has submitted stay."""
         await self._wire.run(unschedule(name, room))
 
     async def cancel(self, task_id: str) -> None:
@@ -196,8 +199,14 @@ class JobsClient:
         await self._wire.run(ask(move(task_id, "cancelled", None), lasting(TROUBLE_S)))
 
 
+# Written from the class `JobsClient` by `make twins`: change that class, not this one.
 class SyncJobsClient:
-    """The twin of `JobsClient` for programs with threads; any number of them may share one."""
+    """A submitter of tasks, for threads: `client.submit("@global:modifiers:Rotate", {}, "room-1")`.
+
+    `url` defaults to `HUB_URL`, `token` to `HUB_TOKEN`; a callable is asked for the token of each request. Calls are
+    repeated for ten seconds while no hub answers or it asks to wait, and never have their effect twice; then, or
+    when the hub refuses, they raise a `hub.errors.HubError`. Close it with `client.close()` or `with`.
+    """
 
     def __init__(
         self,
@@ -220,39 +229,43 @@ class SyncJobsClient:
 
     @spelt_out(SubmitOptions)
     def submit(self, job: str, payload: Mapping[str, Any], room: str, **options: Unpack[SubmitOptions]) -> str:
-        """As `JobsClient.submit`: the id of the task."""
+        """Submit a task to `room:category:name` from `room`; return its id, or raise `JobNotFound`."""
         return self._wire.run(submit(job, payload, room, options))
 
     @spelt_out(SubmitOptions)
     def submit_many(
         self, job: str, payloads: Sequence[Mapping[str, Any]], room: str, **options: Unpack[SubmitOptions]
     ) -> list[str]:
-        """As `JobsClient.submit_many`: the ids, in the order of the payloads."""
+        """Submit many tasks of one job in few calls; return their ids, in the order of the payloads."""
         return self._wire.run(submit_many(job, payloads, room, options))
 
     def wait_for(self, task_id: str, timeout: float | None = None) -> TaskInfo:
-        """As `JobsClient.wait_for`: the task once it has ended."""
+        """Return the task once it has ended; raises `TimeoutError` after `timeout` seconds (None: never)."""
         return self._wire.run(wait_for(task_id, timeout))
 
     def result(self, task_id: str, timeout: float | None = None) -> Any:
-        """As `JobsClient.result`: what the task came to."""
+        """Return the result of the task once it is completed: the value that its handler returned.
+
+        Raises `TaskFailed`, `TaskCancelled` or `ResultLost` when the task ended otherwise, and `TimeoutError` when it
+        has not ended within `timeout` seconds (None: waits for ever).
+        """
         return self._wire.run(result(task_id, timeout))
 
     def task(self, task_id: str) -> TaskInfo:
-        """As `JobsClient.task`: the task as it is now."""
+        """Return the task as it is now; raises `TaskNotFound`."""
         return self._wire.run(task(task_id))
 
     @spelt_out(ScheduleOptions)
     def schedule(
         self, name: str, job: str, payload: Mapping[str, Any], room: str, **options: Unpack[ScheduleOptions]
     ) -> None:
-        """As `JobsClient.schedule`."""
+        """Create a schedule that submits a task at certain times, or change the one of this name."""
         self._wire.run(schedule(name, job, payload, room, options))
 
     def unschedule(self, name: str, room: str) -> None:
-        """As `JobsClient.unschedule`."""
+        """Remove a schedule; the tasks that it has submitted stay."""
         self._wire.run(unschedule(name, room))
 
     def cancel(self, task_id: str) -> None:
-        """As `JobsClient.cancel`."""
+        """Cancel a task; raises `InvalidTaskTransition` when it has ended."""
         self._wire.run(ask(move(task_id, "cancelled", None), lasting(TROUBLE_S)))

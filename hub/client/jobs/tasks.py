@@ -1,14 +1,16 @@
-"""What the SDK knows of a task, what it says of one, and what a submitter may ask for."""
+"""Tasks as the SDK knows them: their state, their reports, how they end, and the options of a submitter."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from enum import StrEnum
 from traceback import TracebackException
 from typing import Any, Literal, TypedDict
 
 from hub.client.exchange import readable
+from hub.errors import HubError
 from hub.jobs.models import TERMINAL, Value
 
 # What failed is told in some lines; a hub need not keep all of a long one.
@@ -16,6 +18,52 @@ LONGEST_REASON = 4000
 SHORT_REASON = 200  # of one for which that is too long
 MOST_HELD = 1000
 NOTHING = Value()
+
+
+class Category(StrEnum):
+    """The categories of jobs, unless the hub is set up with others."""
+
+    MODIFIER = "modifiers"
+    SELECTION = "selections"
+    ANALYSIS = "analysis"
+
+
+@dataclass(frozen=True, slots=True)
+class InternalJob:
+    """An `@internal` job: the JSON schema of its payload, and the function that runs a task of it.
+
+    `execute(payload, room_id, task_id)` may be a plain function or a coroutine function. The task is completed when the
+    function returns, and failed with the text of the exception when it raises. The value that it returns is the result
+    of the task, where it is JSON and not too large.
+    """
+
+    schema: Mapping[str, Any]
+    execute: Callable[[dict[str, Any], str, str], Any]
+
+
+class TaskEnded(HubError):
+    """A task that has ended without a result; `task` in the facts is its id."""
+
+    code = "task-ended"
+    status = 0
+
+
+class TaskFailed(TaskEnded):
+    """A task that has failed; the detail is its `error`."""
+
+    code = "task-failed"
+
+
+class TaskCancelled(TaskEnded):
+    """A task that was cancelled."""
+
+    code = "task-cancelled"
+
+
+class ResultLost(TaskEnded):
+    """A completed task of which the store has lost the result."""
+
+    code = "result-lost"
 
 
 class SubmitOptions(TypedDict, total=False):

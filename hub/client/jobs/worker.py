@@ -17,17 +17,15 @@ from hub.client.backlog import CLOSE_S, backlog_of
 from hub.client.exchange import Send, passing, readable
 from hub.client.jobs import calls
 from hub.client.jobs.beating import Contact, Heartbeat
-from hub.client.jobs.calls import LONGEST_PAUSE_S, Claim, lasting
-from hub.client.jobs.handlers import Handler, Model
-from hub.client.jobs.leaving import leave
-from hub.client.jobs.losing import Losses
+from hub.client.jobs.buffers import Prefetch
+from hub.client.jobs.calls import LONGEST_PAUSE_S, Claim, lasting, leave
+from hub.client.jobs.handlers import Handler, Model, model_of, result_of, takes_task
+from hub.client.jobs.lost_tasks import LostTasks
+from hub.client.jobs.progress import ProgressReporter
 from hub.client.jobs.reporter import ClaimReporter
 from hub.client.jobs.runner import READY_S, TaskRunner
 from hub.client.jobs.sockets import Message, Socket
-from hub.client.jobs.stock import Readahead
 from hub.client.jobs.tasks import Held
-from hub.client.jobs.telling import Teller
-from hub.client.jobs.typed import model_of, result_of, takes_task
 from hub.client.jobs.wire import SyncWire, Token, Wire
 from hub.client.signals import ending
 from hub.errors import HubError, WorkerNotFound
@@ -88,16 +86,16 @@ class Worker:
         """How many tasks were: claimed, completed, failed, given back; lost with the worker, refused in a report."""
         self._room = room
         self._grace_s = grace
-        readahead = Readahead(concurrency, prefetch)
+        ahead = Prefetch(concurrency, prefetch)
         self._wire = Wire(url, token, transport)
         self._backlog = backlog_of(self._wire)
         self._unsaid: list[Claim] = []
-        self._reporter = ClaimReporter(self._wire, readahead, self.counts, polling_interval, self._lost)
-        self._teller = Teller(self._wire, lambda: self._reporter.worker_id, self._not_ours)
+        self._reporter = ClaimReporter(self._wire, ahead, self.counts, polling_interval, self._lost)
+        self._progress = ProgressReporter(self._wire, lambda: self._reporter.worker_id, self._not_ours)
         self._runner = TaskRunner(
-            concurrency, readahead, self.counts, self._reporter.say, self._teller, cancel_grace, processes
+            concurrency, ahead, self.counts, self._reporter.say, self._progress, cancel_grace, processes
         )
-        self._losses = Losses(
+        self._lost_tasks = LostTasks(
             self._wire, lambda: self._reporter.worker_id, self._runner.runs_longer, self._held, self._not_ours
         )
         beats = SyncWire(url, token, sync_transport)
@@ -206,7 +204,7 @@ class Worker:
                 self._join()
             self._claiming = self._spawn(self._reporter.claim_for_ever(self._runner))
             works = (
-                self._reporter.report_for_ever(), self._teller.tell_for_ever(), self._losses.hear_for_ever(),
+                self._reporter.report_for_ever(), self._progress.tell_for_ever(), self._lost_tasks.hear_for_ever(),
                 self._watch(),
             )  # fmt: skip
             self._others |= {self._spawn(work) for work in works}

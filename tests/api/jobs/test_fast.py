@@ -1,4 +1,4 @@
-"""The short way and the router answer alike, whatever they are asked."""
+"""The table and the router of FastAPI answer alike, whatever they are asked."""
 
 import asyncio
 import re
@@ -7,15 +7,9 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from starlette.routing import Match
 
-from hub.api.app import create_app
-from hub.api.capacity import leases, nodes
-from hub.api.console import overview, people
-from hub.api.edge import hot
-from hub.api.http import beats
-from hub.api.jobs import tasks, workers
-from hub.api.operators import events
-from hub.api.paths import keep_escaped
+from hub.api.app import TABLE, create_app
 from tests.api.jobs.people import JOB, TOKENS, Person
 from tests.world import settings_for
 
@@ -24,23 +18,14 @@ VOLATILE = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 
 @asynccontextmanager
-async def both_ways(redis_server, tmp_path):
-    """Alice by the way of all requests, and Alice past the router's front."""
+async def application(redis_server, tmp_path):
+    """An application in which the people of the tests may call."""
     path = tmp_path / "tokens.toml"
     path.write_text(TOKENS)
     edge = create_app(settings_for(redis_server.url, tokens_file=path), sweep=False)
-
-    async def router(scope, receive, send):
-        keep_escaped(scope)
-        await edge.app(scope, receive, send)
-
-    plain = httpx.ASGITransport(app=router, raise_app_exceptions=False)
-    async with (
-        edge.app.router.lifespan_context(edge.app),
-        httpx.AsyncClient(transport=httpx.ASGITransport(app=edge), base_url="http://hub") as short,
-        httpx.AsyncClient(transport=plain, base_url="http://hub") as routed,
-    ):
-        yield short, routed
+    made = httpx.AsyncClient(transport=httpx.ASGITransport(app=edge), base_url="http://hub")
+    async with edge.app.router.lifespan_context(edge.app), made as client:
+        yield client
 
 
 def shown(answer):
@@ -73,12 +58,14 @@ REQUESTS = [
 ]  # fmt: skip
 
 
-async def test_whatever_is_asked_the_answer_is_the_one_of_the_router(redis_server, redis, tmp_path):
+async def test_whatever_is_asked_the_answer_is_the_one_of_the_framework(redis_server, redis, tmp_path, monkeypatch):
     answers = []
-    for way in (0, 1):
+    for is_plain in (True, False):
+        for row in TABLE.rows:
+            monkeypatch.setattr(row, "is_plain", is_plain)
         redis.flushall()
-        async with both_ways(redis_server, tmp_path) as apis:
-            alice, bob, stranger = (Person(apis[way], name) for name in ("alice", "bob", "stranger"))
+        async with application(redis_server, tmp_path) as api:
+            alice, bob, stranger = (Person(api, name) for name in ("alice", "bob", "stranger"))
             known = {"{worker}": await alice.offering(), "{foreign}": await bob.worker(), "{task}": await alice.task()}
             found = []
             for person in (stranger, alice):
@@ -92,27 +79,34 @@ async def test_whatever_is_asked_the_answer_is_the_one_of_the_router(redis_serve
     assert {200, 202, 400, 401, 403, 404, 405, 409, 422} == {status for _, _, status, _, _ in answers[0]}
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "endpoint"),
-    [
-        ("PATCH", f"/workers/{SOME}", workers.beat), ("PATCH", f"/tasks/{SOME}", tasks.move),
-        ("POST", "/tasks/claim", tasks.claim), ("POST", f"/rooms/lab/tasks/lab:{JOB}", tasks.submit),
-        ("GET", "/workers", None), ("GET", f"/tasks/{SOME}", None), ("POST", "/workers", None),
-    ],
-)  # fmt: skip
-def test_the_four_whose_rate_matters_take_the_short_way(method, path, endpoint):
-    assert hot.find({"method": method, "path": f"/v1/joblib{path}"}) is endpoint
-    assert hot.find({"method": method, "path": path}) is None
+IDS = {"kind": "slot", "task_id": SOME}
 
 
-def test_what_takes_the_short_way_is_what_the_router_has_there():
-    routes = [
-        route for module in (nodes, leases, tasks, workers, overview, people, events) for route in module.router.routes
-    ]
-    routed = {(method, route.path): route.endpoint for route in routes for method in route.methods}
-    assert [(each.method, each.path) for each in hot.HOT if routed.get(each[:2]) is not each.endpoint] == []
-    assert hot.find({"method": "POST", "path": beats.PATH}) is hot.HEARTBEAT.endpoint
-    assert hot.find({"method": "GET", "path": beats.PATH}) is None
+def example(row, part):
+    """A path of a row, with something that its parts may be."""
+    return re.sub(r"\{(\w+)(?::\w+)?\}", lambda found: IDS.get(found[1], part), row.path)
+
+
+@pytest.mark.parametrize("part", ["x", "lab:a:b", "x/y", "x/", "/x", "", "x\n", "x.y-z"])
+def test_the_table_finds_what_the_router_finds(part):
+    """For each row, by its own method and by all others."""
+    app = create_app(settings_for("redis://nowhere"), sweep=False).app
+    for path in {example(row, part) + end for row in TABLE.rows for end in ("", "/", "\n", "x")}:
+        for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+            scope = {"type": "http", "method": method, "path": path, "root_path": ""}
+            matches = ((route, *route.matches(scope)) for route in app.router.routes)
+            routed = next(((route, child) for route, match, child in matches if match is Match.FULL), None)
+            found = TABLE.find(method, path)
+            if routed is None:
+                assert not found.is_taken, (method, path)
+                continue
+            route, child = routed
+            assert found.is_taken, (method, path)
+            assert (found.row.route, found.parts) == (route, child["path_params"]), (method, path)
+
+
+def test_every_endpoint_is_called_without_the_machinery_of_the_framework():
+    assert [row.path for row in TABLE.rows if not row.is_plain] == []
 
 
 async def test_heartbeats_that_come_together_go_to_redis_together(alice, redis):

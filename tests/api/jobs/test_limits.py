@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from hub.api.jobs.limits import BATCH_BYTES, SLACK_BYTES, Limits
+from hub.api.app import TABLE
+from hub.api.handling.bounds import BATCH_BYTES, SLACK_BYTES, Bounds
 from hub.jobs.names import params_hash
 from tests.api.jobs.people import JOB, is_problem
 from tests.world import settings_for
@@ -69,22 +70,23 @@ async def test_what_a_provider_answers_may_have_exactly_the_limit_and_not_a_byte
             is_problem(answer, 413, "too-large")
 
 
-LIMITS = Limits(settings_for("redis://nowhere"))
+BOUNDS = Bounds(settings_for("redis://nowhere"))
 
 
 @pytest.mark.parametrize(
-    ("path", "limit"),
+    ("method", "path", "bound"),
     [
-        (SUBMIT, BATCH_BYTES + SLACK_BYTES), ("/rooms/tasks/tasks/x", BATCH_BYTES + SLACK_BYTES),
-        ("/rooms/lab/jobs", 256 * KIB + SLACK_BYTES), ("/rooms/lab/providers", 256 * KIB + SLACK_BYTES),
-        ("/tasks/claim", BATCH_BYTES + SLACK_BYTES), ("/tasks/x", BATCH_BYTES + SLACK_BYTES),
-        ("/providers/x/results", 16 * 1024 * KIB), ("/providers/x", 64 * KIB), ("/workers", 64 * KIB),
-        ("/workers/x", 64 * KIB), ("/rooms/lab/workers", 64 * KIB), ("", 64 * KIB), ("/", 64 * KIB),
-        ("/x/results", 64 * KIB),
+        ("POST", SUBMIT, BATCH_BYTES + SLACK_BYTES), ("POST", "/rooms/tasks/tasks/x", BATCH_BYTES + SLACK_BYTES),
+        ("PUT", "/rooms/lab/jobs", 256 * KIB + SLACK_BYTES), ("PUT", "/rooms/lab/providers", 256 * KIB + SLACK_BYTES),
+        ("POST", "/tasks/claim", BATCH_BYTES + SLACK_BYTES), ("PATCH", "/tasks/x", BATCH_BYTES + SLACK_BYTES),
+        ("POST", "/providers/x/results", 16 * 1024 * KIB), ("DELETE", "/providers/x", 64 * KIB),
+        ("POST", "/workers", 64 * KIB), ("PATCH", "/workers/x", 64 * KIB), ("GET", "/rooms/lab/workers", 64 * KIB),
+        ("POST", "", 64 * KIB), ("POST", "/", 64 * KIB), ("POST", "/x/results", 64 * KIB),
     ],
 )  # fmt: skip
-def test_every_path_has_its_own_bound(path, limit):
-    assert LIMITS.of(f"/v1/joblib{path}") == limit
+def test_every_operation_has_its_own_bound(method, path, bound):
+    path = f"/v1/joblib{path}"
+    assert BOUNDS.of(TABLE.find(method, path), path) == bound
 
 
 async def test_the_size_is_looked_at_before_the_token(people):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hub.api.jobs import requests
 from hub.api.jobs.bodies import FAULTS_MAX, validated
+from hub.api.shapes import job_bodies
 from hub.errors import Malformed
 
 J = "/v1/joblib"
@@ -33,14 +33,14 @@ async def test_a_body_is_not_shown_again_with_each_fault(api):
 @pytest.mark.parametrize(
     ("model", "document"),
     [
-        (requests.ClaimBody, {"worker_id": ID, "results": [{"status": 1}] * 100}),
-        (requests.ClaimBody, {"worker_id": ID, "results": [1] * 300_000}),
-        (requests.WorkerBeatBody, {"tasks": [{}] * 1000, "claims": [1] * 1000}),
-        (requests.WorkerBeatBody, {"claims": [1] * 300_000}),
-        (requests.ProgressBody, {"worker_id": ID, "tasks": [{"id": ID, "log": [1] * 100}] * 1000}),
-        (requests.SubmitBody, {"payloads": [1] * 1000}),
-        (requests.SubmitBody, {"payload": {}, "after": [1] * 300_000}),
-        (requests.ScheduleBody, {"payload": 1, "cron": 1, "job": 1}),
+        (job_bodies.ClaimBody, {"worker_id": ID, "results": [{"status": 1}] * 100}),
+        (job_bodies.ClaimBody, {"worker_id": ID, "results": [1] * 300_000}),
+        (job_bodies.WorkerBeatBody, {"tasks": [{}] * 1000, "claims": [1] * 1000}),
+        (job_bodies.WorkerBeatBody, {"claims": [1] * 300_000}),
+        (job_bodies.ProgressBody, {"worker_id": ID, "tasks": [{"id": ID, "log": [1] * 100}] * 1000}),
+        (job_bodies.SubmitBody, {"payloads": [1] * 1000}),
+        (job_bodies.SubmitBody, {"payload": {}, "after": [1] * 300_000}),
+        (job_bodies.ScheduleBody, {"payload": 1, "cron": 1, "job": 1}),
     ],
 )
 def test_no_model_of_a_body_makes_a_long_list_of_faults(model, document):
@@ -55,5 +55,5 @@ def test_no_model_of_a_body_makes_a_long_list_of_faults(model, document):
 )
 def test_pydantic_itself_is_stopped_early(document):
     with pytest.raises(ValueError) as refused:
-        requests.ProgressBody.model_validate(document)
+        job_bodies.ProgressBody.model_validate(document)
     assert refused.value.error_count() <= 1_000

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hub.api.jobs import bodies, slices
-from hub.api.jobs.requests import SubmitBody
+from hub.api.shapes.job_bodies import SubmitBody
 from hub.errors import Malformed, TooLarge
 
 MOST = 1 << 20

@@ -149,7 +149,7 @@ async def test_why_names_the_process_and_who_took_over_from_whom_and_so_does_the
     taken = [each for each in said["history"] if each["event"] == "node.superseded"]
     assert [(each["incarnation"], each["before"]) for each in taken] == [("new", "old")]
     assert "newer process" in taken[0]["rule"]
-    told = [record.msg for record in caplog.records if record.msg["event"] == "node taken over"]
+    told = [record.msg for record in caplog.records if record.msg["event"] == "node process replaced"]
     assert [(each["node"], each["by"], each["before"]) for each in told] == [("n1", "new", "old")]
 
 

@@ -13,7 +13,7 @@ from redis import Redis
 from tests.world import PATIENCE_S, HubProcess, wait_until
 
 Start = Callable[..., HubProcess]
-WARNING = re.compile(r"WARNING settings differ .*")
+WARNING = re.compile(r"WARNING settings differ between hubs .*")
 
 
 def holds(redis: Redis) -> float:

@@ -32,7 +32,7 @@ class Outage:
 @pytest.fixture
 def outage(start_hub: StartHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outage]:
     """Workers do not try for long before they end."""
-    monkeypatch.setattr("hub.client.jobs.leaving.LEAVE_S", 0.1)
+    monkeypatch.setattr("hub.client.jobs.calls.LEAVE_S", 0.1)
     monkeypatch.setattr("hub.client.jobs.reporter.LEAVE_S", 0.1)
     monkeypatch.setattr("hub.client.jobs.listening.TROUBLE_S", 0.1)
     server = RedisServer(tmp_path, append_fsync="always")

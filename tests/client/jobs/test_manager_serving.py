@@ -183,7 +183,7 @@ def test_what_a_claim_without_an_answer_got_is_given_back_when_the_manager_leave
 
 
 def test_leaving_raises_nothing_when_no_hub_answers(hub: JobsHub, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hub.client.jobs.leaving.LEAVE_S", 0.1)
+    monkeypatch.setattr("hub.client.jobs.calls.LEAVE_S", 0.1)
     manager = make()
     manager.register(Rotate)
     hub.away = True

@@ -17,6 +17,7 @@ import pytest
 
 from hub.client.jobs import SyncJobsClient, SyncWorker, Task, TaskFailed
 from hub.errors import JobNotFound, Unauthorized
+from tests.cli.command import alive
 from tests.client.jobs import computing
 from tests.client.jobs.live import QUICK, ROOM, TOKEN, tokens_file
 from tests.world import PATIENCE_S, HubProcess, RedisServer, wait_until
@@ -57,14 +58,6 @@ def working(hub: HubProcess, *functions: Any, attempts: int = 1, **options: Any)
         yield worker
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 def test_plain_functions_run_in_threads_and_the_worker_leaves_at_the_end(
     client: SyncJobsClient, hub: HubProcess
 ) -> None:
@@ -95,7 +88,7 @@ def test_several_run_at_a_time_each_in_a_process_of_its_own(
         assert found["pid"] in pids, "a process is used again"
         info = client.task(task)
         assert (info.progress, info.message, list(info.log)) == (0.5, "attempt 1", ["Square"])
-    assert not any(map(is_alive, pids))
+    assert not any(map(alive, pids))
 
 
 def test_what_a_handler_raises_in_its_process_fails_the_task(client: SyncJobsClient, hub: HubProcess) -> None:
@@ -160,7 +153,7 @@ def test_a_task_that_takes_too_long_is_killed(client: SyncJobsClient, hub: HubPr
         task = client.submit(job(computing.long), {"begun": str(begun), "stubborn": True}, ROOM)
         assert client.wait_for(task, PATIENCE_S).error == "Runtime exceeded"
         pid = begun.read_text() if begun.exists() else ""
-        wait_until(lambda: not pid or not is_alive(int(pid)))
+        wait_until(lambda: not pid or not alive(int(pid)))
         task = client.submit(job(computing.area), {"side": 2}, ROOM)
         assert client.result(task, PATIENCE_S)["area"] == 4, "its place is free"
 
@@ -179,8 +172,8 @@ def test_what_a_handler_has_begun_ends_with_its_process(
             os.kill(pids[0], signal.SIGKILL)
         if how != "the worker ends":
             wait_until(lambda: ended(client, task))
-            wait_until(lambda: not any(map(is_alive, pids)))
-    wait_until(lambda: not any(map(is_alive, pids)))
+            wait_until(lambda: not any(map(alive, pids)))
+    wait_until(lambda: not any(map(alive, pids)))
 
 
 def ended(client: SyncJobsClient, task: str) -> bool:
@@ -196,7 +189,7 @@ def test_what_does_not_end_in_its_grace_is_given_back(
         task = client.submit(job(computing.await_go), {"begun": str(begun), "go": str(go)}, ROOM)
         pid = pid_in(begun)
     assert (client.task(task).status, worker.counts["given back"]) == ("pending", 1)
-    assert is_alive(pid) is not bool(processes)
+    assert alive(pid) is not bool(processes)
     go.touch()  # a thread cannot be stopped
 
 

@@ -1,0 +1,238 @@
+"""The table of operations: all that the hub knows of each route, and how a request finds its row."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple
+
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from starlette.convertors import StringConvertor
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from hub.api.paths import read_id
+from hub.api.shapes.parameters import Parameter
+from hub.errors import (
+    Capped,
+    DeadlineMissed,
+    HubError,
+    LabelQueueFull,
+    NoCapacity,
+    RunQueueFull,
+    Settling,
+    WaitedInVain,
+)
+from hub.store.replicas import NotReplicated
+from hub.tokens.secrets import ADMIN
+
+TOKEN: Final = "bearer"  # a bearer token, beside the roles of `hub.tokens.secrets`
+ANYBODY: Final = "anybody"
+CALLER: Final = (TOKEN, ADMIN)  # of the jobs API
+NO_SLOT: Final = (
+    NoCapacity, Capped, WaitedInVain, DeadlineMissed, LabelQueueFull, RunQueueFull, Settling, NotReplicated,
+)  # fmt: skip
+EXTRA: Final = "operation"
+ALIAS: Final = "/api/v1"  # below which every path stands as well
+SAFE: Final = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
+Role = Literal["viewer", "operator", "admin"]
+Bound = Literal["control", "schema", "schedule", "submit", "reports", "report", "result"]
+
+
+class Raw(NamedTuple):
+    """A body, or an answer, that is no JSON of the hub."""
+
+    media_type: str
+    example: str = ""
+
+
+class Subject(NamedTuple):
+    """The kind of thing that a call is about, which decides its realm, and the part of the path that names it."""
+
+    kind: str
+    part: str = ""
+    in_body: bool = False  # the body says it, or says more of it
+
+
+EVERYTHING: Final = Subject("everything")  # any realm of the hub may answer
+_PARTS: Final = {
+    "job_name": "job", "node_id": "node", "label": "label", "slot": "slot", "ticket": "ticket", "task_id": "id",
+    "worker_id": "id", "provider_id": "id", "room_id": "room",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Operation:
+    """The facts of a route. What is answered with `status` the endpoint's signature says, or `raw`; `also` the rest."""
+
+    who: tuple[str, ...] = ()
+    status: int = 200
+    also: Mapping[int, Any] = field(default_factory=dict)
+    raw: Raw | None = None
+    body: Any = None
+    optional: bool = False
+    parameters: tuple[Parameter, ...] = ()
+    query: type[BaseModel] | None = None
+    headers: tuple[str, ...] = ()
+    refusals: tuple[type[HubError], ...] = ()
+    scopes: tuple[str, ...] = ()  # of the token of a user, one of which it has to have
+    joins: bool = False  # with a token to join with
+    superuser: bool = False  # for superusers alone
+    anonymous: bool = False  # strangers may read, where the settings let them
+    denied: Callable[[Request], Awaitable[None]] | None = None  # notes that a stranger was refused
+    room_first: bool = False  # a name that no room can have is refused before the caller is
+    about: Subject | None = None  # without one the parts of the path say it
+    bound: Bound = "control"  # of the body, as `hub.api.handling.bounds` has it in bytes
+    endless: bool = False  # the answer has no end, and no time limit
+    shared: bool = False  # pages with the same credential and role are shown the same list
+    least: Role | None = None  # of a login; without one a viewer's for reading, an operator's for changing
+    entry: bool = False  # to log in and out, which every login may and which needs no reason
+    page: bool = False  # for pages of the console alone
+    linked: bool = False  # links of foreign pages may lead here
+
+
+def operation(name: str, who: tuple[str, ...], *parameters: Parameter, **facts: Any) -> dict[str, Any]:
+    """Return what a route of the contract is registered with; `facts` are fields of `Operation`.
+
+    The signature of its endpoint says what is answered with `status`: `Answer[Shape]`, `Answer[None]` for an answer
+    without a body; `raw` says it of what is no JSON. `also` has the shapes of answers with another status, and
+    `headers` those of good answers.
+    """
+    found = Operation(who, parameters=parameters, **facts)
+    return {
+        "operation_id": name,
+        "status_code": found.status,
+        "response_class": Response,
+        "response_model": None,
+        "openapi_extra": {EXTRA: found},
+    }
+
+
+def unlisted(**facts: Any) -> dict[str, Any]:
+    """Return what a route outside the contract is registered with; `facts` are fields of `Operation`."""
+    return {"openapi_extra": {EXTRA: Operation(**facts)}, "include_in_schema": False}
+
+
+def facts_of(route: APIRoute) -> Operation:
+    """Return the facts of a route."""
+    found: Operation | None = (route.openapi_extra or {}).get(EXTRA)
+    return found or Operation()
+
+
+class Row:
+    """An operation as it is asked for: its method, its path, its endpoint and its facts."""
+
+    def __init__(self, route: APIRoute) -> None:
+        self.method = next(iter(route.methods or ()))
+        self.route, self.path = route, route.path
+        self.endpoint: Callable[..., Awaitable[Response]] = route.endpoint
+        self.facts = facts_of(route)
+        takes = route.dependant
+        self._request, self._parts = takes.request_param_name, [each.name for each in takes.path_params]
+        # What needs more of FastAPI than the request and parts of the path goes through it.
+        self.is_plain = not (
+            takes.dependencies or takes.query_params or takes.header_params or takes.cookie_params or takes.body_params
+        ) and all(
+            each.field_info.annotation is str or not isinstance(route.param_convertors[each.name], StringConvertor)
+            for each in takes.path_params
+        )
+
+    @property
+    def about(self) -> Subject | None:
+        """What a call is about; None for a route that says nothing of it."""
+        if self.facts.about or not self.route.include_in_schema:
+            return self.facts.about
+        parts = self.route.param_convertors
+        return next((Subject(kind, part) for part, kind in _PARTS.items() if part in parts), None)
+
+    @property
+    def least(self) -> Role:
+        """The role that a login needs."""
+        return self.facts.least or ("viewer" if self.method in SAFE else "operator")
+
+    def call(self, request: Request) -> Awaitable[Response]:
+        """Call the endpoint with what it takes."""
+        if not self._parts and self._request:
+            return self.endpoint(request)
+        given: dict[str, Any] = {name: request.path_params[name] for name in self._parts}
+        if self._request:
+            given[self._request] = request
+        return self.endpoint(**given)
+
+
+class Found(NamedTuple):
+    """The row of a request, and the parts of its path. `row` is of another method where none takes this one."""
+
+    row: Row | None
+    parts: dict[str, Any]
+    is_taken: bool
+
+
+class _Named(NamedTuple):
+    """A row whose path has parts, and the name of the only one where that is the rest of it."""
+
+    row: Row
+    only: str
+
+    def parts(self, path: str, start: str) -> dict[str, Any] | None:
+        if self.only:
+            rest = path[len(start) :]
+            return {self.only: read_id(rest)} if rest and "/" not in rest else None
+        found = self.row.route.path_regex.match(path)
+        if found is None:
+            return None
+        convertors = self.row.route.param_convertors
+        return {name: convertors[name].convert(part) for name, part in found.groupdict().items()}
+
+
+class Table:
+    """The rows of a hub, found by a dictionary, or by what their path begins with."""
+
+    def __init__(self, routes: Iterable[BaseRoute]) -> None:
+        self._plain: dict[str, dict[str, Row]] = {}
+        self._named: dict[str, dict[str, list[_Named]]] = {}
+        self._lengths: dict[str, list[int]] = {}
+        self.rows = [Row(route) for route in routes if isinstance(route, APIRoute)]
+        for row in self.rows:
+            self._add(row)
+
+    def _add(self, row: Row) -> None:
+        start, brace, rest = row.path.partition("{")
+        if not brace:
+            self._plain.setdefault(row.path, {})[row.method] = row
+            return
+        starts = self._named.setdefault(row.method, {})
+        starts.setdefault(start, []).append(_Named(row, rest[:-1] if rest[:-1].isidentifier() else ""))
+        self._lengths[row.method] = sorted({len(each) for each in starts}, reverse=True)
+
+    def find(self, method: str, path: str) -> Found:
+        """Find the row of a request, and the parts of its path."""
+        plain = self._plain.get(path) or self._plain.get(path.removesuffix("\n"), {})  # as patterns that end in $
+        if (row := plain.get(method)) is not None:
+            return Found(row, {}, True)
+        for row, parts in self._fitting(method, path):
+            return Found(row, parts, True)
+        for row in plain.values():
+            return Found(row, {}, False)
+        for other in self._named:
+            for row, parts in self._fitting(other, path):
+                return Found(row, parts, False)
+        return _NOWHERE
+
+    def _fitting(self, method: str, path: str) -> Iterator[tuple[Row, dict[str, Any]]]:
+        """Find the rows of a method whose path has parts, the longest beginning first."""
+        for length in self._lengths.get(method, ()):
+            start = path[:length]
+            for named in self._named[method].get(start, ()):
+                if (parts := named.parts(path, start)) is not None:
+                    yield named.row, parts
+
+
+_NOWHERE: Final = Found(None, {}, False)
+
+
+def row_of(routes: Iterable[BaseRoute], endpoint: Any) -> Row:
+    """Return the row of an endpoint."""
+    return next(Row(route) for route in routes if isinstance(route, APIRoute) and route.endpoint is endpoint)

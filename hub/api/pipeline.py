@@ -1,0 +1,251 @@
+"""The way of a request, in order: its row in the table, bounds, realm, caller, body, endpoint, answer.
+
+A hub with realms has looked for the realm before: `hub.api.dispatch.realms` reads the same row, and hands the request
+to the pipeline of its realm. A heartbeat that is as most are has a short way, `hub.api.serving.heartbeats`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+
+from fastapi import FastAPI
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from hub.api.callers.admission import admit
+from hub.api.callers.credentials import slow_down_guesses
+from hub.api.callers.logins import MARK, Door, Visit
+from hub.api.edge.neutral import ASKED, Speech, Writer
+from hub.api.handling import request_counts
+from hub.api.handling.bounds import Bounds
+from hub.api.handling.browsers import Gate, first_of
+from hub.api.handling.context import CYCLE, SERVING, check_caller, hang_up
+from hub.api.handling.deadlines import Deadlines
+from hub.api.handling.exchange import Exchange, HeadExchange, too_large
+from hub.api.handling.light_request import LightRequest
+from hub.api.handling.long_polls import TIME
+from hub.api.handling.problems import answer, as_hub_error, note_failure, refuse
+from hub.api.handling.shared_lists import Renderings
+from hub.api.operations import ALIAS, SAFE, Found, Table
+from hub.api.paths import SOCKETS, is_ours, keep_escaped, read_id
+from hub.api.shapes.reading import SPEECH, preferred_wait
+from hub.errors import HubError, RequestTimedOut, Stopping, TooLarge, Unavailable
+from hub.observability.logs import get_logger
+from hub.observability.tracing import tracing
+from hub.settings import Settings
+from hub.store.callers import waiting_until
+from hub.tokens.logins import Login
+
+SEND_S = 5.0  # for a client to take a refusal
+
+_log = get_logger("hub.api")
+
+
+class RequestPipeline:
+    """The outermost ASGI application; `app` is the one with the routes, and `table` has a row for each of them."""
+
+    def __init__(self, app: FastAPI, settings: Settings, table: Table, gate: Gate | None, speech: Speech) -> None:
+        self.app = app
+        self._table = table
+        self._gate = gate
+        self._timeout_s = settings.request_timeout_s
+        self._deadlines = Deadlines(self._timeout_s)
+        self._bounds = Bounds(settings)
+        self._speech = speech
+        self._renderings = Renderings()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, self._one_sentence(send))
+            return
+        keep_escaped(scope)
+        if scope["path"].startswith(SOCKETS):
+            await (self._poll if scope["type"] == "http" else self._socket)(scope, receive, send)
+        elif scope["type"] != "http":
+            await self.app(scope, receive, send)
+        elif tracing.on:
+            with tracing.request(scope["method"], scope["headers"]):
+                await self._pass(scope, receive, send)
+        else:
+            await self._pass(scope, receive, send)
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request pass all steps."""
+        started = time.perf_counter()
+        if scope["path"].startswith(ALIAS + "/") and not is_ours(scope["path"][len(ALIAS) :]):
+            scope["path"] = scope["path"][len(ALIAS) :]
+        kind = Exchange
+        if scope["method"] == "HEAD":
+            scope, kind = {**scope, "method": "GET"}, HeadExchange
+        found = self._table.find(scope["method"], scope["path"])
+        row = found.row
+        exchange = kind(receive, send, self._bounds.of(found, scope["path"]))
+        is_endless = row is not None and row.facts.endless
+        try:
+            with nullcontext() if is_endless else self._deadlines.begin() as limit:
+                scope[TIME], scope[CYCLE] = limit, getattr(receive, "__self__", None)
+                headers = self._gate.check(scope, row) if self._gate else first_of(scope["headers"])
+                if ASKED in headers.get(b"accept", b""):
+                    exchange.speak(Writer(self._speech, scope, exchange.put))
+                    scope[SPEECH] = self._speech
+                exchange.check_length(headers.get(b"content-length", b""))
+                with await self._listened_to(scope, headers, exchange):
+                    if b"cookie" in headers or MARK in headers or (row is not None and row.facts.page):
+                        await self._visited(scope, headers, exchange, found)
+                    else:
+                        await self._answer(scope, headers, exchange, found)
+        except asyncio.CancelledError:
+            raise
+        except ClientDisconnect:
+            return  # the caller hung up before its request was complete: there is nobody left to answer
+        except Exception as error:  # noqa: BLE001 - the last word: nothing a client does ends in a bare connection loss
+            await self._refuse(error, exchange, scope)
+        finally:
+            exchange.unload()
+            request_counts.note(scope, exchange.status, time.perf_counter() - started, timed=not is_endless)
+
+    async def _listened_to(
+        self, scope: Scope, headers: Mapping[bytes, bytes], exchange: Exchange
+    ) -> AbstractContextManager[None]:
+        """Weigh the body, and change nothing for a caller that has hung up, or whose wait (`Prefer`) is over."""
+        if (serving := getattr(self.app.state, "serving", None)) is not None:
+            scope[SERVING] = serving
+            exchange.weigh(serving.freight, scope)
+            if scope["method"] != "GET":
+                await check_caller(scope, serving)
+                if b"prefer" in headers:
+                    return _until(scope, serving.hub.store.latest_ms())
+        return nullcontext()
+
+    async def _visited(self, scope: Scope, headers: Mapping[bytes, bytes], exchange: Exchange, found: Found) -> None:
+        """Answer a call that a page may have made: with a cookie, or with the mark of the console."""
+        door: Door | None = getattr(self.app.state, "door", None)
+        visit: Visit | None = await door.enter(scope, headers, found) if door else None
+        facts = found.row.facts if found.row is not None and found.is_taken else None
+        headers = first_of(scope["headers"])  # the door has put others there
+        if visit is None or door is None:
+            await self._answer(scope, headers, exchange, found)
+        elif visit.login and facts and facts.endless:
+            await door.while_good(visit, self._answer(scope, headers, exchange, found))
+        elif visit.login and facts and facts.shared and not isinstance(exchange, HeadExchange):
+            await self._list(visit.login, scope, headers, exchange, found)
+        else:
+            if scope["method"] not in SAFE:
+                exchange.before_answer = self._changed
+            await self._answer(scope, headers, exchange, found)
+            if exchange.status < 400:
+                await door.note(visit, scope, found.row)
+
+    async def _list(
+        self, login: Login, scope: Scope, headers: Mapping[bytes, bytes], exchange: Exchange, found: Found
+    ) -> None:
+        """A list that many pages may ask for at once: made once for all who show the same credential and role."""
+        live, (_, credential) = self.app.state.serving.live, scope["headers"][-1]  # as the door has put it there
+        if not live.followed:  # nobody would learn here that something has happened
+            await self._answer(scope, headers, exchange, found)
+            return
+        asked = (headers.get(b"accept"), headers.get(b"accept-encoding"), credential, login.role)
+        key, position = (scope["path"], scope["query_string"], *asked), live.position
+        if (messages := await self._renderings.find(key, position)) is not None:
+            scope[request_counts.ROUTE] = scope["path"]
+            await exchange.repeat(messages)
+            return
+
+        async def render(hear: Callable[[Message], None]) -> None:
+            exchange.tell(hear)
+            await self._answer(scope, headers, exchange, found)
+
+        await self._renderings.make(key, position, render)
+
+    def _changed(self) -> None:
+        """A page has changed something: whoever asks from now on sees it."""
+        self._renderings.changed()
+        self.app.state.glance.changed()
+
+    async def _answer(self, scope: Scope, headers: Mapping[bytes, bytes], exchange: Exchange, found: Found) -> None:
+        """Let the caller in, and call the endpoint. FastAPI calls those that need more of it, and answers what there
+        is no row for."""
+        row = found.row
+        if row is None or not found.is_taken:
+            await self.app(scope, exchange.receive, exchange.send)
+            return
+        scope["app"], scope["endpoint"], scope["path_params"] = self.app, row.endpoint, found.parts
+        scope[request_counts.ROUTE] = row.path
+        request = LightRequest(scope, exchange.receive, exchange.send, headers)
+        await admit(request, row)
+        if not row.is_plain:
+            await self.app(scope, exchange.receive, exchange.send)
+            return
+        response = await row.call(request)
+        await response(scope, exchange.receive, exchange.send)
+
+    async def _refuse(self, error: Exception, exchange: Exchange, scope: Scope) -> None:
+        if exchange.too_large:
+            error = TooLarge(too_large(exchange.limit))
+        elif isinstance(error, TimeoutError):
+            error = (
+                Unavailable("The request took too long.")
+                if exchange.body_complete
+                else RequestTimedOut(f"The body did not arrive within {self._timeout_s:g} s.")
+            )
+        refusal = error if isinstance(error, HubError) else as_hub_error(error)
+        note_failure(refusal, error, scope)
+        if not exchange.started:
+            await slow_down_guesses(self.app, scope, refusal)
+        try:
+            async with asyncio.timeout(SEND_S):
+                if not exchange.started:
+                    await answer(refusal, scope["path"])(scope, exchange.receive, exchange.send)
+                    return
+        except TimeoutError:
+            _log.debug("answer not read by the client", path=read_id(scope["path"]))
+        hang_up(scope)  # of an answer that has begun nobody can be told that it is not complete in another way
+
+    def _one_sentence(self, send: Send) -> Send:
+        """Say in a sentence why the hub does not start, where the framework would say it with a traceback."""
+
+        async def say(message: Message) -> None:
+            refusal: str | None = getattr(self.app.state, "refusal", None)
+            if message["type"] == "lifespan.startup.failed" and refusal:
+                message = {**message, "message": f"The hub does not start. {refusal}"}
+            await send(message)
+
+        return say
+
+    async def _poll(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A request of those who are without a WebSocket: counted as any other."""
+        scope[request_counts.ROUTE], started, code = SOCKETS, time.perf_counter(), 0
+
+        async def put(message: Message) -> None:
+            nonlocal code
+            code = message.get("status", code)
+            await send(message)
+
+        with tracing.request(scope["method"], scope["headers"]) if tracing.on else nullcontext():
+            try:
+                await self._socket(scope, receive, put)
+            finally:
+                request_counts.note(scope, code, time.perf_counter() - started)
+
+    async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            if self._gate:
+                self._gate.check(scope, None, socket=True)
+        except HubError as refusal:
+            await refuse(refusal, scope, receive, send)
+            return
+        found: ASGIApp | None = getattr(self.app.state, "sockets", None)
+        if found is None:
+            await refuse(Stopping("The hub is starting", retry_after_s=1), scope, receive, send)
+            return
+        await found(scope, receive, send)
+
+
+def _until(scope: Scope, now_ms: int | None) -> AbstractContextManager[None]:
+    """Around a call that says with `Prefer: wait=N` how long its caller waits: after that nothing is changed for it."""
+    preferences = b",".join(value for name, value in scope["headers"] if name == b"prefer")
+    wait_s = preferred_wait(preferences.decode("latin-1"))
+    return waiting_until(now_ms + 1000 * wait_s) if wait_s and now_ms is not None else nullcontext()

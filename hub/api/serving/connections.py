@@ -1,0 +1,103 @@
+"""The connections of this process: how many there may be, of everybody and of each address, and which go first when
+there are too many."""
+
+from __future__ import annotations
+
+import math
+import resource
+import time
+from collections.abc import Collection
+from typing import Protocol
+
+from hub.observability.logs import get_logger
+from hub.settings import Settings
+
+DESCRIPTORS_MAX = 65_536  # more are not asked for
+OURS = 64  # descriptors for Redis, logs and files; of many more, a sixteenth
+SHORT = 0.8  # of what may be open, from which on it is said
+SAY_AGAIN_S = 60.0
+SHARE = 0.05  # of those there may be, that are let go of at once: looking for them costs
+_log = get_logger("hub.connections")
+
+
+class Connection(Protocol):
+    """One of them."""
+
+    def waits_since(self) -> float:
+        """Since when it has been the client's turn to say something; infinite while it is the hub's."""
+
+    def let_go(self) -> None:
+        """Cut it."""
+
+
+class Connections:
+    """Keeps count. Who comes when there are too many takes the place of those on which nothing has been asked for
+    longest, first of all those from his own address; where every one is being served he is turned away.
+    """
+
+    def __init__(self) -> None:
+        self._by_address: dict[str, set[Connection]] = {}
+        self._address_of: dict[Connection, str] = {}
+        self._most = self._most_each = self._short = 2**31
+        self._said: dict[str, float] = {}
+
+    def configure(self, settings: Settings) -> None:
+        """Raise the limit of descriptors as far as is allowed, and keep below it."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = DESCRIPTORS_MAX if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_MAX)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+        if soft == resource.RLIM_INFINITY:
+            soft = DESCRIPTORS_MAX
+        self.limit(max(16, soft - max(OURS, soft // 16)), settings.connections_per_address)
+
+    def limit(self, most: int, each: int = 0) -> None:
+        """Let so many in, and so many from each address; with 0 three quarters of them."""
+        self._most = most
+        self._most_each = min(most, each or max(1, most * 3 // 4))
+        self._short = int(most * SHORT)
+
+    def opened(self, connection: Connection, address: str) -> bool:
+        """Count one; False when there is no place for it."""
+        if len(self._from(address)) >= self._most_each:
+            self._say("too many connections from one address", address=address, most=self._most_each)
+            self._make_room(self._from(address), self._most_each)
+        if self._count >= self._most:
+            self._make_room(self._address_of, self._most)
+        if len(self._from(address)) >= self._most_each or self._count >= self._most:
+            self._say("connection refused", address=address, open=self._count, why="all others are being served")
+            return False
+        self._by_address.setdefault(address, set()).add(connection)
+        self._address_of[connection] = address
+        if self._count > self._short:
+            self._say("file descriptors running short", open=self._count, most=self._most)
+        return True
+
+    def closed(self, connection: Connection) -> None:
+        """Forget one, if it is known."""
+        address = self._address_of.pop(connection, None)
+        if address is not None:
+            there = self._by_address[address]
+            there.remove(connection)
+            if not there:
+                del self._by_address[address]
+
+    @property
+    def _count(self) -> int:
+        return len(self._address_of)
+
+    def _from(self, address: str) -> Collection[Connection]:
+        return self._by_address.get(address, ())
+
+    def _make_room(self, those: Collection[Connection], most: int) -> None:
+        waiting = [(since, n, each) for n, each in enumerate(those) if (since := each.waits_since()) < math.inf]
+        for _, _, connection in sorted(waiting)[: max(1, int(most * SHARE))]:
+            self.closed(connection)
+            connection.let_go()
+
+    def _say(self, what: str, **facts: object) -> None:
+        now = time.monotonic()
+        if now - self._said.get(what, -SAY_AGAIN_S) >= SAY_AGAIN_S:
+            self._said[what] = now
+            _log.warning(what, **facts)

@@ -1,0 +1,76 @@
+"""The members that answers share, each with the one sentence and the example that the contract gives of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+
+def told(text: str, example: Any, **more: Any) -> Any:
+    """What the contract says of a member: a sentence and an example."""
+    return Field(description=text, examples=[example], **more)
+
+
+TIME = "2026-01-02T03:04:05.0000000Z"
+DATE_TIME = {"format": "date-time"}
+SLOT, NODE, LABEL = "rack-7-gpu.a100.eu-1", "rack-7", "gpu:a100:eu"
+TOKEN, RUN = "1875000000000000001", "nightly-42"
+TASK, WORKER, JOB = (
+    "0b9f4a3e-6a5e-4a2b-9d52-3a1f5d1f6a10",
+    "5d2c8a8e-2f0e-4a53-8f6d-6a0c0a4f7b21",
+    "lab:modifiers:Rotate",
+)
+
+SlotId = Annotated[str, told("The id of the slot.", SLOT)]
+NodeId = Annotated[str, told("The id of the node.", NODE)]
+Label = Annotated[str, told("A label: two to eight segments.", LABEL)]
+AskedLabel = Annotated[str, told("The label that was asked for.", "gpu:a100")]
+PoolLabel = Annotated[str, told("The label of the pool that the slot is of.", LABEL)]
+LeaseToken = Annotated[str, told("The fencing token of the lease: digits, greater than any before.", TOKEN)]
+RunId = Annotated[str, told("The run, which groups the leases of one caller.", RUN)]
+MaybeRunId = Annotated[str, told("The run of the lease that was meant; empty where there is none.", RUN)]
+TicketId = Annotated[str, told("The ticket: a borrow that waits, or was asked for under a key.", "key-5f0c0ffee")]
+Position = Annotated[int, told("The place in the queue of the label, from 1.", 3, ge=0)]
+Estimate = Annotated[
+    float | None, told("How long the wait may be, from the pace of the queue; null while nobody can know.", 12.5)
+]
+SecondsLeft = Annotated[float, told("How many seconds are left, on the hub clock.", 17.25)]
+DeadlineLeft = Annotated[float | None, told("Seconds until what is lent of it ends; null without a deadline.", 600.0)]
+Note = Annotated[str, told("Why nothing was changed; not there when something was.", "already returned")]
+Now = Annotated[str, told("The time of the store.", TIME, json_schema_extra=DATE_TIME)]
+Utc = Annotated[str, told("When, by the clock of the store.", TIME, json_schema_extra=DATE_TIME)]
+SetBy = Annotated[str | None, told("Who did it, as he said; null when nobody did.", "ann")]
+Slots = Annotated[int, told("How many slots it has on offer or lent.", 8, ge=0)]
+Lent = Annotated[int, told("How many of its slots are lent.", 3, ge=0)]
+Free = Annotated[int, told("How many of its slots are free.", 4, ge=0)]
+HeldBack = Annotated[int, told("How many of its slots are published and not on offer.", 1, ge=0)]
+Ended = Annotated[int, told("How many leases ended by this.", 1, ge=0)]
+Total = Annotated[int, told("How many there are in all, on this page or not.", 42, ge=0)]
+Version = Annotated[int, told("The version of what the hub told the node; the node names it with its next beat.", 7)]
+NextBeat = Annotated[int, told("In how many milliseconds the next heartbeat is due.", 5000, ge=0)]
+Maintenance = Annotated[bool, told("Whether all slots of the pool are being replaced, so that none is lent.", False)]
+Source = Annotated[
+    Literal["setting", "run-time"], told("Whether a setting or an operator at run time says so.", "setting")
+]
+Complete = Annotated[bool, told("Whether there is nothing older, neither beyond the limit nor trimmed.", True)]
+ElapsedMs = Annotated[float, told("How long the pass took, in milliseconds.", 1.5)]
+Errors = Annotated[int, told("How many could not be looked at.", 0, ge=0)]
+Playwright = Annotated[
+    str | None, told("The runtime version that the node reports; null when it reports none.", "1.48.0")
+]
+
+Uuid = Annotated[str, told("A UUID.", TASK, json_schema_extra={"format": "uuid"})]
+TaskId = Annotated[str, told("The id of the task.", TASK, json_schema_extra={"format": "uuid"})]
+WorkerId = Annotated[str, told("The id of the worker.", WORKER, json_schema_extra={"format": "uuid"})]
+Moment = Annotated[
+    str,
+    told("When, by the clock of the store.", "2026-01-02T03:04:05.678901Z", json_schema_extra=DATE_TIME),
+]
+Room = Annotated[str, told("The room: a namespace of jobs, tasks and providers.", "lab")]
+Category = Annotated[str, told("The category, the middle part of the full name.", "modifiers")]
+Name = Annotated[str, told("The name, the last part of the full name.", "Rotate")]
+FullName = Annotated[str, told("The full name: room:category:name.", JOB)]
+Object = Annotated[Any, Field(json_schema_extra={"additionalProperties": True, "type": "object"})]  # as it was sent
+Schema = Annotated[Object, told("The JSON Schema of the payload, as the worker registered it.", {"type": "object"})]
+Payload = Annotated[Object, told("What the task was submitted with.", {"angle": 90})]

@@ -1,0 +1,317 @@
+"""What callers of the jobs API may send, each body and each query as a model: they read it, and OpenAPI shows them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal, Self
+from uuid import UUID
+
+from pydantic import AfterValidator, AliasChoices, BaseModel, FailFast, Field, StrictBool, StrictInt, model_validator
+from pydantic_core import PydanticCustomError
+
+from hub.api.shapes.fields import JOB, TASK, WORKER, told
+from hub.jobs.models import Options, Status
+
+NAME_MAX = 4096  # characters; what is longer does not fit into a path
+MANY = 1000  # tasks in one submit
+RESULTS_MAX = 100
+CLAIM_MAX = 100
+HELD_MAX = 1000
+LOG_MAX = 100
+PARENTS_MAX = 100  # tasks that one may wait for
+YEAR_S = 31_536_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TOO_FAR = datetime(2100, 1, 1, tzinfo=UTC)  # before that, microseconds are exact in every number on the way
+
+Object = dict[str, Any]
+
+
+def _is_moment(text: str) -> str:
+    moment_us(text)
+    return text
+
+
+def moment_us(text: str) -> int:
+    """A time in microseconds since 1970, 0 for one before that; raises pydantic's error for what is none."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None or moment >= _TOO_FAR:
+        raise PydanticCustomError("moment", "Input should be a time before 2100 in ISO 8601 with its offset")
+    return max(0, (moment - _EPOCH) // timedelta(microseconds=1))
+
+
+Moment = Annotated[
+    str,
+    AfterValidator(_is_moment),
+    told("Before that it is not claimed: ISO 8601 with an offset.", "2030-01-02T03:04:05Z"),
+]
+Seconds = Annotated[float, Field(allow_inf_nan=False)]
+Name = Annotated[str, Field(max_length=NAME_MAX)]
+Attempts = Annotated[StrictInt, told("How often it may be tried.", 3, ge=1, le=100)]
+Backoff = Annotated[Seconds, told("Seconds before the next attempt, twice as many each time.", 5, ge=0, le=3600)]
+ClaimName = Annotated[str, told("The name of the claim that is meant.", "1790000000000000", pattern=r"^[0-9]{1,20}$")]
+MediaType = Annotated[str, told("Of what it answers.", "application/json", max_length=255, pattern=r"^[ -~]*$")]
+TaskId = Annotated[UUID, told("The id of the task.", TASK)]
+WorkerId = Annotated[UUID, told("The id of the worker.", WORKER)]
+Why = Annotated[str, told("Why it failed.", "the scene is empty")]
+
+
+Process = Annotated[  # random, anew with each start
+    str, told("Which process of the worker calls.", "c0ffee01", max_length=64, pattern=r"^[0-9A-Za-z_-]*$")
+]
+
+
+_RESULT = told("What a completed task came to: any JSON, null for nothing.", {"images": 40}, default=None)
+
+
+def _result_of_completed(said: Any) -> Any:
+    if said.result is not None and said.status != "completed":
+        raise PydanticCustomError("result", "A result should come with the status completed, and with no other")
+    return said
+
+
+class JobBody(BaseModel):
+    """A job as a worker registers it."""
+
+    category: Annotated[Name, told("The category, the middle part of its full name.", "modifiers")]
+    name: Annotated[Name, told("The name, the last part of its full name.", "Rotate")]
+    schema_: Annotated[Object, told("The JSON Schema of what it takes.", {"type": "object"})] = Field(
+        default={}, validation_alias=AliasChoices("schema", "schema_")
+    )
+    worker_id: Annotated[UUID | None, told("The worker; one is made for it when it is left out.", WORKER)] = None
+
+
+class ServedBody(JobBody):
+    """A job, which process of the worker registers it - the latest one is the worker - and how its tasks are tried that
+    say nothing of that themselves; the latest registration counts.
+    """
+
+    incarnation: Process = ""
+    max_attempts: Attempts = Field(default=1, alias="maxAttempts")
+    backoff_s: Backoff = Field(default=1, alias="backoffSeconds")
+    result_schema: Annotated[Object, told("The JSON Schema of what its tasks come to.", {"type": "object"})] | None = (
+        Field(default=None, alias="resultSchema")
+    )
+
+
+class ProviderBody(JobBody):
+    """A provider as a worker registers it."""
+
+    content_type: MediaType = "application/json"
+
+
+class TaskOptions(BaseModel):
+    """What is to be done about tasks beyond the plain submit."""
+
+    priority: Annotated[StrictInt, told("The higher one is claimed first.", 0, ge=-100, le=100)] | None = None
+    max_attempts: Attempts | None = Field(default=None, alias="maxAttempts")
+    backoff_s: Backoff | None = Field(default=None, alias="backoffSeconds")
+    max_silence_s: (
+        Annotated[Seconds, told("It fails when it says nothing for so long.", 60, ge=1, le=YEAR_S)] | None
+    ) = Field(default=None, alias="maxSilenceSeconds")
+    unique_key: (
+        Annotated[
+            str,
+            told(
+                "Of its job in its room there is one task under it at a time.",
+                "import-42",
+                min_length=1,
+                max_length=255,
+            ),
+        ]
+        | None
+    ) = Field(default=None, alias="uniqueKey")
+    unique_s: (
+        Annotated[Seconds, told("For so long after its submit also when it was completed.", 60, ge=0, le=YEAR_S)] | None
+    ) = Field(default=None, alias="uniqueSeconds")
+
+    @model_validator(mode="after")
+    def _is_unique_by_a_key(self) -> Self:
+        if self.unique_s is not None and self.unique_key is None:
+            raise PydanticCustomError("unique", "uniqueSeconds should come with a uniqueKey")
+        return self
+
+
+def options_of(said: TaskOptions, **more: Any) -> Options:
+    """What is asked for; None in `more` is what is not."""
+    asked = {
+        "priority": said.priority,
+        "max_attempts": said.max_attempts,
+        "backoff_ms": None if said.backoff_s is None else int(said.backoff_s * 1000),
+        "max_silence_ms": None if said.max_silence_s is None else int(said.max_silence_s * 1000),
+        "unique_key": said.unique_key,
+        "unique_ms": None if said.unique_s is None else int(said.unique_s * 1000),
+        **more,
+    }
+    given = {name: value for name, value in asked.items() if value is not None}
+    return Options(**given, as_the_job=said.max_attempts is None and said.backoff_s is None)
+
+
+class SubmitBody(TaskOptions):
+    """A task, or with `payloads` many of them, and what is to be done about them beyond the plain submit."""
+
+    payload: Annotated[Object, told("What the task is about.", {"angle": 90})] = {}
+    payloads: (
+        Annotated[list[Object], told("Of many tasks, one each.", [{"angle": 90}], min_length=1, max_length=MANY)] | None
+    ) = None
+    not_before: Moment | None = Field(default=None, alias="notBefore")
+    after: (
+        Annotated[
+            list[TaskId], told("It waits until these tasks are over.", [TASK], min_length=1, max_length=PARENTS_MAX)
+        ]
+        | None
+    ) = None
+    on_failure: (
+        Annotated[Literal["fail", "run"], told("What becomes of it when one of those is not completed.", "fail")] | None
+    ) = Field(default=None, alias="onFailure")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.on_failure is not None and self.after is None:
+            raise PydanticCustomError("after", "onFailure should come with after")
+        if self.unique_key is not None and self.payloads is not None:
+            raise PydanticCustomError("unique", "uniqueKey should be left out beside payloads")
+        return self
+
+
+class ScheduleBody(TaskOptions):
+    """A schedule: which job gets a task, about what, and when."""
+
+    job: Annotated[Name, told("The full name of the job.", JOB)]
+    payload: Annotated[Object, told("What each task is about.", {"angle": 90})] = {}
+    cron: (
+        Annotated[
+            str,
+            told("Minute, hour, day of month, month, day of week.", "30 2 * * mon-fri", min_length=1, max_length=255),
+        ]
+        | None
+    ) = None
+    every_s: (
+        Annotated[Seconds, told("In the place of `cron`: once in so many seconds.", 60, ge=1, le=YEAR_S)] | None
+    ) = Field(default=None, alias="everySeconds")
+    time_zone: Annotated[
+        str, told("In which `cron` counts.", "Europe/Berlin", max_length=255, json_schema_extra={"default": "UTC"})
+    ] = Field(default="UTC", alias="timeZone")
+    catch_up: Annotated[
+        Literal["skip", "one", "all"], told("What becomes of times at which no hub was there.", "one")
+    ] = Field(default="one", alias="catchUp")
+    paused: Annotated[StrictBool, told("Whether it makes no tasks.", False)] = False
+
+    @model_validator(mode="after")
+    def _has_times(self) -> Self:
+        if (self.cron is None) == (self.every_s is None):
+            raise PydanticCustomError("schedule", "Either cron or everySeconds should be given")
+        if self.every_s is not None and self.time_zone != "UTC":
+            raise PydanticCustomError("schedule", "timeZone should come with cron")
+        return self
+
+
+class PauseBody(BaseModel):
+    """Whether a schedule makes no tasks."""
+
+    paused: Annotated[StrictBool, told("Whether it makes no tasks.", True)]
+
+
+class ResultBody(BaseModel):
+    """What a worker says of a task it holds under a claim; `pending` gives it back to the queue."""
+
+    id: TaskId
+    status: Annotated[
+        Literal["completed", "failed", "cancelled", "running", "pending"], told("What it is now.", "completed")
+    ]
+    error: Why | None = None
+    claim: ClaimName | None = None
+    result: Any = _RESULT
+
+    _of_completed = model_validator(mode="after")(_result_of_completed)
+
+
+class ClaimBody(BaseModel):
+    """A claim, with what has become of the tasks claimed before."""
+
+    worker_id: WorkerId
+    limit: Annotated[StrictInt, told("How many tasks at most.", 10, ge=0, le=CLAIM_MAX)] | None = None
+    wait_s: Annotated[Seconds, told("How long to wait for the first one.", 20, ge=0)] | None = Field(
+        default=None, alias="waitSeconds"
+    )
+    start: Annotated[StrictBool, told("Take them as running.", True)] | None = None
+    runtime_s: Annotated[Seconds, told("They fail when they run for longer.", 600, ge=0.001, le=YEAR_S)] | None = Field(
+        default=None, alias="maxRuntimeSeconds"
+    )
+    incarnation: Process = ""
+    results: (
+        Annotated[list[ResultBody], told("What has become of those before.", [], max_length=RESULTS_MAX)] | None
+    ) = None
+
+
+class SaidBody(BaseModel):
+    """What a task says of itself while it runs: what is left out stays as it is; `log` is added to its log."""
+
+    id: TaskId
+    claim: ClaimName | None = None
+    progress: Annotated[Seconds, told("How far it is.", 0.4, ge=0, le=1)] | None = None
+    message: Annotated[str, told("What it does now.", "step 3")] | None = None
+    log: Annotated[list[str], FailFast(), told("Lines for its log.", ["12 of 40 images"], max_length=LOG_MAX)] = []
+
+
+class ProgressBody(BaseModel):
+    """What tasks that a worker runs say of themselves."""
+
+    worker_id: WorkerId
+    tasks: Annotated[list[SaidBody], told("The tasks.", [], min_length=1, max_length=HELD_MAX)]
+
+
+class HeldTaskBody(BaseModel):
+    """A task that a worker holds, and the claim it has it by."""
+
+    id: TaskId
+    claim: ClaimName
+
+
+class WorkerBeatBody(BaseModel):
+    """What a worker holds, where it says so, and the keys of its claims that have had no answer yet."""
+
+    tasks: Annotated[list[HeldTaskBody], told("The tasks it holds.", [], max_length=HELD_MAX)] | None = None
+    claims: Annotated[
+        list[Annotated[str, Field(max_length=255)]],
+        told("The keys of its claims that have had no answer yet.", ["claim-7"], max_length=CLAIM_MAX),
+    ] = []
+    incarnation: Process = ""
+
+
+class MoveBody(BaseModel):
+    """The status a task is to have; `claim` says which claim of it is meant, and any other is left alone."""
+
+    status: Annotated[Status, told("What it is to be.", "cancelled")]
+    error: Why | None = None
+    claim: ClaimName | None = None
+    result: Any = _RESULT
+
+    _of_completed = model_validator(mode="after")(_result_of_completed)
+
+
+class PageQuery(BaseModel):
+    """Which part of a list is shown."""
+
+    limit: Annotated[int, told("How many are answered at most.", 50, ge=0, le=500)] = 50
+    offset: Annotated[int, told("How many are left out at the top.", 0, ge=0)] = 0
+
+
+class LeaveQuery(BaseModel):
+    """Which process leaves: it ends a worker that is another one by now for nobody."""
+
+    incarnation: Process = ""
+
+
+class TakenQuery(BaseModel):
+    """What was known before: how often a task was taken from the worker."""
+
+    since: Annotated[int, told("The number that was answered last.", 0, ge=0, le=2**53)] = 0
+
+
+class TasksQuery(PageQuery):
+    """Which tasks, and which part of their list."""
+
+    status: Annotated[Status | None, told("Only tasks of this status.", "pending")] = None

@@ -1,0 +1,275 @@
+"""What workers, submitters and readers of the jobs API are answered."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from hub.api.shapes import fields as w
+from hub.api.shapes.fields import told
+from hub.jobs.models import Outcome, Status
+
+Count = Annotated[int, told("How many there are in all.", 42, ge=0)]
+Limit = Annotated[int, told("How many were asked for.", 50, ge=0)]
+Offset = Annotated[int, told("From which on.", 0, ge=0)]
+Workers = Annotated[list[w.Uuid], told("The workers that serve it.", [w.WORKER])]
+
+
+class WorkerShape(TypedDict):
+    """A worker that is alive."""
+
+    id: w.WorkerId
+    last_heartbeat: w.Moment
+    lost: NotRequired[Annotated[list[w.Uuid], told("Of the tasks it named those that are not its own any more.", [])]]
+
+
+class ListedWorkerShape(TypedDict):
+    """A worker in a list."""
+
+    id: w.WorkerId
+    last_heartbeat: w.Moment
+    job_count: Annotated[int, told("How many jobs it serves.", 2, ge=0)]
+
+
+class WorkerPageShape(TypedDict):
+    """A page of workers."""
+
+    items: Annotated[list[ListedWorkerShape], told("The workers, newest first.", [])]
+    total: Count
+    limit: Limit
+    offset: Offset
+
+
+class TakenShape(TypedDict):
+    """How often a task was taken from a worker."""
+
+    id: w.WorkerId
+    taken: Annotated[int, told("How often.", 1, ge=0)]
+
+
+class JobShape(TypedDict):
+    """A job in full."""
+
+    id: w.Uuid
+    room_id: w.Room
+    category: w.Category
+    name: w.Name
+    full_name: w.FullName
+    schema: w.Schema
+    workers: Workers
+    worker_id: Annotated[str | None, told("The worker that registered it.", w.WORKER)]
+    resultSchema: NotRequired[
+        Annotated[
+            w.Object,
+            told("The JSON Schema of what its tasks come to, where a worker said it.", {"type": "object"}),
+        ]
+    ]
+
+
+class ListedJobShape(TypedDict):
+    """A job in a list."""
+
+    full_name: w.FullName
+    category: w.Category
+    name: w.Name
+    workers: Workers
+
+
+class JobDemandShape(TypedDict):
+    """How many tasks of a job there are to work on."""
+
+    job: w.FullName
+    pending: Annotated[int, told("How many of its tasks can be claimed.", 7, ge=0)]
+    putOff: Annotated[int, told("How many of its tasks are not due yet.", 1, ge=0)]
+    held: Annotated[int, told("How many of its tasks are claimed or run.", 4, ge=0)]
+    workers: Annotated[int, told("How many workers serve it; executors of `@internal` jobs are none.", 1, ge=0)]
+    runSeconds: Annotated[
+        float | None,
+        told("How long its tasks ran that ended of late, a moving mean; null until one has.", 2.5, ge=0),
+    ]
+    desired: Annotated[int, told("How many tasks there should be room for.", 11, ge=0)]
+    truncated: Annotated[
+        bool, told("Its workers hold so much that `held` and `desired` are the least there may be.", False)
+    ]
+
+
+class JobPageShape(TypedDict):
+    """A page of jobs."""
+
+    items: Annotated[list[ListedJobShape], told("The jobs, newest first.", [])]
+    total: Count
+    limit: Limit
+    offset: Offset
+
+
+class TaskShape(TypedDict):
+    """A task."""
+
+    id: w.TaskId
+    job_name: Annotated[str, told("The full name of its job.", w.JOB)]
+    room_id: w.Room
+    status: Annotated[Status, told("How far it is.", "pending")]
+    created_at: w.Moment
+    started_at: Annotated[
+        str | None, told("When it began to run.", "2026-01-02T03:04:06.000000Z", json_schema_extra=w.DATE_TIME)
+    ]
+    completed_at: Annotated[
+        str | None, told("When it ended.", "2026-01-02T03:04:09.000000Z", json_schema_extra=w.DATE_TIME)
+    ]
+    worker_id: Annotated[str | None, told("The worker that holds it.", w.WORKER)]
+    error: Annotated[str | None, told("Why it failed.", "the scene is empty")]
+    payload: w.Payload
+    queue_position: Annotated[
+        int | None, told("Its place in the queue of its job, from 1; null once it is claimed.", 1)
+    ]
+    attempt: NotRequired[Annotated[int, told("Which attempt this is, where it may have several.", 1)]]
+    maxAttempts: NotRequired[Annotated[int, told("How many it may have.", 3)]]
+    priority: NotRequired[Annotated[int, told("From -100 to 100; left out when it is 0.", 10)]]
+    notBefore: NotRequired[
+        Annotated[
+            str, told("Before that it is not claimed.", "2026-01-02T03:04:05.678901Z", json_schema_extra=w.DATE_TIME)
+        ]
+    ]
+    waitsFor: NotRequired[Annotated[int, told("How many tasks it waits for, where it does.", 2, ge=1)]]
+    why: NotRequired[Annotated[str, told("Why it cannot be claimed, where it waits.", "waits until 2 tasks are over")]]
+
+
+class ClaimedTaskShape(TaskShape):
+    """A task in the hands of the worker that claimed it."""
+
+    claim: NotRequired[Annotated[str, told("The name of this claim, which reports repeat.", "1790000000000000")]]
+    traceparent: NotRequired[
+        Annotated[
+            str,
+            told(
+                "The trace it belongs to, where traces are kept.",
+                "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+            ),
+        ]
+    ]
+
+
+class LoggedShape(TypedDict):
+    """A line that a task logged."""
+
+    at: w.Moment
+    text: Annotated[str, told("The line.", "12 of 40 images")]
+
+
+class TaskInFullShape(TaskShape):
+    """A task with what it came to."""
+
+    result: NotRequired[
+        Annotated[Any, told("What it came to, any JSON; left out when that is nothing.", {"images": 40})]
+    ]
+    after: NotRequired[Annotated[list[w.Uuid], told("The tasks it waits for, where it does.", [w.TASK])]]
+    resultLost: NotRequired[Annotated[bool, told("The store has lost the result, and no hub remembers it.", True)]]
+    maxSilenceSeconds: NotRequired[Annotated[float, told("How long it may say nothing while it runs.", 60.0)]]
+    progress: NotRequired[Annotated[float | None, told("How far it is, from 0 to 1.", 0.4, ge=0, le=1)]]
+    message: NotRequired[Annotated[str | None, told("What it says of itself.", "step 3")]]
+    progress_at: NotRequired[w.Moment]
+    log: NotRequired[Annotated[list[LoggedShape], told("The latest 100 lines it logged.", [])]]
+
+
+class TaskPageShape(TypedDict):
+    """A page of tasks."""
+
+    items: Annotated[list[TaskShape], told("The tasks, newest first.", [])]
+    total: Count
+    limit: Limit
+    offset: Offset
+
+
+class ScheduleShape(TypedDict):
+    """A schedule."""
+
+    name: Annotated[str, told("Its name in its room.", "nightly")]
+    room: w.Room
+    job: w.FullName
+    payload: w.Payload
+    cron: NotRequired[Annotated[str, told("When it is due, where it has a cron expression.", "30 2 * * mon-fri")]]
+    timeZone: NotRequired[Annotated[str, told("In which that counts.", "Europe/Berlin")]]
+    everySeconds: NotRequired[Annotated[float, told("How often it is due, where it has none.", 60.0)]]
+    catchUp: Annotated[Literal["skip", "one", "all"], told("What becomes of times that were missed.", "one")]
+    paused: Annotated[bool, told("Whether it makes no tasks.", False)]
+    createdAt: w.Moment
+    nextAt: Annotated[
+        str | None, told("When it is due next; null for never, paused, or put aside.", "2026-01-03T01:30:00.000000Z")
+    ]
+    lastAt: Annotated[str | None, told("When it was due that made its last task.", "2026-01-02T01:30:00.000000Z")]
+    lastTask: Annotated[str | None, told("That task.", w.TASK)]
+    fired: Annotated[int, told("How many tasks it has made.", 3, ge=0)]
+    why: Annotated[str | None, told("Why its last time made no task, where it made none.", "its time was missed")]
+    problem: Annotated[
+        str | None,
+        told("Why it is put aside: it makes no task until it can be read again, or is replaced.", "no zone US/Eastern"),
+    ]
+    priority: NotRequired[Annotated[int, told("Of its tasks; left out when it is 0.", 10)]]
+    maxAttempts: NotRequired[Annotated[int, told("How often a task is tried, where it says so.", 3)]]
+    backoffSeconds: NotRequired[Annotated[float, told("Before the next attempt, where it says so.", 5.0)]]
+    maxSilenceSeconds: NotRequired[Annotated[float, told("How long a task may say nothing while it runs.", 60.0)]]
+
+
+class SchedulePageShape(TypedDict):
+    """A page of schedules."""
+
+    items: Annotated[list[ScheduleShape], told("The schedules, newest first.", [])]
+    total: Count
+    limit: Limit
+    offset: Offset
+
+
+class TaskIdsShape(TypedDict):
+    """The tasks of a submit with `payloads`."""
+
+    ids: Annotated[list[w.Uuid], told("One for each payload, in order.", [w.TASK])]
+
+
+class OutcomeShape(TypedDict):
+    """What has become of a report."""
+
+    id: w.TaskId
+    outcome: Annotated[
+        Literal[Outcome, "too-large"],
+        told(
+            "Anything but `ok`: it changed nothing, as the task is not the worker's; `too-large`: the task failed.",
+            "ok",
+        ),
+    ]
+
+
+class ClaimedShape(TypedDict):
+    """The tasks of a claim."""
+
+    task: Annotated[ClaimedTaskShape | None, told("The first of them; null when there is none.", None)]
+    tasks: NotRequired[Annotated[list[ClaimedTaskShape], told("All of them, where a `limit` was given.", [])]]
+    results: NotRequired[Annotated[list[OutcomeShape], told("What has become of the reports, in order.", [])]]
+
+
+class ProgressedShape(TypedDict):
+    """What has become of what tasks said of themselves."""
+
+    tasks: Annotated[list[OutcomeShape], told("One for each, in order.", [])]
+
+
+class ProviderShape(TypedDict):
+    """What answers reads."""
+
+    id: Annotated[str, told("The id of the provider.", w.TASK, json_schema_extra={"format": "uuid"})]
+    room_id: w.Room
+    category: w.Category
+    name: w.Name
+    full_name: w.FullName
+    schema: w.Schema
+    worker_id: w.WorkerId
+    created_at: w.Moment
+
+
+class ProviderPageShape(TypedDict):
+    """A page of providers."""
+
+    items: Annotated[list[ProviderShape], told("The providers, newest first.", [])]
+    total: Count
+    limit: Limit
+    offset: Offset

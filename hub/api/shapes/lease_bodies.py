@@ -1,0 +1,192 @@
+"""Bodies of borrowers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic_core.core_schema import any_schema, float_schema
+
+from hub.api.shapes import neutral
+from hub.api.shapes.body import Body
+from hub.api.shapes.fields import RUN, SLOT, TOKEN, told
+from hub.api.shapes.readers import (
+    LABEL,
+    Member,
+    Text,
+    Truth,
+    UnlessFalse,
+    as_seconds,
+    as_text,
+    given_text,
+    number,
+    whole,
+)
+from hub.capacity.models import RUN_MAX
+from hub.errors import InvalidValue, MissingMember
+from hub.settings.realms import SPILL_MAX, read_others
+
+LEASES_MAX = 1000
+REASON_MAX = 200
+RUN_NAME_MAX = 128
+WAIT_MAX_S = 86_400
+WATCH_MAX_S = 30
+
+
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 ._-")
+_BROWSER: Mapping[str, tuple[str, ...]] = {"browserId": ("browserId", "slotId")}
+_NEITHER = "missing labelKey|browserId"
+_NOT_HELD = "each of leases needs browserId and leaseToken"
+
+
+def _run_name(value: Any, name: str) -> str:
+    said = as_text(value, name).strip()
+    if len(said) > RUN_NAME_MAX:
+        raise InvalidValue(f"{name} has at most {RUN_NAME_MAX} characters", member=name)
+    if any(ord(c) < 32 or 127 <= ord(c) < 160 for c in said):
+        raise InvalidValue(f"{name} must not contain control characters", member=name)
+    if not set(said) <= _PLAIN:
+        raise InvalidValue(f"{name} may contain letters, digits, blanks and . _ - only", member=name)
+    return said
+
+
+def _why(value: Any, name: str) -> str:
+    said = as_text(value, name).strip()
+    if len(said) > REASON_MAX or not said.isprintable():
+        raise InvalidValue(f"{name} has at most {REASON_MAX} characters, and no control characters", member=name)
+    return said
+
+
+def _ttl(value: Any, name: str) -> float:
+    found = as_seconds(value)
+    if found is None:
+        raise InvalidValue(f"{name} must be a number of seconds", member=name)
+    return found
+
+
+def _any_ttl(value: Any, _: str) -> float | None:
+    return as_seconds(value)
+
+
+def _leases(value: Any, name: str) -> list[tuple[str, str]]:
+    if not isinstance(value, list) or not value:
+        raise MissingMember(WatchBody.missing[name][0], member=name)
+    if len(value) > LEASES_MAX:
+        raise InvalidValue(f"{name} has {len(value)} entries; at most {LEASES_MAX} in one call", member=name)
+    found = [HeldBody.read(neutral.said(each) if isinstance(each, dict) else {}) for each in value]
+    return [(each.browser_id.strip(), each.lease_token) for each in found]
+
+
+def _realms(value: Any, name: str) -> tuple[str, ...]:
+    try:
+        return read_others(value)
+    except ValueError as error:
+        raise InvalidValue(f"{name} {error}", member=name) from None
+
+
+_FINITE = float_schema(strict=True, allow_inf_nan=False)
+
+RunId = Annotated[
+    Any,
+    Member(lambda value, _: value, any_schema(), type="string", maxLength=RUN_MAX),
+    told("The run, looked at where neither a header nor the query names it.", RUN),
+]
+
+Slot = told("The id of the slot; it may be called `slotId` as well.", SLOT)
+Token = told("The fencing token of the lease.", TOKEN)
+
+
+class BorrowBody(Body):
+    """What a borrower asks for."""
+
+    label_key: Annotated[str, LABEL]
+    ttl_seconds: Annotated[
+        float | None,
+        Member(_any_ttl, _FINITE, type=["number", "string"]),
+        told("After so many seconds the lease lapses unless it is renewed.", 60),
+    ] = None
+    run_name: Annotated[
+        str, Member(_run_name, type="string", maxLength=RUN_NAME_MAX), told("What people call the run.", "nightly")
+    ] = ""
+    run_id: RunId = None
+    priority: Annotated[int, whole(-100, 100), told("The higher one is served first.", 0)] = 0
+    max_wait_seconds: Annotated[
+        float | None, number(0, WAIT_MAX_S), told("Refused at once when the wait is expected to take longer.", 20)
+    ] = None
+    wait_for_pool: Annotated[UnlessFalse, told("False refuses at once where no pool serves the label.", False)] = True
+    realms: Annotated[
+        tuple[str, ...],
+        Member(_realms, type="array", maxItems=SPILL_MAX, items={"type": "string"}),
+        told("Where it may be served. It waits in the first, unless the call names another.", ["eu", "us"]),
+    ] = ()
+
+
+class ReturnBody(Body):
+    """A slot that is given back, or with `revoke` or `force` taken from its holder."""
+
+    spellings = _BROWSER
+    missing = dict.fromkeys(("labelKey", "browserId"), (_NEITHER, "labelKey|browserId"))
+    label_key: Annotated[str, LABEL]
+    browser_id: Annotated[str, given_text(_NEITHER, "labelKey|browserId"), Slot]
+    lease_token: Annotated[
+        Text, told("The fencing token: no other lease is ended than the one that has it.", TOKEN)
+    ] = ""
+    revoke: Annotated[Truth, told("End somebody else's lease; its holder is told and has a grace.", False)] = False
+    force: Annotated[Truth, told("The same, without a grace.", False)] = False
+    only_run: Annotated[Truth, told("End no lease but one of the run that the call names.", False)] = False
+    reason: Annotated[
+        str, Member(_why, type="string", maxLength=REASON_MAX), told("Why, for the audit log.", "the rack is on fire")
+    ] = ""
+    run_id: RunId = None
+
+    @property
+    def revokes(self) -> str:
+        """Return how a lease is taken from its holder, as the script knows it; empty where it is given back."""
+        return "2" if self.force else "1" if self.revoke else ""
+
+
+class RenewBody(Body):
+    """A lease that is to go on."""
+
+    spellings = _BROWSER
+    browser_id: Annotated[str, given_text("missing browserId"), Slot]
+    lease_token: Annotated[Text, Token] = ""
+    ttl_seconds: Annotated[
+        float | None, Member(_ttl, type="number"), told("For how many seconds; as long as before unless told.", 60)
+    ] = None
+
+
+class HeldBody(Body):
+    """A lease that somebody holds."""
+
+    spellings = _BROWSER
+    missing = dict.fromkeys(("browserId", "leaseToken"), (_NOT_HELD, "leases"))
+    browser_id: Annotated[str, given_text(_NOT_HELD, "leases"), Slot]
+    lease_token: Annotated[str, given_text(_NOT_HELD, "leases"), Token]
+
+
+class WatchBody(Body):
+    """Leases whose end is waited for."""
+
+    missing = {"leases": ("missing leases: name at least one, as {browserId, leaseToken}", "leases")}
+    wait_seconds: Annotated[
+        float, number(0, WATCH_MAX_S, "is a number"), told("How long to wait for the first of them.", 20)
+    ] = 0.0
+    leases: Annotated[
+        list[tuple[str, str]],
+        Member(
+            _leases,
+            type="array",
+            minItems=1,
+            maxItems=LEASES_MAX,
+            items=HeldBody,
+        ),
+        told("Those that the caller holds.", []),
+    ]
+
+
+class AttributeBody(Body):
+    """Which test runs on a slot."""
+
+    test_id: Annotated[str, given_text("missing testId"), told("The test.", "login.spec.ts")]
+    run_id: RunId = None

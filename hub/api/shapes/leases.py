@@ -1,0 +1,171 @@
+"""What borrowers are answered, with a slot or while they wait for one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from hub.api.shapes import fields as w
+from hub.api.shapes.fields import told
+
+
+class GrantShape(TypedDict):
+    """A slot in somebody's hands."""
+
+    browserId: w.SlotId
+    webSocketEndpoint: Annotated[
+        str, told("Where the slot is reached; empty where it has no address.", "ws://10.0.0.7:9222/")
+    ]
+    labelKey: w.AskedLabel
+    browserType: Annotated[
+        Any, told("What kind of slot its node says it is; usually the second segment of the label.", "a100")
+    ]
+    nodeId: Annotated[str | None, told("The node that offers it.", w.NODE)]
+    runName: Annotated[str | None, told("What the borrower called its run.", "nightly")]
+    expiresAtUtc: Annotated[
+        str, told("When the lease lapses unless it is renewed.", w.TIME, json_schema_extra=w.DATE_TIME)
+    ]
+    matchedLabel: w.PoolLabel
+    leaseToken: w.LeaseToken
+    ttlSeconds: Annotated[float, told("In how many seconds that is.", 60)]
+    runId: w.RunId
+    item: Annotated[
+        dict[str, Any], told("All that the node published of the slot.", {"nodeId": w.NODE, "browserId": w.SLOT})
+    ]
+    realm: NotRequired[
+        Annotated[str, told("The realm that lends it, where that is not the one in which the borrow waited.", "us")]
+    ]
+
+
+class ReturnedShape(TypedDict):
+    """The slot is not the caller's any more."""
+
+    returned: w.SlotId
+    note: NotRequired[w.Note]
+    runId: NotRequired[w.MaybeRunId]
+
+
+class RenewedShape(TypedDict):
+    """A lease goes on."""
+
+    browserId: w.SlotId
+    leaseToken: w.LeaseToken
+    ttlSeconds: Annotated[float, told("In how many seconds it lapses.", 60.0)]
+    expiresAtUtc: Annotated[str, told("When that is.", w.TIME, json_schema_extra=w.DATE_TIME)]
+
+
+class VerifiedShape(TypedDict):
+    """Whether a token is that of the lease which holds the slot now."""
+
+    slotId: w.SlotId
+    valid: Annotated[bool, told("Whether it is.", True)]
+    ttlSeconds: NotRequired[Annotated[float, told("For how many seconds still, where it is.", 17.25)]]
+    reason: NotRequired[
+        Annotated[
+            Literal["not lent", "stale token", "lapsed", "settling"],
+            told(
+                "Why not. `settling`: the store was lost, and hubs or the node have yet to say what is lent.",
+                "stale token",
+            ),
+        ]
+    ]
+
+
+class SessionShape(TypedDict):
+    """A live lease."""
+
+    browserId: w.SlotId
+    labelKey: w.AskedLabel
+    poolLabel: w.PoolLabel
+    runId: w.RunId
+    nodeId: w.NodeId
+    borrowedAtUtc: Annotated[str, told("Since when it is lent.", w.TIME, json_schema_extra=w.DATE_TIME)]
+    ttlSeconds: Annotated[float, told("For how many seconds it was lent, or renewed.", 60.0)]
+    secondsLeft: w.SecondsLeft
+
+
+class SessionPageShape(TypedDict):
+    """A page of live leases."""
+
+    total: w.Total
+    sessions: Annotated[list[SessionShape], told("The leases, those that end first at the top.", [])]
+
+
+class MappedShape(TypedDict):
+    """A slot was mapped to the test that runs on it."""
+
+    mapped: w.SlotId
+    testId: Annotated[str, told("The test.", "login.spec.ts")]
+
+
+class EndedLeaseShape(TypedDict):
+    """A lease that is over."""
+
+    browserId: w.SlotId
+    leaseToken: w.LeaseToken
+    reason: Annotated[
+        Literal["not lent", "stale token", "lapsed"],
+        told("How the store knows: nobody holds the slot, somebody else does, or the time is over.", "not lent"),
+    ]
+
+
+class WatchedShape(TypedDict):
+    """Those of the leases that are over."""
+
+    over: Annotated[list[EndedLeaseShape], told("Empty when the time was over before any of them was.", [])]
+
+
+class PlaceShape(TypedDict):
+    """A borrow that waits, in a queue."""
+
+    ticket: w.TicketId
+    position: w.Position
+    runId: w.RunId
+    priority: Annotated[int, told("From -100 to 100; the higher one is served first.", 0)]
+    sinceUtc: Annotated[str, told("Since when it waits.", w.TIME, json_schema_extra=w.DATE_TIME)]
+    estimatedWaitSeconds: w.Estimate
+    secondsLeft: Annotated[float, told("Seconds until it is given up unless it is attended.", 60.0)]
+
+
+class WaitingTicketShape(PlaceShape):
+    """A borrow that waits."""
+
+    state: Annotated[
+        Literal["waiting", "away"], told("`away`: no call attends it; it keeps its place for a minute.", "waiting")
+    ]
+    labelKey: w.AskedLabel
+
+
+class GrantedTicketShape(GrantShape):
+    """A borrow that has its slot."""
+
+    ticket: w.TicketId
+    state: Annotated[Literal["granted"], told("It has a slot.", "granted")]
+
+
+class LabelQueueShape(TypedDict):
+    """The queue of one label."""
+
+    labelKey: w.AskedLabel
+    waiting: Annotated[int, told("How many wait for the label.", 3, ge=0)]
+    turn: Annotated[int, told("Its place among the labels that are waited for.", 1)]
+    cap: Annotated[int, told("Most leases in flight under it; 0 for no limit.", 0, ge=0)]
+    inFlight: Annotated[int, told("How many leases under it are live.", 2, ge=0)]
+    estimatedWaitSeconds: w.Estimate
+    tickets: Annotated[list[PlaceShape], told("The first of them.", [])]
+
+
+class QueueShape(TypedDict):
+    """Who waits, by label."""
+
+    total: Annotated[int, told("How many labels are waited for.", 1, ge=0)]
+    waiting: Annotated[int, told("How many borrows wait, for any label.", 3, ge=0)]
+    away: Annotated[int, told("How many of them no call attends now.", 0, ge=0)]
+    labels: Annotated[list[LabelQueueShape], told("The queues, those whose turn is next at the top.", [])]
+
+
+class CancelledShape(TypedDict):
+    """A borrow was given up."""
+
+    cancelled: Annotated[bool, told("It is.", True)]

@@ -1,0 +1,305 @@
+"""What nodes are answered, and those who look at nodes and pools."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from hub.api.shapes import fields as w
+from hub.api.shapes.fields import told
+from hub.api.shapes.problems import ProblemShape
+
+
+class PublishedSlotShape(TypedDict):
+    """What has become of one slot of a publication."""
+
+    browserId: w.SlotId
+    labelKey: w.PoolLabel
+    status: Annotated[
+        Literal["published", "unchanged", "lent", "refused"],
+        told("`published`: it is on offer now; `unchanged`: it was; `lent`: it stays lent; `refused`.", "published"),
+    ]
+    reason: NotRequired[Annotated[str, told("Why it was refused.", "another node has published a slot with this id")]]
+
+
+class AskedForShape(TypedDict):
+    """As what a lent slot was asked for."""
+
+    labelKey: w.AskedLabel
+    runId: w.MaybeRunId
+
+
+class RegisteredShape(TypedDict):
+    """A node is on the books."""
+
+    registered: w.NodeId
+    nextBeatMs: w.NextBeat
+    version: w.Version
+    term: NotRequired[
+        Annotated[str, told("Which registration of an incarnation this is; its next ones repeat it.", "1875000000000")]
+    ]
+    lent: NotRequired[
+        Annotated[dict[str, str], told("Slot to token of what a process takes over from the one before it.", {})]
+    ]
+    lentFor: NotRequired[Annotated[dict[str, AskedForShape], told("As what those were asked for, by slot.", {})]]
+    slots: NotRequired[Annotated[list[PublishedSlotShape], told("One for each slot that came along.", [])]]
+
+
+class PublishedShape(TypedDict):
+    """Slots were put on offer, each for itself."""
+
+    nodeId: w.NodeId
+    published: Annotated[int, told("How many of them are new on offer.", 1, ge=0)]
+    slots: Annotated[list[PublishedSlotShape], told("One for each slot of the call.", [])]
+
+
+class WithdrawnShape(TypedDict):
+    """A slot is off offer."""
+
+    withdrawn: w.SlotId
+    ended: Annotated[bool, told("Whether a lease of it ended by that.", False)]
+    note: NotRequired[Annotated[str, told("Why nothing was withdrawn.", "not published")]]
+
+
+class LeftShape(TypedDict):
+    """A node is off the books."""
+
+    left: w.NodeId
+    slots: Annotated[int, told("How many of its slots were withdrawn.", 8, ge=0)]
+    ended: w.Ended
+    note: NotRequired[Annotated[str, told("Why nothing was removed.", "not registered")]]
+
+
+class CalledDrainShape(TypedDict):
+    """The last call to drain a node, or to end that; the node says it again after the store was lost."""
+
+    on: Annotated[bool, told("Whether it drains, or is cordoned.", True)]
+    number: Annotated[str, told("Which call it was; the latest counts.", "3")]
+    leftMs: Annotated[int | None, told("Milliseconds until what is lent of it ends; null without a deadline.", 600000)]
+    reason: NotRequired[Annotated[str, told("Why it is cordoned.", "fan is broken")]]
+
+
+class OrdersShape(TypedDict):
+    """The answer to a heartbeat: what the node must do."""
+
+    nodeId: w.NodeId
+    known: Annotated[bool, told("False: the hub does not know the node, which registers and publishes again.", True)]
+    drain: Annotated[bool, told("Whether nothing more of the node is lent.", False)]
+    recycle: Annotated[
+        list[str], told("Slots that the node replaces by fresh ones before they are lent again.", [w.SLOT])
+    ]
+    nextBeatMs: w.NextBeat
+    version: w.Version
+    lent: NotRequired[
+        Annotated[
+            dict[str, str],
+            told("The token of each lent slot; left out when nothing changed since `version`.", {w.SLOT: w.TOKEN}),
+        ]
+    ]
+    lentFor: NotRequired[
+        Annotated[
+            dict[str, AskedForShape],
+            told("As what each was asked for; the node reports it after a loss, so that caps and runs hold.", {}),
+        ]
+    ]
+    offers: NotRequired[Annotated[str, told("In short which slots the hub has of the node.", "8-1f0c")]]
+    drainCall: NotRequired[Annotated[CalledDrainShape, told("The last call to drain it.", None)]]
+    superseded: NotRequired[
+        Annotated[bool, told("Another process has registered as this node since, and is it now.", True)]
+    ]
+
+
+class OrdersVersionShape(TypedDict):
+    """Whether there is something to tell a node."""
+
+    nodeId: w.NodeId
+    version: w.Version
+
+
+class RefusedBeatShape(TypedDict):
+    """One of many heartbeats that was refused."""
+
+    nodeId: Annotated[str | None, told("The node it named; null when it named none.", w.NODE)]
+    error: Annotated[ProblemShape, told("Why it was refused.", None)]
+
+
+class BeatenShape(TypedDict):
+    """Many heartbeats, answered in their order."""
+
+    beats: Annotated[list[OrdersShape | RefusedBeatShape], told("One for each heartbeat.", [])]
+
+
+class JoinedShape(TypedDict):
+    """A node has a token of its own now."""
+
+    nodeId: w.NodeId
+    id: Annotated[str, told("The id of its token.", "3b0c44298fc1c149")]
+
+
+class NodeShape(TypedDict):
+    """A node as operators see it."""
+
+    nodeId: w.NodeId
+    state: Annotated[
+        Literal["alive", "suspect", "stale"],
+        told("`suspect`: silent for half the timeout, nothing of it is lent; `stale`: for all of it.", "alive"),
+    ]
+    draining: Annotated[bool, told("Whether nothing more of it is lent.", False)]
+    deadlineSecondsLeft: w.DeadlineLeft
+    lastSeenUtc: Annotated[str | None, told("When it was heard last.", w.TIME, json_schema_extra=w.DATE_TIME)]
+    sinceBeatMs: Annotated[
+        int | None, told("Milliseconds of the hub clock since then; null for nodes never heard.", 1200)
+    ]
+    service: NotRequired[
+        Annotated[
+            Literal["cordoned", "draining"], told("Why nothing more of it is lent; left out while it is.", "draining")
+        ]
+    ]
+    reason: NotRequired[Annotated[str, told("Why it is cordoned.", "fan is broken")]]
+    kept: NotRequired[
+        Annotated[bool, told("It is silent for longer than the timeout, and kept as expiry is off.", True)]
+    ]
+    capacity: Annotated[int | None, told("How many slots it says it has; null when it says nothing readable.", 8)]
+    apps: Annotated[list[str], told("What it says it offers.", [w.LABEL])]
+    labels: Annotated[dict[str, Any], told("What it says of itself.", {"zone": "eu-1"})]
+    baseUrl: Annotated[str | None, told("Where it can be asked itself.", "http://10.0.0.7:5000")]
+    slots: w.Slots
+    lent: w.Lent
+
+
+class SlotOfNodeShape(TypedDict):
+    """One slot of a node."""
+
+    browserId: w.SlotId
+    labelKey: w.PoolLabel
+    state: Annotated[Literal["free", "lent", "held"], told("Whether it is free, lent, or held back.", "free")]
+
+
+class OrderOfNodeShape(TypedDict):
+    """What a node was told to do and has not done yet."""
+
+    order: Annotated[
+        Literal["drain", "cordon", "rebuild", "recycle"],
+        told(
+            "`drain`, `cordon`: nothing more of it is lent; `rebuild`: withdraw, drain and rebuild all slots; "
+            "`recycle`: replace some slots when nobody is connected.",
+            "rebuild",
+        ),
+    ]
+    secondsLeft: Annotated[
+        float | None,
+        told("Seconds until what is lent ends, or a rebuild is dropped that nobody began; null: no limit.", 287.5),
+    ]
+    reason: NotRequired[Annotated[str, told("Why it is cordoned.", "fan is broken")]]
+    slots: NotRequired[Annotated[list[w.SlotId], told("The slots to replace.", [w.SLOT])]]
+
+
+class NodeInFullShape(NodeShape):
+    """A node with its slots."""
+
+    slotList: Annotated[list[SlotOfNodeShape], told("Its slots, by id.", [])]
+    orders: Annotated[list[OrderOfNodeShape], told("What it was told to do and has not done yet.", [])]
+
+
+class NodePageShape(TypedDict):
+    """A page of nodes."""
+
+    total: w.Total
+    nodes: Annotated[list[NodeShape], told("The nodes of the page.", [])]
+    next: Annotated[str | None, told("The `cursor` of the next page; null on the last one.", "100")]
+
+
+class DepartureShape(TypedDict):
+    """Whether a node can be shut down without anybody noticing."""
+
+    nodeId: w.NodeId
+    safe: Annotated[bool, told("It drains, and nothing of it is lent or can be.", True)]
+    draining: Annotated[bool, told("Whether nothing more of it is lent.", True)]
+    lent: w.Lent
+    reason: Annotated[str, told("Why it is safe or not.", "It drains, and nothing of it is lent.")]
+    deadlineSecondsLeft: w.DeadlineLeft
+
+
+class PoolShape(TypedDict):
+    """The counts of one pool."""
+
+    label: w.PoolLabel
+    total: w.Slots
+    borrowed: w.Lent
+    available: w.Free
+    heldBack: w.HeldBack
+    browserVersion: Annotated[str | None, told("The version that its first slot names.", "156.0")]
+    maintenanceActive: w.Maintenance
+
+
+class CountsOfPoolShape(TypedDict):
+    """How many slots a node has in a pool."""
+
+    total: w.Slots
+    borrowed: w.Lent
+
+
+class NodeOfPoolsShape(TypedDict):
+    """A node beside the pools."""
+
+    id: w.NodeId
+    labels: Annotated[list[str], told("What it says of itself, as `name=value`.", ["zone=eu-1"])]
+    lastSeen: Annotated[str, told("When it was heard last; empty when it never was.", w.TIME)]
+    pools: Annotated[dict[str, CountsOfPoolShape], told("Its slots, by pool.", {w.LABEL: {"total": 8, "borrowed": 3}})]
+    totalBrowsers: Annotated[int, told("How many slots it says it has.", 8)]
+    playwrightVersion: w.Playwright
+    playwrightVersionExpected: w.Playwright
+    playwrightVersionMismatch: Annotated[bool, told("Whether it says that these differ.", False)]
+
+
+class PoolsShape(TypedDict):
+    """The state of the pools, a page of them, and of the first nodes."""
+
+    total: w.Total
+    pools: Annotated[list[PoolShape], told("The pools, by label.", [])]
+    workers: Annotated[list[NodeOfPoolsShape], told("The first hundred nodes.", [])]
+    now: w.Now
+
+
+class DemandShape(TypedDict):
+    """How many slots a pool should have."""
+
+    hint: NotRequired[
+        Annotated[
+            str,
+            told(
+                "That no pool serves the label, and what may be meant.",
+                "no pool serves gpu:a10O; did you mean gpu:a100?",
+            ),
+        ]
+    ]
+    label: w.PoolLabel
+    held: w.Lent
+    free: w.Free
+    heldBack: w.HeldBack
+    total: w.Slots
+    waiting: Annotated[int, told("How many live waiters it may serve.", 2, ge=0)]
+    waitingLabels: Annotated[int, told("How many labels these wait for.", 1, ge=0)]
+    desired: Annotated[int, told("How many slots it should have.", 5, ge=0)]
+    maintenanceActive: w.Maintenance
+    truncated: Annotated[
+        bool, told("So many labels are waited for that `waiting` and `desired` are the least there may be.", False)
+    ]
+
+
+class RestartShape(TypedDict):
+    """The replacing of all slots of a pool."""
+
+    active: Annotated[bool, told("It has begun.", True)]
+    target: Annotated[int, told("How many slots are to be replaced.", 8, ge=0)]
+    avail: Annotated[int, told("How many of them were free.", 5, ge=0)]
+    inuse: Annotated[int, told("How many of them were lent.", 3, ge=0)]
+
+
+class RestartedShape(TypedDict):
+    """All slots of a pool are being replaced."""
+
+    labelKey: w.PoolLabel
+    scheduled: Annotated[int, told("How many slots were marked.", 8, ge=0)]
+    maintenance: Annotated[RestartShape, told("How many there are to replace.", None)]

@@ -1,0 +1,323 @@
+"""What operators and those who look at the hub itself are answered."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import ConfigDict, with_config
+from typing_extensions import TypedDict
+
+from hub.api.shapes import fields as w
+from hub.api.shapes.fields import told
+from hub.api.shapes.nodes import NodeOfPoolsShape
+from hub.history.explained import Kind
+
+
+class SwitchedShape(TypedDict):
+    """Whether a node is lent from, as it is now."""
+
+    nodeId: w.NodeId
+    draining: Annotated[bool, told("Whether it drains.", True)]
+    cordoned: NotRequired[Annotated[bool, told("It is cordoned; left out when it is not.", True)]]
+    reason: NotRequired[Annotated[str, told("Why it is cordoned.", "fan is broken")]]
+    heldBack: w.HeldBack
+    lent: w.Lent
+    deadlineSecondsLeft: w.DeadlineLeft
+
+
+class UpgradingShape(TypedDict):
+    """Nodes were asked to rebuild their slots."""
+
+    scheduled: Annotated[int, told("How many.", 1, ge=0)]
+    targets: Annotated[list[str], told("Which.", [w.NODE])]
+
+
+class BrakeShape(TypedDict):
+    """What keeps the sweeper from removing very many at once."""
+
+    state: Annotated[Literal["off", "engaged", "released"], told("Whether it holds any back.", "off")]
+    percent: Annotated[float, told("It engages when more than so many percent are silent.", 30)]
+    minimum: Annotated[int, told("And at least so many.", 5)]
+    stale: Annotated[int | None, told("How many were silent at the last look; null before the first.", 0)]
+    registered: Annotated[int | None, told("Of how many.", 40)]
+    perInterval: Annotated[int | None, told("How many may go in each pass while it is engaged.", 2)]
+    heldBack: Annotated[int | None, told("How many it holds back.", 0)]
+    graceSecondsLeft: Annotated[int | None, told("Seconds in which none goes at all.", 20)]
+    why: Annotated[str | None, told("Why none goes now.", "All of them are silent at once.")]
+    sinceUtc: Annotated[str | None, told("Since when it is engaged.", w.TIME, json_schema_extra=w.DATE_TIME)]
+    seenUtc: Annotated[str | None, told("When it was looked at last.", w.TIME, json_schema_extra=w.DATE_TIME)]
+    releasedBy: Annotated[str | None, told("Who released it.", "ann")]
+    releasedAtUtc: Annotated[str | None, told("When that was.", w.TIME, json_schema_extra=w.DATE_TIME)]
+
+
+class SweeperShape(TypedDict):
+    """Whether nodes expire, and who says so."""
+
+    expire: Annotated[bool, told("Whether they do.", True)]
+    source: w.Source
+    setBy: w.SetBy
+    setAtUtc: Annotated[str | None, told("When it was switched at run time.", w.TIME, json_schema_extra=w.DATE_TIME)]
+    setting: Annotated[bool, told("What the setting of this hub says.", False)]
+    brake: Annotated[BrakeShape, told("The brake on nodes.", None)]
+
+
+class NodesSweptShape(TypedDict):
+    """What a pass over the nodes did, or would do."""
+
+    scanned: Annotated[int, told("How many are registered.", 40, ge=0)]
+    stale: Annotated[int, told("How many are silent for the whole timeout.", 1, ge=0)]
+    expired: Annotated[int, told("How many were removed.", 1, ge=0)]
+    refreshed: Annotated[int, told("How many were kept because they were heard again.", 0, ge=0)]
+    heldBack: Annotated[int, told("How many the brake held back.", 0, ge=0)]
+    errors: w.Errors
+    elapsedMs: w.ElapsedMs
+    names: Annotated[list[str], told("Which were removed, or would be.", [w.NODE])]
+
+
+class LeasesSweptShape(TypedDict):
+    """What a pass over the leases did, or would do."""
+
+    processed: Annotated[int, told("How many were looked at.", 12, ge=0)]
+    returned: Annotated[int, told("How many lapsed.", 1, ge=0)]
+    drained: Annotated[int, told("How many ended with the deadline of a drain.", 0, ge=0)]
+    errors: w.Errors
+    elapsedMs: w.ElapsedMs
+
+
+class SweptShape(TypedDict):
+    """One pass of both sweepers."""
+
+    dryRun: Annotated[bool, told("It only says what it would do.", False)]
+    expire: Annotated[bool, told("Whether nodes expire.", True)]
+    brake: Annotated[str, told("What the brake did.", "off")]
+    nodes: Annotated[NodesSweptShape, told("The nodes.", None)]
+    leases: Annotated[LeasesSweptShape, told("The leases.", None)]
+
+
+class AuditEntryShape(TypedDict):
+    """Who changed what."""
+
+    timestampUtc: w.Utc
+    category: Annotated[str, told("What it concerns.", "admin")]
+    action: Annotated[str, told("What was done.", "node.drain")]
+    actor: Annotated[str | None, told("Who the caller said he was.", "ann")]
+    by: Annotated[str | None, told("Which secret or token he has shown.", "admin secret")]
+    remoteIp: Annotated[str | None, told("Where the call came from.", "10.0.0.3")]
+    correlationId: Annotated[str | None, told("The run it belongs to.", w.RUN)]
+    severity: Annotated[str, told("`Info` or `Warning`.", "Info")]
+    details: Annotated[dict[str, str], told("The facts, as text.", {"nodeId": w.NODE})]
+
+
+class CapShape(TypedDict):
+    """The cap of a label."""
+
+    labelKey: w.Label
+    cap: Annotated[int, told("Most leases in flight under it; 0 for no limit.", 4, ge=0)]
+    source: Annotated[str, told("Who says so: `default`, the environment, or an operator at run time.", "run-time")]
+    inFlight: Annotated[int | None, told("How many leases under it are live; null for `*`.", 2)]
+    waiting: Annotated[int | None, told("How many wait for it; null for `*`.", 0)]
+
+
+class CapsShape(TypedDict):
+    """The caps by label."""
+
+    default: Annotated[int, told("That of labels without one of their own; 0 for no limit.", 0, ge=0)]
+    defaultSource: Annotated[str, told("Who says so.", "default")]
+    caps: Annotated[list[CapShape], told("Those of their own.", [])]
+
+
+class SharedSettingShape(TypedDict):
+    """A setting that all hubs must share."""
+
+    name: Annotated[str, told("Its name in the environment.", "HUB_NODE_TIMEOUT")]
+    value: Annotated[str, told("What holds for all hubs, as it is written in the environment.", "60")]
+    agreed: Annotated[str, told("What hubs agree on, which holds where no operator has set anything.", "60")]
+    setBy: Annotated[str | None, told("Who set it at run time; null where nobody has.", "ann@rack-7")]
+    setAtUtc: Annotated[str | None, told("When; null where nobody has.", w.TIME, json_schema_extra=w.DATE_TIME)]
+    otherwise: Annotated[
+        dict[str, str], told("Hubs that were given another value, and which one.", {"5f0e7d21c4b89a36": "90"})
+    ]
+
+
+class SharedSettingsShape(TypedDict):
+    """The settings that all hubs must share."""
+
+    settings: Annotated[list[SharedSettingShape], told("All of them.", [])]
+
+
+class TokenShape(TypedDict):
+    """A token, without its secret."""
+
+    id: Annotated[str, told("The first digits of the digest of its secret.", "3b0c44298fc1c149")]
+    kind: Annotated[
+        Literal["user", "node", "join"], told("Whom it speaks for; nodes exchange `join` for their own.", "user")
+    ]
+    user: Annotated[str, told("The name of the user or the node.", "ann")]
+    userId: Annotated[str, told("The id of the user.", w.TASK, json_schema_extra={"format": "uuid"})]
+    superuser: Annotated[bool, told("Whether the user may do everything.", False)]
+    active: Annotated[bool, told("Whether it lets anybody in.", True)]
+    scopes: Annotated[
+        list[Literal["worker", "submit", "read", "admin"]] | None,
+        told("What it is for; null for everything.", ["submit"]),
+    ]
+    rooms: Annotated[list[str] | None, told("The rooms it is bound to; null for all.", ["lab"])]
+    createdAtUtc: Annotated[
+        str | None, told("When it was made; null for those of the tokens file.", w.TIME, json_schema_extra=w.DATE_TIME)
+    ]
+
+
+class MadeTokenShape(TokenShape):
+    """A token that was just made."""
+
+    token: NotRequired[
+        Annotated[str, told("The secret, here and never again; left out when the caller made it.", "hub_u_8Jm3x")]
+    ]
+
+
+class TokensShape(TypedDict):
+    """A page of tokens."""
+
+    total: w.Total
+    tokens: Annotated[list[TokenShape], told("Those made at run time, newest first.", [])]
+    inFile: Annotated[list[TokenShape], told("Those of the tokens file.", [])]
+
+
+class RevokedShape(TypedDict):
+    """A token lets nobody in any more."""
+
+    revoked: Annotated[str, told("Its id.", "3b0c44298fc1c149")]
+    last: Annotated[bool, told("There is none left, so that a hub without secrets is open again.", False)]
+
+
+@with_config(ConfigDict(extra="allow"))
+class EventShape(TypedDict):
+    """Something that happened, with the facts that name what it is about: node, slot, pool, run, task and more."""
+
+    id: Annotated[str, told("Its id, which rises.", "1750000000000-0")]
+    atUtc: w.Utc
+    event: Annotated[str, told("What happened.", "grant.lent")]
+    rule: Annotated[str, told("By which rule, in a sentence.", "A slot was free.")]
+
+
+class EventsShape(TypedDict):
+    """What happened last, newest first."""
+
+    events: Annotated[list[EventShape], told("The events.", [])]
+    complete: w.Complete
+
+
+class StepShape(TypedDict):
+    """What comes next."""
+
+    event: Annotated[str, told("What will happen.", "grant.lapsed")]
+    inSeconds: Annotated[
+        float | None, told("In how many seconds of the hub clock; null where that is not known.", 17.25)
+    ]
+    rule: Annotated[str, told("By which rule.", "Nobody renewed it.")]
+
+
+class ExplanationShape(TypedDict):
+    """Why a thing is as it is."""
+
+    kind: Annotated[Kind, told("What kind of thing it is.", "slot")]
+    id: Annotated[str, told("Its id.", w.SLOT)]
+    state: Annotated[str, told("How it is, in one word.", "lent")]
+    because: Annotated[str, told("Why, in a sentence.", "It is lent to run nightly-42.")]
+    facts: Annotated[dict[str, Any], told("What else is known of it.", {"node": w.NODE})]
+    next: Annotated[list[StepShape], told("What comes next, unless something else happens.", [])]
+    history: Annotated[list[EventShape], told("What happened to it, newest first.", [])]
+    complete: w.Complete
+
+
+class RedisHealthShape(TypedDict):
+    """How the store answers."""
+
+    pingMs: Annotated[float, told("Milliseconds until it answered.", 0.4)]
+
+
+class HealthShape(TypedDict):
+    """The store answers."""
+
+    status: Annotated[Literal["ok"], told("It does.", "ok")]
+    redis: Annotated[RedisHealthShape, told("How fast.", None)]
+
+
+class HubReadyShape(TypedDict):
+    """This hub takes requests, and the store answers."""
+
+    status: Annotated[Literal["ready"], told("It does.", "ready")]
+    realms: NotRequired[Annotated[dict[str, str], told("Of a hub with realms, how each is.", {"default": "ready"})]]
+
+
+class RealmShape(TypedDict):
+    """A realm, as this hub sees it."""
+
+    name: Annotated[str, told("What it is called; `default` for the one without a name.", "eu")]
+    url: Annotated[str, told("Where its store is, without the password.", "redis://10.0.0.5:6379")]
+    state: Annotated[
+        Literal["open", "away", "opening"], told("Whether its store answers, or has not been reached yet.", "open")
+    ]
+    asOf: Annotated[str | None, told("When its store answered last.", w.TIME)]
+    error: Annotated[str | None, told("Why it does not answer.", "Redis does not answer.")]
+    labels: Annotated[list[str], told("Patterns of the labels that are its own.", ["gpu:*:eu"])]
+    rooms: Annotated[list[str], told("Patterns of the rooms that are its own.", [])]
+    nodes: Annotated[list[str], told("Patterns of the nodes that are its own.", ["eu-*"])]
+    spillTo: Annotated[list[str], told("Realms that may serve its tickets, the best first.", ["us"])]
+    spillAfterSeconds: Annotated[float | None, told("For how long those wait in it before; null: in it alone.", 5)]
+
+
+class RealmsShape(TypedDict):
+    """The realms that a hub serves."""
+
+    rules: Annotated[str | None, told("The version of the rules: the same for the same rules.", "0b9f4a3e6a5e")]
+    realms: Annotated[list[RealmShape], told("All of them, in the order of their rules.", [])]
+
+
+class HubLiveShape(TypedDict):
+    """This process answers."""
+
+    status: Annotated[Literal["live"], told("It does.", "live")]
+
+
+class ReadyShape(TypedDict):
+    """A borrow could succeed."""
+
+    status: Annotated[Literal["ready"], told("It could.", "ready")]
+    workers: Annotated[int, told("How many nodes were heard within two minutes.", 40, ge=0)]
+    total: w.Slots
+    borrowed: w.Lent
+    available: w.Free
+
+
+class HubConfigShape(TypedDict):
+    """How this hub is set up."""
+
+    redisUrl: Annotated[str, told("Its store, without a password.", "redis://10.0.0.5:6379")]
+    borrowTrailingFallback: Annotated[bool, told("Whether shorter labels serve longer ones.", True)]
+    borrowPrefixExpand: Annotated[bool, told("Whether longer labels serve shorter ones.", True)]
+    borrowWildcards: Annotated[bool, told("Whether a borrow may say `*`.", False)]
+    nodeTimeoutSeconds: Annotated[float, told("After so many seconds of silence a node is stale.", 30.0)]
+    dashboardUrl: Annotated[str, told("Where `/dashboard` leads; empty for the console.", "")]
+    version: Annotated[str, told("The version of the hub.", "0.1.0")]
+
+
+class DiagnosticsShape(TypedDict):
+    """How this hub is set up, and the nodes it sees."""
+
+    hubConfig: Annotated[HubConfigShape, told("Its settings.", None)]
+    workers: Annotated[list[NodeOfPoolsShape], told("The first hundred nodes.", [])]
+    now: w.Now
+
+
+class EnvironmentShape(TypedDict):
+    """The variables of the hub in the environment of this process."""
+
+    env: Annotated[dict[str, str], told("Those of the hub, without secrets.", {"HUB_PORT": "8080"})]
+    now: w.Now
+
+
+@with_config(ConfigDict(extra="allow"))
+class NodeEnvironmentShape(TypedDict):
+    """What a node says of its environment, as it says it."""
+
+    env: NotRequired[Annotated[Any, told("Its variables.", {"PLAYWRIGHT_VERSION": "1.48.0"})]]

@@ -1,0 +1,142 @@
+"""Reading what callers send: leniently where the wire says so, with a clear refusal where it cannot be used."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+
+from hub.api.shapes import neutral
+from hub.api.shapes.readers import as_text, whole_number
+from hub.capacity.models import check_run_id
+from hub.errors import InvalidJson, InvalidValue
+from hub.randoms import random_hex
+from hub.wire import second_text
+
+PAGE_MAX = 1000
+_DIGITS_ALONE = str.maketrans("", "", "-:T")
+SEARCH_MAX = 200  # characters
+SPEECH = "hub.speech"  # in the scope of a caller that asks for neutral names: the operations in these names
+
+
+def read_object(body: bytes) -> dict[str, Any]:
+    """The JSON object of a body; raises `InvalidJson`. The content type does not matter."""
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise InvalidJson("invalid JSON: send a JSON object in UTF-8") from None
+    if document is None:
+        raise InvalidJson("empty body: send a JSON object", reason="empty-body")
+    if not isinstance(document, dict):
+        raise InvalidJson("invalid JSON: the body must be an object")
+    return document
+
+
+async def read_body(request: Request, *, optional: bool = False) -> dict[str, Any]:
+    """Return the JSON object of a body; with `optional` an empty body is an empty object.
+
+    Raises `InvalidJson`, and `InvalidValue` for a member that the operation does not have, where the caller asks for
+    neutral names.
+    """
+    body = await request.body()
+    if optional and not body.strip():
+        return {}
+    document = read_object(body)
+    if (found := unknown(request, document)) is not None:
+        raise InvalidValue(f"{found.name} is no member here; {found.hint}", member=found.name)
+    return neutral.said(document)
+
+
+def unknown(request: Request, document: Any) -> Any:
+    """Return the member of a body that its operation does not have, as `hub.api.edge.unknown` finds it, or None."""
+    speech = request.scope.get(SPEECH)
+    return None if speech is None else speech.unknown(request.scope["endpoint"], document)
+
+
+def text(document: dict[str, Any], *names: str) -> str | None:
+    """The first of these members that is there, as text; raises `InvalidValue`."""
+    for name in names:
+        if (value := document.get(name)) is not None:
+            return as_text(value, name)
+    return None
+
+
+def run_id(request: Request, said: Any) -> str:
+    """The run a call belongs to: x-run-id, query runId, Correlation-Id, `said` in the body; empty when none is."""
+    return check_run_id(
+        _header(request, "x-run-id").strip()
+        or (request.query_params.get("runId") or "").strip()
+        or _header(request, "correlation-id").strip()
+        or ("" if said is None else as_text(said, "runId"))
+    )
+
+
+def _header(request: Request, name: str) -> str:
+    """A header as the UTF-8 it was sent in; as Latin-1, which HTTP says it is, when it is no UTF-8."""
+    given = request.headers.get(name) or ""
+    try:
+        return given.encode("latin-1").decode()
+    except UnicodeError:
+        return given
+
+
+def new_run_id(now_s: float) -> str:
+    """A run id for a borrow that names none: that time in UTC to the millisecond, a hyphen, 32 hex digits."""
+    at_ms = int(1000 * now_s)
+    digits = second_text(at_ms // 1000).translate(_DIGITS_ALONE)
+    return f"{digits}{at_ms % 1000:03d}-{random_hex(16)}"
+
+
+def request_key(request: Request) -> str | None:
+    """The `Idempotency-Key` of a call, digested so that any text fits into a key; None without one."""
+    given = request.headers.get("idempotency-key")
+    if given is None:
+        return None
+    if not given.strip() or len(given) > 255:
+        raise InvalidValue("Idempotency-Key must have 1 to 255 characters", member="Idempotency-Key")
+    return "key-" + hashlib.sha256(given.encode()).hexdigest()[:40]
+
+
+def wait_preference(request: Request) -> int | None:
+    """Seconds of `Prefer: wait=N`, None without it."""
+    return preferred_wait(",".join(request.headers.getlist("prefer")))
+
+
+def preferred_wait(prefer: str) -> int | None:
+    """The seconds of `wait=N`, None without it.
+
+    As RFC 7240 says, one that cannot be read is ignored, and of several the first counts.
+    """
+    for preference in prefer.split(","):
+        name, _, value = preference.partition(";")[0].partition("=")
+        if name.strip().lower() == "wait":
+            value = value.strip().strip('"')
+            return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else None
+    return None
+
+
+def switch(request: Request, name: str) -> bool:
+    """Return whether a query switches something on; raises `InvalidValue` for a value that is neither yes nor no."""
+    given = request.query_params.get(name, "")
+    if given not in ("1", "true", "", "0", "false"):
+        raise InvalidValue(f"{name} must be 1 or 0", member=name)
+    return given in ("1", "true")
+
+
+def page(request: Request) -> tuple[int, int]:
+    """(offset, limit) of a listing; 0 and 100 when they are not given."""
+    query = request.query_params
+    return (
+        whole_number(query.get("offset", "0"), "offset", 0, 10**9),
+        whole_number(query.get("limit", "100"), "limit", 1, PAGE_MAX),
+    )
+
+
+def search(request: Request) -> str:
+    """What the entries of a listing are to contain: `q`; all do when it is not given."""
+    wanted = request.query_params.get("q", "").strip()
+    if len(wanted) > SEARCH_MAX:
+        raise InvalidValue(f"q has at most {SEARCH_MAX} characters; this one has {len(wanted)}", member="q")
+    return wanted

@@ -1,0 +1,74 @@
+"""Hearing soon of tasks that were taken from a worker: cancelled, or ended for taking too long or saying nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from hub.client.exchange import passing
+from hub.client.jobs import calls
+from hub.client.jobs.calls import ATTEMPT_S, LONGEST_PAUSE_S
+from hub.client.jobs.tasks import Held
+from hub.client.jobs.wire import Wire
+from hub.errors import HubError, WorkerNotFound
+from hub.retries import pause_s
+
+log = logging.getLogger("hub.client")
+
+LOOK_S = 0.5  # a task that ends sooner is not worth a call
+UNKNOWN_S = 60.0  # until it is asked again
+WAIT_S = 20.0  # the hub may hold the question for so long
+
+
+class LostTasks:
+    """Asks for one worker, while something runs that takes longer than a moment; what it has lost, its beat then says.
+
+    `running()` says whether there is such a task, `held()` what the worker holds; `on_lost(task -> claim)` is called.
+    """
+
+    def __init__(
+        self,
+        wire: Wire,
+        worker_id: Callable[[], str],
+        running: Callable[[float], bool],
+        held: Callable[[], Held],
+        on_lost: Callable[[Mapping[str, str | None]], None],
+    ) -> None:
+        self._wire = wire
+        self._worker_id = worker_id
+        self._running = running
+        self._held = held
+        self._on_lost = on_lost
+
+    async def hear_for_ever(self) -> None:
+        """Ask again and again; seldom where the hub, or a proxy before it, knows nothing of the question."""
+        known, of, failures, told = 0, "", 0, False
+        while True:
+            await asyncio.sleep(LOOK_S)
+            worker_id = self._worker_id()
+            if not worker_id or not self._running(LOOK_S):
+                continue
+            if worker_id != of:
+                known, of = 0, worker_id
+            try:
+                taken = await self._wire.run(calls.taken(worker_id, known, WAIT_S))
+                if taken != known:
+                    await self._compare(worker_id)
+                known, failures = taken, 0
+            except WorkerNotFound:  # its beat will say so
+                await asyncio.sleep(LOOK_S)
+            except HubError as error:
+                if passing(error):
+                    await asyncio.sleep(min(LONGEST_PAUSE_S, pause_s(failures, error.retry_after_s)))
+                    failures += 1
+                    continue
+                if not told:
+                    log.info("this hub says with heartbeats alone what was taken from a worker: %s", error)
+                told = True
+                await asyncio.sleep(UNKNOWN_S)
+
+    async def _compare(self, worker_id: str) -> None:
+        held = self._held()
+        if lost := await self._wire.run(calls.beat(worker_id, ATTEMPT_S, held)):
+            self._on_lost({task_id: held.tasks.get(task_id) for task_id in lost})

@@ -1,0 +1,148 @@
+"""What tasks say of themselves while they run: gathered from any thread, sent once a second, and before an end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hub.client.exchange import Send, passing, readable
+from hub.client.jobs.calls import ask, lasting, place
+from hub.client.jobs.wire import Wire
+from hub.errors import HubError, WorkerNotFound
+
+log = logging.getLogger("hub.client")
+
+INTERVAL_S = 1.0  # and once more before the end: two writes a second at most
+TRYING_S = 5.0  # for which it is sent again as it was; an end waits no longer for what came before it
+KEPT = 100  # texts of a log
+MOST_BYTES = 256 * 1024
+MOST_AT_ONCE = 100
+
+
+@dataclass(slots=True)
+class ProgressReport:
+    """What a task has said and nobody was sent yet."""
+
+    claim: str
+    progress: float | None = None
+    message: str | None = None
+    log: deque[str] = field(default_factory=lambda: deque(maxlen=KEPT))
+
+    def body(self, task_id: str) -> dict[str, Any]:
+        """As the wire has it."""
+        said = {"claim": self.claim, "progress": self.progress, "message": self.message, "log": list(self.log)}
+        return {"id": task_id, **{name: value for name, value in said.items() if value not in (None, "", [])}}
+
+    def put_back(self, older: ProgressReport) -> None:
+        """What was to be sent before this, and was not."""
+        if older.claim == self.claim:
+            self.progress = older.progress if self.progress is None else self.progress
+            self.message = older.message if self.message is None else self.message
+            self.log = deque([*older.log, *self.log], maxlen=KEPT)
+
+
+class ProgressReporter:
+    """Speaks for the tasks of one worker. `on_lost(task -> claim)` is told of those that are not its own any more."""
+
+    def __init__(
+        self, wire: Wire, worker_id: Callable[[], str], on_lost: Callable[[Mapping[str, str | None]], None]
+    ) -> None:
+        self._wire = wire
+        self._worker_id = worker_id
+        self._on_lost = on_lost
+        self._news: dict[str, ProgressReport] = {}
+        self._lock = threading.Lock()
+        self._woken = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._away: set[str] = set()  # tasks whose news are on their way
+        self._sending = asyncio.Lock()
+        self._deaf = False  # a hub of a version that hears nothing of this
+
+    def say(self, task_id: str, claim: str, progress: float | None, message: str | None, text: str | None) -> None:
+        """One more thing that a task says. From any thread."""
+        with self._lock:
+            news = self._news.get(task_id)
+            if news is None or news.claim != claim:
+                news = self._news[task_id] = ProgressReport(claim)
+            news.progress = news.progress if progress is None else progress
+            news.message = news.message if message is None else message
+            if text is not None:
+                news.log.append(text)
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._woken.set)
+
+    async def tell_for_ever(self) -> None:
+        """Send what there is, once a second."""
+        self._loop = asyncio.get_running_loop()
+        while True:
+            with self._lock:
+                waiting = bool(self._news)
+            if not waiting:
+                await self._woken.wait()
+            self._woken.clear()
+            async with self._sending:
+                await self._tell(self._take())
+            await asyncio.sleep(INTERVAL_S)
+
+    def has_news(self, task_id: str) -> bool:
+        """Whether a task has said something that no hub has taken yet."""
+        with self._lock:
+            return task_id in self._news or task_id in self._away
+
+    async def flush(self, task_id: str) -> None:
+        """Send what a task has said before its end is reported; gives up when that takes seconds."""
+        async with self._sending:
+            with self._lock:
+                news = self._news.pop(task_id, None)
+            if news is not None:
+                await self._tell({task_id: news})
+        with self._lock:
+            self._news.pop(task_id, None)
+
+    def _take(self) -> dict[str, ProgressReport]:
+        with self._lock:
+            taken: dict[str, ProgressReport] = {}
+            size = 0
+            for task_id, news in list(self._news.items()):
+                size += sum(len(text.encode()) for text in news.log)
+                if taken and (size > MOST_BYTES or len(taken) == MOST_AT_ONCE):
+                    break
+                taken[task_id] = self._news.pop(task_id)
+            return taken
+
+    async def _tell(self, news: Mapping[str, ProgressReport]) -> None:
+        """Send it, the same request again for some seconds; what no hub has taken by then is kept for the next time."""
+        if not news or self._deaf:
+            return
+        body = {"worker_id": self._worker_id(), "tasks": [each.body(task_id) for task_id, each in news.items()]}
+        send = Send("POST", place("tasks", "progress"), body, headers={"Idempotency-Key": uuid.uuid4().hex})
+        self._away = set(news)
+        try:
+            answer = await self._wire.run(ask(send, lasting(TRYING_S)))
+            with readable():
+                outcomes = {str(each["id"]): str(each["outcome"]) for each in answer.data["tasks"]}
+        except HubError as error:
+            self._not_told(news, error)
+        else:
+            lost = {task_id: each.claim for task_id, each in news.items() if outcomes.get(task_id, "ok") != "ok"}
+            if lost:
+                self._on_lost(lost)
+        finally:
+            self._away = set()
+
+    def _not_told(self, news: Mapping[str, ProgressReport], error: HubError) -> None:
+        if passing(error):
+            with self._lock:
+                for task_id, older in news.items():
+                    self._news.setdefault(task_id, ProgressReport(older.claim)).put_back(older)
+        elif error.code in ("not-found", "method-not-allowed"):
+            self._deaf = True
+            log.warning("this hub hears nothing of the progress of tasks: %s", error)
+        elif not isinstance(error, WorkerNotFound):
+            log.warning("the hub does not take what %d tasks say of themselves: %s", len(news), error)

@@ -1,0 +1,222 @@
+"""What a node tells the hub of itself and of its slots, in the order in which it happened."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hub.client import calls
+from hub.client.exchange import Answer, RetryPolicy, Send, Steps, exchange, passing, readable
+from hub.client.state import AgentState
+from hub.client.transport import AsyncTransport
+from hub.errors import BadInput, HubError, Superseded, TooLarge, UnknownNode
+
+log = logging.getLogger("hub.client")
+
+# Until the hub has said how often it wants to hear from us.
+FIRST_PACE_S = 5.0
+# Leaving must not hold up a shutdown; what is left behind expires.
+LEAVE_POLICY = RetryPolicy(trouble_s=3.0, attempt_s=2.0)
+ASKED_POLICY = RetryPolicy(trouble_s=10.0, attempt_s=5.0)
+WAIT_S = 25.0  # for something to be told: shorter than what proxies usually put up with
+# A beat may not wait for long behind other news.
+WITHDRAWN_AT_ONCE = 100
+
+
+class NodeCalls:
+    """One node's side of the conversation with the hub; `state` is what it has to say."""
+
+    def __init__(self, state: AgentState, http: AsyncTransport) -> None:
+        self.state = state
+        self.registered = False
+        self.looked = True  # for slots of an earlier process; False while it is still owed
+        self.pace_s = FIRST_PACE_S
+        self.lock = asyncio.Lock()  # what the hub is told about slots goes out in the order it happened
+        self._http = http
+        self._number = 0  # of the last call about slots; a late one is known by it
+        self._compared: tuple[str, int] | None = None  # what the hub has, and the call after which we looked at that
+        self._path = calls.path("node", state.node_id)
+
+    @property
+    def busy(self) -> bool:
+        """Whether the hub is being told something right now."""
+        return self.lock.locked()
+
+    async def register(self) -> None:
+        """Put the node on the books of the hub with everything it has."""
+        async with self.lock:
+            await self._register()
+
+    async def beat(self) -> bool:
+        """Send a heartbeat and take over its answer; False when the hub does not know the node."""
+        beat, before = self.state.beat(), None if self.busy else self._number
+        answer = await self._post("/node/heartbeat", beat)
+        self._take_pace(answer)
+        if not answer.get("known"):
+            log.info("the hub does not know node %s: registering again", self.state.node_id)
+            self.registered = False
+            return False
+        if answer.get("superseded"):
+            raise Superseded(f"another process is node {self.state.node_id} by now; this one stops")
+        with readable():
+            self.state.heard(beat, answer)
+        if before == self._number and not self.busy:  # nobody told the hub anything meanwhile
+            self._look_at_offers()
+        return True
+
+    def _look_at_offers(self) -> None:
+        look = (self.state.offers, self._number)
+        if look != self._compared and self.state.differs():
+            log.warning("node %s: the hub does not have the slots that it should; comparing them", self.state.node_id)
+            self.looked = False
+        self._compared = look
+
+    async def offer(self, slots: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Publish slots that somebody asks to be published; see `NodeAgent.publish`."""
+        async with self.lock:
+            ids = self.state.enter(slots)
+            self.state.unpublished.update(ids)
+            try:
+                return await self._publish(ids, ASKED_POLICY)
+            except (BadInput, TooLarge):
+                for slot_id in self.state.unpublished.intersection(ids):
+                    self.state.forget(slot_id)
+                raise
+
+    async def withdraw(self, slot_id: str) -> bool:
+        """Withdraw a slot that somebody asks to be withdrawn; see `NodeAgent.withdraw`."""
+        async with self.lock:
+            self.state.forget(slot_id)
+            self.state.unwithdrawn.add(slot_id)
+            return await self._withdraw(slot_id, ASKED_POLICY)
+
+    async def reserve(self, slot_id: str) -> None:
+        """Take a slot off offer that nobody holds, while the lock is held; raises `SlotLent`."""
+        await self._withdraw(slot_id, self.policy(), only_free=True)
+
+    async def verify(self, slot_id: str, token: str) -> dict[str, Any]:
+        """Whether the slot is lent under this token at this moment."""
+        return await self._http.run(calls.verify(slot_id, token, ASKED_POLICY))
+
+    async def changed(self, since: int) -> int:
+        """The version of what the hub has to tell, once it is not `since` any more; the same after a while."""
+        headers = {"Prefer": f"wait={WAIT_S:.0f}"}
+        path, query = calls.path("nodes", self.state.node_id, "orders"), {"since": str(since)}
+        send = Send("GET", path, query=query, headers=headers, wait_s=WAIT_S)
+        answer = await self._http.run(exchange(send, self.policy()))
+        with readable():
+            return int(answer.data["version"])
+
+    async def leave(self) -> None:
+        """Take the node off the books."""
+        await self._http.run(self.left(LEAVE_POLICY))
+
+    def left(self, policy: RetryPolicy) -> Steps[Answer]:
+        """As `leave`, as steps. Safe to repeat, and harmless when late: it names this process of the node."""
+        return exchange(Send("DELETE", self._path, query={"incarnation": self.state.incarnation}), policy)
+
+    async def compare(self) -> None:
+        """Withdraw what the hub has of the node and should not, and publish what it lacks.
+
+        A process that was killed may have offered slots under this id that its successor does not know, and a call that
+        was late may have undone another.
+        """
+        try:
+            answer = await self._http.run(calls.one("nodes", self.state.node_id, self.policy()))
+        except HubError as error:
+            log.warning("node %s could not look at what the hub has of it: %s", self.state.node_id, error)
+            self.looked = not passing(error)
+            return
+        self.looked = True
+        with readable():
+            self.state.compare(str(slot["browserId"]) for slot in answer.get("slotList", ()))
+        await self.repair()
+
+    async def repair(self) -> None:
+        """Tell the hub what it has not been told yet."""
+        state = self.state
+        async with self.lock:
+            for slot_id in sorted(state.unwithdrawn)[:WITHDRAWN_AT_ONCE]:
+                await self._withdraw(slot_id, self.policy())
+            if state.unpublished:
+                try:
+                    await self._publish(sorted(state.unpublished), self.policy())
+                except (BadInput, TooLarge):
+                    await self._publish_each(sorted(state.unpublished))
+
+    def policy(self) -> RetryPolicy:
+        """One attempt: the loop repeats. A beat that hangs must leave time for others before the node is suspected."""
+        return RetryPolicy(trouble_s=0.0, attempt_s=min(10.0, max(1.0, self.pace_s)))
+
+    async def _register(self) -> None:
+        body, batches = self.state.registration()
+        answer = await self._tell("/node/register", body)
+        self._take_pace(answer)
+        self.state.registered(answer)
+        self._took(answer)
+        for batch in batches:
+            self._took(await self._tell(f"{self._path}/slots", batch))
+        self.registered = True
+
+    async def _publish(self, ids: list[str], policy: RetryPolicy) -> list[dict[str, Any]]:
+        results: list[dict[str, Any]] = []
+        for batch in self.state.batches(ids):
+            try:
+                answer = await self._tell(f"{self._path}/slots", batch, policy)
+            except UnknownNode:
+                self.registered = False
+                await self._register()
+                answer = await self._tell(f"{self._path}/slots", batch, policy)
+            results += self._took(answer)
+        return results
+
+    async def _publish_each(self, ids: list[str]) -> None:
+        """Publish what was refused together; a slot that the hub never takes is forgotten and holds up no other."""
+        for slot_id in ids:
+            try:
+                await self._publish([slot_id], self.policy())
+            except (BadInput, TooLarge) as refused:
+                log.error("node %s: the hub does not take slot %s: %s", self.state.node_id, slot_id, refused)
+                self.state.forget(slot_id)
+
+    async def _withdraw(self, slot_id: str, policy: RetryPolicy, *, only_free: bool = False) -> bool:
+        self._number += 1
+        query = {"incarnation": self.state.incarnation, "number": str(self._number)}
+        query |= {"onlyFree": "1"} if only_free else {}
+        send = Send("DELETE", f"{self._path}/slots{calls.path(slot_id)}", query=query)
+        try:
+            answer = (await self._http.run(exchange(send, policy))).data
+        except UnknownNode:
+            answer, self.registered = {}, False
+        except BadInput:
+            answer = {}  # who does not know the node, or could never have taken the slot, does not lend it
+        self.state.unwithdrawn.discard(slot_id)
+        return bool(answer.get("ended"))
+
+    def _took(self, answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+        with readable():
+            results: list[dict[str, Any]] = list(answer.get("slots", ()))
+            self.state.published(results)
+            for result in results:
+                result |= {"slotId": result["browserId"], "label": result.get("labelKey")}
+                if result["status"] == "refused":
+                    log.warning("the hub refuses slot %s: %s", result["slotId"], result.get("reason"))
+        return results
+
+    async def _tell(self, path: str, body: Mapping[str, Any], policy: RetryPolicy | None = None) -> dict[str, Any]:
+        """Say something about slots; what is sent again keeps its number."""
+        self._number += 1
+        caller = {"incarnation": self.state.incarnation, "number": self._number}
+        return await self._post(path, {**body, **caller}, policy)
+
+    async def _post(self, path: str, body: Mapping[str, Any], policy: RetryPolicy | None = None) -> dict[str, Any]:
+        answer = await self._http.run(exchange(Send("POST", path, body), policy or self.policy()))
+        with readable():
+            return dict(answer.data)
+
+    def _take_pace(self, answer: Mapping[str, Any]) -> None:
+        next_beat_ms = answer.get("nextBeatMs")
+        if isinstance(next_beat_ms, int | float) and next_beat_ms > 0:
+            self.pace_s = next_beat_ms / 1000

@@ -1,0 +1,102 @@
+"""What Kubernetes is told of the pod that a node lives in, so that scaling down takes the pods that lend nothing."""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+from asyncio import Event, sleep
+from pathlib import Path
+from typing import Self
+from urllib.parse import quote
+
+import httpx
+
+from hub.outgoing import async_client
+
+log = logging.getLogger("hub.client")
+
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+# Each write is one of an object that every controller watches: at most six a minute.
+EVERY_S = 10.0
+LONGEST_PAUSE_S = 300.0
+TIMEOUT_S = 5.0
+# What is left between an idle pod and a busy one is for operators who rank pods by hand.
+_BUSY, _MOST = 10, 1000
+
+
+def marks(lent: int) -> dict[str, str | None]:
+    """What stands at the pod of a node with so many slots lent: the fewer a scale-down would end, the sooner it goes.
+
+    None takes an annotation away: whether an idle pod may be evicted is for the cluster to say.
+    """
+    if not lent:
+        return {DELETION_COST: "0", SAFE_TO_EVICT: None}
+    return {DELETION_COST: str(_BUSY + min(lent, _MOST)), SAFE_TO_EVICT: "false"}
+
+
+class PodAnnotations:
+    """The pod of this process. It is written to beside everything else: nothing waits for that, no failure ends it."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._wanted: dict[str, str | None] = {}
+        self._written: dict[str, str | None] = {}
+        self._changed = Event()
+        self._failures = 0
+
+    @classmethod
+    def own(cls) -> Self | None:
+        """The pod that the environment names; None outside of a cluster, and where the pod does not know its name."""
+        names = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "POD_NAMESPACE", "POD_NAME")
+        host, port, namespace, name = (os.environ.get(each, "").strip() for each in names)
+        if not (host and port and namespace and name):
+            return None
+        there = f"[{host}]" if ":" in host else host
+        return cls(f"https://{there}:{port}/api/v1/namespaces/{quote(namespace, '')}/pods/{quote(name, '')}")
+
+    def lends(self, lent: int) -> None:
+        """So many slots are lent now; returns at once."""
+        self._wanted = marks(lent)
+        self._changed.set()
+
+    async def write_for_ever(self) -> None:
+        """Write what changed, the last of it always, until cancelled."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            if self._wanted != self._written:
+                await sleep(await self._write(self._wanted))
+
+    async def _write(self, wanted: dict[str, str | None]) -> float:
+        """Write this, or see to it that it is tried again; the seconds until the next attempt."""
+        try:
+            await self._patch({"metadata": {"annotations": wanted}})
+        except Exception as error:  # noqa: BLE001 - the node must live on, whatever the cluster answers
+            if not self._failures:
+                log.warning("pod-deletion-cost cannot be written, the node goes on without: %s", _why(error))
+            self._failures += 1
+            self._written = {}  # nobody knows whether it arrived
+            self._changed.set()
+            return min(LONGEST_PAUSE_S, EVERY_S * 2.0 ** min(self._failures, 16))
+        self._written, self._failures = wanted, 0
+        return EVERY_S
+
+    async def _patch(self, body: object) -> None:
+        # Both files are read again each time: the kubelet replaces the token within the hour, the authority at times.
+        head = {
+            "authorization": f"Bearer {(ACCOUNT / 'token').read_text().strip()}",
+            "content-type": "application/merge-patch+json",
+        }
+        trusted = ssl.create_default_context(cafile=ACCOUNT / "ca.crt")
+        # No proxy leads to the servers of a cluster.
+        async with async_client(self._url, verify=trusted, proxy=None, timeout=TIMEOUT_S) as api:
+            (await api.patch(self._url, json=body, headers=head)).raise_for_status()
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, httpx.HTTPStatusError):
+        return f"{error.response.status_code} for {error.request.url}"
+    return str(error) or type(error).__name__

@@ -1,0 +1,50 @@
+"""Whether the program that a node is part of still gets on with its work. Its beats say only that its process runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hub.retries import now_s
+
+
+class Watchdog:
+    """Asked before each beat: a node whose program hangs is not kept alive by a thread that does not.
+
+    `longest_s` (None: for ever) is how long the program may be silent. `ask` has the program call the function that it
+    is given, as soon as it can; without it the program calls `made` by itself.
+    """
+
+    def __init__(self, longest_s: float | None, ask: Callable[[Callable[[], None]], None] | None = None) -> None:
+        if longest_s is not None and not longest_s > 0:
+            raise ValueError("max_silence must be more than 0 seconds")
+        self._longest_s = longest_s
+        self._ask = ask
+        self._checks: list[Callable[[], object]] = []
+        self._since_s: float | None = None  # asked and not answered; without `ask`, since the last `made`
+
+    def alive_while(self, check: Callable[[], object]) -> None:
+        """The node is alive only while `check()` is true; one that raises is not."""
+        self._checks.append(check)
+
+    def made(self) -> None:
+        """The program gets on."""
+        self._since_s = None if self._ask else now_s()
+
+    def stalled(self) -> str | None:
+        """Why the node is not to be kept alive at this moment; None when it is."""
+        for check in self._checks:
+            name = getattr(check, "__name__", repr(check))
+            try:
+                if not check():
+                    return f"{name} says that it does not get on"
+            except Exception as error:  # noqa: BLE001 - whatever it is, it does not say that all is well
+                return f"{name} raised {error!r}"
+        if self._longest_s is None:
+            return None
+        if self._since_s is None:
+            self._since_s = now_s()
+            if self._ask is not None:
+                self._ask(self.made)
+            return None
+        silent_s = now_s() - self._since_s
+        return f"nothing was heard of its program for {silent_s:.1f} s" if silent_s > self._longest_s else None

@@ -1,0 +1,30 @@
+-- The doctor: its checks and its repairs, by the kind of their subjects.
+-- A check is called with `say(word, wrong)`, which notes the word where `wrong` holds, with the two times of doctor/check, and
+-- with the fields of a subject. A repair is called with the arguments of doctor/repair; it checks again before it acts.
+local doctor = {}
+
+doctor.checks = {
+  store = doctor_nodes.check_store,
+  slots = doctor_slots.check, places = doctor_places.check, pools = doctor_pools.check,
+  nodes = doctor_nodes.check, parts = doctor_nodes.check_part,
+  tickets = doctor_queue.check_ticket, queues = doctor_queue.check, waits = doctor_pools.check_waiters,
+  runs = doctor_hubs.check_run, hubs = doctor_hubs.check,
+  tasks = doctor_tasks.check, workers = doctor_workers.check, links = doctor_workers.check_link,
+  jobs = doctor_jobs.check, providers = doctor_providers.check, schedules = doctor_schedules.check,
+  members = doctor_indexes.check,
+}
+
+doctor.repairs = {
+  store = doctor_nodes.repair_store, counter = doctor_nodes.repair_counter,
+  slots = doctor_slot_repair.repair, unmanaged = doctor_slot_repair.withdraw_unmanaged, places = doctor_places.repair,
+  pools = doctor_pools.repair, waits = serving.pool,
+  drains = doctor_nodes.repair_drain, parts = doctor_nodes.repair_part,
+  tickets = doctor_queue.repair_ticket, queues = doctor_queue.repair, runs = doctor_hubs.repair_run,
+  hubs = doctor_hubs.repair,
+  tasks = doctor_tasks.repair, counts = doctor_jobs.repair_count, holdings = doctor_jobs.repair_holding,
+  workers = doctor_workers.repair, links = doctor_workers.repair_link,
+  jobs = doctor_jobs.repair, providers = doctor_providers.repair, schedules = doctor_schedules.repair,
+  members = doctor_indexes.repair,
+}
+
+return doctor
