@@ -180,7 +180,11 @@ def _load(name: str, entry: Entry) -> Any:
 
 
 def _name_values(command: Any) -> None:
-    """Have the help of a command name its values LABEL, N or SECONDS, where typer would show types and readers."""
+    """Have the help of a command name its values LABEL, N or SECONDS, where typer would show types and readers.
+
+    Its paragraphs lose the line breaks of the source, which typer keeps.
+    """
+    command.help = "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
     for parameter in command.params:
         if parameter.param_type_name == "option":
             parameter.metavar = parameter.metavar or _NUMBERS.get(parameter.type.name)

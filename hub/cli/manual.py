@@ -123,8 +123,12 @@ def _paragraphs(page: str) -> Iterator[Paragraph]:
 
 def _is_row_of(word: str, text: str) -> bool:
     """Return whether a paragraph is the row of a table that begins with this word."""
+    return word in _first_cell(text)
+
+
+def _first_cell(text: str) -> list[str]:
     row = text.rpartition("\n")[2]
-    return row.startswith("| ") and word in [_plain(name) for name in row.split("|")[1].split(",")]
+    return [_plain(name) for name in row.split("|")[1].split(",")] if row.startswith("| ") else []
 
 
 def _plain(text: str) -> str:
@@ -144,7 +148,9 @@ def _joined(paragraphs: Sequence[Paragraph]) -> str:
 
 def _unknown(topic: str) -> str:
     names = [page.name for page in pages()]
-    headings = {_plain(paragraph.heading): paragraph.heading for name in names for paragraph in _paragraphs(name)}
-    near = difflib.get_close_matches(_plain(topic), [*names, *headings], n=1, cutoff=0.7)
-    hint = f"; did you mean {headings.get(near[0], near[0]) if near[0] not in names else near[0]}?" if near else "."
+    known = {_plain(paragraph.heading): paragraph.heading for name in names for paragraph in _paragraphs(name)}
+    known |= {word: word for paragraph in _paragraphs(GLOSSARY) for word in _first_cell(paragraph.text)}
+    known |= {name: name for name in names}
+    near = difflib.get_close_matches(_plain(topic), known, n=1, cutoff=0.7)
+    hint = f"; did you mean {known[near[0]]}?" if near else "."
     return f"The manual says nothing of {shown(topic)}{hint} Its pages are {', '.join(names)}."

@@ -44,6 +44,7 @@ def test_a_terminal_is_shown_headings_and_tables(lone_command: Command):
         ("quue", "did you mean queue?"),
         ("../security", "did you mean security?"),
         ("HubDwon", "did you mean HubDown?"),
+        ("brak", "did you mean brake?"),
         ("", ""),
         ("no-such-word", ""),
     ],
