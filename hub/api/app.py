@@ -25,7 +25,7 @@ from hub.api.edge.neutral import Speech
 from hub.api.guard.gate import Gate
 from hub.api.jobs import dead, jobs, progress, providers, schedules, tasks, workers
 from hub.api.operations import Table
-from hub.api.operators import admin, documentation, events, ops, shared, tokens, worker_env
+from hub.api.operators import admin, documentation, events, ops, shared, tokens, usage, worker_env
 from hub.api.pipeline import RequestPipeline
 from hub.api.problems import on_http_error, on_hub_error
 from hub.api.realms.spilling import spilling_over
@@ -56,7 +56,7 @@ from hub.sweeping.workers import WorkerSweeperService
 from hub.tokens.file import TokensFile
 
 _CAPACITY = (joining, watch, nodes, leases, queue, autoscaling, pools)
-_OPERATORS = (admin, caps, shared, tokens, events, ops, views, worker_env, documentation)
+_OPERATORS = (admin, caps, shared, tokens, events, ops, views, usage, worker_env, documentation)
 _JOBS = (workers, jobs, tasks, progress, schedules, providers, dead)
 _CONSOLE = (overview, people, sights, stuck, work, pages)  # the last takes what is left below /console/
 _MODULES = (*_CAPACITY, *_OPERATORS, *_JOBS, *_CONSOLE)

@@ -17,6 +17,7 @@ from hub.api.credentials import credential
 from hub.api.deps import Serving, allowed, in_ms, serving
 from hub.api.operations import unlisted
 from hub.api.operators.events import EventStream, after_of
+from hub.api.operators.usage import memory
 from hub.api.paths import AGE_MS
 from hub.core import Hub
 from hub.history.events import wanted
@@ -120,7 +121,7 @@ async def _look(hub: Hub, state: State) -> dict[str, Any]:
     seen: dict[str, Any] = {
         "nodes": nodes, "slots": slots, "queue": queue, "tasks": tasks, "stuck": stuck, "brakes": brakes,
         "sweeper": sweeper, "shared": shared, "conflicts": conflicts, "hubs": hubs, "now": in_ms(hub, 0),
-        "store": _store(hub),
+        "store": await memory(hub),
     }  # fmt: skip
     found = troubles(seen)
     return {"sentence": sentence(seen, found), "troubles": [each._asdict() for each in found], **seen}
@@ -246,12 +247,6 @@ async def _sweeper(hub: Hub) -> dict[str, Any]:
         "source": "setting" if override is None else "run-time", "setBy": by, "setAt": at,
         "setting": hub.settings.sweeper_expire,
     }  # fmt: skip
-
-
-def _store(hub: Hub) -> dict[str, int]:
-    used, most = hub.clock.memory_bytes
-    percent = hub.settings.store_reserve_percent
-    return {"usedBytes": used, "limitBytes": most, "reserveBytes": most * percent // 100}
 
 
 async def _conflicts(hub: Hub) -> list[dict[str, Any]]:
