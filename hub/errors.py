@@ -17,7 +17,7 @@
     |- LeaseLost             raised by the SDK alone: the block outlived its lease; hub.client.jobs.TaskEnded
     `- StartRefused          the one sentence a hub says before it does not start; SourceRefused
 
-`hub.api.problems` turns them into RFC 9457 documents; the SDK turns those documents back into the same classes.
+`hub.api.handling.problems` turns them into RFC 9457 documents; the SDK turns those back into the same classes.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from hub.api.auth import ADMIN
 from hub.api.paths import read_id
 from hub.api.shapes.parameters import Parameter
 from hub.errors import (
@@ -27,8 +26,9 @@ from hub.errors import (
     WaitedInVain,
 )
 from hub.store.replicas import NotReplicated
+from hub.tokens.secrets import ADMIN
 
-TOKEN: Final = "bearer"  # a bearer token, beside the roles of `hub.api.auth`
+TOKEN: Final = "bearer"  # a bearer token, beside the roles of `hub.tokens.secrets`
 ANYBODY: Final = "anybody"
 CALLER: Final = (TOKEN, ADMIN)  # of the jobs API
 NO_SLOT: Final = (
@@ -77,8 +77,14 @@ class Operation:
     query: type[BaseModel] | None = None
     headers: tuple[str, ...] = ()
     refusals: tuple[type[HubError], ...] = ()
+    scopes: tuple[str, ...] = ()  # of the token of a user, one of which it has to have
+    joins: bool = False  # with a token to join with
+    superuser: bool = False  # for superusers alone
+    anonymous: bool = False  # strangers may read, where the settings let them
+    denied: Callable[[Request], Awaitable[None]] | None = None  # notes that a stranger was refused
+    room_first: bool = False  # a name that no room can have is refused before the caller is
     about: Subject | None = None  # without one the parts of the path say it
-    bound: Bound = "control"  # of the body, as `hub.api.guard.bounds` has it in bytes
+    bound: Bound = "control"  # of the body, as `hub.api.handling.bounds` has it in bytes
     endless: bool = False  # the answer has no end, and no time limit
     shared: bool = False  # pages with the same credential and role are shown the same list
     least: Role | None = None  # of a login; without one a viewer's for reading, an operator's for changing
@@ -203,7 +209,7 @@ class Table:
 
     def find(self, method: str, path: str) -> Found:
         """Find the row of a request, and the parts of its path."""
-        plain = self._plain.get(path, {})
+        plain = self._plain.get(path) or self._plain.get(path.removesuffix("\n"), {})  # as patterns that end in $
         if (row := plain.get(method)) is not None:
             return Found(row, {}, True)
         for row, parts in self._fitting(method, path):

@@ -1,7 +1,7 @@
 """The way of a request, in order: its row in the table, bounds, realm, caller, body, endpoint, answer.
 
 A hub with realms has looked for the realm before: `hub.api.dispatch.realms` reads the same row, and hands the request
-to the pipeline of its realm. A heartbeat that is as most are has a short way, `hub.api.http.beats`.
+to the pipeline of its realm. A heartbeat that is as most are has a short way, `hub.api.serving.heartbeats`.
 """
 
 from __future__ import annotations
@@ -15,21 +15,23 @@ from fastapi import FastAPI
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hub.api import measured
-from hub.api.deadlines import Deadlines
-from hub.api.deps import CYCLE, SERVING, check_caller, hang_up
-from hub.api.door import MARK, Door, Visit
-from hub.api.edge.exchange import Exchange, HeadExchange, too_large
-from hub.api.edge.light_request import LightRequest
+from hub.api.callers.admission import admit
+from hub.api.callers.credentials import slow_down_guesses
+from hub.api.callers.logins import MARK, Door, Visit
 from hub.api.edge.neutral import ASKED, Speech, Writer
-from hub.api.edge.renderings import Renderings
-from hub.api.guard.bounds import Bounds
-from hub.api.guard.gate import Gate, first_of
+from hub.api.handling import request_counts
+from hub.api.handling.bounds import Bounds
+from hub.api.handling.browsers import Gate, first_of
+from hub.api.handling.context import CYCLE, SERVING, check_caller, hang_up
+from hub.api.handling.deadlines import Deadlines
+from hub.api.handling.exchange import Exchange, HeadExchange, too_large
+from hub.api.handling.light_request import LightRequest
+from hub.api.handling.long_polls import TIME
+from hub.api.handling.problems import answer, as_hub_error, note_failure, refuse
+from hub.api.handling.shared_lists import Renderings
 from hub.api.operations import ALIAS, SAFE, Found, Table
 from hub.api.paths import SOCKETS, is_ours, keep_escaped, read_id
-from hub.api.problems import answer, as_hub_error, note_failure, refuse, slow_down_guesses
 from hub.api.shapes.reading import SPEECH, preferred_wait
-from hub.api.waiting import TIME
 from hub.errors import HubError, RequestTimedOut, Stopping, TooLarge, Unavailable
 from hub.observability.logs import get_logger
 from hub.observability.tracing import tracing
@@ -103,7 +105,7 @@ class RequestPipeline:
             await self._refuse(error, exchange, scope)
         finally:
             exchange.unload()
-            measured.note(scope, exchange.status, time.perf_counter() - started, timed=not is_endless)
+            request_counts.note(scope, exchange.status, time.perf_counter() - started, timed=not is_endless)
 
     async def _listened_to(
         self, scope: Scope, headers: Mapping[bytes, bytes], exchange: Exchange
@@ -148,7 +150,7 @@ class RequestPipeline:
         asked = (headers.get(b"accept"), headers.get(b"accept-encoding"), credential, login.role)
         key, position = (scope["path"], scope["query_string"], *asked), live.position
         if (messages := await self._renderings.find(key, position)) is not None:
-            scope[measured.ROUTE] = scope["path"]
+            scope[request_counts.ROUTE] = scope["path"]
             await exchange.repeat(messages)
             return
 
@@ -164,14 +166,20 @@ class RequestPipeline:
         self.app.state.glance.changed()
 
     async def _answer(self, scope: Scope, headers: Mapping[bytes, bytes], exchange: Exchange, found: Found) -> None:
-        """Call the endpoint. FastAPI has those that need more of it, and says what there is no row for."""
+        """Let the caller in, and call the endpoint. FastAPI calls those that need more of it, and answers what there
+        is no row for."""
         row = found.row
-        if row is None or not (found.is_taken and row.is_plain):
+        if row is None or not found.is_taken:
             await self.app(scope, exchange.receive, exchange.send)
             return
         scope["app"], scope["endpoint"], scope["path_params"] = self.app, row.endpoint, found.parts
-        scope[measured.ROUTE] = row.path
-        response = await row.call(LightRequest(scope, exchange.receive, exchange.send, headers))
+        scope[request_counts.ROUTE] = row.path
+        request = LightRequest(scope, exchange.receive, exchange.send, headers)
+        await admit(request, row)
+        if not row.is_plain:
+            await self.app(scope, exchange.receive, exchange.send)
+            return
+        response = await row.call(request)
         await response(scope, exchange.receive, exchange.send)
 
     async def _refuse(self, error: Exception, exchange: Exchange, scope: Scope) -> None:
@@ -209,7 +217,7 @@ class RequestPipeline:
 
     async def _poll(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A request of those who are without a WebSocket: counted as any other."""
-        scope[measured.ROUTE], started, code = SOCKETS, time.perf_counter(), 0
+        scope[request_counts.ROUTE], started, code = SOCKETS, time.perf_counter(), 0
 
         async def put(message: Message) -> None:
             nonlocal code
@@ -220,7 +228,7 @@ class RequestPipeline:
             try:
                 await self._socket(scope, receive, put)
             finally:
-                measured.note(scope, code, time.perf_counter() - started)
+                request_counts.note(scope, code, time.perf_counter() - started)
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

@@ -10,7 +10,7 @@ from typing import Any
 
 from hub.capacity.agreed import Agreed
 from hub.capacity.memory import Memory
-from hub.capacity.models import BorrowRequest, Elsewhere, Lease, LeaseRecord, Waiting, read_item
+from hub.capacity.models import BorrowRequest, Elsewhere, Lease, LeaseRecord, Verdict, Waiting, read_item
 from hub.capacity.pools import Pools
 from hub.capacity.queue import Queue
 from hub.capacity.refusals import not_reported, refusal
@@ -269,7 +269,7 @@ class Leases:
                 raise LeaseOver(f"The lease of {slot} is over")
         raise UnknownReply(self._renew.name, reply)
 
-    async def verify(self, slot: str, token: str) -> tuple[str, int]:
+    async def verify(self, slot: str, token: str) -> tuple[Verdict, int]:
         """Whether `token` is that of the lease holding `slot`: (`ok`, ms left), or (`not lent` and the like, 0).
 
         Raises `Settling` while nodes report what the store has lost.

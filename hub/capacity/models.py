@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
@@ -15,6 +15,9 @@ from hub.store.keys import key_part
 
 OWN_MEMBERS = ("nodeId", "browserId", "webSocketEndpoint", "browserType", "browserVersion", "args", "labels")
 RUN_MAX = 200  # characters of a run id: it becomes part of a key
+Over = Literal["not lent", "stale token", "lapsed"]  # how the store knows that a lease has ended
+Verdict = Literal["ok", "settling", Over]
+EndedLease = tuple[str, str, Over]  # slot, token, and why it is no lease any more
 _BLANKS = " \t\n\v\f\r"  # to a script, others are characters like any
 NOT_CARRIED = {"labelKey", "slotId", "endpoint", "leaseToken", *OWN_MEMBERS}
 
@@ -34,7 +37,7 @@ class Slot:
 class Offered(NamedTuple):
     """What became of a slot that was published; `other` is the node for whose sake it was refused."""
 
-    word: str
+    word: Literal["published", "unchanged", "lent", "taken", "reserved", "claimed", "late"]
     other: str = ""
 
 

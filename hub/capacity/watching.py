@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
+from hub.capacity.models import EndedLease
 from hub.store.notifications import Subscription
 from hub.store.store import Store
 
@@ -21,7 +22,7 @@ class Watching:
         self._store = store
         self._still_held = store.script("capacity/still_held")
 
-    async def over(self, leases: Sequence[Held]) -> tuple[list[tuple[str, str, str]], bool]:
+    async def over(self, leases: Sequence[Held]) -> tuple[list[EndedLease], bool]:
         """Of these leases those that are over, each with why: `not lent`, `stale token` or `lapsed`.
 
         And whether a store that was lost has yet to be told of others: of their end there may be no notification.
@@ -38,7 +39,7 @@ class Watching:
 
     async def wait(
         self, leases: Sequence[Held], wait_s: float, ended: Callable[[], Awaitable[bool]]
-    ) -> list[tuple[str, str, str]]:
+    ) -> list[EndedLease]:
         """Those that are over, as soon as there is one; none after `wait_s`, or when `ended` says that nobody listens.
 
         Raises `StoreUnavailable`.
@@ -53,7 +54,7 @@ class Watching:
 
     async def _listen(
         self, subscription: Subscription, leases: Sequence[Held], until: float, ended: Callable[[], Awaitable[bool]]
-    ) -> list[tuple[str, str, str]] | None:
+    ) -> list[EndedLease] | None:
         """As `wait`; None when the subscription hears nothing any more."""
         seen, unsure = None, False
         while True:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from hub.history.reading import Found
+
+Kind = Literal["node", "slot", "ticket", "run", "task", "worker", "job", "schedule"]
 
 
 @dataclass(frozen=True)
@@ -31,26 +33,10 @@ class Now:
 class Explanation:
     """A thing as it is, what comes next, and what happened to it, newest first."""
 
-    kind: str
+    kind: Kind
     id: str
     now: Now
     past: Found
-
-    def document(self) -> dict[str, Any]:
-        """As it goes over the wire."""
-        return {
-            "kind": self.kind,
-            "id": self.id,
-            "state": self.now.state,
-            "because": self.now.because,
-            "facts": self.now.facts,
-            "next": [
-                {"event": step.what, "inSeconds": None if step.in_ms is None else step.in_ms / 1000, "rule": step.rule}
-                for step in self.now.next
-            ],
-            "history": [event.document() for event in self.past.events],
-            "complete": self.past.complete,
-        }
 
 
 def seconds(ms: float) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from hub.core import Hub
 from hub.errors import NotFound
 from hub.history.events import Wanted
-from hub.history.explained import Explanation, Now
+from hub.history.explained import Explanation, Kind, Now
 from hub.history.nodes import node_now
 from hub.history.reading import Found, History
 from hub.history.schedules import schedule_now
@@ -16,14 +18,14 @@ from hub.history.workers import worker_now
 from hub.jobs.names import dashed, to_id
 from hub.store.keys import key_part
 
-KINDS = ("node", "slot", "ticket", "run", "task", "worker", "job", "schedule")
+KINDS = get_args(Kind)
 _IDS = ("task", "worker")  # UUIDs, written in any way
 _WIDE = 1000  # events of a run looked through for the tickets it waits with, however few are shown
 # Ordinary lending says nothing about a node: it would push everything else out of what is shown of it.
 _LENDING = frozenset({"grant.lent", "grant.handed", "grant.returned"})
 
 
-async def why(hub: Hub, history: History, kind: str, given: str, limit: int) -> Explanation:
+async def why(hub: Hub, history: History, kind: Kind, given: str, limit: int) -> Explanation:
     """Everything the store knows of a thing; raises `NotFound` when that is nothing, now and as far back as it goes."""
     for name in _names(kind, given):
         past = await history.find(

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
-STATUSES = ("pending", "claimed", "running", "completed", "failed", "cancelled")
+Status = Literal["pending", "claimed", "running", "completed", "failed", "cancelled"]
+Outcome = Literal["ok", "gone", "forbidden", "conflict"]  # of a report
+STATUSES: tuple[Status, ...] = get_args(Status)
 TERMINAL = frozenset(STATUSES[3:])
 LOST = "!"  # stands for a result that is no more: no JSON begins so
 
@@ -93,7 +95,7 @@ class Task(NamedTuple):
     id: str
     job: str
     room: str
-    status: str
+    status: Status
     created_us: int
     payload: str
     user: str

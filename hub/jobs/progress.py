@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hub.jobs.models import Said
+from hub.jobs.models import Outcome, Said
 from hub.jobs.workers import not_yours, unknown
 from hub.randoms import random_hex
 from hub.store.store import Store
@@ -20,12 +20,12 @@ class Progress:
     def __init__(self, store: Store) -> None:
         self._progress = store.script("tasks/progress")
 
-    async def note(self, worker: str, user: str, said: Sequence[Said], request: str = "") -> list[str]:
+    async def note(self, worker: str, user: str, said: Sequence[Said], request: str = "") -> list[Outcome]:
         """A word per task: ok, gone, forbidden or conflict; raises `WorkerNotFound` and `Forbidden`.
 
         A repeat with the same `request` notes nothing anew.
         """
-        words: list[str] = []
+        words: list[Outcome] = []
         request = f"{user}:{request}" if request else random_hex(6)
         for start in range(0, len(said), BATCH):
             rest = [text for each in said[start : start + BATCH] for text in _texts(each)]

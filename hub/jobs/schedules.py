@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import orjson
 
@@ -28,7 +28,8 @@ AT_ONCE = 100  # that are fired in one pass
 BITES_MAX = 20  # of so many, in a pass that meets some that are put aside
 AGAIN_US = 600_000_000  # until one that was put aside is looked at again: of `MOST`, 17 a second
 LINES_MAX = 20  # of one pass, for those that were put aside
-CATCH_UP = ("skip", "one", "all")
+CatchUp = Literal["skip", "one", "all"]
+CATCH_UP: tuple[CatchUp, ...] = get_args(CatchUp)
 NO_TASK = {  # why a time made none, as `lua/commands/schedules/fire.lua` says it
     "no-job": "no worker served its job, and none of its tasks waited",
     "unique": "the task that stands for its unique key was there",
@@ -64,7 +65,7 @@ class Schedule:
     job: str
     payload: str
     rule: Rule
-    catch_up: str = "one"
+    catch_up: CatchUp = "one"
     paused: bool = False
     options: Options = Options()  # noqa: RUF009 - frozen
     user: str = ""
@@ -321,9 +322,9 @@ def _schedule_of(reply: Sequence[str]) -> Schedule:
         silence_ms, unique, last, task, fired, why, broken, *_,
     ) = (read.text(text) for text in reply)  # fmt: skip
     by_a_hub = user and at and job
-    if catch_up not in CATCH_UP:
+    known = next((one for one in CATCH_UP if one == catch_up), None)
+    if known is None:
         read.faults.append(f"its catchUp {catch_up!r} is none of {', '.join(CATCH_UP)}")
-        catch_up = "one"
     options = Options(
         priority=read.number("priority", priority, least=-100),
         max_attempts=read.number("number of attempts", attempts, 1),
@@ -338,7 +339,7 @@ def _schedule_of(reply: Sequence[str]) -> Schedule:
         job=job,
         payload=read.payload(payload),
         rule=read.rule(cron, every_ms, zone),
-        catch_up=catch_up,
+        catch_up=known or "one",
         paused=paused == "1",
         options=options,
         user=user,

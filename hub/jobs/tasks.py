@@ -23,7 +23,7 @@ from hub.errors import (
 )
 from hub.jobs.dispatch import Dispatch
 from hub.jobs.jobs import Jobs, new_id, no_job
-from hub.jobs.models import STATUSES, TERMINAL, Claim, Options, Page, Result, Shown, Task
+from hub.jobs.models import STATUSES, TERMINAL, Claim, Options, Outcome, Page, Result, Shown, Task
 from hub.jobs.names import INTERNAL, dashed
 from hub.jobs.pages import Pages
 from hub.jobs.quotas import EACH_BYTES, exceeded
@@ -242,12 +242,12 @@ class Tasks:
                 raise InvalidTaskTransition(f"Task {dashed(task)} is {was}; it cannot become {status}")
         raise UnknownReply(self._move.name, reply)
 
-    async def finish(self, worker: str, user: str, results: Sequence[Result], request: str = "") -> list[str]:
+    async def finish(self, worker: str, user: str, results: Sequence[Result], request: str = "") -> list[Outcome]:
         """A word per result: ok, gone, forbidden or conflict; raises `WorkerNotFound` and `Forbidden`.
 
         A repeat with the same `request` gets the same words.
         """
-        words: list[str] = []
+        words: list[Outcome] = []
         request = f"{user}:{request}" if request else random_hex(6)
         for start in range(0, len(results), BATCH):
             part = results[start : start + BATCH]

@@ -9,7 +9,7 @@ import math
 import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal, NamedTuple
 
 from hub.errors import BrakeOff, UnknownReply
 from hub.observability import metrics
@@ -72,6 +72,24 @@ class Verdict:
     def held(self) -> int:
         """How many stale nodes stay because of the brake."""
         return 0 if self.allowed is None else self.stale - self.allowed
+
+
+class BrakeStatus(NamedTuple):
+    """The brake as operators see it; the numbers and times are None before there are any."""
+
+    state: Literal["off", "engaged", "released"]
+    percent: float
+    minimum: int
+    stale: int | None
+    registered: int | None
+    per_interval: int | None
+    held: int | None
+    grace_s: int | None
+    why: str | None
+    since: str | None
+    seen: str | None
+    released_by: str | None
+    released_at: str | None
 
 
 def too_many(stale: int, registered: int, percent: int, minimum: int) -> bool:
@@ -154,8 +172,8 @@ class Brake:
             case reply:
                 raise UnknownReply(self._release.name, reply)
 
-    async def status(self) -> dict[str, Any]:
-        """The brake as operators see it: off, engaged or released, what the last pass found, and why none goes."""
+    async def status(self) -> BrakeStatus:
+        """Return whether the brake is off, engaged or released, what the last pass found, and why none goes."""
         keys = self._store.keys
         found, clock_ms = await self._store.read_all([("HGETALL", self._key), ("HGET", keys.store, "clock_ms")])
         stale, registered = _number(found.get("stale")), _number(found.get("registered"))
@@ -165,21 +183,21 @@ class Brake:
             begun_ms = now_ms if self._of == "nodes" and stale >= registered else int(found.get("since_ms") or now_ms)
             left_ms = min(self._timeout_ms, max(0, begun_ms + self._timeout_ms - now_ms))
             grace_s, why = math.ceil(left_ms / 1000), why_none_goes(stale, registered, left_ms, self._of)
-        return {
-            "state": found.get("state", "off"),
-            "percent": self._percent,
-            "minimum": self._minimum,
-            "stale": stale,
-            "registered": registered,
-            "perInterval": _number(found.get("limit")),
-            "heldBack": _number(found.get("held")),
-            "graceSecondsLeft": grace_s,
-            "why": why,
-            "sinceUtc": found.get("since"),
-            "seenUtc": found.get("seen"),
-            "releasedBy": found.get("released_by"),
-            "releasedAtUtc": found.get("released_at"),
-        }
+        return BrakeStatus(
+            state=found.get("state", "off"),
+            percent=self._percent,
+            minimum=self._minimum,
+            stale=stale,
+            registered=registered,
+            per_interval=_number(found.get("limit")),
+            held=_number(found.get("held")),
+            grace_s=grace_s,
+            why=why,
+            since=found.get("since"),
+            seen=found.get("seen"),
+            released_by=found.get("released_by"),
+            released_at=found.get("released_at"),
+        )
 
     def _too_many(self, stale: int, nominated: Nominated) -> bool:
         """Nodes beat at different times, so a silence of many makes them stale one after the other: those that are

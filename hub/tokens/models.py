@@ -8,12 +8,15 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 from uuid import UUID, uuid5
 
-SCOPES: Final = ("worker", "submit", "read", "admin")
+Scope = Literal["worker", "submit", "read", "admin"]
+Kind = Literal["user", "node", "join"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 NAME_MAX: Final = 200
 NODE_MAX: Final = 512
 ROOMS_MAX: Final = 100  # of one token
@@ -22,9 +25,9 @@ ID_DIGITS: Final = 16
 _USERS: Final = UUID("6f3c1d0e-5b0a-4f4e-9c5e-2f1f3a7c8d41")  # another one makes everybody somebody else
 _SECRET: Final = re.compile(r"[\x21-\x7e]+")
 _OF_REALM: Final = re.compile(r"hub_([a-z0-9-]{1,32})\.[A-Za-z0-9_-]{43}")
-
-
-USER, NODE, JOIN = "user", "node", "join"
+USER: Final = "user"
+NODE: Final = "node"
+JOIN: Final = "join"
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Holder:
     active: bool = True
     scopes: frozenset[str] = frozenset()
     rooms: frozenset[str] = frozenset()
-    kind: str = USER
+    kind: Kind = USER
 
 
 @dataclass(frozen=True)
@@ -148,6 +151,6 @@ def read_node(value: Any) -> str:
     return value
 
 
-def in_order(scopes: Iterable[str]) -> list[str]:
+def in_order(scopes: Collection[str]) -> list[Scope]:
     """Scopes as people list them."""
-    return sorted(scopes, key=SCOPES.index)
+    return [scope for scope in SCOPES if scope in scopes]

@@ -10,7 +10,7 @@ from hub.errors import InvalidValue, NodeTaken, NotFound, UnknownReply
 from hub.store.keys import key_part
 from hub.store.lenient import read_each
 from hub.store.store import Store
-from hub.tokens.models import NODE, USER, Holder, Token, digest_of, id_of, in_order, user_of
+from hub.tokens.models import NODE, USER, Holder, Kind, Token, digest_of, id_of, in_order, user_of
 
 _FIELDS = ("digest", "name", "user", "superuser", "scopes", "at")
 _LATER_FIELDS = ("kind", "rooms", "joined")  # that tokens of older hubs do not have
@@ -135,8 +135,8 @@ def unknown(token_id: str) -> NotFound:
 def _token(row: list[Any]) -> Token | None:
     if None in row[: len(_FIELDS)] or not str(row[_FIELDS.index("at")]).isdecimal():
         return None
-    digest, name, user, superuser, scopes, at, kind, rooms, _ = row
-    kind = kind or USER
+    digest, name, user, superuser, scopes, at, said, rooms, _ = row
+    kind: Kind = said or USER
     holder = Holder(
         name,
         user,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hub.api.guard.guesses import FREE, WAIT_MAX_S, Guesses
+from hub.api.handling.wrong_secrets import FREE, WAIT_MAX_S, Guesses
 from hub.core import Hub
 from hub.errors import NodeTaken, Unavailable
 from hub.history import live

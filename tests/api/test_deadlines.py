@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hub.api.deadlines import Deadlines
+from hub.api.handling.deadlines import Deadlines
 
 SOON_S, NEVER_S = 0.01, 3600
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from hub.api import door as door_module
-from hub.api.door import Door, Visit
+from hub.api.callers import logins as door_module
+from hub.api.callers.logins import Door, Visit
 from hub.tokens.logins import Login
 from tests.world import eventually
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from hub.api.guard import freight
-from hub.api.guard.freight import Freight
+from hub.api.handling import large_bodies
+from hub.api.handling.large_bodies import Freight
 from hub.errors import Unavailable
 from hub.settings import Settings
 from tests.api.wires import Wire
@@ -20,8 +20,8 @@ def made(most=64):
     return Freight(Settings(max_bytes_under_way=most * MIB))
 
 
-async def started(freight, caller, size):
-    task = asyncio.create_task(freight.load(caller, size * MIB))
+async def started(large_bodies, caller, size):
+    task = asyncio.create_task(large_bodies.load(caller, size * MIB))
     for _ in range(5):
         await asyncio.sleep(0)
     return task
@@ -57,7 +57,7 @@ async def test_who_gives_up_leaves_nothing_behind(monkeypatch):
     gone = await started(all_of_it, "e", 1)
     gone.cancel()
     await asyncio.gather(gone, return_exceptions=True)
-    monkeypatch.setattr(freight, "WAIT_S", 0.01)
+    monkeypatch.setattr(large_bodies, "WAIT_S", 0.01)
     with pytest.raises(Unavailable):
         await all_of_it.load("f", 1 * MIB)
     for caller in "abcd":

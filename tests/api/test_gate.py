@@ -13,7 +13,7 @@ from contextlib import nullcontext
 import pytest
 
 from hub.api.app import TABLE
-from hub.api.guard.gate import Gate
+from hub.api.handling.browsers import Gate
 from hub.errors import BadInput, Foreign, NotJson
 from hub.settings import Settings
 from tests.api.wires import Wire

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
-from hub.api.guard import guesses
-from hub.api.guard.guesses import Guesses
+from hub.api.handling import wrong_secrets
+from hub.api.handling.wrong_secrets import Guesses
 from hub.api.paths import SOCKETS
 from hub.observability import metrics
 from tests.world import PATIENCE_S, HubProcess, eventually
@@ -22,9 +22,9 @@ ADMIN = {"x-hub-secret": "admin-x"}
 @pytest.fixture
 def at_once(monkeypatch):
     """The third wrong secret of an address waits for longer than any test lasts."""
-    monkeypatch.setattr(guesses, "FREE", 2)
-    monkeypatch.setattr(guesses, "PER_S", 0.001)
-    monkeypatch.setattr(guesses, "WAIT_MAX_S", 3600.0)
+    monkeypatch.setattr(wrong_secrets, "FREE", 2)
+    monkeypatch.setattr(wrong_secrets, "PER_S", 0.001)
+    monkeypatch.setattr(wrong_secrets, "WAIT_MAX_S", 3600.0)
 
 
 WRONG = [
@@ -70,25 +70,25 @@ async def test_other_addresses_do_not_wait(make_api, at_once, monkeypatch):
 @pytest.mark.parametrize("now", [0.5, 1000.0])  # of a machine that was just started, too
 def test_an_address_is_slowed_down_to_its_pace_and_forgiven(now):
     found = Guesses()
-    early = [found.early_s("10.0.0.1", now) for _ in range(guesses.FREE + 2)]
-    assert early[: guesses.FREE] == pytest.approx([0.0] * guesses.FREE, abs=1e-6)
-    assert early[guesses.FREE :] == pytest.approx([1 / guesses.PER_S, 2 / guesses.PER_S])
+    early = [found.early_s("10.0.0.1", now) for _ in range(wrong_secrets.FREE + 2)]
+    assert early[: wrong_secrets.FREE] == pytest.approx([0.0] * wrong_secrets.FREE, abs=1e-6)
+    assert early[wrong_secrets.FREE :] == pytest.approx([1 / wrong_secrets.PER_S, 2 / wrong_secrets.PER_S])
     assert found.early_s("10.0.0.2", now) == 0.0
     for _ in range(10_000):
         last = found.early_s("10.0.0.1", now)
-    assert last == guesses.WAIT_MAX_S
-    assert found.early_s("10.0.0.1", now + 2 * guesses.WAIT_MAX_S) == 0.0
+    assert last == wrong_secrets.WAIT_MAX_S
+    assert found.early_s("10.0.0.1", now + 2 * wrong_secrets.WAIT_MAX_S) == 0.0
 
 
 def test_a_network_of_ipv6_is_one_address():
     found = Guesses()
-    early = [found.early_s(f"2001:db8::{number:x}", 1000.0) for number in range(guesses.FREE + 1)]
+    early = [found.early_s(f"2001:db8::{number:x}", 1000.0) for number in range(wrong_secrets.FREE + 1)]
     assert early[-1] > 0
     assert found.early_s("2001:db8:0:1::1", 1000.0) == 0.0
 
 
 def test_not_more_than_so_many_addresses_are_remembered(monkeypatch):
-    monkeypatch.setattr(guesses, "ADDRESSES_MAX", 3)
+    monkeypatch.setattr(wrong_secrets, "ADDRESSES_MAX", 3)
     found = Guesses()
     for number in range(9):
         found.early_s(f"10.0.0.{number}", 1000.0)
@@ -97,7 +97,7 @@ def test_not_more_than_so_many_addresses_are_remembered(monkeypatch):
 
 def test_there_is_one_warning_a_minute(monkeypatch):
     said = []
-    monkeypatch.setattr(guesses._log, "warning", lambda event, **facts: said.append((event, facts)))
+    monkeypatch.setattr(wrong_secrets._log, "warning", lambda event, **facts: said.append((event, facts)))
     found = Guesses()
     for second in range(121):
         found.early_s(f"10.0.0.{second % 2}", 1000.0 + second)
@@ -112,13 +112,13 @@ async def test_a_hub_under_attack_says_so_once_and_serves_those_who_know(live_hu
     async with live_hub.client("admin") as known, httpx.AsyncClient(base_url=live_hub.url, timeout=PATIENCE_S) as other:
         wrong = [
             asyncio.create_task(other.get("/sessions", headers={"x-hub-secret": f"guess-{number}"}))
-            for number in range(guesses.FREE + 20)
+            for number in range(wrong_secrets.FREE + 20)
         ]
         for _ in range(20):
             assert (await known.get("/sessions")).status_code == 200
         assert {answer.status_code for answer in await asyncio.gather(*wrong)} == {401}
         counted = (await known.get("/metrics")).text
-    assert f"hub_wrong_secrets_total {guesses.FREE + 20}.0" in counted
+    assert f"hub_wrong_secrets_total {wrong_secrets.FREE + 20}.0" in counted
     assert live_hub.log().count("wrong secrets received") == 1
     assert "guess-" not in live_hub.log()
 
@@ -157,7 +157,7 @@ async def _guess(api: httpx.AsyncClient, method: str, path: str, headers: dict[s
 @pytest.mark.parametrize(("method", "path", "headers"), SHOWN, ids=str)
 async def test_an_address_owes_the_wait_of_one_that_hangs_up(make_api, at_once, monkeypatch, method, path, headers):
     now, counted = [1_000_000.0], metrics.wrong_secrets._value.get
-    monkeypatch.setattr(guesses, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(wrong_secrets, "time", SimpleNamespace(monotonic=lambda: now[0]))
     async with make_api(**SECRETS, request_timeout_s=7200) as api:
 
         async def hang_up() -> None:

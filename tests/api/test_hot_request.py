@@ -7,8 +7,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Scope
 
 from hub.api import pipeline
-from hub.api.edge.light_request import LightRequest
-from hub.api.guard.gate import first_of
+from hub.api.handling.browsers import first_of
+from hub.api.handling.light_request import LightRequest
 from hub.store.callers import until_ms
 
 HEADERS = [

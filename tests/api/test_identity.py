@@ -15,12 +15,13 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 from starlette.requests import Request
+from starlette.responses import Response
 
 from hub.api.app import create_app
-from hub.api.deps import reply
-from hub.api.identity import OPERATOR, caller, reader
+from hub.api.callers.users import OPERATOR, caller, reader
 from hub.tokens.holders import REMEMBERED_S
 from hub.tokens.models import user_of
+from hub.wire import to_json
 from tests.world import PATIENCE_S, SLACK_S, RedisServer, eventually, settings_for, wait_until
 
 SECRETS = {"runner_secret": "runner-x", "node_secret": "node-x", "admin_secret": "admin-x"}
@@ -52,10 +53,10 @@ def make_who(redis_server) -> Callable[..., Any]:
         edge = create_app(settings_for(**{"redis_url": redis_server.url, **changes}), sweep=False)
 
         async def who(request: Request):
-            return reply(shown(await caller(request, request.path_params["scope"])))
+            return said(await caller(request, request.path_params["scope"]))
 
         async def read(request: Request):
-            return reply(shown(await reader(request)))
+            return said(await reader(request))
 
         edge.app.add_route("/who/{scope}", who)
         edge.app.add_route("/reader", read)
@@ -64,6 +65,11 @@ def make_who(redis_server) -> Callable[..., Any]:
             yield client
 
     return make
+
+
+def said(found):
+    """Answer with it."""
+    return Response(to_json(shown(found)), media_type="application/json")
 
 
 def shown(found):

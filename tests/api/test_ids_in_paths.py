@@ -11,8 +11,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from hub.api import measured
 from hub.api.app import create_app
+from hub.api.handling import request_counts
 from tests.world import settings_for
 
 CONTRACT = Path(__file__).parents[2] / "hub/api/contract/openapi.json"
@@ -45,7 +45,7 @@ class Spy:
     @property
     def reached(self):
         """The template of the route that was reached, and the ids in its path."""
-        route = self.scope.get(measured.ROUTE) or getattr(self.scope.get("route"), "path", None)
+        route = self.scope.get(request_counts.ROUTE) or getattr(self.scope.get("route"), "path", None)
         return re.sub(r":\w+(?=\})", "", route or "none"), self.scope.get("path_params")
 
 

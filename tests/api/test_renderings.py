@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from hub.api.app import create_app
-from hub.api.edge import renderings
+from hub.api.handling import shared_lists
 from hub.api.pipeline import RequestPipeline
 from tests.api.streams import listening
 from tests.world import publish, settings_for
@@ -23,7 +23,7 @@ NODES = "/nodes?detail=1"
 
 @pytest.fixture
 async def app(redis_server, monkeypatch) -> AsyncIterator[RequestPipeline]:
-    monkeypatch.setattr(renderings, "KEPT_S", 60)  # however slow it is here
+    monkeypatch.setattr(shared_lists, "KEPT_S", 60)  # however slow it is here
     found = create_app(settings_for(redis_url=redis_server.url, **SECRETS), sweep=False)
     async with found.app.router.lifespan_context(found.app):
         yield found
@@ -131,7 +131,7 @@ async def test_a_refusal_is_for_nobody_else_and_without_listeners_all_is_made_an
 
 async def test_what_is_old_is_shown_to_nobody_else(app, made, monkeypatch):
     page = await Page(app).log_in("admin")
-    monkeypatch.setattr(renderings, "KEPT_S", 0)
+    monkeypatch.setattr(shared_lists, "KEPT_S", 0)
     async with listening(app, ADMIN):
         for _ in range(3):
             await page.nodes()

@@ -9,7 +9,7 @@ import re
 import httpx
 import pytest
 
-from hub.api.guard.gate import Gate
+from hub.api.handling.browsers import Gate
 from hub.errors import Forbidden
 from hub.tokens.logins import IDLE_S, LIFE_S
 from tests.api.streams import ENDLESS, listening
@@ -81,6 +81,37 @@ async def test_over_tls_the_cookie_is_of_this_host_alone_and_never_sent_in_plain
         "https://hub/console/session", json={"secret": SECRETS["admin_secret"]}, headers={**MARK, **OWN}
     )
     assert re.match(r"__Host-hub_login=.*; Path=/; SameSite=strict; Secure$", answer.headers["set-cookie"])
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "name"),
+    [
+        ("http://hub", "hub", "hub_login"),
+        ("http://hub", "hub:80", "hub_login"),
+        ("http://hub", "hub:443", "hub_login.443"),
+        ("http://hub", "hub:8080", "hub_login.8080"),
+        ("http://hub", "[::1]:8081", "hub_login.8081"),
+        ("http://hub", "[::1]", "hub_login"),
+        ("https://hub", "hub:443", "__Host-hub_login"),
+        ("https://hub", "hub:8443", "__Host-hub_login.8443"),
+    ],
+)
+async def test_the_cookie_is_named_by_the_port_that_the_browser_sees(api, url, host, name):
+    headers = {**MARK, **OWN, "host": host, "origin": f"{url.partition(':')[0]}://{host}"}
+    answer = await api.post(f"{url}/console/session", json={"secret": SECRETS["admin_secret"]}, headers=headers)
+    assert answer.status_code == 201, answer.text
+    assert answer.headers["set-cookie"].partition("=")[0] == name
+
+
+async def test_a_login_at_one_hub_of_a_host_ends_none_at_another(browser):
+    async def opens(host: str) -> int:
+        return (await browser.send("GET", "/pools", cookie="; ".join(kept), host=host)).status_code
+
+    kept = []
+    for host in ("hub:8080", "hub:8081"):
+        answer = await browser.send("POST", "/console/session", {"secret": SECRETS["admin_secret"]}, host=host)
+        kept.append(answer.headers["set-cookie"].partition(";")[0])
+    assert [await opens(host) for host in ("hub:8080", "hub:8081", "hub:8082")] == [200, 200, 401]
 
 
 async def changing_routes(api: httpx.AsyncClient) -> list[tuple[str, str]]:
@@ -236,7 +267,7 @@ async def test_who_changes_something_sees_it_in_the_overview_at_once(browser, mo
 
 @pytest.mark.parametrize("path", ENDLESS)
 async def test_a_stream_of_events_ends_with_its_login_and_that_of_another_goes_on(path, api, browser, monkeypatch):
-    monkeypatch.setattr("hub.api.door._STILL_S", 0.02)
+    monkeypatch.setattr("hub.api.callers.logins._STILL_S", 0.02)
     other, app = Browser(api), api._transport.app
     await browser.log_in(SECRETS["admin_secret"])
     theirs = (await other.log_in(SECRETS["admin_secret"])).json()["login"]["id"]
@@ -255,7 +286,7 @@ async def test_a_stream_of_events_ends_with_its_login_and_that_of_another_goes_o
 
 
 async def test_streams_whose_login_nobody_can_know_any_more_end(api, browser, redis, monkeypatch):
-    monkeypatch.setattr("hub.api.door._STILL_S", 0.02)
+    monkeypatch.setattr("hub.api.callers.logins._STILL_S", 0.02)
     await browser.log_in(SECRETS["admin_secret"])
     async with listening(api._transport.app, {"cookie": browser.cookie}):
         redis.set("hub:logins", "of another program")

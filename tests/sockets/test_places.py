@@ -12,8 +12,8 @@ import pytest
 from engineio.async_socket import AsyncSocket
 from socketio.exceptions import ConnectionError as Refused
 
-from hub.api.guard import sessions
-from hub.api.guard.sessions import Place, Places
+from hub.api.handling import socket_places
+from hub.api.handling.socket_places import Place, Places
 from hub.api.sockets import sockets
 from hub.api.sockets.sockets import Sockets
 from hub.errors import Unavailable
@@ -34,8 +34,8 @@ async def closed(serve, tokens, monkeypatch) -> tuple[Any, Places]:
     """Serve a hub that strangers may not read, with three places for them at each address, and four in all."""
     places = Places()
     monkeypatch.setattr(Sockets, "places", places)
-    monkeypatch.setattr(sessions, "STRANGERS_EACH", 3)
-    monkeypatch.setattr(sessions, "STRANGERS_MAX", 4)
+    monkeypatch.setattr(socket_places, "STRANGERS_EACH", 3)
+    monkeypatch.setattr(socket_places, "STRANGERS_MAX", 4)
     process, _ = await serve(tokens_file=tokens, anonymous_reads=False)
     return process, places
 
@@ -86,8 +86,8 @@ async def test_clients_with_a_token_are_not_counted_as_strangers(closed, listen,
 @pytest.mark.parametrize("transports", [["polling"], ["websocket"]])
 async def test_one_credential_has_its_share_and_another_its_own(closed, listen, monkeypatch, transports):
     process, places = closed
-    monkeypatch.setattr(sessions, "SESSIONS_MAX", 8)
-    monkeypatch.setattr(sessions, "SHARE", 0.25)
+    monkeypatch.setattr(socket_places, "SESSIONS_MAX", 8)
+    monkeypatch.setattr(socket_places, "SHARE", 0.25)
     told = {"headers": {"x-forwarded-for": "192.0.2.1"}, "transports": transports}
     elsewhere = {"headers": {"x-forwarded-for": "192.0.2.2"}, "transports": transports}
     await listen(process, "ann", **told)
@@ -138,7 +138,7 @@ def test_seconds_are_enough_for_a_stranger():
 
 
 def test_a_session_without_a_place_is_refused():
-    found = sessions.Sessions(Places())
+    found = socket_places.Sessions(Places())
     with pytest.raises(Unavailable):
         found["made"] = object()
     place = found.come("192.0.2.1")

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 import requests
 
-from hub.api.identity import Shown
+from hub.api.callers.users import Shown
 from hub.api.sockets import rooms
 from hub.api.sockets.rooms import NAME_MAX, ROOMS_MAX
 from hub.errors import StoreFault

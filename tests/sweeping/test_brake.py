@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from hub.api.operators.admin import brake_shape
 from hub.core import Hub
 from hub.doctor import examine
 from hub.errors import BrakeOff
@@ -57,7 +58,7 @@ def told(caplog):
 
 
 async def status(hub):
-    return await Brake(hub.store, hub.settings).status()
+    return await brake_shape(Brake(hub.store, hub.settings))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ async def test_in_the_first_timeout_nobody_goes(hub, settings, redis, caplog):
         redis.hincrby("hub:brake", "since_ms", -50_000)
         next_interval(redis)
         assert await sweep(Hub(store, settings)) == (3, 0, 3, "engaged")
-        assert 9 <= (await Brake(store, settings).status())["graceSecondsLeft"] <= 11
+        assert 9 <= (await brake_shape(Brake(store, settings)))["graceSecondsLeft"] <= 11
     assert picture(redis) == before
     assert told(caplog) == ["brake engaged"]
 

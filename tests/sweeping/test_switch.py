@@ -52,6 +52,21 @@ def test_it_survives_every_hub_and_is_gone_when_it_is_cleared(start_hub, redis):
     wait_until(lambda: "node expired" in second.log(), why=second.log)
 
 
+async def test_a_hub_that_has_not_heard_of_the_switch_expires_nobody_any_more(redis_server, redis):
+    settings = settings_for(redis_server.url, sweeper_expire=True)
+    async with open_store(settings) as store, open_store(settings) as another:
+        hub, other = Hub(store, settings), Hub(another, settings)
+        await hub.clock.tick()
+        await add_node(hub, "n1")
+        age_node(redis, "n1", 300)
+        await other.clock.switch_expire(False, "ann")
+        assert await swept(hub) == (0, 1)
+        assert redis.smembers("nodes") == {"n1"}
+        redis.delete("node_alive:n1")
+        await other.clock.switch_expire(None, "ann")
+        assert await swept(hub) == (1, 0)
+
+
 @pytest.mark.parametrize("wanted", [False, True])
 async def test_a_store_that_comes_back_empty_gets_it_back(redis_server, redis, caplog, wanted):
     settings = settings_for(redis_server.url, sweeper_expire=not wanted)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 
 from hub.api import paths  # noqa: F401 - it makes `full` known to paths
-from hub.api.auth import ADMIN, RUNNER
-from hub.api.deps import allowed, reply
+from hub.api.callers.admission import hub_of
 from hub.api.operations import operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes.answer import Answer
@@ -15,6 +14,7 @@ from hub.api.shapes.nodes import DemandShape
 from hub.api.shapes.readers import whole_number
 from hub.capacity.labels import parse_label
 from hub.errors import InvalidLabel, InvalidValue, JobNotFound
+from hub.tokens.secrets import ADMIN, RUNNER
 
 router = APIRouter()
 DESIRED_MAX = 1_000_000  # slots or tasks: far above any pool
@@ -33,20 +33,20 @@ async def of_job(request: Request) -> Answer[JobDemandShape]:
     its first worker is yet to come. With `truncated` its workers hold so much that `held` and `desired` are the least
     there may be.
     """
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     least, most, spare = _bounds(request)
     found = await hub.jobs.demand(request.path_params["job_name"])
-    return reply(
-        {
-            "job": found.job,
-            "pending": found.pending,
-            "putOff": found.put_off,
-            "held": found.held,
-            "workers": found.workers,
-            "runSeconds": found.run_s,
-            "desired": min(max(found.held + found.pending + spare, least), most),
-            "truncated": found.truncated,
-        }
+    return Answer(
+        JobDemandShape(
+            job=found.job,
+            pending=found.pending,
+            putOff=found.put_off,
+            held=found.held,
+            workers=found.workers,
+            runSeconds=found.run_s,
+            desired=min(max(found.held + found.pending + spare, least), most),
+            truncated=found.truncated,
+        )
     )
 
 
@@ -62,25 +62,25 @@ async def of_pool(request: Request, label: str) -> Answer[DemandShape]:
     A waiter that several pools may serve counts for each of them; one that its cap keeps waiting counts for none. With
     `truncated` so many labels are waited for that `waiting` and `desired` are the least there may be.
     """
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     least, most, spare = _bounds(request)
     found = await hub.pools.demand(parse_label(label).text)
     hint = "" if found.published else await hub.hints.of(found.label)
-    return reply(
-        {
-            **({"hint": hint} if hint else {}),
-            "label": found.label,
-            "held": found.lent,
-            "free": found.free,
-            "heldBack": found.held_back,
-            "total": found.published,
-            "waiting": found.waiting,
-            "waitingLabels": found.labels,
-            "desired": min(max(found.lent + found.waiting + spare, least), most),
-            "maintenanceActive": found.maintenance,
-            "truncated": found.truncated,
-        }
+    answer = DemandShape(
+        label=found.label,
+        held=found.lent,
+        free=found.free,
+        heldBack=found.held_back,
+        total=found.published,
+        waiting=found.waiting,
+        waitingLabels=found.labels,
+        desired=min(max(found.lent + found.waiting + spare, least), most),
+        maintenanceActive=found.maintenance,
+        truncated=found.truncated,
     )
+    if hint:
+        answer["hint"] = hint
+    return Answer(answer)
 
 
 def _bounds(request: Request) -> tuple[int, int, int]:

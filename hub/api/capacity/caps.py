@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter, Request
 
-from hub.api.auth import ADMIN
-from hub.api.credentials import origin
-from hub.api.deps import allowed, remote_ip, reply
+from hub.api.callers.admission import hub_of
+from hub.api.callers.credentials import origin
+from hub.api.handling.context import remote_ip
 from hub.api.operations import operation
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
-from hub.api.shapes.lease_bodies import CapBody
+from hub.api.shapes.operator_bodies import CapBody
 from hub.api.shapes.operators import CapShape, CapsShape
 from hub.capacity.labels import parse_kinds, parse_label
 from hub.core import Hub
 from hub.errors import InvalidLabel
 from hub.store.lenient import read_each
+from hub.tokens.secrets import ADMIN
 
 router = APIRouter(tags=["admin"])
 CAP_MAX = 999_999_999
@@ -30,11 +29,11 @@ async def caps(request: Request) -> Answer[CapsShape]:
 
     0 is no limit. One set at run time wins over one of the environment.
     """
-    hub = allowed(request, ADMIN)
+    hub = hub_of(request)
     found = await _in_force(hub)
     default, source = found.pop(ALL)
     rows = await _rows(hub, found)
-    return reply({"default": default, "defaultSource": source, "caps": rows})
+    return Answer(CapsShape(default=default, defaultSource=source, caps=rows))
 
 
 @router.put("/admin/caps/{label:path}", **operation("setCap", (ADMIN,), body=CapBody, refusals=(InvalidLabel,)))
@@ -43,7 +42,7 @@ async def set_cap(request: Request, label: str) -> Answer[CapShape]:
 
     Waiters a higher cap lets in are served before this answers; what is lent beyond a lower one stays lent.
     """
-    hub = allowed(request, ADMIN)
+    hub = hub_of(request)
     if label != ALL:
         label = parse_label(label, parse_kinds(hub.settings.label_kinds), wildcards=hub.agreed.holds.wildcards).text
     said = CapBody.read(await bodies.read_body(request))
@@ -61,7 +60,7 @@ async def set_cap(request: Request, label: str) -> Answer[CapShape]:
     )
     found = await _in_force(hub)
     (row,) = await _rows(hub, {label: found.get(label, (found[ALL][0], "default"))})
-    return reply(row)
+    return Answer(row)
 
 
 async def _in_force(hub: Hub) -> dict[str, tuple[int, str]]:
@@ -72,7 +71,7 @@ async def _in_force(hub: Hub) -> dict[str, tuple[int, str]]:
     return found
 
 
-async def _rows(hub: Hub, caps: dict[str, tuple[int, str]]) -> list[dict[str, Any]]:
+async def _rows(hub: Hub, caps: dict[str, tuple[int, str]]) -> list[CapShape]:
     keys = hub.store.keys
     counted = [label for label in caps if label != ALL]
     asked = (("ZCARD", key) for label in counted for key in (keys.in_flight(label), keys.queue(label)))
@@ -81,5 +80,5 @@ async def _rows(hub: Hub, caps: dict[str, tuple[int, str]]) -> list[dict[str, An
     rows = []
     for label, (cap, source) in caps.items():
         in_flight, waiting = live.get(label, (None, None))
-        rows.append({"labelKey": label, "cap": cap, "source": source, "inFlight": in_flight, "waiting": waiting})
+        rows.append(CapShape(labelKey=label, cap=cap, source=source, inFlight=in_flight, waiting=waiting))
     return rows

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.auth import HEADER
-from hub.api.credentials import origin
-from hub.api.deps import reply, serving
-from hub.api.identity import bearer
+from hub.api.callers.admission import hub_of, speaker_of
+from hub.api.callers.credentials import origin
 from hub.api.operations import TOKEN, Subject, operation
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.node_bodies import JoinBody
 from hub.api.shapes.nodes import JoinedShape
-from hub.errors import NodeTaken, Unauthorized
-from hub.tokens.models import JOIN, id_of
+from hub.errors import NodeTaken
 
 router = APIRouter(tags=["nodes"])
 
@@ -28,6 +25,7 @@ router = APIRouter(tags=["nodes"])
         body=JoinBody,
         refusals=(NodeTaken,),
         about=Subject("node", in_body=True),
+        joins=True,
     ),
 )
 async def join(request: Request) -> Answer[JoinedShape]:
@@ -38,14 +36,9 @@ async def join(request: Request) -> Answer[JoinedShape]:
     `HUB_NODE_TOKEN_DAYS`; one whose node does not register within an hour is forgotten, and a token to join with makes
     at most 1,000 of those.
     """
-    found = serving(request)
-    shown = bearer(request.headers.getlist("authorization")) or request.headers.get(HEADER, "")
-    holder = await found.holders.resolve(shown)
-    if holder is None or not holder.active or holder.kind != JOIN:
-        raise Unauthorized()
+    who, hub = speaker_of(request), hub_of(request)
     said = JoinBody.read(await bodies.read_body(request))
     node = said.node_id
-    by = id_of(found.holders.digest_of(shown) or "")
-    token = await found.hub.tokens.join(node, said.sha256, by, kept=said.kept)
-    await found.hub.audit.write("node", "join", actor=node, **await origin(request), id=token.id)
-    return reply({"nodeId": node, "id": token.id}, status=201)
+    token = await hub.tokens.join(node, said.sha256, who.token, kept=said.kept)
+    await hub.audit.write("node", "join", actor=node, **await origin(request), id=token.id)
+    return Answer(JoinedShape(nodeId=node, id=token.id), status=201)

@@ -8,14 +8,13 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from hub.api import traces
-from hub.api.auth import ADMIN, NODE, RUNNER
-from hub.api.capacity import reading
-from hub.api.credentials import origin
-from hub.api.deps import allowed, in_ms, is_gone, reply, serving
+from hub.api.callers.admission import hub_of, speaker_of
+from hub.api.callers.credentials import origin
+from hub.api.handling import traces
+from hub.api.handling.context import in_ms, is_gone, serving
 from hub.api.operations import NO_SLOT, TOKEN, Subject, operation
-from hub.api.realms.naming import UnknownRealm
 from hub.api.realms.spilling import lender, where_else
+from hub.api.realms.subjects import UnknownRealm
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
@@ -29,7 +28,6 @@ from hub.api.shapes.leases import (
     SessionShape,
     VerifiedShape,
 )
-from hub.api.speakers import speaker
 from hub.capacity.labels import Label, parse_kinds, parse_label
 from hub.capacity.leases import KEEP_OWN_S, keep_key_s, new_attempt
 from hub.capacity.models import RUN_MAX, BorrowRequest, Lease, LeaseRecord, text_of
@@ -48,7 +46,6 @@ from hub.errors import (
     NotFound,
     Settling,
     Stopping,
-    Unauthorized,
     WaitedInVain,
     Withdrawn,
 )
@@ -56,11 +53,16 @@ from hub.observability import metrics
 from hub.observability.tracing import tracing
 from hub.settings import Settings
 from hub.store.keys import key_part
+from hub.tokens.secrets import ADMIN, NODE, RUNNER
 
 router = APIRouter(tags=["sessions"])
 IN_VAIN = (WaitedInVain, CallerGone)
 # Of a slot that this realm does not lend so, or cannot know yet whether it does: another one may.
 ELSEWHERE = ("not lent", "stale token", "ended")
+
+
+async def _denied(_: Request) -> None:
+    metrics.borrow_outcomes.labels("unknown", "denied").inc()
 
 
 @router.post(
@@ -74,6 +76,7 @@ ELSEWHERE = ("not lent", "stale token", "ended")
         headers=("Correlation-Id",),
         refusals=(InvalidLabel, NoSuchPool, UnknownRealm, LeaseOver, Withdrawn, KeyReused, *NO_SLOT),
         about=Subject("borrow", in_body=True),
+        denied=_denied,
     ),
 )
 async def borrow(request: Request) -> Answer[GrantShape]:
@@ -83,26 +86,26 @@ async def borrow(request: Request) -> Answer[GrantShape]:
     no pool serves the label, `hint` says so, and with `"waitForPool": false` it is 404 `no-such-pool` at once.
     """
     try:
-        hub = allowed(request, RUNNER)
+        hub = hub_of(request)
         if serving(request).stopping:
             raise Stopping()
         document = await bodies.read_body(request)
         label = _wanted(document, hub)
     except HubError as error:
-        if isinstance(error, Unauthorized | Stopping | MissingMember | InvalidLabel):
-            metrics.borrow_outcomes.labels("unknown", "denied").inc()
+        if isinstance(error, Stopping | MissingMember | InvalidLabel):
+            await _denied(request)
         raise
     shown = metrics.bounded(label.text)
     counted = metrics.borrows_of(shown)
     counted.requests.inc()
     started = time.monotonic()
     try:
-        said = reading.borrowing(document)
+        said = BorrowBody.read(document)
         wanted = _borrow_request(request, hub, said, label, bodies.run_id(request, said.run_id))
         if tracing.on and wanted.keyed:  # it may be asked for again, and is the same ticket then
             await traces.follow(hub.store, traces.ticket(wanted.request))
             traces.keep(hub.store, traces.ticket(wanted.request))
-        if not said.waits_for_pool and not wanted.elsewhere:
+        if not said.wait_for_pool and not wanted.elsewhere:
             await hub.hints.check(label.text)
         lease = await _lend(hub, request, wanted)
         if tracing.on:
@@ -115,7 +118,7 @@ async def borrow(request: Request) -> Answer[GrantShape]:
     if await is_gone(request):
         await hub.leases.undo(wanted, lease)
     counted.served.inc()
-    return reply(granted(hub, lease, said.run_name or None), lease.run)
+    return Answer(granted(hub, lease, said.run_name or None), run=lease.run)
 
 
 async def _lend(hub: Hub, request: Request, wanted: BorrowRequest) -> Lease:
@@ -143,15 +146,15 @@ def _wanted(document: dict[str, Any], hub: Hub) -> Label:
     return parse_label(given, parse_kinds(hub.settings.label_kinds), wildcards=hub.agreed.holds.wildcards)
 
 
-def _borrow_request(request: Request, hub: Hub, said: reading.Borrowing, label: Label, run: str) -> BorrowRequest:
+def _borrow_request(request: Request, hub: Hub, said: BorrowBody, label: Label, run: str) -> BorrowRequest:
     settings = hub.settings
-    ttl_s = settings.borrow_ttl_s if said.ttl_s is None else said.ttl_s
+    ttl_s = settings.borrow_ttl_s if said.ttl_seconds is None else said.ttl_seconds
     ttl_s = min(max(ttl_s, settings.borrow_ttl_min_s), 86_400, settings.max_session_ttl_s)
     elsewhere, home_s = where_else(request, hub, said.realms)
     key, attempt = bodies.request_key(request), new_attempt(settings.realm)
     asked = f"{label.text}\0{ttl_s}\0{run}"
     wait_s = longest_wait_s(settings)
-    limit_s = said.limit_s
+    limit_s = said.max_wait_seconds
     return BorrowRequest(
         label=label.text,
         ttl_ms=int(ttl_s * 1000),
@@ -175,26 +178,27 @@ def longest_wait_s(settings: Settings) -> float:
     return min(settings.borrow_queue_timeout_s, settings.request_timeout_s * 0.95)
 
 
-def granted(hub: Hub, lease: Lease, run_name: str | None) -> dict[str, Any]:
+def granted(hub: Hub, lease: Lease, run_name: str | None) -> GrantShape:
     """A lease as its borrower is answered."""
     said = lease.said
-    realm = {} if lease.realm is None else {"realm": lease.realm}
     endpoint, kind = said.get("webSocketEndpoint"), said.get("browserType")
-    return {
-        "browserId": lease.slot,
-        "webSocketEndpoint": endpoint if isinstance(endpoint, str) else "",
-        "labelKey": lease.label,
-        "browserType": kind,
-        "nodeId": text_of(said, "nodeId", lease.item) or None,
-        "runName": run_name,
-        "expiresAtUtc": in_ms(hub, lease.left_ms),
-        "matchedLabel": lease.pool,
-        "leaseToken": lease.token,
-        "ttlSeconds": lease.left_ms / 1000 if lease.left_ms % 1000 else lease.left_ms // 1000,
-        "runId": lease.run,
-        "item": said,
-        **realm,
-    }
+    shown = GrantShape(
+        browserId=lease.slot,
+        webSocketEndpoint=endpoint if isinstance(endpoint, str) else "",
+        labelKey=lease.label,
+        browserType=kind,
+        nodeId=text_of(said, "nodeId", lease.item) or None,
+        runName=run_name,
+        expiresAtUtc=in_ms(hub, lease.left_ms),
+        matchedLabel=lease.pool,
+        leaseToken=lease.token,
+        ttlSeconds=lease.left_ms / 1000 if lease.left_ms % 1000 else lease.left_ms // 1000,
+        runId=lease.run,
+        item=said,
+    )
+    if lease.realm is not None:
+        shown["realm"] = lease.realm
+    return shown
 
 
 @router.post(
@@ -217,26 +221,26 @@ async def give_back(request: Request) -> Answer[ReturnedShape]:
     stopped or `HUB_REVOKE_GRACE_SECONDS` are over; with `force` at once. A `reason` beside it goes into the audit log.
     With `onlyRun` nothing is ended but a lease of the run that the call names.
     """
-    hub = serving(request).hub
+    hub = hub_of(request)
     arrived_ms = hub.store.latest_ms()
-    who = await speaker(request, RUNNER, NODE)
-    said = reading.returning(await bodies.read_body(request))
-    slot, label = said.slot, parse_label(said.label)
+    who = speaker_of(request)
+    said = ReturnBody.read(await bodies.read_body(request))
+    slot, label = said.browser_id, parse_label(said.label_key)
     run = bodies.run_id(request, said.run_id)
     key = bodies.request_key(request)
     await who.check_slot(request, key_part(slot.strip()))
-    if tracing.on and said.token:
-        await traces.follow(hub.store, traces.lease(slot, said.token))
+    if tracing.on and said.lease_token:
+        await traces.follow(hub.store, traces.lease(slot, said.lease_token))
     word, _, run_of_grant = await hub.leases.give_back(
-        key_part(slot.strip()), label.text, said.token,
+        key_part(slot.strip()), label.text, said.lease_token,
         run=run, only_run=said.only_run, key=key, revokes=said.revokes, arrived_ms=arrived_ms,
     )  # fmt: skip
-    if word in ELSEWHERE and (other := await lender(request, hub, key_part(slot.strip()), said.token)):
+    if word in ELSEWHERE and (other := await lender(request, hub, key_part(slot.strip()), said.lease_token)):
         word, _, run_of_grant = await other.leases.give_back(
-            key_part(slot.strip()), label.text, said.token,
+            key_part(slot.strip()), label.text, said.lease_token,
             run=run, only_run=said.only_run, key=key, revokes=said.revokes, arrived_ms=None,
         )  # fmt: skip
-    answer = {"returned": slot}
+    answer = ReturnedShape(returned=slot)
     if word != "returned":
         answer["note"] = "already returned"
     if said.only_run or said.reason:
@@ -244,7 +248,7 @@ async def give_back(request: Request) -> Answer[ReturnedShape]:
     if said.reason and said.revokes and word in ("returned", "ended"):
         facts = {"slotId": slot, "runId": run_of_grant, "reason": said.reason}
         await hub.audit.write("session", "session.revoke", **await origin(request), **facts)
-    return reply(answer, (run or run_of_grant) if word in ("returned", "ended") else "")
+    return Answer(answer, run=(run or run_of_grant) if word in ("returned", "ended") else "")
 
 
 @router.post(
@@ -259,7 +263,7 @@ async def give_back(request: Request) -> Answer[ReturnedShape]:
 )
 async def renew(request: Request) -> Answer[RenewedShape]:
     """Extend a lease, never beyond its longest life. Answers 409 `grant-over` when it has ended."""
-    hub = allowed(request, RUNNER)
+    hub = hub_of(request)
     said = RenewBody.read(await bodies.read_body(request))
     slot, token, ttl_s = said.browser_id, said.lease_token, said.ttl_seconds
     if ttl_s is not None:
@@ -273,8 +277,8 @@ async def renew(request: Request) -> Answer[RenewedShape]:
         if (other := await lender(request, hub, key_part(slot.strip()), token)) is None:
             raise
         held, left_ms = await other.leases.renew(key_part(slot.strip()), token, ttl_ms)
-    return reply(
-        {"browserId": slot, "leaseToken": held, "ttlSeconds": left_ms / 1000, "expiresAtUtc": in_ms(hub, left_ms)}
+    return Answer(
+        RenewedShape(browserId=slot, leaseToken=held, ttlSeconds=left_ms / 1000, expiresAtUtc=in_ms(hub, left_ms))
     )
 
 
@@ -284,7 +288,7 @@ async def renew(request: Request) -> Answer[RenewedShape]:
 )
 async def verify(request: Request, slot: str) -> Answer[VerifiedShape]:
     """Whether a fencing token is that of the lease that holds the slot now; for the side that owns the resource."""
-    who, hub = await speaker(request, RUNNER, NODE, ADMIN), serving(request).hub
+    who, hub = speaker_of(request), hub_of(request)
     token = request.query_params.get("token", "")
     if not token:
         raise MissingMember("missing token: ask with ?token=", member="token")
@@ -299,8 +303,8 @@ async def verify(request: Request, slot: str) -> Answer[VerifiedShape]:
         if word in ELSEWHERE and (other := await lender(request, hub, key_part(slot), token)):
             word, left_ms = await other.leases.verify(key_part(slot), token)
     if word == "ok":
-        return reply({"slotId": slot, "valid": True, "ttlSeconds": left_ms / 1000})
-    return reply({"slotId": slot, "valid": False, "reason": word})
+        return Answer(VerifiedShape(slotId=slot, valid=True, ttlSeconds=left_ms / 1000))
+    return Answer(VerifiedShape(slotId=slot, valid=False, reason=word))
 
 
 @router.get(
@@ -319,7 +323,7 @@ async def verify(request: Request, slot: str) -> Answer[VerifiedShape]:
 )
 async def sessions(request: Request) -> Answer[SessionPageShape]:
     """What is lent, the leases that end first at the top; all, or those of one label, pool, node or run."""
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     offset, limit = bodies.page(request)
     filters = {
         name: request.query_params[name] for name in ("label", "pool", "node", "run") if name in request.query_params
@@ -328,7 +332,7 @@ async def sessions(request: Request) -> Answer[SessionPageShape]:
         raise InvalidValue("filter by one of label, pool, node or run at a time")
     total, slots = await _page(hub, offset, limit, **filters)
     found = await hub.leases.find_all(slots)
-    return reply({"total": total, "sessions": [_session(each) for each in found if each]})
+    return Answer(SessionPageShape(total=total, sessions=[_session(each) for each in found if each]))
 
 
 async def _page(
@@ -355,31 +359,31 @@ async def _page(
 @router.get("/sessions/{slot}", **operation("getLease", (RUNNER, ADMIN), refusals=(NotFound,)))
 async def session(request: Request, slot: str) -> Answer[SessionShape]:
     """The live lease of a slot; 404 when it is not lent."""
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     found = await hub.leases.find(key_part(slot))
     if found is None:
         raise NotFound(f"slot {slot} is not lent")
-    return reply(_session(found))
+    return Answer(_session(found))
 
 
-def _session(found: LeaseRecord) -> dict[str, Any]:
-    return {
-        "browserId": found.slot,
-        "labelKey": found.label,
-        "poolLabel": found.pool,
-        "runId": found.run,
-        "nodeId": found.node,
-        "borrowedAtUtc": found.borrowed_at,
-        "ttlSeconds": found.ttl_s,
-        "secondsLeft": found.left_ms / 1000,
-    }
+def _session(found: LeaseRecord) -> SessionShape:
+    return SessionShape(
+        browserId=found.slot,
+        labelKey=found.label,
+        poolLabel=found.pool,
+        runId=found.run,
+        nodeId=found.node,
+        borrowedAtUtc=found.borrowed_at,
+        ttlSeconds=found.ttl_s,
+        secondsLeft=found.left_ms / 1000,
+    )
 
 
 @router.post("/results/browser/{slot}/test", **operation("mapSlotToTest", (RUNNER,), *p.RUN, body=AttributeBody))
 async def attribute(request: Request, slot: str) -> Answer[MappedShape]:
     """Map a slot to the test that runs on it, for six hours or until its lease ends."""
-    hub = allowed(request, RUNNER)
+    hub = hub_of(request)
     said = AttributeBody.read(await bodies.read_body(request))
     test = said.test_id.strip()
     await hub.leases.attribute(slot, test[:RUN_MAX], bodies.run_id(request, said.run_id))
-    return reply({"mapped": slot, "testId": test})
+    return Answer(MappedShape(mapped=slot, testId=test))

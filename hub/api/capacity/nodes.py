@@ -8,12 +8,14 @@ from typing import Any
 import orjson
 from fastapi import APIRouter, Request
 
-from hub.api.auth import ADMIN, NODE, RUNNER
-from hub.api.capacity import offering, reading
-from hub.api.credentials import credential
-from hub.api.deps import allowed, in_seconds, remote_ip, reply, serving
+from hub.api.callers.admission import hub_of, speaker_of
+from hub.api.callers.credentials import credential
+from hub.api.callers.nodes import Speaker
+from hub.api.capacity import offering
+from hub.api.capacity.orders import asked_shape, orders_shape
+from hub.api.handling.context import allowed, in_seconds, remote_ip, serving
+from hub.api.handling.problems import problem
 from hub.api.operations import ANYBODY, TOKEN, Subject, operation
-from hub.api.problems import problem
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
@@ -25,24 +27,24 @@ from hub.api.shapes.nodes import (
     LeftShape,
     NodeInFullShape,
     NodePageShape,
+    NodeShape,
+    OrderOfNodeShape,
     OrdersShape,
     PublishedShape,
+    RefusedBeatShape,
     RegisteredShape,
+    SlotOfNodeShape,
     WithdrawnShape,
 )
 from hub.api.shapes.readers import whole_number
-from hub.api.speakers import Speaker, speaker
 from hub.audit import entry
 from hub.capacity.nodes.models import (
     STATES,
-    Beat,
     Node,
     Order,
-    Orders,
     Registration,
     check_node_id,
     next_beat_ms,
-    shown_asked,
 )
 from hub.core import Hub
 from hub.errors import (
@@ -55,11 +57,15 @@ from hub.errors import (
     Settling,
     SlotLent,
     Superseded,
-    Unauthorized,
     UnknownNode,
 )
+from hub.tokens.secrets import ADMIN, NODE, RUNNER
 
 router = APIRouter(tags=["nodes"])
+
+
+async def _denied(request: Request) -> None:
+    await serving(request).hub.audit.refused("node", "register.denied", remote_ip(request), "unauthorized")
 
 
 @router.post(
@@ -70,17 +76,14 @@ router = APIRouter(tags=["nodes"])
         body=RegisterBody,
         refusals=(InvalidLabel, NodeIdCollides, Forbidden, Superseded, Settling),
         about=Subject("node", in_body=True),
+        denied=_denied,
     ),
 )
 async def register(request: Request) -> Answer[RegisteredShape]:
     """Announce a node, or bring its entry up to date; it counts as a beat. May publish slots in the same call."""
     ip = remote_ip(request)
-    hub = serving(request).hub
-    try:
-        who = await speaker(request, NODE)
-    except Unauthorized:
-        await hub.audit.refused("node", "register.denied", ip, "unauthorized")
-        raise
+    hub = hub_of(request)
+    who = speaker_of(request)
     try:
         document = await bodies.read_body(request)
     except InvalidJson as error:
@@ -100,19 +103,19 @@ async def register(request: Request) -> Answer[RegisteredShape]:
     registered = await hub.nodes.register(
         node, _pool_labels(hub, node), new, old, hub.audit.max_entries, said.drain_call
     )
-    answer: dict[str, Any] = {
-        "registered": node.node_id,
-        "nextBeatMs": next_beat_ms(hub.nodes.timeout_ms),
-        "version": registered.version,
-    }
+    answer = RegisteredShape(
+        registered=node.node_id,
+        nextBeatMs=next_beat_ms(hub.nodes.timeout_ms),
+        version=registered.version,
+    )
     if registered.term:
         answer["term"] = registered.term
     if registered.lent:
-        answer["lent"] = registered.lent
-        answer["lentFor"] = shown_asked(registered.lent_for)
+        answer["lent"] = dict(registered.lent)
+        answer["lentFor"] = asked_shape(registered.lent_for)
     if "slots" in document or "pools" in document:
         answer["slots"] = await offering.publish(hub, node.node_id, slots, said)
-    return reply(answer)
+    return Answer(answer)
 
 
 def _registration(said: RegisterBody) -> Registration:
@@ -137,7 +140,7 @@ def _pool_labels(hub: Hub, node: Registration) -> list[str]:
 )
 async def publish(request: Request, node_id: str) -> Answer[PublishedShape]:
     """Put slots of a registered node on offer. A repeat changes nothing; each slot is answered on its own."""
-    who, hub = await speaker(request, NODE), serving(request).hub
+    who, hub = speaker_of(request), hub_of(request)
     document = await bodies.read_body(request)
     node, said = check_node_id(node_id), PublishBody.read(document)
     who.check(node)
@@ -146,7 +149,7 @@ async def publish(request: Request, node_id: str) -> Answer[PublishedShape]:
     if not slots:
         await hub.nodes.get(node)
     published = sum(row["status"] == "published" for row in rows)
-    return reply({"nodeId": node, "published": published, "slots": rows})
+    return Answer(PublishedShape(nodeId=node, published=published, slots=rows))
 
 
 @router.delete(
@@ -162,17 +165,17 @@ async def publish(request: Request, node_id: str) -> Answer[PublishedShape]:
 )
 async def withdraw(request: Request, node_id: str, slot_id: str) -> Answer[WithdrawnShape]:
     """Take a slot off offer because it is gone; a lease of it ends at once, or with `onlyFree=1` keeps it there."""
-    who, hub, node = await speaker(request, NODE), serving(request).hub, check_node_id(node_id)
+    who, hub, node = speaker_of(request), hub_of(request), check_node_id(node_id)
     who.check(node)
     query = request.query_params
     only_free, caller = bodies.switch(request, "onlyFree"), CallerBody.read(query).caller()
     word, ended = await hub.pools.withdraw(node, slot_id, only_free=only_free, **caller._asdict())
-    answer: dict[str, Any] = {"withdrawn": slot_id, "ended": ended}
+    answer = WithdrawnShape(withdrawn=slot_id, ended=ended)
     if word == "unknown":
         answer["note"] = "not published"
     elif word == "late":
         answer["note"] = "published again by a later call"
-    return reply(answer)
+    return Answer(answer)
 
 
 @router.delete(
@@ -184,7 +187,7 @@ async def leave(request: Request, node_id: str) -> Answer[LeftShape]:
 
     A process that names its `incarnation` ends only what is its own: 409 `superseded` when another is the node by now.
     """
-    who, found = await speaker(request, NODE), serving(request)
+    who, found = speaker_of(request), serving(request)
     who.check(check_node_id(node_id))
     answer = await remove(found.hub, node_id, CallerBody.read(request.query_params).incarnation)
     if who.token:
@@ -197,10 +200,10 @@ async def remove(hub: Hub, node_id: str, incarnation: str = "") -> Answer[LeftSh
     """Take a node off the books and say what that ended."""
     node = check_node_id(node_id)
     gone = await hub.nodes.leave(node, incarnation)
-    answer: dict[str, Any] = {"left": node, "slots": gone.slots, "ended": len(gone.ended)}
+    answer = LeftShape(left=node, slots=gone.slots, ended=len(gone.ended))
     if not gone.known:
         answer["note"] = "not registered"
-    return reply(answer)
+    return Answer(answer)
 
 
 @router.post(
@@ -215,37 +218,10 @@ async def remove(hub: Hub, node_id: str, incarnation: str = "") -> Answer[LeftSh
 )
 async def heartbeat(request: Request) -> Answer[OrdersShape]:
     """Say that a node is alive, and learn what it must do. Answered once Redis has it."""
-    who, hub = await speaker(request, NODE), serving(request).hub
-    beat = reading.beat(await bodies.read_body(request))
+    who, hub = speaker_of(request), hub_of(request)
+    beat = BeatBody.read(await bodies.read_body(request)).beat
     who.check(beat.node_id)
-    return reply(_orders(beat, await hub.nodes.beats.take(beat), hub.nodes.timeout_ms))
-
-
-def orders_json(beat: Beat, orders: Orders, timeout_ms: int) -> bytes:
-    """The answer to a heartbeat."""
-    return orjson.dumps(_orders(beat, orders, timeout_ms))
-
-
-def _orders(beat: Beat, orders: Orders, timeout_ms: int) -> dict[str, Any]:
-    answer: dict[str, Any] = {
-        "nodeId": beat.node_id,
-        "known": orders.known,
-        "drain": orders.drain,
-        "recycle": orders.recycle,
-        "nextBeatMs": next_beat_ms(timeout_ms),
-        "version": orders.version,
-    }
-    if orders.lent is not None:
-        answer["lent"] = orders.lent
-        if orders.lent_for:
-            answer["lentFor"] = shown_asked(orders.lent_for)
-        if orders.offers:
-            answer["offers"] = orders.offers
-        if orders.drain_call:
-            answer["drainCall"] = orders.drain_call.as_json()
-    if orders.superseded:
-        answer["superseded"] = True
-    return answer
+    return Answer(orders_shape(beat, await hub.nodes.beats.take(beat), hub.nodes.timeout_ms))
 
 
 @router.post(
@@ -259,22 +235,24 @@ def _orders(beat: Beat, orders: Orders, timeout_ms: int) -> dict[str, Any]:
 )
 async def heartbeats(request: Request) -> Answer[BeatenShape]:
     """Up to 1,000 heartbeats in one call, for an agent per host; each is answered on its own."""
-    who, hub = await speaker(request, NODE), serving(request).hub
+    who, hub = speaker_of(request), hub_of(request)
     listed = BeatsBody.read(await bodies.read_body(request)).beats
     answers = await asyncio.gather(*(_one(hub, who, each, request.url.path) for each in listed))
-    return reply({"beats": answers})
+    return Answer(BeatenShape(beats=answers))
 
 
-async def _one(hub: Hub, who: Speaker, document: Any, path: str) -> dict[str, Any]:
+async def _one(hub: Hub, who: Speaker, document: Any, path: str) -> OrdersShape | RefusedBeatShape:
     try:
-        beat = reading.beat(document)
+        if not isinstance(document, dict):
+            raise InvalidJson("a heartbeat must be a JSON object")
+        beat = BeatBody.read(document).beat
         who.check(beat.node_id)
-        return _orders(beat, await hub.nodes.beats.take(beat), hub.nodes.timeout_ms)
+        return orders_shape(beat, await hub.nodes.beats.take(beat), hub.nodes.timeout_ms)
     except HubError as error:
         if error.status == 503:
             raise
         said = document.get("nodeId") if isinstance(document, dict) else None
-        return {"nodeId": said if isinstance(said, str) else None, "error": problem(error, path)}
+        return RefusedBeatShape(nodeId=said if isinstance(said, str) else None, error=problem(error, path))
 
 
 @router.get(
@@ -298,7 +276,7 @@ async def nodes(request: Request) -> Answer[list[NodeId] | NodePageShape]:
     """
     query = request.query_params
     if not bodies.switch(request, "detail"):
-        return reply(await serving(request).hub.nodes.ids())
+        return Answer(await serving(request).hub.nodes.ids())
     hub = allowed(request, RUNNER, ADMIN, NODE)
     _, limit = bodies.page(request)
     state, cursor, text = query.get("state"), query.get("cursor", "0"), bodies.search(request)
@@ -313,7 +291,7 @@ async def nodes(request: Request) -> Answer[list[NodeId] | NodePageShape]:
     else:
         total, found = await hub.nodes.in_state(state, start, limit, text)
         after = str(start + limit) if start + limit < total else None
-    return reply({"total": total, "nodes": [shown(node) for node in found], "next": after})
+    return Answer(NodePageShape(total=total, nodes=[shown(node) for node in found], next=after))
 
 
 @router.get(
@@ -330,19 +308,19 @@ async def safe_to_kill(request: Request, node_id: str) -> Answer[DepartureShape]
     404 when it is not registered: it has left or was expired, and nothing is known to be of it. For a node timeout
     after a loss of the store that is not certain, and the answer is 503 `settling`.
     """
-    who, hub = await speaker(request, RUNNER, ADMIN, NODE), serving(request).hub
+    who, hub = speaker_of(request), hub_of(request)
     node_id = check_node_id(node_id)
     who.check(node_id)
     found = await hub.nodes.safe_to_kill(node_id)
-    return reply(
-        {
-            "nodeId": node_id,
-            "safe": found.safe,
-            "draining": found.draining,
-            "lent": found.lent,
-            "reason": found.reason,
-            "deadlineSecondsLeft": in_seconds(found.deadline_left_ms),
-        }
+    return Answer(
+        DepartureShape(
+            nodeId=node_id,
+            safe=found.safe,
+            draining=found.draining,
+            lent=found.lent,
+            reason=found.reason,
+            deadlineSecondsLeft=in_seconds(found.deadline_left_ms),
+        )
     )
 
 
@@ -352,25 +330,25 @@ async def safe_to_kill(request: Request, node_id: str) -> Answer[DepartureShape]
 )
 async def node(request: Request, node_id: str) -> Answer[NodeInFullShape]:
     """One node with its slots, and with what it was told to do; 404 when it is not registered."""
-    who, hub = await speaker(request, RUNNER, ADMIN, NODE), serving(request).hub
+    who, hub = speaker_of(request), hub_of(request)
     who.check(check_node_id(node_id))
     found = await hub.nodes.get(check_node_id(node_id))
     slots = await hub.nodes.slots(found.id)
-    listed = [{"browserId": slot, "labelKey": pool, "state": place} for slot, pool, place in slots]
+    listed = [SlotOfNodeShape(browserId=slot, labelKey=pool, state=place) for slot, pool, place in slots]
     orders = [_order(each) for each in await hub.nodes.orders(found, (slot for slot, _, _ in slots))]
-    return reply({**shown(found), "slotList": listed, "orders": orders})
+    return Answer(NodeInFullShape(**shown(found), slotList=listed, orders=orders))
 
 
-def _order(order: Order) -> dict[str, Any]:
-    return {
-        "order": order.word,
-        "secondsLeft": in_seconds(order.left_ms),
-        **({"reason": order.reason} if order.reason else {}),
-        **({"slots": order.slots} if order.slots else {}),
-    }
+def _order(order: Order) -> OrderOfNodeShape:
+    shown = OrderOfNodeShape(order=order.word, secondsLeft=in_seconds(order.left_ms))
+    if order.reason:
+        shown["reason"] = order.reason
+    if order.slots:
+        shown["slots"] = list(order.slots)
+    return shown
 
 
-def shown(node: Node) -> dict[str, Any]:
+def shown(node: Node) -> NodeShape:
     """A node as JSON."""
     try:
         labels = orjson.loads(node.labels)
@@ -378,20 +356,24 @@ def shown(node: Node) -> dict[str, Any]:
         labels = {}
     if not isinstance(labels, dict):
         labels = {}
-    return {
-        "nodeId": node.id,
-        "state": node.state,
-        "draining": node.draining,
-        "deadlineSecondsLeft": in_seconds(node.deadline_left_ms),
-        "lastSeenUtc": node.last_seen or None,
-        "sinceBeatMs": node.since_beat_ms,
-        **({"service": node.service} if node.service != "lending" else {}),
-        **({"reason": node.cordon} if node.cordon else {}),
-        **({"kept": True} if node.kept else {}),
-        "capacity": int(node.capacity[:18]) if node.capacity.isdecimal() else None,
-        "apps": node.apps,
-        "labels": labels,
-        "baseUrl": node.base_url or None,
-        "slots": node.slots,
-        "lent": node.lent,
-    }
+    found = NodeShape(
+        nodeId=node.id,
+        state=node.state,
+        draining=node.draining,
+        deadlineSecondsLeft=in_seconds(node.deadline_left_ms),
+        lastSeenUtc=node.last_seen or None,
+        sinceBeatMs=node.since_beat_ms,
+        capacity=int(node.capacity[:18]) if node.capacity.isdecimal() else None,
+        apps=list(node.apps),
+        labels=labels,
+        baseUrl=node.base_url or None,
+        slots=node.slots,
+        lent=node.lent,
+    )
+    if node.service != "lending":
+        found["service"] = node.service
+    if node.cordon:
+        found["reason"] = node.cordon
+    if node.kept:
+        found["kept"] = True
+    return found

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
-from hub.api.capacity import reading
-from hub.api.shapes.node_bodies import PublishBody
+from hub.api.shapes.node_bodies import SLOTS_MAX, PublishBody, SlotBody
+from hub.api.shapes.nodes import PublishedSlotShape
 from hub.capacity.labels import Label, parse_kinds, parse_label
-from hub.capacity.models import Offered, Slot
+from hub.capacity.models import Offered, Slot, check_slot_id, slot_item
+from hub.capacity.nodes.models import LentFor
 from hub.core import Hub
+from hub.errors import BadInput, InvalidValue
 
 _REFUSED = {
     "taken": "another node has published a slot with this id: node {other} has it, and node {node} offers it too",
@@ -19,7 +22,7 @@ _REFUSED = {
 }
 
 
-async def publish(hub: Hub, node_id: str, slots: list[Slot], said: PublishBody) -> list[dict[str, Any]]:
+async def publish(hub: Hub, node_id: str, slots: list[Slot], said: PublishBody) -> list[PublishedSlotShape]:
     """Put slots on offer; a row per slot, as the node is answered."""
     offered = await hub.pools.publish(node_id, slots, said.policy, **said.caller()._asdict())
     return [_shown(node_id, slot, each) for slot, each in zip(slots, offered, strict=True)]
@@ -28,13 +31,55 @@ async def publish(hub: Hub, node_id: str, slots: list[Slot], said: PublishBody) 
 def publication(hub: Hub, node_id: str, said: PublishBody, document: dict[str, Any]) -> list[Slot]:
     """The slots that a body names. Raises `InvalidValue`, `InvalidLabel` or `MissingMember`."""
     kinds = parse_kinds(hub.settings.label_kinds)
-    labels: dict[str, Label] = {name: parse_label(name, kinds) for name in reading.named_labels(said)}
-    return reading.slots(said, document, node_id, labels)
+    labels: dict[str, Label] = {name: parse_label(name, kinds) for name in _named_labels(said)}
+    return _slots(said, document, node_id, labels)
 
 
-def _shown(node_id: str, slot: Slot, offered: Offered) -> dict[str, Any]:
-    row = {"browserId": slot.id, "labelKey": slot.pool, "status": offered.word}
-    if offered.word in _REFUSED:
-        reason = _REFUSED[offered.word].format(node=node_id, other=offered.other)
-        row |= {"status": "refused", "reason": reason}
-    return row
+def _shown(node_id: str, slot: Slot, offered: Offered) -> PublishedSlotShape:
+    if (word := offered.word) in ("published", "unchanged", "lent"):
+        return PublishedSlotShape(browserId=slot.id, labelKey=slot.pool, status=word)
+    reason = _REFUSED[word].format(node=node_id, other=offered.other)
+    return PublishedSlotShape(browserId=slot.id, labelKey=slot.pool, status="refused", reason=reason)
+
+
+def _slots(said: PublishBody, document: dict[str, Any], node_id: str, labels: dict[str, Label]) -> list[Slot]:
+    """The slots of a publication, from `slots` and `pools`, with the tokens of `lent`. `labels` holds parsed ones."""
+    listed = list(said.slots)
+    common = {name: document[name] for name in ("webSocketEndpoint", "endpoint") if document.get(name) is not None}
+    for label, count in said.pools.items():
+        listed += [
+            {**common, "labelKey": label, "slotId": _pool_slot_id(node_id, labels[label].text, n)}
+            for n in range(1, count + 1)
+        ]
+    if len(listed) > SLOTS_MAX:
+        raise InvalidValue(f"at most {SLOTS_MAX} slots a call; send the rest with another", member="slots")
+    found = [_slot(node_id, each, labels, said) for each in listed]
+    if len({slot.id for slot in found}) < len(found):
+        raise InvalidValue("the same slot id stands there twice", member="slots")
+    return found
+
+
+def _named_labels(said: PublishBody) -> set[str]:
+    """Every label text a publication names."""
+    return {*said.pools, *(SlotBody.read(each).label_key for each in said.slots)}
+
+
+def _slot(node_id: str, raw: dict[str, Any], labels: dict[str, Label], of: PublishBody) -> Slot:
+    said = SlotBody.read(raw)
+    if "node_id" in said.model_fields_set and said.node_id.strip() != node_id:
+        raise InvalidValue(f"slot {said.slot_id} names another node, {said.node_id!r}", member="nodeId")
+    label, idle_s = labels[said.label_key], said.idle_timeout_seconds
+    item = slot_item(node_id, said.slot_id, label.segments[1], raw)
+    idle_ms = "" if idle_s is None else str(int(idle_s * 1000))
+    token, asked = of.lent.get(said.slot_id, ""), of.lent_for.get(said.slot_id, LentFor())
+    return Slot(said.slot_id, label.text, item, idle_ms, token, asked)
+
+
+def _pool_slot_id(node_id: str, label: str, number: int) -> str:
+    """The name the hub gives the n-th slot of a pool of a node: always the same, so that a repeat changes nothing."""
+    whole = f"{node_id}-{label.replace(':', '.')}-{number}"
+    try:
+        return check_slot_id(whole)
+    except BadInput:
+        digest = hashlib.sha256(f"{node_id}\0{label}".encode()).hexdigest()[:24]
+        return f"slot-{digest}-{number}"

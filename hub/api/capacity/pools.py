@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter, Request
 
-from hub.api.auth import ADMIN, NODE, RUNNER
+from hub.api.callers.admission import hub_of
+from hub.api.callers.credentials import origin
 from hub.api.capacity.nodes import shown as shown_node
-from hub.api.credentials import origin
-from hub.api.deps import allowed, in_ms, reply
+from hub.api.handling.context import in_ms
 from hub.api.operations import operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
-from hub.api.shapes.nodes import PoolShape, PoolsShape, RestartedShape
+from hub.api.shapes.nodes import (
+    CountsOfPoolShape,
+    NodeOfPoolsShape,
+    PoolShape,
+    PoolsShape,
+    RestartedShape,
+    RestartShape,
+)
 from hub.capacity.labels import Label, parse_label
 from hub.capacity.pools import Pool
 from hub.core import Hub
 from hub.errors import InvalidLabel, NotFound
+from hub.tokens.secrets import ADMIN, NODE, RUNNER
 
 router = APIRouter(tags=["pools"])
 WORKERS_MAX = 100  # nodes shown beside the pools; the whole list is at /nodes
@@ -38,44 +44,46 @@ _COMPANIONS = ("target", "since", "snap_avail", "snap_inuse")  # their flags wou
 )
 async def pools(request: Request) -> Answer[PoolsShape]:
     """The state of the pools by label, a page of all or of those that contain `q`, and of the first nodes."""
-    hub = allowed(request, RUNNER, ADMIN, NODE)
+    hub = hub_of(request)
     offset, limit = bodies.page(request)
-    return reply(await state(hub, offset, limit, bodies.search(request)))
+    return Answer(await state(hub, offset, limit, bodies.search(request)))
 
 
-async def state(hub: Hub, offset: int, limit: int, text: str = "") -> dict[str, Any]:
+async def state(hub: Hub, offset: int, limit: int, text: str = "") -> PoolsShape:
     """The pool state document: pools, workers, now."""
     total, labels = await hub.pools.labels(offset, limit, text)
     found = [pool for pool in await hub.pools.describe(labels) if hub.pools.usable(pool.label)]
     versions = await hub.pools.versions([pool.label for pool in found])
-    return {
-        "total": total,
-        "pools": [_shown(pool, version) for pool, version in zip(found, versions, strict=True)],
-        "workers": await _workers(hub),
-        "now": in_ms(hub, 0),
-    }
+    return PoolsShape(
+        total=total,
+        pools=[_shown(pool, version) for pool, version in zip(found, versions, strict=True)],
+        workers=await _workers(hub),
+        now=in_ms(hub, 0),
+    )
 
 
-async def _workers(hub: Hub) -> list[dict[str, Any]]:
+async def _workers(hub: Hub) -> list[NodeOfPoolsShape]:
     _, ids, _ = await hub.nodes.page("0", WORKERS_MAX)
     workers = []
     for node in await hub.nodes.describe(ids[:WORKERS_MAX]):
-        counts: dict[str, dict[str, int]] = {}
+        counts: dict[str, CountsOfPoolShape] = {}
         for _, label, place in await hub.nodes.slots(node.id):
-            count = counts.setdefault(label, {"total": 0, "borrowed": 0})
+            count = counts.setdefault(label, CountsOfPoolShape(total=0, borrowed=0))
             count["total"] += 1
             count["borrowed"] += place == "lent"
         said = shown_node(node)
-        versions = await hub.nodes.versions(node.id)
+        version, expected, differs = await hub.nodes.versions(node.id)
         workers.append(
-            {
-                "id": node.id,
-                "labels": [f"{name}={value}" for name, value in said["labels"].items() if str(value).strip()],
-                "lastSeen": node.last_seen,
-                "pools": counts,
-                "totalBrowsers": said["capacity"] or 0,
-                **versions,
-            }
+            NodeOfPoolsShape(
+                id=node.id,
+                labels=[f"{name}={value}" for name, value in said["labels"].items() if str(value).strip()],
+                lastSeen=node.last_seen,
+                pools=counts,
+                totalBrowsers=said["capacity"] or 0,
+                playwrightVersion=version,
+                playwrightVersionExpected=expected,
+                playwrightVersionMismatch=differs,
+            )
         )
     return workers
 
@@ -86,24 +94,24 @@ async def _workers(hub: Hub) -> list[dict[str, Any]]:
 )
 async def pool(request: Request, label: str) -> Answer[PoolShape]:
     """The counts of one pool; 404 when it has no slots."""
-    hub = allowed(request, RUNNER, ADMIN, NODE)
+    hub = hub_of(request)
     (found,) = await hub.pools.describe([parse_label(label).text])
     if not (found.published or found.free or found.lent):
         raise NotFound(f"pool {found.label} has no slots")
     (version,) = await hub.pools.versions([found.label])
-    return reply(_shown(found, version))
+    return Answer(_shown(found, version))
 
 
-def _shown(pool: Pool, version: str | None) -> dict[str, Any]:
-    return {
-        "label": pool.label,
-        "total": pool.published,
-        "borrowed": pool.lent,
-        "available": pool.free,
-        "heldBack": pool.held,
-        "browserVersion": version,
-        "maintenanceActive": pool.maintenance,
-    }
+def _shown(pool: Pool, version: str | None) -> PoolShape:
+    return PoolShape(
+        label=pool.label,
+        total=pool.published,
+        borrowed=pool.lent,
+        available=pool.free,
+        heldBack=pool.held,
+        browserVersion=version,
+        maintenanceActive=pool.maintenance,
+    )
 
 
 @router.post(
@@ -112,15 +120,15 @@ def _shown(pool: Pool, version: str | None) -> dict[str, Any]:
 )
 async def restart(request: Request, label: str) -> Answer[RestartedShape]:
     """Have every slot of a pool replaced; nothing of it is lent until that is done, at most 30 minutes."""
-    hub = allowed(request, ADMIN)
+    hub = hub_of(request)
     parsed = _restartable(label)
     marked, free, lent = await hub.pools.restart(parsed.text)
     await hub.audit.write(
         "admin", "pool.restart", actor="dashboard", **await origin(request),
         labelKey=parsed.text, scheduled=marked, avail=free, inuse=lent,
     )  # fmt: skip
-    maintenance = {"active": True, "target": free + lent, "avail": free, "inuse": lent}
-    return reply({"labelKey": parsed.text, "scheduled": marked, "maintenance": maintenance})
+    maintenance = RestartShape(active=True, target=free + lent, avail=free, inuse=lent)
+    return Answer(RestartedShape(labelKey=parsed.text, scheduled=marked, maintenance=maintenance))
 
 
 def _restartable(label: str) -> Label:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter, Request
 
-from hub.api import traces
-from hub.api.auth import ADMIN, RUNNER
+from hub.api.callers.admission import hub_of
 from hub.api.capacity.leases import granted, hung_up, longest_wait_s
-from hub.api.deps import allowed, is_gone, reply, serving
+from hub.api.handling import traces
+from hub.api.handling.context import allowed, is_gone, serving
 from hub.api.operations import NO_SLOT, operation
 from hub.api.realms.spilling import served
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
-from hub.api.shapes.leases import CancelledShape, GrantedTicketShape, QueueShape, WaitingTicketShape
+from hub.api.shapes.leases import (
+    CancelledShape,
+    GrantedTicketShape,
+    LabelQueueShape,
+    PlaceShape,
+    QueueShape,
+    WaitingTicketShape,
+)
 from hub.api.shapes.readers import whole_number
 from hub.capacity.labels import parse_label
 from hub.capacity.leases import keep_key_s, new_attempt
@@ -34,6 +39,7 @@ from hub.errors import (
     Withdrawn,
 )
 from hub.history.tickets import ticket_ids
+from hub.tokens.secrets import ADMIN, RUNNER
 from hub.wire import time_at
 
 router = APIRouter(tags=["queue"])
@@ -60,7 +66,7 @@ async def queue(request: Request) -> Answer[QueueShape]:
 
     `away` counts tickets nobody attends at the moment: they are passed over and keep their place for a minute.
     """
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     offset, limit = bodies.page(request)
     query = request.query_params
     tickets = whole_number(query.get("tickets", "20"), "tickets", 0, TICKETS_MAX)
@@ -71,36 +77,31 @@ async def queue(request: Request) -> Answer[QueueShape]:
     queues = await hub.tickets.queues([one] if one else await hub.tickets.labels(offset, limit), tickets)
     queues = [queue for queue in queues if queue.waiting]  # the others have been served since
     shown = [_queue(queue) for queue in queues]
-    return reply({"total": len(queues) if one else total, "waiting": waiting, "away": away, "labels": shown})
+    return Answer(QueueShape(total=len(queues) if one else total, waiting=waiting, away=away, labels=shown))
 
 
-def _queue(queue: LabelQueue) -> dict[str, Any]:
-    return {
-        "labelKey": queue.label,
-        "waiting": queue.waiting,
-        "turn": queue.turn,
-        "cap": queue.cap,
-        "inFlight": queue.in_flight,
-        "estimatedWaitSeconds": _estimate(queue.estimate_ms),
-        "tickets": [
-            {name: value for name, value in _place(ticket).items() if name not in ("labelKey", "state")}
-            for ticket in queue.tickets
-        ],
-    }
+def _queue(queue: LabelQueue) -> LabelQueueShape:
+    return LabelQueueShape(
+        labelKey=queue.label,
+        waiting=queue.waiting,
+        turn=queue.turn,
+        cap=queue.cap,
+        inFlight=queue.in_flight,
+        estimatedWaitSeconds=_estimate(queue.estimate_ms),
+        tickets=[_place(ticket) for ticket in queue.tickets],
+    )
 
 
-def _place(ticket: Ticket) -> dict[str, Any]:
-    return {
-        "ticket": ticket.id,
-        "state": ticket.state,
-        "labelKey": ticket.label,
-        "position": ticket.position,
-        "runId": ticket.run,
-        "priority": ticket.priority,
-        "sinceUtc": time_at(ticket.since_ms / 1000),
-        "estimatedWaitSeconds": _estimate(ticket.estimate_ms),
-        "secondsLeft": ticket.left_ms / 1000,
-    }
+def _place(ticket: Ticket) -> PlaceShape:
+    return PlaceShape(
+        ticket=ticket.id,
+        position=ticket.position,
+        runId=ticket.run,
+        priority=ticket.priority,
+        sinceUtc=time_at(ticket.since_ms / 1000),
+        estimatedWaitSeconds=_estimate(ticket.estimate_ms),
+        secondsLeft=ticket.left_ms / 1000,
+    )
 
 
 def _estimate(estimate_ms: int) -> float | None:
@@ -126,7 +127,7 @@ async def look(request: Request, ticket: str) -> Answer[WaitingTicketShape | Gra
     hangs up, the place is kept for another minute. Answers 409 `grant-over` when the lease has ended, and 409
     `withdrawn` when the ticket is given up meanwhile.
     """
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     found = await hub.tickets.find(*ticket_ids(ticket))
     if found.place is not None:
         found = await served(request, found, found.place)
@@ -169,8 +170,12 @@ async def _attend(request: Request, hub: Hub, ticket: Ticket, wait_s: int) -> Ti
 
 def _shown(hub: Hub, ticket: Ticket) -> Answer[WaitingTicketShape | GrantedTicketShape]:
     if ticket.lease is None:
-        return reply(_place(ticket), ticket.run)
-    return reply({"ticket": ticket.id, "state": "granted", **granted(hub, ticket.lease, None)}, ticket.run)
+        place = WaitingTicketShape(
+            **_place(ticket), state="away" if ticket.state == "away" else "waiting", labelKey=ticket.label
+        )
+        return Answer(place, run=ticket.run)
+    lent = granted(hub, ticket.lease, None)
+    return Answer(GrantedTicketShape(**lent, ticket=ticket.id, state="granted"), run=ticket.run)
 
 
 @router.delete(
@@ -182,6 +187,6 @@ async def give_up(request: Request, ticket: str) -> Answer[CancelledShape]:
 
     Answers 409 `ticket-granted` when it holds a slot by now, and 409 `grant-over` when it did.
     """
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     await hub.tickets.cancel(*ticket_ids(ticket))
-    return reply({"cancelled": True})
+    return Answer(CancelledShape(cancelled=True))

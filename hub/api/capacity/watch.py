@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api import waiting
-from hub.api.auth import NODE, RUNNER
-from hub.api.deps import allowed, is_gone, reply, serving
+from hub.api.callers.admission import hub_of, speaker_of
+from hub.api.handling import long_polls
+from hub.api.handling.context import is_gone, serving
 from hub.api.operations import TOKEN, Subject, operation
 from hub.api.realms.spilling import watched
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.lease_bodies import WatchBody
-from hub.api.shapes.leases import WatchedShape
+from hub.api.shapes.leases import EndedLeaseShape, WatchedShape
 from hub.api.shapes.node_bodies import NUMBER_MAX
 from hub.api.shapes.nodes import OrdersVersionShape
 from hub.api.shapes.readers import whole_number
-from hub.api.speakers import speaker
 from hub.capacity.nodes.models import check_node_id
 from hub.errors import Forbidden, InvalidValue, UnknownNode
 from hub.store.keys import key_part
+from hub.tokens.secrets import NODE, RUNNER
 
 router = APIRouter()
 
@@ -42,7 +42,7 @@ async def watch(request: Request) -> Answer[WatchedShape]:
     30, 0 to ask and not to wait). A slot whose lease ended early is not lent on before its holder has returned it, or
     `HUB_REVOKE_GRACE_SECONDS` are over: who listens here, stops and returns, never holds it beside somebody else.
     """
-    hub = allowed(request, RUNNER)
+    hub = hub_of(request)
     said = WatchBody.read(await bodies.read_body(request))
     leases = [(key_part(slot), token) for slot, token in said.leases]
 
@@ -51,7 +51,9 @@ async def watch(request: Request) -> Answer[WatchedShape]:
 
     limit_s = min(said.wait_seconds, hub.settings.request_timeout_s * 0.9)
     over = await watched(request, hub, leases, limit_s, nobody_listens)
-    return reply({"over": [{"browserId": slot, "leaseToken": token, "reason": why} for slot, token, why in over]})
+    return Answer(
+        WatchedShape(over=[EndedLeaseShape(browserId=slot, leaseToken=token, reason=why) for slot, token, why in over])
+    )
 
 
 @router.get(
@@ -73,7 +75,7 @@ async def orders(request: Request, node_id: str) -> Answer[OrdersVersionShape]:
     It changes with each lease of the node that begins or ends, with drains, and with slots that are to be replaced. The
     answer to a heartbeat tells what it is; the node need not wait for the time of the next one.
     """
-    who, hub, node = await speaker(request, NODE), serving(request).hub, check_node_id(node_id)
+    who, hub, node = speaker_of(request), hub_of(request), check_node_id(node_id)
     who.check(node)
     since = whole_number(request.query_params.get("since", "0"), "since", 0, NUMBER_MAX)
     wait_s = min(bodies.wait_preference(request) or 0, hub.settings.long_poll_max_wait_s)
@@ -81,7 +83,7 @@ async def orders(request: Request, node_id: str) -> Answer[OrdersVersionShape]:
     async def look(seconds: float) -> int:
         return await hub.nodes.version(node, since, seconds)
 
-    version = await waiting.wait(request, wait_s, look, lambda found: found != since)
-    answer = reply({"nodeId": node, "version": version})
+    version = await long_polls.wait(request, wait_s, look, lambda found: found != since)
+    answer = Answer(OrdersVersionShape(nodeId=node, version=version))
     answer.headers["preference-applied"] = f"wait={wait_s:g}"
     return answer

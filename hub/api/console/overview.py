@@ -11,11 +11,12 @@ from fastapi import APIRouter, Request
 from starlette.datastructures import State
 from starlette.responses import Response
 
-from hub.api.auth import ADMIN, RUNNER
+from hub.api.callers.admission import hub_of
+from hub.api.callers.credentials import credential
 from hub.api.console.health import sentence, troubles
-from hub.api.credentials import credential
-from hub.api.deps import Serving, allowed, in_ms, serving
+from hub.api.handling.context import Serving, in_ms, serving
 from hub.api.operations import unlisted
+from hub.api.operators.admin import brake_shape
 from hub.api.operators.events import EventStream, after_of
 from hub.api.operators.usage import memory
 from hub.api.paths import AGE_MS
@@ -26,6 +27,7 @@ from hub.observability.logs import get_logger
 from hub.store.lenient import read_each
 from hub.store.rounds import rounds
 from hub.sweeping.brake import Brake
+from hub.tokens.secrets import ADMIN, RUNNER
 from hub.wire import to_json
 
 router = APIRouter()
@@ -41,8 +43,7 @@ _log = get_logger("hub.api")
 
 
 class Glance:
-    """What was seen last, for all who ask within a second in which no page here has changed anything, and for all pages
-    that are told of it."""
+    """The last overview, for all who ask within a second of it."""
 
     def __init__(self, state: State) -> None:
         self._state = state  # of the application
@@ -53,16 +54,16 @@ class Glance:
         self._asked = float("-inf")
 
     def changed(self) -> None:
-        """A page has changed something: whoever asks from now on sees it."""
+        """Look anew for all who ask from now on."""
         self._changes += 1
 
     async def asked(self, hub: Hub) -> tuple[bytes, float]:
-        """As `seen`, for somebody who wants to be told from now on."""
+        """Return as `seen`; pages are told from now on."""
         self._asked = time.monotonic()
         return await self.seen(hub)
 
     async def seen(self, hub: Hub) -> tuple[bytes, float]:
-        """As `overview` answers it, written once for all, and when that was on the monotonic clock."""
+        """Return the overview as JSON, and when it was made on the monotonic clock."""
         async with self._looking:
             if time.monotonic() - self._at >= FRESH_S or self._changes_seen != self._changes:
                 changes = self._changes
@@ -71,8 +72,7 @@ class Glance:
             return self._seen, self._at
 
     async def keep_telling(self, found: Serving) -> Never:
-        """Send it to the pages that follow events, until cancelled: so none has to ask, but for one that shows it, now
-        and then. A page that shows something else, or is hidden, has no hub look and no database count."""
+        """Send it to the pages that follow events, until cancelled; nothing is read while no page shows it."""
 
         async def tell() -> None:
             if found.live.takes_latest and time.monotonic() - self._asked < WANTED_S:
@@ -95,19 +95,17 @@ def _not_told(error: Exception) -> None:
     _log.error("overview not sent", why=repr(error))
 
 
-@router.get("/console/overview", **unlisted(page=True))
+@router.get("/console/overview", **unlisted(page=True, who=(RUNNER, ADMIN)))
 async def overview(request: Request) -> Response:
     """Figures, one sentence, and every trouble by name."""
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     seen, at_s = await request.app.state.glance.asked(hub)
     return Response(seen, media_type="application/json", headers={AGE_MS: str(_age_ms(at_s))})
 
 
-@router.get("/console/events", **unlisted(page=True, endless=True))
+@router.get("/console/events", **unlisted(page=True, endless=True, who=(RUNNER, ADMIN)))
 async def follow(request: Request) -> Response:
-    """Events as `/events` has all of them, and every two seconds the overview and its age in an event `overview`, for a
-    minute after somebody has asked for it."""
-    allowed(request, RUNNER, ADMIN)
+    """Stream all events, and the overview every two seconds for a minute after it was asked for."""
     who = await credential(request)
     return EventStream(serving(request).live, wanted("", {}), after_of(request), who, latest=True)
 
@@ -235,7 +233,7 @@ async def _tasks(hub: Hub) -> dict[str, Any]:
 
 async def _brakes(hub: Hub) -> dict[str, Any]:
     nodes, workers = await asyncio.gather(
-        Brake(hub.store, hub.settings, "nodes").status(), Brake(hub.store, hub.settings, "workers").status()
+        brake_shape(Brake(hub.store, hub.settings, "nodes")), brake_shape(Brake(hub.store, hub.settings, "workers"))
     )
     return {"nodes": nodes, "workers": workers}
 

@@ -12,10 +12,9 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter
 
 from hub import __version__, errors
-from hub.api.auth import ADMIN, NODE, RUNNER
+from hub.api.callers.logins import NoReason
 from hub.api.contract.neutral import Twins, beside
 from hub.api.contract.schemas import Components, example, tidied
-from hub.api.door import NoReason
 from hub.api.operations import ANYBODY, TOKEN, Operation, Raw, facts_of
 from hub.api.paths import is_ours
 from hub.api.shapes.answer import answered
@@ -23,6 +22,7 @@ from hub.api.shapes.neutral import MEDIA_TYPE, NamesDiffer
 from hub.api.shapes.parameters import ANSWER_HEADERS, PATH, Parameter
 from hub.api.shapes.problems import DetailShape, ProblemShape, ValidationFaultShape
 from hub.api.shapes.readers import Member
+from hub.tokens.secrets import ADMIN, NODE, RUNNER
 
 PROBLEM: Final = "application/problem+json"
 _SCHEMES: Final = {

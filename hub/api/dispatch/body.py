@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.types import Message, Receive, Scope
 
-from hub.api.guard.freight import LIGHT, Freight
+from hub.api.handling.large_bodies import LIGHT, Freight
 from hub.errors import RequestTimedOut
 
 

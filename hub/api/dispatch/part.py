@@ -10,9 +10,9 @@ from contextlib import suppress
 from starlette.datastructures import State
 from starlette.types import Receive, Scope, Send
 
-from hub.api.deps import Serving
+from hub.api.handling.context import Serving
+from hub.api.handling.problems import refuse
 from hub.api.pipeline import RequestPipeline
-from hub.api.problems import refuse
 from hub.errors import StartRefused, StoreUnavailable
 from hub.observability import metrics, realms
 from hub.observability.logs import get_logger

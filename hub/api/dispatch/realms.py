@@ -10,18 +10,17 @@ from typing import Final
 from starlette.datastructures import Headers, State
 from starlette.types import Message, Receive, Scope, Send
 
-from hub.api.auth import ADMIN, NODE, RUNNER, Secrets
-from hub.api.deps import Serving
 from hub.api.dispatch.body import Read
 from hub.api.dispatch.part import Part
-from hub.api.guard.bounds import Bounds
-from hub.api.guard.freight import Freight
+from hub.api.handling.bounds import Bounds
+from hub.api.handling.context import Serving
+from hub.api.handling.large_bodies import Freight
+from hub.api.handling.problems import as_hub_error, note_failure, refuse
 from hub.api.operations import ALIAS, EVERYTHING, Found, Table
 from hub.api.paths import SOCKETS, keep_escaped
 from hub.api.pipeline import RequestPipeline
-from hub.api.problems import as_hub_error, note_failure, refuse
-from hub.api.realms.looking import where_lent, where_waiting
-from hub.api.realms.naming import About, UnknownRealm, about, name_in, needs_body
+from hub.api.realms.search import where_lent, where_waiting
+from hub.api.realms.subjects import About, UnknownRealm, about, name_in, needs_body
 from hub.errors import BadInput, HubError, StartRefused, StoreUnavailable, Unauthorized
 from hub.observability import realms as of_realms
 from hub.observability.logs import get_logger
@@ -30,6 +29,7 @@ from hub.settings import Settings
 from hub.settings.realms import DEFAULT, Realm, Rules, tag_in, tag_of
 from hub.settings.served import read_known, serves, settings_of
 from hub.tokens.file import TokensFile
+from hub.tokens.secrets import ADMIN, NODE, RUNNER, Secrets
 
 _TRIED: Final = "try-"  # what tickets begin with that a hub has named
 _log = get_logger("hub.realms")

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Literal
 
 from fastapi import APIRouter, Request
 
-from hub.api.auth import ADMIN, RUNNER
-from hub.api.deps import allowed, reply
+from hub.api.callers.admission import hub_of
 from hub.api.dispatch.part import Part
 from hub.api.dispatch.realms import Realms
 from hub.api.operations import EVERYTHING, operation
 from hub.api.shapes.answer import Answer
-from hub.api.shapes.operators import RealmsShape
+from hub.api.shapes.operators import RealmShape, RealmsShape
 from hub.settings import mask_url
-from hub.settings.realms import DEFAULT, KINDS, Realm
+from hub.settings.realms import DEFAULT, Realm
+from hub.tokens.secrets import ADMIN, RUNNER
 from hub.wire import time_at, time_text
 
+State = Literal["open", "away", "opening"]
 router = APIRouter(tags=["operations"])
 
 
@@ -32,27 +33,35 @@ router = APIRouter(tags=["operations"])
 async def realms(request: Request) -> Answer[RealmsShape]:
     """The realms that this hub serves, the one without a name first, as `default`; the others in the order of their
     rules. One whose store does not answer says so in `error`, and when it did in `asOf`."""
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     found: Realms | None = request.app.state.realms
     if found is None:
         await hub.store.read("PING")
         where = mask_url(hub.settings.redis_url) if hub.settings.redis_url else "embedded"
         now = time_text(datetime.now(UTC))
-        return reply({"rules": None, "realms": [_shown(DEFAULT, where, "open", now, None, None)]})
+        return Answer(RealmsShape(rules=None, realms=[_shown(DEFAULT, where, "open", now, None, None)]))
     await found.look()
-    return reply({"rules": found.rules.version, "realms": [_part(found, part) for part in found.parts.values()]})
+    return Answer(RealmsShape(rules=found.rules.version, realms=[_part(found, part) for part in found.parts.values()]))
 
 
-def _part(found: Realms, part: Part) -> dict[str, Any]:
+def _part(found: Realms, part: Part) -> RealmShape:
     seen = time_at(part.seen_s) if part.seen_s else None
-    state = "opening" if part.serving is None else "away" if part.error else "open"
+    state: State = "opening" if part.serving is None else "away" if part.error else "open"
     known = found.said_of(part.name)
     return _shown(part.name or DEFAULT, part.where, state, seen, part.error or None, known)
 
 
-def _shown(name: str, url: str, state: str, seen: str | None, error: str | None, known: Realm | None) -> dict[str, Any]:
-    rules: dict[str, list[str]] = {kind: [*getattr(known, kind, ())] for kind in KINDS}
+def _shown(name: str, url: str, state: State, seen: str | None, error: str | None, known: Realm | None) -> RealmShape:
     others = [*known.spill_to] if known else []
-    after = known.spill_after_s if known and others else None
-    spilling = {"spillTo": others, "spillAfterSeconds": after}
-    return {"name": name, "url": url, "state": state, "asOf": seen, "error": error, **rules, **spilling}
+    return RealmShape(
+        name=name,
+        url=url,
+        state=state,
+        asOf=seen,
+        error=error,
+        labels=[*known.labels] if known else [],
+        rooms=[*known.rooms] if known else [],
+        nodes=[*known.nodes] if known else [],
+        spillTo=others,
+        spillAfterSeconds=known.spill_after_s if known and others else None,
+    )

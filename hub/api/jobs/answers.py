@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 import orjson
 
-from hub.api.jobs.bodies import Slice
 from hub.api.paths import PREFIX
 from hub.api.shapes.answer import Answer
-from hub.api.shapes.jobs import WorkerShape
-from hub.jobs.models import LOST, Job, Page, Provider, Shown, Task, Worker
+from hub.api.shapes.jobs import (
+    ClaimedTaskShape,
+    JobShape,
+    ListedJobShape,
+    ListedWorkerShape,
+    LoggedShape,
+    ProviderShape,
+    ScheduleShape,
+    TaskInFullShape,
+    TaskShape,
+    WorkerShape,
+)
+from hub.jobs.models import LOST, Job, Provider, Shown, Task, Worker
 from hub.jobs.names import dashed, time_text
 from hub.jobs.schedules import NO_TASK, Schedule
 
 T = TypeVar("T")
-
-
-def reply(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer[Any]:
-    """A JSON answer."""
-    answer = Answer(document, status)
-    if headers:
-        answer.headers.update(headers)
-    return answer
 
 
 def nothing() -> Answer[None]:
@@ -31,73 +32,77 @@ def nothing() -> Answer[None]:
     return Answer(None, 204)
 
 
-def page(found: Page[T], asked: Slice, shown: Callable[[T], dict[str, Any]]) -> Answer[Any]:
-    """A page of a list in its envelope."""
-    items = [shown(item) for item in found.items]
-    return reply({"items": items, "total": found.total, "limit": asked.limit, "offset": asked.offset})
-
-
 def beaten(worker: str, at_us: int) -> WorkerShape:
     """Return a worker and the time of its last heartbeat."""
     return WorkerShape(id=dashed(worker), last_heartbeat=time_text(at_us))
 
 
-def worker(found: Worker) -> dict[str, Any]:
+def worker(found: Worker) -> ListedWorkerShape:
     """A worker in a list."""
-    return {"id": dashed(found.id), "last_heartbeat": time_text(found.beat_us), "job_count": found.jobs}
+    return ListedWorkerShape(id=dashed(found.id), last_heartbeat=time_text(found.beat_us), job_count=found.jobs)
 
 
-def job(found: Job) -> dict[str, Any]:
+def job(found: Job) -> JobShape:
     """A job in full."""
-    return {
-        "id": dashed(found.id),
-        "room_id": found.room,
-        "category": found.category,
-        "name": found.name,
-        "full_name": found.full,
-        "schema": orjson.Fragment(found.schema),
-        "workers": [dashed(each) for each in found.workers],
-        "worker_id": dashed(found.worker) if found.worker else None,
-        **({"resultSchema": orjson.Fragment(found.result_schema)} if found.result_schema else {}),
-    }
+    shown = JobShape(
+        id=dashed(found.id),
+        room_id=found.room,
+        category=found.category,
+        name=found.name,
+        full_name=found.full,
+        schema=orjson.Fragment(found.schema),
+        workers=[dashed(each) for each in found.workers],
+        worker_id=dashed(found.worker) if found.worker else None,
+    )
+    if found.result_schema:
+        shown["resultSchema"] = orjson.Fragment(found.result_schema)
+    return shown
 
 
-def job_line(found: Job) -> dict[str, Any]:
+def job_line(found: Job) -> ListedJobShape:
     """A job in a list."""
     workers = [dashed(each) for each in found.workers]
-    return {"full_name": found.full, "category": found.category, "name": found.name, "workers": workers}
+    return ListedJobShape(full_name=found.full, category=found.category, name=found.name, workers=workers)
 
 
-def task(found: Task) -> dict[str, Any]:
+def task(found: Task) -> TaskShape:
     """A task. What only some callers ask for stands there only where it was asked for."""
-    shown: dict[str, Any] = {
-        "id": dashed(found.id),
-        "job_name": found.job,
-        "room_id": found.room,
-        "status": found.status,
-        "created_at": time_text(found.created_us),
-        "started_at": _time(found.started_us),
-        "completed_at": _time(found.completed_us),
-        "worker_id": dashed(found.worker) if found.worker else None,
-        "error": found.error,
-        "payload": orjson.Fragment(found.payload),
-        "queue_position": found.position,
-    }
+    shown = TaskShape(
+        id=dashed(found.id),
+        job_name=found.job,
+        room_id=found.room,
+        status=found.status,
+        created_at=time_text(found.created_us),
+        started_at=_time(found.started_us),
+        completed_at=_time(found.completed_us),
+        worker_id=dashed(found.worker) if found.worker else None,
+        error=found.error,
+        payload=orjson.Fragment(found.payload),
+        queue_position=found.position,
+    )
     if found.max_attempts > 1:
-        shown |= {"attempt": found.attempt, "maxAttempts": found.max_attempts}
+        shown["attempt"], shown["maxAttempts"] = found.attempt, found.max_attempts
     if found.priority:
         shown["priority"] = found.priority
     if found.due_us is not None:
         shown["notBefore"] = time_text(found.due_us)
     if found.waits_for:
         others = "a task is" if found.waits_for == 1 else f"{found.waits_for} tasks are"
-        shown |= {"waitsFor": found.waits_for, "why": f"waits until {others} over"}
+        shown["waitsFor"], shown["why"] = found.waits_for, f"waits until {others} over"
     return shown
 
 
-def shown(found: Shown) -> dict[str, Any]:
+def claimed(found: Task, *, named: bool) -> ClaimedTaskShape:
+    """Return a task for the worker that claimed it, with the name of the claim where reports can repeat it."""
+    shown = cast(ClaimedTaskShape, task(found))  # which has no other member that is required
+    if named:
+        shown["claim"] = found.claim
+    return shown
+
+
+def shown(found: Shown) -> TaskInFullShape:
     """A task for who asks for it alone: with what it came to."""
-    document = task(found.task)
+    document = cast(TaskInFullShape, task(found.task))  # which has no other member that is required
     if found.result == LOST:
         document["resultLost"] = True
     elif found.result:
@@ -107,62 +112,63 @@ def shown(found: Shown) -> dict[str, Any]:
     if found.max_silence_ms:
         document["maxSilenceSeconds"] = found.max_silence_ms / 1000
     if found.said_us is not None:
-        document |= {
-            "progress": found.progress,
-            "message": found.message or None,
-            "progress_at": time_text(found.said_us),
-            "log": [{"at": time_text(at_us), "text": text} for at_us, text in found.log],
-        }
+        document["progress"], document["message"] = found.progress, found.message or None
+        document["progress_at"] = time_text(found.said_us)
+        document["log"] = [LoggedShape(at=time_text(at_us), text=text) for at_us, text in found.log]
     return document
 
 
-def schedule(found: Schedule) -> dict[str, Any]:
+def schedule(found: Schedule) -> ScheduleShape:
     """A schedule."""
     options = found.options
-    shown: dict[str, Any] = {
-        "name": found.name,
-        "room": found.room,
-        "job": found.job,
-        "payload": orjson.Fragment(found.payload),
-        "catchUp": found.catch_up,
-        "paused": found.paused,
-        "createdAt": time_text(found.created_us),
-        "nextAt": None if found.paused or found.problem else _time(found.due_us),
-        "lastAt": _time(found.last_us),
-        "lastTask": dashed(found.task) if found.task else None,
-        "fired": found.fired,
-        "why": NO_TASK.get(found.why, found.why) or None,
-        "problem": found.problem or None,
-    }
+    shown = ScheduleShape(
+        name=found.name,
+        room=found.room,
+        job=found.job,
+        payload=orjson.Fragment(found.payload),
+        catchUp=found.catch_up,
+        paused=found.paused,
+        createdAt=time_text(found.created_us),
+        nextAt=None if found.paused or found.problem else _time(found.due_us),
+        lastAt=_time(found.last_us),
+        lastTask=dashed(found.task) if found.task else None,
+        fired=found.fired,
+        why=NO_TASK.get(found.why, found.why) or None,
+        problem=found.problem or None,
+    )
     rule = found.rule
-    shown |= {"cron": rule.cron, "timeZone": rule.zone} if rule.cron else {"everySeconds": rule.every_ms / 1000}
+    if rule.cron:
+        shown["cron"], shown["timeZone"] = rule.cron, rule.zone
+    else:
+        shown["everySeconds"] = rule.every_ms / 1000
     if options.priority:
         shown["priority"] = options.priority
     if not options.as_the_job:
-        shown |= {"maxAttempts": options.max_attempts, "backoffSeconds": options.backoff_ms / 1000}
+        shown["maxAttempts"], shown["backoffSeconds"] = options.max_attempts, options.backoff_ms / 1000
     if options.max_silence_ms:
         shown["maxSilenceSeconds"] = options.max_silence_ms / 1000
     return shown
 
 
-def submitted(found: Task) -> Answer[Any]:
+def submitted(found: Task) -> Answer[TaskShape]:
     """The answer to a submit: the task, where to look for it, and when; 200 where it was there already."""
-    headers = {"location": f"{PREFIX}/tasks/{dashed(found.id)}", "retry-after": "1"}
-    return reply(task(found), 200 if found.stood else 202, headers)
+    answer = Answer(task(found), 200 if found.stood else 202)
+    answer.headers.update({"location": f"{PREFIX}/tasks/{dashed(found.id)}", "retry-after": "1"})
+    return answer
 
 
-def provider(found: Provider) -> dict[str, Any]:
+def provider(found: Provider) -> ProviderShape:
     """A provider; its content type shows in what it answers."""
-    return {
-        "id": dashed(found.id),
-        "room_id": found.room,
-        "category": found.category,
-        "name": found.name,
-        "full_name": found.full,
-        "schema": orjson.Fragment(found.schema),
-        "worker_id": dashed(found.worker),
-        "created_at": time_text(found.created_us),
-    }
+    return ProviderShape(
+        id=dashed(found.id),
+        room_id=found.room,
+        category=found.category,
+        name=found.name,
+        full_name=found.full,
+        schema=orjson.Fragment(found.schema),
+        worker_id=dashed(found.worker),
+        created_at=time_text(found.created_us),
+    )
 
 
 def _time(at_us: int | None) -> str | None:

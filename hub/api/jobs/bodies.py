@@ -15,9 +15,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_camel
 from starlette.requests import Request
 
-from hub.api.deps import serving
-from hub.api.guard.bounds import report_bytes
-from hub.api.guard.freight import LIGHT
+from hub.api.handling.bounds import report_bytes
+from hub.api.handling.context import serving
+from hub.api.handling.large_bodies import LIGHT
 from hub.api.jobs import reports
 from hub.api.jobs.slices import Slices, compact, is_deep
 from hub.api.shapes.job_bodies import (
@@ -31,6 +31,7 @@ from hub.api.shapes.job_bodies import (
     SubmitBody,
     TasksQuery,
 )
+from hub.api.shapes.problems import WrongShape
 from hub.api.shapes.reading import unknown
 from hub.errors import Malformed, TooLarge
 from hub.jobs.names import preferred_wait, to_id
@@ -82,7 +83,7 @@ class Body(NamedTuple):
 
 def malformed(kind: str, where: Iterable[str | int], message: str, given: Any) -> Malformed:
     """One thing that is wrong with a request, as pydantic says it."""
-    return Malformed(errors=[{"type": kind, "loc": list(where), "msg": message, "input": given}])
+    return Malformed(errors=[WrongShape(type=kind, loc=list(where), msg=message, input=given)])
 
 
 async def read(request: Request, model: type[M]) -> tuple[M, Body]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.deps import serving
-from hub.api.identity import caller
-from hub.api.jobs import answers, bodies, walls
-from hub.api.jobs.callers import SUBMIT, operator
+from hub.api.callers.admission import caller_of, hub_of
+from hub.api.callers.users import SUBMIT
+from hub.api.handling.context import serving
+from hub.api.jobs import answers, bodies, room_access
 from hub.api.operations import CALLER, operation
 from hub.api.paths import PREFIX
 from hub.api.shapes import parameters as p
@@ -19,26 +19,30 @@ from hub.errors import InvalidTaskTransition, JobNotFound, KeyReused, QuotaExcee
 router = APIRouter(prefix=PREFIX, tags=["dead letters"])
 
 
-@router.get("/dead", **operation("listDeadLetters", CALLER, query=PageQuery))
+@router.get("/dead", **operation("listDeadLetters", CALLER, query=PageQuery, scopes=("admin",), superuser=True))
 async def listed(request: Request) -> Answer[TaskPageShape]:
     """The dead letters, newest first."""
-    await operator(request)
     asked = bodies.part(request)
-    return answers.page(await serving(request).hub.tasks.dead_page(asked.limit, asked.offset), asked, answers.task)
+    found = await serving(request).hub.tasks.dead_page(asked.limit, asked.offset)
+    items = [answers.task(each) for each in found.items]
+    return Answer(TaskPageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
 
 
-@router.get("/dead/{task_id}", **operation("getDeadLetter", CALLER, refusals=(TaskNotFound,)))
+@router.get(
+    "/dead/{task_id}", **operation("getDeadLetter", CALLER, refusals=(TaskNotFound,), scopes=("admin",), superuser=True)
+)
 async def look(request: Request) -> Answer[TaskShape]:
     """One dead letter."""
-    await operator(request)
     task = bodies.path_id(request, "task_id")
-    return answers.reply(answers.task(await serving(request).hub.tasks.dead(task)))
+    return Answer(answers.task(await serving(request).hub.tasks.dead(task)))
 
 
-@router.delete("/dead/{task_id}", **operation("dropDeadLetter", CALLER, status=204, refusals=(TaskNotFound,)))
+@router.delete(
+    "/dead/{task_id}",
+    **operation("dropDeadLetter", CALLER, status=204, refusals=(TaskNotFound,), scopes=("admin",), superuser=True),
+)
 async def drop(request: Request) -> Answer[None]:
     """Take a task off the list; it stays failed."""
-    await operator(request)
     task = bodies.path_id(request, "task_id")
     await serving(request).hub.tasks.drop_dead(task)
     return answers.nothing()
@@ -53,12 +57,13 @@ async def drop(request: Request) -> Answer[None]:
         status=202,
         headers=("Location", "Retry-After"),
         refusals=(TaskNotFound, JobNotFound, InvalidTaskTransition, QuotaExceeded, KeyReused),
+        scopes=(SUBMIT,),
     ),
 )
 async def retry(request: Request) -> Answer[TaskShape]:
     """A new task like one that has failed or was cancelled; a dead letter is one no longer. For its submitter."""
-    who = await caller(request, SUBMIT)
-    task, hub = bodies.path_id(request, "task_id"), serving(request).hub
-    await walls.reach_task(who, hub, task)
+    who = caller_of(request)
+    task, hub = bodies.path_id(request, "task_id"), hub_of(request)
+    await room_access.reach_task(who, hub, task)
     key = bodies.request_key(request, who.user)
     return answers.submitted(await hub.tasks.retry(task, who.user, who.superuser, key))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.deps import serving
-from hub.api.identity import caller, reader
-from hub.api.jobs import answers, bodies, walls
-from hub.api.jobs.callers import WORKER
+from hub.api.callers.admission import caller_of, hub_of, reader_of
+from hub.api.callers.users import WORKER
+from hub.api.jobs import answers, bodies, room_access
 from hub.api.operations import CALLER, Subject, operation
 from hub.api.paths import PREFIX
 from hub.api.realms.workers import worker_for
@@ -40,6 +39,8 @@ router = APIRouter(prefix=PREFIX, tags=["jobs"])
         refusals=(InvalidRoomId, InvalidCategory, SchemaConflict, QuotaExceeded, WorkerNotFound, Superseded),
         about=Subject("room", "room_id", in_body=True),
         bound="schema",
+        room_first=True,
+        scopes=(WORKER,),
     ),
 )
 async def register(request: Request) -> Answer[JobShape]:
@@ -48,11 +49,10 @@ async def register(request: Request) -> Answer[JobShape]:
     Without `worker_id` a worker is made for it, and so it is with one of another realm that serves nothing there yet.
     """
     room = request.path_params["room_id"]
-    check_room(room)
-    who = await caller(request, WORKER)
-    walls.enter(who, room)
+    who = caller_of(request)
+    room_access.enter(who, room)
     said, body = await bodies.read(request, ServedBody)
-    hub = serving(request).hub
+    hub = hub_of(request)
     schema = bodies.schema(said, body, hub.settings)
     worker = await worker_for(request, hub, who, said.worker_id)
     wanted = JobRequest(
@@ -60,45 +60,49 @@ async def register(request: Request) -> Answer[JobShape]:
         bodies.result_schema(said, body, hub.settings),
     )  # fmt: skip
     job, created = await hub.jobs.register(wanted, said.schema_, who.user, who.superuser)
-    return answers.reply(answers.job(job), 201 if created else 200)
+    return Answer(answers.job(job), 201 if created else 200)
 
 
-@router.get("/rooms/{room_id}/jobs", **operation("listJobs", CALLER, query=PageQuery, refusals=(InvalidRoomId,)))
+@router.get(
+    "/rooms/{room_id}/jobs", **operation("listJobs", CALLER, query=PageQuery, refusals=(InvalidRoomId,), anonymous=True)
+)
 async def listed(request: Request) -> Answer[JobPageShape]:
     """The jobs that are seen from a room, newest first."""
-    who = await reader(request)
+    who = reader_of(request)
     asked = bodies.part(request)
     room = request.path_params["room_id"]
     check_room(room)
-    walls.look_into(who, room)
-    found = await serving(request).hub.jobs.page(room, asked.limit, asked.offset)
-    return answers.page(found, asked, answers.job_line)
+    room_access.look_into(who, room)
+    found = await hub_of(request).jobs.page(room, asked.limit, asked.offset)
+    items = [answers.job_line(each) for each in found.items]
+    return Answer(JobPageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
 
 
 @router.get(
     "/rooms/{room_id}/jobs/{job_name:full}/tasks",
-    **operation("listTasksOfJob", CALLER, query=TasksQuery, refusals=(InvalidRoomId, JobNotFound)),
+    **operation("listTasksOfJob", CALLER, query=TasksQuery, refusals=(InvalidRoomId, JobNotFound), anonymous=True),
 )
 async def tasks(request: Request) -> Answer[TaskPageShape]:
     """The tasks of a job that were submitted to a room, newest first."""
-    who = await reader(request)
+    who = reader_of(request)
     asked = bodies.part(request, TasksQuery)
     room = request.path_params["room_id"]
     check_room(room)
     full = request.path_params["job_name"]
-    walls.look_into(who, room, walls.room_of(full))
-    found = await serving(request).hub.tasks.page_of_job(room, full, asked.status, asked.limit, asked.offset)
-    return answers.page(found, asked, answers.task)
+    room_access.look_into(who, room, room_access.room_of(full))
+    found = await hub_of(request).tasks.page_of_job(room, full, asked.status, asked.limit, asked.offset)
+    items = [answers.task(each) for each in found.items]
+    return Answer(TaskPageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
 
 
 @router.get(
     "/rooms/{room_id}/jobs/{job_name:full}",
-    **operation("getJob", CALLER, refusals=(InvalidRoomId, JobNotFound)),
+    **operation("getJob", CALLER, refusals=(InvalidRoomId, JobNotFound), anonymous=True),
 )
 async def look(request: Request) -> Answer[JobShape]:
     """An active job by its full name, room:category:name."""
-    who = await reader(request)
+    who = reader_of(request)
     room, full = request.path_params["room_id"], request.path_params["job_name"]
     check_room(room)
-    walls.look_into(who, room, walls.room_of(full))
-    return answers.reply(answers.job(await serving(request).hub.jobs.get(full)))
+    room_access.look_into(who, room, room_access.room_of(full))
+    return Answer(answers.job(await hub_of(request).jobs.get(full)))

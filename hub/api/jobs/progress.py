@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.deps import check_listening, serving
-from hub.api.identity import caller
-from hub.api.jobs import answers, bodies, walls
-from hub.api.jobs.callers import WORKER
+from hub.api.callers.admission import caller_of, hub_of
+from hub.api.callers.users import WORKER
+from hub.api.handling.context import check_listening
+from hub.api.jobs import bodies, room_access
 from hub.api.operations import CALLER, Subject, operation
 from hub.api.paths import PREFIX
 from hub.api.shapes import parameters as p
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.job_bodies import ProgressBody
-from hub.api.shapes.jobs import ProgressedShape
+from hub.api.shapes.jobs import OutcomeShape, ProgressedShape
 from hub.errors import KeyReused, WorkerNotFound
 from hub.jobs.models import Said
 from hub.jobs.names import dashed
@@ -31,6 +31,7 @@ router = APIRouter(prefix=PREFIX, tags=["tasks"])
         refusals=(WorkerNotFound, KeyReused),
         about=Subject("worker", in_body=True),
         bound="reports",
+        scopes=(WORKER,),
     ),
 )
 async def note(request: Request) -> Answer[ProgressedShape]:
@@ -40,16 +41,16 @@ async def note(request: Request) -> Answer[ProgressedShape]:
     Send what changed a few times a second at most. An outcome other than `ok` says that the task is not the worker's
     any more. With an `Idempotency-Key` a repeat adds nothing to a log.
     """
-    who = await caller(request, WORKER)
+    who = caller_of(request)
     body, _ = await bodies.read(request, ProgressBody)
     key, worker = bodies.request_key(request, who.user), body.worker_id.hex
-    hub = serving(request).hub
-    await walls.reach_worker(who, hub, worker)
+    hub = hub_of(request)
+    await room_access.reach_worker(who, hub, worker)
     await check_listening(request)
     said = [
         Said(each.id.hex, each.claim or "", each.progress, each.message or "", tuple(each.log)) for each in body.tasks
     ]
     words = await hub.progress.note(worker, who.user, said, key)
-    words = await walls.told(who, hub, [each.task for each in said], words)
-    outcomes = [{"id": dashed(each.task), "outcome": word} for each, word in zip(said, words, strict=True)]
-    return answers.reply({"tasks": outcomes})
+    words = await room_access.told(who, hub, [each.task for each in said], words)
+    outcomes = [OutcomeShape(id=dashed(each.task), outcome=word) for each, word in zip(said, words, strict=True)]
+    return Answer(ProgressedShape(tasks=outcomes))

@@ -7,11 +7,10 @@ import re
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api import waiting
-from hub.api.deps import serving
-from hub.api.identity import caller, reader
-from hub.api.jobs import answers, bodies, walls
-from hub.api.jobs.callers import READ, WORKER
+from hub.api.callers.admission import admit_again, caller_of, hub_of, reader_of
+from hub.api.callers.users import READ, WORKER
+from hub.api.handling import long_polls
+from hub.api.jobs import answers, bodies, room_access
 from hub.api.operations import CALLER, Raw, Subject, operation
 from hub.api.paths import PREFIX
 from hub.api.realms.workers import worker_for
@@ -48,17 +47,18 @@ router = APIRouter(prefix=PREFIX, tags=["providers"])
         refusals=(InvalidRoomId, InvalidCategory, WorkerNotFound, QuotaExceeded),
         about=Subject("room", "room_id", in_body=True),
         bound="schema",
+        room_first=True,
+        scopes=(WORKER,),
     ),
 )
 async def register(request: Request) -> Answer[ProviderShape]:
     """Offer a provider of data: 201 when it is new, 200 when it replaces the caller's own. Without `worker_id` a
     worker is made for it."""
     room = request.path_params["room_id"]
-    check_room(room)
-    who = await caller(request, WORKER)
-    walls.enter(who, room)
+    who = caller_of(request)
+    room_access.enter(who, room)
     said, body = await bodies.read(request, ProviderBody)
-    hub = serving(request).hub
+    hub = hub_of(request)
     wanted = ProviderRequest(
         room,
         said.category,
@@ -68,22 +68,23 @@ async def register(request: Request) -> Answer[ProviderShape]:
         content_type=said.content_type,
     )
     provider, created = await hub.providers.register(wanted, who.user, who.superuser)
-    return answers.reply(answers.provider(provider), 201 if created else 200)
+    return Answer(answers.provider(provider), 201 if created else 200)
 
 
 @router.get(
     "/rooms/{room_id}/providers",
-    **operation("listProviders", CALLER, query=PageQuery, refusals=(InvalidRoomId,)),
+    **operation("listProviders", CALLER, query=PageQuery, refusals=(InvalidRoomId,), anonymous=True),
 )
 async def listed(request: Request) -> Answer[ProviderPageShape]:
     """The providers that are seen from a room, newest first."""
-    who = await reader(request)
+    who = reader_of(request)
     asked = bodies.part(request)
     room = request.path_params["room_id"]
     check_room(room)
-    walls.look_into(who, room)
-    found = await serving(request).hub.providers.page(room, asked.limit, asked.offset)
-    return answers.page(found, asked, answers.provider)
+    room_access.look_into(who, room)
+    found = await hub_of(request).providers.page(room, asked.limit, asked.offset)
+    items = [answers.provider(each) for each in found.items]
+    return Answer(ProviderPageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
 
 
 @router.get(
@@ -93,16 +94,17 @@ async def listed(request: Request) -> Answer[ProviderPageShape]:
         CALLER,
         refusals=(InvalidRoomId, ProviderNotFound),
         about=Subject("job", "name"),
+        anonymous=True,
     ),
 )
 async def look(request: Request) -> Answer[ProviderShape]:
     """A provider by its full name, room:category:name."""
-    who = await reader(request)
+    who = reader_of(request)
     room, full = request.path_params["room_id"], request.path_params["name"]
     check_room(room)
-    walls.look_into(who, room, walls.room_of(full))
-    found = await serving(request).hub.providers.get(room, full)
-    return answers.reply(answers.provider(found))
+    room_access.look_into(who, room, room_access.room_of(full))
+    found = await hub_of(request).providers.get(room, full)
+    return Answer(answers.provider(found))
 
 
 @router.get(
@@ -115,6 +117,7 @@ async def look(request: Request) -> Answer[ProviderShape]:
         headers=("Preference-Applied",),
         refusals=(InvalidRoomId, ProviderNotFound, QuotaExceeded, ProviderTimeout),
         about=Subject("job", "name"),
+        scopes=(READ,),
     ),
 )
 async def read(request: Request) -> Response:
@@ -122,11 +125,11 @@ async def read(request: Request) -> Response:
 
     Waits a few seconds for it, with `Prefer: wait=N` N seconds; 504 when there is none by then.
     """
-    who = await caller(request, READ)
+    who = caller_of(request)
     room, full = request.path_params["room_id"], request.path_params["name"]
     check_room(room)
-    walls.look_into(who, room, walls.room_of(full))
-    hub = serving(request).hub
+    room_access.look_into(who, room, room_access.room_of(full))
+    hub = hub_of(request)
     provider = await hub.providers.get(room, full)
     preferred, longest_s = bodies.wait_preference(request), hub.settings.provider_long_poll_max_s
     wait_s = min(hub.settings.provider_long_poll_default_s if preferred is None else preferred, longest_s)
@@ -137,7 +140,7 @@ async def read(request: Request) -> Response:
     body = await hub.providers.cached(provider, params)
     if body is None:
         body = await _awaited(request, hub, provider, params, wait_s, who.user)
-        await caller(request, READ)  # his token may have been revoked meanwhile
+        await admit_again(request)  # the token may have been revoked meanwhile
         if preferred is not None:
             headers["preference-applied"] = f"wait={wait_s:g}"
     return Response(body, headers=headers, media_type=provider.content_type)
@@ -152,20 +155,21 @@ async def _awaited(
         except ProviderTimeout:
             return None
 
-    found = await waiting.wait(request, wait_s, look, lambda body: body is not None)
+    found = await long_polls.wait(request, wait_s, look, lambda body: body is not None)
     if found is None:
         raise ProviderTimeout(f"Provider {provider.full} did not answer within {wait_s:g} s")
     return found
 
 
 @router.delete(
-    "/providers/{provider_id}", **operation("removeProvider", CALLER, status=204, refusals=(ProviderNotFound,))
+    "/providers/{provider_id}",
+    **operation("removeProvider", CALLER, status=204, refusals=(ProviderNotFound,), scopes=(WORKER,)),
 )
 async def remove(request: Request) -> Answer[None]:
     """Delete a provider. For its owner and superusers."""
-    who = await caller(request, WORKER)
-    provider, hub = bodies.path_id(request, "provider_id"), serving(request).hub
-    await walls.reach_provider(who, hub, provider)
+    who = caller_of(request)
+    provider, hub = bodies.path_id(request, "provider_id"), hub_of(request)
+    await room_access.reach_provider(who, hub, provider)
     await hub.providers.delete(provider, who.user, who.superuser)
     return answers.nothing()
 
@@ -180,17 +184,18 @@ async def remove(request: Request) -> Answer[None]:
         body=Raw("application/octet-stream"),
         refusals=(ProviderNotFound, ResultNotAsked),
         bound="result",
+        scopes=(WORKER,),
     ),
 )
 async def upload(request: Request) -> Answer[None]:
     """What a provider answers to the request of this hash, in bytes as they are. For its owner and superusers."""
-    who = await caller(request, WORKER)
+    who = caller_of(request)
     provider = bodies.path_id(request, "provider_id")
     digest = request.headers.get("x-request-hash")
     if digest is None:
         raise bodies.malformed("missing", ["header", "x-request-hash"], "Field required", None)
-    hub = serving(request).hub
-    await walls.reach_provider(who, hub, provider)
+    hub = hub_of(request)
+    await room_access.reach_provider(who, hub, provider)
     body = await request.body()
     await hub.providers.upload(provider, digest, body, who.user, who.superuser)
     return answers.nothing()

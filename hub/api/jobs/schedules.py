@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.deps import check_listening, serving
-from hub.api.identity import caller, reader
-from hub.api.jobs import answers, bodies, walls
-from hub.api.jobs.callers import SUBMIT
+from hub.api.callers.admission import caller_of, hub_of, reader_of
+from hub.api.callers.users import SUBMIT
+from hub.api.handling.context import check_listening
+from hub.api.jobs import answers, bodies, room_access
 from hub.api.operations import CALLER, operation
 from hub.api.paths import PREFIX
 from hub.api.shapes.answer import Answer
@@ -22,26 +22,27 @@ router = APIRouter(prefix=PREFIX, tags=["schedules"])
 ROOM, ONE = "/rooms/{room_id}/schedules", "/rooms/{room_id}/schedules/{schedule}"
 
 
-@router.get(ROOM, **operation("listSchedules", CALLER, query=PageQuery, refusals=(InvalidRoomId,)))
+@router.get(ROOM, **operation("listSchedules", CALLER, query=PageQuery, refusals=(InvalidRoomId,), anonymous=True))
 async def listed(request: Request) -> Answer[SchedulePageShape]:
     """The schedules of a room, newest first."""
-    who = await reader(request)
+    who = reader_of(request)
     asked = bodies.part(request)
     room = request.path_params["room_id"]
     check_room(room)
-    walls.look_into(who, room)
-    found = await serving(request).hub.schedules.page(room, asked.limit, asked.offset)
-    return answers.page(found, asked, answers.schedule)
+    room_access.look_into(who, room)
+    found = await hub_of(request).schedules.page(room, asked.limit, asked.offset)
+    items = [answers.schedule(each) for each in found.items]
+    return Answer(SchedulePageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
 
 
-@router.get(ONE, **operation("getSchedule", CALLER, refusals=(InvalidRoomId, ScheduleNotFound)))
+@router.get(ONE, **operation("getSchedule", CALLER, refusals=(InvalidRoomId, ScheduleNotFound), anonymous=True))
 async def look(request: Request) -> Answer[ScheduleShape]:
     """One schedule."""
-    who = await reader(request)
+    who = reader_of(request)
     room, name = request.path_params["room_id"], request.path_params["schedule"]
     check_room(room)
-    walls.look_into(who, room)
-    return answers.reply(answers.schedule(await serving(request).hub.schedules.get(room, name)))
+    room_access.look_into(who, room)
+    return Answer(answers.schedule(await hub_of(request).schedules.get(room, name)))
 
 
 @router.put(
@@ -53,6 +54,8 @@ async def look(request: Request) -> Answer[ScheduleShape]:
         body=ScheduleBody,
         refusals=(InvalidRoomId, JobNotFound, QuotaExceeded, TooManySchedules),
         bound="schedule",
+        room_first=True,
+        scopes=(SUBMIT,),
     ),
 )
 async def put(request: Request) -> Answer[ScheduleShape]:
@@ -61,16 +64,15 @@ async def put(request: Request) -> Answer[ScheduleShape]:
     Repeated it changes nothing: a schedule whose times stay the same is due when it was.
     """
     room, name = request.path_params["room_id"], request.path_params["schedule"]
-    check_room(room)
-    who = await caller(request, SUBMIT)
-    walls.enter(who, room)
+    who = caller_of(request)
+    room_access.enter(who, room)
     said, body = await bodies.read(request, ScheduleBody)
     bodies.check_schedule_name(name)
-    walls.look_into(who, walls.room_of(said.job))
+    room_access.look_into(who, room_access.room_of(said.job))
     if said.job.startswith(f"{INTERNAL}:"):
         message = "A schedule should name a job that workers serve, and no @internal one"
         raise bodies.malformed("unsupported", ["body", "job"], message, said.job)
-    hub = serving(request).hub
+    hub = hub_of(request)
     try:
         rule = Rule(said.cron or "", int((said.every_s or 0) * 1000), said.time_zone)
         rule.check()
@@ -88,33 +90,35 @@ async def put(request: Request) -> Answer[ScheduleShape]:
     )
     await check_listening(request)
     found, is_new = await hub.schedules.put(wanted, who.user, who.superuser)
-    return answers.reply(answers.schedule(found), 201 if is_new else 200)
+    return Answer(answers.schedule(found), 201 if is_new else 200)
 
 
 @router.patch(
     ONE,
-    **operation("pauseSchedule", CALLER, body=PauseBody, refusals=(InvalidRoomId, ScheduleNotFound)),
+    **operation("pauseSchedule", CALLER, body=PauseBody, refusals=(InvalidRoomId, ScheduleNotFound), scopes=(SUBMIT,)),
 )
 async def pause(request: Request) -> Answer[ScheduleShape]:
     """Pause a schedule, or let it go on: what was due meanwhile is not caught up. For who made it."""
     room, name = request.path_params["room_id"], request.path_params["schedule"]
-    who = await caller(request, SUBMIT)
+    who = caller_of(request)
     check_room(room)
-    walls.enter(who, room)
+    room_access.enter(who, room)
     said, _ = await bodies.read(request, PauseBody)
     await check_listening(request)
-    schedules = serving(request).hub.schedules
+    schedules = hub_of(request).schedules
     found = await schedules.pause(room, name, who.user, who.superuser, paused=said.paused)
-    return answers.reply(answers.schedule(found))
+    return Answer(answers.schedule(found))
 
 
-@router.delete(ONE, **operation("deleteSchedule", CALLER, status=204, refusals=(InvalidRoomId, ScheduleNotFound)))
+@router.delete(
+    ONE, **operation("deleteSchedule", CALLER, status=204, refusals=(InvalidRoomId, ScheduleNotFound), scopes=(SUBMIT,))
+)
 async def delete(request: Request) -> Answer[None]:
     """Delete a schedule; the tasks it has made stay. For who made it."""
     room, name = request.path_params["room_id"], request.path_params["schedule"]
-    who = await caller(request, SUBMIT)
+    who = caller_of(request)
     check_room(room)
-    walls.enter(who, room)
+    room_access.enter(who, room)
     await check_listening(request)
-    await serving(request).hub.schedules.remove(room, name, who.user, who.superuser)
+    await hub_of(request).schedules.remove(room, name, who.user, who.superuser)
     return answers.nothing()

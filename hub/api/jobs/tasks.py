@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from fastapi import APIRouter, Request
 
-from hub.api import traces, waiting
-from hub.api.deps import check_listening, is_gone, serving
-from hub.api.identity import Caller, allow, caller, reader
-from hub.api.jobs import answers, bodies, walls
-from hub.api.jobs.callers import SUBMIT, WORKER, mover
+from hub.api.callers.admission import admit_again, caller_of, hub_of, reader_of
+from hub.api.callers.users import SUBMIT, WORKER, Caller, allow
+from hub.api.handling import long_polls, traces
+from hub.api.handling.context import check_listening, is_gone
+from hub.api.jobs import answers, bodies, room_access
 from hub.api.jobs.reports import kept
 from hub.api.operations import CALLER, Subject, operation
 from hub.api.paths import PREFIX
 from hub.api.shapes import parameters as p
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.job_bodies import ClaimBody, MoveBody, ResultBody, SubmitBody, TasksQuery, moment_us, options_of
-from hub.api.shapes.jobs import ClaimedShape, TaskIdsShape, TaskInFullShape, TaskPageShape, TaskShape
+from hub.api.shapes.jobs import ClaimedShape, OutcomeShape, TaskIdsShape, TaskInFullShape, TaskPageShape, TaskShape
 from hub.core import Hub
 from hub.errors import (
     Forbidden,
@@ -56,6 +55,8 @@ _KEY = "Idempotency-Key"
         headers=("Location", "Retry-After"),
         refusals=(InvalidRoomId, JobNotFound, QuotaExceeded, KeyReused, InternalJobNotConfigured),
         bound="submit",
+        room_first=True,
+        scopes=(SUBMIT,),
     ),
 )
 async def submit(request: Request) -> Answer[TaskShape | TaskIdsShape]:
@@ -65,24 +66,25 @@ async def submit(request: Request) -> Answer[TaskShape | TaskIdsShape]:
     stands for, the answer is 200 with that one, and nothing is submitted.
     """
     room, full = request.path_params["room_id"], request.path_params["job_name"]
-    check_room(room)
-    who = await caller(request, SUBMIT)
-    walls.enter(who, room)
-    walls.look_into(who, walls.room_of(full))
+    who = caller_of(request)
+    room_access.enter(who, room)
+    room_access.look_into(who, room_access.room_of(full))
     said, body = await bodies.read(request, SubmitBody)
-    hub = serving(request).hub
+    hub = hub_of(request)
     payloads, options = bodies.payloads(said, body, hub.settings), _options(said, full)
     key = bodies.request_key(request, who.user)
     if hub.settings.validate_payloads == "submit":
         await _check(hub, full, payloads, who.user, many=said.payloads is not None)
-    await walls.see_parents(who, hub, options.after)
+    await room_access.see_parents(who, hub, options.after)
     await check_listening(request)
     made = await hub.tasks.submit(room, full, payloads, who.user, options, key)
     if tracing.on:
         traces.keep(hub.store, *(traces.task(task.id) for task in made[: traces.SOME]))
     if said.payloads is None:
         return answers.submitted(made[0])
-    return answers.reply({"ids": [dashed(task.id) for task in made]}, 202, {"retry-after": "1"})
+    answer = Answer(TaskIdsShape(ids=[dashed(task.id) for task in made]), 202)
+    answer.headers["retry-after"] = "1"
+    return answer
 
 
 async def _check(hub: Hub, full: str, payloads: list[str], user: str, *, many: bool) -> None:
@@ -122,6 +124,7 @@ def _options(said: SubmitBody, full: str) -> Options:
         refusals=(WorkerNotFound, KeyReused, Superseded, Settling),
         about=Subject("worker", in_body=True),
         bound="report",
+        scopes=(WORKER,),
     ),
 )
 async def claim(request: Request) -> Answer[ClaimedShape]:
@@ -131,36 +134,36 @@ async def claim(request: Request) -> Answer[ClaimedShape]:
     become of others. With an `Idempotency-Key` a repeat is answered with the same tasks while the worker holds them, or
     again with none. Claims with a limit or a key name each `claim`; reports that repeat the name count for no other.
     """
-    who = await caller(request, WORKER)
+    who = caller_of(request)
     said, body = await bodies.read(request, ClaimBody)
     key = bodies.request_key(request, who.user)
-    hub, worker = serving(request).hub, said.worker_id.hex
-    await walls.reach_worker(who, hub, worker)
+    hub, worker = hub_of(request), said.worker_id.hex
+    await room_access.reach_worker(who, hub, worker)
     await check_listening(request)
-    outcomes = []
+    outcomes: list[OutcomeShape] = []
     if said.results:
         outcomes = await _reported(hub, said.results, body, worker, who, key)
     elif said.limit == 0 and (await hub.workers.get(worker)).user != who.user:
         raise not_yours(worker)
     tasks = [] if said.limit == 0 else await _claimed(request, hub, said, who, key)
     named = said.limit is not None or bool(key)
-    shown = [answers.task(task) | ({"claim": task.claim} if named else {}) for task in tasks]
+    shown = [answers.claimed(task, named=named) for task in tasks]
     if tracing.on:
         came_from = await traces.follow(hub.store, *(traces.task(task.id) for task in tasks))
         for task, told in zip(tasks, shown, strict=True):
             if text := came_from.get(traces.task(task.id)):
                 told["traceparent"] = text
-    answer: dict[str, Any] = {"task": shown[0] if shown else None}
+    answer = ClaimedShape(task=shown[0] if shown else None)
     if said.limit is not None:
         answer["tasks"] = shown
     if said.limit is not None or said.results is not None:
         answer["results"] = outcomes
-    return answers.reply(answer)
+    return Answer(answer)
 
 
 async def _reported(
     hub: Hub, said: list[ResultBody], body: bodies.Body, worker: str, who: Caller, key: str
-) -> list[dict[str, str]]:
+) -> list[OutcomeShape]:
     """What has become of a worker's reports. A task fails whose result is not kept: nobody will report it anew."""
     values, most = bodies.results(said, body), hub.settings.task_result_max_bytes
     reports, large = [], set()
@@ -173,9 +176,9 @@ async def _reported(
     if tracing.on:
         await traces.follow(hub.store, *(traces.task(report.task) for report in reports))
     words = await hub.tasks.finish(worker, who.user, reports, key)
-    words = await walls.told(who, hub, [report.task for report in reports], words)
+    words = await room_access.told(who, hub, [report.task for report in reports], words)
     return [
-        {"id": dashed(report.task), "outcome": "too-large" if word == "ok" and report.task in large else word}
+        OutcomeShape(id=dashed(report.task), outcome="too-large" if word == "ok" and report.task in large else word)
         for report, word in zip(reports, words, strict=True)
     ]
 
@@ -196,9 +199,9 @@ async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key
 
     found = await hub.tasks.claim(worker, user, wanted, gone)
     if not found and wait_s:
-        found = await waiting.wait(request, wait_s, look, bool)
+        found = await long_polls.wait(request, wait_s, look, bool)
         try:
-            await caller(request, WORKER)
+            await admit_again(request)
         except (Unauthorized, Forbidden):
             await _give_back(hub, worker, user, found)
             raise
@@ -216,36 +219,41 @@ async def _give_back(hub: Hub, worker: str, user: str, tasks: list[Task]) -> Non
 
 @router.get(
     "/rooms/{room_id}/tasks",
-    **operation("listTasksOfRoom", CALLER, query=TasksQuery, refusals=(InvalidRoomId,)),
+    **operation("listTasksOfRoom", CALLER, query=TasksQuery, refusals=(InvalidRoomId,), anonymous=True),
 )
 async def of_room(request: Request) -> Answer[TaskPageShape]:
     """The tasks submitted to a room, newest first."""
-    who = await reader(request)
+    who = reader_of(request)
     asked = bodies.part(request, TasksQuery)
     room = request.path_params["room_id"]
     check_room(room)
-    walls.look_into(who, room)
-    found = await serving(request).hub.tasks.page_of_room(room, asked.status, asked.limit, asked.offset)
-    return answers.page(found, asked, answers.task)
+    room_access.look_into(who, room)
+    found = await hub_of(request).tasks.page_of_room(room, asked.status, asked.limit, asked.offset)
+    items = [answers.task(each) for each in found.items]
+    return Answer(TaskPageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
 
 
 @router.get(
     "/tasks/{task_id}",
-    **operation("getTask", CALLER, p.PREFER, headers=("Preference-Applied",), refusals=(TaskNotFound,)),
+    **operation("getTask", CALLER, p.PREFER, headers=("Preference-Applied",), refusals=(TaskNotFound,), anonymous=True),
 )
 async def look(request: Request) -> Answer[TaskInFullShape]:
     """A task with its result; with `Prefer: wait=N` as soon as it has ended, or as it is after N seconds."""
-    who = await reader(request)
+    who = reader_of(request)
     task = bodies.path_id(request, "task_id")
-    hub = serving(request).hub
+    hub = hub_of(request)
     found = await hub.tasks.show(task)
-    walls.see_task(who, found.task)
+    room_access.see_task(who, found.task)
     wait_s = min(bodies.wait_preference(request) or 0, hub.settings.long_poll_max_wait_s)
     if not wait_s or found.task.status in TERMINAL:
-        return answers.reply(answers.shown(found))
-    found = await waiting.wait(request, wait_s, lambda s: hub.tasks.wait(task, s), lambda t: t.task.status in TERMINAL)
-    await reader(request)  # his token may have been revoked meanwhile
-    return answers.reply(answers.shown(found), headers={"preference-applied": f"wait={wait_s:g}"})
+        return Answer(answers.shown(found))
+    found = await long_polls.wait(
+        request, wait_s, lambda s: hub.tasks.wait(task, s), lambda shown: shown.task.status in TERMINAL
+    )
+    await admit_again(request)  # his token may have been revoked meanwhile
+    answer = Answer(answers.shown(found))
+    answer.headers["preference-applied"] = f"wait={wait_s:g}"
+    return answer
 
 
 @router.patch(
@@ -257,6 +265,7 @@ async def look(request: Request) -> Answer[TaskInFullShape]:
         body=MoveBody,
         refusals=(TaskNotFound, InvalidTaskTransition, KeyReused),
         bound="report",
+        scopes=(WORKER, SUBMIT),
     ),
 )
 async def move(request: Request) -> Answer[TaskShape]:
@@ -265,14 +274,14 @@ async def move(request: Request) -> Answer[TaskShape]:
     A completed one may come with its `result`, any JSON. With an `Idempotency-Key` a repeat is answered alike while the
     task has not moved on.
     """
-    who = await mover(request)
+    who = caller_of(request)
     task = bodies.path_id(request, "task_id")
     said, body = await bodies.read(request, MoveBody)
     if said.status != "cancelled":
         allow(who, WORKER)
     key = bodies.request_key(request, who.user)
-    hub = serving(request).hub
-    await walls.reach_task(who, hub, task)
+    hub = hub_of(request)
+    await room_access.reach_task(who, hub, task)
     value = bodies.result(body, hub.settings)
     await check_listening(request)
     if tracing.on:
@@ -281,4 +290,4 @@ async def move(request: Request) -> Answer[TaskShape]:
         task, said.status, kept(said.error),
         user=who.user, superuser=who.superuser, request=key, claim=said.claim or "", value=value,
     )  # fmt: skip
-    return answers.reply(answers.task(moved))
+    return Answer(answers.task(moved))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api import waiting
-from hub.api.deps import check_listening, serving
-from hub.api.identity import caller, reader
-from hub.api.jobs import answers, bodies, walls
-from hub.api.jobs.callers import WORKER
+from hub.api.callers.admission import admit_again, caller_of, hub_of, reader_of
+from hub.api.callers.users import WORKER
+from hub.api.handling import long_polls
+from hub.api.handling.context import check_listening
+from hub.api.jobs import answers, bodies, room_access
 from hub.api.operations import CALLER, EVERYTHING, operation
 from hub.api.paths import PREFIX
 from hub.api.shapes import parameters as p
@@ -29,40 +29,44 @@ router = APIRouter(prefix=PREFIX, tags=["workers"])
         CALLER,
         status=201,
         about=EVERYTHING,
+        scopes=(WORKER,),
     ),
 )
 async def create(request: Request) -> Answer[WorkerShape]:
     """A new worker of the caller's. It must beat from now on, or it is removed."""
-    who = await caller(request, WORKER)
+    who = caller_of(request)
     await check_listening(request)
-    hub = serving(request).hub
+    hub = hub_of(request)
     made = await hub.workers.create(who.user, new_id(hub.settings.realm))
     return Answer(answers.beaten(made.id, made.beat_us), 201)
 
 
-@router.get("/workers", **operation("listWorkers", CALLER, query=PageQuery))
+@router.get("/workers", **operation("listWorkers", CALLER, query=PageQuery, anonymous=True))
 async def listed(request: Request) -> Answer[WorkerPageShape]:
     """All workers of all users, newest first; not for a token that is bound to rooms."""
-    who = await reader(request)
+    who = reader_of(request)
     if who and who.rooms:
         raise Forbidden("This is of all rooms; a token that is bound to some asks for /rooms/{room_id}/workers.")
     asked = bodies.part(request)
-    return answers.page(await serving(request).hub.workers.page(asked.limit, asked.offset), asked, answers.worker)
+    found = await hub_of(request).workers.page(asked.limit, asked.offset)
+    items = [answers.worker(each) for each in found.items]
+    return Answer(WorkerPageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
 
 
 @router.get(
     "/rooms/{room_id}/workers",
-    **operation("listWorkersOfRoom", CALLER, query=PageQuery, refusals=(InvalidRoomId,)),
+    **operation("listWorkersOfRoom", CALLER, query=PageQuery, refusals=(InvalidRoomId,), anonymous=True),
 )
 async def of_room(request: Request) -> Answer[WorkerPageShape]:
     """The workers of the jobs that are seen from a room, newest first."""
-    who = await reader(request)
+    who = reader_of(request)
     asked = bodies.part(request)
     room = request.path_params["room_id"]
     check_room(room)
-    walls.look_into(who, room)
-    found = await serving(request).hub.workers.page_of_room(room, asked.limit, asked.offset)
-    return answers.page(found, asked, answers.worker)
+    room_access.look_into(who, room)
+    found = await hub_of(request).workers.page_of_room(room, asked.limit, asked.offset)
+    items = [answers.worker(each) for each in found.items]
+    return Answer(WorkerPageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
 
 
 @router.patch(
@@ -73,6 +77,7 @@ async def of_room(request: Request) -> Answer[WorkerPageShape]:
         body=WorkerBeatBody,
         optional=True,
         refusals=(WorkerNotFound, Superseded),
+        scopes=(WORKER,),
     ),
 )
 async def beat(request: Request) -> Answer[WorkerShape]:
@@ -81,10 +86,10 @@ async def beat(request: Request) -> Answer[WorkerShape]:
     With the `tasks` it holds, each with its `claim`, what differs from what the hub knows is settled, and those
     that are not its own any more are answered as `lost`.
     """
-    who = await caller(request, WORKER)
+    who = caller_of(request)
     worker = bodies.path_id(request, "worker_id")
-    hub = serving(request).hub
-    await walls.reach_worker(who, hub, worker)
+    hub = hub_of(request)
+    await room_access.reach_worker(who, hub, worker)
     if request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
         return Answer(answers.beaten(worker, await hub.workers.beat(worker, who.user)))
     said, _ = await bodies.read(request, WorkerBeatBody)
@@ -100,37 +105,39 @@ async def beat(request: Request) -> Answer[WorkerShape]:
 
 @router.get(
     "/workers/{worker_id}/taken",
-    **operation("getTaken", CALLER, p.PREFER, query=TakenQuery, refusals=(WorkerNotFound,)),
+    **operation("getTaken", CALLER, p.PREFER, query=TakenQuery, refusals=(WorkerNotFound,), scopes=(WORKER,)),
 )
 async def taken(request: Request) -> Answer[TakenShape]:
     """How often a task was taken from a worker, because it was cancelled or silent for too long; for its owner alone.
 
     With `Prefer: wait=N` as soon as it is not `since` any more: then its next heartbeat, with `tasks`, says which.
     """
-    who = await caller(request, WORKER)
+    who = caller_of(request)
     worker = bodies.path_id(request, "worker_id")
     since = bodies.validated(TakenQuery, dict(request.query_params), "query").since
-    hub = serving(request).hub
-    await walls.reach_worker(who, hub, worker)
+    hub = hub_of(request)
+    await room_access.reach_worker(who, hub, worker)
     wait_s = min(bodies.wait_preference(request) or 0, hub.settings.long_poll_max_wait_s)
 
     async def look(seconds: float) -> int:
         return await hub.workers.taken(worker, who.user, since, seconds)
 
-    found = await waiting.wait(request, wait_s, look, lambda count: count != since)
-    await caller(request, WORKER)  # his token may have been revoked meanwhile
-    return answers.reply({"id": dashed(worker), "taken": found})
+    found = await long_polls.wait(request, wait_s, look, lambda count: count != since)
+    await admit_again(request)  # his token may have been revoked meanwhile
+    return Answer(TakenShape(id=dashed(worker), taken=found))
 
 
 @router.delete(
     "/workers/{worker_id}",
-    **operation("removeWorker", CALLER, status=204, query=LeaveQuery, refusals=(WorkerNotFound, Superseded)),
+    **operation(
+        "removeWorker", CALLER, status=204, query=LeaveQuery, refusals=(WorkerNotFound, Superseded), scopes=(WORKER,)
+    ),
 )
 async def remove(request: Request) -> Answer[None]:
     """Remove a worker. What it has claimed fails, its providers go, and so do jobs that nobody serves any more."""
-    who = await caller(request, WORKER)
-    worker, hub = bodies.path_id(request, "worker_id"), serving(request).hub
-    await walls.reach_worker(who, hub, worker)
+    who = caller_of(request)
+    worker, hub = bodies.path_id(request, "worker_id"), hub_of(request)
+    await room_access.reach_worker(who, hub, worker)
     left = bodies.validated(LeaveQuery, dict(request.query_params), "query")
     await check_listening(request)
     await hub.workers.delete(worker, who.user, who.superuser, left.incarnation)

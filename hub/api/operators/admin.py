@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from fastapi import APIRouter, Request
 
-from hub.api.auth import ADMIN
+from hub.api.callers.admission import hub_of, speaker_of
+from hub.api.callers.credentials import origin
 from hub.api.capacity.nodes import remove
-from hub.api.credentials import origin
-from hub.api.deps import allowed, in_seconds, remote_ip, reply, serving
+from hub.api.handling.context import in_seconds, remote_ip
 from hub.api.operations import TOKEN, operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
-from hub.api.shapes.lease_bodies import DrainBody, ReleaseBody, SweepBody, SwitchBody
-from hub.api.shapes.node_bodies import CordonBody
 from hub.api.shapes.nodes import LeftShape
+from hub.api.shapes.operator_bodies import CordonBody, DrainBody, ReleaseBody, SweepBody, SwitchBody
 from hub.api.shapes.operators import (
     AuditEntryShape,
     BrakeShape,
+    LeasesSweptShape,
+    NodesSweptShape,
     SweeperShape,
     SweptShape,
     SwitchedShape,
     UpgradingShape,
 )
 from hub.api.shapes.readers import whole_number
-from hub.api.speakers import speaker
 from hub.capacity.nodes.models import DrainCall, check_node_id
 from hub.core import Hub
 from hub.errors import BrakeOff, Forbidden, InvalidValue, UnknownNode
@@ -35,6 +35,7 @@ from hub.sweeping.brake import Brake
 from hub.sweeping.leases import LeaseSweeperService
 from hub.sweeping.nodes import NodeSweeperService
 from hub.sweeping.reconciler import Reconciler
+from hub.tokens.secrets import ADMIN
 
 router = APIRouter(tags=["admin"])
 
@@ -55,7 +56,7 @@ async def drain(request: Request, node_id: str) -> Answer[SwitchedShape]:
 
     It counts from this call, on the hub clock. A repeated call replaces it, and without one takes it away.
     """
-    node = await _operated(request, node_id)
+    node = _operated(request, node_id)
     deadline_s = DrainBody.read(await bodies.read_body(request, optional=True)).deadline_seconds
     left_ms = None if deadline_s is None else int(deadline_s * 1000)
     more = {} if left_ms is None else {"deadlineSeconds": left_ms / 1000}
@@ -71,7 +72,7 @@ async def cordon(request: Request, node_id: str) -> Answer[SwitchedShape]:
 
     It takes the place of a drain, and a drain takes its place: the last call decides. It survives a lost store.
     """
-    node = await _operated(request, node_id)
+    node = _operated(request, node_id)
     body = CordonBody.read(await bodies.read_body(request))
     return await _switch(request, node, DrainCall(True, reason=body.reason), "node.cordon", {"reason": body.reason})
 
@@ -82,12 +83,12 @@ async def cordon(request: Request, node_id: str) -> Answer[SwitchedShape]:
 )
 async def undrain(request: Request, node_id: str) -> Answer[SwitchedShape]:
     """Lend a node's slots again: its drain or its cordon is over."""
-    return await _switch(request, await _operated(request, node_id), DrainCall(False), "node.undrain", {})
+    return await _switch(request, _operated(request, node_id), DrainCall(False), "node.undrain", {})
 
 
-async def _operated(request: Request, node_id: str) -> str:
+def _operated(request: Request, node_id: str) -> str:
     """The node, for its operators and for itself; raises what refuses everybody else."""
-    who, node = await speaker(request, ADMIN), check_node_id(node_id)
+    who, node = speaker_of(request), check_node_id(node_id)
     who.check(node)
     return node
 
@@ -95,20 +96,20 @@ async def _operated(request: Request, node_id: str) -> str:
 async def _switch(
     request: Request, node: str, call: DrainCall, action: str, more: dict[str, Any]
 ) -> Answer[SwitchedShape]:
-    hub = serving(request).hub
+    hub = hub_of(request)
     now = await hub.nodes.drain(node, call)
     facts: dict[str, Any] = {"nodeId": node, "heldBack": now.held, "lent": now.lent, **more}
     await hub.audit.write("admin", action, **await origin(request), **facts)
-    return reply(
-        {
-            "nodeId": node,
-            "draining": now.draining and not call.reason,
-            **({"cordoned": True, "reason": call.reason} if call.reason else {}),
-            "heldBack": now.held,
-            "lent": now.lent,
-            "deadlineSecondsLeft": in_seconds(now.deadline_left_ms),
-        }
+    answer = SwitchedShape(
+        nodeId=node,
+        draining=now.draining and not call.reason,
+        heldBack=now.held,
+        lent=now.lent,
+        deadlineSecondsLeft=in_seconds(now.deadline_left_ms),
     )
+    if call.reason:
+        answer["cordoned"], answer["reason"] = True, call.reason
+    return Answer(answer)
 
 
 @router.post(
@@ -117,20 +118,20 @@ async def _switch(
 )
 async def upgrade(request: Request, node_id: str) -> Answer[UpgradingShape]:
     """Ask a node, or `all`, to withdraw, drain and rebuild its slots."""
-    hub = allowed(request, ADMIN)
+    hub = hub_of(request)
     node = check_node_id(node_id)
     targets = await hub.nodes.request_upgrade(node)
     await hub.audit.write(
         "admin", "node.sidecar.upgrade", actor="dashboard", **await origin(request),
         requested=node, scheduled=len(targets), targets=",".join(targets[:100]),
     )  # fmt: skip
-    return reply({"scheduled": len(targets), "targets": targets})
+    return Answer(UpgradingShape(scheduled=len(targets), targets=targets))
 
 
 @router.delete("/admin/nodes/{node_id:path}", **operation("removeNode", (ADMIN,), refusals=(InvalidValue,)))
 async def remove_node(request: Request, node_id: str) -> Answer[LeftShape]:
     """Take a node off the books: its slots are withdrawn, lent ones ended, at once."""
-    hub = allowed(request, ADMIN)
+    hub = hub_of(request)
     answer = await remove(hub, node_id)
     await hub.audit.write("admin", "node.remove", **await origin(request), nodeId=node_id)
     return answer
@@ -139,13 +140,13 @@ async def remove_node(request: Request, node_id: str) -> Answer[LeftShape]:
 @router.get("/admin/sweeper", **operation("getSweeper", (ADMIN,)))
 async def sweeper(request: Request) -> Answer[SweeperShape]:
     """Whether stale nodes are removed, who says so, and what the brake does."""
-    return reply(await _switch_state(allowed(request, ADMIN)))
+    return Answer(await _switch_state(hub_of(request)))
 
 
 @router.put("/admin/sweeper", **operation("switchSweeper", (ADMIN,), body=SwitchBody))
 async def switch(request: Request) -> Answer[SweeperShape]:
     """Turn expiry on or off for all hubs, or back to each hub's setting with null."""
-    hub = allowed(request, ADMIN)
+    hub = hub_of(request)
     said = SwitchBody.read(await bodies.read_body(request))
     wanted = said.expire
     by = said.by or remote_ip(request) or "unknown"
@@ -158,19 +159,19 @@ async def switch(request: Request) -> Answer[SweeperShape]:
         **await origin(request),
         expire=shown,
     )
-    return reply(await _switch_state(hub))
+    return Answer(await _switch_state(hub))
 
 
-async def _switch_state(hub: Hub) -> dict[str, Any]:
+async def _switch_state(hub: Hub) -> SweeperShape:
     override, by, at = await hub.clock.read_switch()
-    return {
-        "expire": hub.settings.sweeper_expire if override is None else override,
-        "source": "setting" if override is None else "run-time",
-        "setBy": by,
-        "setAtUtc": at,
-        "setting": hub.settings.sweeper_expire,
-        "brake": await Brake(hub.store, hub.settings).status(),
-    }
+    return SweeperShape(
+        expire=hub.settings.sweeper_expire if override is None else override,
+        source="setting" if override is None else "run-time",
+        setBy=by,
+        setAtUtc=at,
+        setting=hub.settings.sweeper_expire,
+        brake=await brake_shape(Brake(hub.store, hub.settings)),
+    )
 
 
 @router.get("/admin/brake", **operation("getBrake", (ADMIN,), p.OF_BRAKE))
@@ -178,8 +179,8 @@ async def brake(request: Request) -> Answer[BrakeShape]:
     """Whether so many nodes, or with `of=workers` workers, are silent at once that the sweeper holds most of them back,
     and who released it.
     """
-    hub = allowed(request, ADMIN)
-    return reply(await Brake(hub.store, hub.settings, _braked(request.query_params.get("of"))).status())
+    hub = hub_of(request)
+    return Answer(await brake_shape(Brake(hub.store, hub.settings, _braked(request.query_params.get("of")))))
 
 
 @router.post(
@@ -191,7 +192,7 @@ async def release_brake(request: Request) -> Answer[BrakeShape]:
 
     The brake is ready again when that is done.
     """
-    hub = allowed(request, ADMIN)
+    hub = hub_of(request)
     said = ReleaseBody.read(await bodies.read_body(request, optional=True))
     of = said.of
     by = (said.by or remote_ip(request) or "unknown")[:100]
@@ -205,7 +206,27 @@ async def release_brake(request: Request) -> Answer[BrakeShape]:
         **await origin(request),
         of=of,
     )
-    return reply(await brake.status())
+    return Answer(await brake_shape(brake))
+
+
+async def brake_shape(brake: Brake) -> BrakeShape:
+    """Return the state of a brake as it is answered."""
+    found = await brake.status()
+    return BrakeShape(
+        state=found.state,
+        percent=found.percent,
+        minimum=found.minimum,
+        stale=found.stale,
+        registered=found.registered,
+        perInterval=found.per_interval,
+        heldBack=found.held,
+        graceSecondsLeft=found.grace_s,
+        why=found.why,
+        sinceUtc=found.since,
+        seenUtc=found.seen,
+        releasedBy=found.released_by,
+        releasedAtUtc=found.released_at,
+    )
 
 
 def _braked(of: Any) -> Literal["nodes", "workers"]:
@@ -221,7 +242,7 @@ def _braked(of: Any) -> Literal["nodes", "workers"]:
 @router.post("/admin/sweep", **operation("runSweep", (ADMIN,), body=SweepBody, optional=True))
 async def sweep(request: Request) -> Answer[SweptShape]:
     """Run one pass of both sweepers now and say what it did; with `dryRun` what it would do."""
-    hub = allowed(request, ADMIN)
+    hub = hub_of(request)
     dry_run = SweepBody.read(await bodies.read_body(request, optional=True)).dry_run
     hub.clock.expire_override, _, _ = await hub.clock.read_switch()
     audit = Reconciler(hub.store, hub.settings, hub.pools)
@@ -233,29 +254,29 @@ async def sweep(request: Request) -> Answer[SweptShape]:
             "admin", "sweep", **await origin(request), expired=nodes.expired,
             returned=leases.expired,
         )  # fmt: skip
-    return reply(
-        {
-            "dryRun": dry_run,
-            "expire": service.expires,
-            "brake": nodes.brake,
-            "nodes": {
-                "scanned": nodes.scanned,
-                "stale": nodes.stale,
-                "expired": nodes.expired,
-                "refreshed": nodes.refreshed,
-                "heldBack": nodes.held,
-                "errors": nodes.errors,
-                "elapsedMs": nodes.elapsed_ms,
-                "names": nodes.names,
-            },
-            "leases": {
-                "processed": leases.scanned,
-                "returned": leases.expired,
-                "drained": leases.drained,
-                "errors": leases.errors,
-                "elapsedMs": leases.elapsed_ms,
-            },
-        }
+    return Answer(
+        SweptShape(
+            dryRun=dry_run,
+            expire=service.expires,
+            brake=nodes.brake,
+            nodes=NodesSweptShape(
+                scanned=nodes.scanned,
+                stale=nodes.stale,
+                expired=nodes.expired,
+                refreshed=nodes.refreshed,
+                heldBack=nodes.held,
+                errors=nodes.errors,
+                elapsedMs=nodes.elapsed_ms,
+                names=nodes.names,
+            ),
+            leases=LeasesSweptShape(
+                processed=leases.scanned,
+                returned=leases.expired,
+                drained=leases.drained,
+                errors=leases.errors,
+                elapsedMs=leases.elapsed_ms,
+            ),
+        )
     )
 
 
@@ -265,13 +286,14 @@ async def sweep(request: Request) -> Answer[SweptShape]:
 )
 async def audit_log(request: Request) -> Answer[list[AuditEntryShape]]:
     """Return the audit log, newest first; with `q` the entries that contain it."""
-    hub = allowed(request, ADMIN)
+    hub = hub_of(request)
     query = request.query_params
     skip = whole_number(query.get("skip", "0"), "skip", 0, 10**9)
     take = whole_number(query.get("take", "100"), "take", 1, 10**9)
     since = _instant(query.get("sinceUtc", ""))
     text = bodies.search(request)
-    return reply(await hub.audit.read(skip, take, query.get("category"), query.get("action"), since, text))
+    entries = await hub.audit.read(skip, take, query.get("category"), query.get("action"), since, text)
+    return Answer(cast(list[AuditEntryShape], entries))  # as they were written, by this or another version
 
 
 def _instant(given: str) -> datetime | None:

@@ -5,27 +5,30 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import cast
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from hub.api.auth import ADMIN, RUNNER
-from hub.api.credentials import credential
-from hub.api.deps import allowed, hang_up, reply, serving
+from hub.api.callers.admission import hub_of
+from hub.api.callers.credentials import credential
+from hub.api.handling.context import hang_up, in_seconds, serving
 from hub.api.operations import Raw, Subject, operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
-from hub.api.shapes.operators import EventsShape, ExplanationShape
+from hub.api.shapes.messages import GapShape, SlowShape
+from hub.api.shapes.operators import EventShape, EventsShape, ExplanationShape, StepShape
 from hub.api.shapes.readers import whole_number
 from hub.errors import InvalidValue, NotFound, StoreUnavailable
-from hub.history.events import NAMES, Wanted, parse_id, wanted
+from hub.history.events import NAMES, Event, Wanted, parse_id, wanted
 from hub.history.live import Listener, Live
 from hub.history.why import KINDS, why
 from hub.observability import metrics
+from hub.tokens.secrets import ADMIN, RUNNER
 from hub.wire import to_json
 
 router = APIRouter(tags=["events"])
@@ -47,10 +50,9 @@ async def history(request: Request) -> Answer[EventsShape]:
 
     `complete` says that there is nothing older, neither beyond `limit` nor trimmed from the bounded history.
     """
-    allowed(request, RUNNER, ADMIN)
     limit = whole_number(request.query_params.get("limit", "100"), "limit", 1, bodies.PAGE_MAX)
     found = await serving(request).live.history.find(_which(request.query_params), limit)
-    return reply({"events": [event.document() for event in found.events], "complete": found.complete})
+    return Answer(EventsShape(events=_shown(found.events), complete=found.complete))
 
 
 @router.get(
@@ -70,12 +72,28 @@ async def explain(request: Request, kind: str, id: str) -> Answer[ExplanationSha
     A ticket is named by its id or by the `Idempotency-Key` of its borrow, a job by its full name, a schedule by
     `room:name`.
     """
-    hub = allowed(request, RUNNER, ADMIN)
-    if kind not in KINDS:
+    hub = hub_of(request)
+    known = next((one for one in KINDS if one == kind), None)
+    if known is None:
         raise InvalidValue(f"kind must be one of {', '.join(KINDS)}, not {kind!r:.60}", member="kind")
     limit = whole_number(request.query_params.get("limit", "50"), "limit", 1, bodies.PAGE_MAX)
-    found = await why(hub, serving(request).live.history, kind, id, limit)
-    return reply(found.document())
+    found = await why(hub, serving(request).live.history, known, id, limit)
+    steps = [StepShape(event=step.what, inSeconds=in_seconds(step.in_ms), rule=step.rule) for step in found.now.next]
+    answer = ExplanationShape(
+        kind=found.kind,
+        id=found.id,
+        state=found.now.state,
+        because=found.now.because,
+        facts=found.now.facts,
+        next=steps,
+        history=_shown(found.past.events),
+        complete=found.past.complete,
+    )
+    return Answer(answer)
+
+
+def _shown(events: Iterable[Event]) -> list[EventShape]:
+    return [cast(EventShape, event.document()) for event in events]  # beside its members are facts of any name
 
 
 @router.get(
@@ -96,7 +114,6 @@ async def events(request: Request) -> Response:
     `gap`: events before the next one have been trimmed. `slow`: this stream was not read and ends; come back with the
     last id. A comment comes every 15 s.
     """
-    allowed(request, RUNNER, ADMIN)
     who = await credential(request)
     return EventStream(serving(request).live, _which(request.query_params), after_of(request), who)
 
@@ -169,7 +186,8 @@ class EventStream(Response):
             await self._follow(put, listener, known)
         if listener.slow:
             metrics.event_streams_slow.inc()
-            await put(b'event: slow\ndata: {"rule":"Too much waited to be sent; come back with the last id."}\n\n')
+            slow = SlowShape(rule="Too much waited to be sent; come back with the last id.")
+            await put(b"event: slow\ndata: " + to_json(slow) + b"\n\n")
         await put(b"", more=False)
 
     async def _replay(self, put: Callable[..., Awaitable[None]], after: str, since: str) -> None:
@@ -178,8 +196,8 @@ class EventStream(Response):
         while True:
             page = await self._live.history.after(after)
             if page.oldest is not None:
-                what = {"after": after, "oldest": page.oldest, "rule": "Older events have been trimmed."}
-                await put(b"event: gap\ndata: " + to_json(what) + b"\n\n")
+                gap = GapShape(after=after, oldest=page.oldest, rule="Older events have been trimmed.")
+                await put(b"event: gap\ndata: " + to_json(gap) + b"\n\n")
             events = [event for event in page.events if parse_id(event.id, "id") <= upto]
             if fitting := [event for event in events if self._which.fits(event)]:
                 await put(b"".join(event.frame for event in fitting))

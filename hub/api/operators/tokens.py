@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from fastapi import APIRouter, Request
 
-from hub.api.credentials import origin
-from hub.api.deps import reply, serving
-from hub.api.identity import OPERATOR, Caller, superuser
+from hub.api.callers.admission import caller_of
+from hub.api.callers.credentials import origin
+from hub.api.callers.users import OPERATOR, Caller
+from hub.api.handling.context import serving
 from hub.api.operations import CALLER, operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
-from hub.api.shapes.operators import MadeTokenShape, RevokedShape, TokenBodyShape, TokenShape, TokensShape
+from hub.api.shapes.operator_bodies import TokenBody
+from hub.api.shapes.operators import MadeTokenShape, RevokedShape, TokenShape, TokensShape
 from hub.errors import Forbidden, InvalidJson, InvalidValue, MissingMember, NotFound
 from hub.jobs.names import dashed
 from hub.tokens.models import (
-    JOIN,
-    NODE,
     USER,
     Holder,
     Token,
     digest_of,
     in_order,
     new_secret,
-    read_digest,
-    read_flag,
-    read_name,
-    read_node,
-    read_rooms,
-    read_scopes,
-    read_user,
-    user_of,
 )
 from hub.wire import time_at
 
@@ -48,9 +39,11 @@ _REFUSALS = (Forbidden, InvalidJson, MissingMember, InvalidValue)
         "createToken",
         CALLER,
         status=201,
-        body=TokenBodyShape,
+        body=TokenBody,
         refusals=_REFUSALS,
         least="admin",
+        scopes=("admin",),
+        superuser=True,
     ),
 )
 async def create(request: Request) -> Answer[MadeTokenShape]:
@@ -60,44 +53,47 @@ async def create(request: Request) -> Answer[MadeTokenShape]:
 
     The first token of a hub without secrets shuts its jobs API to everybody who shows none.
     """
-    operator, found = await superuser(request, "admin"), serving(request)
-    document = await bodies.read_body(request)
-    holder = _holder(document)
+    operator, found = caller_of(request), serving(request)
+    said = TokenBody.read(await bodies.read_body(request))
+    holder = said.holder
     _check_kind(operator, holder)
-    secret = None if document.get("sha256") is not None else new_secret(found.hub.settings.realm)
-    digest = digest_of(secret) if secret else None
-    token = await found.hub.tokens.create(holder, digest or _member(document, "sha256", read_digest, ""))
+    secret = "" if said.sha256 else new_secret(found.hub.settings.realm)
+    token = await found.hub.tokens.create(holder, said.sha256 or digest_of(secret) or "")
     found.holders.forget()
     await found.hub.audit.write(
         "admin", "token.create", actor=operator.name, **await origin(request), id=token.id, user=holder.name,
         userId=dashed(holder.user), superuser=holder.superuser, scopes=" ".join(in_order(holder.scopes)) or "all",
         kind=holder.kind, rooms=", ".join(sorted(holder.rooms)) or "all",
     )  # fmt: skip
-    answer = reply({**_shown(token), **({"token": secret} if secret else {})}, status=201)
+    made = _shown(token)
+    if secret:
+        made["token"] = secret
+    answer = Answer(made, 201)
     answer.headers["cache-control"] = "no-store"
     return answer
 
 
-@router.get("/admin/tokens", **operation("listTokens", CALLER, p.OFFSET, p.LIMIT, refusals=_REFUSALS))
+@router.get(
+    "/admin/tokens",
+    **operation("listTokens", CALLER, p.OFFSET, p.LIMIT, refusals=_REFUSALS, scopes=("admin",), superuser=True),
+)
 async def tokens(request: Request) -> Answer[TokensShape]:
     """The tokens, newest first, and those of HUB_TOKENS_FILE; never a secret."""
-    await superuser(request, "admin")
     found = serving(request)
     offset, limit = bodies.page(request)
     total, page = await found.hub.tokens.page(offset, limit)
-    in_file = [_shown(token) for token in found.holders.file.tokens]
-    return reply({"total": total, "tokens": [_shown(token) for token in page], "inFile": in_file})
+    in_file: list[TokenShape] = [_shown(token) for token in found.holders.file.tokens]
+    return Answer(TokensShape(total=total, tokens=[_shown(token) for token in page], inFile=in_file))
 
 
 @router.get(
     "/admin/tokens/{id}",
-    **operation("getToken", CALLER, refusals=(*_REFUSALS, NotFound)),
+    **operation("getToken", CALLER, refusals=(*_REFUSALS, NotFound), scopes=("admin",), superuser=True),
 )
 async def look(request: Request, id: str) -> Answer[TokenShape]:
     """A token, without its secret."""
-    await superuser(request, "admin")
     found = serving(request)
-    return reply(_shown(found.holders.file.find(id) or await found.hub.tokens.get(id)))
+    return Answer(_shown(found.holders.file.find(id) or await found.hub.tokens.get(id)))
 
 
 @router.delete(
@@ -107,12 +103,14 @@ async def look(request: Request, id: str) -> Answer[TokenShape]:
         CALLER,
         refusals=(*_REFUSALS, InvalidValue, NotFound),
         least="admin",
+        scopes=("admin",),
+        superuser=True,
     ),
 )
 async def revoke(request: Request, id: str) -> Answer[RevokedShape]:
     """Revoke a token: within a second no hub knows it any more. `last` tells that there is none left, so that a hub
     without secrets is open again."""
-    operator, found = await superuser(request, "admin"), serving(request)
+    operator, found = caller_of(request), serving(request)
     if found.holders.file.find(id):
         raise InvalidValue("This token stands in HUB_TOKENS_FILE: take it out there and send SIGHUP", member="id")
     _check_kind(operator, (await found.hub.tokens.get(id)).holder)
@@ -120,7 +118,7 @@ async def revoke(request: Request, id: str) -> Answer[RevokedShape]:
     await found.hub.tokens.revoke(id)
     found.holders.forget()
     await found.hub.audit.write("admin", "token.revoke", actor=operator.name, **by, id=id)
-    return reply({"revoked": id, "last": await found.holders.none()})
+    return Answer(RevokedShape(revoked=id, last=await found.holders.none()))
 
 
 def _check_kind(operator: Caller, holder: Holder) -> None:
@@ -129,49 +127,16 @@ def _check_kind(operator: Caller, holder: Holder) -> None:
         raise Forbidden("Tokens of nodes, and to join with, are made and revoked with the admin secret alone.")
 
 
-def _holder(document: dict[str, Any]) -> Holder:
-    """Who is to show the token; raises `InvalidValue` and `MissingMember`."""
-    kinds = [kind for kind in (USER, NODE, JOIN) if document.get(kind) is not None]
-    if not kinds:
-        raise MissingMember("missing user: the name of the user who will show the token", member="user")
-    kind = kinds[0]
-    of_users = ("userId", "superuser", "scopes", "rooms")
-    beside = kinds[1:] or [name for name in of_users if kind != USER and document.get(name) is not None]
-    if beside:
-        raise InvalidValue(f"{beside[0]} must be left out beside {kind}", member=beside[0])
-    if kind != USER:
-        name = _member(document, kind, read_node if kind == NODE else read_name, "")
-        return Holder(name, user_of(name), kind=kind)
-    name = _member(document, "user", read_name, "")
-    return Holder(
-        name,
-        _member(document, "userId", read_user, user_of(name)),
-        _member(document, "superuser", read_flag, False),
-        scopes=_member(document, "scopes", read_scopes, frozenset()),
-        rooms=_member(document, "rooms", read_rooms, frozenset()),
-    )
-
-
-def _member(document: dict[str, Any], name: str, read: Callable[[Any], T], default: T) -> T:
-    given = document.get(name)
-    if given is None:
-        return default
-    try:
-        return read(given)
-    except ValueError as error:
-        raise InvalidValue(f"{name} {error}", member=name) from None
-
-
-def _shown(token: Token) -> dict[str, Any]:
+def _shown(token: Token) -> MadeTokenShape:
     holder, at = token.holder, token.created_us
-    return {
-        "id": token.id,
-        "kind": holder.kind,
-        "user": holder.name,
-        "userId": dashed(holder.user),
-        "superuser": holder.superuser,
-        "active": holder.active,
-        "scopes": in_order(holder.scopes) or None,
-        "rooms": sorted(holder.rooms) or None,
-        "createdAtUtc": None if at is None else time_at(at / 1_000_000),
-    }
+    return MadeTokenShape(
+        id=token.id,
+        kind=holder.kind,
+        user=holder.name,
+        userId=dashed(holder.user),
+        superuser=holder.superuser,
+        active=holder.active,
+        scopes=in_order(holder.scopes) or None,
+        rooms=sorted(holder.rooms) or None,
+        createdAtUtc=None if at is None else time_at(at / 1_000_000),
+    )

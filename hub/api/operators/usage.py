@@ -7,25 +7,28 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api.auth import ADMIN, RUNNER
-from hub.api.deps import Serving, allowed, reply, serving
+from hub.api.callers.admission import hub_of
+from hub.api.handling.context import Serving, serving
 from hub.api.operations import unlisted
+from hub.api.shapes.answer import Answer
 from hub.core import Hub
 from hub.errors import StoreFault
 from hub.jobs.names import dashed
 from hub.jobs.quotas import Holding
+from hub.tokens.secrets import ADMIN, RUNNER
 
 MOST = 100  # owners of a kind
+NEARLY = 0.98  # of what is not reserved: a submit needs some room itself
 TOKENS_MAX = 1000  # whose users are shown by name
 router = APIRouter()
 
 
-@router.get("/console/usage", **unlisted(page=True))
+@router.get("/console/usage", **unlisted(page=True, who=(RUNNER, ADMIN)))
 async def usage(request: Request) -> Response:
     """Show who holds most of each kind, by name where a token tells it."""
-    hub, found = allowed(request, RUNNER, ADMIN), serving(request)
+    hub, found = hub_of(request), serving(request)
     names = await _names(found)
-    return reply(
+    return Answer(
         {"store": await memory(hub), "holders": [_row(each, names) for each in await hub.quotas.holders(MOST)]}
     )
 
@@ -38,6 +41,18 @@ async def memory(hub: Hub) -> dict[str, int]:
     except (StoreFault, KeyError, TypeError):  # the store in memory has no server
         used = most = 0
     return {"usedBytes": used, "limitBytes": most, "reserveBytes": most * hub.settings.store_reserve_percent // 100}
+
+
+def troubles_of(store: dict[str, int]) -> list[tuple[str, str, str, str, str]]:
+    """Return the trouble, as the fields of one, where Redis is full but for what is kept."""
+    used, most, reserve = store["usedBytes"], store["limitBytes"], store["reserveBytes"]
+    if not reserve or used < NEARLY * (most - reserve):
+        return []
+    text = (
+        f"{used:,} of {most:,} bytes are in use, and {reserve:,} are kept for nodes, leases and ends: submits and "
+        "registrations are refused, or soon will be. hub usage --store says who holds how much."
+    )
+    return [("store-full", "critical", "Redis is full but for its reserve", text, "tasks")]
 
 
 async def _names(found: Serving) -> dict[str, str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.auth import ADMIN
-from hub.api.deps import allowed, reply
+from hub.api.callers.admission import hub_of
 from hub.api.operations import operation
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.operators import NodeEnvironmentShape
 from hub.capacity.nodes.asking import NodeRefused, NodeSilent, environment
 from hub.errors import UnknownNode
+from hub.tokens.secrets import ADMIN
 
 router = APIRouter(tags=["operations"])
 
@@ -26,8 +26,8 @@ router = APIRouter(tags=["operations"])
 )
 async def worker_env(request: Request, node_id: str) -> Answer[NodeEnvironmentShape]:
     """The environment of a registered node, asked of the node itself; its refusal comes with its status."""
-    hub = allowed(request, ADMIN)
+    hub = hub_of(request)
     node = await hub.nodes.get(node_id)
     secret = hub.settings.node_secret
     first = secret.get_secret_value().split(",")[0].strip() if secret else ""
-    return reply(await environment(node.id, node.base_url, first))
+    return Answer(await environment(node.id, node.base_url, first))

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from fastapi import Request
 
-from hub.api.realms.looking import LOOK_S, where_lent
-from hub.api.realms.naming import NAMED, UnknownRealm
-from hub.api.realms.served import ServedRealms
+from hub.api.realms.others import ServedRealms
+from hub.api.realms.search import LOOK_S, where_lent
+from hub.api.realms.subjects import NAMED, UnknownRealm
 from hub.capacity.leases import Leases
-from hub.capacity.models import Elsewhere, Ticket
+from hub.capacity.models import Elsewhere, EndedLease, Ticket
 from hub.capacity.watching import Held
 from hub.core import Hub
 from hub.errors import StoreUnavailable, Unavailable
@@ -107,7 +107,7 @@ def away_or(realms: ServedRealms, name: str) -> Hub:
 
 async def watched(
     request: Request, hub: Hub, leases: Sequence[Held], wait_s: float, ended: Callable[[], Awaitable[bool]]
-) -> list[tuple[str, str, str]]:
+) -> list[EndedLease]:
     """As `hub.watching.wait`, of leases of which some are of other realms: those lent to tickets of this one, and for a
     call that names no realm any. Of a realm that is away nothing is heard."""
     theirs = await _lent_by(request, hub, leases)
@@ -157,6 +157,6 @@ async def _lent_by(request: Request, hub: Hub, leases: Sequence[Held]) -> dict[s
 
 async def _wait(
     name: str, other: Hub, leases: Sequence[Held], wait_s: float, ended: Callable[[], Awaitable[bool]]
-) -> list[tuple[str, str, str]]:
+) -> list[EndedLease]:
     with within("" if name == DEFAULT else name):
         return await other.watching.wait(leases, wait_s, ended)

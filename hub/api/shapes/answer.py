@@ -8,13 +8,13 @@ from starlette.responses import Response
 
 from hub.wire import to_json
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
-class Answer(Response, Generic[T]):
+class Answer(Response, Generic[T_co]):
     """A JSON document as an answer; None for an answer without a body."""
 
-    def __init__(self, document: T, status: int = 200, *, run: str = "") -> None:
+    def __init__(self, document: T_co, status: int = 200, *, run: str = "") -> None:
         """Encode the document; name the run that the call belonged to, where there is one, in `Correlation-Id`."""
         super().__init__(b"" if document is None else to_json(document), status)
         if run:

@@ -71,7 +71,6 @@ Room = Annotated[str, told("The room: a namespace of jobs, tasks and providers."
 Category = Annotated[str, told("The category, the middle part of the full name.", "modifiers")]
 Name = Annotated[str, told("The name, the last part of the full name.", "Rotate")]
 FullName = Annotated[str, told("The full name: room:category:name.", JOB)]
-Schema = Annotated[
-    dict[str, Any], told("The JSON Schema of the payload, as the worker registered it.", {"type": "object"})
-]
-Payload = Annotated[dict[str, Any], told("What the task was submitted with.", {"angle": 90})]
+Object = Annotated[Any, Field(json_schema_extra={"additionalProperties": True, "type": "object"})]  # as it was sent
+Schema = Annotated[Object, told("The JSON Schema of the payload, as the worker registered it.", {"type": "object"})]
+Payload = Annotated[Object, told("What the task was submitted with.", {"angle": 90})]

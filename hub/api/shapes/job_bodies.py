@@ -10,7 +10,7 @@ from pydantic import AfterValidator, AliasChoices, BaseModel, FailFast, Field, S
 from pydantic_core import PydanticCustomError
 
 from hub.api.shapes.fields import JOB, TASK, WORKER, told
-from hub.jobs.models import Options
+from hub.jobs.models import Options, Status
 
 NAME_MAX = 4096  # characters; what is longer does not fit into a path
 MANY = 1000  # tasks in one submit
@@ -23,7 +23,6 @@ YEAR_S = 31_536_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TOO_FAR = datetime(2100, 1, 1, tzinfo=UTC)  # before that, microseconds are exact in every number on the way
 
-Status = Literal["pending", "claimed", "running", "completed", "failed", "cancelled"]
 Object = dict[str, Any]
 
 

@@ -8,12 +8,12 @@ from typing_extensions import TypedDict
 
 from hub.api.shapes import fields as w
 from hub.api.shapes.fields import told
+from hub.jobs.models import Outcome, Status
 
 Count = Annotated[int, told("How many there are in all.", 42, ge=0)]
 Limit = Annotated[int, told("How many were asked for.", 50, ge=0)]
 Offset = Annotated[int, told("From which on.", 0, ge=0)]
 Workers = Annotated[list[w.Uuid], told("The workers that serve it.", [w.WORKER])]
-Status = Literal["pending", "claimed", "running", "completed", "failed", "cancelled"]
 
 
 class WorkerShape(TypedDict):
@@ -61,7 +61,7 @@ class JobShape(TypedDict):
     worker_id: Annotated[str | None, told("The worker that registered it.", w.WORKER)]
     resultSchema: NotRequired[
         Annotated[
-            dict[str, Any],
+            w.Object,
             told("The JSON Schema of what its tasks come to, where a worker said it.", {"type": "object"}),
         ]
     ]
@@ -231,7 +231,7 @@ class OutcomeShape(TypedDict):
 
     id: w.TaskId
     outcome: Annotated[
-        Literal["ok", "gone", "forbidden", "conflict", "too-large"],
+        Literal[Outcome, "too-large"],
         told(
             "Anything but `ok`: it changed nothing, as the task is not the worker's; `too-large`: the task failed.",
             "ok",

@@ -8,8 +8,8 @@ from typing_extensions import TypedDict
 
 from hub.api.shapes import fields as w
 from hub.api.shapes.fields import told
-from hub.api.shapes.jobs import Status
 from hub.api.shapes.operators import EventShape
+from hub.jobs.models import Status
 
 
 class NothingShape(TypedDict):

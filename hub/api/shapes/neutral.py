@@ -72,7 +72,7 @@ def name_of(name: str) -> str:
     return NAMES.get(name) or (to_camel(name) if "_" in name else name)
 
 
-def renamed(document: dict[str, Any]) -> dict[str, Any]:
+def renamed(document: Mapping[str, object]) -> dict[str, Any]:
     """The members of a document in these names; what they hold is left alone."""
     return {name_of(name): value for name, value in document.items()}
 

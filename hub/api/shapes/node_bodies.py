@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic_core import ErrorDetails
+from pydantic_core.core_schema import str_schema
 
 from hub.api.shapes import neutral
+from hub.api.shapes.body import Body
 from hub.api.shapes.fields import LABEL as LABEL_SHOWN
 from hub.api.shapes.fields import NODE, RUN, SLOT, TOKEN, told
-from hub.api.shapes.lease_bodies import Body
 from hub.api.shapes.readers import (
     LABEL,
     TEXT,
@@ -22,6 +22,7 @@ from hub.api.shapes.readers import (
     as_seconds,
     as_text,
     one_of,
+    reading_with,
     whole,
     whole_number,
 )
@@ -30,7 +31,6 @@ from hub.capacity.models import RUN_MAX, check_run_id, check_slot_id, compact
 from hub.capacity.nodes.models import (
     DRAIN_DEADLINE_MAX_S,
     ID_MAX,
-    REASON_MAX,
     Beat,
     Caller,
     DrainCall,
@@ -175,18 +175,9 @@ def _idle(value: Any, name: str) -> float | None:
     return found
 
 
-def _read_with(read: Callable[[Any], Any]) -> Callable[[Any, str], Any]:
-    def found(value: Any, name: str) -> Any:
-        try:
-            return read(value)
-        except ValueError as error:
-            raise InvalidValue(f"{name} {error}", member=name) from None
-
-    return found
-
-
+_PLAIN_ID = str_schema(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}$")  # most ids: taken as they are
 NodeId = Annotated[
-    str, Member(_node_id, type="string", minLength=1, maxLength=ID_MAX), told("The id of the node.", NODE)
+    str, Member(_node_id, _PLAIN_ID, type="string", minLength=1, maxLength=ID_MAX), told("The id of the node.", NODE)
 ]
 
 
@@ -324,16 +315,6 @@ class RegisterBody(PublishBody):
     ] = ""
 
 
-class CordonBody(Body):
-    """Why nothing more of a node is lent."""
-
-    reason: Annotated[
-        str,
-        Member(lambda raw, _: check_reason(raw), type="string", minLength=1, maxLength=REASON_MAX),
-        told("Shown with the node, on one line.", "fan is broken"),
-    ]
-
-
 class BeatBody(Body):
     """A heartbeat."""
 
@@ -347,8 +328,9 @@ class BeatBody(Body):
     ] = ()
     incarnation: Incarnation = ""
 
+    @property
     def beat(self) -> Beat:
-        """What `bodies.beat` reads by hand, as heartbeats are most of what a hub reads."""
+        """Return the heartbeat."""
         return Beat(self.node_id, self.version, self.recycled, self.incarnation)
 
 
@@ -374,11 +356,11 @@ class JoinBody(Body):
     node_id: NodeId
     sha256: Annotated[
         str,
-        Member(_read_with(read_digest), type="string", pattern="^[0-9a-f]{64}$"),
+        Member(reading_with(read_digest), type="string", pattern="^[0-9a-f]{64}$"),
         told("The digest of a secret the node has made up.", "9f86d081884c7d65" * 4),
     ]
     kept: Annotated[
         bool,
-        Member(_read_with(read_flag), type="boolean"),
+        Member(reading_with(read_flag), type="boolean"),
         told("Whether the node keeps the secret for its next start; else the token ends when it leaves.", True),
     ] = True

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from hub.api.shapes import fields as w
 from hub.api.shapes.fields import told
 from hub.api.shapes.nodes import NodeOfPoolsShape
-from hub.tokens.models import ROOMS_MAX
+from hub.history.explained import Kind
 
 
 class SwitchedShape(TypedDict):
@@ -166,30 +166,6 @@ class TokenShape(TypedDict):
     ]
 
 
-class TokenBodyShape(TypedDict, total=False):
-    """Whom a token is for: one of `user`, `node` and `join`. What stands below `user` is for users alone."""
-
-    user: Annotated[str, told("The name of a user.", "ann", min_length=1, max_length=200)]
-    node: Annotated[str, told("The node it speaks for, and for no other.", w.NODE, min_length=1, max_length=512)]
-    join: Annotated[str, told("Nodes exchange it for tokens of their own.", "fleet", min_length=1, max_length=200)]
-    userId: Annotated[
-        str, told("Derived from the name when it is left out.", w.TASK, json_schema_extra={"format": "uuid"})
-    ]
-    superuser: Annotated[bool, told("Whether the user may do everything.", False)]
-    scopes: Annotated[
-        list[Literal["worker", "submit", "read", "admin"]], told("What it is for.", ["submit"], min_length=1)
-    ]
-    rooms: Annotated[list[str], told("The rooms it is bound to.", ["lab"], min_length=1, max_length=ROOMS_MAX)]
-    sha256: Annotated[
-        str,
-        told(
-            "The digest of a secret that the caller made and nobody else knows.",
-            "9f86d081884c7d65" * 4,
-            pattern="^[0-9a-f]{64}$",
-        ),
-    ]
-
-
 class MadeTokenShape(TokenShape):
     """A token that was just made."""
 
@@ -243,9 +219,7 @@ class StepShape(TypedDict):
 class ExplanationShape(TypedDict):
     """Why a thing is as it is."""
 
-    kind: Annotated[
-        Literal["node", "slot", "ticket", "run", "task", "worker", "job"], told("What kind of thing it is.", "slot")
-    ]
+    kind: Annotated[Kind, told("What kind of thing it is.", "slot")]
     id: Annotated[str, told("Its id.", w.SLOT)]
     state: Annotated[str, told("How it is, in one word.", "lent")]
     because: Annotated[str, told("Why, in a sentence.", "It is lent to run nightly-42.")]

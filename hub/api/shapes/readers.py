@@ -92,6 +92,21 @@ class Member:
         }
 
 
+def reading_with(read: Callable[[Any], Any]) -> Callable[[Any, str], Any]:
+    """Return a reader of a member that refuses what `read` does not take."""
+
+    def found(value: Any, name: str) -> Any:
+        try:
+            return read(value)
+        except ValueError as error:
+            raise InvalidValue(f"{name} {error}", member=name) from None
+
+    return found
+
+
+_NOT_BLANK = r"[^\s\x1c-\x1f]"  # as `str.strip` sees it, in the words of the library that reads patterns
+
+
 def given_text(missing: str, named: str = "") -> Member:
     """A text that must not be blank; `missing` says what it is."""
 
@@ -100,7 +115,7 @@ def given_text(missing: str, named: str = "") -> Member:
             raise MissingMember(missing, member=named or name)
         return found
 
-    return Member(read, type="string")
+    return Member(read, str_schema(strict=True, pattern=_NOT_BLANK), type="string")
 
 
 def whole(low: int, high: int, **schema: Any) -> Member:

@@ -14,13 +14,13 @@ from socketio.exceptions import ConnectionRefusedError as Refused
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from hub.api.auth import HEADER
-from hub.api.credentials import slow_down
-from hub.api.deps import Serving
-from hub.api.guard.sessions import Sessions
-from hub.api.identity import Caller, Shown, allow, known
-from hub.api.jobs import walls
-from hub.api.realms.naming import NAMED
+from hub.api.callers.credentials import slow_down
+from hub.api.callers.users import Caller, Shown, allow, known
+from hub.api.handling.context import Serving
+from hub.api.handling.socket_places import Sessions
+from hub.api.jobs import room_access
+from hub.api.realms.subjects import NAMED
+from hub.api.shapes.messages import DoneShape
 from hub.api.sockets.events import Events
 from hub.api.sockets.other_realms import OtherRealms, Place
 from hub.errors import HubError, Stopping, StoreUnavailable, Unauthorized
@@ -28,13 +28,14 @@ from hub.jobs.names import check_room, parse_full_name, to_id
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.observability.tracing import tracing
+from hub.tokens.secrets import HEADER
 
 HEARD_S = 2.0  # for Redis to confirm that events are heard
 ROOMS_MAX = 5_000  # of one connection
 EVENTS_PER_S = 500.0  # that are taken of one connection; more wait, and with them whatever the client says next
 EVENTS_AT_ONCE = 2_500  # who comes back with many rooms is not held up
 NAME_MAX = 1_000  # characters of a room's name
-OK = {"status": "ok"}
+OK = DoneShape(status="ok")
 _AGAIN = "The hub does not reach its store now; try again in a moment."
 _log = get_logger("hub.sockets")
 
@@ -203,14 +204,14 @@ class Rooms:
     async def _join_as_worker(self, sid: str, connection: Connection, said: Any, member: str, kind: str) -> Place:
         """The room is joined also with a worker that is unknown or another's; only its own user's can hang up."""
         full, worker = _full_name(said, member), _worker(said)
-        place, caller = await self._place(sid, connection, walls.room_of(full), worker)
+        place, caller = await self._place(sid, connection, room_access.room_of(full), worker)
         if caller is None:
             raise Unauthorized("Unauthorized")
         allow(caller, "worker")
-        walls.enter(caller, walls.room_of(full))
+        room_access.enter(caller, room_access.room_of(full))
         with place.within():
             if worker is not None:
-                await walls.reach_worker(caller, place.serving.hub, worker)
+                await room_access.reach_worker(caller, place.serving.hub, worker)
             await self._enter(sid, connection, place.room(kind + full))
             if worker is not None:
                 await place.serving.hub.presence.bind(worker, caller.user, sid)
@@ -225,7 +226,7 @@ class Rooms:
             if caller is None:
                 raise Unauthorized("Unauthorized")
             allow(caller, "read")
-        walls.look_into(caller, room)
+        room_access.look_into(caller, room)
         await self._enter(sid, connection, place.room(f"room:{room}"))
         await self._be_heard(place)
 

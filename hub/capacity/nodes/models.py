@@ -15,7 +15,9 @@ DRAIN_DEADLINE_MAX_S = 7 * 86_400
 REASON_MAX = 200  # characters of why a node is cordoned
 INCARNATION = re.compile(r"[A-Za-z0-9._-]{1,64}")
 NotLending = Literal["draining", "cordoned"]  # what `Node.service` may be besides `lending`
-State = Literal["alive", "suspect", "stale", NotLending]  # by which nodes are listed
+Liveness = Literal["alive", "suspect", "stale"]
+Place = Literal["free", "lent", "held"]  # of a slot
+State = Literal[Liveness, NotLending]  # by which nodes are listed
 NOT_LENDING, STATES = get_args(NotLending), get_args(State)
 BEATS_PER_TIMEOUT = 6  # a node may lose five beats in a row before it is stale
 
@@ -51,11 +53,6 @@ class DrainCall(NamedTuple):
             return None
         on, number, left_ms, reason = reply
         return cls(on == "1", number, None if left_ms == "" else int(left_ms), reason)
-
-    def as_json(self) -> dict[str, Any]:
-        """As a beat is answered it."""
-        reason = {"reason": self.reason} if self.reason else {}
-        return {"on": self.on, "number": self.number, "leftMs": self.left_ms, **reason}
 
 
 class LentFor(NamedTuple):
@@ -117,7 +114,7 @@ class Node:
     """A node as operators see it. `state`: `alive`, `suspect` (half the timeout without a beat) or `stale`."""
 
     id: str
-    state: str
+    state: Liveness
     draining: bool
     last_seen: str
     since_beat_ms: int | None
@@ -132,7 +129,7 @@ class Node:
     kept: bool = False  # it is silent for longer than the timeout, and only a sweep that may not expire keeps it alive
 
     @property
-    def service(self) -> str:
+    def service(self) -> Literal["lending", NotLending]:
         """`lending`, or why nothing more of it is lent."""
         return "cordoned" if self.cordon else "draining" if self.draining else "lending"
 
@@ -191,11 +188,6 @@ class Departure:
         if self.offered:
             return "Its draining was cut short, and some of its slots are still on offer; drain it once more."
         return "It drains, and nothing of it is lent."
-
-
-def shown_asked(lent_for: Mapping[str, LentFor]) -> dict[str, dict[str, str]]:
-    """As what lent slots were asked for, as a node is told it."""
-    return {slot: {"labelKey": asked.label, "runId": asked.run} for slot, asked in lent_for.items()}
 
 
 def check_node_id(raw: str) -> str:

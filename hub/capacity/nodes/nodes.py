@@ -19,8 +19,10 @@ from hub.capacity.nodes.models import (
     DrainCall,
     DrainState,
     LentFor,
+    Liveness,
     Node,
     Order,
+    Place,
     Registered,
     Registration,
 )
@@ -53,6 +55,9 @@ class Removal:
     known: bool
     slots: int
     ended: tuple[str, ...]
+
+
+_LIVENESS: dict[str, Liveness] = {"alive": "alive", "ahead": "alive", "fresh": "suspect", "stale": "stale"}
 
 
 class Nodes:
@@ -298,7 +303,7 @@ class Nodes:
             raise _unknown(node_id)
         return found[0]
 
-    async def slots(self, node_id: str) -> list[tuple[str, str, str]]:
+    async def slots(self, node_id: str) -> list[tuple[str, str, Place]]:
         """(slot, pool, `free`, `lent` or `held`) of every slot of a node, by slot id."""
         keys = self._store.keys
         slots = sorted(await self._store.read("SMEMBERS", keys.node_slots(key_part(node_id))))
@@ -338,15 +343,11 @@ class Nodes:
         _, ids, _ = await self.page("0", 1000)
         return sum(node.state != "stale" for node in await self.describe(ids))
 
-    async def versions(self, node_id: str) -> dict[str, Any]:
-        """The runtime versions a node reports, by their names on the wire."""
+    async def versions(self, node_id: str) -> tuple[str | None, str | None, bool]:
+        """Return the runtime version a node reports, the one it expects, and whether it says that these differ."""
         names = ("PlaywrightVersion", "PlaywrightVersionExpected", "PlaywrightVersionMismatch")
         said = await self._store.read("HMGET", self._store.keys.node(key_part(node_id)), *names)
-        return {
-            "playwrightVersion": said[0],
-            "playwrightVersionExpected": said[1],
-            "playwrightVersionMismatch": said[2] == "1",
-        }
+        return said[0], said[1], said[2] == "1"
 
     async def lent(self, node_id: str, offset: int, limit: int) -> tuple[int, list[str]]:
         """How many slots of a node are lent, and a page of them by slot id."""
@@ -363,7 +364,7 @@ class Nodes:
     def _node(self, node_id: str, row: list[Any]) -> Node:
         seen, capacity, apps, labels, base_url, word, since_ms, draining, slots, lent, left_ms, kept, cordon = row
         since = None if since_ms < 0 else int(since_ms)
-        state = {"alive": "alive", "ahead": "alive", "fresh": "suspect", "stale": "stale"}[word]
+        state: Liveness = _LIVENESS[word]
         if kept:
             state = "stale"
         elif state == "alive" and since is not None and since * 2 > self.timeout_ms:

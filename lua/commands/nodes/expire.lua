@@ -1,4 +1,5 @@
--- Check a nominated node again and, if it is stale, expire it in the same step: no beat can come between.
+-- Check a nominated node again and, if it is stale, expire it in the same step: no beat can come between. Where an operator
+-- has switched expiry off it is refreshed: the pass may be of a hub that stood still meanwhile.
 -- Returns {'gone'} (not registered any more) | {'alive' | 'fresh', last seen} | {'ahead', last seen} (by more than 5 s)
 --   | {'stale', last seen} (dry run) | {'refreshed', last seen} (expiry is off or paused)
 --   | {'expired', last seen, slots dropped, {slots whose lease ended}, slots left for the next batch}
@@ -22,6 +23,7 @@ command.finish('nodes/expire', {
     liveness.note_signs(a.id, a.part, word, seen, a.timeout_ms)
   end
   if word ~= 'stale' or a.action == 'look' then return {word, seen} end
+  if redis.call('HGET', keys.store, 'expire') == 'false' then a.action = 'refresh' end
   if a.keep == '1' then
     for _, slot in ipairs(redis.call('SRANDMEMBER', keys.node_slots(a.part), a.limit)) do
       local offered = redis.call('HGET', keys.slot(slot), 'place') == 'free'

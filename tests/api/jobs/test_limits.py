@@ -5,7 +5,7 @@ import json
 import pytest
 
 from hub.api.app import TABLE
-from hub.api.guard.bounds import BATCH_BYTES, SLACK_BYTES, Bounds
+from hub.api.handling.bounds import BATCH_BYTES, SLACK_BYTES, Bounds
 from hub.jobs.names import params_hash
 from tests.api.jobs.people import JOB, is_problem
 from tests.world import settings_for

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from hub.api import waiting
+from hub.api.handling import long_polls
 from tests.api.jobs.people import J, is_problem
 from tests.world import PATIENCE_S, SLACK_S, eventually
 
@@ -97,7 +97,7 @@ async def test_a_worker_that_waits_gets_a_task_as_soon_as_there_is_one(alice):
 
 
 async def test_waits_end_when_the_hub_stops(alice, monkeypatch):
-    monkeypatch.setattr(waiting, "PIECE_S", 0.1)
+    monkeypatch.setattr(long_polls, "PIECE_S", 0.1)
     worker = await alice.offering()
     task = await alice.task()
     await alice.move(task, "cancelled")
@@ -169,7 +169,7 @@ async def test_a_caller_who_can_ask_again_finds_what_was_claimed_for_him(alice):
 
 
 async def test_nothing_waits_on_for_callers_who_have_hung_up(alice, monkeypatch):
-    monkeypatch.setattr(waiting, "PIECE_S", 0.1)
+    monkeypatch.setattr(long_polls, "PIECE_S", 0.1)
     worker = await alice.offering()
     task = await alice.task()
     await alice.claim(worker)

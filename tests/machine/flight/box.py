@@ -14,9 +14,8 @@ import orjson
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from hub.api.app import create_app
-from hub.api.auth import Secrets
-from hub.api.deps import Serving
-from hub.api.guard.gate import Gate
+from hub.api.handling.browsers import Gate
+from hub.api.handling.context import Serving
 from hub.core import Hub
 from hub.errors import StoreUnavailable
 from hub.store.clock import PERIOD_S
@@ -27,6 +26,7 @@ from hub.store.store import Store
 from hub.sweeping.tasks import TaskSweeperService
 from hub.sweeping.workers import WorkerSweeperService
 from hub.tokens.file import TokensFile
+from hub.tokens.secrets import Secrets
 from tests.machine.flight.servers import SHIFTED, TIME, Server
 from tests.machine.flight.wire import Wire
 from tests.world import settings_for, sweepers

@@ -1,0 +1,215 @@
+"""What a login may do: a call that a cookie speaks for is one with the credential that bought the login, as far as the
+role goes. Nothing else of the hub knows of logins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from typing import Final, Never
+from urllib.parse import unquote
+
+from starlette.types import Scope
+
+from hub.api.handling.context import Serving
+from hub.api.operations import SAFE, Found, Row
+from hub.api.paths import read_id
+from hub.errors import Forbidden, Foreign, HubError, StoreUnavailable
+from hub.observability import metrics
+from hub.observability.logs import get_logger
+from hub.store.rounds import rounds
+from hub.tokens.logins import LOGINS_MAX, Login, Logins, bond, capped, digest
+
+OPEN_COOKIE: Final = "hub_login"  # over plain HTTP no browser takes the other one
+TLS_COOKIE: Final = f"__Host-{OPEN_COOKIE}"
+DEFAULT_PORTS: Final = {False: 80, True: 443}
+LOGIN: Final = "hub.login"  # in the scope of a request: who speaks, where a cookie did
+MARK: Final = b"x-hub-console"  # which no foreign page can send without being asked first
+_REASON: Final = b"x-hub-reason"
+_REASON_MAX: Final = 500
+_CREDENTIALS: Final = (b"x-hub-secret", b"authorization")
+_STILL_S: Final = 2.0
+_log = get_logger("hub.api")
+
+
+class NoReason(HubError):
+    """A page changes something, and nobody says why."""
+
+    code = "no-reason"
+    status = 422
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A call that a page of this hub has made."""
+
+    key: str = ""
+    login: Login | None = None
+    reason: str = ""
+
+
+def cookie_name(scope: Scope, realm: str) -> str:
+    """Return what the cookie is called on this connection: each hub of a host, and each realm, has a login of its own.
+
+    Browsers keep cookies by host and not by port. The port is that of the `Host` header: the one that the browser sees,
+    also behind a proxy.
+    """
+    secure = scope.get("scheme") == "https"
+    port = _port(next((value for name, value in scope["headers"] if name == b"host"), b""))
+    name = TLS_COOKIE if secure else OPEN_COOKIE
+    name += f".{port}" if port and port != DEFAULT_PORTS[secure] else ""
+    return f"{name}_{realm}" if realm else name
+
+
+def _port(host: bytes) -> int:
+    """The port that a `Host` header names; 0 for none."""
+    _, colon, text = host.rpartition(b"]")[2].rpartition(b":")
+    return int(text) if colon and text.isdigit() and len(text) <= 5 else 0
+
+
+class Door:
+    """Lets logins in."""
+
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+        self._mode = serving.hub.settings.console
+        self.logins = Logins(serving.hub.store)
+        self._answers: dict[asyncio.Future[None], Visit] = {}  # that go on for as long as their login is good
+        self._looking: asyncio.Task[Never] | None = None
+        self._tied: dict[tuple[str, str], bytes | None] = {}  # bond of a login and digest of its key -> the secret
+
+    async def enter(self, scope: Scope, headers: Mapping[bytes, bytes], found: Found) -> Visit | None:
+        """Who speaks, None where it is no page of this hub; from then on the call is one with his credential.
+
+        Raises `Foreign`, `Forbidden` and `NoReason`, and `StoreUnavailable` when nobody can tell who it is.
+        """
+        if self._mode == "off":
+            return None
+        marked, row = MARK in headers, found.row
+        shown = any(name in headers for name in _CREDENTIALS)
+        if row is not None and row.facts.page and scope["method"] not in SAFE and not (marked or shown):
+            raise Foreign("This takes calls of the console alone: send x-hub-console: 1.")
+        reason = unquote(headers.get(_REASON, b"").decode("latin-1"))[:_REASON_MAX] if marked else ""
+        key = _cookie(headers.get(b"cookie", b""), cookie_name(scope, self._serving.hub.settings.realm))
+        if not key or shown:
+            if marked and not shown and self._serving.hub.settings.open_access:
+                _check_reason(scope, row, reason)
+            return Visit(reason=reason) if marked else None
+        login = await self.logins.find(key)
+        credential = await self._credential(key, login) if login else None
+        if login is None or credential is None:
+            return Visit(reason=reason) if marked else None
+        self._check(scope, found, capped(login.role, self.most), marked)
+        _check_reason(scope, row, reason)
+        rest = [(name, value) for name, value in scope["headers"] if name not in (b"cookie", b"prefer")]
+        scope["headers"] = [*rest, (b"x-hub-secret", credential)]
+        scope[LOGIN] = login
+        return Visit(key, login, reason)
+
+    @property
+    def most(self) -> str:
+        """The role that nobody's exceeds here."""
+        return "viewer" if self._mode == "readonly" else "admin"
+
+    async def note(self, visit: Visit, scope: Scope, row: Row | None) -> None:
+        """Write a change that was made into the audit log, with the reason that was given for it."""
+        if scope["method"] in SAFE or _is_entry(row):
+            return
+        by, role = (visit.login.name, visit.login.role) if visit.login else ("none: the hub is open", "admin")
+        await self._serving.hub.audit.write(
+            "console", "console.change", actor=f"{role} in the console", by=by,
+            remote_ip=self._serving.proxies.caller(scope), method=scope["method"], path=read_id(scope["path"])[:300],
+            **({"login": visit.login.id} if visit.login else {}), **({"reason": visit.reason} if visit.reason else {}),
+        )  # fmt: skip
+
+    async def while_good(self, visit: Visit, answering: Awaitable[None]) -> None:
+        """Answer for as long as the login is good: an answer without an end ends with it."""
+        task = asyncio.ensure_future(answering)
+        self._answers[task] = visit
+        if self._looking is None or self._looking.done():
+            looking = rounds(_STILL_S, self._look_after, self._not_looked_after)  # one timer for all who listen
+            self._looking = asyncio.create_task(looking, name="logins")
+        try:
+            await asyncio.wait((task,))
+            if not task.cancelled():
+                task.result()
+        finally:
+            del self._answers[task]
+            if not self._answers and self._looking is not None:
+                self._looking.cancel()
+                self._looking = None
+            if not task.done():
+                task.cancel()
+                await asyncio.wait((task,))
+
+    async def _look_after(self) -> None:
+        """End the answers whose login is good no more."""
+        for task, visit in list(self._answers.items()):
+            if not await self._is_still_good(visit):
+                task.cancel()
+
+    def _not_looked_after(self, error: Exception) -> None:
+        metrics.unhandled.inc()
+        _log.error("login check failed", why=str(error))
+
+    async def _is_still_good(self, visit: Visit) -> bool:
+        """Whether he may go on hearing; what becomes of one login keeps nobody from being looked after."""
+        try:
+            login = await self.logins.find(visit.key)
+            return login is not None and await self._credential(visit.key, login) is not None
+        except StoreUnavailable:  # nobody can tell, and the page is told that the store is away
+            return True
+        except Exception as error:  # noqa: BLE001 - nobody will be able to tell: his page asks for a login
+            self._not_looked_after(error)
+            return False
+
+    async def _credential(self, key: str, login: Login) -> bytes | None:
+        """What the login stands for, as it would be shown; None when it is good for nothing any more."""
+        found = self._serving
+        if login.token:
+            handle = found.holders.handle(login.token)
+            holder = await found.holders.resolve(handle)
+            return handle.encode() if holder and holder.active else None
+        tied = login.bound, digest(key)
+        if tied not in self._tied:
+            if len(self._tied) >= LOGINS_MAX:
+                self._tied.clear()
+            bonds = ((member, bond(key, member)) for member in found.secrets.members)
+            self._tied[tied] = next((each for each, made in bonds if hmac.compare_digest(made, login.bound)), None)
+        return self._tied[tied]
+
+    @staticmethod
+    def _check(scope: Scope, found: Found, role: str, marked: bool) -> None:
+        """Raise `Foreign` or `Forbidden` for what a page, or this role, may not do."""
+        least = found.row.least if found.row is not None and found.is_taken else None
+        if scope["method"] in SAFE:
+            if role == "viewer" and least == "operator":
+                raise Forbidden("This login is a viewer's; this needs one of an operator.")
+            return
+        if not marked:
+            raise Foreign("A cookie alone changes nothing: send x-hub-console: 1.")
+        if _is_entry(found.row):
+            return
+        if role == "viewer":
+            raise Forbidden("This login is a viewer's: it may look at everything, and change nothing.")
+        if role != "admin" and least == "admin":
+            raise Forbidden("This login is an operator's; this needs one of an admin.")
+
+
+def _is_entry(row: Row | None) -> bool:
+    return row is not None and row.facts.entry
+
+
+def _check_reason(scope: Scope, row: Row | None, reason: str) -> None:
+    """Raise `NoReason` for a change that is to be noted without one."""
+    if scope["method"] not in SAFE and not _is_entry(row) and not reason.strip():
+        raise NoReason("A change that is made in the console needs a reason, for the audit log: send x-hub-reason.")
+
+
+def _cookie(header: bytes, name: str) -> str:
+    """The value of a cookie; empty when there is none, or more than one."""
+    pairs = (part.strip().partition("=") for part in header.decode("latin-1").split(";"))
+    found = [value for key, _, value in pairs if key == name]
+    return found[0] if len(found) == 1 else ""

@@ -1,0 +1,69 @@
+"""Who may speak for which node: the shared secrets for any, a node's own token for that node alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from hub.api.callers.users import bearer
+from hub.api.handling.context import serving
+from hub.errors import Forbidden, Unauthorized
+from hub.tokens.models import JOIN, NODE, Holder, id_of
+from hub.tokens.secrets import HEADER
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """Somebody who speaks for `node`, or for any where it is None; `token` is the id of what he has shown for that."""
+
+    node: str | None = None
+    token: str = ""
+
+    def check(self, node: str) -> None:
+        """Raise `Forbidden` unless he speaks for this node."""
+        if self.node not in (None, node):
+            raise Forbidden(f"The token shown speaks for node {self.node!r:.80} alone, and this is about {node!r:.80}.")
+
+    async def check_slot(self, request: Request, slot: str) -> None:
+        """Raise `Forbidden` unless the slot is one of his node's; a caller that speaks for any node may name any."""
+        store = serving(request).hub.store
+        if self.node is not None and await store.read("HGET", store.keys.slot(slot), "node") != self.node:
+            raise Forbidden(f"The token shown speaks for node {self.node!r:.80} alone, which has no slot {slot!r:.80}.")
+
+
+ANYBODY = Speaker()
+
+
+async def speaker(request: Request, *roles: str) -> Speaker:
+    """Who calls: with the secret of one of these roles, or with the token of a node. Raises `Unauthorized`, and
+    `StoreUnavailable` when Redis has to be asked and does not answer.
+    """
+    found = serving(request)
+    try:
+        found.secrets.check(request.headers, *roles)
+    except Unauthorized:
+        secret = _shown(request)
+        holder, digest = await found.holders.resolve(secret), found.holders.digest_of(secret)
+        if holder is None or digest is None or not speaks(holder):
+            raise
+        return Speaker(holder.name, id_of(digest))
+    return ANYBODY
+
+
+async def joiner(request: Request) -> Speaker:
+    """Return the caller with its token to join with; raises as `speaker` does."""
+    found, secret = serving(request), _shown(request)
+    holder, digest = await found.holders.resolve(secret), found.holders.digest_of(secret)
+    if holder is None or not holder.active or holder.kind != JOIN:
+        raise Unauthorized()
+    return Speaker(token=id_of(digest or ""))
+
+
+def _shown(request: Request) -> str:
+    return bearer(request.headers.getlist("authorization")) or request.headers.get(HEADER, "")
+
+
+def speaks(holder: Holder) -> bool:
+    """Whether a token is that of a node."""
+    return holder.kind == NODE and holder.active

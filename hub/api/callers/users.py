@@ -1,0 +1,129 @@
+"""Who calls the jobs API: a bearer token, or the operators' secret; on an open hub everybody is the operator."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.requests import Request
+
+from hub.api.handling.context import Serving, serving
+from hub.errors import Forbidden, Unauthorized
+from hub.tokens.models import USER, Holder, in_order, user_of
+from hub.tokens.secrets import ADMIN, HEADER
+
+WORKER, SUBMIT, READ = "worker", "submit", "read"  # scopes of tokens
+_BEARER: Final = re.compile(r"bearer +([\x21-\x7e]+) *", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A user: 32 hex digits, and what his token lets him do. Without `scopes` it is everything he may, without `rooms`
+    in all of them."""
+
+    user: str
+    superuser: bool
+    scopes: frozenset[str] = frozenset()
+    name: str = ""
+    rooms: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What somebody has shown to say who he is: values of `Authorization`, and of `x-hub-secret`."""
+
+    authorization: tuple[str, ...] = ()
+    secret: str = ""
+
+
+OPERATOR: Final = Caller(user_of(""), superuser=True, name="operator")  # no user can have the empty name
+
+
+async def caller(request: Request, *scopes: str) -> Caller:
+    """Return the user that calls.
+
+    Raises `Unauthorized` for a stranger, `Forbidden` for a token with none of these scopes, and `StoreUnavailable` when
+    Redis has to be asked and does not answer.
+    """
+    found = await known(serving(request), request.headers.getlist("authorization"), request.headers.get(HEADER, ""))
+    if found is None:
+        raise Unauthorized()
+    allow(found, *scopes)
+    return found
+
+
+async def reader(request: Request) -> Caller | None:
+    """Return the caller, None for a stranger who may read.
+
+    Raises as `caller` does where HUB_ANONYMOUS_READS is off, and for a stranger under a name that is not the hub's.
+    """
+    found = serving(request)
+    if not found.hub.settings.anonymous_reads:
+        return await caller(request, READ)
+    who = await known(found, request.headers.getlist("authorization"), request.headers.get(HEADER, ""))
+    if who is None and not found.gate.may_read_unnamed(request.headers.get("host")):
+        raise Unauthorized()
+    return who
+
+
+async def superuser(request: Request, scope: str) -> Caller:
+    """As `caller`, and `Forbidden` for a caller that is no superuser, or is one in some rooms alone."""
+    found = await caller(request, scope)
+    if not found.superuser:
+        raise Forbidden("This is for superusers.")
+    if found.rooms:
+        raise Forbidden("This needs a token that is not bound to rooms: it concerns all of them.")
+    return found
+
+
+def allow(found: Caller, *scopes: str) -> None:
+    """Raise `Forbidden` unless the caller's token has one of these scopes."""
+    if found.scopes and not found.scopes.intersection(scopes):
+        has = ", ".join(in_order(found.scopes))
+        raise Forbidden(f"This needs a token with the scope {scopes[-1]}; the one shown has {has}.")
+
+
+async def known(found: Serving, authorization: Sequence[str], secret: str = "") -> Caller | None:
+    """The caller that shows these values of `Authorization` and `x-hub-secret`; None for a stranger.
+
+    A value of `Authorization` alone decides where there is one: a wrong token is not made good by a secret.
+    """
+    if await is_open(found):
+        return OPERATOR
+    if authorization:
+        token = bearer(authorization)
+        return _caller(await found.holders.resolve(token)) if token else None
+    if not secret:
+        return None
+    if _is_operators(found, secret):
+        return OPERATOR
+    return _caller(await found.holders.resolve(secret))  # commands have one option for either
+
+
+def bearer(authorization: Sequence[str]) -> str:
+    """The token in the values of `Authorization`; empty when there is none, or more than one."""
+    found = _BEARER.fullmatch(authorization[0]) if len(authorization) == 1 else None
+    return found[1] if found else ""
+
+
+async def is_open(found: Serving) -> bool:
+    """Whether everybody is the operator: there is no secret, and no token in the store or the file."""
+    return found.secrets.open and await found.holders.none()
+
+
+def _is_operators(found: Serving, secret: str) -> bool:
+    if found.secrets.open:
+        return False
+    try:
+        found.secrets.check_value(secret, ADMIN)
+    except Unauthorized:
+        return False
+    return True
+
+
+def _caller(holder: Holder | None) -> Caller | None:
+    if holder is None or not holder.active or holder.kind != USER:
+        return None
+    return Caller(holder.user, holder.superuser, holder.scopes, holder.name, holder.rooms)

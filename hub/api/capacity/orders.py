@@ -1,0 +1,50 @@
+"""The orders to a node: the answer to its heartbeat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import orjson
+
+from hub.api.shapes.nodes import AskedForShape, CalledDrainShape, OrdersShape
+from hub.capacity.nodes.models import Beat, DrainCall, LentFor, Orders, next_beat_ms
+
+
+def orders_json(beat: Beat, orders: Orders, timeout_ms: int) -> bytes:
+    """Return the answer to a heartbeat as JSON."""
+    return orjson.dumps(orders_shape(beat, orders, timeout_ms))
+
+
+def orders_shape(beat: Beat, orders: Orders, timeout_ms: int) -> OrdersShape:
+    """Return the answer to a heartbeat: what the node must do."""
+    answer = OrdersShape(
+        nodeId=beat.node_id,
+        known=orders.known,
+        drain=orders.drain,
+        recycle=list(orders.recycle),
+        nextBeatMs=next_beat_ms(timeout_ms),
+        version=orders.version,
+    )
+    if orders.lent is not None:
+        answer["lent"] = orders.lent
+        if orders.lent_for:
+            answer["lentFor"] = asked_shape(orders.lent_for)
+        if orders.offers:
+            answer["offers"] = orders.offers
+        if orders.drain_call:
+            answer["drainCall"] = _drain_call(orders.drain_call)
+    if orders.superseded:
+        answer["superseded"] = True
+    return answer
+
+
+def asked_shape(lent_for: Mapping[str, LentFor]) -> dict[str, AskedForShape]:
+    """Return, by slot, the label and the run that lent slots were asked for with."""
+    return {slot: AskedForShape(labelKey=asked.label, runId=asked.run) for slot, asked in lent_for.items()}
+
+
+def _drain_call(call: DrainCall) -> CalledDrainShape:
+    shown = CalledDrainShape(on=call.on, number=call.number, leftMs=call.left_ms)
+    if call.reason:
+        shown["reason"] = call.reason
+    return shown

@@ -1,0 +1,203 @@
+"""Logging in to the console: a secret, a token or a link buys a login; who has one, and ending it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub import __version__
+from hub.api.callers.admission import hub_of
+from hub.api.callers.credentials import origin
+from hub.api.callers.logins import LOGIN, Door, cookie_name
+from hub.api.callers.users import bearer, known
+from hub.api.handling.context import Serving, in_ms, remote_ip, serving
+from hub.api.operations import unlisted
+from hub.api.realms.others import ServedRealms
+from hub.api.shapes import reading as bodies
+from hub.api.shapes.answer import Answer
+from hub.errors import Forbidden, HubError, InvalidValue, MissingMember, NotFound, Unauthorized
+from hub.settings.realms import DEFAULT
+from hub.tokens.logins import LIFE_S, LINK_S, ROLES, Login, bond, capped, new_key
+from hub.tokens.models import USER, digest_of
+from hub.tokens.secrets import ADMIN, HEADER, RUNNER
+from hub.wire import time_at
+
+router = APIRouter()
+_AGENT_MAX: Final = 200
+
+
+@router.get("/console/me", **unlisted(page=True))
+async def me(request: Request) -> Response:
+    """Who looks, and what he may: the page shows what he may do, the server decides."""
+    found, door = serving(request), _door(request)
+    realms: ServedRealms | None = request.app.state.realms
+    login: Login | None = request.scope.get(LOGIN)
+    authorization = request.headers.getlist("authorization")
+    caller = await known(found, authorization, request.headers.get(HEADER, ""))
+    looks, operates = _allows(found, request, RUNNER, ADMIN), _allows(found, request, ADMIN)
+    role = capped(login.role if login else "admin", door.most)
+    acts = role != "viewer"
+    return Answer(
+        {
+            "mode": found.hub.settings.console,
+            "realm": found.hub.settings.realm or DEFAULT,
+            "realms": [name or DEFAULT for name in realms.parts] if realms else [],
+            "open": found.secrets.open,
+            "login": _shown(login) if login else None,
+            "role": role,
+            "may": {
+                "look": looks,
+                "audit": operates,
+                "operate": operates and acts,
+                "lease": looks and acts,
+                "jobs": bool(caller) or found.hub.settings.anonymous_reads,
+                "moveTasks": bool(caller) and acts,
+                "dead": bool(caller and caller.superuser),
+                "tokens": bool(caller and caller.superuser) and role == "admin",
+            },
+            "version": __version__,
+            "secure": request.url.scheme == "https",
+            "now": in_ms(found.hub, 0),
+        }
+    )
+
+
+@router.post("/console/session", **unlisted(page=True, entry=True))
+async def log_in(request: Request) -> Response:
+    """Exchange `secret` (a shared secret or a user's token), or the `link` of `hub ui`, for a cookie."""
+    found, door = serving(request), _door(request)
+    document = await bodies.read_body(request)
+    key, link = new_key(), bodies.text(document, "link")
+    if link is not None:
+        login = await door.logins.open_link(link)
+        secret = next((each for each in found.secrets.members if login and bond(link, each) == login.bound), b"")
+        if login is None or not (login.token or secret):
+            await found.guesses.slow(remote_ip(request), found.hub.settings.request_timeout_s / 2)
+            raise NotFound("This link has been opened already, or is older than five minutes; `hub ui` makes another.")
+        wanted = _wanted(request, login.name, login.role, login.token, bond(key, secret) if secret else "")
+    else:
+        wanted = await _bought(request, found, document, key)
+    made = await door.logins.create(key, wanted)
+    await found.hub.audit.write(
+        "console", "console.login", actor=f"{made.role} in the console", by=made.name, remote_ip=made.ip, login=made.id,
+        bought="with a link" if link is not None else "with a secret or a token",
+    )  # fmt: skip
+    answer = Answer({"login": _shown(made)}, status=201)
+    _set_cookie(answer, request, key, int(LIFE_S))
+    return answer
+
+
+@router.delete("/console/session", **unlisted(page=True, entry=True))
+async def log_out(request: Request) -> Response:
+    """End the login of the caller."""
+    login: Login | None = request.scope.get(LOGIN)
+    if login:
+        await _door(request).logins.end(login.id)
+    answer = Answer({"ended": bool(login)})
+    _set_cookie(answer, request, "", 0)
+    return answer
+
+
+@router.get("/console/logins", **unlisted(page=True, who=(ADMIN,)))
+async def logins(request: Request) -> Response:
+    """Who is logged in."""
+    mine: Login | None = request.scope.get(LOGIN)
+    shown = [{**_shown(each), "own": bool(mine and mine.id == each.id)} for each in await _door(request).logins.good()]
+    return Answer({"logins": shown, "now": in_ms(hub_of(request), 0)})
+
+
+@router.delete("/console/logins/{name}", **unlisted(page=True, least="admin", who=(ADMIN,)))
+async def end(request: Request, name: str) -> Response:
+    """End a login: within a second no hub lets it in."""
+    if not await _door(request).logins.end(name):
+        raise NotFound(f"There is no login {name[:40]}.")
+    await hub_of(request).audit.write("console", "console.logout", **await origin(request), login=name)
+    return Answer({"ended": name})
+
+
+@router.post("/console/links", **unlisted(page=True, least="admin"))
+async def make_link(request: Request) -> Response:
+    """A link that logs in once, within five minutes, with the credential of this call and a `role` of its own."""
+    found, door = serving(request), _door(request)
+    document = await bodies.read_body(request, optional=True)
+    secret = bearer(request.headers.getlist("authorization")) or request.headers.get(HEADER, "")
+    if found.secrets.open and not secret:
+        return Answer({"link": None, "role": door.most, "open": True})
+    if not secret:
+        raise Unauthorized()
+    link = new_key()
+    wanted = await _bought(request, found, {**document, "secret": secret}, link)
+    await door.logins.make_link(wanted, link)
+    await found.hub.audit.write("console", "console.link", **await origin(request), role=wanted.role)
+    return Answer({"link": link, "role": wanted.role, "open": False, "seconds": LINK_S}, status=201)
+
+
+async def _bought(request: Request, found: Serving, document: dict[str, Any], key: str) -> Login:
+    """The login that a secret or a token buys; raises `Unauthorized` for neither."""
+    secret = bodies.text(document, "secret")
+    if not secret:
+        raise MissingMember("missing secret: a shared secret, or the token of a user", member="secret")
+    secret = secret.strip()
+    wanted = bodies.text(document, "role") or "admin"
+    if wanted not in ROLES:
+        raise InvalidValue(f"role must be one of {', '.join(ROLES)}", member="role")
+    if name := "" if found.secrets.open else found.secrets.name(secret):
+        role = _role(found, secret)
+        return _wanted(request, name, capped(wanted, role), bound=bond(key, secret.encode()))
+    holder = await found.holders.resolve(secret)
+    if holder is None or not holder.active or holder.kind != USER:
+        await found.guesses.slow(remote_ip(request), found.hub.settings.request_timeout_s / 2)
+        raise Unauthorized()
+    acts = not holder.scopes or holder.scopes & {"submit", "worker", "admin"}
+    role = "admin" if holder.superuser else "operator" if acts else "viewer"
+    digest = found.holders.digest_of(secret) or digest_of(secret) or ""
+    return _wanted(request, f"token of {holder.name}", capped(wanted, role), token=digest)
+
+
+def _role(found: Serving, secret: str) -> str:
+    for role, needed in (("admin", ADMIN), ("operator", RUNNER)):
+        try:
+            found.secrets.check_value(secret, needed)
+        except Unauthorized:
+            continue
+        return role
+    raise Forbidden("The secret of the nodes is for nodes: log in with another secret, or with a token.")
+
+
+def _wanted(request: Request, name: str, role: str, token: str = "", bound: str = "") -> Login:
+    agent = request.headers.get("user-agent", "")[:_AGENT_MAX]
+    return Login(name, role, bound, token, remote_ip(request) or "", agent)
+
+
+def _allows(found: Serving, request: Request, *roles: str) -> bool:
+    try:
+        found.secrets.check(request.headers, *roles)
+    except HubError:
+        return False
+    return True
+
+
+def _door(request: Request) -> Door:
+    door: Door = request.app.state.door
+    if serving(request).hub.settings.console == "off":
+        raise NotFound("This hub has no console: HUB_CONSOLE is off.")
+    return door
+
+
+def _shown(login: Login) -> dict[str, Any]:
+    def at(seconds: float) -> str:
+        return time_at(seconds)
+
+    return {
+        "id": login.id, "name": login.name, "role": login.role, "remoteIp": login.ip, "agent": login.agent,
+        "since": at(login.at_s), "until": at(login.until_s), "seenAt": at(login.seen_s),
+    }  # fmt: skip
+
+
+def _set_cookie(answer: Response, request: Request, key: str, seconds: int) -> None:
+    name = cookie_name(request.scope, serving(request).hub.settings.realm)
+    secure = request.url.scheme == "https"
+    answer.set_cookie(name, key, max_age=seconds, path="/", httponly=True, samesite="strict", secure=secure)
+    answer.headers["cache-control"] = "no-store"

@@ -1,0 +1,98 @@
+"""What the console shows that no other route tells: settings as they are in force, what an id belongs to, a lease with
+its token, and the manual's index."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api.callers.admission import hub_of
+from hub.api.callers.credentials import origin
+from hub.api.handling.context import in_ms, serving
+from hub.api.operations import unlisted
+from hub.api.shapes import reading as bodies
+from hub.api.shapes.answer import Answer
+from hub.errors import MissingMember, NotFound
+from hub.history.explained import Kind
+from hub.history.why import KINDS, why
+from hub.settings import Settings
+from hub.settings.model import knobs
+from hub.store.keys import key_part
+from hub.tokens.secrets import ADMIN, RUNNER
+
+router = APIRouter()
+
+
+@router.get("/console/settings", **unlisted(page=True, who=(ADMIN,)))
+async def settings(request: Request) -> Response:
+    """Every setting as it is in force in this process, and where it came from; nothing secret."""
+    hub = hub_of(request)
+    now, default = hub.settings.masked(), Settings().masked()
+    rows = [
+        {
+            "name": knob.name, "value": now[knob.name], "default": default[knob.name],
+            "source": ".env file" if field in hub.settings.from_env_file
+            else "default" if now[knob.name] == default[knob.name] else "environment",
+            "about": Settings.model_fields[field].description or "",
+        }
+        for field, knob in knobs().items()
+    ]  # fmt: skip
+    file = str(hub.settings.env_file) if hub.settings.env_file else None
+    return Answer({"settings": rows, "notes": hub.settings.notes, "envFile": file, "now": in_ms(hub, 0)})
+
+
+@router.get("/console/find", **unlisted(page=True, who=(RUNNER, ADMIN)))
+async def find(request: Request) -> Response:
+    """What an id may be: every kind of thing that has it, now or in what happened."""
+    hub = hub_of(request)
+    given = request.query_params.get("id", "").strip()
+    if not given:
+        raise MissingMember("missing id: ask with ?id=", member="id")
+    looks = await asyncio.gather(*(_known(request, kind, given) for kind in KINDS))
+    kinds = [each for each in looks if each]
+    label = given if await hub.store.read("ZSCORE", hub.store.keys.pools, given) is not None else None
+    return Answer({"id": given, "kinds": kinds, "pool": label})
+
+
+async def _known(request: Request, kind: Kind, given: str) -> dict[str, Any] | None:
+    found = serving(request)
+    try:
+        explained = await why(found.hub, found.live.history, kind, given, 1)
+    except NotFound:
+        return None
+    return {"kind": kind, "id": explained.id, "state": explained.now.state}
+
+
+@router.get("/console/leases/{slot}", **unlisted(page=True, least="operator", who=(RUNNER, ADMIN)))
+async def lease(request: Request, slot: str) -> Response:
+    """A lease with its token: the call that ends it names the token, so that no other lease is hit."""
+    hub = hub_of(request)
+    found = await hub.leases.find(key_part(slot))
+    token = await hub.store.read("HGET", hub.store.keys.session(key_part(slot)), "leaseToken")
+    if found is None or not token:
+        raise NotFound(f"Slot {slot[:100]} is not lent.")
+    return Answer(
+        {
+            "slot": found.slot, "label": found.label, "pool": found.pool, "run": found.run, "node": found.node,
+            "since": found.borrowed_at, "secondsLeft": found.left_ms / 1000, "token": token, "now": in_ms(hub, 0),
+            "graceSeconds": hub.agreed.holds.grace_ms / 1000,
+        }
+    )  # fmt: skip
+
+
+@router.post("/console/leases/{slot}/end", **unlisted(page=True, who=(RUNNER, ADMIN)))
+async def end_lease(request: Request, slot: str) -> Response:
+    """End the lease that has this `leaseToken`: its holder is told and has the time of the grace, with `force` none."""
+    hub = hub_of(request)
+    document = await bodies.read_body(request)
+    token, label = bodies.text(document, "leaseToken") or "", bodies.text(document, "labelKey") or ""
+    if not token:
+        raise MissingMember("missing leaseToken: GET /console/leases/{slot} tells it", member="leaseToken")
+    revokes = "2" if document.get("force") is True else "1"
+    word, _, run = await hub.leases.give_back(key_part(slot), label, token, revokes=revokes)
+    if word == "returned":
+        await hub.audit.write("session", "session.revoke", **await origin(request), slotId=slot, runId=run)
+    return Answer({"slot": slot, "ended": word == "returned", "word": word})

@@ -1,0 +1,198 @@
+"""Records that got stuck in databases around the hub: what each source holds, and bringing back a frozen list."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api.callers.admission import hub_of
+from hub.api.callers.credentials import origin
+from hub.api.handling.context import in_ms
+from hub.api.operations import unlisted
+from hub.api.shapes import reading as bodies
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.readers import whole_number
+from hub.errors import InvalidValue, NotFound, RecordsUnavailable
+from hub.recovery.alerts import Thresholds, level
+from hub.recovery.leadership import known_sources
+from hub.recovery.models import Stuck
+from hub.recovery.records import Records
+from hub.recovery.report import DAYS_MAX, report
+from hub.settings import Settings
+from hub.store.store import Store
+from hub.tokens.secrets import ADMIN
+from hub.wire import time_text
+
+router = APIRouter()
+_LOOK_S: Final = 10.0
+_IDS_MAX: Final = 1000
+_COUNT_S: Final = 3.0
+_COUNTED_FOR_S: Final = 5.0  # however many consoles ask
+
+
+@router.get("/console/stuck", **unlisted(page=True, who=(ADMIN,)))
+async def sources(request: Request) -> Response:
+    """The sources that any hub has declared lately: what is stuck in each now, as far as this hub knows it, what the
+    last pass found, and who looks."""
+    hub, now = hub_of(request), request.app.state.stuck
+    found = await now.look(hub.store, request.app.state.sources, _COUNT_S)
+    leads = await hub.store.read_all(("GET", hub.store.keys.zombie_leader(row["name"])) for row in found)
+    rows = [
+        {**row, "here": row["name"] in now.records, "declared": row["name"] in request.app.state.sources, "hub": hub_id}
+        for row, hub_id in zip(found, leads, strict=True)
+    ]
+    settings = hub.settings
+    limits = Thresholds.of(settings)
+    return Answer(
+        {
+            "sources": rows, "enabled": settings.zombie_cleanup_enabled,
+            "intervalMinutes": settings.zombie_cleanup_interval_minutes, "warningAbove": limits.warning_above,
+            "criticalAbove": limits.critical_above, "now": in_ms(hub, 0),
+        }
+    )  # fmt: skip
+
+
+@router.get("/console/report/stuck", **unlisted(page=True, who=(ADMIN,)))
+async def tell(request: Request) -> Response:
+    """What the passes over each source did on the last `days` days (UTC), today included; 7 unless told."""
+    hub = hub_of(request)
+    days = whole_number(request.query_params.get("days", "7"), "days", 1, DAYS_MAX)
+    return Answer({**await report(hub.store, request.app.state.sources, days), "now": in_ms(hub, 0)})
+
+
+@router.get("/console/stuck/{source}", **unlisted(page=True, who=(ADMIN,)))
+async def look(request: Request, source: str) -> Response:
+    """The records a reset would touch, the longest stuck first: what a dry run shows."""
+    hub = hub_of(request)
+    records, limit = _records(request, source), bodies.page(request)[1]
+    async with _in_time(source):
+        total, found = await records.count(), await records.look(limit)
+    return Answer(
+        {
+            "source": source, "total": total, "records": [_shown(each) for each in found],
+            "thresholdSeconds": records.source.threshold_s, "now": in_ms(hub, 0),
+        }
+    )  # fmt: skip
+
+
+@router.post("/console/stuck/{source}/reset", **unlisted(page=True, who=(ADMIN,)))
+async def reset(request: Request, source: str) -> Response:
+    """Bring back those of these `ids` that are stuck still; each is reset once, also where others reset beside."""
+    hub = hub_of(request)
+    records, document = _records(request, source), await bodies.read_body(request)
+    ids = document.get("ids")
+    if not isinstance(ids, list) or not ids or len(ids) > _IDS_MAX or not all(isinstance(each, str) for each in ids):
+        raise InvalidValue(f"ids must be a list of 1 to {_IDS_MAX} ids, as the look names them", member="ids")
+    done: list[str] = []
+    failed: list[str] = []
+    size = records.source.batch_size
+    async with _in_time(source):
+        for start in range(0, len(ids), size):
+            try:
+                batch = await records.reset(ids[start : start + size])
+            except ValueError as error:
+                raise InvalidValue(f"ids: {error}", member="ids") from None
+            done += batch.reset
+            failed += batch.failed
+    request.app.state.stuck.forget(source)
+    left = sorted(set(ids) - {*done, *failed})
+    await hub.audit.write(
+        "admin", "records.reset", **await origin(request), source=source, reset=len(done), failed=len(failed)
+    )
+    return Answer({"source": source, "reset": done, "failed": failed, "notStuck": left})
+
+
+class Now:
+    """How many records are stuck at this moment, or were so a few seconds ago."""
+
+    def __init__(self, records: Mapping[str, Records], settings: Settings) -> None:
+        self.records = records
+        self._limits = Thresholds.of(settings)
+        self._counted: dict[str, tuple[float, int | None]] = {}
+        self._counting: dict[str, asyncio.Task[int | None]] = {}
+
+    async def look(self, store: Store, declared: Sequence[str], patience_s: float) -> list[dict[str, Any]]:
+        """Each source that any hub has declared lately: `stuck` now, None where that is not known in time, what the
+        last pass `found`, and the `level`, by what is stuck now where that is known."""
+        names = list(dict.fromkeys([*declared, *await known_sources(store)]))
+        fields = ("found", "level", "before", "at")
+        noted = await store.read_all(("HMGET", store.keys.zombies(name), *fields) for name in names)
+        counts = await asyncio.gather(*(self._count(name, patience_s) for name in names))
+        return [
+            {
+                "name": name, "stuck": stuck, "found": None if found is None else int(found),
+                "level": self._level(stuck, found, level), "before": before, "atMs": None if at is None else int(at),
+            }
+            for name, stuck, (found, level, before, at) in zip(names, counts, noted, strict=True)
+        ]  # fmt: skip
+
+    def _level(self, stuck: int | None, found: str | None, noted: str | None) -> str:
+        if stuck is None:
+            return noted or "unknown"
+        said = level(stuck, None, self._limits)[0]
+        grew = noted == "warning" and found is not None and stuck >= int(found)  # passes know from what
+        return "warning" if said == "ok" and grew else said
+
+    async def _count(self, source: str, patience_s: float) -> int | None:
+        """None for a source that this hub does not know, or whose records do not answer in time."""
+        if source not in self.records:
+            return None
+        asked_s, found = self._counted.get(source, (-_COUNTED_FOR_S, None))
+        if time.monotonic() - asked_s < _COUNTED_FOR_S:
+            return found
+        if source not in self._counting:
+            self._counting[source] = asyncio.create_task(self._ask(source), name=f"count of {source}")
+        asking = self._counting[source]
+        return asking.result() if (await asyncio.wait((asking,), timeout=patience_s))[0] else None
+
+    async def _ask(self, source: str) -> int | None:
+        try:
+            found = await asyncio.wait_for(self.records[source].count(), _COUNT_S)
+        except (TimeoutError, RecordsUnavailable):
+            found = None
+        if self._counting.get(source) is asyncio.current_task():  # and nothing was brought back meanwhile
+            self._counted[source] = time.monotonic(), found
+            del self._counting[source]
+        return found
+
+    def forget(self, source: str) -> None:
+        """Count it anew when it is asked for next: some of it was brought back."""
+        self._counted.pop(source, None)
+        self._counting.pop(source, None)
+
+
+def _records(request: Request, source: str) -> Records:
+    found: Records | None = request.app.state.stuck.records.get(source)
+    if found is None:
+        raise NotFound(f"This hub does not clean {source[:100]}: ask one that has declared it.")
+    return found
+
+
+class _in_time:  # noqa: N801 - it reads as what it does
+    """A look that does not take for ever, and whose failures are told in a sentence."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._limit = asyncio.timeout(_LOOK_S)
+
+    async def __aenter__(self) -> None:
+        await self._limit.__aenter__()
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
+        try:
+            await self._limit.__aexit__(kind, error, trace)
+        except TimeoutError:
+            raise RecordsUnavailable(f"The records of {self._source} do not answer within {_LOOK_S:g} s.") from None
+
+
+def _shown(stuck: Stuck) -> dict[str, Any]:
+    return {
+        "id": stuck.id, "status": stuck.status, "ageSeconds": round(stuck.age_s, 3), "resets": stuck.attempts,
+        "updatedAt": time_text(stuck.updated_at.astimezone(UTC)),
+    }  # fmt: skip

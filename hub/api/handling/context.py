@@ -1,0 +1,115 @@
+"""What every route needs: the hub, the caller and what he may do, and answers in JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from starlette.requests import Request
+from starlette.types import Scope
+
+from hub.api.handling.browsers import Gate
+from hub.api.handling.large_bodies import Freight
+from hub.api.handling.proxies import FORWARDED, Proxies
+from hub.api.handling.stalls import READ_S, Standstill
+from hub.api.handling.wrong_secrets import Guesses
+from hub.core import Hub
+from hub.errors import CallerGone, Stopping
+from hub.history.live import Live
+from hub.tokens.file import TokensFile
+from hub.tokens.holders import Holders
+from hub.tokens.secrets import Secrets
+from hub.wire import time_at
+
+CYCLE = "hub.cycle"  # in the scope of a request: the server's own record of the exchange, where it is one of uvicorn's
+
+SERVING = "hub.serving"  # in the scope of a request: what it is served with, found already
+
+
+class Serving:
+    """What an application serves with, kept in `app.state.serving`."""
+
+    def __init__(self, hub: Hub, secrets: Secrets, tokens_file: TokensFile, gate: Gate) -> None:
+        self.hub = hub
+        self.gate = gate
+        self.freight = Freight(hub.settings)
+        self.secrets = secrets
+        self.holders = Holders(hub.tokens, tokens_file)
+        self.live = Live(hub.store)
+        self.standstill = Standstill()
+        self.guesses = Guesses()
+        # The addresses in FORWARDED_ALLOW_IPS, the server's own variable, may say who called.
+        self.proxies = Proxies(os.environ.get(FORWARDED, "127.0.0.1"))
+        self.stopping = False
+
+    def stop(self) -> None:
+        """Refuse new borrows, let those that wait end, and streams of events too; everything else is still served."""
+        self.stopping = True
+        self.live.stop()
+        self.hub.queue.stop()
+
+    async def close(self) -> None:
+        """As `stop`, and nothing of it reads the store any more when this returns."""
+        self.stop()
+        await self.live.close()
+
+
+def serving(request: Request) -> Serving:
+    """The application's `Serving`; raises `Stopping` before the store is open."""
+    found: Serving | None = request.scope.get(SERVING) or getattr(request.app.state, "serving", None)
+    if found is None:
+        raise Stopping("The hub is starting", retry_after_s=1)
+    return found
+
+
+def allowed(request: Request, *roles: str) -> Hub:
+    """The hub, for a caller who has the secret of one of these roles; raises `Unauthorized`."""
+    found = serving(request)
+    found.secrets.check(request.headers, *roles)
+    return found.hub
+
+
+_GONE = "The caller hung up before anything was done"
+
+
+async def is_gone(request: Request) -> bool:
+    """Whether the caller has hung up. The server knows; asking it by a message costs a fifth of a claim."""
+    gone: bool | None = getattr(request.scope.get(CYCLE), "disconnected", None)
+    return await request.is_disconnected() if gone is None else gone
+
+
+def hang_up(scope: Scope) -> None:
+    """Cut the connection of a request, and drop what is on its way."""
+    if (transport := getattr(scope.get(CYCLE), "transport", None)) is not None:
+        transport.abort()
+
+
+async def check_listening(request: Request) -> None:
+    """Raise `CallerGone` when the caller has hung up: he may have asked another hub since. The body has been read."""
+    if serving(request).standstill.is_over_just_now():
+        await asyncio.sleep(READ_S)
+    if await is_gone(request):
+        raise CallerGone(_GONE)
+
+
+async def check_caller(scope: Scope, found: Serving) -> None:
+    """As `check_listening`, of any request before it is looked at: nothing is changed for a caller who hung up."""
+    if found.standstill.is_over_just_now():
+        await asyncio.sleep(READ_S)
+    if getattr(scope[CYCLE], "disconnected", False):
+        raise CallerGone(_GONE)
+
+
+def in_ms(hub: Hub, left_ms: float) -> str:
+    """The time of Redis so many ms from now, as the wire writes it. The store itself decides by the hub clock."""
+    return time_at(hub.store.wall_s() + left_ms / 1000)
+
+
+def in_seconds(left_ms: int | None) -> float | None:
+    """A time left as the wire has it."""
+    return None if left_ms is None else left_ms / 1000
+
+
+def remote_ip(request: Request) -> str | None:
+    """Where a call came from, for the audit log."""
+    return serving(request).proxies.caller(request.scope)

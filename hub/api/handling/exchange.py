@@ -1,0 +1,116 @@
+"""One request and its answer, watched for size and for how far they got."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+
+from starlette.types import Message, Receive, Scope, Send
+
+from hub.api.handling.browsers import first_of
+from hub.api.handling.large_bodies import LIGHT, Freight
+from hub.errors import TooLarge
+
+
+class Exchange:
+    """One request and its answer, watched for size and for how far they got."""
+
+    def __init__(self, receive: Receive, send: Send, limit: int) -> None:
+        self._freight: Freight | None = None
+        self._scope: Scope = {}
+        self._caller = ""
+        self._announced = self._loaded = 0
+        self._receive = receive
+        self._wire = self._send = send
+        self._heard: Callable[[Message], None] | None = None
+        self.before_answer: Callable[[], None] | None = None
+        self.limit = limit
+        self._received = 0
+        self.too_large = False
+        self.body_complete = False
+        self.started = False
+        self.status = 0
+
+    def speak(self, send: Send) -> None:
+        """Have the answer sent by this."""
+        self._send = send
+
+    def tell(self, hear: Callable[[Message], None]) -> None:
+        """Have this hear what goes out, as it goes out."""
+        self._heard = hear
+        if self._send is self._wire:
+            self._send = self.put
+
+    async def put(self, message: Message) -> None:
+        """Let a message out."""
+        if self._heard is not None:
+            self._heard(message)
+        await self._wire(message)
+
+    async def repeat(self, messages: Sequence[Message]) -> None:
+        """Answer as somebody else was answered."""
+        self.started, self.status = True, 200
+        for message in messages:
+            await self._wire(message)
+
+    def check_length(self, announced: bytes) -> None:
+        """Refuse a body by its announced length, before anything else is looked at."""
+        if announced.isdigit():
+            self._announced = int(announced)
+            if self._announced > self.limit:
+                raise TooLarge(too_large(self.limit))
+
+    def weigh(self, freight: Freight, scope: Scope) -> None:
+        """Count a large body among those that are under way, once somebody wants to read it."""
+        self._freight, self._scope = freight, scope
+
+    def unload(self) -> None:
+        """The request is over, and its body is gone."""
+        if self._freight is not None and self._loaded:
+            self._freight.unload(self._caller, self._loaded)
+            self._loaded = 0
+
+    async def receive(self) -> Message:
+        size = max(self._received, self._announced)
+        if self._freight is not None and not self._loaded and size > LIGHT:
+            size, self._caller = self._announced or self.limit, _sender(self._scope)
+            await self._freight.load(self._caller, size)
+            self._loaded = size
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._received += len(message.get("body", b""))
+            if self._received > self.limit:
+                self.too_large = True
+                raise TooLarge(too_large(self.limit))
+            self.body_complete = not message.get("more_body", False)
+        return message
+
+    async def send(self, message: Message) -> None:
+        if self.before_answer is not None and not self.started:
+            self.before_answer()
+        self.started = True
+        self.status = message.get("status", self.status)
+        await self._send(message)
+
+
+class HeadExchange(Exchange):
+    """An exchange of which only the head is sent; it ends there, also where the body would have no end."""
+
+    async def receive(self) -> Message:
+        return {"type": "http.disconnect"} if self.started else await super().receive()
+
+    async def send(self, message: Message) -> None:
+        if not self.started:
+            await super().send(message)
+            await super().send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _sender(scope: Scope) -> str:
+    """Who sends a body: the credential he shows, or where he is."""
+    headers = first_of(scope["headers"])
+    shown = headers.get(b"authorization") or headers.get(b"x-hub-secret")
+    return hashlib.sha256(shown).hexdigest() if shown else str((scope.get("client") or [""])[0])
+
+
+def too_large(limit: int) -> str:
+    return f"The body has more than {limit} bytes; send less at a time."

@@ -1,0 +1,141 @@
+"""RFC 9457 problem documents: the one place where a refusal becomes an answer."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from http import HTTPStatus
+from typing import cast
+
+import orjson
+from fastapi import Request
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from hub.api.paths import is_ours, read_id
+from hub.api.shapes.problems import DetailShape, ProblemShape, ValidationFaultShape
+from hub.capacity.nodes.asking import NodeRefused, NodeSilent
+from hub.errors import (
+    ForeignKey,
+    HubError,
+    Internal,
+    Malformed,
+    MethodNotAllowed,
+    NotFound,
+    StoreFault,
+    StoreUnavailable,
+    TooLarge,
+    Unauthorized,
+    UnknownReply,
+)
+from hub.observability import metrics
+from hub.observability.logs import get_logger
+from hub.store.faults import is_away
+
+MEDIA_TYPE = "application/problem+json"
+_SHOWN = ("reason", "member", "ticket", "position", "estimatedWaitSeconds", "browserId", "hint")
+_FAILED = "The hub failed on this request."
+_log = get_logger("hub.api")
+
+
+def problem(error: HubError, path: str) -> ProblemShape:
+    """The problem document of a refusal. Members without a value are left out."""
+    document = ProblemShape(
+        type=f"https://httpstatuses.com/{error.status}",
+        title=_title(error.status),
+        status=error.status,
+        code=error.code,
+    )
+    if (detail := _detail(error)) and not isinstance(error, Unauthorized):
+        document["detail"] = detail
+    document["instance"] = path
+    if not isinstance(error, TooLarge):
+        document["traceId"] = secrets.token_hex(8)
+    document.update(cast(ProblemShape, {name: value for name, value in error.facts.items() if name in _SHOWN}))
+    return document
+
+
+def answer(error: HubError, path: str) -> Response:
+    """The whole response to a refusal, `Retry-After` included where trying again is right."""
+    headers = {}
+    if error.retry_after_s is not None:
+        headers["retry-after"] = str(max(1, math.ceil(error.retry_after_s)))
+    path = read_id(path)
+    if is_ours(path):
+        return _answer_of_jobs(error, headers)
+    if isinstance(error, Unauthorized):
+        headers["www-authenticate"] = "x-hub-secret"
+    return Response(orjson.dumps(problem(error, path)), error.status, headers, MEDIA_TYPE)
+
+
+async def refuse(refusal: HubError, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request with a refusal, also one for a WebSocket."""
+    response = answer(refusal, scope["path"])
+    if scope["type"] == "http":
+        await response(scope, receive, send)
+        return
+    head = {"type": "websocket.http.response.start", "status": response.status_code, "headers": response.raw_headers}
+    await send(head)
+    await send({"type": "websocket.http.response.body", "body": response.body})
+
+
+def _answer_of_jobs(error: HubError, headers: dict[str, str]) -> Response:
+    """As the contract of the jobs API has it: problem documents of four members, and what FastAPI makes of the rest."""
+    if isinstance(error, Unauthorized):
+        headers["www-authenticate"] = "Bearer"
+        return Response(orjson.dumps(DetailShape(detail="Unauthorized")), 401, headers, "application/json")
+    if isinstance(error, Malformed):
+        return Response(
+            orjson.dumps(ValidationFaultShape(detail=error.facts["errors"])), 422, headers, "application/json"
+        )
+    document = {"type": f"/v1/problems/{error.code}", "title": _title(error.status), "status": error.status}
+    if detail := _detail(error):
+        document["detail"] = detail
+    return Response(orjson.dumps(document), error.status, headers, MEDIA_TYPE)
+
+
+async def on_hub_error(request: Request, error: Exception) -> Response:
+    """For refusals raised by a route."""
+    if isinstance(error, HubError):
+        note_failure(error, error, request.scope)
+        return answer(error, request.scope["path"])
+    return answer(as_hub_error(error), request.scope["path"])
+
+
+async def on_http_error(request: Request, error: Exception) -> Response:
+    """For refusals of the router: no such path, no such method."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    path = read_id(request.scope["path"])
+    if is_ours(path) and isinstance(error, HTTPException):
+        return Response(orjson.dumps({"detail": error.detail}), status, error.headers, "application/json")
+    if status == 405:
+        refusal = answer(MethodNotAllowed(f"{path} does not take {request.method}"), path)
+        refusal.headers.update(getattr(error, "headers", None) or {})
+        return refusal
+    if status == 404:
+        return answer(NotFound(f"There is nothing at {path}; GET /docs shows what there is"), path)
+    return answer(Internal(), path)
+
+
+def as_hub_error(error: Exception) -> HubError:
+    """What to tell the caller of a failure nobody foresaw: nothing of its text."""
+    return StoreUnavailable("Redis does not answer.") if is_away(error) else Internal(_FAILED)
+
+
+def note_failure(refusal: HubError, error: Exception, scope: Scope) -> None:
+    """Count and log what is answered 500: the caller is told nothing of it, so the operator must be."""
+    if refusal.status == 500 and not isinstance(refusal, NodeSilent | NodeRefused):  # those are a node's failures
+        metrics.unhandled.inc()
+        trace = None if isinstance(refusal, ForeignKey) else error  # of that its sentence says all
+        _log.error(
+            "request failed", path=read_id(scope["path"]), method=scope["method"], why=str(error), exc_info=trace
+        )
+
+
+def _detail(error: HubError) -> str | None:
+    return _FAILED if isinstance(error, StoreFault | UnknownReply) else error.detail
+
+
+def _title(status: int) -> str:
+    return {413: "Payload Too Large", 422: "Unprocessable Content"}.get(status) or HTTPStatus(status).phrase

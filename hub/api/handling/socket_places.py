@@ -1,0 +1,150 @@
+"""How many Socket.IO sessions this process keeps: of each address, of each credential, and in all."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hub.api.handling.wrong_secrets import neighbourhood
+from hub.errors import Unavailable
+from hub.observability.logs import get_logger
+
+SESSIONS_MAX: Final = 20_000  # of this process, some 14 kB each
+SHARE: Final = 0.75  # of them for one address or one credential, as of connections
+STRANGERS_MAX: Final = 4_000  # sessions without a credential that is known
+STRANGERS_EACH: Final = 1_000  # of one address; a fleet that comes back says who it is at once
+WARNING_S: Final = 60.0  # between two lines in the log
+_AGAIN_S: Final = 5.0
+_log = get_logger("hub.sockets")
+
+
+@dataclass(eq=False)
+class Place:
+    """One session, or a request for one. Until it is let in with a credential, it is a stranger's."""
+
+    address: str
+    credential: object = None
+    stranger: bool = True
+    begun: bool = False
+    given_back: bool = False
+
+
+class Places:
+    """Counts the places of every realm. Raises `Unavailable` where there is none."""
+
+    def __init__(self) -> None:
+        self.count = self.strangers = 0
+        self._by_address: Counter[str] = Counter()
+        self._strangers_of: Counter[str] = Counter()
+        self._by_credential: Counter[object] = Counter()
+        self._warned = -WARNING_S
+
+    def take(self, address: str | None) -> Place:
+        """Give a place to a request for a session."""
+        place = Place(neighbourhood(address))
+        each = int(SESSIONS_MAX * SHARE)
+        if self._by_address[place.address] >= each or self._strangers_of[place.address] >= STRANGERS_EACH:
+            raise self._refusal("This address has too many Socket.IO sessions", place.address)
+        if self.count >= SESSIONS_MAX or self.strangers >= STRANGERS_MAX:
+            raise self._refusal("The hub has too many Socket.IO sessions", place.address)
+        self.count += 1
+        self.strangers += 1
+        self._by_address[place.address] += 1
+        self._strangers_of[place.address] += 1
+        return place
+
+    def let_in(self, place: Place, credential: object) -> None:
+        """Count a place for its credential from now on; the session has shown one that is known."""
+        if place.given_back or not place.stranger:
+            return
+        if self._by_credential[credential] >= int(SESSIONS_MAX * SHARE):
+            raise self._refusal("This credential has too many Socket.IO sessions", place.address)
+        self._end_as_stranger(place)
+        place.credential = credential
+        self._by_credential[credential] += 1
+
+    def give_back(self, place: Place) -> None:
+        """Free a place; safe to repeat."""
+        if place.given_back:
+            return
+        place.given_back = True
+        self.count -= 1
+        _less(self._by_address, place.address)
+        if place.stranger:
+            self._end_as_stranger(place)
+        else:
+            _less(self._by_credential, place.credential)
+
+    def _end_as_stranger(self, place: Place) -> None:
+        place.stranger = False
+        self.strangers -= 1
+        _less(self._strangers_of, place.address)
+
+    def _refusal(self, why: str, address: str) -> Unavailable:
+        now = time.monotonic()
+        if now - self._warned >= WARNING_S:
+            self._warned = now
+            _log.warning("socket limit reached", why=why, address=address, open=self.count, strangers=self.strangers)
+        return Unavailable(f"{why}; try again in {_AGAIN_S:g} s.", retry_after_s=_AGAIN_S)
+
+
+class Sessions(dict[str, Any]):
+    """The sessions of python-engineio by id, each with the place of the request that began it."""
+
+    def __init__(self, places: Places) -> None:
+        super().__init__()
+        self._places = places
+        self._taken: dict[str, Place] = {}
+        self._coming: ContextVar[list[Place] | None] = ContextVar("coming", default=None)
+
+    def come(self, address: str | None) -> Place:
+        """Take a place for the session that this task is about to begin; raises `Unavailable`."""
+        place = self._places.take(address)
+        self._coming.set([place])  # in a list, which the session empties: tasks that it starts keep the list
+        return place
+
+    def leave(self, place: Place) -> None:
+        """Free the place of a request that has begun no session."""
+        self._coming.set(None)
+        if not place.begun:
+            self._places.give_back(place)
+
+    def let_in(self, sid: str, credential: object) -> None:
+        """Count a session for its credential; raises `Unavailable`."""
+        if place := self._taken.get(sid):
+            self._places.let_in(place, credential)
+
+    def clear(self) -> None:
+        """Forget all sessions, and free their places."""
+        for sid in list(self):
+            del self[sid]
+
+    def pop(self, sid: str, *default: Any) -> Any:
+        """Forget a session, and free its place."""
+        self._free(sid)
+        return super().pop(sid, *default)
+
+    def __setitem__(self, sid: str, session: Any) -> None:
+        if not (coming := self._coming.get()):  # each request begins one session at most
+            raise Unavailable("This request has no place for a session.")
+        place = coming.pop()
+        place.begun = True
+        self._taken[sid] = place
+        super().__setitem__(sid, session)
+
+    def __delitem__(self, sid: str) -> None:
+        self._free(sid)
+        super().__delitem__(sid)
+
+    def _free(self, sid: str) -> None:
+        if place := self._taken.pop(sid, None):
+            self._places.give_back(place)
+
+
+def _less(counter: Counter[Any], key: Any) -> None:
+    counter[key] -= 1
+    if not counter[key]:
+        del counter[key]

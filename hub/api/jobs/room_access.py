@@ -1,0 +1,96 @@
+"""The walls of rooms: what a token that is bound to some of them reaches. One that is not reaches everything.
+
+Who is bound acts in his rooms alone. Besides he sees what is offered to all rooms, in `@global` and `@internal`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hub.api.callers.users import Caller
+from hub.core import Hub
+from hub.errors import Forbidden, ProviderNotFound, TaskNotFound
+from hub.jobs.models import Outcome, Task
+from hub.jobs.names import SHARED, dashed, parse_full_name
+from hub.jobs.submits import unknown_parents
+
+
+def enter(who: Caller | None, room: str) -> None:
+    """Raise `Forbidden` unless the caller may act in the room."""
+    if not acts_in(who, room):
+        raise _beyond(who, room)
+
+
+def look_into(who: Caller | None, *rooms: str) -> None:
+    """Raise `Forbidden` unless the caller may see what is in each of the rooms."""
+    for room in rooms:
+        if room not in SHARED and not acts_in(who, room):
+            raise _beyond(who, room)
+
+
+def acts_in(who: Caller | None, room: str) -> bool:
+    """Whether the caller may act in the room."""
+    return who is None or not who.rooms or room in who.rooms
+
+
+def room_of(full: str) -> str:
+    """The room of a job or a provider. A name that is none is in no room, and is refused where it is looked for."""
+    parts = parse_full_name(full)
+    return parts[0] if parts else SHARED[0]
+
+
+def see_task(who: Caller | None, task: Task) -> None:
+    """Raise `TaskNotFound` unless the caller may see the task: one of his rooms, or given to a job there."""
+    if task.room not in SHARED and not _is_near(who, task):
+        raise TaskNotFound(f"Task {dashed(task.id)} is not known")
+
+
+async def see_parents(who: Caller, hub: Hub, after: Sequence[str]) -> None:
+    """Raise `Malformed` unless the caller may see the tasks that one is to wait for."""
+    if unseen := await _unseen(who, hub, after):
+        raise unknown_parents(after, sorted(unseen))
+
+
+async def told(who: Caller, hub: Hub, tasks: Sequence[str], words: Sequence[Outcome]) -> list[Outcome]:
+    """Return what became of reports about tasks: `gone`, as for unknown ones, for those that the caller may not see."""
+    refused = [task for task, word in zip(tasks, words, strict=True) if word in ("forbidden", "conflict")]
+    unseen = await _unseen(who, hub, refused)
+    return ["gone" if task in unseen else word for task, word in zip(tasks, words, strict=True)]
+
+
+async def reach_task(who: Caller, hub: Hub, task: str) -> None:
+    """Raise `TaskNotFound` unless the caller may do something to the task."""
+    if who.rooms and not _is_near(who, await hub.tasks.get(task)):
+        raise TaskNotFound(f"Task {dashed(task)} is not known")
+
+
+async def reach_worker(who: Caller, hub: Hub, worker: str) -> None:
+    """Raise `Forbidden` when the worker serves jobs of rooms the caller may not act in: he would get their tasks."""
+    if who.rooms and (beyond := set(await hub.workers.rooms(worker)) - who.rooms):
+        raise Forbidden(f"Worker {dashed(worker)} serves jobs of room {min(beyond)!r:.80}; {_bound(who)}.")
+
+
+async def reach_provider(who: Caller, hub: Hub, provider: str) -> None:
+    """Raise `ProviderNotFound` unless the caller may act in its room."""
+    if who.rooms and not acts_in(who, room_of(await hub.providers.name(provider))):
+        raise ProviderNotFound(f"Provider {dashed(provider)} is not known")
+
+
+async def _unseen(who: Caller, hub: Hub, tasks: Sequence[str]) -> set[str]:
+    if not who.rooms or not tasks:
+        return set()
+    found = await hub.tasks.several(list(tasks))
+    return set(tasks) - {task.id for task in found if task.room in SHARED or _is_near(who, task)}
+
+
+def _is_near(who: Caller | None, task: Task) -> bool:
+    return acts_in(who, task.room) or acts_in(who, room_of(task.job))
+
+
+def _beyond(who: Caller | None, room: str) -> Forbidden:
+    return Forbidden(f"This is in room {room!r:.80}; {_bound(who)}.")
+
+
+def _bound(who: Caller | None) -> str:
+    rooms = sorted(who.rooms) if who else []
+    return f"the token shown is bound to {', '.join(map(repr, rooms))}"

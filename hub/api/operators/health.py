@@ -1,0 +1,345 @@
+"""Health, readiness, metrics and diagnostics."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+
+from fastapi import APIRouter, Request
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest, multiprocess
+from starlette.datastructures import State
+from starlette.responses import Response
+
+from hub import __version__
+from hub.api.callers.admission import hub_of
+from hub.api.capacity.pools import state
+from hub.api.handling import request_counts
+from hub.api.handling.context import Serving, allowed, in_ms, serving
+from hub.api.operations import EVERYTHING, Raw, operation
+from hub.api.realms.others import ServedRealms
+from hub.api.realms.subjects import NAMED
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.operators import (
+    DiagnosticsShape,
+    EnvironmentShape,
+    HealthShape,
+    HubConfigShape,
+    HubLiveShape,
+    HubReadyShape,
+    ReadyShape,
+    RedisHealthShape,
+)
+from hub.core import Hub
+from hub.errors import StoreFault, StoreUnavailable, Unauthorized, Unavailable
+from hub.observability import metrics
+from hub.observability.realms import Together
+from hub.recovery.alerts import LEVELS
+from hub.recovery.leadership import known_sources
+from hub.settings import mask_url, own_variables
+from hub.settings.realms import DEFAULT
+from hub.store.lenient import read_each
+from hub.tokens.secrets import ADMIN, HEADER, NODE, RUNNER
+
+router = APIRouter(tags=["operations"])
+COUNTED_S = 1.0  # how old the counts may be that strangers are shown
+HELD_MAX = 1000  # tasks in hand that are counted by job
+SEEN_S = 120  # a node heard within this time makes the hub ready
+
+
+class Breaker:
+    """Stops asking a Redis that does not answer: open for a cooldown after so many errors in a row."""
+
+    def __init__(self, threshold: int, cooldown_s: float) -> None:
+        self._threshold = threshold
+        self._cooldown_s = cooldown_s
+        self._errors = 0
+        self._open_until = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        return time.monotonic() < self._open_until
+
+    def failed(self, *, disconnected: bool) -> None:
+        self._errors += 1
+        if disconnected or self._errors >= self._threshold:
+            self._open_until = time.monotonic() + self._cooldown_s
+            self._errors = 0
+
+    def succeeded(self) -> None:
+        self._errors, self._open_until = 0, 0.0
+
+
+@router.get(
+    "/health",
+    **operation(
+        "getHealth",
+        (),
+        about=EVERYTHING,
+    ),
+)
+async def health(request: Request) -> Answer[HealthShape]:
+    """Whether Redis answers a ping, and how fast."""
+    found = serving(request)
+    breaker: Breaker = request.app.state.breaker
+    if breaker.is_open:
+        raise StoreUnavailable("Redis does not answer.")
+    started = time.monotonic()
+    try:
+        async with asyncio.timeout(found.hub.settings.redis_health_timeout_ms / 1000):
+            await found.hub.store.ping()
+    except TimeoutError:
+        raise StoreUnavailable("Redis did not answer in time.") from None
+    except StoreUnavailable as error:
+        breaker.failed(disconnected=isinstance(error.__cause__, OSError))
+        raise
+    breaker.succeeded()
+    return Answer(
+        HealthShape(status="ok", redis=RedisHealthShape(pingMs=round((time.monotonic() - started) * 1000, 2)))
+    )
+
+
+@router.get(
+    "/health/ready",
+    **operation(
+        "getHubReadiness",
+        (),
+        about=EVERYTHING,
+    ),
+)
+async def health_ready(request: Request) -> Answer[HubReadyShape]:
+    """For load balancers: this hub takes requests and Redis answers, whether or not anything is free.
+
+    Of a hub with realms it is enough that the store of one answers; `realms` says of each how it is.
+    """
+    found = _not_stopping(request)
+    realms: ServedRealms | None = request.app.state.realms
+    if realms is None or request.scope.get(NAMED) is not None:
+        await found.hub.store.read("PING")
+        return Answer(HubReadyShape(status="ready"))
+    await realms.look()
+    states = {part.name or DEFAULT: "away" if part.error else "ready" for part in realms.parts.values()}
+    if "ready" not in states.values():
+        raise StoreUnavailable("No store of any realm answers.")
+    return Answer(HubReadyShape(status="ready", realms=states))
+
+
+@router.get(
+    "/health/live",
+    **operation(
+        "getLiveness",
+        (),
+        about=EVERYTHING,
+    ),
+)
+async def health_live(_: Request) -> Answer[HubLiveShape]:
+    """For a supervisor: this process answers, whatever has become of Redis."""
+    return Answer(HubLiveShape(status="live"))
+
+
+class Readiness:
+    """Counts over all pools, which cost the more the more there are; strangers get those of a second ago."""
+
+    def __init__(self) -> None:
+        self._counted_at = -math.inf
+        self._counts = (0, 0, 0, 0)
+        self._counting = asyncio.Lock()
+
+    async def counts(self, hub: Hub, *, fresh: bool) -> tuple[int, int, int, int]:
+        """Nodes heard within two minutes, and slots: all, lent, free."""
+        if fresh:
+            return await _counts(hub)
+        async with self._counting:
+            if time.monotonic() - self._counted_at >= COUNTED_S:
+                self._counts = await _counts(hub)
+                self._counted_at = time.monotonic()
+            return self._counts
+
+
+async def _counts(hub: Hub) -> tuple[int, int, int, int]:
+    workers = await hub.nodes.heard_within(SEEN_S)
+    total = borrowed = available = offset = 0
+    while True:
+        count, labels = await hub.pools.labels(offset, 1000)
+        for pool in await hub.pools.describe(labels):
+            total, borrowed, available = total + pool.published, borrowed + pool.lent, available + pool.free
+        offset += 1000
+        if offset >= count:
+            return workers, total, borrowed, available
+
+
+@router.get("/ready", **operation("getReadiness", ()))
+async def ready(request: Request) -> Answer[ReadyShape]:
+    """Whether a borrow could succeed: a node was heard within two minutes and a slot is free.
+
+    Without a secret the answer may be a second old.
+    """
+    found = _not_stopping(request)
+    readiness: Readiness = request.app.state.readiness
+    counts = await readiness.counts(found.hub, fresh=_is_known(request))
+    workers, total, borrowed, available = counts
+    if not (workers and available):
+        raise Unavailable("No node was heard within 2 minutes." if not workers else "No slot is free.")
+    return Answer(ReadyShape(status="ready", workers=workers, total=total, borrowed=borrowed, available=available))
+
+
+def _is_known(request: Request) -> bool:
+    if not (serving(request).secrets.open or HEADER in request.headers):
+        return False
+    try:
+        allowed(request, RUNNER, NODE, ADMIN)
+    except Unauthorized:
+        return False
+    return True
+
+
+def _not_stopping(request: Request) -> Serving:
+    found = serving(request)
+    if found.stopping:
+        raise Unavailable("The hub is stopping.", retry_after_s=30)
+    return found
+
+
+@router.get(
+    "/metrics",
+    **operation(
+        "getMetrics",
+        (),
+        raw=Raw("text/plain", "hub_nodes_registered 40\n"),
+        about=EVERYTHING,
+    ),
+)
+async def show_metrics(request: Request) -> Response:
+    """Prometheus text. Gauges of the store are read now; while it is away they keep their last value."""
+    serving(request)
+    realms: ServedRealms | None = request.app.state.realms
+    if realms is None:
+        await _read_gauges(request.app.state)
+    else:
+        await realms.each(_read_gauges)
+    request_counts.flush()
+    registry = metrics.registry
+    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        registry = CollectorRegistry()
+        multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        registry.register(metrics.queue_length)
+        registry.register(metrics.pending_tasks)
+        registry.register(metrics.jobs_at_work)
+        registry.register(metrics.zombies)
+    return Response(generate_latest(Together(registry) if realms else registry), media_type=CONTENT_TYPE_LATEST)
+
+
+async def _read_gauges(state: State) -> None:
+    """Of one realm: those of its store, and of the sources that are declared here."""
+    try:
+        await _refresh(state.serving.hub)
+        await _refresh_zombies(state.serving.hub, state.sources)
+    except StoreUnavailable:
+        metrics.store_up.set(0)
+
+
+async def _refresh(hub: Hub) -> None:
+    keys = hub.store.keys
+    nodes, sessions, brake, workers, jobs, later, dead = await hub.store.read_all(
+        [
+            ("SCARD", keys.nodes), ("ZCARD", keys.deadlines), ("HGET", keys.brake, "state"),
+            ("ZCARD", keys.worker_beats), ("ZCARD", keys.heads), ("ZCARD", keys.later), ("ZCARD", keys.dead),
+        ]
+    )  # fmt: skip
+    with suppress(StoreFault):  # the store in memory keeps no statistics
+        functions = (await hub.store.read("INFO", "commandstats")).get("cmdstat_fcall", {})
+        metrics.script_calls.set(functions.get("calls", 0))
+        metrics.script_seconds.set(functions.get("usec", 0) / 1e6)
+    metrics.nodes_registered.set(nodes)
+    metrics.sessions.set(sessions)
+    metrics.brake_engaged.set(brake == "engaged")
+    metrics.workers_registered.set(workers)
+    metrics.jobs_waiting.set(jobs)
+    metrics.tasks_put_off.set(later)
+    metrics.dead_letters.set(dead)
+    await _refresh_queue(hub)
+    await _refresh_tasks(hub)
+    _, labels = await hub.pools.labels(0, metrics.LABELS_MAX)
+    for pool in await hub.pools.describe(labels):
+        shown = metrics.bounded(pool.label)
+        metrics.pool_available.labels(shown).set(pool.free)
+        both = pool.free + pool.lent
+        metrics.pool_utilization.labels(shown).set(pool.lent / both if both else 0)
+
+
+async def _refresh_queue(hub: Hub) -> None:
+    keys = hub.store.keys
+    waiting = await hub.store.read("ZRANGE", keys.turns, 0, metrics.LABELS_MAX - 1)
+    lengths = await read_each(hub.store, (("ZCARD", keys.queue(label)) for label in waiting), 0)
+    shown: Counter[str] = Counter()
+    for label, length in zip(waiting, lengths, strict=True):
+        shown[metrics.bounded(label)] += length
+    metrics.queue_length.found = shown
+
+
+async def _refresh_tasks(hub: Hub) -> None:
+    """Of the jobs whose first task waits longest; a hundred thousand tasks cost no more than one."""
+    keys = hub.store.keys
+    heads = await hub.store.read("ZRANGE", keys.heads, 0, metrics.LABELS_MAX - 1, "WITHSCORES")
+    lengths = await read_each(hub.store, (("ZCARD", keys.job_queue(full)) for full, _ in heads), 0)
+    now_s, shown = hub.store.wall_s(), dict[str, tuple[float, ...]]()
+    for (full, score), length in zip(heads, lengths, strict=True):
+        if length:  # else it was claimed meanwhile
+            job = metrics.bounded_job(full)
+            pending, age_s = shown.get(job, (0, 0.0))
+            shown[job] = pending + length, max(age_s, now_s - float(score) / 1e6)
+    metrics.pending_tasks.found = shown
+    count, ids = await hub.store.read_all([("ZCARD", keys.held_tasks), ("ZRANGE", keys.held_tasks, 0, HELD_MAX - 1)])
+    metrics.tasks_held.set(count)
+    held = Counter(filter(None, await read_each(hub.store, [("HGET", keys.task(task), "job") for task in ids])))
+    jobs = list(dict.fromkeys([*(full for full, _ in heads), *held]))
+    workers = await read_each(hub.store, (("SCARD", keys.job_workers(full)) for full in jobs), 0)
+    at_work: dict[str, tuple[float, ...]] = {}
+    for full, serving_it in zip(jobs, workers, strict=True):
+        job = metrics.bounded_job(full)
+        others, more = at_work.get(job, (0, 0))
+        at_work[job] = others + held[full], more + serving_it
+    metrics.jobs_at_work.found = at_work
+
+
+async def _refresh_zombies(hub: Hub, sources: Sequence[str]) -> None:
+    """What the last pass over each source found, whichever hub made it, also over those that this one has not declared;
+    one that no pass was made over is as old as the source is known."""
+    keys = hub.store.keys
+    known = await known_sources(hub.store)
+    names = list(dict.fromkeys([*sources, *known]))
+    noted = await hub.store.read_all(("HMGET", keys.zombies(name), "found", "level", "at") for name in names)
+    metrics.zombies.found = {
+        name: (int(found), LEVELS.index(level), int(at) / 1000)
+        for name, (found, level, at) in zip(names, noted, strict=True)
+        if found is not None and level in LEVELS and at is not None
+    }
+    metrics.zombies.unseen = {name: at for name, at in known.items() if name not in metrics.zombies.found}
+
+
+@router.get("/diagnostics", **operation("getDiagnostics", (ADMIN,)))
+async def diagnostics(request: Request) -> Answer[DiagnosticsShape]:
+    """How this hub is set up, and the nodes it sees."""
+    hub = hub_of(request)
+    settings = hub.settings
+    config = HubConfigShape(
+        redisUrl=mask_url(settings.redis_url or "embedded"),
+        borrowTrailingFallback=hub.agreed.holds.trailing,
+        borrowPrefixExpand=hub.agreed.holds.prefix,
+        borrowWildcards=hub.agreed.holds.wildcards,
+        nodeTimeoutSeconds=hub.nodes.timeout_ms / 1000,
+        dashboardUrl=settings.dashboard_url,
+        version=__version__[:15],
+    )
+    return Answer(DiagnosticsShape(hubConfig=config, workers=(await state(hub, 0, 1))["workers"], now=in_ms(hub, 0)))
+
+
+@router.get("/diagnostics/env", **operation("getEnvironment", (ADMIN,)))
+async def diagnostics_env(request: Request) -> Answer[EnvironmentShape]:
+    """The hub's own variables in the environment of this process, without secrets; others are nobody's concern."""
+    hub = hub_of(request)
+    return Answer(EnvironmentShape(env=own_variables(), now=in_ms(hub, 0)))

@@ -1,0 +1,99 @@
+"""Where a slot is lent, or a ticket waits, when the call says neither the realm nor what a rule decides on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from enum import Enum
+
+from hub.api.realms.others import ServedRealm
+from hub.core import Hub
+from hub.errors import BadInput, LeaseOver, Settling, StoreUnavailable, Unavailable, UnknownTicket
+from hub.history.tickets import ticket_ids
+from hub.observability.realms import within
+from hub.settings.realms import DEFAULT
+from hub.store.cancelling import cancel_all
+from hub.store.keys import key_part
+
+LOOK_S = 2.0  # for all realms together; one that stands still holds nobody up for longer
+
+
+class Found(Enum):
+    """What a realm says of it. `OTHER`: the slot is lent there, with another token."""
+
+    HERE = "here"
+    OTHER = "other"
+    NOT = "not here"
+    UNKNOWN = "it cannot say"
+
+
+async def where_lent(parts: Sequence[ServedRealm], slot: str, token: str) -> str | None:
+    """The realm in which a slot is lent, with this token where there is one; None for no realm.
+
+    Raises `Unavailable` when that cannot be known, and `BadInput` when it is lent in several and nothing tells which.
+    """
+
+    async def look(hub: Hub) -> Found:
+        word, _ = await hub.leases.verify(key_part(slot), token or "0")
+        return Found.HERE if word == "ok" else Found.NOT if word == "not lent" else Found.OTHER
+
+    said = await _ask(parts, look)
+    others = [name for name, found in said.items() if found is Found.OTHER]
+    if (here := _only(said)) is not None:
+        return here
+    if Found.UNKNOWN in said.values():
+        raise Unavailable(f"No realm that answers has lent {slot}, and not all of them answer.")
+    if len(others) > 1 and not token:
+        names = ", ".join(name or DEFAULT for name in others)
+        raise BadInput(f"{slot} is lent in the realms {names}: say in x-hub-realm which one is meant.")
+    return others[0] if others else None
+
+
+async def where_waiting(parts: Sequence[ServedRealm], ticket: str) -> str | None:
+    """The realm that knows a ticket; None for no realm. Raises `Unavailable` when that cannot be known."""
+
+    async def look(hub: Hub) -> Found:
+        try:
+            await hub.tickets.find(*ticket_ids(ticket))
+        except UnknownTicket:
+            return Found.NOT
+        except LeaseOver:
+            pass
+        return Found.HERE
+
+    said = await _ask(parts, look)
+    here = _only(said)
+    if here is None and Found.UNKNOWN in said.values():
+        raise Unavailable("No realm that answers knows this ticket, and not all of them answer.")
+    return here
+
+
+def _only(said: dict[str, Found]) -> str | None:
+    return next((name for name, found in said.items() if found is Found.HERE), None)
+
+
+async def _ask(parts: Sequence[ServedRealm], look: Callable[[Hub], Awaitable[Found]]) -> dict[str, Found]:
+    """What each realm says, side by side, until one says that it is there."""
+
+    async def ask(part: ServedRealm) -> None:
+        if (found := part.serving) is None:
+            return
+        with suppress(StoreUnavailable, Settling), within(part.name):
+            said[part.name] = await look(found.hub)
+
+    said = {part.name: Found.UNKNOWN for part in parts}
+    asking = {asyncio.create_task(ask(part), name="look") for part in parts}
+    until = time.monotonic() + LOOK_S
+    try:
+        while asking and Found.HERE not in said.values():
+            left_s = until - time.monotonic()
+            done, asking = await asyncio.wait(asking, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                each.result()
+            if not done:
+                break
+    finally:
+        await cancel_all(list(asking))
+    return said

@@ -1,0 +1,57 @@
+"""A body of capacity: a class that reads it, holds its limits, and is shown by the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Self, cast
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+
+from hub.api.shapes.readers import Member, to_wire
+from hub.errors import InvalidValue, MissingMember
+
+
+class Body(BaseModel):
+    """A JSON object: unknown members are ignored, null counts as nothing, and the first fault is refused."""
+
+    model_config = ConfigDict(alias_generator=to_wire)
+    spellings: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """The names of a member that has several; the first that is there counts."""
+    missing: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    """What is said of a member that must be there, and what it is called there."""
+    nulls: ClassVar[bool] = False
+    """Whether null means something."""
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """The body; raises `MissingMember` and `InvalidValue`."""
+        if not cls.nulls and None in document.values():
+            document = {name: value for name, value in document.items() if value is not None}
+        for name, spelled in cls.spellings.items():
+            if spelled[0] != name or name not in document:
+                document = _called(document, name, spelled)
+        try:
+            return cast(Self, cls.__pydantic_validator__.validate_python(document))
+        except ValidationError as error:
+            raise cls._refusal(error.errors(include_url=False)[0]) from None
+
+    @classmethod
+    def reader(cls, name: str) -> Callable[[Any], Any]:
+        """What reads this member, for those who read a body by hand."""
+        (field,) = (field for field in cls.model_fields.values() if field.alias == name)
+        (found,) = (each for each in field.metadata if isinstance(each, Member))
+        return lambda value: found.read(value, name)
+
+    @classmethod
+    def _refusal(cls, fault: ErrorDetails) -> MissingMember | InvalidValue:
+        name = str(fault["loc"][0])
+        if fault["type"] == "missing":
+            said, called = cls.missing.get(name, (f"missing {name}", name))
+            return MissingMember(said, member=called)
+        return InvalidValue(f"{name}: {fault['msg']}", member=name)
+
+
+def _called(document: Mapping[str, Any], name: str, spelled: tuple[str, ...]) -> Mapping[str, Any]:
+    found = next((other for other in spelled if other in document), name)
+    return document if found == name else {**document, name: document[found]}

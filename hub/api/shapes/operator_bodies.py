@@ -1,0 +1,222 @@
+"""Bodies of operators: they drain, cordon, switch, cap, set, sweep, and make tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic_core import ErrorDetails
+
+from hub.api.shapes.body import Body
+from hub.api.shapes.fields import NODE as NODE_SHOWN
+from hub.api.shapes.fields import TASK, told
+from hub.api.shapes.readers import Member, as_text, number, reading_with, whole
+from hub.capacity.nodes.models import DRAIN_DEADLINE_MAX_S, REASON_MAX, check_reason
+from hub.errors import InvalidValue, MissingMember
+from hub.tokens.models import (
+    JOIN,
+    KINDS,
+    NODE,
+    ROOMS_MAX,
+    USER,
+    Holder,
+    read_digest,
+    read_flag,
+    read_name,
+    read_node,
+    read_rooms,
+    read_scopes,
+    read_user,
+    user_of,
+)
+
+CAP_MAX = 999_999_999
+SETTING_MAX = 10_000  # characters: some hundred caps
+
+
+def _flag(value: Any, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidValue(f"{name} must be true or false", member=name)
+    return value
+
+
+def _switch(value: Any, name: str) -> bool | None:
+    if not (value is None or isinstance(value, bool)):
+        raise InvalidValue(f"{name} must be true, false or null", member=name)
+    return value
+
+
+def _braked(value: Any, name: str) -> str:
+    if value not in ("nodes", "workers"):
+        raise InvalidValue(f"{name} must be nodes or workers", member=name)
+    return str(value)
+
+
+def _said_by(value: Any, name: str) -> str:
+    return "" if value is None else as_text(value, name)
+
+
+def _setting(value: Any, name: str) -> str | None:
+    if isinstance(value, str) and len(value) > SETTING_MAX:
+        raise InvalidValue(f"{name} has at most {SETTING_MAX} characters", member=name)
+    return None if value is None else as_text(value, name)
+
+
+_CAP = whole(0, CAP_MAX)
+
+
+By = Annotated[
+    str, Member(_said_by, type="string"), told("Who does it, for the audit log; the address unless told.", "ann")
+]
+
+
+class DrainBody(Body):
+    """How long those who hold slots of the node may keep them."""
+
+    deadline_seconds: Annotated[
+        float | None, number(1, DRAIN_DEADLINE_MAX_S), told("What is lent ends after so many; never unless told.", 600)
+    ] = None
+
+
+class SwitchBody(Body):
+    """Whether nodes expire; null for what each hub was set up with."""
+
+    nulls = True
+    expire: Annotated[
+        bool | None, Member(_switch, type=["boolean", "null"]), told("Whether they do; null for the settings.", True)
+    ]
+    by: By = ""
+
+    @classmethod
+    def _refusal(cls, fault: ErrorDetails) -> MissingMember | InvalidValue:
+        return InvalidValue("expire must be true, false or null", member="expire")
+
+
+class CapBody(Body):
+    """The cap of a label; null clears what was set."""
+
+    nulls = True
+    missing = {"cap": ("missing cap: a whole number, 0 for no limit, or null to clear it", "cap")}
+    cap: Annotated[
+        int | None,
+        Member(
+            lambda value, name: None if value is None else _CAP.read(value, name),
+            type=["integer", "null"],
+            minimum=0,
+            maximum=CAP_MAX,
+        ),
+        told("Most leases in flight under the label; 0 for no limit, null clears what was set.", 4),
+    ]
+    by: By = ""
+
+
+class SettingBody(Body):
+    """A setting of all hubs; null clears what was set."""
+
+    nulls = True
+    missing = {"value": ("missing value: a text as in the environment, or null to clear it", "value")}
+    value: Annotated[
+        str | None,
+        Member(_setting, type=["string", "null"], maxLength=SETTING_MAX),
+        told("The value, as it is written in the environment; null clears what was set.", "90"),
+    ]
+    by: By = ""
+
+
+class ReleaseBody(Body):
+    """Whose brake is released."""
+
+    by: By = ""
+    of: Annotated[
+        Literal["nodes", "workers"],
+        Member(_braked, type="string", enum=["nodes", "workers"]),
+        told("Whose brake.", "nodes"),
+    ] = "nodes"
+
+
+class SweepBody(Body):
+    """Whether the pass only says what it would do."""
+
+    nulls = True
+    dry_run: Annotated[bool, Member(_flag, type="boolean"), told("Only say what it would do.", True)] = False
+
+
+class CordonBody(Body):
+    """Why nothing more of a node is lent."""
+
+    reason: Annotated[
+        str,
+        Member(lambda raw, _: check_reason(raw), type="string", minLength=1, maxLength=REASON_MAX),
+        told("Shown with the node, on one line.", "fan is broken"),
+    ]
+
+
+class TokenBody(Body):
+    """Whom a token is for: one of `user`, `node` and `join`. What stands below `user` is for users alone."""
+
+    user: Annotated[
+        str,
+        Member(reading_with(read_name), type="string", minLength=1, maxLength=200),
+        told("The name of a user.", "ann"),
+    ] = ""
+    node: Annotated[
+        str,
+        Member(reading_with(read_node), type="string", minLength=1, maxLength=512),
+        told("The node it speaks for, and for no other.", NODE_SHOWN),
+    ] = ""
+    join: Annotated[
+        str,
+        Member(reading_with(read_name), type="string", minLength=1, maxLength=200),
+        told("Nodes exchange it for tokens of their own.", "fleet"),
+    ] = ""
+    user_id: Annotated[
+        str,
+        Member(reading_with(read_user), type="string", format="uuid"),
+        told("Derived from the name when it is left out.", TASK),
+    ] = ""
+    superuser: Annotated[
+        bool, Member(reading_with(read_flag), type="boolean"), told("Whether the user may do everything.", False)
+    ] = False
+    scopes: Annotated[
+        frozenset[str],
+        Member(
+            reading_with(read_scopes),
+            type="array",
+            items={"type": "string", "enum": ["worker", "submit", "read", "admin"]},
+            minItems=1,
+        ),
+        told("What it is for.", ["submit"]),
+    ] = frozenset()
+    rooms: Annotated[
+        frozenset[str],
+        Member(reading_with(read_rooms), type="array", items={"type": "string"}, minItems=1, maxItems=ROOMS_MAX),
+        told("The rooms it is bound to.", ["lab"]),
+    ] = frozenset()
+    sha256: Annotated[
+        str,
+        Member(reading_with(read_digest), type="string", pattern="^[0-9a-f]{64}$"),
+        told("The digest of a secret that the caller made and nobody else knows.", "9f86d081884c7d65" * 4),
+    ] = ""
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Read the body; raises `MissingMember` and `InvalidValue`, also where members do not go together."""
+        kinds: list[str] = [kind for kind in KINDS if document.get(kind) is not None]
+        if not kinds:
+            raise MissingMember("missing user: the name of the user who will show the token", member="user")
+        kind, *beside = kinds
+        if kind != USER:
+            beside += [name for name in ("userId", "superuser", "scopes", "rooms") if document.get(name) is not None]
+        if beside:
+            raise InvalidValue(f"{beside[0]} must be left out beside {kind}", member=beside[0])
+        return super().read(document)
+
+    @property
+    def holder(self) -> Holder:
+        """Return who is to show the token."""
+        if self.node:
+            return Holder(self.node, user_of(self.node), kind=NODE)
+        if self.join:
+            return Holder(self.join, user_of(self.join), kind=JOIN)
+        user = self.user_id or user_of(self.user)
+        return Holder(self.user, user, self.superuser, scopes=self.scopes, rooms=self.rooms)
