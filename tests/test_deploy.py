@@ -24,22 +24,23 @@ from hub.recovery.models import RedisSource, SqlSource, TaskSource
 from hub.settings import Settings
 from hub.settings.model import knobs
 from tests.alone import needed_by
+from tests.manual.pages import anchors
 from tests.world import PATIENCE_S, clean_environment, free_port, wait_until
 
 TOP = Path(__file__).parent.parent
 DEPLOY = TOP / "deploy"
 MANUAL = TOP / "hub" / "manual"
-RUNBOOK = (MANUAL / "operating.md").read_text()
 ALERTS = (DEPLOY / "alerts.yml").read_text()
+RULES = [rule for group in yaml.safe_load(ALERTS)["groups"] for rule in group["rules"]]
 NODES = DEPLOY / "kubernetes/nodes/nodes.yaml"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 NGINX = (DEPLOY / "nginx.conf").read_text()
 _FACTS = re.compile(r" \w+=%")  # what the hub shares with the SDK logs as other libraries do, its facts in the text
 
 
-def paragraphs() -> dict[str, str]:
-    """Heading -> the text below it."""
-    found = re.findall(r"(?ms)^### (.+?)\n(.*?)(?=^##|\Z)", RUNBOOK)
+def paragraphs(page: str) -> dict[str, str]:
+    """Return heading -> the text below it."""
+    found = re.findall(r"(?ms)^### (.+?)\n(.*?)(?=^##|\Z)", (MANUAL / page).read_text())
     return {title: text.strip() for title, text in found}
 
 
@@ -66,21 +67,35 @@ def logged_events() -> set[object]:
 
 def sweep_summaries() -> set[object]:
     """The summary lines, which are named after their service."""
-    return {f"{name} sweep" for name in re.findall(r'SweepLoop\(\s*"(\w+)"', (TOP / "hub/api/app.py").read_text())}
+    return {f"{name} sweep" for name in re.findall(r'_loop\(\s*"(\w+)"', (TOP / "hub/api/app.py").read_text())}
 
 
 def test_every_log_line_has_a_paragraph_and_the_other_way_round():
-    lines = {title for title in paragraphs() if not title.startswith("Hub")}
-    assert lines == logged_events() | sweep_summaries()
+    assert set(paragraphs("logs.md")) == logged_events() | sweep_summaries()
 
 
 def test_every_alert_has_a_paragraph_and_the_other_way_round():
-    alerts = set(re.findall(r"(?m)^ +- alert: (\w+)$", ALERTS))
-    assert {title for title in paragraphs() if title.startswith("Hub")} == alerts
+    assert set(paragraphs("alerts.md")) == {rule["alert"] for rule in RULES}
 
 
-def test_every_paragraph_says_something():
-    assert [title for title, text in paragraphs().items() if len(text) < 60] == []
+def test_every_alert_leads_to_its_paragraph_as_a_hub_serves_it():
+    known = anchors((MANUAL / "alerts.md").read_text())
+    for rule in RULES:
+        page, _, at = rule["annotations"]["runbook_url"].rpartition("?at=")
+        assert (page, at) == ("http://127.0.0.1:8080/#/manual/alerts", rule["alert"].lower())
+        assert at in known
+
+
+@pytest.mark.parametrize("page", ["alerts.md", "logs.md"])
+def test_every_paragraph_says_something(page):
+    assert [title for title, text in paragraphs(page).items() if len(text) < 60] == []
+
+
+@pytest.mark.parametrize("page", ["alerts.md", "logs.md"])
+def test_lines_and_alerts_that_a_paragraph_names_exist(page):
+    names = set(re.findall(r"[Ss]ee `([^`]+)`|the lines? `([^`]+)`|`([^`]+)` follows", (MANUAL / page).read_text()))
+    known = {*paragraphs("alerts.md"), *paragraphs("logs.md"), "store opened state=new"}
+    assert {name for found in names for name in found if name} - known == set()
 
 
 def test_alerts_ask_for_metrics_that_exist():
@@ -100,6 +115,25 @@ def test_dead_nodes_are_expired_wherever_a_hub_is_deployed(name):
 @pytest.mark.parametrize("name", DEPLOYED)
 def test_strangers_read_no_tasks_wherever_a_hub_is_deployed(name):
     assert re.search(r'HUB_ANONYMOUS_READS(=|: |, value: )"?false\b', (DEPLOY / name).read_text())
+
+
+@pytest.mark.parametrize("added", [[], ["compose.cluster.yaml"], ["compose.tls.yaml"]], ids=str)
+def test_every_container_is_bounded_and_can_write_only_what_it_is_given(added):
+    services = {name: dict(service) for name, service in COMPOSE["services"].items()}
+    for name in added:
+        for service, more in yaml.safe_load((DEPLOY / name).read_text())["services"].items():
+            services[service] = {**services.get(service, {}), **more}
+    held = {"read_only": True, "cap_drop": ["ALL"], "security_opt": ["no-new-privileges:true"]}
+    for name, service in services.items():
+        assert {key: service.get(key) for key in held} == held, name
+        assert (service["pids_limit"] > 0, "/tmp" in service["tmpfs"]) == (True, True), name
+        assert re.fullmatch(r"\d+[mg]", service["mem_limit"]), name
+        assert set(service) & {"privileged", "pid", "ipc", "network_mode", "devices"} == set(), name
+        assert not [each for each in service.get("volumes", ()) if "docker.sock" in each], name
+    assert {name for name, service in services.items() if service.get("cap_add")} == {"nginx"}
+    rest = re.search(r"(?m)^maxmemory (\d+)gb$", (DEPLOY / "redis.conf").read_text())
+    assert rest
+    assert int(rest[1]) < int(services["redis"]["mem_limit"].removesuffix("g"))
 
 
 def test_redis_is_reached_by_hubs_alone_and_by_them_with_a_password():

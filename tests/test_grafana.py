@@ -175,7 +175,10 @@ def test_prometheus_reads_its_configuration_and_the_alerts(promtool):
 
 def fires(name: str, at: str, labels: dict[str, str], summary: str, level: str = "warning") -> dict[str, Any]:
     """That an alert is told at a time."""
-    told = {"exp_labels": {"severity": level, **labels}, "exp_annotations": {"summary": summary}}
+    runbook = f"http://127.0.0.1:8080/#/manual/alerts?at={name.lower()}"
+    told = {
+        "exp_labels": {"severity": level, **labels}, "exp_annotations": {"summary": summary, "runbook_url": runbook},
+    }  # fmt: skip
     return {"eval_time": at, "alertname": name, "exp_alerts": [told]}
 
 
@@ -203,7 +206,7 @@ def test_alerts_about_tasks_fire_when_they_should_and_not_before(promtool, tmp_p
             silent("HubDeadLetters", "20m"),
             fires(
                 "HubDeadLetters", "25m", {},
-                "Tasks failed for the last time they might: there are 9 dead letters, more than an hour ago.",
+                "Tasks failed for good: there are 9 dead letters, more than an hour ago.",
             ),
             silent("HubDeadLetters", "90m"),
         ],

@@ -1,7 +1,7 @@
 """Traces, where `OTEL_*` asks for them: a span per request and per pass of a sweeper, none for a command of Redis.
 
-What waits is kept with the trace it came from, so that its worker is linked to it: see `hub.api.handling.traces`. Without those
-variables nothing here is imported or done; the exporter is that of the extra `[otel]`, over HTTP.
+What waits is kept with the trace it came from, so that its worker is linked to it: see `hub.api.handling.traces`.
+Without those variables nothing here is imported or done; the exporter is that of the extra `[otel]`, over HTTP.
 """
 
 from __future__ import annotations

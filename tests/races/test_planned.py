@@ -13,7 +13,7 @@ from tests.races.test_failover import Load
 from tests.replicas import SERVICE, Trio
 
 pytestmark = pytest.mark.race
-PAGE = Path(__file__).parents[2] / "hub" / "manual" / "operating.md"
+PAGE = Path(__file__).parents[2] / "hub" / "manual" / "losses.md"
 
 
 def commands(trio: Trio) -> list[str]:

@@ -15,8 +15,8 @@ from pydantic.alias_generators import to_camel
 from starlette.requests import Request
 
 from hub.api.handling.bounds import report_bytes
+from hub.api.handling.context import serving
 from hub.api.handling.large_bodies import LIGHT
-from hub.api.handling.serving import serving
 from hub.api.jobs import reports
 from hub.api.jobs.texts import compact, is_deep, items, member, members, uncollected
 from hub.api.shapes.job_bodies import (
