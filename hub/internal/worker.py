@@ -157,13 +157,13 @@ class InternalWorker:
         else:
             await self._if_it_answers(self._queue.acknowledge(entry_id))
 
-    def _leave(self, order: Order) -> None:
+    def _leave(self, order: WorkOrder) -> None:
         """Leave the message for a worker that knows the job, as there may be one while a release is rolled out."""
         if order.full not in self._strange:
             self._strange.add(order.full)
             _log.warning("internal job unknown to this worker", job=order.full, task=dashed(order.task))
 
-    async def _execute(self, order: Order, job: Executable, entry_id: str) -> None:
+    async def _execute(self, order: WorkOrder, job: Executable, entry_id: str) -> None:
         """Run a task that this worker made `running`, and report how it ended."""
         facts, value = {"task": dashed(order.task), "job": order.full}, ""
         _log.info("internal task started", room=order.room, **facts)
@@ -182,7 +182,7 @@ class InternalWorker:
             _log.info("internal task completed", seconds=round(time.monotonic() - began, 3), **facts)
         await self._move(order, status, why, value)
 
-    def _value(self, returned: Any, order: Order) -> str:
+    def _value(self, returned: Any, order: WorkOrder) -> str:
         """Return the result as JSON, empty for one that is no JSON: older jobs return such values and must go on
         working."""
         try:
@@ -191,7 +191,7 @@ class InternalWorker:
             _log.warning("internal task result not stored", task=dashed(order.task), job=order.full, why=str(error))
             return ""
 
-    async def _move(self, order: Order, status: str, error: str = "", value: str = "") -> bool:
+    async def _move(self, order: WorkOrder, status: str, error: str = "", value: str = "") -> bool:
         """Move the task, however long the store takes to answer; return False when its status does not allow it any
         more."""
         pause_s, longest_s = RETRY_S
