@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from hub.cli import global_options, output, tables
-from hub.cli.all_realms import Part, silent_realms
-from hub.cli.answers import Answer
+from hub.cli.all_realms import RealmPart, silent_realms
+from hub.cli.answers import CommandAnswer
 from hub.cli.command import Work, command
 from hub.cli.connection import HubApi
 from hub.cli.inputs import Usage
@@ -45,7 +45,7 @@ def sweep(
     return _sweep(hub, dry_run=dry_run)
 
 
-async def _sweep(hub: HubApi, *, dry_run: bool) -> Answer:
+async def _sweep(hub: HubApi, *, dry_run: bool) -> CommandAnswer:
     answer = await hub.post("admin", "sweep", body={"dryRun": dry_run})
     nodes, leases = _part(answer, "nodes"), _part(answer, "leases")
     held = nodes.get("heldBack") or 0
@@ -63,7 +63,7 @@ async def _sweep(hub: HubApi, *, dry_run: bool) -> Answer:
         *(f"  stale: {output.one_line(str(name))}" for name in nodes.get("names") or ()),
         *(["Nothing was changed."] if dry_run else ()),
     ]
-    return Answer(answer, "\n".join(lines))
+    return CommandAnswer(answer, "\n".join(lines))
 
 
 @command("admin")
@@ -75,7 +75,7 @@ async def expire(
             help="The switch: on, off, or default for what HUB_SWEEPER_EXPIRE says. Without it the switch is shown."
         ),
     ] = None,
-) -> Answer:
+) -> CommandAnswer:
     """Switch the removal of dead nodes on or off for all hubs, or show the switch."""
     if switch is None:
         answer = await hub.get("admin", "sweeper")
@@ -87,7 +87,7 @@ async def expire(
     else:
         who = f"set by {answer.get('setBy') or 'somebody'} {when(answer.get('setAt'))}"
         why = f"{who}; HUB_SWEEPER_EXPIRE says {'on' if answer.get('setting') else 'off'}"
-    return Answer(answer, f"Expiry is {state} ({output.one_line(why)}).")
+    return CommandAnswer(answer, f"Expiry is {state} ({output.one_line(why)}).")
 
 
 @command("admin")
@@ -100,14 +100,14 @@ async def brake(
     workers: Annotated[
         bool, typer.Option("--workers", help="The brake on workers instead of the brake on nodes.")
     ] = False,
-) -> Answer:
+) -> CommandAnswer:
     """Show or release the brake: when very many nodes are silent at once, none is removed at first, then a few."""
     of = "workers" if workers else "nodes"
     if action == "release":
         answer = await hub.post("admin", "brake", "release", body={"by": caller(), "of": of})
     else:
         answer = await hub.get("admin", "brake", of=of)
-    return Answer(answer, output.one_line(_brake_sentence(answer, of)))
+    return CommandAnswer(answer, output.one_line(_brake_sentence(answer, of)))
 
 
 def _brake_sentence(answer: dict[str, Any], of: str) -> str:
@@ -133,7 +133,7 @@ def _brake_sentence(answer: dict[str, Any], of: str) -> str:
 @command()
 async def doctor(
     repair: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired.")] = False,
-) -> Answer:
+) -> CommandAnswer:
     """Check every invariant on Redis itself: at HUB_REDIS_URL, or on the embedded server."""
     look = _doctor_of_all if global_options.realm() == global_options.ALL else _doctor
     return await look(repair=repair)
@@ -147,7 +147,7 @@ def caller() -> str:
         return f"{os.getuid()}@{socket.gethostname()}"
 
 
-async def _doctor(*, repair: bool) -> Answer:
+async def _doctor(*, repair: bool) -> CommandAnswer:
     from hub.cli.direct import store_settings, store_shown  # these alone need the store's packages
     from hub.doctor import examine
     from hub.store.connection import open_store
@@ -175,23 +175,23 @@ async def _doctor(*, repair: bool) -> Answer:
             output.put(f"Every invariant holds in {store_shown(settings)}.")
 
     document = {"clean": not open_ones, "findings": [dataclasses.asdict(finding) for finding in findings]}
-    return Answer(document, show, notes, 1 if open_ones else 0)
+    return CommandAnswer(document, show, notes, 1 if open_ones else 0)
 
 
-async def _doctor_of_all(*, repair: bool) -> Answer:
+async def _doctor_of_all(*, repair: bool) -> CommandAnswer:
     """Examine every realm, side by side; one whose store does not answer is told as a realm that is not sound."""
     from hub.cli.direct import every_realm
     from hub.doctor import Finding, examine
     from hub.settings import Settings
     from hub.store.connection import open_store
 
-    async def look(name: str, settings: Settings) -> Part[list[Finding]]:
+    async def look(name: str, settings: Settings) -> RealmPart[list[Finding]]:
         try:
             async with open_store(settings) as store:
                 findings = await examine(store, repair=repair, settings=settings)
-                return Part(name, time_at(store.wall_s()), "", findings)
+                return RealmPart(name, time_at(store.wall_s()), "", findings)
         except HubError as error:
-            return Part(name, None, str(error), None)
+            return RealmPart(name, None, str(error), None)
 
     async with _patience():
         parts = await asyncio.gather(*(look(name, settings) for name, settings in every_realm().items()))
@@ -210,7 +210,7 @@ async def _doctor_of_all(*, repair: bool) -> Answer:
 
     realms = [part.facts() | {"findings": list(map(dataclasses.asdict, part.answer or ()))} for part in parts]
     document = {"clean": not open_ones and all(part.answer is not None for part in parts), "realms": realms}
-    return Answer(document, show, notes, max(code, 1 if open_ones else 0))
+    return CommandAnswer(document, show, notes, max(code, 1 if open_ones else 0))
 
 
 def _ago(seconds: float) -> str:

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Part(Generic[T]):
+class RealmPart(Generic[T]):
     """The answer of one realm; `answer` is None where `error` says why there is none."""
 
     realm: str
@@ -27,22 +27,22 @@ class Part(Generic[T]):
         return {"realm": self.realm, "asOf": self.as_of, "error": self.error}
 
 
-async def each_realm(hub: HubApi, look: Callable[[HubApi], Awaitable[T]]) -> list[Part[T]]:
+async def each_realm(hub: HubApi, look: Callable[[HubApi], Awaitable[T]]) -> list[RealmPart[T]]:
     """Return what a look at each realm of a hub has found, in the order of the hub's list."""
 
-    async def part(realm: dict[str, Any]) -> Part[T]:
+    async def part(realm: dict[str, Any]) -> RealmPart[T]:
         name, error, answer = str(realm["name"]), realm["error"], None
         if realm["state"] == "open":
             try:
                 answer = await look(hub.within(name))
             except HubError as refusal:
                 error = str(refusal)
-        return Part(name, realm["asOf"], error, answer)
+        return RealmPart(name, realm["asOf"], error, answer)
 
     return await asyncio.gather(*map(part, (await hub.get("realms"))["realms"]))
 
 
-def silent_realms(parts: list[Part[T]]) -> tuple[list[str], int]:
+def silent_realms(parts: list[RealmPart[T]]) -> tuple[list[str], int]:
     """Return a note for each realm of which nothing is known, and the exit code."""
     silent = [part for part in parts if part.answer is None]
     return [f"realm {part.realm} is not shown: {part.error}" for part in silent], 1 if silent else 0

@@ -16,7 +16,7 @@ Rows = tuple[int, list[Row]]  # how many there are, and those that were asked fo
 
 
 @dataclass(frozen=True)
-class Answer:
+class CommandAnswer:
     """The result of a command: a document for `--json`, a text or a function that prints it, notes, the exit code."""
 
     document: Any
@@ -37,9 +37,9 @@ class Answer:
         return self.code
 
 
-def facts(document: Any, names_and_values: Iterable[tuple[str, Any]]) -> Answer:
+def facts(document: Any, names_and_values: Iterable[tuple[str, Any]]) -> CommandAnswer:
     """Return the answer that shows one thing, a fact a line."""
-    return Answer(document, lambda: tables.put_facts(names_and_values))
+    return CommandAnswer(document, lambda: tables.put_facts(names_and_values))
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Listing:
     expendable: tuple[str, ...] = ()
     called: str = ""
 
-    def answer(self, rows: Rows) -> Answer:
+    def answer(self, rows: Rows) -> CommandAnswer:
         """Return the answer that shows these rows."""
         total, some = rows
         called = self.called or self.noun
@@ -66,9 +66,9 @@ class Listing:
 
         is_cut = total > len(some) > 0
         notes = [f"{len(some)} of {total} {called} shown; --limit shows more."] if is_cut else []
-        return Answer({"total": total, self.noun: some}, show, notes)
+        return CommandAnswer({"total": total, self.noun: some}, show, notes)
 
-    async def of_realms(self, hub: HubApi, look: Callable[[HubApi], Awaitable[Rows]]) -> Answer:
+    async def of_realms(self, hub: HubApi, look: Callable[[HubApi], Awaitable[Rows]]) -> CommandAnswer:
         """Return the answer that shows what `look` finds in the hub; with `--realm '*'` in each of its realms."""
         if global_options.realm() != global_options.ALL:
             return self.answer(await look(hub))
@@ -84,9 +84,9 @@ class Listing:
                     output.note(f"{cut} of {part.realm} shown; --limit shows more.")
 
         document = {"realms": [part.facts() | rows for part, rows in zip(parts, lists, strict=True)]}
-        return Answer(document, show, *silent_realms(parts))
+        return CommandAnswer(document, show, *silent_realms(parts))
 
-    def one(self, document: Row) -> Answer:
+    def one(self, document: Row) -> CommandAnswer:
         """Return the answer that shows one member of the list, a fact a line."""
         return facts(document, zip(self.columns, self.row(document), strict=True))
 

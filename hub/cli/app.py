@@ -90,6 +90,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "Look": {
         "realm": Entry("", "Realms: ls, show, add, move, rm."),
         "status": Entry("status:status", "Show the state of the fleet and every trouble."),
+        "usage": Entry("usage:usage", "Show which users and rooms hold most of the memory."),
         "config": Entry("config:config_app", "Settings: ls, show, set, clear."),
         "top": Entry("top:top", "Watch pools, nodes, the queue and tasks as they change."),
         "nodes": Entry("look:nodes", "", hidden=True),

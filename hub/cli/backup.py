@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hub.cli import output
-from hub.cli.answers import Answer
+from hub.cli.answers import CommandAnswer
 from hub.cli.command import command
 from hub.cli.inputs import Usage
 
@@ -50,7 +50,7 @@ def restore(
 
 @app.command("version")
 @command()
-async def version() -> Answer:
+async def version() -> CommandAnswer:
     """Show the format of the store, and the versions of the hub whose functions are on its server."""
     from hub.cli.direct import store_settings, store_shown
     from hub.store.connection import open_store
@@ -70,7 +70,7 @@ async def version() -> Answer:
         ),
     ]
     document = {"format": number, "writes": FORMAT, "library": own, "otherLibraries": others}
-    return Answer(document, "\n".join(lines))
+    return CommandAnswer(document, "\n".join(lines))
 
 
 async def _copied(copy: Callable[[Store], Awaitable[Copied]], where: str, *, opened: bool = True) -> None:

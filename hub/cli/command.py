@@ -10,15 +10,15 @@ from contextlib import nullcontext
 from inspect import Parameter
 from typing import Any
 
-from hub.cli.answers import Answer
+from hub.cli.answers import CommandAnswer
 from hub.cli.connection import Address, HubApi, Role, address, plain_logs
 from hub.cli.global_options import ALL, realm
 from hub.cli.job_inputs import Token
 from hub.cli.jobs_api import JobsApi
 from hub.cli.options import AsJson, Secret, Url
 
-Result = Answer | int | None  # an int is the exit code of a command that has printed its result itself
-Work = Coroutine[Any, Any, Answer]  # what a command returns that checks its options before it asks the hub
+Result = CommandAnswer | int | None  # an int is the exit code of a command that has printed its result itself
+Work = Coroutine[Any, Any, CommandAnswer]  # what a command returns that checks its options before it asks the hub
 _WAYS: dict[Any, tuple[str, ...]] = {
     HubApi: ("url", "secret"),
     JobsApi: ("url", "secret", "token"),
@@ -39,7 +39,7 @@ def command(
 
     - A first parameter of type `HubApi`, `JobsApi` or `Address` adds `--url` and `--secret`, for the jobs API
       `--token`: the function gets the API, connected when its coroutine runs, or the bare address.
-    - `-> Answer` or `-> Work` adds `--json`; a function that takes `as_json` itself is given it.
+    - `-> CommandAnswer` or `-> Work` adds `--json`; a function that takes `as_json` itself is given it.
     - `role` says which secret is shown; with `every_realm` the realm `*` is allowed.
     """
 
@@ -48,7 +48,7 @@ def command(
         own = list(signature.parameters.values())
         kind = own.pop(0).annotation if own and own[0].annotation in _WAYS else None
         takes_json = any(parameter.name == "as_json" for parameter in own)
-        prints_json = signature.return_annotation in (Answer, Work) and not takes_json
+        prints_json = signature.return_annotation in (CommandAnswer, Work) and not takes_json
         added = (*(("as_json",) if prints_json else ()), *_WAYS.get(kind, ()))
         own += [
             Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
@@ -86,6 +86,6 @@ async def _finish(work: Coroutine[Any, Any, Result], hub: HubApi | Address | Non
             result = await work
     finally:
         work.close()  # where no hub was to be had it has not begun
-    if isinstance(result, Answer):
+    if isinstance(result, CommandAnswer):
         return result.put(as_json=as_json)
     return result or 0

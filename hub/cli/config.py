@@ -8,7 +8,7 @@ import typer
 
 from hub.cli import completing, output, tables
 from hub.cli.admin import caller
-from hub.cli.answers import Answer, facts
+from hub.cli.answers import CommandAnswer, facts
 from hub.cli.command import command
 from hub.cli.connection import Address, HubApi, listens
 from hub.cli.inputs import shown
@@ -29,7 +29,7 @@ OptionalName = Annotated[str | None, _NAME]
 
 @config_app.command("ls")
 @command()
-async def list_config(hub: HubApi) -> Answer:
+async def list_config(hub: HubApi) -> CommandAnswer:
     """Show the settings that all hubs share, who set them, and which hubs were given other values."""
     answer = await hub.get("admin", "settings")
     settings = answer["settings"]
@@ -39,12 +39,12 @@ async def list_config(hub: HubApi) -> Answer:
         if any(row["otherwise"] for row in settings):
             output.note("Give every hub the same: what the last of them brings holds for all then.")
 
-    return Answer(answer, show)
+    return CommandAnswer(answer, show)
 
 
 @config_app.command("show")
 @command("admin")
-async def show_config(at: Address, name: OptionalName = None) -> Answer:
+async def show_config(at: Address, name: OptionalName = None) -> CommandAnswer:
     """Show every setting of a hub, its default and its source; or one that all hubs share, and who set it.
 
     Where no hub runs, show the settings of a hub that is started here.
@@ -65,21 +65,21 @@ async def set_config(
     hub: HubApi,
     name: Name,
     value: Annotated[str, typer.Argument(metavar="VALUE", help="The value, written as in the environment.")],
-) -> Answer:
+) -> CommandAnswer:
     """Set a setting for all hubs while they run. It holds until it is cleared."""
     row = await hub.put("admin", "settings", name, body={"value": value, "by": caller()})
-    return Answer(row, f"{name} is {row['value'] or 'nothing'} for all hubs, until hub config clear {name}.")
+    return CommandAnswer(row, f"{name} is {row['value'] or 'nothing'} for all hubs, until hub config clear {name}.")
 
 
 @config_app.command("clear")
 @command("admin")
-async def clear_config(hub: HubApi, name: Name) -> Answer:
+async def clear_config(hub: HubApi, name: Name) -> CommandAnswer:
     """Clear a setting: the value that the hubs were given holds again."""
     row = await hub.put("admin", "settings", name, body={"value": None, "by": caller()})
-    return Answer(row, f"{name} is {row['value'] or 'nothing'} again, as the hubs agree on it.")
+    return CommandAnswer(row, f"{name} is {row['value'] or 'nothing'} again, as the hubs agree on it.")
 
 
-async def _all_settings(at: Address) -> Answer:
+async def _all_settings(at: Address) -> CommandAnswer:
     if at.chosen or await listens(at.url):
         async with HubApi(at) as hub:
             answer = await hub.get("console", "settings")
@@ -89,7 +89,7 @@ async def _all_settings(at: Address) -> Answer:
         answer = {"settings": here.explained(), "notes": here.notes, "envFile": file}
         output.note(f"no hub listens at {mask_url(at.url)}; these are the settings of a hub that is started here.")
     rows = [(row["name"], row["value"], row["default"], row["source"]) for row in answer["settings"]]
-    return Answer(answer, lambda: tables.put_table(("SETTING", "VALUE", "DEFAULT", "SOURCE"), rows))
+    return CommandAnswer(answer, lambda: tables.put_table(("SETTING", "VALUE", "DEFAULT", "SOURCE"), rows))
 
 
 def _row(row: dict[str, Any]) -> tuple[Any, ...]:

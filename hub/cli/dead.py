@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from hub.cli.answers import Answer, Row, facts
+from hub.cli.answers import CommandAnswer, Row, facts
 from hub.cli.command import command
 from hub.cli.jobs import DEAD_LETTERS, ask_to_retry
 from hub.cli.jobs_api import JobsApi
@@ -21,14 +21,14 @@ app = typer.Typer(help="Show dead letters, submit them again, or remove them fro
 
 @app.command("ls")
 @command()
-async def listed(jobs: JobsApi, limit: Limit = 100) -> Answer:
+async def listed(jobs: JobsApi, limit: Limit = 100) -> CommandAnswer:
     """Show the dead letters, newest first."""
     return DEAD_LETTERS.answer(await jobs.pages(limit, "id", "dead"))
 
 
 @app.command("show")
 @command()
-async def look(jobs: JobsApi, task: DeadTask) -> Answer:
+async def look(jobs: JobsApi, task: DeadTask) -> CommandAnswer:
     """Show a dead letter with its payload and its error."""
     letter = await jobs.ask("GET", "dead", task)
     return facts(letter, _facts(letter))
@@ -36,7 +36,7 @@ async def look(jobs: JobsApi, task: DeadTask) -> Answer:
 
 @app.command("retry")
 @command()
-async def retry(jobs: JobsApi, task: DeadTask) -> Answer:
+async def retry(jobs: JobsApi, task: DeadTask) -> CommandAnswer:
     """Submit a dead letter again as a new task, and print its id. The dead letter leaves the list."""
     await jobs.ask("GET", "dead", task)  # any failed task may be tried again; here only what is on the list
     return await ask_to_retry(jobs, task)
@@ -44,10 +44,10 @@ async def retry(jobs: JobsApi, task: DeadTask) -> Answer:
 
 @app.command("drop")
 @command()
-async def drop(jobs: JobsApi, task: DeadTask) -> Answer:
+async def drop(jobs: JobsApi, task: DeadTask) -> CommandAnswer:
     """Remove a dead letter from the list; its task stays failed."""
     await jobs.ask("DELETE", "dead", task)
-    return Answer({"id": task, "dropped": True}, f"{task} is no dead letter any more.")
+    return CommandAnswer({"id": task, "dropped": True}, f"{task} is no dead letter any more.")
 
 
 def _facts(task: Row) -> Iterable[tuple[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from hub.cli import output
-from hub.cli.answers import Answer
+from hub.cli.answers import CommandAnswer
 from hub.cli.child import Signals
 from hub.cli.command import command
 from hub.cli.connection import HubApi
@@ -37,18 +37,18 @@ async def drain(
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Return when the node is safe to switch off.")] = False,
     as_json: AsJson = False,
-) -> Answer:
+) -> CommandAnswer:
     """Stop lending the slots of a node. Leases go on, until the deadline if there is one.
 
     Repeat it to change the deadline; without --deadline the node has none any more.
     """
     answer = await hub.post("admin", "nodes", node, "drain", body={"deadlineSeconds": deadline})
     if not wait:
-        return Answer(answer, _draining(node, answer))
+        return CommandAnswer(answer, _draining(node, answer))
     if not as_json:
         output.put(_draining(node, answer))
     answer = await _until_safe(hub, node)
-    return Answer(answer, f"{node} is safe to kill: {answer.get('reason')}")
+    return CommandAnswer(answer, f"{node} is safe to kill: {answer.get('reason')}")
 
 
 @command("admin")
@@ -58,20 +58,20 @@ async def cordon(
     reason: Annotated[
         str, typer.Option("--reason", metavar="TEXT", help="The reason. It is shown wherever the node is.")
     ],
-) -> Answer:
+) -> CommandAnswer:
     """Stop lending the slots of a node, for a reason. Leases and the node go on; `hub undrain` ends it."""
     answer = await hub.post("admin", "nodes", node, "cordon", body={"reason": reason})
     held, lent = answer.get("heldBack", 0), answer.get("lent", 0)
     slots = f"{output.plural(held, 'slot')} held back, {lent} still lent"
-    return Answer(answer, f"{node} is cordoned ({answer.get('reason')}): {slots}.")
+    return CommandAnswer(answer, f"{node} is cordoned ({answer.get('reason')}): {slots}.")
 
 
 @command("admin")
-async def undrain(hub: HubApi, node: NodeId) -> Answer:
+async def undrain(hub: HubApi, node: NodeId) -> CommandAnswer:
     """Lend the slots of a drained or cordoned node again."""
     answer = await hub.post("admin", "nodes", node, "undrain")
     lent = answer.get("lent", 0)
-    return Answer(answer, f"{node} lends again; {lent} of its slots {'is' if lent == 1 else 'are'} lent now.")
+    return CommandAnswer(answer, f"{node} lends again; {lent} of its slots {'is' if lent == 1 else 'are'} lent now.")
 
 
 def _draining(node: str, answer: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ import httpx
 import typer
 
 from hub.cli import completing, output, tables
-from hub.cli.answers import Answer
+from hub.cli.answers import CommandAnswer
 from hub.cli.child import Signals
 from hub.cli.command import command
 from hub.cli.connection import Address, HubApi, listens
@@ -50,7 +50,7 @@ async def why(
         Kind | None, typer.Option(help="The kind of thing that ID names. Default: every kind that it may name.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Show at most the N latest events.")] = 20,
-) -> Answer:
+) -> CommandAnswer:
     """Explain the state of a node, slot, task, worker ...: what happened, by which rule, and what happens next."""
     return await _why(hub, subject, [kind] if kind else _kinds(subject), limit)
 
@@ -62,7 +62,7 @@ async def worker(
         str,
         WORKER.argument("The id of the worker."),
     ],
-) -> Answer:
+) -> CommandAnswer:
     """Show a worker and explain its state."""
     return await _why(hub, worker, ["worker"], 20)
 
@@ -120,7 +120,7 @@ async def events(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Begin with the N latest events.")] = 20,
     as_json: AsJson = False,
-) -> Answer | None:
+) -> CommandAnswer | None:
     """Show the latest events, and follow new ones with --follow. With both --follow and --json each event is a line."""
     filters = {"kind": kind, "node": node, "slot": slot, "pool": pool, "run": run}
     filters |= {"worker": worker, "task": task, "job": job}
@@ -128,7 +128,9 @@ async def events(
     return await _events(at, which, limit, as_json, follow=follow)
 
 
-async def _events(at: Address, which: dict[str, str], limit: int, as_json: bool, *, follow: bool) -> Answer | None:
+async def _events(
+    at: Address, which: dict[str, str], limit: int, as_json: bool, *, follow: bool
+) -> CommandAnswer | None:
     if follow and not await listens(at.url):
         raise HubUnavailable(f"No hub listens at {mask_url(at.url)}; only a running hub can be followed.")
     async with HubApi(at) as hub:
@@ -137,10 +139,10 @@ async def _events(at: Address, which: dict[str, str], limit: int, as_json: bool,
     if since is not None:
         await _follow(at, which, newest, since, as_json)
         return None
-    return Answer({"events": newest}, "\n".join(map(_line, reversed(newest))) or "No events.")
+    return CommandAnswer({"events": newest}, "\n".join(map(_line, reversed(newest))) or "No events.")
 
 
-async def _why(hub: HubApi, subject: str, kinds: list[Kind], limit: int) -> Answer:
+async def _why(hub: HubApi, subject: str, kinds: list[Kind], limit: int) -> CommandAnswer:
     answers = [answer for kind in kinds if (answer := await _ask(hub, kind, subject, limit)) is not None]
     if not answers:
         raise NotFound(f"Nothing is known of a {' or a '.join(kinds)} {subject}")
@@ -151,7 +153,7 @@ async def _why(hub: HubApi, subject: str, kinds: list[Kind], limit: int) -> Answ
                 output.put("")
             _put_explanation(answer)
 
-    return Answer(answers[0] if len(kinds) == 1 else {"found": answers}, show)
+    return CommandAnswer(answers[0] if len(kinds) == 1 else {"found": answers}, show)
 
 
 async def _ask(hub: HubApi, kind: Kind, subject: str, limit: int) -> dict[str, Any] | None:

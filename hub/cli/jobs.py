@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from hub.cli import completing, output, tables
-from hub.cli.answers import Answer, Listing, Row
+from hub.cli.answers import CommandAnswer, Listing, Row
 from hub.cli.child import Signals
 from hub.cli.command import Work, command
 from hub.cli.job_inputs import Room, read_key, read_moment, read_payload
@@ -65,16 +65,16 @@ async def jobs(
     ] = None,
     room: Room = None,
     limit: Limit = 1000,
-) -> Answer:
+) -> CommandAnswer:
     """Show the jobs that a room can use, newest first. Default: those of @global."""
     if job is None:
         return _JOBS.answer(await api.pages(limit, "fullName", "rooms", room or GLOBAL, "jobs"))
     answer = await api.ask("GET", "rooms", room or _room_of(job), "jobs", job)
-    return Answer(answer, lambda: _put_job(answer))
+    return CommandAnswer(answer, lambda: _put_job(answer))
 
 
 @command()
-async def workers(api: JobsApi, room: Room = None, limit: Limit = 1000) -> Answer:
+async def workers(api: JobsApi, room: Room = None, limit: Limit = 1000) -> CommandAnswer:
     """Show the workers, newest first; with --room those of the jobs that the room can use."""
     where = ("workers",) if room is None else ("rooms", room, "workers")
     return _WORKERS.answer(await api.pages(limit, "id", *where))
@@ -94,11 +94,11 @@ async def tasks(
     ] = None,
     status: Annotated[Status | None, typer.Option(help="Show only tasks in this status.")] = None,
     limit: Limit = 100,
-) -> Answer:
+) -> CommandAnswer:
     """Show the tasks of a room, newest first. Default: the room of the job, then @global."""
     if task is not None:
         answer = await api.ask("GET", "tasks", task)
-        return Answer(answer, lambda: _put_task(answer))
+        return CommandAnswer(answer, lambda: _put_task(answer))
     if job is None:
         where = ["rooms", room or GLOBAL, "tasks"]
     else:
@@ -149,23 +149,23 @@ def submit(
 
 
 @command()
-async def cancel(api: JobsApi, task: OpenTask) -> Answer:
+async def cancel(api: JobsApi, task: OpenTask) -> CommandAnswer:
     """Cancel a task. A worker of the SDK learns of it within a second, others when they report."""
     headers = {"idempotency-key": secrets.token_hex(16)}
     answer = await api.ask("PATCH", "tasks", task, body={"status": "cancelled"}, headers=headers)
-    return Answer(answer, f"{answer.get('id')} is cancelled.")
+    return CommandAnswer(answer, f"{answer.get('id')} is cancelled.")
 
 
 @command()
-async def retry(api: JobsApi, task: EndedTask) -> Answer:
+async def retry(api: JobsApi, task: EndedTask) -> CommandAnswer:
     """Submit a failed or cancelled task again as a new task, and print its id."""
     return await ask_to_retry(api, task)
 
 
-async def ask_to_retry(api: JobsApi, task: str) -> Answer:
+async def ask_to_retry(api: JobsApi, task: str) -> CommandAnswer:
     """Submit a task once more, one new task however often the hub has to be asked, and show its id."""
     answer = await api.ask("POST", "tasks", task, "retry", headers={"idempotency-key": secrets.token_hex(16)})
-    return Answer(answer, str(answer.get("id")))
+    return CommandAnswer(answer, str(answer.get("id")))
 
 
 def _put_job(job: Row) -> None:
@@ -209,17 +209,17 @@ def _json(value: Any) -> str | None:
 
 async def _submit(
     api: JobsApi, where: Sequence[str], wanted: Row, key: str | None, as_json: bool, *, wait: bool
-) -> Answer:
+) -> CommandAnswer:
     headers = {"idempotency-key": key or secrets.token_hex(16)}  # a repeat after a lost answer makes no second task
     task = await api.ask("POST", *where, body=wanted, headers=headers)
     if not wait:
-        return Answer(task, str(task.get("id")))
+        return CommandAnswer(task, str(task.get("id")))
     task = await _until_ended(api, str(task.get("id")), as_json)
     if task.get("status") == "completed":
-        return Answer(task, None)
+        return CommandAnswer(task, None)
     why = f": {task['error']}" if task.get("error") else ""
     ended = "has failed" if task.get("status") == "failed" else "was cancelled"
-    return Answer(task, None, [f"the task {ended}{why}."], code=1)
+    return CommandAnswer(task, None, [f"the task {ended}{why}."], code=1)
 
 
 async def _until_ended(api: JobsApi, task: str, as_json: bool) -> Row:

@@ -14,13 +14,13 @@ from typing import Annotated, Any
 import typer
 
 from hub.cli import output, tables
-from hub.cli.answers import Answer
+from hub.cli.answers import CommandAnswer
 from hub.cli.backlog import late
 from hub.cli.child import Child, Signals
 from hub.cli.command import Work, command
 from hub.cli.connection import Address, HubApi, listens, secret_refused
 from hub.cli.environment import without_secrets
-from hub.cli.inputs import Ended, Usage, check_command, read_id, read_label, seconds
+from hub.cli.inputs import InputEnded, Usage, check_command, read_id, read_label, seconds
 from hub.cli.options import AsJson, Command
 from hub.cli.queue_position import tell_position
 from hub.cli.times import when
@@ -45,7 +45,7 @@ Wanted = Annotated[
 
 
 @dataclass(frozen=True)
-class BorrowRequest:
+class LendRequest:
     """A wish for a slot, as the command line has it."""
 
     label: str
@@ -109,7 +109,7 @@ def borrow(
         check_command(command)
         if as_json:
             raise Usage("--json prints the slot and COMMAND gets it in its environment: give one of the two.")
-    wanted = BorrowRequest(label, ttl, run, wait, priority, wait_for_pool, quiet, realms)
+    wanted = LendRequest(label, ttl, run, wait, priority, wait_for_pool, quiet, realms)
     return _borrow(at, wanted, command or [], on_refusal, as_json)
 
 
@@ -145,19 +145,19 @@ def give_back(
     return _give_back(hub, slot, label, Right(token, run, reason if force else None))
 
 
-async def _borrow(at: Address, wanted: BorrowRequest, command: list[str], on_refusal: int, as_json: bool) -> int:
+async def _borrow(at: Address, wanted: LendRequest, command: list[str], on_refusal: int, as_json: bool) -> int:
     """Borrow a slot and hold it until a signal, or until the command has ended; return the exit code."""
     try:
         return await _borrow_and_hold(at, wanted, command, as_json)
     except (NoCapacity, NoSuchPool) as error:
-        raise Ended(str(error), on_refusal) from None
+        raise InputEnded(str(error), on_refusal) from None
     except Unauthorized as error:
-        raise Ended(secret_refused(error), NOT_ALLOWED) from None
+        raise InputEnded(secret_refused(error), NOT_ALLOWED) from None
     except HubUnavailable as error:
-        raise Ended(str(error), NO_HUB) from None
+        raise InputEnded(str(error), NO_HUB) from None
 
 
-async def _borrow_and_hold(at: Address, wanted: BorrowRequest, command: list[str], as_json: bool) -> int:
+async def _borrow_and_hold(at: Address, wanted: LendRequest, command: list[str], as_json: bool) -> int:
     task = asyncio.current_task()
     assert task is not None
     with Signals(lambda _: task.cancel()) as signals:
@@ -183,7 +183,7 @@ async def _borrow_and_hold(at: Address, wanted: BorrowRequest, command: list[str
     return 0
 
 
-async def _lend(client: HubClient, at: Address, wanted: BorrowRequest, held: AsyncExitStack) -> Slot:
+async def _lend(client: HubClient, at: Address, wanted: LendRequest, held: AsyncExitStack) -> Slot:
     """Borrow the slot, until `held` ends; a person who waits is told the place in the queue."""
     ticket = uuid.uuid4().hex
     borrowing = client.borrow(
@@ -299,7 +299,7 @@ class Right:
         return {"runId": self.run, "onlyRun": True} if self.run else {"revoke": True, "reason": self.reason}
 
 
-async def _give_back(hub: HubApi, slot_id: str, label: str | None, by: Right) -> Answer:
+async def _give_back(hub: HubApi, slot_id: str, label: str | None, by: Right) -> CommandAnswer:
     """Give a slot back; without its label, the lease says which pool it is of."""
     if label is None or by == Right():
         try:
@@ -314,7 +314,7 @@ async def _give_back(hub: HubApi, slot_id: str, label: str | None, by: Right) ->
     answer = await hub.post("session", "return", body={"label": label, "slotId": slot_id, **by.body()})
     if by.run and "note" in answer:
         raise HubError(f"The slot {slot_id} is not lent to run {by.run}; nothing was changed.")
-    return Answer(answer, f"{slot_id}: {answer['note']}." if "note" in answer else f"{slot_id} is given back.")
+    return CommandAnswer(answer, f"{slot_id}: {answer['note']}." if "note" in answer else f"{slot_id} is given back.")
 
 
 def _whose(slot_id: str, lease: dict[str, Any]) -> str:

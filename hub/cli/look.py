@@ -12,7 +12,7 @@ import typer
 
 from hub.capacity.nodes.models import State
 from hub.cli import output, tables
-from hub.cli.answers import Answer, Listing, Row, Rows, check_one_of, check_realms
+from hub.cli.answers import CommandAnswer, Listing, Row, Rows, check_one_of, check_realms
 from hub.cli.child import Signals
 from hub.cli.command import Work, command
 from hub.cli.connection import PAGE, HubApi, members
@@ -35,12 +35,12 @@ def nodes(
     watch: Annotated[bool, typer.Option("--watch", help="Refresh every two seconds, until Ctrl-C.")] = False,
     limit: Limit = 1000,
     as_json: AsJson = False,
-) -> Coroutine[Any, Any, Answer | None]:
+) -> Coroutine[Any, Any, CommandAnswer | None]:
     """Show the registered nodes."""
     check_one_of(("NODE", node), ("--state", state))
     check_realms(("NODE", node), ("--watch", watch or None))
 
-    async def look() -> Answer:
+    async def look() -> CommandAnswer:
         return await _one_node(hub, node) if node else await _NODES.of_realms(hub, partial(_all_nodes, limit, state))
 
     return _watch(look, as_json=as_json) if watch else look()
@@ -126,7 +126,7 @@ def leases(
     return _LEASES.of_realms(hub, partial(_pages, "sessions", _LEASES, limit, filters))
 
 
-async def _watch(look: Callable[[], Awaitable[Answer]], *, as_json: bool) -> None:
+async def _watch(look: Callable[[], Awaitable[CommandAnswer]], *, as_json: bool) -> None:
     """Show the same again and again, until a signal."""
     task = asyncio.current_task()
     assert task is not None
@@ -141,11 +141,11 @@ async def _watch(look: Callable[[], Awaitable[Answer]], *, as_json: bool) -> Non
             await asyncio.sleep(WATCH_S)
 
 
-async def _one(hub: HubApi, of: Listing, path: str, name: str) -> Answer:
+async def _one(hub: HubApi, of: Listing, path: str, name: str) -> CommandAnswer:
     return of.one(await hub.get(path, name))
 
 
-async def _one_node(hub: HubApi, name: str) -> Answer:
+async def _one_node(hub: HubApi, name: str) -> CommandAnswer:
     node = await hub.get("nodes", name)
 
     def show() -> None:
@@ -154,10 +154,10 @@ async def _one_node(hub: HubApi, name: str) -> Answer:
             output.put("")
             tables.put_table(("SLOT", "POOL", "STATE"), slots)
 
-    return Answer(node, show)
+    return CommandAnswer(node, show)
 
 
-async def _autoscale(hub: HubApi, of: list[str], bounds: dict[str, int | None]) -> Answer:
+async def _autoscale(hub: HubApi, of: list[str], bounds: dict[str, int | None]) -> CommandAnswer:
     answer = await hub.get("autoscale", *of, **bounds)
 
     def show() -> None:
@@ -165,7 +165,7 @@ async def _autoscale(hub: HubApi, of: list[str], bounds: dict[str, int | None]) 
         if hint := answer.get("hint"):
             output.note(str(hint))
 
-    return Answer(answer, show)
+    return CommandAnswer(answer, show)
 
 
 async def _all_nodes(limit: int, state: str | None, hub: HubApi) -> Rows:

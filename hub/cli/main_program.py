@@ -11,7 +11,7 @@ import typer
 
 from hub.cli import global_options, output
 from hub.cli.app import app
-from hub.cli.inputs import Ended, Usage
+from hub.cli.inputs import InputEnded, Usage
 from hub.cli.libraries import UsageError
 from hub.errors import HubError, Unauthorized
 
@@ -56,7 +56,7 @@ def _run(words: Sequence[str]) -> int:
         from hub.cli.connection import secret_refused  # the refused command has imported it
 
         return _end(secret_refused(error), REFUSED, error)
-    except Ended as error:
+    except InputEnded as error:
         return _end(str(error), error.code, error.__context__ if isinstance(error.__context__, Exception) else None)
     except HubError as error:
         return _end(error.detail or error.code, REFUSED, error)

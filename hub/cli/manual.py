@@ -25,7 +25,7 @@ _ENTRY = re.compile(r"^- \[(\w+)\]\(\1\.md\): (.+)$", re.MULTILINE)
 _HEADING = re.compile(r"#+ +(.+)")
 
 
-class Page(NamedTuple):
+class ManualPage(NamedTuple):
     """A page and what it is about, as the index says it."""
 
     name: str
@@ -40,9 +40,9 @@ class Paragraph(NamedTuple):
     text: str
 
 
-def pages() -> list[Page]:
+def pages() -> list[ManualPage]:
     """Return the pages, in the order in which a newcomer reads them."""
-    return [Page(*entry) for entry in _ENTRY.findall((FOLDER / INDEX).read_text(encoding="utf-8"))]
+    return [ManualPage(*entry) for entry in _ENTRY.findall((FOLDER / INDEX).read_text(encoding="utf-8"))]
 
 
 def manual(

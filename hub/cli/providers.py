@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from hub.cli.answers import Answer, Listing, Row, facts
+from hub.cli.answers import CommandAnswer, Listing, Row, facts
 from hub.cli.command import command
 from hub.cli.job_inputs import Room
 from hub.cli.jobs_api import JobsApi
@@ -17,7 +17,7 @@ from hub.jobs.names import GLOBAL, parse_full_name
 
 
 @command()
-async def ls(jobs: JobsApi, room: Room = None, limit: Limit = 1000) -> Answer:
+async def ls(jobs: JobsApi, room: Room = None, limit: Limit = 1000) -> CommandAnswer:
     """Show the providers that a room can use, newest first. Default: those of @global."""
     return _PROVIDERS.answer(await jobs.pages(limit, "fullName", "rooms", room or GLOBAL, "providers"))
 
@@ -29,7 +29,7 @@ async def show(
         str,
         PROVIDER.argument("The full name of the provider, ROOM:CATEGORY:NAME."),
     ],
-) -> Answer:
+) -> CommandAnswer:
     """Show a provider, with its schema."""
     room = (parse_full_name(provider) or (GLOBAL,))[0]
     answer = await jobs.ask("GET", "rooms", room, "providers", provider, "info")

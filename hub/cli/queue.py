@@ -9,7 +9,7 @@ import typer
 
 from hub.cli import completing, output, tables
 from hub.cli.admin import caller
-from hub.cli.answers import Answer, Row, facts
+from hub.cli.answers import CommandAnswer, Row, facts
 from hub.cli.command import command
 from hub.cli.connection import HubApi, members
 from hub.cli.inputs import read_label
@@ -61,7 +61,7 @@ async def list_queue(
         LABEL.argument("Only this one."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Show at most N tickets.")] = 1000,
-) -> Answer:
+) -> CommandAnswer:
     """Show the waiting tickets by label, the next one at the top."""
     answer = await _queues(hub, label, limit)
     rows = [_row(queue, ticket) for queue in answer["labels"] for ticket in queue["tickets"]]
@@ -78,12 +78,12 @@ async def list_queue(
         if answer["away"]:
             output.note(f"{output.plural(answer['away'], 'place')} kept for callers who are gone and may come back.")
 
-    return Answer(answer, show)
+    return CommandAnswer(answer, show)
 
 
 @queue_app.command("show")
 @command()
-async def show_ticket(hub: HubApi, ticket: Ticket) -> Answer:
+async def show_ticket(hub: HubApi, ticket: Ticket) -> CommandAnswer:
     """Show a ticket: its position in the queue, or the slot that it was given."""
     answer = await hub.get("queue", ticket)
     return facts(answer, _ticket_facts(ticket, answer))
@@ -91,23 +91,23 @@ async def show_ticket(hub: HubApi, ticket: Ticket) -> Answer:
 
 @queue_app.command("cancel")
 @command("admin")
-async def cancel(hub: HubApi, ticket: Ticket) -> Answer:
+async def cancel(hub: HubApi, ticket: Ticket) -> CommandAnswer:
     """Cancel a waiting ticket; its caller is told at once."""
-    return Answer(await hub.delete("queue", ticket), f"{ticket} is given up.")
+    return CommandAnswer(await hub.delete("queue", ticket), f"{ticket} is given up.")
 
 
 @caps_app.command("ls")
 @command("admin")
-async def list_caps(hub: HubApi) -> Answer:
+async def list_caps(hub: HubApi) -> CommandAnswer:
     """Show the caps, with the number of live leases and of waiting tickets."""
     caps = await hub.get("admin", "caps")
     rows = [_cap_row(row) for row in (*(caps.get("caps") or ()), _rest(caps, "all others"))]
-    return Answer(caps, lambda: tables.put_table(_CAP_COLUMNS, rows, numbers=("AT MOST", "LIVE", "WAITING")))
+    return CommandAnswer(caps, lambda: tables.put_table(_CAP_COLUMNS, rows, numbers=("AT MOST", "LIVE", "WAITING")))
 
 
 @caps_app.command("show")
 @command("admin")
-async def show_cap(hub: HubApi, label: CapLabel) -> Answer:
+async def show_cap(hub: HubApi, label: CapLabel) -> CommandAnswer:
     """Show the cap of a label, or the default cap where the label has none of its own."""
     caps = await hub.get("admin", "caps")
     cap = next((row for row in caps["caps"] if row["label"] == label), None) or _rest(caps, label)
@@ -120,14 +120,14 @@ async def set_cap(
     hub: HubApi,
     label: CapLabel,
     cap: Annotated[int, typer.Argument(min=0, max=CAP_MAX, metavar="N", help="The cap; 0 is no limit.")],
-) -> Answer:
+) -> CommandAnswer:
     """Set how many leases of a label may be live at once, for all hubs. A higher cap serves waiting tickets at once."""
     return await _set_cap(hub, label, cap)
 
 
 @caps_app.command("clear")
 @command("admin")
-async def clear_cap(hub: HubApi, label: CapLabel) -> Answer:
+async def clear_cap(hub: HubApi, label: CapLabel) -> CommandAnswer:
     """Remove a cap: HUB_BORROW_CONCURRENCY_CAPS or HUB_BORROW_CONCURRENCY_DEFAULT hold again."""
     return await _set_cap(hub, label, None)
 
@@ -175,9 +175,9 @@ def _cap_row(row: dict[str, Any]) -> tuple[Any, ...]:
     return row.get("label"), row.get("cap") or "no limit", row.get("source"), row.get("inFlight"), row.get("waiting")
 
 
-async def _set_cap(hub: HubApi, label: str, cap: int | None) -> Answer:
+async def _set_cap(hub: HubApi, label: str, cap: int | None) -> CommandAnswer:
     answer = await hub.put("admin", "caps", label, body={"cap": cap, "by": caller()})
     name = "any label without a cap of its own" if label == ALL else label
     limit = f"At most {output.plural(answer.get('cap'), 'lease')}" if answer.get("cap") else "Any number of leases"
     now = "" if label == ALL else f"; {answer.get('inFlight')} live, {answer.get('waiting')} waiting"
-    return Answer(answer, f"{limit} of {name} may be live at once ({answer.get('source')}){now}.")
+    return CommandAnswer(answer, f"{limit} of {name} may be live at once ({answer.get('source')}){now}.")

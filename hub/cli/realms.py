@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hub.cli import completing, output, tables
-from hub.cli.answers import Answer, Row, facts
+from hub.cli.answers import CommandAnswer, Row, facts
 from hub.cli.command import command
 from hub.cli.connection import HubApi
 from hub.cli.environment import environment
@@ -36,7 +36,7 @@ _BEGINS = re.compile(r"(?m)^[ \t]*\[\[[ \t]*realms[ \t]*\]\]")
 
 
 @command()
-async def ls(hub: HubApi) -> Answer:
+async def ls(hub: HubApi) -> CommandAnswer:
     """Show the realms that the hub serves."""
     answer = await hub.get("realms")
     rows = [
@@ -44,7 +44,7 @@ async def ls(hub: HubApi) -> Answer:
         for realm in answer["realms"]
     ]
     columns = ("REALM", "STATE", "AS OF", "STORE", "ERROR")
-    return Answer(answer, lambda: tables.put_table(columns, rows, expendable=("AS OF",)))
+    return CommandAnswer(answer, lambda: tables.put_table(columns, rows, expendable=("AS OF",)))
 
 
 @command()
@@ -58,7 +58,7 @@ async def show(
             autocompletion=completing.realms,
         ),
     ],
-) -> Answer:
+) -> CommandAnswer:
     """Show a realm, with the labels, rooms and nodes that belong to it."""
     realms = (await hub.get("realms"))["realms"]
     realm = next((realm for realm in realms if realm["name"] == name), None)

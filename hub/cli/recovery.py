@@ -20,7 +20,7 @@ from hub.cli.options import AsJson, Limit
 from hub.cli.progress import Bar, is_watched
 from hub.cli.recovery_forget import forget
 from hub.cli.recovery_report import report
-from hub.cli.recovery_sources import Chosen, Opened, Trouble, choose
+from hub.cli.recovery_sources import Chosen, Opened, SourceTrouble, choose
 from hub.errors import HubError
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ async def _list(chosen: Chosen, older_than_s: float | None, limit: int, as_json:
 def _show(
     records_shown: Sequence[tuple[Source, Stuck]],
     total: int | None,
-    troubles: Sequence[Trouble],
+    troubles: Sequence[SourceTrouble],
     as_json: bool,
     **facts: Any,
 ) -> None:
@@ -171,7 +171,7 @@ def _document(source: Source, stuck: Stuck) -> dict[str, Any]:
     }
 
 
-def _told(trouble: Trouble) -> dict[str, Any]:
+def _told(trouble: SourceTrouble) -> dict[str, Any]:
     return {"source": trouble.source, "state": trouble.state, "why": trouble.why}
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from hub.cli import output
-from hub.cli.answers import Answer
+from hub.cli.answers import CommandAnswer
 from hub.cli.command import command
 from hub.cli.connection import HubApi, members
 from hub.cli.inputs import span
@@ -35,10 +35,10 @@ async def report(
             help="The days to report, today included, such as 7d.",
         ),
     ] = "7d",  # type: ignore[assignment]
-) -> Answer:
+) -> CommandAnswer:
     """Report in Markdown what the hub found stuck, reset and gave up in each source."""
     answer = await hub.get("console", "report", "stuck", days=math.ceil(since / _DAY_S))
-    return Answer(answer, lambda: output.put("\n".join(_markdown(answer))))
+    return CommandAnswer(answer, lambda: output.put("\n".join(_markdown(answer))))
 
 
 def _markdown(report: dict[str, Any]) -> Iterable[str]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from hub.cli import completing, output
-from hub.cli.answers import Answer, Listing, Row, facts
+from hub.cli.answers import CommandAnswer, Listing, Row, facts
 from hub.cli.command import Work, command
 from hub.cli.inputs import span
 from hub.cli.job_inputs import Room, read_payload
@@ -30,14 +30,14 @@ _every = span(1, 31_536_000, "1s to 365d")
 
 @app.command("ls")
 @command()
-async def listed(jobs: JobsApi, room: Room = None, limit: Limit = 1000) -> Answer:
+async def listed(jobs: JobsApi, room: Room = None, limit: Limit = 1000) -> CommandAnswer:
     """Show the schedules of a room, newest first. Default: those of @global."""
     return _SCHEDULES.answer(await jobs.pages(limit, "name", "rooms", room or GLOBAL, "schedules"))
 
 
 @app.command("show")
 @command()
-async def look(jobs: JobsApi, name: Name, room: Room = None) -> Answer:
+async def look(jobs: JobsApi, name: Name, room: Room = None) -> CommandAnswer:
     """Show a schedule: when it is due next, and what became of the last time."""
     schedule = await _ask(jobs, "GET", room, name)
     return facts(schedule, _facts(schedule))
@@ -86,32 +86,32 @@ def add(
     return _put(jobs, where, name, wanted)
 
 
-async def _put(jobs: JobsApi, room: str, name: str, wanted: Row) -> Answer:
+async def _put(jobs: JobsApi, room: str, name: str, wanted: Row) -> CommandAnswer:
     schedule = await _ask(jobs, "PUT", room, name, wanted)
-    return Answer(schedule, f"{name} is due {when(schedule.get('nextAt'))}.")
+    return CommandAnswer(schedule, f"{name} is due {when(schedule.get('nextAt'))}.")
 
 
 @app.command("pause")
 @command()
-async def pause(jobs: JobsApi, name: Name, room: Room = None) -> Answer:
+async def pause(jobs: JobsApi, name: Name, room: Room = None) -> CommandAnswer:
     """Pause a schedule: it submits no tasks until it is resumed."""
-    return Answer(await _ask(jobs, "PATCH", room, name, {"paused": True}), f"{name} is paused.")
+    return CommandAnswer(await _ask(jobs, "PATCH", room, name, {"paused": True}), f"{name} is paused.")
 
 
 @app.command("resume")
 @command()
-async def resume(jobs: JobsApi, name: Name, room: Room = None) -> Answer:
+async def resume(jobs: JobsApi, name: Name, room: Room = None) -> CommandAnswer:
     """Resume a paused schedule at its next time."""
     schedule = await _ask(jobs, "PATCH", room, name, {"paused": False})
-    return Answer(schedule, f"{name} is due {when(schedule.get('nextAt'))}.")
+    return CommandAnswer(schedule, f"{name} is due {when(schedule.get('nextAt'))}.")
 
 
 @app.command("rm")
 @command()
-async def remove(jobs: JobsApi, name: Name, room: Room = None) -> Answer:
+async def remove(jobs: JobsApi, name: Name, room: Room = None) -> CommandAnswer:
     """Delete a schedule; its tasks stay."""
     await _ask(jobs, "DELETE", room, name)
-    return Answer({"name": name, "deleted": True}, f"{name} is no schedule any more.")
+    return CommandAnswer({"name": name, "deleted": True}, f"{name} is no schedule any more.")
 
 
 async def _ask(jobs: JobsApi, method: str, room: str | None, name: str, body: Row | None = None) -> Row:

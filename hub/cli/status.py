@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from hub.cli import global_options, output, tables
+from hub.cli import global_options, output, tables, usage
 from hub.cli.all_realms import each_realm
-from hub.cli.answers import Answer
+from hub.cli.answers import CommandAnswer
 from hub.cli.command import command
 from hub.cli.connection import HubApi
 
@@ -15,29 +15,30 @@ _CODES: Final = {"warning": 3, "critical": 4}  # 1 and 2: the state is not known
 
 
 @command(every_realm=True)
-async def status(hub: HubApi) -> Answer:
+async def status(hub: HubApi) -> CommandAnswer:
     """Show the state of the fleet and every trouble. Exit codes: 0 no trouble, 3 a warning, 4 a critical trouble."""
     if global_options.realm() == global_options.ALL:
         return await _status_of_all(hub)
     overview = await hub.get("console", "overview")
+    holders = [] if global_options.is_given(global_options.JSON) else (await hub.get("console", "usage"))["holders"]
 
     def show() -> None:
         output.put(output.one_line(str(overview.get("sentence"))))
         for trouble in overview.get("troubles") or ():
             sentence = f"{trouble.get('level')}: {trouble.get('title')}. {trouble.get('text')}"
             output.put(f"  {output.one_line(sentence)}")  # it may name who switched something, in their own words
-        tables.put_facts(_facts(overview))
+        tables.put_facts(_facts(overview, holders))
 
-    return Answer(overview, show, code=_code(overview))
+    return CommandAnswer(overview, show, code=_code(overview))
 
 
-async def _status_of_all(hub: HubApi) -> Answer:
+async def _status_of_all(hub: HubApi) -> CommandAnswer:
     """Return a line for each realm; one that does not answer says so in its own."""
     parts = await each_realm(hub, lambda realm: realm.get("console", "overview"))
     rows = [(part.realm, output.one_line(str((part.answer or {}).get("sentence") or part.error))) for part in parts]
     document = {"realms": [part.facts() | {"status": part.answer} for part in parts]}
     code = max((_code(part.answer) for part in parts), default=0)
-    return Answer(document, lambda: tables.put_table(("REALM", "HOW IT IS"), rows), code=code)
+    return CommandAnswer(document, lambda: tables.put_table(("REALM", "HOW IT IS"), rows), code=code)
 
 
 def _code(overview: dict[str, Any] | None) -> int:
@@ -47,7 +48,7 @@ def _code(overview: dict[str, Any] | None) -> int:
     return max((_CODES.get(str(each.get("level")), 0) for each in overview.get("troubles") or ()), default=0)
 
 
-def _facts(overview: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+def _facts(overview: dict[str, Any], holders: list[dict[str, Any]]) -> Iterable[tuple[str, Any]]:
     nodes, slots, queue, tasks = (overview.get(name) or {} for name in ("nodes", "slots", "queue", "tasks"))
     yield (
         "NODES",
@@ -73,16 +74,8 @@ def _facts(overview: dict[str, Any]) -> Iterable[tuple[str, Any]]:
             "RECORDS",
             f"{output.one_line(str(source.get('name')))}: {_stuck(source)}, {source.get('level')}",
         )
-    yield "STORE", _store(overview.get("store") or {})
+    yield "STORE", usage.memory(overview.get("store") or {}) + usage.most_held(holders)
     yield "HUBS", overview.get("hubs")
-
-
-def _store(store: dict[str, Any]) -> str:
-    used, most, reserve = (store.get(name) or 0 for name in ("usedBytes", "limitBytes", "reserveBytes"))
-    if not most:
-        return f"{output.size(used)} in use; Redis has no maxmemory"
-    kept = f"{output.size(reserve)} kept for nodes, leases and ends"
-    return f"{output.size(used)} of {output.size(most)} in use, {kept}"
 
 
 def _stuck(source: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ import typer
 from pydantic import SecretStr
 
 from hub.cli import output, tables
-from hub.cli.answers import Answer, facts
+from hub.cli.answers import CommandAnswer, facts
 from hub.cli.command import Work, command
 from hub.cli.connection import PAGE, HubApi, members
 from hub.cli.direct import store_settings, store_shown, within_process
@@ -136,7 +136,7 @@ def _rooms(given: list[str]) -> list[str]:
 
 @app.command("ls")
 @command("admin")
-async def listed(hub: HubApi) -> Answer:
+async def listed(hub: HubApi) -> CommandAnswer:
     """Show the tokens, newest first, and those of HUB_TOKENS_FILE, without their secrets."""
     tokens = await _ask(hub, _all)
 
@@ -149,12 +149,12 @@ async def listed(hub: HubApi) -> Answer:
         else:
             output.put("There are no tokens.")
 
-    return Answer(tokens, show)
+    return CommandAnswer(tokens, show)
 
 
 @app.command("show")
 @command("admin")
-async def look(hub: HubApi, token: TokenId) -> Answer:
+async def look(hub: HubApi, token: TokenId) -> CommandAnswer:
     """Show a token without its secret."""
     answer = await _ask(hub, lambda hub: hub.get("admin", "tokens", token))
     row = _row(answer, "store" if answer.get("createdAt") else "file")
@@ -163,7 +163,7 @@ async def look(hub: HubApi, token: TokenId) -> Answer:
 
 @app.command("revoke")
 @command("admin")
-async def revoke(hub: HubApi, token: TokenId) -> Answer:
+async def revoke(hub: HubApi, token: TokenId) -> CommandAnswer:
     """Revoke a token: within a second no hub accepts it any more."""
     answer = await _ask(hub, lambda hub: hub.delete("admin", "tokens", token))
 
@@ -172,10 +172,10 @@ async def revoke(hub: HubApi, token: TokenId) -> Answer:
         if answer.get("last"):
             output.note(_NONE_LEFT)
 
-    return Answer(answer, show)
+    return CommandAnswer(answer, show)
 
 
-async def _create(hub: HubApi, wanted: dict[str, Any]) -> Answer:
+async def _create(hub: HubApi, wanted: dict[str, Any]) -> CommandAnswer:
     made = new_secret("" if realm() in (None, DEFAULT) else str(realm()))
     body = {**wanted, "sha256": digest_of(made)}  # asked again after a lost answer, this makes no second token
     answer = await _ask(hub, lambda hub: hub.post("admin", "tokens", body=body))
@@ -185,7 +185,7 @@ async def _create(hub: HubApi, wanted: dict[str, Any]) -> Answer:
         of = {"node": "node ", "join": "nodes that join: "}.get(str(answer.get("kind")), "")
         output.note(f"this is token {answer.get('id')} of {of}{answer.get('user')}; it is not shown again.")
 
-    return Answer({**answer, "token": made}, show)
+    return CommandAnswer({**answer, "token": made}, show)
 
 
 async def _all(hub: HubApi) -> dict[str, Any]:

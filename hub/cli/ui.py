@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import typer
 
 from hub.cli import output
-from hub.cli.answers import Answer
+from hub.cli.answers import CommandAnswer
 from hub.cli.command import command
 from hub.cli.connection import Address, HubApi, listens
 from hub.errors import HubUnavailable, NotFound
@@ -39,7 +39,7 @@ async def ui(
     opens: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the link in a browser, where there is a screen.")
     ] = True,
-) -> Answer:
+) -> CommandAnswer:
     """Print a link that opens the console and logs in once, and open it."""
     if not await listens(at.url):
         raise HubUnavailable(f"No hub listens at {mask_url(at.url)}; start one with `hub serve`.")
@@ -61,7 +61,7 @@ async def ui(
         if opens and _has_a_screen():
             _open(url, load_settings().data_dir)
 
-    return Answer({"url": url, "role": made.get("role"), "seconds": made.get("seconds")}, show)
+    return CommandAnswer({"url": url, "role": made.get("role"), "seconds": made.get("seconds")}, show)
 
 
 def _open(url: str, folder: Path) -> None:

@@ -12,7 +12,7 @@ from hub.cli.inputs import read_id, read_label
 from hub.cli.job_inputs import read_full_name, read_uuid
 
 
-class Value(NamedTuple):
+class ValueKind(NamedTuple):
     """A kind of value: its name in helps, its reader, and the completion that the hub is asked for."""
 
     metavar: str
@@ -28,16 +28,16 @@ class Value(NamedTuple):
         return typer.Argument(parser=self.read, metavar=self.metavar, help=text, autocompletion=self.complete)
 
 
-NODE = Value("NODE", read_id, completing.nodes)
-SLOT = Value("SLOT", read_id, completing.slots)
-RUN = Value("RUN", read_id, completing.runs)
-TICKET = Value("TICKET", read_id, completing.tickets)
-LABEL = Value("LABEL", read_label, completing.pools)
-JOB = Value("JOB", read_full_name, completing.jobs)
-PROVIDER = Value("PROVIDER", read_full_name, completing.providers)
-TASK = Value("TASK", read_uuid, completing.tasks)
-WORKER = Value("WORKER", read_uuid, completing.workers)
-TOKEN = Value("ID", read_id, completing.tokens)
+NODE = ValueKind("NODE", read_id, completing.nodes)
+SLOT = ValueKind("SLOT", read_id, completing.slots)
+RUN = ValueKind("RUN", read_id, completing.runs)
+TICKET = ValueKind("TICKET", read_id, completing.tickets)
+LABEL = ValueKind("LABEL", read_label, completing.pools)
+JOB = ValueKind("JOB", read_full_name, completing.jobs)
+PROVIDER = ValueKind("PROVIDER", read_full_name, completing.providers)
+TASK = ValueKind("TASK", read_uuid, completing.tasks)
+WORKER = ValueKind("WORKER", read_uuid, completing.workers)
+TOKEN = ValueKind("ID", read_id, completing.tokens)
 
 FullName = Annotated[str, JOB.argument("The full name of the job, ROOM:CATEGORY:NAME.")]
 Payload = Annotated[str, typer.Argument(metavar="PAYLOAD", help="The payload, a JSON object; - reads it from stdin.")]
