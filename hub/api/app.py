@@ -113,7 +113,7 @@ def create_app(
             webhook = Webhook(posted_to)
             recovering = _record_sweepers(hub, sources, webhook)
             records = {service.source: service.records for service in recovering}
-            app.state.stuck = stuck_records.Now(records, hub.settings)
+            app.state.stuck = stuck_records.StuckNow(records, hub.settings)
             jobs = [*_loops(app, recovering), *(await _sweepers(hub) if sweep else [])]
             running = [asyncio.ensure_future(_logged(job)) for job in jobs]
             if when_started:
@@ -137,7 +137,7 @@ def create_app(
 def _furnish(app: FastAPI, settings: Settings) -> None:
     """Give an application its routes, and what they keep."""
     app.openapi = lambda: document(routes())  # type: ignore[method-assign]
-    app.state.breaker = health.Breaker(settings.redis_breaker_threshold, settings.redis_breaker_cooldown_ms / 1000)
+    app.state.breaker = health.StoreBreaker(settings.redis_breaker_threshold, settings.redis_breaker_cooldown_ms / 1000)
     app.state.readiness = health.Readiness()
     app.state.glance = overview.Glance(app.state)
     app.add_exception_handler(HubError, on_hub_error)
