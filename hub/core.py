@@ -16,6 +16,7 @@ from hub.jobs.pages import Pages
 from hub.jobs.presence import Presence
 from hub.jobs.progress import Progress
 from hub.jobs.providers import Providers
+from hub.jobs.quotas import Quotas
 from hub.jobs.recent import Recent
 from hub.jobs.schedules import Schedules
 from hub.jobs.tasks import Tasks
@@ -51,6 +52,7 @@ class Hub:
         self.schedules = Schedules(store, settings, pages)
         self.progress = Progress(store)
         self.validation = Validation()
+        self.quotas = Quotas(store, settings)
         self.providers = Providers(store, settings, pages, recent)
         self.tokens = Tokens(store, settings.node_token_s)
         self.presence = Presence(store, settings, self.clock.hub_id)

@@ -36,7 +36,7 @@ _log = get_logger("hub.internal")
 
 
 @dataclass(frozen=True)
-class Order:
+class WorkOrder:
     """A message of the stream: the task to run and its payload."""
 
     full: str
@@ -45,11 +45,11 @@ class Order:
     payload: dict[str, Any]
 
     @staticmethod
-    def read(fields: Mapping[str, str]) -> Order:
+    def read(fields: Mapping[str, str]) -> WorkOrder:
         """Return the order in an entry of the stream; raises ValueError, KeyError or TypeError for any other entry."""
         message = formatter().loads(fields["data"].encode("utf-8", "surrogateescape"))
         arguments = message.kwargs
-        return Order(
+        return WorkOrder(
             message.task_name, to_id(str(arguments["task_id"])), str(arguments["room_id"]), arguments["payload"]
         )
 
@@ -144,7 +144,7 @@ class InternalWorker:
 
     async def _handle(self, entry_id: str, fields: Mapping[str, str]) -> None:
         try:
-            order = Order.read(fields)
+            order = WorkOrder.read(fields)
         except (ValueError, KeyError, TypeError) as error:
             _log.warning("internal message unreadable", entry=entry_id, why=repr(error))
             await self._if_it_answers(self._queue.acknowledge(entry_id))
@@ -157,13 +157,13 @@ class InternalWorker:
         else:
             await self._if_it_answers(self._queue.acknowledge(entry_id))
 
-    def _leave(self, order: Order) -> None:
+    def _leave(self, order: WorkOrder) -> None:
         """Leave the message for a worker that knows the job, as there may be one while a release is rolled out."""
         if order.full not in self._strange:
             self._strange.add(order.full)
             _log.warning("internal job unknown to this worker", job=order.full, task=dashed(order.task))
 
-    async def _execute(self, order: Order, job: Executable, entry_id: str) -> None:
+    async def _execute(self, order: WorkOrder, job: Executable, entry_id: str) -> None:
         """Run a task that this worker made `running`, and report how it ended."""
         facts, value = {"task": dashed(order.task), "job": order.full}, ""
         _log.info("internal task started", room=order.room, **facts)
@@ -182,7 +182,7 @@ class InternalWorker:
             _log.info("internal task completed", seconds=round(time.monotonic() - began, 3), **facts)
         await self._move(order, status, why, value)
 
-    def _value(self, returned: Any, order: Order) -> str:
+    def _value(self, returned: Any, order: WorkOrder) -> str:
         """Return the result as JSON, empty for one that is no JSON: older jobs return such values and must go on
         working."""
         try:
@@ -191,7 +191,7 @@ class InternalWorker:
             _log.warning("internal task result not stored", task=dashed(order.task), job=order.full, why=str(error))
             return ""
 
-    async def _move(self, order: Order, status: str, error: str = "", value: str = "") -> bool:
+    async def _move(self, order: WorkOrder, status: str, error: str = "", value: str = "") -> bool:
         """Move the task, however long the store takes to answer; return False when its status does not allow it any
         more."""
         pause_s, longest_s = RETRY_S

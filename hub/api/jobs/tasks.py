@@ -33,7 +33,7 @@ from hub.errors import (
     Unauthorized,
     WorkerNotFound,
 )
-from hub.jobs.models import TERMINAL, Claim, Options, Result, Task
+from hub.jobs.models import TERMINAL, Claim, Options, Result, TaskRecord
 from hub.jobs.names import INTERNAL, check_room, dashed
 from hub.jobs.workers import not_yours
 from hub.observability.tracing import tracing
@@ -60,8 +60,9 @@ _KEY = "Idempotency-Key"
     ),
 )
 async def submit(request: Request) -> Answer[TaskShape | TaskIdsShape]:
-    """Submit a task to a job, or with `payloads` up to 1,000 at once; then the answer is their ids, in order.
+    """Submit a task to a job, or with `payloads` up to 1,000 at once, of 1 MiB together; then the answer is their ids.
 
+    The ids come in the order of the payloads. A larger body is refused with 413: send fewer payloads at a time.
     With an `Idempotency-Key` a repeat within 24 h is answered with the same tasks. With a `uniqueKey` that another task
     stands for, the answer is 200 with that one, and nothing is submitted.
     """
@@ -71,7 +72,7 @@ async def submit(request: Request) -> Answer[TaskShape | TaskIdsShape]:
     room_access.look_into(who, room_access.room_of(full))
     said, body = await bodies.read(request, SubmitBody)
     hub = hub_of(request)
-    payloads, options = bodies.payloads(said, body, hub.settings), _options(said, full)
+    payloads, options = await bodies.payloads(said, body, hub.settings), _options(said, full)
     key = bodies.request_key(request, who.user)
     if hub.settings.validate_payloads == "submit":
         await _check(hub, full, payloads, who.user, many=said.payloads is not None)
@@ -162,7 +163,7 @@ async def claim(request: Request) -> Answer[ClaimedShape]:
 
 
 async def _reported(
-    hub: Hub, said: list[ResultBody], body: bodies.Body, worker: str, who: Caller, key: str
+    hub: Hub, said: list[ResultBody], body: bodies.SentBody, worker: str, who: Caller, key: str
 ) -> list[OutcomeShape]:
     """What has become of a worker's reports. A task fails whose result is not kept: nobody will report it anew."""
     values, most = bodies.results(said, body), hub.settings.task_result_max_bytes
@@ -183,7 +184,7 @@ async def _reported(
     ]
 
 
-async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key: str) -> list[Task]:
+async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key: str) -> list[TaskRecord]:
     """The tasks a claim gets. When the caller has hung up they are given back, unless he can ask for them again; and
     when his token was revoked while he waited."""
     worker, user = said.worker_id.hex, who.user
@@ -194,7 +195,7 @@ async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key
     async def gone() -> bool:
         return await is_gone(request)
 
-    async def look(seconds: float) -> list[Task]:
+    async def look(seconds: float) -> list[TaskRecord]:
         return await hub.tasks.claim_or_wait(worker, user, wanted, seconds, gone)
 
     found = await hub.tasks.claim(worker, user, wanted, gone)
@@ -212,7 +213,7 @@ async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key
     return found
 
 
-async def _give_back(hub: Hub, worker: str, user: str, tasks: list[Task]) -> None:
+async def _give_back(hub: Hub, worker: str, user: str, tasks: list[TaskRecord]) -> None:
     with for_nobody():
         await hub.tasks.finish(worker, user, [Result(task.id, "pending", claim=task.claim) for task in tasks])
 
