@@ -24,7 +24,7 @@ class Durations(Histogram):
     """A histogram that takes what was counted elsewhere, many at once."""
 
     def add(self, buckets: Sequence[int], total_s: float) -> None:
-        """So many in each bucket, the one above the last bound included, and the sum of them all."""
+        """Add so many to each bucket, the one above the last bound included, and their total to the sum."""
         for place, some in zip(self._buckets, buckets, strict=True):
             if some:
                 place.inc(some)
@@ -32,8 +32,10 @@ class Durations(Histogram):
 
 
 class ByRealm(Collector):
-    """What is read when it is scraped, of the realm that is read. No `Gauge`: among several processes it cannot forget
-    a label, and a queue that has ended would be shown for ever."""
+    """A gauge that is read when it is scraped, per realm.
+
+    It is no `Gauge`: that cannot forget a label among processes.
+    """
 
     def __init__(self) -> None:
         self.of: dict[str, Any] = {}  # realm -> what was read of it
@@ -41,7 +43,7 @@ class ByRealm(Collector):
 
     @property
     def found(self) -> Any:
-        """Of the realm in which it is asked for."""
+        """Return the values of the current realm."""
         return self.of.setdefault(realm.get(), {})
 
     @found.setter
@@ -49,49 +51,49 @@ class ByRealm(Collector):
         self.of[realm.get()] = found
 
     def family(self, name: str, what: str, label: str, rows: Iterable[tuple[str, str, float]]) -> Metric:
-        """A gauge of these rows: realm, the value of the label, number."""
+        """Return a gauge of these rows: realm, value of the label, number."""
         found = GaugeMetricFamily(name, what, labels=[label])
         for of, value, number in rows:
             found.add_sample(name, {label: value, "realm": of} if of else {label: value}, number)
         return found
 
     def rows(self) -> list[tuple[str, Any]]:
-        """What was read, realm by realm."""
+        """Return the values, realm by realm."""
         return list(self.of.items())
 
 
 class QueueLength(ByRealm):
-    """Live waiters by label, as they were when last read."""
+    """The number of live waiters by label, as last read."""
 
     def collect(self) -> Iterator[Metric]:
-        """The one gauge this is."""
+        """Yield the gauge."""
         rows = ((of, label, n) for of, found in self.rows() for label, n in found.items())
         yield self.family("hub_borrow_queue_length", "Live waiters, read when scraped.", "label", rows)
 
 
 class ByJob(ByRealm):
-    """Gauges by job, as they were when last read: a number per gauge."""
+    """The gauges by job, as last read: a number per gauge."""
 
     def __init__(self, gauges: dict[str, str]) -> None:
         self._gauges = gauges  # name -> what it says
         super().__init__()
 
     def collect(self) -> Iterator[Metric]:
-        """All of them."""
+        """Yield the gauges."""
         for place, (name, what) in enumerate(self._gauges.items()):
             rows = ((of, job, n[place]) for of, found in self.rows() for job, n in found.items())
             yield self.family(name, what, "job_name", rows)
 
 
 class StuckRecords(ByRealm):
-    """What the last pass over each source found, as any hub noted it: records, level, time of the pass."""
+    """The last pass over each source, of any hub: records, level, time of the pass."""
 
     def __init__(self) -> None:
         self.unseen: dict[str, float] = {}  # source that no pass was made over -> since when it is known
         super().__init__()
 
     def collect(self) -> Iterator[Metric]:
-        """The three gauges this is."""
+        """Yield the three gauges."""
         for place, (name, what) in enumerate(
             {
                 "hub_zombie_records": "Records of a source that its last pass found stuck, read when scraped.",
@@ -113,7 +115,7 @@ borrow_outcomes = Counter("hub_borrow_outcomes_total", "How borrows ended.", ["l
 
 
 class Borrows(NamedTuple):
-    """What is counted of the borrows of one label, found once: to find it costs more than to count."""
+    """The metrics of the borrows of one label, looked up once: a look-up costs more than a count."""
 
     requests: Any
     seconds: Any
@@ -124,7 +126,7 @@ _borrows: dict[tuple[str, str], Borrows] = {}
 
 
 def borrows_of(shown: str) -> Borrows:
-    """Of a label that is `bounded`, in the realm in which it is asked for."""
+    """Return the metrics of a `bounded` label in the current realm."""
     key = (realm.get(), shown)
     if key not in _borrows:
         served = borrow_outcomes.labels(shown, "success")
@@ -133,7 +135,7 @@ def borrows_of(shown: str) -> Borrows:
 
 
 def forget_borrows(name: str) -> None:
-    """Those of a realm that is gone."""
+    """Forget the metrics of a realm that was removed."""
     for key in [key for key in _borrows if key[0] == name]:
         del _borrows[key]
 
@@ -277,12 +279,12 @@ _seen_jobs: set[str] = set()
 
 
 def bounded(label: str) -> str:
-    """The label itself while fewer than `LABELS_MAX` are known, else `other`: callers cannot create series at will."""
+    """Return the label while fewer than `LABELS_MAX` are known, else `other`: callers cannot create series at will."""
     return _bounded(label, _seen)
 
 
 def bounded_job(full: str) -> str:
-    """The same for full names of jobs."""
+    """Return the full name of a job, bounded in the same way."""
     return _bounded(full, _seen_jobs)
 
 

@@ -1,7 +1,7 @@
 """Traces, where `OTEL_*` asks for them: a span per request and per pass of a sweeper, none for a command of Redis.
 
-What waits is kept with the trace it came from, so that its worker is linked to it: see `hub.api.handling.traces`. Without those
-variables nothing here is imported or done; the exporter is that of the extra `[otel]`, over HTTP.
+Tasks and tickets keep the trace that they came from, and their worker is linked to it: see `hub.api.handling.traces`.
+Without those variables nothing here is imported or done; the exporter is that of the extra `[otel]`, over HTTP.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PROTOCOL = "http/protobuf"
 
 
 def wanted(variables: Mapping[str, str]) -> bool:
-    """Whether the environment asks for traces; raises `StartRefused` where it asks for what cannot be done."""
+    """Return whether the environment asks for traces; raises `StartRefused` for a wish that cannot be met."""
     said = {name: text.strip() for name, text in variables.items() if name.startswith("OTEL_") and text.strip()}
     exporter = said.get("OTEL_TRACES_EXPORTER", "otlp" if any(name in said for name in _ENDPOINTS) else "none")
     if exporter == "none" or said.get("OTEL_SDK_DISABLED", "").lower() == "true":
@@ -42,7 +42,7 @@ def wanted(variables: Mapping[str, str]) -> bool:
 
 
 class Tracing:
-    """The tracer of this process; `on` is all that is asked where nobody wants traces."""
+    """The tracer of this process; `on` is the only test where no traces are wanted."""
 
     def __init__(self) -> None:
         self.on = False
@@ -69,7 +69,7 @@ class Tracing:
         self.on = True
 
     def end(self) -> None:
-        """Send what is left; a collector that is away holds nobody up for long."""
+        """Send the spans that are left; a collector that is away delays the end for a short time at most."""
         if not self.on:
             return
         self.on = False
@@ -79,7 +79,7 @@ class Tracing:
 
     @contextmanager
     def request(self, method: str, headers: Sequence[tuple[bytes, bytes]]) -> Iterator[None]:
-        """A span around the handling of a request, below that of its caller. `answered` says how it ended."""
+        """Trace the handling of a request, below the span of its caller. `answered` adds how it ended."""
         from opentelemetry.trace import SpanKind
 
         with self._tracer.start_as_current_span(
@@ -90,7 +90,7 @@ class Tracing:
 
     @contextmanager
     def event(self, name: str, headers: Sequence[tuple[bytes, bytes]]) -> Iterator[None]:
-        """A span around what a client says over a socket that was opened with these headers, below what they name."""
+        """Trace the handling of a socket event, below the span that the headers of the connection name."""
         if not self.on:
             yield
             return
@@ -103,7 +103,7 @@ class Tracing:
             yield
 
     def refused(self, code: str, *, failed: bool = False) -> None:
-        """What the current span is about was not done, for this reason; `failed`: by a fault of the hub."""
+        """Note that the act of the current span was refused, for this reason; `failed`: by a fault of the hub."""
         if self.on:
             from opentelemetry.trace import Status, StatusCode, get_current_span
 
@@ -113,7 +113,7 @@ class Tracing:
                 span.set_status(Status(StatusCode.ERROR))
 
     def answered(self, method: str, route: str, code: int) -> None:
-        """The request of the current span has got its answer."""
+        """Note the answer to the request of the current span."""
         from opentelemetry.trace import Status, StatusCode, get_current_span
 
         span = get_current_span()
@@ -123,7 +123,7 @@ class Tracing:
             span.set_status(Status(StatusCode.ERROR))
 
     def past(self, method: str, route: str, code: int, headers: Sequence[tuple[bytes, bytes]], since_ns: int) -> None:
-        """A whole request that is over, of the same kind: for those that have no task of their own."""
+        """Record a request that is over, for requests without a task of their own."""
         from opentelemetry.trace import SpanKind
 
         facts = {"http.request.method": method, "http.route": route, "http.response.status_code": code}
@@ -133,7 +133,7 @@ class Tracing:
 
     @contextmanager
     def sweep(self, service: str) -> Iterator[None]:
-        """A span around a pass of a sweeper; `facts` says what it did."""
+        """Trace a pass of a sweeper; `facts` adds its figures."""
         if not self.on:
             yield
             return
@@ -141,7 +141,7 @@ class Tracing:
             yield
 
     def facts(self, facts: Mapping[str, Any]) -> None:
-        """What the current pass did."""
+        """Add the figures of the current pass."""
         if self.on:
             from opentelemetry.trace import get_current_span
 
@@ -149,7 +149,7 @@ class Tracing:
             get_current_span().set_attributes(plain)
 
     def parent_text(self) -> str:
-        """The current span as `traceparent`; '' when there is none."""
+        """Return the current span as `traceparent`; '' when there is none."""
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
         carrier: dict[str, str] = {}
@@ -157,7 +157,7 @@ class Tracing:
         return carrier.get("traceparent", "")
 
     def link(self, texts: Mapping[str, str]) -> None:
-        """Link the current span to those of these `traceparent`s, by what each is of."""
+        """Link the current span to those of these `traceparent`s, each with its subject."""
         from opentelemetry.trace import get_current_span
 
         span = get_current_span()
@@ -168,7 +168,7 @@ class Tracing:
 
 
 def _parent(headers: Sequence[tuple[bytes, bytes]]) -> Any:
-    """The context a caller sent, an empty one where he sent none."""
+    """Return the context of a caller, an empty one where it sent none."""
     from opentelemetry.context import Context
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
