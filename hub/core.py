@@ -34,7 +34,7 @@ class Hub:
         self.settings = settings
         self.store = store
         store.node_timeout_ms = int(settings.node_timeout_s * 1000)
-        self.clock = HubClock(store)
+        self.clock = HubClock(store, settings.limits)
         self.agreed = Agreed(store, settings, self.clock.hub_id)
         self.audit = AuditLog(store, settings.audit_max_entries)
         self.nodes = Nodes(store, settings.node_token_s)

@@ -18,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.supervisors import Multiprocess
 
-from hub.api.http.private import Cycle
+from hub.api.serving.private import Cycle
 
 HUB = Path(__file__).parents[1] / "hub"
 LIBRARIES = ("uvicorn", "socketio", "redis", "prometheus_client")

@@ -15,17 +15,19 @@ from starlette.exceptions import HTTPException
 from hub import __version__
 from hub.api.callers.logins import Door
 from hub.api.capacity import autoscaling, caps, joining, leases, nodes, pools, queue, watch
-from hub.api.console import overview, pages, people, sights, stuck, work
+from hub.api.console import jobs as console_jobs
+from hub.api.console import logins, lookups, overview, pages, stuck_records
+from hub.api.contract.document import document
 from hub.api.dispatch import views
 from hub.api.dispatch.realms import Realms
 from hub.api.edge.neutral import Speech
 from hub.api.handling import request_counts
 from hub.api.handling.browsers import Gate
+from hub.api.handling.context import Serving
 from hub.api.handling.problems import on_http_error, on_hub_error
-from hub.api.handling.serving import Serving
 from hub.api.jobs import dead, jobs, progress, providers, schedules, tasks, workers
 from hub.api.operations import Table
-from hub.api.operators import admin, documentation, events, ops, shared, tokens, worker_env
+from hub.api.operators import admin, documentation, events, health, shared_settings, tokens, worker_env
 from hub.api.pipeline import RequestPipeline
 from hub.api.realms.spilling import spilling_over
 from hub.api.sockets.sockets import Sockets
@@ -56,9 +58,16 @@ from hub.tokens.file import TokensFile
 from hub.tokens.secrets import Secrets
 
 _CAPACITY = (joining, watch, nodes, leases, queue, autoscaling, pools)
-_OPERATORS = (admin, caps, shared, tokens, events, ops, views, worker_env, documentation)
+_OPERATORS = (admin, caps, shared_settings, tokens, events, health, views, worker_env, documentation)
 _JOBS = (workers, jobs, tasks, progress, schedules, providers, dead)
-_CONSOLE = (overview, people, sights, stuck, work, pages)  # the last takes what is left below /console/
+_CONSOLE = (
+    overview,
+    logins,
+    lookups,
+    stuck_records,
+    console_jobs,
+    pages,
+)  # the last takes what is left below /console/
 _MODULES = (*_CAPACITY, *_OPERATORS, *_JOBS, *_CONSOLE)
 TABLE = Table(route for module in _MODULES for route in module.router.routes)
 _ABOUT: dict[str, Any] = {
@@ -82,8 +91,7 @@ def create_app(
     among: Realms | None = None,
     tokens_file: TokensFile | None = None,
 ) -> RequestPipeline:
-    """The whole hub as an ASGI application; or the part of one realm `among` others, which share a tokens file that
-    somebody else reads again.
+    """Return the hub as an ASGI application; or, `among` others that share its tokens file, the part of one realm.
 
     With `sweep=False` it is for this process alone: it answers, neither ticks nor sweeps, and no web page can call it.
     """
@@ -104,7 +112,8 @@ def create_app(
             await offer(hub, internal_jobs)
             webhook = Webhook(posted_to)
             recovering = _record_sweepers(hub, sources, webhook)
-            app.state.stuck = stuck.Now({service.source: service.records for service in recovering}, hub.settings)
+            records = {service.source: service.records for service in recovering}
+            app.state.stuck = stuck_records.Now(records, hub.settings)
             jobs = [*_loops(app, recovering), *(await _sweepers(hub) if sweep else [])]
             running = [asyncio.ensure_future(_logged(job)) for job in jobs]
             if when_started:
@@ -126,9 +135,10 @@ def create_app(
 
 
 def _furnish(app: FastAPI, settings: Settings) -> None:
-    """Give it its routes, and what they keep."""
-    app.state.breaker = ops.Breaker(settings.redis_breaker_threshold, settings.redis_breaker_cooldown_ms / 1000)
-    app.state.readiness = ops.Readiness()
+    """Give an application its routes, and what they keep."""
+    app.openapi = lambda: document(routes())  # type: ignore[method-assign]
+    app.state.breaker = health.Breaker(settings.redis_breaker_threshold, settings.redis_breaker_cooldown_ms / 1000)
+    app.state.readiness = health.Readiness()
     app.state.glance = overview.Glance(app.state)
     app.add_exception_handler(HubError, on_hub_error)
     app.add_exception_handler(HTTPException, on_http_error)

@@ -1,7 +1,7 @@
 """The way of a request, in order: its row in the table, bounds, realm, caller, body, endpoint, answer.
 
 A hub with realms has looked for the realm before: `hub.api.dispatch.realms` reads the same row, and hands the request
-to the pipeline of its realm. A heartbeat that is as most are has a short way, `hub.api.http.beats`.
+to the pipeline of its realm. A heartbeat that is as most are has a short way, `hub.api.serving.heartbeats`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from hub.api.edge.neutral import ASKED, Speech, Writer
 from hub.api.handling import request_counts
 from hub.api.handling.bounds import Bounds
 from hub.api.handling.browsers import Gate, first_of
+from hub.api.handling.context import CYCLE, SERVING, check_caller, hang_up
 from hub.api.handling.deadlines import Deadlines
 from hub.api.handling.exchange import Exchange, HeadExchange, too_large
 from hub.api.handling.light_request import LightRequest
 from hub.api.handling.long_polls import TIME
 from hub.api.handling.problems import answer, as_hub_error, note_failure, refuse
-from hub.api.handling.serving import CYCLE, SERVING, check_caller, hang_up
 from hub.api.handling.shared_lists import Renderings
 from hub.api.operations import ALIAS, SAFE, Found, Table
 from hub.api.paths import SOCKETS, is_ours, keep_escaped, read_id

@@ -19,14 +19,14 @@ from typing import Any, Protocol
 import uvicorn
 
 from hub.api.app import create_app, create_realms
-from hub.api.dispatch.protocol import RealmProtocol
 from hub.api.dispatch.realms import Realms
-from hub.api.handling.serving import Serving
-from hub.api.http.handshakes import HubLoop
-from hub.api.http.private import Multiprocess
-from hub.api.http.protocol import REST_S, HubProtocol
-from hub.api.http.tls import Certificates
-from hub.api.sockets.protocol import SocketProtocol, UpgradingProtocol
+from hub.api.handling.context import Serving
+from hub.api.serving.handshakes import HubLoop
+from hub.api.serving.private import Multiprocess
+from hub.api.serving.protocol import REST_S, HubProtocol
+from hub.api.serving.realm_protocol import RealmProtocol
+from hub.api.serving.tls import Certificates
+from hub.api.serving.upgrades import SocketProtocol, UpgradingProtocol
 from hub.api.sockets.sockets import MESSAGE_BYTES, Sockets
 from hub.errors import StartRefused
 from hub.internal.registry import load_internal_jobs

@@ -81,7 +81,16 @@ def _facts(seen: dict[str, Any]) -> Iterable[tuple[str, Any]]:
             "RECORDS",
             f"{output.one_line(str(source.get('name')))}: {_stuck(source)}, {source.get('level')}",
         )
+    yield "STORE", _store(seen.get("store") or {})
     yield "HUBS", seen.get("hubs")
+
+
+def _store(store: dict[str, Any]) -> str:
+    used, most, reserve = (store.get(name) or 0 for name in ("usedBytes", "limitBytes", "reserveBytes"))
+    if not most:
+        return f"{output.size(used)} in use; Redis has no maxmemory"
+    kept = f"{output.size(reserve)} kept for nodes, leases and ends"
+    return f"{output.size(used)} of {output.size(most)} in use, {kept}"
 
 
 def _stuck(source: dict[str, Any]) -> str:

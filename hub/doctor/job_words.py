@@ -59,6 +59,7 @@ COUNTS = {
     "tasks": Trouble("C12", "the number kept of its tasks is not how many there are"),
     "later": Trouble("C10", "the number kept of those put off is not how many there are"),
 }
+HOLDINGS = {"differs": Trouble("C12", "says of a user or a room that it holds more, or less, than it does")}
 SCHEDULES = {
     "record broken": Trouble("C12", "its record does not say what it is to submit, or when"),
     "not when it is due": Trouble("C12", "not among the schedules, or at another time there than it is due"),

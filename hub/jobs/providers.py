@@ -19,6 +19,7 @@ from hub.jobs.jobs import new_id
 from hub.jobs.models import Page, Provider, ProviderRequest
 from hub.jobs.names import GLOBAL, SHARED, check_category, dashed, full_name, params_hash, params_text, parse_full_name
 from hub.jobs.pages import Pages
+from hub.jobs.quotas import exceeded
 from hub.jobs.recent import Recent
 from hub.jobs.workers import unknown
 from hub.randoms import random_hex
@@ -76,6 +77,8 @@ class Providers:
                 raise unknown(wanted.worker or "")
             case ["forbidden"]:
                 raise Forbidden(f"Provider {full} belongs to another user")
+            case ["quota", *refusal]:
+                raise exceeded(refusal)
         raise UnknownReply(self._register.name, reply)
 
     async def get(self, room: str, full: str) -> Provider:
@@ -107,8 +110,10 @@ class Providers:
         """What it answered for these parameters a while ago, None when that is not remembered."""
         return await self._result(f"{provider.id}:{params_hash(params)}")
 
-    async def read(self, provider: Provider, params: Mapping[str, str], wait_s: float) -> bytes:
-        """What it answers for these parameters; raises `ProviderTimeout` after so many seconds."""
+    async def read(self, provider: Provider, params: Mapping[str, str], wait_s: float, user: str = "") -> bytes:
+        """Return what it answers for these parameters; raises `ProviderTimeout` after so many seconds, and
+        `QuotaExceeded`.
+        """
         digest = params_hash(params)
         about = f"{provider.id}:{digest}"
         until = time.monotonic() + wait_s
@@ -117,6 +122,7 @@ class Providers:
                 asked = await self._ask(
                     full=provider.full,
                     id=provider.id,
+                    user=user,
                     hash=digest,
                     params=params_text(params),
                     ttl_ms=self._inflight_ttl_ms,
@@ -124,6 +130,8 @@ class Providers:
                 )
                 if asked == ["ready"] and (found := await self._result(about)) is not None:
                     return found
+                if asked[0] == "quota":
+                    raise exceeded(asked[1:])
                 left_s = until - time.monotonic()
                 if left_s <= 0:
                     raise ProviderTimeout(f"Provider {provider.full} did not answer within {wait_s:g} s")

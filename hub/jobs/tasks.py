@@ -26,6 +26,7 @@ from hub.jobs.jobs import Jobs, new_id, no_job
 from hub.jobs.models import STATUSES, TERMINAL, Claim, Options, Outcome, Page, Result, Shown, Task
 from hub.jobs.names import INTERNAL, dashed
 from hub.jobs.pages import Pages
+from hub.jobs.quotas import EACH_BYTES, exceeded
 from hub.jobs.recent import Recent
 from hub.jobs.replies import shown_of, task_of
 from hub.jobs.submits import BATCH, after_of, batches, derived, request_of, unique_of, unknown_parents
@@ -99,6 +100,7 @@ class Tasks:
                 key=key,
                 fingerprint=fingerprint,
                 keep_s=self._keep_s,
+                later=-1 if start else sum(len(payload.encode()) + EACH_BYTES for payload in payloads[end:]),
                 rest=[text for pair in pairs for text in pair],
             )
             found = self._submitted(await submit(told=0), full, options.after)
@@ -120,6 +122,8 @@ class Tasks:
                 raise KeyReused("This Idempotency-Key came before with another request")
             case ["unknown", *tasks]:
                 raise unknown_parents(after, tasks)
+            case ["quota", *refusal]:
+                raise exceeded(refusal)
         raise UnknownReply(self._submit.name, reply)
 
     async def claim(
@@ -327,12 +331,14 @@ class Tasks:
         """
         new = derived(f"{user}\0{key}\0{task}", self._realm) if key else new_id(self._realm)
         again = partial(self._again, id=task, new=new, user=user, superuser=int(superuser))
-        match await again():
+        match await again(told=0):
             case ["ok", found]:
-                self._recent.note(again)
+                self._recent.note(partial(again, told=1))
                 return task_of(found)
             case ["task"]:
                 raise no_task(task)
+            case ["quota", *refusal]:
+                raise exceeded(refusal)
             case ["job", full]:
                 raise no_job(full)
             case ["forbidden"]:

@@ -258,6 +258,14 @@ realm_read_at = Gauge(
     ["realm"], multiprocess_mode="max",
 )  # fmt: skip
 store_up = Gauge("hub_store_up", "1 while this hub reaches Redis.", multiprocess_mode="min")
+store_memory = Gauge(
+    "hub_store_memory_bytes", "What Redis has in use of what it may use, buffers for replicas and its file aside.",
+    multiprocess_mode="mostrecent",
+)  # fmt: skip
+store_memory_max = Gauge(
+    "hub_store_memory_max_bytes", "The maxmemory of Redis; 0: none.", multiprocess_mode="mostrecent"
+)
+store_full = Counter("hub_store_full_total", "Calls refused because Redis had no memory left but the reserve.")
 redis_round_trips = Counter("hub_redis_round_trips_total", "Batches sent to Redis.")
 redis_commands = Counter("hub_redis_commands_total", "Commands sent to Redis.")
 redis_seconds = Histogram("hub_redis_seconds", "Time for a batch to come back from Redis.", buckets=_FAST_BUCKETS)

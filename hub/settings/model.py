@@ -33,6 +33,7 @@ from hub.settings.knobs import (
     read_secret,
     read_text,
 )
+from hub.settings.quotas import QuotaSettings
 from hub.settings.realms import read_served
 from hub.settings.sources import environment_name, find_name, own_names, read_environment, unknown_names
 
@@ -212,7 +213,7 @@ class HubSettings(BaseSettings):
     """The suffix of per-environment overrides: HUB_BORROW_WILDCARDS_Staging=true counts where this is Staging."""
 
 
-class Settings(recovery.RecoverySettings, JobsSettings, HubSettings):
+class Settings(recovery.RecoverySettings, QuotaSettings, JobsSettings, HubSettings):
     """Every knob. Built directly it reads nothing and bounds nothing; `load_settings` reads the environment."""
 
     realm: str = ""

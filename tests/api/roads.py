@@ -11,7 +11,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from hub.api.pipeline import RequestPipeline
-from hub.api.sockets.protocol import UpgradingProtocol
+from hub.api.serving.upgrades import UpgradingProtocol
 from tests.world import PATIENCE_S, eventually
 
 _CHANCE = re.compile(rb'"traceId":"[0-9a-f]{16}"|"nextBeatMs":[0-9]+')

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from hub.api.http.handshakes import HANDSHAKE_S
+from hub.api.serving.handshakes import HANDSHAKE_S
 from tests.api.wires import Wire
 from tests.certificates import Authority
 from tests.world import PATIENCE_S, HubProcess, wait_until

@@ -42,9 +42,11 @@ BOUNDS = {
 # Bounds that no setting allows: a hub that has these shows in a second what others show in a minute.
 HURRY = """
 import hub.api.server as server
-from hub.api.http import protocol, writing
+from hub.api.serving import writing
+from hub.api.serving import protocol
 from hub.api.operators import events
-from hub.api.sockets import protocol as sockets_protocol, sockets
+from hub.api.sockets import sockets
+from hub.api.serving import upgrades as sockets_protocol
 sockets_protocol.GOODBYE_S = server.REST_S = protocol.REST_S = events.SEND_S = sockets.SEND_S = writing.UNREAD_S = 0.5
 writing.RATE = 1 << 24
 sockets.PING_S = sockets.PONG_S = 1

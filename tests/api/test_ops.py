@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hub.api.operators import ops
-from hub.api.operators.ops import Breaker
+from hub.api.operators import health
+from hub.api.operators.health import Breaker
 from hub.errors import StoreUnavailable
 from hub.observability import metrics
 from hub.store.notifications import Notifications
@@ -133,7 +133,7 @@ async def test_ready_needs_a_node_that_was_heard_and_a_slot_that_is_free(api, re
 
 
 async def test_ready_costs_strangers_the_same_however_many_pools_there_are(make_api, redis, monkeypatch):
-    monkeypatch.setattr(ops, "COUNTED_S", 3600)
+    monkeypatch.setattr(health, "COUNTED_S", 3600)
     secrets = {"runner_secret": "r", "node_secret": "n"}
     async with make_api(**secrets) as api:
         node, runner = {"x-hub-secret": "n"}, {"x-hub-secret": "r"}

@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from hub.api.http import protocol
+from hub.api.serving import protocol
 from tests.api.roads import Transport
 
 HEAD_TIMEOUT_S = protocol.HubProtocol.head_timeout_s

@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 
 from hub.api.app import create_app
-from hub.api.http import beats, protocol
+from hub.api.serving import heartbeats, protocol
 from tests.api.roads import Ordinary, Road, Shortcut
 from tests.world import settings_for
 
@@ -83,13 +83,13 @@ def pieces(dice: random.Random, text: bytes) -> list[bytes]:
 async def test_the_short_way_and_the_ordinary_one_give_the_same_answers(redis_server, monkeypatch, secrets):
     app = create_app(settings_for(redis_server.url, **secrets), sweep=False)
     monkeypatch.setattr(protocol.HubProtocol, "all_open", protocol.Connections())
-    taken, real = Counter(), beats.take
+    taken, real = Counter(), heartbeats.take
 
     def noted(serving, cycle, give_up):
         taken["taken"] += (found := real(serving, cycle, give_up))
         return found
 
-    monkeypatch.setattr(beats, "take", noted)
+    monkeypatch.setattr(heartbeats, "take", noted)
     async with app.app.router.lifespan_context(app.app):
         serving = app.app.state.serving
         app._gate = serving.gate  # as of a hub that serves others

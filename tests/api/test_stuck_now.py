@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from hub.api.app import create_app
-from hub.api.console.stuck import Now
+from hub.api.console.stuck_records import Now
 from hub.settings import Settings
 from tests.world import settings_for
 

@@ -116,6 +116,7 @@ async def _submit(hub: Hub, redis: Redis, tasks: int, jobs: int, rooms: int) -> 
         "key": "",
         "fingerprint": "",
         "keep_s": 86400,
+        "later": 0,
     }
 
     def packed(number: int) -> bytes:

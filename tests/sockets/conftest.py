@@ -14,7 +14,7 @@ import pytest
 import uvicorn
 
 from hub.api.app import create_app
-from hub.api.sockets.protocol import SocketProtocol, UpgradingProtocol
+from hub.api.serving.upgrades import SocketProtocol, UpgradingProtocol
 from tests.sockets.people import ANN, BOB, ROOT, Listener
 from tests.world import HubProcess, RedisServer, eventually, free_port, settings_for
 

@@ -9,8 +9,8 @@ from functools import partial
 import aiohttp
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from hub.api.sockets.protocol import PIECE
-from hub.api.sockets.turns import PER_TURN, Turns
+from hub.api.serving.turns import PER_TURN, Turns
+from hub.api.serving.upgrades import PIECE
 from tests.frames import PING, frame
 from tests.world import PATIENCE_S
 

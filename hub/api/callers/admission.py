@@ -8,7 +8,7 @@ from starlette.requests import Request
 
 from hub.api.callers.nodes import Speaker, joiner, speaker
 from hub.api.callers.users import Caller, caller, reader, superuser
-from hub.api.handling.serving import serving
+from hub.api.handling.context import serving
 from hub.api.operations import ANYBODY, TOKEN, Operation, Row
 from hub.core import Hub
 from hub.errors import Unauthorized

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from hub.api.callers.users import bearer
-from hub.api.handling.serving import Serving, remote_ip, serving
+from hub.api.handling.context import Serving, remote_ip, serving
 from hub.errors import StoreUnavailable, Unauthorized
 from hub.tokens.models import id_of
 from hub.tokens.secrets import HEADER

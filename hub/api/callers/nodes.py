@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 from hub.api.callers.users import bearer
-from hub.api.handling.serving import serving
+from hub.api.handling.context import serving
 from hub.errors import Forbidden, Unauthorized
 from hub.tokens.models import JOIN, NODE, Holder, id_of
 from hub.tokens.secrets import HEADER

@@ -9,7 +9,7 @@ from typing import Final
 
 from starlette.requests import Request
 
-from hub.api.handling.serving import Serving, serving
+from hub.api.handling.context import Serving, serving
 from hub.errors import Forbidden, Unauthorized
 from hub.tokens.models import USER, Holder, in_order, user_of
 from hub.tokens.secrets import ADMIN, HEADER

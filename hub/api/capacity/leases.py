@@ -11,10 +11,10 @@ from fastapi import APIRouter, Request
 from hub.api.callers.admission import hub_of, speaker_of
 from hub.api.callers.credentials import origin
 from hub.api.handling import traces
-from hub.api.handling.serving import in_ms, is_gone, serving
+from hub.api.handling.context import in_ms, is_gone, serving
 from hub.api.operations import NO_SLOT, TOKEN, Subject, operation
-from hub.api.realms.naming import UnknownRealm
 from hub.api.realms.spilling import lender, where_else
+from hub.api.realms.subjects import UnknownRealm
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer

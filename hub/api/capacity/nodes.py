@@ -13,8 +13,8 @@ from hub.api.callers.credentials import credential
 from hub.api.callers.nodes import Speaker
 from hub.api.capacity import offering
 from hub.api.capacity.orders import asked_shape, orders_shape
+from hub.api.handling.context import allowed, in_seconds, remote_ip, serving
 from hub.api.handling.problems import problem
-from hub.api.handling.serving import allowed, in_seconds, remote_ip, serving
 from hub.api.operations import ANYBODY, TOKEN, Subject, operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request
 from hub.api.callers.admission import hub_of
 from hub.api.capacity.leases import granted, hung_up, longest_wait_s
 from hub.api.handling import traces
-from hub.api.handling.serving import allowed, is_gone, serving
+from hub.api.handling.context import allowed, is_gone, serving
 from hub.api.operations import NO_SLOT, operation
 from hub.api.realms.spilling import served
 from hub.api.shapes import parameters as p

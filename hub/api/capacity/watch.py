@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 
 from hub.api.callers.admission import hub_of, speaker_of
 from hub.api.handling import long_polls
-from hub.api.handling.serving import is_gone, serving
+from hub.api.handling.context import is_gone, serving
 from hub.api.operations import TOKEN, Subject, operation
 from hub.api.realms.spilling import watched
 from hub.api.shapes import parameters as p

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from hub.api.callers.admission import hub_of
 from hub.api.callers.credentials import credential
 from hub.api.console.health import sentence, troubles
-from hub.api.handling.serving import Serving, in_ms, serving
+from hub.api.handling.context import Serving, in_ms, serving
 from hub.api.operations import unlisted
 from hub.api.operators.admin import brake_shape
 from hub.api.operators.events import EventStream, after_of
@@ -121,6 +121,7 @@ async def _look(hub: Hub, state: State) -> dict[str, Any]:
     seen: dict[str, Any] = {
         "nodes": nodes, "slots": slots, "queue": queue, "tasks": tasks, "stuck": stuck, "brakes": brakes,
         "sweeper": sweeper, "shared": shared, "conflicts": conflicts, "hubs": hubs, "now": in_ms(hub, 0),
+        "store": _store(hub),
     }  # fmt: skip
     found = troubles(seen)
     return {"sentence": sentence(seen, found), "troubles": [each._asdict() for each in found], **seen}
@@ -246,6 +247,12 @@ async def _sweeper(hub: Hub) -> dict[str, Any]:
         "source": "setting" if override is None else "run-time", "setBy": by, "setAt": at,
         "setting": hub.settings.sweeper_expire,
     }  # fmt: skip
+
+
+def _store(hub: Hub) -> dict[str, int]:
+    used, most = hub.clock.memory_bytes
+    percent = hub.settings.store_reserve_percent
+    return {"usedBytes": used, "limitBytes": most, "reserveBytes": most * percent // 100}
 
 
 async def _conflicts(hub: Hub) -> list[dict[str, Any]]:

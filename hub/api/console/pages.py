@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 import hub
-from hub.api.handling.serving import serving
+from hub.api.handling.context import serving
 from hub.api.operations import unlisted
 from hub.console import PAGE, files
 from hub.errors import NotFound

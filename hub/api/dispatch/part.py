@@ -10,8 +10,8 @@ from contextlib import suppress
 from starlette.datastructures import State
 from starlette.types import Receive, Scope, Send
 
+from hub.api.handling.context import Serving
 from hub.api.handling.problems import refuse
-from hub.api.handling.serving import Serving
 from hub.api.pipeline import RequestPipeline
 from hub.errors import StartRefused, StoreUnavailable
 from hub.observability import metrics, realms

@@ -13,14 +13,14 @@ from starlette.types import Message, Receive, Scope, Send
 from hub.api.dispatch.body import Read
 from hub.api.dispatch.part import Part
 from hub.api.handling.bounds import Bounds
+from hub.api.handling.context import Serving
 from hub.api.handling.large_bodies import Freight
 from hub.api.handling.problems import as_hub_error, note_failure, refuse
-from hub.api.handling.serving import Serving
 from hub.api.operations import ALIAS, EVERYTHING, Found, Table
 from hub.api.paths import SOCKETS, keep_escaped
 from hub.api.pipeline import RequestPipeline
-from hub.api.realms.looking import where_lent, where_waiting
-from hub.api.realms.naming import About, UnknownRealm, about, name_in, needs_body
+from hub.api.realms.search import where_lent, where_waiting
+from hub.api.realms.subjects import About, UnknownRealm, about, name_in, needs_body
 from hub.errors import BadInput, HubError, StartRefused, StoreUnavailable, Unauthorized
 from hub.observability import realms as of_realms
 from hub.observability.logs import get_logger

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from starlette.requests import Request
 
+from hub.api.handling.context import is_gone, serving
 from hub.api.handling.deadlines import Deadline
-from hub.api.handling.serving import is_gone, serving
 
 TIME = "hub.time"  # in the scope of a request: the `Deadline` it is served under
 PIECE_S = 5.0  # how late it is noticed that the caller has hung up, or that the hub stops

@@ -16,8 +16,8 @@ from pydantic.alias_generators import to_camel
 from starlette.requests import Request
 
 from hub.api.handling.bounds import report_bytes
+from hub.api.handling.context import serving
 from hub.api.handling.large_bodies import LIGHT
-from hub.api.handling.serving import serving
 from hub.api.jobs import reports
 from hub.api.jobs.slices import Slices, compact, is_deep
 from hub.api.shapes.job_bodies import (

@@ -6,15 +6,15 @@ from fastapi import APIRouter, Request
 
 from hub.api.callers.admission import caller_of, hub_of
 from hub.api.callers.users import SUBMIT
-from hub.api.handling.serving import serving
-from hub.api.jobs import answers, bodies, walls
+from hub.api.handling.context import serving
+from hub.api.jobs import answers, bodies, room_access
 from hub.api.operations import CALLER, operation
 from hub.api.paths import PREFIX
 from hub.api.shapes import parameters as p
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.job_bodies import PageQuery
 from hub.api.shapes.jobs import TaskPageShape, TaskShape
-from hub.errors import InvalidTaskTransition, JobNotFound, KeyReused, TaskNotFound
+from hub.errors import InvalidTaskTransition, JobNotFound, KeyReused, QuotaExceeded, TaskNotFound
 
 router = APIRouter(prefix=PREFIX, tags=["dead letters"])
 
@@ -56,7 +56,7 @@ async def drop(request: Request) -> Answer[None]:
         p.KEY,
         status=202,
         headers=("Location", "Retry-After"),
-        refusals=(TaskNotFound, JobNotFound, InvalidTaskTransition, KeyReused),
+        refusals=(TaskNotFound, JobNotFound, InvalidTaskTransition, QuotaExceeded, KeyReused),
         scopes=(SUBMIT,),
     ),
 )
@@ -64,6 +64,6 @@ async def retry(request: Request) -> Answer[TaskShape]:
     """A new task like one that has failed or was cancelled; a dead letter is one no longer. For its submitter."""
     who = caller_of(request)
     task, hub = bodies.path_id(request, "task_id"), hub_of(request)
-    await walls.reach_task(who, hub, task)
+    await room_access.reach_task(who, hub, task)
     key = bodies.request_key(request, who.user)
     return answers.submitted(await hub.tasks.retry(task, who.user, who.superuser, key))

@@ -6,14 +6,22 @@ from fastapi import APIRouter, Request
 
 from hub.api.callers.admission import caller_of, hub_of, reader_of
 from hub.api.callers.users import WORKER
-from hub.api.jobs import answers, bodies, walls
+from hub.api.jobs import answers, bodies, room_access
 from hub.api.operations import CALLER, Subject, operation
 from hub.api.paths import PREFIX
 from hub.api.realms.workers import worker_for
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.job_bodies import PageQuery, ServedBody, TasksQuery
 from hub.api.shapes.jobs import JobPageShape, JobShape, TaskPageShape
-from hub.errors import InvalidCategory, InvalidRoomId, JobNotFound, SchemaConflict, Superseded, WorkerNotFound
+from hub.errors import (
+    InvalidCategory,
+    InvalidRoomId,
+    JobNotFound,
+    QuotaExceeded,
+    SchemaConflict,
+    Superseded,
+    WorkerNotFound,
+)
 from hub.jobs.models import JobRequest
 from hub.jobs.names import check_room
 
@@ -28,7 +36,7 @@ router = APIRouter(prefix=PREFIX, tags=["jobs"])
         status=201,
         also={200: JobShape},
         body=ServedBody,
-        refusals=(InvalidRoomId, InvalidCategory, SchemaConflict, WorkerNotFound, Superseded),
+        refusals=(InvalidRoomId, InvalidCategory, SchemaConflict, QuotaExceeded, WorkerNotFound, Superseded),
         about=Subject("room", "room_id", in_body=True),
         bound="schema",
         room_first=True,
@@ -42,7 +50,7 @@ async def register(request: Request) -> Answer[JobShape]:
     """
     room = request.path_params["room_id"]
     who = caller_of(request)
-    walls.enter(who, room)
+    room_access.enter(who, room)
     said, body = await bodies.read(request, ServedBody)
     hub = hub_of(request)
     schema = bodies.schema(said, body, hub.settings)
@@ -64,7 +72,7 @@ async def listed(request: Request) -> Answer[JobPageShape]:
     asked = bodies.part(request)
     room = request.path_params["room_id"]
     check_room(room)
-    walls.look_into(who, room)
+    room_access.look_into(who, room)
     found = await hub_of(request).jobs.page(room, asked.limit, asked.offset)
     items = [answers.job_line(each) for each in found.items]
     return Answer(JobPageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
@@ -81,7 +89,7 @@ async def tasks(request: Request) -> Answer[TaskPageShape]:
     room = request.path_params["room_id"]
     check_room(room)
     full = request.path_params["job_name"]
-    walls.look_into(who, room, walls.room_of(full))
+    room_access.look_into(who, room, room_access.room_of(full))
     found = await hub_of(request).tasks.page_of_job(room, full, asked.status, asked.limit, asked.offset)
     items = [answers.task(each) for each in found.items]
     return Answer(TaskPageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
@@ -96,5 +104,5 @@ async def look(request: Request) -> Answer[JobShape]:
     who = reader_of(request)
     room, full = request.path_params["room_id"], request.path_params["job_name"]
     check_room(room)
-    walls.look_into(who, room, walls.room_of(full))
+    room_access.look_into(who, room, room_access.room_of(full))
     return Answer(answers.job(await hub_of(request).jobs.get(full)))

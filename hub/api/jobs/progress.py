@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request
 
 from hub.api.callers.admission import caller_of, hub_of
 from hub.api.callers.users import WORKER
-from hub.api.handling.serving import check_listening
-from hub.api.jobs import bodies, walls
+from hub.api.handling.context import check_listening
+from hub.api.jobs import bodies, room_access
 from hub.api.operations import CALLER, Subject, operation
 from hub.api.paths import PREFIX
 from hub.api.shapes import parameters as p
@@ -45,12 +45,12 @@ async def note(request: Request) -> Answer[ProgressedShape]:
     body, _ = await bodies.read(request, ProgressBody)
     key, worker = bodies.request_key(request, who.user), body.worker_id.hex
     hub = hub_of(request)
-    await walls.reach_worker(who, hub, worker)
+    await room_access.reach_worker(who, hub, worker)
     await check_listening(request)
     said = [
         Said(each.id.hex, each.claim or "", each.progress, each.message or "", tuple(each.log)) for each in body.tasks
     ]
     words = await hub.progress.note(worker, who.user, said, key)
-    words = await walls.told(who, hub, [each.task for each in said], words)
+    words = await room_access.told(who, hub, [each.task for each in said], words)
     outcomes = [OutcomeShape(id=dashed(each.task), outcome=word) for each, word in zip(said, words, strict=True)]
     return Answer(ProgressedShape(tasks=outcomes))

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from hub.api.callers.admission import admit_again, caller_of, hub_of, reader_of
 from hub.api.callers.users import READ, WORKER
 from hub.api.handling import long_polls
-from hub.api.jobs import answers, bodies, walls
+from hub.api.jobs import answers, bodies, room_access
 from hub.api.operations import CALLER, Raw, Subject, operation
 from hub.api.paths import PREFIX
 from hub.api.realms.workers import worker_for
@@ -19,7 +19,15 @@ from hub.api.shapes.answer import Answer
 from hub.api.shapes.job_bodies import PageQuery, ProviderBody
 from hub.api.shapes.jobs import ProviderPageShape, ProviderShape
 from hub.core import Hub
-from hub.errors import InvalidCategory, InvalidRoomId, ProviderNotFound, ProviderTimeout, ResultNotAsked, WorkerNotFound
+from hub.errors import (
+    InvalidCategory,
+    InvalidRoomId,
+    ProviderNotFound,
+    ProviderTimeout,
+    QuotaExceeded,
+    ResultNotAsked,
+    WorkerNotFound,
+)
 from hub.jobs.models import Provider, ProviderRequest
 from hub.jobs.names import check_room
 
@@ -36,7 +44,7 @@ router = APIRouter(prefix=PREFIX, tags=["providers"])
         status=201,
         also={200: ProviderShape},
         body=ProviderBody,
-        refusals=(InvalidRoomId, InvalidCategory, WorkerNotFound),
+        refusals=(InvalidRoomId, InvalidCategory, WorkerNotFound, QuotaExceeded),
         about=Subject("room", "room_id", in_body=True),
         bound="schema",
         room_first=True,
@@ -48,7 +56,7 @@ async def register(request: Request) -> Answer[ProviderShape]:
     worker is made for it."""
     room = request.path_params["room_id"]
     who = caller_of(request)
-    walls.enter(who, room)
+    room_access.enter(who, room)
     said, body = await bodies.read(request, ProviderBody)
     hub = hub_of(request)
     wanted = ProviderRequest(
@@ -73,7 +81,7 @@ async def listed(request: Request) -> Answer[ProviderPageShape]:
     asked = bodies.part(request)
     room = request.path_params["room_id"]
     check_room(room)
-    walls.look_into(who, room)
+    room_access.look_into(who, room)
     found = await hub_of(request).providers.page(room, asked.limit, asked.offset)
     items = [answers.provider(each) for each in found.items]
     return Answer(ProviderPageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
@@ -94,7 +102,7 @@ async def look(request: Request) -> Answer[ProviderShape]:
     who = reader_of(request)
     room, full = request.path_params["room_id"], request.path_params["name"]
     check_room(room)
-    walls.look_into(who, room, walls.room_of(full))
+    room_access.look_into(who, room, room_access.room_of(full))
     found = await hub_of(request).providers.get(room, full)
     return Answer(answers.provider(found))
 
@@ -107,7 +115,7 @@ async def look(request: Request) -> Answer[ProviderShape]:
         p.PREFER,
         raw=Raw("*/*"),
         headers=("Preference-Applied",),
-        refusals=(InvalidRoomId, ProviderNotFound, ProviderTimeout),
+        refusals=(InvalidRoomId, ProviderNotFound, QuotaExceeded, ProviderTimeout),
         about=Subject("job", "name"),
         scopes=(READ,),
     ),
@@ -120,7 +128,7 @@ async def read(request: Request) -> Response:
     who = caller_of(request)
     room, full = request.path_params["room_id"], request.path_params["name"]
     check_room(room)
-    walls.look_into(who, room, walls.room_of(full))
+    room_access.look_into(who, room, room_access.room_of(full))
     hub = hub_of(request)
     provider = await hub.providers.get(room, full)
     preferred, longest_s = bodies.wait_preference(request), hub.settings.provider_long_poll_max_s
@@ -131,17 +139,19 @@ async def read(request: Request) -> Response:
         headers["content-disposition"] = "attachment"
     body = await hub.providers.cached(provider, params)
     if body is None:
-        body = await _awaited(request, hub, provider, params, wait_s)
-        await admit_again(request)  # his token may have been revoked meanwhile
+        body = await _awaited(request, hub, provider, params, wait_s, who.user)
+        await admit_again(request)  # the token may have been revoked meanwhile
         if preferred is not None:
             headers["preference-applied"] = f"wait={wait_s:g}"
     return Response(body, headers=headers, media_type=provider.content_type)
 
 
-async def _awaited(request: Request, hub: Hub, provider: Provider, params: dict[str, str], wait_s: float) -> bytes:
+async def _awaited(
+    request: Request, hub: Hub, provider: Provider, params: dict[str, str], wait_s: float, user: str
+) -> bytes:
     async def look(seconds: float) -> bytes | None:
         try:
-            return await hub.providers.read(provider, params, seconds)
+            return await hub.providers.read(provider, params, seconds, user)
         except ProviderTimeout:
             return None
 
@@ -159,7 +169,7 @@ async def remove(request: Request) -> Answer[None]:
     """Delete a provider. For its owner and superusers."""
     who = caller_of(request)
     provider, hub = bodies.path_id(request, "provider_id"), hub_of(request)
-    await walls.reach_provider(who, hub, provider)
+    await room_access.reach_provider(who, hub, provider)
     await hub.providers.delete(provider, who.user, who.superuser)
     return answers.nothing()
 
@@ -185,7 +195,7 @@ async def upload(request: Request) -> Answer[None]:
     if digest is None:
         raise bodies.malformed("missing", ["header", "x-request-hash"], "Field required", None)
     hub = hub_of(request)
-    await walls.reach_provider(who, hub, provider)
+    await room_access.reach_provider(who, hub, provider)
     body = await request.body()
     await hub.providers.upload(provider, digest, body, who.user, who.superuser)
     return answers.nothing()

@@ -6,14 +6,14 @@ from fastapi import APIRouter, Request
 
 from hub.api.callers.admission import caller_of, hub_of, reader_of
 from hub.api.callers.users import SUBMIT
-from hub.api.handling.serving import check_listening
-from hub.api.jobs import answers, bodies, walls
+from hub.api.handling.context import check_listening
+from hub.api.jobs import answers, bodies, room_access
 from hub.api.operations import CALLER, operation
 from hub.api.paths import PREFIX
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.job_bodies import PageQuery, PauseBody, ScheduleBody, options_of
 from hub.api.shapes.jobs import SchedulePageShape, ScheduleShape
-from hub.errors import InvalidRoomId, JobNotFound
+from hub.errors import InvalidRoomId, JobNotFound, QuotaExceeded
 from hub.jobs.names import INTERNAL, check_room
 from hub.jobs.rules import Rule
 from hub.jobs.schedules import Schedule, ScheduleNotFound, TooManySchedules
@@ -29,7 +29,7 @@ async def listed(request: Request) -> Answer[SchedulePageShape]:
     asked = bodies.part(request)
     room = request.path_params["room_id"]
     check_room(room)
-    walls.look_into(who, room)
+    room_access.look_into(who, room)
     found = await hub_of(request).schedules.page(room, asked.limit, asked.offset)
     items = [answers.schedule(each) for each in found.items]
     return Answer(SchedulePageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
@@ -41,7 +41,7 @@ async def look(request: Request) -> Answer[ScheduleShape]:
     who = reader_of(request)
     room, name = request.path_params["room_id"], request.path_params["schedule"]
     check_room(room)
-    walls.look_into(who, room)
+    room_access.look_into(who, room)
     return Answer(answers.schedule(await hub_of(request).schedules.get(room, name)))
 
 
@@ -52,7 +52,7 @@ async def look(request: Request) -> Answer[ScheduleShape]:
         CALLER,
         also={201: ScheduleShape},
         body=ScheduleBody,
-        refusals=(InvalidRoomId, JobNotFound, TooManySchedules),
+        refusals=(InvalidRoomId, JobNotFound, QuotaExceeded, TooManySchedules),
         bound="schedule",
         room_first=True,
         scopes=(SUBMIT,),
@@ -65,10 +65,10 @@ async def put(request: Request) -> Answer[ScheduleShape]:
     """
     room, name = request.path_params["room_id"], request.path_params["schedule"]
     who = caller_of(request)
-    walls.enter(who, room)
+    room_access.enter(who, room)
     said, body = await bodies.read(request, ScheduleBody)
     bodies.check_schedule_name(name)
-    walls.look_into(who, walls.room_of(said.job))
+    room_access.look_into(who, room_access.room_of(said.job))
     if said.job.startswith(f"{INTERNAL}:"):
         message = "A schedule should name a job that workers serve, and no @internal one"
         raise bodies.malformed("unsupported", ["body", "job"], message, said.job)
@@ -102,7 +102,7 @@ async def pause(request: Request) -> Answer[ScheduleShape]:
     room, name = request.path_params["room_id"], request.path_params["schedule"]
     who = caller_of(request)
     check_room(room)
-    walls.enter(who, room)
+    room_access.enter(who, room)
     said, _ = await bodies.read(request, PauseBody)
     await check_listening(request)
     schedules = hub_of(request).schedules
@@ -118,7 +118,7 @@ async def delete(request: Request) -> Answer[None]:
     room, name = request.path_params["room_id"], request.path_params["schedule"]
     who = caller_of(request)
     check_room(room)
-    walls.enter(who, room)
+    room_access.enter(who, room)
     await check_listening(request)
     await hub_of(request).schedules.remove(room, name, who.user, who.superuser)
     return answers.nothing()

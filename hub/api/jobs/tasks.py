@@ -9,8 +9,8 @@ from fastapi import APIRouter, Request
 from hub.api.callers.admission import admit_again, caller_of, hub_of, reader_of
 from hub.api.callers.users import SUBMIT, WORKER, Caller, allow
 from hub.api.handling import long_polls, traces
-from hub.api.handling.serving import check_listening, is_gone
-from hub.api.jobs import answers, bodies, walls
+from hub.api.handling.context import check_listening, is_gone
+from hub.api.jobs import answers, bodies, room_access
 from hub.api.jobs.reports import kept
 from hub.api.operations import CALLER, Subject, operation
 from hub.api.paths import PREFIX
@@ -26,6 +26,7 @@ from hub.errors import (
     InvalidTaskTransition,
     JobNotFound,
     KeyReused,
+    QuotaExceeded,
     Settling,
     Superseded,
     TaskNotFound,
@@ -52,7 +53,7 @@ _KEY = "Idempotency-Key"
         also={200: TaskShape},
         body=SubmitBody,
         headers=("Location", "Retry-After"),
-        refusals=(InvalidRoomId, JobNotFound, KeyReused, InternalJobNotConfigured),
+        refusals=(InvalidRoomId, JobNotFound, QuotaExceeded, KeyReused, InternalJobNotConfigured),
         bound="submit",
         room_first=True,
         scopes=(SUBMIT,),
@@ -66,15 +67,15 @@ async def submit(request: Request) -> Answer[TaskShape | TaskIdsShape]:
     """
     room, full = request.path_params["room_id"], request.path_params["job_name"]
     who = caller_of(request)
-    walls.enter(who, room)
-    walls.look_into(who, walls.room_of(full))
+    room_access.enter(who, room)
+    room_access.look_into(who, room_access.room_of(full))
     said, body = await bodies.read(request, SubmitBody)
     hub = hub_of(request)
     payloads, options = bodies.payloads(said, body, hub.settings), _options(said, full)
     key = bodies.request_key(request, who.user)
     if hub.settings.validate_payloads == "submit":
         await _check(hub, full, payloads, who.user, many=said.payloads is not None)
-    await walls.see_parents(who, hub, options.after)
+    await room_access.see_parents(who, hub, options.after)
     await check_listening(request)
     made = await hub.tasks.submit(room, full, payloads, who.user, options, key)
     if tracing.on:
@@ -137,7 +138,7 @@ async def claim(request: Request) -> Answer[ClaimedShape]:
     said, body = await bodies.read(request, ClaimBody)
     key = bodies.request_key(request, who.user)
     hub, worker = hub_of(request), said.worker_id.hex
-    await walls.reach_worker(who, hub, worker)
+    await room_access.reach_worker(who, hub, worker)
     await check_listening(request)
     outcomes: list[OutcomeShape] = []
     if said.results:
@@ -175,7 +176,7 @@ async def _reported(
     if tracing.on:
         await traces.follow(hub.store, *(traces.task(report.task) for report in reports))
     words = await hub.tasks.finish(worker, who.user, reports, key)
-    words = await walls.told(who, hub, [report.task for report in reports], words)
+    words = await room_access.told(who, hub, [report.task for report in reports], words)
     return [
         OutcomeShape(id=dashed(report.task), outcome="too-large" if word == "ok" and report.task in large else word)
         for report, word in zip(reports, words, strict=True)
@@ -226,7 +227,7 @@ async def of_room(request: Request) -> Answer[TaskPageShape]:
     asked = bodies.part(request, TasksQuery)
     room = request.path_params["room_id"]
     check_room(room)
-    walls.look_into(who, room)
+    room_access.look_into(who, room)
     found = await hub_of(request).tasks.page_of_room(room, asked.status, asked.limit, asked.offset)
     items = [answers.task(each) for each in found.items]
     return Answer(TaskPageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
@@ -242,7 +243,7 @@ async def look(request: Request) -> Answer[TaskInFullShape]:
     task = bodies.path_id(request, "task_id")
     hub = hub_of(request)
     found = await hub.tasks.show(task)
-    walls.see_task(who, found.task)
+    room_access.see_task(who, found.task)
     wait_s = min(bodies.wait_preference(request) or 0, hub.settings.long_poll_max_wait_s)
     if not wait_s or found.task.status in TERMINAL:
         return Answer(answers.shown(found))
@@ -280,7 +281,7 @@ async def move(request: Request) -> Answer[TaskShape]:
         allow(who, WORKER)
     key = bodies.request_key(request, who.user)
     hub = hub_of(request)
-    await walls.reach_task(who, hub, task)
+    await room_access.reach_task(who, hub, task)
     value = bodies.result(body, hub.settings)
     await check_listening(request)
     if tracing.on:

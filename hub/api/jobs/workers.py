@@ -7,8 +7,8 @@ from fastapi import APIRouter, Request
 from hub.api.callers.admission import admit_again, caller_of, hub_of, reader_of
 from hub.api.callers.users import WORKER
 from hub.api.handling import long_polls
-from hub.api.handling.serving import check_listening
-from hub.api.jobs import answers, bodies, walls
+from hub.api.handling.context import check_listening
+from hub.api.jobs import answers, bodies, room_access
 from hub.api.operations import CALLER, EVERYTHING, operation
 from hub.api.paths import PREFIX
 from hub.api.shapes import parameters as p
@@ -63,7 +63,7 @@ async def of_room(request: Request) -> Answer[WorkerPageShape]:
     asked = bodies.part(request)
     room = request.path_params["room_id"]
     check_room(room)
-    walls.look_into(who, room)
+    room_access.look_into(who, room)
     found = await hub_of(request).workers.page_of_room(room, asked.limit, asked.offset)
     items = [answers.worker(each) for each in found.items]
     return Answer(WorkerPageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
@@ -89,7 +89,7 @@ async def beat(request: Request) -> Answer[WorkerShape]:
     who = caller_of(request)
     worker = bodies.path_id(request, "worker_id")
     hub = hub_of(request)
-    await walls.reach_worker(who, hub, worker)
+    await room_access.reach_worker(who, hub, worker)
     if request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
         return Answer(answers.beaten(worker, await hub.workers.beat(worker, who.user)))
     said, _ = await bodies.read(request, WorkerBeatBody)
@@ -116,7 +116,7 @@ async def taken(request: Request) -> Answer[TakenShape]:
     worker = bodies.path_id(request, "worker_id")
     since = bodies.validated(TakenQuery, dict(request.query_params), "query").since
     hub = hub_of(request)
-    await walls.reach_worker(who, hub, worker)
+    await room_access.reach_worker(who, hub, worker)
     wait_s = min(bodies.wait_preference(request) or 0, hub.settings.long_poll_max_wait_s)
 
     async def look(seconds: float) -> int:
@@ -137,7 +137,7 @@ async def remove(request: Request) -> Answer[None]:
     """Remove a worker. What it has claimed fails, its providers go, and so do jobs that nobody serves any more."""
     who = caller_of(request)
     worker, hub = bodies.path_id(request, "worker_id"), hub_of(request)
-    await walls.reach_worker(who, hub, worker)
+    await room_access.reach_worker(who, hub, worker)
     left = bodies.validated(LeaveQuery, dict(request.query_params), "query")
     await check_listening(request)
     await hub.workers.delete(worker, who.user, who.superuser, left.incarnation)

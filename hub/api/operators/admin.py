@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from hub.api.callers.admission import hub_of, speaker_of
 from hub.api.callers.credentials import origin
 from hub.api.capacity.nodes import remove
-from hub.api.handling.serving import in_seconds, remote_ip
+from hub.api.handling.context import in_seconds, remote_ip
 from hub.api.operations import TOKEN, operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from hub.api.callers.admission import hub_of
 from hub.api.callers.credentials import credential
-from hub.api.handling.serving import hang_up, in_seconds, serving
+from hub.api.handling.context import hang_up, in_seconds, serving
 from hub.api.operations import Raw, Subject, operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from hub.api.callers.admission import caller_of
 from hub.api.callers.credentials import origin
 from hub.api.callers.users import OPERATOR, Caller
-from hub.api.handling.serving import serving
+from hub.api.handling.context import serving
 from hub.api.operations import CALLER, operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies

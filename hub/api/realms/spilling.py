@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from fastapi import Request
 
-from hub.api.realms.looking import LOOK_S, where_lent
-from hub.api.realms.naming import NAMED, UnknownRealm
-from hub.api.realms.served import ServedRealms
+from hub.api.realms.others import ServedRealms
+from hub.api.realms.search import LOOK_S, where_lent
+from hub.api.realms.subjects import NAMED, UnknownRealm
 from hub.capacity.leases import Leases
 from hub.capacity.models import Elsewhere, EndedLease, Ticket
 from hub.capacity.watching import Held

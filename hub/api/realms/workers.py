@@ -8,9 +8,9 @@ from uuid import UUID
 from fastapi import Request
 
 from hub.api.callers.users import Caller
-from hub.api.realms.looking import LOOK_S
-from hub.api.realms.naming import NAMED
-from hub.api.realms.served import ServedRealms
+from hub.api.realms.others import ServedRealms
+from hub.api.realms.search import LOOK_S
+from hub.api.realms.subjects import NAMED
 from hub.core import Hub
 from hub.errors import StoreUnavailable, WorkerNotFound
 from hub.observability.realms import within

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
-from hub.api.handling.serving import Serving
-from hub.api.realms.served import ServedRealms
+from hub.api.handling.context import Serving
+from hub.api.realms.others import ServedRealms
 from hub.api.sockets.events import Channel, Events
 from hub.errors import StoreUnavailable
 from hub.observability.realms import within

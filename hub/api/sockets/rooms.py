@@ -16,10 +16,10 @@ from starlette.types import Scope
 
 from hub.api.callers.credentials import slow_down
 from hub.api.callers.users import Caller, Shown, allow, known
-from hub.api.handling.serving import Serving
+from hub.api.handling.context import Serving
 from hub.api.handling.socket_places import Sessions
-from hub.api.jobs import walls
-from hub.api.realms.naming import NAMED
+from hub.api.jobs import room_access
+from hub.api.realms.subjects import NAMED
 from hub.api.shapes.messages import DoneShape
 from hub.api.sockets.events import Events
 from hub.api.sockets.other_realms import OtherRealms, Place
@@ -204,14 +204,14 @@ class Rooms:
     async def _join_as_worker(self, sid: str, connection: Connection, said: Any, member: str, kind: str) -> Place:
         """The room is joined also with a worker that is unknown or another's; only its own user's can hang up."""
         full, worker = _full_name(said, member), _worker(said)
-        place, caller = await self._place(sid, connection, walls.room_of(full), worker)
+        place, caller = await self._place(sid, connection, room_access.room_of(full), worker)
         if caller is None:
             raise Unauthorized("Unauthorized")
         allow(caller, "worker")
-        walls.enter(caller, walls.room_of(full))
+        room_access.enter(caller, room_access.room_of(full))
         with place.within():
             if worker is not None:
-                await walls.reach_worker(caller, place.serving.hub, worker)
+                await room_access.reach_worker(caller, place.serving.hub, worker)
             await self._enter(sid, connection, place.room(kind + full))
             if worker is not None:
                 await place.serving.hub.presence.bind(worker, caller.user, sid)
@@ -226,7 +226,7 @@ class Rooms:
             if caller is None:
                 raise Unauthorized("Unauthorized")
             allow(caller, "read")
-        walls.look_into(caller, room)
+        room_access.look_into(caller, room)
         await self._enter(sid, connection, place.room(f"room:{room}"))
         await self._be_heard(place)
 

@@ -12,11 +12,11 @@ from socketio.packet import BINARY_ACK, BINARY_EVENT, Packet
 from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from hub.api.handling.context import Serving
 from hub.api.handling.problems import refuse as _refuse
-from hub.api.handling.serving import Serving
 from hub.api.handling.socket_places import Places, Sessions
 from hub.api.paths import ABORT
-from hub.api.realms.served import ServedRealms
+from hub.api.realms.others import ServedRealms
 from hub.api.sockets.events import Events
 from hub.api.sockets.other_realms import OtherRealms
 from hub.api.sockets.rooms import Rooms

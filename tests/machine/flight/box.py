@@ -15,7 +15,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from hub.api.app import create_app
 from hub.api.handling.browsers import Gate
-from hub.api.handling.serving import Serving
+from hub.api.handling.context import Serving
 from hub.core import Hub
 from hub.errors import StoreUnavailable
 from hub.store.clock import PERIOD_S

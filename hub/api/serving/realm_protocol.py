@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hub.api.realms.naming import name_in, without_realm
-from hub.api.sockets.protocol import UpgradingProtocol
+from hub.api.realms.subjects import name_in, without_realm
+from hub.api.serving.upgrades import UpgradingProtocol
 from hub.observability.realms import within
 
 if TYPE_CHECKING:

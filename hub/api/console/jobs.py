@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hub.api.callers.admission import hub_of, reader_of
-from hub.api.handling.serving import in_ms
+from hub.api.handling.context import in_ms
 from hub.api.jobs import answers
 from hub.api.operations import CALLER, unlisted
 from hub.api.shapes import reading as bodies

@@ -14,9 +14,9 @@ from hub.api.callers.nodes import speaks
 from hub.api.capacity.nodes import heartbeat, router
 from hub.api.capacity.orders import orders_json
 from hub.api.handling import request_counts
-from hub.api.handling.serving import Serving
-from hub.api.http.private import Cycle
+from hub.api.handling.context import Serving
 from hub.api.operations import TOKEN, row_of
+from hub.api.serving.private import Cycle
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.node_bodies import BeatBody
 from hub.capacity.nodes.models import Beat, Orders

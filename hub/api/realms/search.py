@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from enum import Enum
 
-from hub.api.realms.served import ServedRealm
+from hub.api.realms.others import ServedRealm
 from hub.core import Hub
 from hub.errors import BadInput, LeaseOver, Settling, StoreUnavailable, Unavailable, UnknownTicket
 from hub.history.tickets import ticket_ids

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from hub.api.http.private import WebSocketsSansIOProtocol
-from hub.api.http.protocol import NEVER, HubProtocol, last_words
-from hub.api.http.writing import cut, expect_to_be_read
 from hub.api.paths import ABORT, SOCKETS
-from hub.api.sockets.turns import Turns
+from hub.api.serving.private import WebSocketsSansIOProtocol
+from hub.api.serving.protocol import NEVER, HubProtocol, last_words
+from hub.api.serving.turns import Turns
+from hub.api.serving.writing import cut, expect_to_be_read
 from hub.errors import BadInput
 
 PIECE: Final = 512  # bytes: some messages, each of which costs a hundredth of a millisecond to tell from the next

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from hub.api.callers.admission import hub_of
 from hub.api.callers.credentials import origin
-from hub.api.handling.serving import in_ms
+from hub.api.handling.context import in_ms
 from hub.api.operations import unlisted
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from hub.api.handling.serving import Serving
+from hub.api.handling.context import Serving
 from hub.errors import StartRefused
 from hub.observability.logs import get_logger
 from hub.settings import Settings

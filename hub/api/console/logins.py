@@ -12,9 +12,9 @@ from hub.api.callers.admission import hub_of
 from hub.api.callers.credentials import origin
 from hub.api.callers.logins import LOGIN, Door, cookie_name
 from hub.api.callers.users import bearer, known
-from hub.api.handling.serving import Serving, in_ms, remote_ip, serving
+from hub.api.handling.context import Serving, in_ms, remote_ip, serving
 from hub.api.operations import unlisted
-from hub.api.realms.served import ServedRealms
+from hub.api.realms.others import ServedRealms
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
 from hub.errors import Forbidden, HubError, InvalidValue, MissingMember, NotFound, Unauthorized

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from starlette.datastructures import State
 
-from hub.api.handling.serving import Serving
+from hub.api.handling.context import Serving
 from hub.settings.realms import Realm
 
 

@@ -12,13 +12,13 @@ import orjson
 
 from hub.api.edge.neutral import ASKED
 from hub.api.handling import browsers
+from hub.api.handling.context import Serving
 from hub.api.handling.problems import MEDIA_TYPE, problem
-from hub.api.handling.serving import Serving
-from hub.api.http import beats
-from hub.api.http.connections import Connections
-from hub.api.http.private import HIGH_WATER_LIMIT, HttpToolsProtocol
-from hub.api.http.tls import Certificates, names_in, show
-from hub.api.http.writing import JoinedWrites
+from hub.api.serving import heartbeats
+from hub.api.serving.connections import Connections
+from hub.api.serving.private import HIGH_WATER_LIMIT, HttpToolsProtocol
+from hub.api.serving.tls import Certificates, names_in, show
+from hub.api.serving.writing import JoinedWrites
 from hub.errors import BadInput, HubError, Unavailable
 
 HEAD_BYTES_MAX = 32_768  # request line and headers
@@ -34,8 +34,8 @@ _HOP = (b"upgrade", b"http2-settings")
 class HubProtocol(HttpToolsProtocol):
     """Cuts off clients that are too slow, and answers broken requests with a problem document.
 
-    A heartbeat that arrives whole is handed to `hub.api.http.beats` without a task and without routing; what is unusual
-    about one sends it the way of all requests, so that refusals are made in one place.
+    A heartbeat that arrives whole is handed to `hub.api.serving.heartbeats` without a task and without routing. What is
+    unusual about one sends it the way of all requests, so that refusals are made in one place.
     """
 
     head_timeout_s = 15.0
@@ -241,7 +241,7 @@ class HubProtocol(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         scope = cycle.scope
         plain = self._reading and self._hosts == 1 and not self._odd and b"%" not in scope["raw_path"]
-        if plain and scope["path"] == beats.PATH and scope["method"] == "POST":
+        if plain and scope["path"] == heartbeats.PATH and scope["method"] == "POST":
             self._beat = (cycle, app)  # its body may be in what is being read: see data_received
         else:
             super()._start_asgi_task(cycle, app)
@@ -250,7 +250,7 @@ class HubProtocol(HttpToolsProtocol):
         self._beat = None
         start = super()._start_asgi_task
         unusual = cycle.more_body or not cycle.keep_alive or self.flow.write_paused or len(cycle.body) > BEAT_BYTES_MAX
-        if unusual or self.serving is None or not beats.take(self.serving, cycle, lambda: start(cycle, app)):
+        if unusual or self.serving is None or not heartbeats.take(self.serving, cycle, lambda: start(cycle, app)):
             start(cycle, app)
 
     def _wait(self, seconds: float) -> None:

@@ -19,10 +19,10 @@ from hub import __version__
 from hub.api.callers.admission import hub_of
 from hub.api.capacity.pools import state
 from hub.api.handling import request_counts
-from hub.api.handling.serving import Serving, allowed, in_ms, serving
+from hub.api.handling.context import Serving, allowed, in_ms, serving
 from hub.api.operations import EVERYTHING, Raw, operation
-from hub.api.realms.naming import NAMED
-from hub.api.realms.served import ServedRealms
+from hub.api.realms.others import ServedRealms
+from hub.api.realms.subjects import NAMED
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.operators import (
     DiagnosticsShape,

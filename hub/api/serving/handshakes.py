@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import uvloop
 
-from hub.api.http.protocol import HubProtocol
+from hub.api.serving.protocol import HubProtocol
 
 HANDSHAKE_S = 5.0  # also for the goodbye of TLS
 Made = Callable[[], asyncio.Protocol]

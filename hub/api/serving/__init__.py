@@ -1,0 +1,1 @@
+"""Connections as this process serves them: HTTP, TLS, WebSockets, and the short way of heartbeats."""
