@@ -219,8 +219,7 @@ class Announcing:
     # -- callbacks ------------------------------------------------------------------------------------------------
 
     async def _reserve(self, callback: Callable[[str], Any]) -> None:
-        """Take slots off offer that are to be rebuilt, so that they are not lent meanwhile, and start the callback for
-        each."""
+        """Take slots off offer that are to be rebuilt, so that they are not lent, and start the callback for each."""
         state = self.state
         until_s = now_s() + self.calls.pace_s / 2  # the next beat must not wait for long behind this
         async with self.calls.lock:

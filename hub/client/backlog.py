@@ -223,8 +223,7 @@ class _Given:
 
 
 def backlog_of(http: AsyncTransport | SyncTransport) -> Backlog:
-    """Return the backlog of a client, shared by all clients of one hub that show one secret: it outlives each of
-    them."""
+    """Return the backlog of a client, which outlives it: one for all clients of one hub that show one secret."""
     if http.given or http.address is None:
         return Backlog(http)
     if (backlog := _by_address.get(http.address)) is None:

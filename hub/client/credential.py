@@ -17,10 +17,7 @@ PATIENCE = RetryPolicy(trouble_s=10.0, attempt_s=5.0)
 
 
 class Credential:
-    """The secret or token of one node.
-
-    The token in the file goes before the given secret: it is valid for this node alone.
-    """
+    """The secret of one node; a token in the file goes before it, and is valid for this node alone."""
 
     def __init__(self, node_id: str, options: AgentOptions) -> None:
         self._node_id = node_id

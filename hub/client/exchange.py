@@ -61,7 +61,7 @@ Steps = Generator[Send | Pause, Outcome, T]
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """The time of a call: new attempts start for `trouble_s` seconds, and each attempt may take `attempt_s`."""
+    """The time of a call: new attempts start for `trouble_s` seconds, and each may take `attempt_s`."""
 
     trouble_s: float = 10.0
     attempt_s: float = 15.0

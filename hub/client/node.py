@@ -37,8 +37,7 @@ class Announced:
 
     @property
     def lent(self) -> dict[str, str]:
-        """Return slot id -> fencing token of each lent slot, as of the last beat; a holder with a smaller token is
-        stale."""
+        """Return slot id -> fencing token of each lease, of the last beat; a holder with a smaller token is stale."""
         return dict(self._state.lent)
 
     @property
@@ -102,8 +101,7 @@ class NodeAgent(Announced):
             raise self._thread.failure from error
 
     async def run(self) -> None:
-        """Keep the node announced until `stop()` or cancellation, then leave; raises `Unauthorized` for a refused
-        secret."""
+        """Keep the node announced until `stop()` or cancellation; raises `Unauthorized` for a refused secret."""
         async with self:
             await self.stopped()
 

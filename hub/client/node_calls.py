@@ -147,10 +147,7 @@ class NodeCalls:
                     await self._publish_each(sorted(state.unpublished))
 
     def policy(self) -> RetryPolicy:
-        """Return the policy of one attempt: the loop repeats.
-
-        A beat that hangs leaves time before the node is suspected.
-        """
+        """Return the policy of one attempt, short enough that a beat that hangs leaves time for another."""
         return RetryPolicy(trouble_s=0.0, attempt_s=min(10.0, max(1.0, self.pace_s)))
 
     async def _register(self) -> None:

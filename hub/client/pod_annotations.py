@@ -38,10 +38,7 @@ def marks(lent: int) -> dict[str, str | None]:
 
 
 class PodAnnotations:
-    """The annotations of the pod of this process.
-
-    They are written on the side: nothing waits for that, no failure ends it.
-    """
+    """The annotations of the pod of this process, written on the side: nothing waits for them, no failure ends it."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -52,8 +49,7 @@ class PodAnnotations:
 
     @classmethod
     def own(cls) -> Self | None:
-        """Return the pod that the environment names; None outside of a cluster, and where the name of the pod is not
-        known."""
+        """Return the pod that the environment names; None outside of a cluster, and for a pod without a name."""
         names = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "POD_NAMESPACE", "POD_NAME")
         host, port, namespace, name = (os.environ.get(each, "").strip() for each in names)
         if not (host and port and namespace and name):

@@ -107,8 +107,7 @@ class Slot:
 
     @property
     def is_ours(self) -> bool:
-        """Return whether this process borrowed it, and so may end its lease: a forked child has a copy of its
-        parent's."""
+        """Return whether this process borrowed it, and so may end its lease: a forked child holds only a copy."""
         return self._pid == os.getpid()
 
     def given_back(self) -> None:

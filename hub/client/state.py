@@ -273,8 +273,7 @@ class AgentState:
 
 
 def in_short(slots: Collection[str]) -> str:
-    """Return slots as the hub sums them up: their number, and the sum of the first ten hex digits of each SHA-1, in 40
-    bits."""
+    """Return the hub's sum of slots: their number, and the sum of ten hex digits of each SHA-1, in 40 bits."""
     found = (int(hashlib.sha1(slot.encode(), usedforsecurity=False).hexdigest()[:10], 16) for slot in slots)
     return f"{len(slots)}-{sum(found) % 2**40}"
 

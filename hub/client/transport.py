@@ -79,10 +79,7 @@ class _Remaining(dict[str, float]):
 
 
 def headers_of(send: Send) -> dict[str, str]:
-    """Return the headers of a request.
-
-    A change says how long its caller waits: a hub that comes to it later leaves it.
-    """
+    """Return the headers; a change says how long its caller waits, and a hub that comes to it later leaves it."""
     if send.method == "GET":
         return dict(send.headers)
     return {"prefer": f"wait={math.ceil(send.timeout_s + send.wait_s)}", **send.headers}

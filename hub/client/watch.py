@@ -25,8 +25,7 @@ _POLICY = RetryPolicy(trouble_s=0.0, attempt_s=5.0)
 
 
 def look(slots: Sequence[Slot], wait_s: float) -> Steps[bool]:
-    """Wait until one of these leases is over, and mark its slot as lost; return False when this hub does not know the
-    call."""
+    """Wait until one of these leases is over, and mark its slot as lost; return False for a hub without this call."""
     leases = [{"browserId": slot.id, "leaseToken": slot.token} for slot in slots]
     try:
         body = {"leases": leases, "waitSeconds": wait_s}

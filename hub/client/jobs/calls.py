@@ -170,7 +170,7 @@ def beat(worker_id: str, attempt_s: float = ATTEMPT_S, held: Held | None = None)
 
 
 def taken(worker_id: str, since: int, wait_s: float) -> Steps[int]:
-    """Return how many tasks were taken from a worker, once that is not `since` any more or after the wait.
+    """Return how many tasks were taken from a worker, once that is not `since` any more, or after the wait.
 
     One attempt.
     """

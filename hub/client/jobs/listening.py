@@ -91,10 +91,7 @@ class Listener:
                 rest(until_s)
 
     def take(self, *, start: bool, wait_s: float, left_s: Left) -> tuple[ClaimedTask[Any], bool] | None:
-        """Claim a task; return it and whether it is running already.
-
-        A claim without an answer is repeated as it was.
-        """
+        """Claim a task; return it and whether it is running. A claim without an answer is repeated as it was."""
         if self._worker_id is None:
             raise ValueError("there is no worker yet: register something, or call create_worker()")
         while info := self._claim(Claim(self._worker_id, start=start), left_s, wait_s):

@@ -117,7 +117,7 @@ class ProgressReporter:
             return taken
 
     async def _tell(self, news: Mapping[str, ProgressReport]) -> None:
-        """Send reports, the same request again for some seconds; what no hub has taken by then is kept for the next
+        """Send reports, the same request again for some seconds; keep what no hub has taken by then for the next
         time."""
         if not news or self._deaf:
             return

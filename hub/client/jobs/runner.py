@@ -27,9 +27,9 @@ READY_S = 1.0
 
 
 class TaskRunner:
-    """A runner of up to `concurrency` tasks at a time.
+    """A runner of up to `concurrency` tasks at once.
 
-    It calls `say` with each report and sets `changed` for more room.
+    It calls `say` with each report, and sets `changed` for more room.
     """
 
     def __init__(

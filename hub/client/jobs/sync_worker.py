@@ -99,10 +99,7 @@ class SyncWorker:
         return self._worker.counts
 
     def run(self) -> None:
-        """Run tasks until `stop` or a signal; a second signal does not wait for running tasks.
-
-        Raises the error that ended it.
-        """
+        """Run tasks until `stop` or a signal; a second one hurries. Raises the error that ended the worker."""
         with self._signals(), self:
             self.ended()
 
@@ -111,10 +108,7 @@ class SyncWorker:
         self._ended.wait()
 
     def stop(self, *, hurry: bool = False) -> None:
-        """End the worker; with `hurry` running tasks are given back at once.
-
-        May be called from any thread, more than once.
-        """
+        """End the worker, from any thread, more than once; with `hurry` running tasks are given back at once."""
         self._stopping = True
         self._worker.stop(hurry=hurry)
         self._ended.set()

@@ -181,8 +181,7 @@ class Report:
         return {name: value for name, value in said.items() if value} | result
 
     def shorter(self) -> Report:
-        """Return a report that is small enough: without its result, as a failure that says why, or with its error
-        cut."""
+        """Return a smaller report: without its result, as a failure that says why, or with its error cut."""
         if not self.value.text:
             return replace(self, error=self.error[:SHORT_REASON])
         why = (
@@ -220,8 +219,7 @@ def text_of(error: BaseException) -> str:
 
 
 def sayable(text: str) -> str:
-    """Return as much of a text as a report takes, with surrogates escaped, which file names may hold and do not
-    travel."""
+    """Return as much of a text as a report takes, with surrogates escaped: file names may hold them."""
     return text[:LONGEST_REASON].encode("utf-8", "backslashreplace").decode()[:LONGEST_REASON]
 
 

@@ -160,10 +160,7 @@ class Worker:
     # -- running ------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Run tasks until `stop` or a signal; a second signal does not wait for running tasks.
-
-        Raises the error that ended it.
-        """
+        """Run tasks until `stop` or a signal; a second one hurries. Raises the error that ended the worker."""
         with self._signals():
             async with self:
                 await self.ended()
@@ -173,10 +170,7 @@ class Worker:
         await self._stop.wait()
 
     def stop(self, *, hurry: bool = False) -> None:
-        """End the worker; with `hurry` running tasks are given back at once.
-
-        May be called from any thread, more than once.
-        """
+        """End the worker, from any thread, more than once; with `hurry` running tasks are given back at once."""
         self._stopping = True
         self._hurried = self._hurried or hurry
         if self._loop is not None:
@@ -354,10 +348,7 @@ class Worker:
             self._claiming = self._spawn(self._reporter.claim_for_ever(self._runner))
 
     def _held(self) -> Held:
-        """Return the held tasks, in the thread of the heartbeat.
-
-        In this order: a task goes from a claim to a place to a report.
-        """
+        """Return the held tasks, for the heartbeat. In this order: a task goes from a claim to a report."""
         claims = self._reporter.unanswered()
         runner = self._runner.names()
         return Held({**self._reporter.unsaid(), **runner}, claims)
