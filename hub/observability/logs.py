@@ -48,7 +48,8 @@ def configure_logs(settings: Settings) -> None:
 
 
 def parse_overrides(text: str) -> dict[str, str]:
-    """Read `LOGGER=LEVEL` pairs separated by comma, semicolon or newline; a pair that names no level is left out."""
+    """Return the levels in `LOGGER=LEVEL` pairs, separated by comma, semicolon or newline; leave out unreadable
+    ones."""
     levels: dict[str, str] = {}
     for pair in re.split(r"[,;\n]", text):
         name, equals, level = pair.partition("=")
@@ -62,7 +63,7 @@ def parse_overrides(text: str) -> dict[str, str]:
 
 
 def _quieten_libraries() -> None:
-    """Give the server's own handlers to ours, and keep it from writing a line for every request."""
+    """Hand the server's own handlers to ours, and keep it from writing a line for every request."""
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "fastapi", "asyncio", "httpx"):
         logger = logging.getLogger(name)
         logger.handlers.clear()
@@ -83,19 +84,19 @@ def _shared() -> list[Processor]:
 
 
 def _stamp(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Add the time, in UTC to the millisecond."""
+    """Add the time, UTC to the millisecond."""
     event["timestamp"] = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return event
 
 
 def _drop_noise(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Drop the copy of a message with terminal colours, which uvicorn adds."""
+    """Drop the copy of its message with terminal colours that uvicorn adds."""
     event.pop("color_message", None)
     return event
 
 
 def mask_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Mask values that are named like a secret, and the credentials of every URL, in nested values too."""
+    """Hide what is named like a secret and the credentials of every URL, in nested values too."""
     return cast(EventDict, _masked(event))
 
 
@@ -140,7 +141,7 @@ def _key(name: str) -> str:
 
 
 def _plain(value: object) -> str:
-    """Return a fact as one word, quoted when it has more, so that a node's name cannot forge a line."""
+    """Return a fact as one word, quoted where needed, so that the name of a node cannot forge a line."""
     match value:
         case None:
             return "-"
@@ -160,7 +161,7 @@ def _plain(value: object) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Return a text with control characters and lone surrogates escaped, so that an event is one line."""
+    """Return the text with control characters and lone surrogates as escapes: an event is always one line."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 

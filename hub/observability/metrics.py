@@ -21,10 +21,10 @@ realm: ContextVar[str] = ContextVar("realm", default="")  # in which something i
 
 
 class Durations(Histogram):
-    """A histogram that takes what was counted elsewhere, many at once."""
+    """A histogram that adds counts made elsewhere, many at once."""
 
     def add(self, buckets: Sequence[int], total_s: float) -> None:
-        """Add so many to each bucket, the one above the last bound included, and their total to the sum."""
+        """Add counts per bucket, the one above the last bound included, and the sum of the values."""
         for place, some in zip(self._buckets, buckets, strict=True):
             if some:
                 place.inc(some)
@@ -32,9 +32,9 @@ class Durations(Histogram):
 
 
 class ByRealm(Collector):
-    """A gauge that is read when it is scraped, per realm.
+    """Numbers of a realm that were read at the scrape.
 
-    It is no `Gauge`: that cannot forget a label among processes.
+    No `Gauge`: among several processes it cannot forget a label, and a queue that has ended would be shown for ever.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class ByRealm(Collector):
 
     @property
     def found(self) -> Any:
-        """Return the values of the current realm."""
+        """Return the numbers of the current realm."""
         return self.of.setdefault(realm.get(), {})
 
     @found.setter
@@ -58,42 +58,42 @@ class ByRealm(Collector):
         return found
 
     def rows(self) -> list[tuple[str, Any]]:
-        """Return the values, realm by realm."""
+        """Return the numbers, realm by realm."""
         return list(self.of.items())
 
 
 class QueueLength(ByRealm):
-    """The number of live waiters by label, as last read."""
+    """Live waiters by label, as of the last reading."""
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the gauge."""
+        """The one gauge this is."""
         rows = ((of, label, n) for of, found in self.rows() for label, n in found.items())
         yield self.family("hub_borrow_queue_length", "Live waiters, read when scraped.", "label", rows)
 
 
 class ByJob(ByRealm):
-    """The gauges by job, as last read: a number per gauge."""
+    """Gauges by job, as of the last reading: a number per gauge."""
 
     def __init__(self, gauges: dict[str, str]) -> None:
         self._gauges = gauges  # name -> what it says
         super().__init__()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the gauges."""
+        """All of them."""
         for place, (name, what) in enumerate(self._gauges.items()):
             rows = ((of, job, n[place]) for of, found in self.rows() for job, n in found.items())
             yield self.family(name, what, "job_name", rows)
 
 
 class StuckRecords(ByRealm):
-    """The last pass over each source, of any hub: records, level, time of the pass."""
+    """The result of the last pass over each source, as any hub noted it: records, level, time of the pass."""
 
     def __init__(self) -> None:
         self.unseen: dict[str, float] = {}  # source that no pass was made over -> since when it is known
         super().__init__()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the three gauges."""
+        """The three gauges this is."""
         for place, (name, what) in enumerate(
             {
                 "hub_zombie_records": "Records of a source that its last pass found stuck, read when scraped.",
@@ -115,7 +115,7 @@ borrow_outcomes = Counter("hub_borrow_outcomes_total", "How borrows ended.", ["l
 
 
 class Borrows(NamedTuple):
-    """The metrics of the borrows of one label, looked up once: a look-up costs more than a count."""
+    """The metrics of the borrows of one label, looked up once: a lookup costs more than to count."""
 
     requests: Any
     seconds: Any
@@ -126,7 +126,7 @@ _borrows: dict[tuple[str, str], Borrows] = {}
 
 
 def borrows_of(shown: str) -> Borrows:
-    """Return the metrics of a `bounded` label in the current realm."""
+    """Return the metrics of a label that is `bounded`, in the current realm."""
     key = (realm.get(), shown)
     if key not in _borrows:
         served = borrow_outcomes.labels(shown, "success")
@@ -135,7 +135,7 @@ def borrows_of(shown: str) -> Borrows:
 
 
 def forget_borrows(name: str) -> None:
-    """Forget the metrics of a realm that was removed."""
+    """Forget the metrics of a realm that is gone."""
     for key in [key for key in _borrows if key[0] == name]:
         del _borrows[key]
 
@@ -211,7 +211,7 @@ tasks_submitted = Counter("hub_tasks_submitted_total", "Tasks submitted through 
 tasks_claimed = Counter("hub_tasks_claimed_total", "Tasks given to workers.")
 claims = Counter("hub_claims_total", "Claims answered, with tasks or with none.", ["outcome"])
 tasks_ended = Counter(
-    "hub_tasks_ended_total", "Tasks that ended, whatever ended them: counted once, by the hub that sweeps.",
+    "hub_tasks_ended_total", "Tasks that ended, in any way: counted once, by the hub that sweeps.",
     ["job_name", "status"],
 )  # fmt: skip
 task_wait = Durations(
@@ -278,7 +278,7 @@ script_calls = Gauge(
 event_streams = Gauge("hub_event_streams", "Open streams of events.", multiprocess_mode="livesum")
 event_streams_slow = Counter("hub_event_streams_slow_total", "Streams of events cut off because they were not read.")
 event_reads_failed = Counter("hub_event_reads_failed_total", "Times the stream of events could not be read.")
-wrong_secrets = Counter("hub_wrong_secrets_total", "Refused calls that showed a secret or a token nobody has.")
+wrong_secrets = Counter("hub_wrong_secrets_total", "Refused calls that showed an unknown secret or token.")
 refusals = Counter("hub_refusals_total", "Refused acts, also those the audit log leaves out.", ["action", "reason"])
 unhandled = Counter("hub_unhandled_errors_total", "Requests that ended in a 500, and work given up on an error.")
 
@@ -292,7 +292,7 @@ def bounded(label: str) -> str:
 
 
 def bounded_job(full: str) -> str:
-    """Return the full name of a job, bounded in the same way."""
+    """Return the full name of a job, bounded like labels."""
     return _bounded(full, _seen_jobs)
 
 

@@ -1,4 +1,4 @@
-"""The realm of the current work: logs name it, and metrics are counted per realm.
+"""The realm of the current work: log lines name it, and metrics count it apart.
 
 A hub without realms pays nothing for this: until `split` is called, metrics are those of the list and nothing else.
 """
@@ -23,7 +23,7 @@ _named: Final = CollectorRegistry()  # what is counted in realms with a name
 
 @contextmanager
 def within(name: str) -> Iterator[None]:
-    """Log and count this block under a realm; tasks that begin in it are of the realm as well."""
+    """Do the work of the block in a realm; tasks that begin in it belong to the realm as well."""
     before = metrics.realm.set(name)
     try:
         with structlog.contextvars.bound_contextvars(realm=name or DEFAULT):
@@ -33,7 +33,7 @@ def within(name: str) -> Iterator[None]:
 
 
 class MetricByRealm:
-    """A metric that is counted per realm: for realms with a name in a twin that has one label more."""
+    """A metric that counts realms with a name apart, in a twin that has one label more."""
 
     def __init__(self, plain: Any) -> None:
         self.plain = plain
@@ -46,7 +46,7 @@ class MetricByRealm:
         self.twin = type(plain)(plain._name, plain._documentation, names, registry=_named, **options)
 
     def labels(self, *values: str) -> Any:
-        """Return the metric with these values of labels, in the current realm."""
+        """Return the child of the metric with these values of labels."""
         name = metrics.realm.get()
         return self.twin.labels(*values, name) if name else self.plain.labels(*values)
 
@@ -60,7 +60,7 @@ _split: Final[dict[str, MetricByRealm]] = {}  # made once: a registry takes no m
 
 @contextmanager
 def split() -> Iterator[None]:
-    """Count for each realm in this block. A metric that was looked up before counts for the default realm."""
+    """Count for each realm in this block. The existing values of a metric belong to the default realm."""
     for name, found in list(vars(metrics).items()):
         if isinstance(found, Counter | Gauge | Histogram) and LABEL not in found._labelnames:
             if name not in _split:
@@ -87,7 +87,7 @@ def forget(name: str) -> None:
 
 
 class AllRealms(Collector):
-    """A registry with the samples of all realms, those of realms with a name in the same families."""
+    """The families of a registry, with those of realms with a name joined into them."""
 
     def __init__(self, plain: Collector) -> None:
         self._plain = plain

@@ -1,6 +1,6 @@
 """Traces, where `OTEL_*` asks for them: a span per request and per pass of a sweeper, none for a command of Redis.
 
-Tasks and tickets keep the trace that they came from, and their worker is linked to it: see `hub.api.handling.traces`.
+What waits is kept with the trace it came from, so that its worker is linked to it: see `hub.api.handling.traces`.
 Without those variables nothing here is imported or done; the exporter is that of the extra `[otel]`, over HTTP.
 """
 
@@ -21,7 +21,7 @@ _PROTOCOL = "http/protobuf"
 
 
 def wanted(variables: Mapping[str, str]) -> bool:
-    """Return whether the environment asks for traces; raises `StartRefused` for a wish that cannot be met."""
+    """Return whether the environment asks for traces; raises `StartRefused` where they cannot be made as asked."""
     said = {name: text.strip() for name, text in variables.items() if name.startswith("OTEL_") and text.strip()}
     exporter = said.get("OTEL_TRACES_EXPORTER", "otlp" if any(name in said for name in _ENDPOINTS) else "none")
     if exporter == "none" or said.get("OTEL_SDK_DISABLED", "").lower() == "true":
@@ -42,7 +42,7 @@ def wanted(variables: Mapping[str, str]) -> bool:
 
 
 class Tracing:
-    """The tracer of this process; `on` is the only test where no traces are wanted."""
+    """The tracer of this process; `on` is the only thing that is read where traces are off."""
 
     def __init__(self) -> None:
         self.on = False
@@ -64,12 +64,12 @@ class Tracing:
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
 
     def use(self, provider: Any) -> None:
-        """Make spans with this provider. It is not the global one: what other libraries would tell is not asked for."""
+        """Make spans with this provider. It is not the global one: spans of other libraries are not wanted."""
         self._provider, self._tracer = provider, provider.get_tracer("capacity-hub")
         self.on = True
 
     def end(self) -> None:
-        """Send the spans that are left; a collector that is away delays the end for a short time at most."""
+        """Send the spans that are left; a collector that is away delays this only briefly."""
         if not self.on:
             return
         self.on = False
@@ -79,7 +79,7 @@ class Tracing:
 
     @contextmanager
     def request(self, method: str, headers: Sequence[tuple[bytes, bytes]]) -> Iterator[None]:
-        """Trace the handling of a request, below the span of its caller. `answered` adds how it ended."""
+        """Open a span around the handling of a request, below that of its caller. `answered` says how it ended."""
         from opentelemetry.trace import SpanKind
 
         with self._tracer.start_as_current_span(
@@ -90,7 +90,7 @@ class Tracing:
 
     @contextmanager
     def event(self, name: str, headers: Sequence[tuple[bytes, bytes]]) -> Iterator[None]:
-        """Trace the handling of a socket event, below the span that the headers of the connection name."""
+        """Open a span around an event of a client on a socket with these headers, below the trace that they name."""
         if not self.on:
             yield
             return
@@ -103,7 +103,7 @@ class Tracing:
             yield
 
     def refused(self, code: str, *, failed: bool = False) -> None:
-        """Note that the act of the current span was refused, for this reason; `failed`: by a fault of the hub."""
+        """Note in the current span that its work was refused, and why; with `failed` by a fault of the hub."""
         if self.on:
             from opentelemetry.trace import Status, StatusCode, get_current_span
 
@@ -113,7 +113,7 @@ class Tracing:
                 span.set_status(Status(StatusCode.ERROR))
 
     def answered(self, method: str, route: str, code: int) -> None:
-        """Note the answer to the request of the current span."""
+        """Note the answer of the request in its span."""
         from opentelemetry.trace import Status, StatusCode, get_current_span
 
         span = get_current_span()
@@ -123,7 +123,7 @@ class Tracing:
             span.set_status(Status(StatusCode.ERROR))
 
     def past(self, method: str, route: str, code: int, headers: Sequence[tuple[bytes, bytes]], since_ns: int) -> None:
-        """Record a request that is over, for requests without a task of their own."""
+        """Add a span for a request that is over, for requests that have no task of their own."""
         from opentelemetry.trace import SpanKind
 
         facts = {"http.request.method": method, "http.route": route, "http.response.status_code": code}
@@ -133,7 +133,7 @@ class Tracing:
 
     @contextmanager
     def sweep(self, service: str) -> Iterator[None]:
-        """Trace a pass of a sweeper; `facts` adds its figures."""
+        """Open a span around a pass of a sweeper; `facts` says what it did."""
         if not self.on:
             yield
             return
@@ -141,7 +141,7 @@ class Tracing:
             yield
 
     def facts(self, facts: Mapping[str, Any]) -> None:
-        """Add the figures of the current pass."""
+        """Note what the current pass did."""
         if self.on:
             from opentelemetry.trace import get_current_span
 
@@ -149,7 +149,7 @@ class Tracing:
             get_current_span().set_attributes(plain)
 
     def parent_text(self) -> str:
-        """Return the current span as `traceparent`; '' when there is none."""
+        """Return the current span as `traceparent`, '' without one."""
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
         carrier: dict[str, str] = {}
@@ -157,7 +157,7 @@ class Tracing:
         return carrier.get("traceparent", "")
 
     def link(self, texts: Mapping[str, str]) -> None:
-        """Link the current span to those of these `traceparent`s, each with its subject."""
+        """Link the current span to those of these `traceparent`s, named by their subjects."""
         from opentelemetry.trace import get_current_span
 
         span = get_current_span()
@@ -168,7 +168,7 @@ class Tracing:
 
 
 def _parent(headers: Sequence[tuple[bytes, bytes]]) -> Any:
-    """Return the context of a caller, an empty one where it sent none."""
+    """Return the trace context that a caller sent, an empty one without."""
     from opentelemetry.context import Context
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
