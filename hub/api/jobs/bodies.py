@@ -15,8 +15,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_camel
 from starlette.requests import Request
 
+from hub.api.callers.admission import hub_of, serving_of
 from hub.api.handling.bounds import report_bytes
-from hub.api.handling.context import serving
 from hub.api.handling.large_bodies import LIGHT
 from hub.api.jobs import reports
 from hub.api.jobs.slices import Slices, compact, is_deep
@@ -97,12 +97,12 @@ async def read(request: Request, model: type[M]) -> tuple[M, Body]:
     check = partial(_check_members, request)
     if len(text) <= LIGHT:
         return _whole(text, model, check)
-    async with serving(request).freight.turn:
+    async with serving_of(request).freight.turn:
         await asyncio.sleep(0)
         if model in _REPORTS:
-            text = reports.shortened(text, report_bytes(serving(request).hub.settings))
+            text = reports.shortened(text, report_bytes(hub_of(request).settings))
         if model is SubmitBody:
-            return await _sliced(text, model, serving(request).hub.settings.task_payload_max_bytes, check)
+            return await _sliced(text, model, hub_of(request).settings.task_payload_max_bytes, check)
         return _whole(text, model, check)
 
 
