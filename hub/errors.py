@@ -7,12 +7,12 @@
     |- LeaseOver, Withdrawn, SlotLent, TicketGranted, BrakeOff, NodeTaken, Superseded 409
     |- TooLarge 413, NotJson 415, KeyReused 422; NoReason, NamesDiffer 422 of hub/api/{console/door,shapes/neutral}.py
     |- Internal, ForeignKey, StoreFault, UnknownReply 500; NodeSilent, NodeRefused of hub/capacity/nodes/asking.py
-    |- Unavailable 503       Settling, Stopping, StoreUnavailable, Late, RecordsUnavailable  (all carry Retry-After)
+    |- Unavailable 503       Settling, Stopping, StoreUnavailable, Late, StoreFull, RecordsUnavailable (Retry-After)
     |  |- NoCapacity         Capped, WaitedInVain, DeadlineMissed, LabelQueueFull, RunQueueFull
     |                        HubUnavailable, raised by the SDK alone; NotReplicated of hub/store/replicas.py
     |- JobsProblem           InvalidRoomId, InvalidCategory 400, Forbidden 403,
     |                        JobNotFound, WorkerNotFound, TaskNotFound, ProviderNotFound 404,
-    |                        SchemaConflict, InvalidTaskTransition, ResultNotAsked 409,
+    |                        SchemaConflict, InvalidTaskTransition, ResultNotAsked, QuotaExceeded 409,
     |                        InternalJobNotConfigured 503, ProviderTimeout 504; Malformed 422; see jobs/schedules.py
     |- LeaseLost             raised by the SDK alone: the block outlived its lease; hub.client.jobs.TaskEnded
     `- StartRefused          the one sentence a hub says before it does not start; SourceRefused
@@ -32,8 +32,10 @@ class HubError(Exception):
     status: ClassVar[int] = 500
     retry_after_s: float | None = None
 
-    def __init__(self, detail: str | None = None, **facts: Any) -> None:
+    def __init__(self, detail: str | None = None, retry_after_s: float | None = None, **facts: Any) -> None:
         super().__init__(detail or self.code)
+        if retry_after_s is not None:
+            self.retry_after_s = retry_after_s
         self.detail = detail
         self.facts = facts
 
@@ -170,11 +172,6 @@ class Unavailable(HubError):
     status = 503
     retry_after_s = 1.0
 
-    def __init__(self, detail: str | None = None, retry_after_s: float | None = None, **facts: Any) -> None:
-        super().__init__(detail, **facts)
-        if retry_after_s is not None:
-            self.retry_after_s = retry_after_s
-
 
 class NoCapacity(Unavailable):
     """Nothing is free, and the caller would not wait."""
@@ -249,12 +246,17 @@ class NotSent(StoreUnavailable):
 
 
 class Late(NotSent):
-    """The hub stood still, or knew another store, when this call was to be carried out: its caller may have asked
-    another hub since. Nothing was done.
-    """
+    """The hub stood still, or knew another store, so that the caller may have asked another one. Nothing was done."""
 
     code = "late"
     retry_after_s = 1.0
+
+
+class StoreFull(NotSent):
+    """Redis has no memory left but the reserve, and this call would only add. Nothing was done."""
+
+    code = "store-full"
+    retry_after_s = 5.0
 
 
 class HubUnavailable(Unavailable):
@@ -287,8 +289,6 @@ class InvalidCategory(JobsProblem):
 
 
 class Forbidden(JobsProblem):
-    """The caller is known, and may not do this."""
-
     code = "forbidden"
     status = 403
 
@@ -314,15 +314,11 @@ class ProviderNotFound(JobsProblem):
 
 
 class SchemaConflict(JobsProblem):
-    """An active job of this name has another schema."""
-
     code = "schema-conflict"
     status = 409
 
 
 class InvalidTaskTransition(JobsProblem):
-    """The task is in a status from which this move is not allowed."""
-
     code = "invalid-task-transition"
     status = 409
 
@@ -334,16 +330,19 @@ class ResultNotAsked(JobsProblem):
     status = 409
 
 
-class InternalJobNotConfigured(JobsProblem):
-    """No executor runs this `@internal` job."""
+class QuotaExceeded(JobsProblem):
+    """The user, or the room, holds as much of this as one may. Nothing was done."""
 
+    code = "quota-exceeded"
+    status = 409
+
+
+class InternalJobNotConfigured(JobsProblem):
     code = "internal-job-not-configured"
     status = 503
 
 
 class ProviderTimeout(JobsProblem):
-    """The provider did not answer in the time the reader had."""
-
     code = "provider-timeout"
     status = 504
     retry_after_s = 2.0

@@ -55,12 +55,18 @@ end
 -- A change, which is refused while Redis has no memory left.
 function command.change(name, arguments, action) declare(name, arguments, action, store.begin, {}) end
 
--- A change that ends things: it is carried out also while Redis has no memory left.
+-- A change that only adds: it is refused when nothing but the reserve is left, unless a hub says it again after a loss.
+function command.add(name, arguments, action)
+  command.change(name, arguments, function(a, argv)
+    return a.told ~= '1' and a.made_for ~= 'told' and reserve.refusal(argv) or action(a, argv)
+  end)
+end
+
+-- A change that ends things or keeps them alive: it is carried out also while Redis has no memory left.
 function command.finish(name, arguments, action) declare(name, arguments, action, store.begin, {'allow-oom'}) end
 
 -- What changes nothing.
 function command.read(name, arguments, action) declare(name, arguments, action, store.begin, {'no-writes'}) end
-
 -- The same where neither a time nor anything else of `store` is needed, and no call is late.
 function command.change_unclocked(name, arguments, action) declare(name, arguments, action, unmoved, {}) end
 function command.read_unclocked(name, arguments, action) declare(name, arguments, action, unclocked, {'no-writes'}) end
@@ -69,10 +75,6 @@ function command.read_unclocked(name, arguments, action) declare(name, arguments
 function command.open(name, arguments, action) declare(name, arguments, action, function() end, {'allow-oom'}) end
 
 -- When a hub used this library last, by the time of Redis in ms; -1 when nobody did since this server was started.
-register({
-  function_name = FUNCTIONS.last_used,
-  flags = {'no-writes'},
-  callback = function() return used_ms or -1 end,
-})
+register({function_name = FUNCTIONS.last_used, flags = {'no-writes'}, callback = function() return used_ms or -1 end})
 
 return command

@@ -21,7 +21,7 @@ doctor.repairs = {
   drains = doctor_nodes.repair_drain, parts = doctor_nodes.repair_part,
   tickets = doctor_queue.repair_ticket, queues = doctor_queue.repair, runs = doctor_hubs.repair_run,
   hubs = doctor_hubs.repair,
-  tasks = doctor_tasks.repair, counts = doctor_jobs.repair_count,
+  tasks = doctor_tasks.repair, counts = doctor_jobs.repair_count, holdings = doctor_jobs.repair_holding,
   workers = doctor_workers.repair, links = doctor_workers.repair_link,
   jobs = doctor_jobs.repair, providers = doctor_providers.repair, schedules = doctor_schedules.repair,
   members = doctor_indexes.repair,

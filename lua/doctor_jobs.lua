@@ -55,4 +55,10 @@ function doctor_jobs.repair_count(full, tasks_now, later, was_tasks, was_later)
   jobs.check_orphan(full)
 end
 
+-- Write down what an owner holds of a kind, as it was counted while `was` stood there.
+function doctor_jobs.repair_holding(kind, owner, was, held)
+  if tonumber(redis.call('ZSCORE', keys.used(kind), owner) or '0') ~= tonumber(was) then return end
+  if held == '0' then redis.call('ZREM', keys.used(kind), owner) else redis.call('ZADD', keys.used(kind), held, owner) end
+end
+
 return doctor_jobs

@@ -21,6 +21,7 @@ function doctor_providers.repair(full)
   elseif id and worker then
     providers.drop(full)
   else
+    providers.uncount(full, unpack(redis.call('HMGET', keys.provider(full), 'user', 'bytes')))
     redis.call('DEL', keys.provider(full))
     redis.call('ZREM', keys.room_providers(names.room_of(full)), full)
   end

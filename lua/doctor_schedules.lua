@@ -16,6 +16,7 @@ function doctor_schedules.repair(id)
     redis.call('ZADD', keys.room_schedules(s.room), s.at, s.name)
     return
   end
+  if s then quotas.release_schedule(s) end
   redis.call('DEL', keys.schedule(id))
   redis.call('ZREM', keys.schedules, id)
   local room, name = string.match(id, '^(.-):(.*)$')

@@ -4,7 +4,6 @@ local place_in = doctor_indexes.place_in
 
 local STAGES = {pending = 'waits', claimed = 'held', running = 'held', completed = 'over', failed = 'over', cancelled = 'over'}
 local function stage_of(t) return t and t.room and t.at and t.user and STAGES[t.status or ''] end
-
 -- The index of deadlines that a held task without a worker stands in.
 local function ends_in(t) return names.is_internal(t.job) and keys.internal_tasks or not t.worker and keys.ownerless end
 
@@ -35,6 +34,7 @@ function doctor_tasks.check(say, _, id)
 end
 
 local function drop(id, t)
+  if t and STAGES[t.status or ''] ~= 'over' then tasks.uncount(t) end
   redis.call('DEL', keys.task(id), keys.payload(id), keys.task_result(id), keys.task_log(id), keys.task_parents(id))
   if not t or redis.call('HEXISTS', keys.job(t.job), 'id') == 0 then return end
   redis.call('HINCRBY', keys.job(t.job), 'tasks', -1)

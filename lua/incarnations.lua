@@ -7,6 +7,12 @@ function incarnations.is_superseded(worker, incarnation)
   return now and now ~= incarnation
 end
 
+-- Whether a process was the worker, and another one has registered since.
+function incarnations.is_past(worker, incarnation)
+  local past = incarnation ~= '' and redis.call('HGET', keys.worker(worker), 'past')
+  return past and string.find(past, incarnation, 1, true)
+end
+
 -- A process registers for a worker. Returns whether it is the worker now, and the one that was it before or nil.
 function incarnations.take_over(worker, incarnation)
   if incarnation == '' then return true end

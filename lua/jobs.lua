@@ -22,6 +22,25 @@ function jobs.revive(full)
   return true
 end
 
+-- A user is to hold the schemas of a job, and whoever held them before no longer. Returns the refusal of `quotas.take`.
+function jobs.count_schemas(full, user, schemas_bytes, is_free)
+  local room, bytes = names.room_of(full), schemas_bytes + quotas.EACH
+  local by, before = unpack(redis.call('HMGET', keys.job(full), 'by', 'bytes'))
+  before = tonumber(before or '')
+  if before == bytes then return end
+  local refusal = quotas.take('schemas', user, room, by == user and bytes - before or bytes, {is_free = is_free})
+  if refusal then return refusal end
+  if by and by ~= user then quotas.release('schemas', by, room, before) end
+  redis.call('HSET', keys.job(full), 'by', user, 'bytes', numbers.whole(bytes))
+end
+
+-- The record of a job is deleted.
+function jobs.drop(full)
+  local by, bytes = unpack(lenient.fields(keys.job(full), 'by', 'bytes'))
+  if by and tonumber(bytes or '') then quotas.release('schemas', by, names.room_of(full), tonumber(bytes)) end
+  redis.call('DEL', keys.job(full))
+end
+
 -- Tasks of a job have ended that ran for so many microseconds in all. Of what is known of its tasks the last one makes a tenth.
 function jobs.ran(full, count, us)
   local job = redis.call('HMGET', keys.job(full), 'id', 'run_us')

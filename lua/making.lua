@@ -1,7 +1,7 @@
 -- Making: a new task, which waits to be claimed.
 local making = {}
 
-local ASKED = {'prio', 'attempt', 'max', 'backoff_ms', 'silence', 'unique', 'due', 'after'}
+local ASKED = {'prio', 'attempt', 'max', 'backoff_ms', 'silence', 'unique', 'due', 'after', 'bytes'}
 
 -- t: id, job, room and user, and of ASKED what was asked for; it is not claimed before `due_us`, and not before its parents,
 -- if any, are over.

@@ -24,6 +24,7 @@ function outcomes.close(t, status, error, request, result)
     let_go(t)
   end
   tasks.relist(t, status)
+  tasks.uncount(t)
   t.done = numbers.digits(store.now_us)
   redis.call('HSET', keys.task(t.id), 'status', status, 'done', t.done, 'last', request)
   if error ~= '' then

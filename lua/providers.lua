@@ -1,10 +1,18 @@
 -- Providers.
 local providers = {}
 
+-- What a provider counts is no longer held by its user.
+function providers.uncount(full, user, bytes)
+  if not (user and tonumber(bytes or '')) then return end
+  quotas.release('schemas', user, names.room_of(full), tonumber(bytes))
+  quotas.release('providers', user, names.room_of(full), 1)
+end
+
 -- Delete a provider. Its results are kept by its id, so nobody reads them any more.
 function providers.drop(full)
-  local p = lenient.fields(keys.provider(full), 'id', 'worker')
+  local p = lenient.fields(keys.provider(full), 'id', 'worker', 'user', 'bytes')
   if not p[1] then return end
+  providers.uncount(full, p[3], p[4])
   redis.call('DEL', keys.provider(full), keys.provider_name(p[1]))
   redis.call('ZREM', keys.room_providers(names.room_of(full)), full)
   redis.call('SREM', keys.worker_providers(p[2]), full)

@@ -2,7 +2,7 @@
 local schedules = {}
 
 local FIELDS = {'room', 'name', 'user', 'at', 'job', 'payload', 'cron', 'every_ms', 'zone', 'catch_up', 'paused', 'due', 'prio',
-  'max', 'backoff_ms', 'silence', 'unique', 'last', 'task', 'fired', 'why', 'broken', 'again'}
+  'max', 'backoff_ms', 'silence', 'unique', 'last', 'task', 'fired', 'why', 'broken', 'again', 'bytes'}
 local PLAN = {'at', 'cron', 'every_ms', 'zone', 'catch_up'}
 
 -- What its id says of a schedule that has no record of a hub; one that is no id of a schedule is all name.
@@ -55,7 +55,7 @@ function schedules.plan_of(s)
 end
 
 -- Whether somebody has changed it between two looks; that it was fired meanwhile is no change.
-local FIRED = {due = true, last = true, task = true, fired = true, why = true, broken = true, again = true}
+local FIRED = {due = true, last = true, task = true, fired = true, why = true, broken = true, again = true, bytes = true}
 
 function schedules.differs(before, after)
   for _, name in ipairs(FIELDS) do

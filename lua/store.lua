@@ -27,8 +27,7 @@ function store.is_shut() return redis.error_reply('UNOPENED no hub has opened th
 -- * clock_ms, the hub clock. It moves only while a hub can hear: at most two tick periods (2 x 500 ms) past the last tick. A
 --   silence of more than four was an outage and counts for nothing: a second of it would be the whole patience with some
 --   nodes;
--- * reporting: after the server was restarted or emptied the nodes have one timeout to report what they have and what of
---   it is lent;
+-- * reporting: after the server was restarted or emptied the nodes have one timeout to report what they have and what of it is lent;
 -- * hearing: the same time is given to a store that is new: all hubs may be, too, while nodes and borrowers are not. After it
 --   what the store says is all there is: nothing that was lent before is taken for lent any more;
 -- * revoking: whether there may be a slot whose last holder believes in a lease that ended early.
@@ -40,7 +39,7 @@ function store.is_shut() return redis.error_reply('UNOPENED no hub has opened th
 function store.begin(told_of, told_ms, until_ms)
   local time = redis.call('TIME')
   local said = redis.call('HMGET', keys.store, 'generation', 'clock_ms', 'tick_ms', 'settle_ms', 'options', 'timeout_ms',
-    'reopened_ms', 'waiting', 'capped', 'token', 'born_ms', 'revoked_ms')
+    'reopened_ms', 'waiting', 'capped', 'token', 'born_ms', 'revoked_ms', 'limits')
   if not said[1] or said[1] ~= store.opened_as then return store.is_shut() end
   local seconds, micros = number(1, time[1]), tonumber(time[2])
   local now_ms = seconds * 1000 + math.floor(micros / 1000)
@@ -65,6 +64,7 @@ function store.begin(told_of, told_ms, until_ms)
   store.hearing = store.reporting or (said[11] and timeout_ms and clock_ms - number(7, said[11]) < timeout_ms)
   store.anybody_waits, store.has_caps = said[8] == '1', said[9] == '1'
   store.revoked_ms, store.revoking = said[12], said[12] and number(8, said[12]) > clock_ms
+  allowances.read(said[13] or '')
   work.begin()
 end
 

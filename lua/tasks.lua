@@ -3,9 +3,9 @@ local tasks = {}
 
 -- A task's record, and the lists of its room and of its job there, in which every task stands by its status.
 local FIELDS = {'job', 'room', 'status', 'at', 'worker', 'started', 'done', 'error', 'user', 'attempt', 'max', 'prio', 'due',
-  'backoff_ms', 'last', 'back', 'claim', 'silence', 'unique', 'after', 'followed'}
+  'backoff_ms', 'last', 'back', 'claim', 'silence', 'unique', 'after', 'followed', 'bytes'}
 
-local NUMBERS = {'at', 'attempt', 'max', 'prio', 'due', 'backoff_ms', 'claim', 'silence'}
+local NUMBERS = {'at', 'attempt', 'max', 'prio', 'due', 'backoff_ms', 'claim', 'silence', 'bytes'}
 
 -- nil where there is none, or what is there was written by no hub.
 function tasks.read(id)
@@ -46,6 +46,11 @@ function tasks.relist(t, status)
   tasks.unlist(t, t.status)
   tasks.list_under(t, status)
   t.status = status
+end
+
+-- It is open no more, or gone: its user and its room hold so much less.
+function tasks.uncount(t)
+  if t.bytes and t.user and t.room then quotas.release('tasks', t.user, t.room, tonumber(t.bytes)) end
 end
 
 return tasks

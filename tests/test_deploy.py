@@ -117,6 +117,25 @@ def test_strangers_read_no_tasks_wherever_a_hub_is_deployed(name):
     assert re.search(r'HUB_ANONYMOUS_READS(=|: |, value: )"?false\b', (DEPLOY / name).read_text())
 
 
+@pytest.mark.parametrize("added", [[], ["compose.cluster.yaml"], ["compose.tls.yaml"]], ids=str)
+def test_every_container_is_bounded_and_can_write_only_what_it_is_given(added):
+    services = {name: dict(service) for name, service in COMPOSE["services"].items()}
+    for name in added:
+        for service, more in yaml.safe_load((DEPLOY / name).read_text())["services"].items():
+            services[service] = {**services.get(service, {}), **more}
+    held = {"read_only": True, "cap_drop": ["ALL"], "security_opt": ["no-new-privileges:true"]}
+    for name, service in services.items():
+        assert {key: service.get(key) for key in held} == held, name
+        assert (service["pids_limit"] > 0, "/tmp" in service["tmpfs"]) == (True, True), name
+        assert re.fullmatch(r"\d+[mg]", service["mem_limit"]), name
+        assert set(service) & {"privileged", "pid", "ipc", "network_mode", "devices"} == set(), name
+        assert not [each for each in service.get("volumes", ()) if "docker.sock" in each], name
+    assert {name for name, service in services.items() if service.get("cap_add")} == {"nginx"}
+    rest = re.search(r"(?m)^maxmemory (\d+)gb$", (DEPLOY / "redis.conf").read_text())
+    assert rest
+    assert int(rest[1]) < int(services["redis"]["mem_limit"].removesuffix("g"))
+
+
 def test_redis_is_reached_by_hubs_alone_and_by_them_with_a_password():
     services = COMPOSE["services"]
     on = {name: set(service["networks"]) for name, service in services.items()}

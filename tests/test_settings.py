@@ -219,9 +219,7 @@ def test_the_matching_flags_can_be_overridden_for_one_environment(variables, wil
 def test_only_the_matching_flags_can_be_overridden_for_one_environment():
     settings = load_settings({"HUB_SWEEPER_EXPIRE_Production": "true"})
     assert settings.sweeper_expire is False
-    assert (
-        settings.notes == ["HUB_SWEEPER_EXPIRE_Production is no setting of this hub and is ignored"] or settings.notes
-    )
+    assert any("HUB_SWEEPER_EXPIRE_Production" in note for note in settings.notes)
 
 
 UNITS = re.compile(r"_(SECONDS|MS|MINUTES|DAYS|BYTES)$")
@@ -231,6 +229,8 @@ COUNTS = {
     "HUB_GRANT_REPLICAS", "HUB_BORROW_CONCURRENCY_DEFAULT", "HUB_BORROW_QUEUE_MAX_PER_LABEL",
     "HUB_BORROW_QUEUE_MAX_PER_RUN", "HUB_CONNECTIONS_PER_ADDRESS", "HUB_AUDIT_MAX_ENTRIES", "HUB_HISTORY_MAX_ENTRIES",
     "HUB_ZOMBIE_WARNING_ABOVE", "HUB_ZOMBIE_CRITICAL_ABOVE", "HUB_ZOMBIE_GROWTH_FACTOR", "HUB_ZOMBIE_GROWTH_MIN",
+    "HUB_STORE_RESERVE_PERCENT", "HUB_USER_SCHEDULES_MAX", "HUB_USER_PROVIDERS_MAX", "HUB_USER_ROOMS_MAX",
+    "HUB_USER_KEYS_MAX", "HUB_USER_READS_MAX",
 }  # fmt: skip
 
 

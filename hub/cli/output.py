@@ -109,6 +109,14 @@ def one_line(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
+def size(count: Any) -> str:
+    """Return a number of bytes as `640 bytes`, `12.3 kB`, `4.0 MB` or `1.1 GB`."""
+    for bytes_each, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if count >= bytes_each:
+            return f"{count / bytes_each:.1f} {unit}"
+    return f"{count} bytes"
+
+
 def duration(seconds: Any) -> str:
     """`0.4 s`, `12 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`; `-` for what is no number."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):

@@ -1,4 +1,4 @@
-// The frame: where one is, who looks, whether the hub is heard, and the keys that lead everywhere.
+// The frame of all views: navigation, login, connection to the hub, and keys.
 import { cls, html, render, useEffect, useState } from "./lib/dom.js";
 import { Dialogs } from "./lib/dialog.js";
 import { start } from "./lib/live.js";
@@ -11,7 +11,7 @@ import { Help } from "./screens/help.js";
 import { Login } from "./screens/login.js";
 
 /**
- * Name -> what it is called, its group, its key after `g`, and the module that shows it.
+ * Name -> title, group, key after `g`, and the module of the view.
  * @type {Record<string, [string, string, string, () => Promise<{default: any}>]>}
  */
 const VIEWS = {
@@ -32,6 +32,7 @@ const VIEWS = {
   access: ["Access", "Hub", "a", () => import("./screens/access.js")],
   manual: ["Manual", "Hub", "m", () => import("./screens/manual.js")],
 };
+const LOCAL = ["localhost", "127.0.0.1", "[::1]"]; // not sent over a network
 /** @type {Map<string, any>} */
 const loaded = new Map();
 /** Path of a view -> how far it was scrolled; over a reload too, for this tab. */
@@ -39,7 +40,7 @@ const scrolled = new Map(JSON.parse(sessionStorage.getItem("hub-scrolled") ?? "[
 addEventListener("pagehide", () => sessionStorage.setItem("hub-scrolled", JSON.stringify([...scrolled].slice(-20))));
 history.scrollRestoration = "manual"; // the browser would try before there is anything to scroll
 
-/** Scroll there, as soon as what is shown is long enough. @param {number} y */
+/** Scroll there, as soon as the page is long enough. @param {number} y */
 function scrollWhenLong(y) {
   const room = new ResizeObserver(() => {
     if (document.documentElement.scrollHeight - innerHeight < y) return;
@@ -89,8 +90,10 @@ function Finder() {
     const text = event.target.elements.find.value.trim();
     if (text) go(to(["why"], { id: text }));
   };
-  return html`<form class="finder" role="search" onSubmit=${find}><label for="find" class="hidden">Find any id and why it is as it is</label>
-    <input id="find" name="find" type="search" placeholder="Why? Any id: node, slot, ticket, run, task…" spellcheck=${false} autocomplete="off"/><kbd aria-hidden="true">/</kbd></form>`;
+  return html`<form class="finder" role="search" onSubmit=${find}>
+    <label for="find" class="hidden">Find any id and why it is as it is</label>
+    <input id="find" name="find" type="search" placeholder="Why? Any id: node, slot, ticket, run, task…" spellcheck=${false}
+      autocomplete="off"/><kbd aria-hidden="true">/</kbd></form>`;
 }
 
 function Theme() {
@@ -102,13 +105,17 @@ function Theme() {
     localStorage.setItem("hub-theme", other);
     set(other);
   };
-  return html`<button type="button" class="quiet icon" id="theme" onClick=${change} aria-label=${`Use the ${other} theme`}><span aria-hidden="true">${now === "dark" ? "☀" : "☾"}</span></button>`;
+  return html`<button type="button" class="quiet icon" id="theme" onClick=${change} aria-label=${`Use the ${other} theme`}>
+    <span aria-hidden="true">${now === "dark" ? "☀" : "☾"}</span></button>`;
 }
 
 /** @param {{me: any}} props */
 function Who({ me }) {
   if (!me) return null;
-  if (!me.login) return me.open ? html`<span class="who" title="Without a secret a hub serves this machine alone, and everybody on it may do everything.">open${me.mode === "readonly" ? ", read-only" : ""}</span>` : null;
+  if (!me.login) return me.open
+    ? html`<span class="who" title="A hub without a secret serves this machine alone, and every user of it may do everything.">
+      open${me.mode === "readonly" ? ", read-only" : ""}</span>`
+    : null;
   const out = async () => {
     await send("DELETE", "console/session");
     leave();
@@ -116,7 +123,8 @@ function Who({ me }) {
     await askMe();
     refresh();
   };
-  return html`<span class="who" title=${me.login.name}>${me.role}</span><button type="button" class="quiet" onClick=${out}>Log out</button>`;
+  return html`<span class="who" title=${me.login.name}>${me.role}</span>
+    <button type="button" class="quiet" onClick=${out}>Log out</button>`;
 }
 
 /** Which of the realms that this hub serves is looked at. @param {{me: any}} props */
@@ -168,12 +176,22 @@ function App() {
     };
   }, [where, Screen]);
   if (logging) return html`<${Login} me=${me} link=${name === "login" ? route.path[1] : ""} over=${over}/><${Dialogs}/>`;
-  return html`<a class="skip" href="#title" onClick=${(/** @type {Event} */ e) => (e.preventDefault(), document.getElementById("title")?.focus())}>To the content</a>
-    <header class="top"><a class="brand" href="#/overview" aria-label="capacity-hub, overview"><img src="console/icon.svg" alt="" width="24" height="24"/><span>capacity-hub</span></a>
-      <${Finder}/><div class="right"><${Realm} me=${me}/>${me && html`<${ConnectionMonitor}/>`}<${Who} me=${me}/><button type="button" class="quiet icon" onClick=${() => setHelp(true)} aria-label="Keys and help"><span aria-hidden="true">?</span></button><${Theme}/></div></header>
+  return html`<a class="skip" href="#title"
+    onClick=${(/** @type {Event} */ e) => (e.preventDefault(), document.getElementById("title")?.focus())}>To the content</a>
+    <header class="top">
+      <a class="brand" href="#/overview" aria-label="capacity-hub, overview">
+        <img src="console/icon.svg" alt="" width="24" height="24"/><span>capacity-hub</span></a>
+      <${Finder}/><div class="right"><${Realm} me=${me}/>${me && html`<${ConnectionMonitor}/>`}<${Who} me=${me}/>
+        <button type="button" class="quiet icon" onClick=${() => setHelp(true)} aria-label="Keys and help">
+          <span aria-hidden="true">?</span></button>
+        <${Theme}/></div></header>
     <${Nav} at=${shown}/>
-    <main class=${cls("view", shown)} id="view">${me?.mode === "readonly" && html`<p class="note">This console is read-only (<code>HUB_CONSOLE=readonly</code>): it shows everything and changes nothing.</p>`}
-      ${me && me.login && !me.secure && !["localhost", "127.0.0.1", "[::1]"].includes(location.hostname) && html`<p class="note">This connection is not encrypted: whoever listens on the way may take over this login. Give the hub a certificate (<code>HUB_TLS_CERT</code>).</p>`}
+    <main class=${cls("view", shown)} id="view">
+      ${me?.mode === "readonly" && html`<p class="note">
+        This console is read-only (<code>HUB_CONSOLE=readonly</code>): it shows everything and changes nothing.</p>`}
+      ${me && me.login && !me.secure && !LOCAL.includes(location.hostname) && html`<p class="note">
+        This connection is not encrypted: an eavesdropper can take over this login. Give the hub a certificate
+        (<code>HUB_TLS_CERT</code>).</p>`}
       ${Screen && me ? html`<${Screen} key=${where} route=${route} me=${me}/>` : html`<p class="asking">Asking the hub…</p>`}</main>
     <${Dialogs}/>${help && html`<${Help} views=${VIEWS} over=${() => setHelp(false)}/>`}`;
 }

@@ -7,8 +7,20 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hub.doctor.counts import Counts
-from hub.doctor.job_words import COUNTS, ENTRIES, ENTRY_STRAYS, JOBS, LINKS, PROVIDERS, SCHEDULES, TASKS, WORKERS
+from hub.doctor.counts import RecordCounts
+from hub.doctor.holdings import Holdings
+from hub.doctor.job_words import (
+    COUNTS,
+    ENTRIES,
+    ENTRY_STRAYS,
+    HOLDINGS,
+    JOBS,
+    LINKS,
+    PROVIDERS,
+    SCHEDULES,
+    TASKS,
+    WORKERS,
+)  # fmt: skip
 from hub.doctor.words import (
     HUBS,
     KEYS,
@@ -79,7 +91,8 @@ class Checks:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
-        self._counts = Counts(store)
+        self._counts = RecordCounts(store)
+        self._holdings = Holdings(store)
         self._script = store.script("doctor/check")
         self._checks = self._at_capacity(settings) | self._at_jobs(settings)
 
@@ -118,6 +131,7 @@ class Checks:
             "links": Check(LINKS, _shown_link),
             "jobs": Check(JOBS, _called("job")),
             "counts": Check(COUNTS, _called("job"), batch=ALL_AT_ONCE, plainly=self._miscounts),
+            "holdings": Check(HOLDINGS, lambda each: self._store.keys.used(each[0]), plainly=self._held),
             "providers": Check(PROVIDERS, _called("provider")),
             "schedules": Check(SCHEDULES, _called("schedule")),
         }
@@ -181,6 +195,9 @@ class Checks:
 
     async def _miscounts(self, batch: Sequence[Subject]) -> list[Sequence[str]]:
         return list(await self._counts.words([full for (full,) in batch]))
+
+    async def _held(self, batch: Sequence[Subject]) -> list[Sequence[str]]:
+        return list(await self._holdings.words([kind for (kind,) in batch]))
 
     async def _libraries(self, batch: Sequence[Subject]) -> list[Sequence[str]]:
         idle = await self._store.libraries()

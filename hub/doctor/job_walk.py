@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hub.doctor.checks import Subject
+from hub.doctor.holdings import KINDS
 from hub.store.keys import TABLE
 from hub.store.scan import members_of
 from hub.store.store import Store
@@ -54,8 +55,9 @@ class JobWalk:
                 await self._check("links", [(worker, full) for worker in workers])
 
     async def finish(self) -> None:
-        """Count the tasks of every job that was seen."""
+        """Count the tasks of every job that was seen, and what users and rooms hold."""
         await self._check("counts", [(full,) for full in sorted(self._jobs)])
+        await self._check("holdings", [(kind,) for kind in KINDS])
 
     async def _check_workers(self, workers: Iterable[str]) -> None:
         fresh = [worker for worker in dict.fromkeys(workers) if worker not in self._workers]

@@ -8,7 +8,7 @@ TASKS = {
     "record broken": Trouble("C9", "its record does not say whose it is, where it was submitted, or how it stands"),
     "not of its room": Trouble("C9", "not among the tasks of its room in its status, or not at its place there"),
     "not of its job": Trouble("C9", "not among the tasks of its job in its status, or not at its place there"),
-    "waits nowhere": Trouble("C9", "pending, but in no queue, so that nobody would ever claim it"),
+    "waits nowhere": Trouble("C9", "pending, but in no queue, so that no worker would ever claim it"),
     "waits in vain": Trouble("C9", "waits for others that are all over, or do not know of it", settles=True),
     "not counted": Trouble("C12", "claimed, but not among all that are, or not at its place there"),
     "not of its worker": Trouble("C10", "claimed, but not among the tasks of its worker, whose end would not fail it"),
@@ -25,11 +25,11 @@ ENTRY_STRAYS = {
     "later": Trouble("C9", "would queue a task that is not put off"),
     "blocked": Trouble("C9", "says that a task waits for others that does not"),
     "task_children": Trouble("C12", "names a task that does not wait for it", settles=True),
-    "settling": Trouble("C12", "names a task that nobody waits for", settles=True),
+    "settling": Trouble("C12", "names a task that no other waits for", settles=True),
     "worker_tasks": Trouble("C9", "names a task that this worker does not hold"),
     "ownerless": Trouble("C9", "would fail a task that is not without a worker"),
-    "internal_tasks": Trouble("C9", "would fail a task that nobody executes"),
-    "runtimes": Trouble("C9", "would fail a task that nobody works on"),
+    "internal_tasks": Trouble("C9", "would fail a task that is not executed"),
+    "runtimes": Trouble("C9", "would fail a task that does not run"),
     "silences": Trouble("C9", "would fail a task that does not run, or may say nothing for as long as it likes"),
     "finished": Trouble("C9", "would have a task forgotten that is not over"),
     "dead_workers": Trouble("C10", "names a worker that is not gone"),
@@ -59,6 +59,7 @@ COUNTS = {
     "tasks": Trouble("C12", "the number kept of its tasks is not how many there are"),
     "later": Trouble("C10", "the number kept of those put off is not how many there are"),
 }
+HOLDINGS = {"differs": Trouble("C12", "says of a user or a room that it holds more, or less, than it does")}
 SCHEDULES = {
     "record broken": Trouble("C12", "its record does not say what it is to submit, or when"),
     "not when it is due": Trouble("C12", "not among the schedules, or at another time there than it is due"),

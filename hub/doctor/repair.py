@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from hub.core import Hub
 from hub.doctor.checks import SLACK_S, UNREAD, Subject, Suspicion, Words, fields_of
-from hub.doctor.counts import Counts
+from hub.doctor.counts import RecordCounts
+from hub.doctor.holdings import Holdings
 from hub.errors import ForeignKey, StoreFault
 from hub.jobs.jobs import new_id
 from hub.observability.logs import get_logger
@@ -33,7 +34,8 @@ class Repairer:
         self._store = store
         self._hub = Hub(store, settings)
         self._settings = settings
-        self._counts = Counts(store)
+        self._counts = RecordCounts(store)
+        self._holdings = Holdings(store)
         self._script = store.script("doctor/repair")
         self._node_ms = int((settings.node_timeout_s + settings.node_sweep_interval_s + SLACK_S) * 1000)
         # The checks whose findings take more than the one repair of their name.
@@ -59,6 +61,11 @@ class Repairer:
                 _log.warning("finding not repaired", check=suspicion.check, subject=subject, why=str(error))
         if miscounted := [each.subject[0] for each in suspicions if each.check == "counts"]:
             await self._recount(miscounted)
+        if kinds := [each.subject[0] for each in suspicions if each.check == "holdings"]:
+            found = await self._holdings.wrong()
+            for kind in kinds:
+                for held in found[kind]:
+                    await self._run("holdings", kind, *held)
 
     async def _repair(self, suspicion: Suspicion, words: Words) -> None:
         if way := self._ways.get(suspicion.check):

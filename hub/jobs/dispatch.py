@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from hub.errors import InternalJobNotConfigured, KeyReused, UnknownReply
 from hub.jobs.jobs import no_job
-from hub.jobs.models import Task
+from hub.jobs.models import TaskRecord
 from hub.jobs.names import dashed
+from hub.jobs.quotas import exceeded
 from hub.jobs.recent import Recent
 from hub.jobs.replies import task_of
 from hub.observability.logs import get_logger
@@ -34,7 +35,7 @@ class Dispatch:
 
     async def submit(
         self, room: str, full: str, payload: str, user: str, task: str, *, key: str = "", fingerprint: str = ""
-    ) -> Task:
+    ) -> TaskRecord:
         """The new task, `claimed`, or `failed` where it could not be handed over; the same id gets the same task.
 
         Raises `JobNotFound`, `InternalJobNotConfigured` when nobody executes the job, and `KeyReused` when the key of
@@ -52,10 +53,11 @@ class Dispatch:
             key=key,
             fingerprint=fingerprint,
             keep_s=self._keep_s,
+            told=0,
         )
         match await again():
             case ["ok", found]:
-                self._recent.note(again, len(payload) + len(message))
+                self._recent.note(partial(again, told=1), len(payload) + len(message))
                 return task_of(found)
             case ["failed", found, why]:
                 _log.warning("internal task not dispatched", task=dashed(task), job=full, why=why or why_not)
@@ -64,6 +66,8 @@ class Dispatch:
                 raise no_job(full)
             case ["executor"]:
                 raise InternalJobNotConfigured(f"No executor runs the @internal job {full}")
+            case ["quota", *refusal]:
+                raise exceeded(refusal)
             case ["reused"]:
                 raise KeyReused("This Idempotency-Key came before with another request")
             case reply:

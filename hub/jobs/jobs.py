@@ -11,6 +11,7 @@ from hub.errors import Forbidden, JobNotFound, Malformed, SchemaConflict, Unknow
 from hub.jobs.models import Job, JobDemand, JobRequest, Page
 from hub.jobs.names import SHARED, check_category, full_name, parse_full_name, schema_digest
 from hub.jobs.pages import Pages
+from hub.jobs.quotas import exceeded
 from hub.jobs.recent import Recent
 from hub.jobs.workers import superseded, unknown
 from hub.observability.logs import get_logger
@@ -80,6 +81,8 @@ class Jobs:
             case ["slow", took]:
                 message = f"Checking a payload against this schema took {took}: it should need less"
                 raise Malformed(errors=[{"type": "slow", "loc": ["body", "schema"], "msg": message, "input": None}])
+            case ["quota", *refusal]:
+                raise exceeded(refusal)
             case ["superseded"]:
                 raise superseded(wanted.worker or "")
             case ["worker"]:

@@ -10,10 +10,11 @@ from typing import Any, Literal, get_args
 
 import orjson
 
-from hub.errors import Forbidden, JobsProblem, StoreUnavailable, UnknownReply
+from hub.errors import Forbidden, JobsProblem, StoreFull, StoreUnavailable, UnknownReply
 from hub.jobs.jobs import no_job
 from hub.jobs.models import Options, Page
 from hub.jobs.pages import Pages
+from hub.jobs.quotas import exceeded
 from hub.jobs.rules import MINUTE_US, TOO_FAR_US, Rule, Unreadable
 from hub.jobs.submits import derived, unique_of
 from hub.observability import metrics
@@ -33,6 +34,7 @@ NO_TASK = {  # why a time made none, as `lua/commands/schedules/fire.lua` says i
     "no-job": "no worker served its job, and none of its tasks waited",
     "unique": "the task that stands for its unique key was there",
     "missed": "its time was missed, and is not caught up",
+    "quota": "its user holds as many open tasks as one may",
 }
 WHY_MAX = 500  # characters of a reason: what a library says of a text may have the text in it
 _DUE = 11  # where a record says when it is due
@@ -144,6 +146,8 @@ class Schedules:
                 raise no_job(wanted.job)
             case ["forbidden"]:
                 raise not_yours(wanted.name)
+            case ["quota", *refusal]:
+                raise exceeded(refusal)
             case ["full"]:
                 raise TooManySchedules(f"There are {MOST} schedules, and there may be no more.")
         raise UnknownReply(self._put.name, reply)
@@ -214,6 +218,8 @@ class Schedules:
                     # After an outage: some 20 ms.
                     firings, next_us = await asyncio.to_thread(schedule.times, int(now))
                     made += await self._fired(schedule, firings, next_us)
+                except StoreFull:  # they stay due
+                    return made
                 except StoreUnavailable:
                     raise
                 except Exception as error:  # noqa: BLE001 - those behind it must be fired; a line and a counter tell
@@ -264,7 +270,7 @@ class Schedules:
         return [_schedule_of(reply) for reply in await self._describe(rest=ids) if reply]
 
 
-class _Reading:
+class _RecordReading:
     """Reads the texts of a record that another program may have written, and notes what is wrong with them."""
 
     def __init__(self) -> None:
@@ -310,10 +316,10 @@ class _Reading:
 
 def _schedule_of(reply: Sequence[str]) -> Schedule:
     """The schedule of a reply of `lua/schedules.lua`; what is wrong with its record is its fault."""
-    read = _Reading()
+    read = _RecordReading()
     (
         room, name, user, at, job, payload, cron, every_ms, zone, catch_up, paused, due, priority, attempts, backoff_ms,
-        silence_ms, unique, last, task, fired, why, broken, _,
+        silence_ms, unique, last, task, fired, why, broken, *_,
     ) = (read.text(text) for text in reply)  # fmt: skip
     by_a_hub = user and at and job
     known = next((one for one in CATCH_UP if one == catch_up), None)

@@ -28,8 +28,9 @@ _log = get_logger("hub.store")
 class HubClock:
     """Ticks; knows whether Redis is away, since when, and whether this hub is the one that sweeps."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, limits: str = "") -> None:
         self._store = store
+        self._limits = limits
         self._tick = store.script("store/tick")
         self._switch = store.script("store/switch_expire")
         self._restore = store.script("store/restore_expire")
@@ -102,7 +103,8 @@ class HubClock:
             try:
                 await self._store.check()
                 asked_at = time.monotonic()
-                await self._heard(await self._tick.probe(hub_id=self.hub_id, leader_ms=OFFICE_MS), asked_at)
+                said = {"hub_id": self.hub_id, "leader_ms": OFFICE_MS, "limits": self._limits}
+                await self._heard(await self._tick.probe(**said), asked_at)
             except LostAgain:  # a hub that waited for its next tick would be away meanwhile, and Redis is not
                 if tries == OPENINGS - 1:
                     raise
@@ -117,7 +119,9 @@ class HubClock:
 
     async def _heard(self, reply: list[Any], asked_at: float) -> None:
         match reply:
-            case ["ok", generation, clock_ms, leads, _, expire, by, at, now_ms, token]:
+            case ["ok", generation, clock_ms, leads, _, expire, by, at, now_ms, token, used, most]:
+                metrics.store_memory.set(used)
+                metrics.store_memory_max.set(most)
                 self._back()
                 self.leads.set() if leads else self.leads.clear()
                 self._store.hear(generation, int(clock_ms), int(now_ms))

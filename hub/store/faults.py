@@ -17,7 +17,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from hub.errors import ForeignKey, Late, StoreUnavailable
+from hub.errors import ForeignKey, Late, NotSent, StoreFull, StoreUnavailable
 from hub.settings.knobs import mask_url
 from hub.store.formats import FORMAT
 from hub.store.primary import AnotherServer
@@ -39,6 +39,7 @@ _AWAY_WORDS = ("MISCONF", "MASTERDOWN", "NOREPLICAS", "BUSY", "LOADING", "NOAUTH
 # The slot of the hub moves to another server of its cluster, or has moved (MovedError is an AskError). What a script
 # says of it is no more than a text.
 _MOVES = (AskError, TryAgainError)
+_FULL = "Redis has no memory left; nothing was done. `hub usage --store` says who holds it."
 _NOT_HERE = ("non local key", "slot not served")
 
 
@@ -50,12 +51,20 @@ class LostAgain(StoreUnavailable):
     """Redis answers, and lost everything once more while the hub opened the store."""
 
 
-def as_late(error: ResponseError) -> Late | None:
-    """The refusal of a call that comes too late, by `lua/store.lua`; None where it says something else."""
-    if str(error).startswith("OVERDUE"):
+def refusal_of(error: ResponseError) -> NotSent | None:
+    """Return what a script has refused before it did anything: a call that comes too late, by `lua/store.lua`, or one
+    that would reach into the reserve, by `lua/command.lua`; None where the error says something else.
+    """
+    said = str(error)
+    if said.startswith("OVERDUE"):
         return Overdue("The caller waits no longer; nothing was done.")
-    if str(error).startswith("LATE"):
+    if said.startswith("LATE"):
         return Late("This hub did not know how the store stands; nothing was done.")
+    if said.startswith("FULL"):
+        return StoreFull(
+            f"Redis has {said.removeprefix('FULL ').partition(';')[0]} in use, and keeps the rest for nodes, leases "
+            "and ends; nothing was done. Memory comes back as tasks end and are forgotten, or with a higher maxmemory."
+        )
     return None
 
 
@@ -111,7 +120,7 @@ def translated(error: Exception) -> Exception:
         return ForeignKey("A key of the hub holds another type than the hub writes; hub doctor tells which.")
     if not (is_away(error) or _moves(error)):
         return error
-    away = StoreUnavailable("Redis does not answer.")
+    away = StoreFull(_FULL) if isinstance(error, OutOfMemoryError) else StoreUnavailable("Redis does not answer.")
     away.__cause__ = error
     return away
 

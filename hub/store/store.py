@@ -12,11 +12,11 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
-from hub.errors import Late, NotSent, StoreFault, StoreUnavailable
+from hub.errors import Late, NotSent, StoreFault, StoreFull, StoreUnavailable
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.callers import is_urgent, until_ms, urgent
-from hub.store.faults import LostAgain, Overdue, as_late, refuse_unopened, translated, unanswered
+from hub.store.faults import LostAgain, Overdue, refusal_of, refuse_unopened, translated, unanswered
 from hub.store.formats import FORMAT
 from hub.store.keys import Keys
 from hub.store.library import NO_FENCE, Command, Library, library
@@ -307,8 +307,9 @@ class Store:
             except StoreUnavailable as error:
                 raise unanswered(error, changes=command.changes) from error.__cause__
             except ResponseError as error:
-                if (late := as_late(error)) is not None:
-                    raise late from None
+                if (refusal := refusal_of(error)) is not None:
+                    metrics.store_full.inc(isinstance(refusal, StoreFull))
+                    raise refusal from None
                 if not (str(error).startswith("UNOPENED") or MISSING in str(error)):
                     raise StoreFault(f"{command.name}: {error}") from error
                 await self._open_for_a_call()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
-from hub.errors import StoreUnavailable
+from hub.errors import StoreFull, StoreUnavailable
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 
@@ -26,9 +26,9 @@ async def in_turn(service: str, done: P, *steps: Callable[[P], Awaitable[None]])
     for step in steps:
         try:
             await step(done)
-        except StoreUnavailable:
-            raise
-        except Exception as error:  # noqa: BLE001 - the next step must come
+        except Exception as error:  # the next step must come, also where Redis is full: it may free something
+            if isinstance(error, StoreUnavailable) and not isinstance(error, StoreFull):
+                raise
             done.errors += 1
             metrics.sweep_errors.labels(service).inc()
             _log.error(

@@ -93,7 +93,7 @@ async def test_a_cap_is_set_changed_and_cleared(looker, stage):
 
 async def test_a_pool_goes_under_maintenance(looker, stage):
     await looker.go(f"pools/{POOL}")
-    shown = ("nothing of it is lent", "all 12 slots")
+    shown = ("none of its slots is lent", "all 12 slots")
     await act(looker, "Replace all slots…", "Replace all slots", *shown, reason="new driver", number=12)
     await looker.page.get_by_text("under maintenance").wait_for()
     assert (await stage.admin.get(f"/pools/{POOL}")).json()["maintenanceActive"]
@@ -105,7 +105,7 @@ async def test_a_node_is_asked_to_rebuild_its_slots(looker, stage):
     await stage.publish(name, {f"{name}-{slot}": "phone:worn" for slot in range(4)})
     assert (await stage.admin.post("/admin/pools/phone:worn/restart")).status_code == 200
     await looker.go(f"nodes/{name}")
-    await act(looker, "Rebuild slots…", "Ask the node", "What is lent stays", reason="new image")
+    await act(looker, "Rebuild slots…", "Ask the node", "Leases stay with their holders", reason="new image")
     await looker.page.get_by_text(f"{name} is asked.").wait_for()
     assert stage.hub.redis.exists(f"node_upgrade:{name}")
     told = looker.page.get_by_role("region", name=f"Orders of {name}")
@@ -130,7 +130,7 @@ async def test_a_node_is_removed_with_the_leases_on_it(looker, stage):
     await looker.go("nodes/old")
     await act(
         looker, "Remove…", "Remove the node", "Its 2 slots are withdrawn, and the 1 leases on them end",
-        "what comes until you go on is meant as well", reason="sold",
+        "those that come until you go on are included", reason="sold",
     )  # fmt: skip
     await looker.page.get_by_text("old is off the books; 1 leases ended.").wait_for()
     assert (await stage.admin.get("/nodes/old")).status_code == 404
@@ -144,7 +144,7 @@ async def test_several_leases_are_ended_each_by_its_token(looker, stage):
     await looker.go("leases?by=run&of=night")
     for slot in slots[:2]:
         await looker.page.get_by_label(f"Choose {slot}").check()
-    shown = ("Each by its token", *slots[:2], "2 leases, as of now: what comes later is not touched")
+    shown = ("Each lease is ended by its token", *slots[:2], "2 leases, as of now: later ones are not touched")
     await act(looker, "End…", "End the leases", *shown, reason="the night is over")
     await looker.page.get_by_text("2 leases ended.").wait_for()
     await looker.page.locator(f"tr[data-id='{slots[0]}']").wait_for(state="detached")
@@ -162,7 +162,7 @@ async def test_a_dry_run_shows_what_would_be_reset_and_resets_that_alone(looker,
     await looker.go("stuck/orders")
     button = looker.page.get_by_role("button", name="Dry run and reset…")
     await button.click()
-    await looker.page.get_by_role("dialog").get_by_text("A dry run: these 12 records would be brought back").wait_for()
+    await looker.page.get_by_role("dialog").get_by_text("A dry run: these 12 records would be reset").wait_for()
     await looker.page.get_by_role("button", name="Leave it").click()
     assert {records.status(f"order-{number:04}") for number in range(1, 13)} == {"Processing"}
     await button.click()
@@ -204,7 +204,7 @@ async def test_tasks_are_cancelled_and_dead_letters_dropped(looker, stage):
     await looker.page.get_by_label("Choose all that are shown").check()
     await act(looker, "Cancel…", "Cancel", "They end as cancelled", reason="wrong colour", number=11)
     await looker.page.get_by_text("11 tasks cancelled.").wait_for()
-    await looker.page.get_by_text("No task is like that").wait_for()
+    await looker.page.get_by_text("No task matches").wait_for()
     gone = (await stage.admin.get(f"{J}/rooms/lab/tasks?status=cancelled")).json()["items"]
     assert await reasons(stage, f"{J}/tasks/{gone[0]['id']}") == ["wrong colour"]
     await stage.bury(1)
@@ -237,7 +237,7 @@ async def test_a_token_is_revoked_and_a_login_ended(looker, stage, window):
     zoe = Looker(await context.new_page(), stage.hub.url)
     await zoe.show(made["token"])
     await looker.go("access")
-    shown = ("logins that it bought are over", made["id"])
+    shown = ("logins that were made with it end", made["id"])
     await act(looker, f"Revoke token {made['id']}", "Revoke", *shown, reason="she has left")
     await zoe.page.get_by_text("Your login is over").wait_for()
     assert await reasons(stage, f"/admin/tokens/{made['id']}") == ["she has left"]
@@ -290,7 +290,7 @@ async def test_silent_workers_are_let_go(looker, stage):
     brake = looker.page.locator("section", has=looker.page.get_by_role("heading", name="Brake on workers"))
     await brake.get_by_text("engaged").wait_for()
     await act(
-        looker, "Release the brake…", "Release the brake", "what they held fails or is tried again", workers[3],
+        looker, "Release the brake…", "Release the brake", "their tasks fail or are tried again", workers[3],
         reason="they are gone", number=12,
     )  # fmt: skip
 
@@ -311,7 +311,7 @@ async def test_a_schedule_is_paused_resumed_and_removed(looker, stage):
     row = looker.page.locator("tr[data-id='lab:hourly']")
     await row.get_by_text("every 60 min").wait_for()
     for button, verb, what, state, reason in (
-        ("Pause…", "Pause", "what is due meanwhile is not caught up", "paused", "the disk is full"),
+        ("Pause…", "Pause", "times that pass meanwhile are not caught up", "paused", "the disk is full"),
         ("Resume…", "Resume", "goes on with its next time", "active", "it is empty again"),
     ):
         await row.get_by_label("Choose lab:hourly").check()
@@ -322,7 +322,9 @@ async def test_a_schedule_is_paused_resumed_and_removed(looker, stage):
     await row.get_by_role("button", name="lab:hourly").click()
     await looker.page.get_by_label("Payload").get_by_text('"quality": "high"').wait_for()
     await row.get_by_label("Choose lab:hourly").check()
-    await act(looker, "Remove…", "Remove", "The tasks it has made stay", "lab:hourly", reason="nobody reads it")
+    await act(
+        looker, "Remove…", "Remove", "The tasks that it has submitted stay", "lab:hourly", reason="nobody reads it"
+    )
     await row.wait_for(state="detached")
     assert (await stage.admin.get(path)).status_code == 404
     assert await looker.page.locator("tr[data-id='lab:other']").count() == 1

@@ -91,4 +91,4 @@ async def test_nothing_of_it_is_markup_or_stands_beyond_the_edge(looker):
 
 async def test_what_a_browser_takes_for_a_step_up_is_refused_in_a_sentence(looker):
     await looker.go("nodes/..")
-    await looker.page.get_by_text("No page can ask for what is called . or ..").first.wait_for()
+    await looker.page.get_by_text("A browser cannot ask for an id that is . or ..").first.wait_for()

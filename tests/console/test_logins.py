@@ -83,6 +83,37 @@ async def test_over_tls_the_cookie_is_of_this_host_alone_and_never_sent_in_plain
     assert re.match(r"__Host-hub_login=.*; Path=/; SameSite=strict; Secure$", answer.headers["set-cookie"])
 
 
+@pytest.mark.parametrize(
+    ("url", "host", "name"),
+    [
+        ("http://hub", "hub", "hub_login"),
+        ("http://hub", "hub:80", "hub_login"),
+        ("http://hub", "hub:443", "hub_login.443"),
+        ("http://hub", "hub:8080", "hub_login.8080"),
+        ("http://hub", "[::1]:8081", "hub_login.8081"),
+        ("http://hub", "[::1]", "hub_login"),
+        ("https://hub", "hub:443", "__Host-hub_login"),
+        ("https://hub", "hub:8443", "__Host-hub_login.8443"),
+    ],
+)
+async def test_the_cookie_is_named_by_the_port_that_the_browser_sees(api, url, host, name):
+    headers = {**MARK, **OWN, "host": host, "origin": f"{url.partition(':')[0]}://{host}"}
+    answer = await api.post(f"{url}/console/session", json={"secret": SECRETS["admin_secret"]}, headers=headers)
+    assert answer.status_code == 201, answer.text
+    assert answer.headers["set-cookie"].partition("=")[0] == name
+
+
+async def test_a_login_at_one_hub_of_a_host_ends_none_at_another(browser):
+    async def opens(host: str) -> int:
+        return (await browser.send("GET", "/pools", cookie="; ".join(kept), host=host)).status_code
+
+    kept = []
+    for host in ("hub:8080", "hub:8081"):
+        answer = await browser.send("POST", "/console/session", {"secret": SECRETS["admin_secret"]}, host=host)
+        kept.append(answer.headers["set-cookie"].partition(";")[0])
+    assert [await opens(host) for host in ("hub:8080", "hub:8081", "hub:8082")] == [200, 200, 401]
+
+
 async def changing_routes(api: httpx.AsyncClient) -> list[tuple[str, str]]:
     """Every route that changes something, from the router itself, those of the page included."""
     app = api._transport.app.app

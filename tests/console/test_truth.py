@@ -213,7 +213,7 @@ async def test_estimates_are_numbers_once_a_line_has_moved(looker, house):
     (ticket,) = line["tickets"]
     assert ticket["estimatedWaitSeconds"] is not None
     await looker.go(f"queue?label={label}")
-    await looker.page.get_by_text(re.compile(r"A newcomer waits about [0-9.]+ (s|min)")).wait_for()
+    await looker.page.get_by_text(re.compile(r"A new borrower waits about [0-9.]+ (s|min)")).wait_for()
     row = looker.page.locator(f"tr[data-id='{ticket['ticket']}']")
     assert "unknown" not in await row.inner_text()
     await row.get_by_text(re.compile(r"^[0-9.]+ s$")).wait_for()

@@ -62,7 +62,7 @@ SAYS = {
     "why": ["What happened", "grant.lent"],
     "switches": ["Expiry of dead nodes", "Brake on nodes", "licence:matlab", "12"],
     "settings": ["HUB_NODE_TIMEOUT", "600", "environment"],
-    "realms": ["default", "this one", "open", "what is of no other", "hub realm move NAME --to URL"],
+    "realms": ["default", "this one", "open", "everything without a realm", "hub realm move NAME --to URL"],
     "access": ["admin secret", "ann", "superuser", "bob", "you"],
     "manual": ["Concepts"],
 }

@@ -84,7 +84,7 @@ class Direct:
 
     def tick(self, hub: str) -> None:
         """A hub is heard."""
-        self.call("store/tick", hub_id=hub, leader_ms=2000)
+        self.call("store/tick", hub_id=hub, leader_ms=2000, limits="reserve=10")
         self.redis.hset(self.keys.store, "tick_ms", STOPPED_MS)
 
     def sweep(self) -> dict[str, int]:

@@ -70,13 +70,13 @@ async def test_who_waits_is_notified_by_the_shard_alone(cluster, hub):
 async def test_a_command_does_nothing_while_one_of_its_keys_has_moved_already(cluster, hub):
     """The tick of the hub clock writes into the record of the store, and then who ticks."""
     tick = hub.store.script("store/tick")
-    await tick.probe(hub_id="h", leader_ms=2000)
+    await tick.probe(hub_id="h", leader_ms=2000, limits="reserve=10")
     move = cluster.begin_move(TAG)
     move.carry_key(KEYS.hubs)
     with move.source.client() as client:
         before = client.hgetall(KEYS.store)
         with pytest.raises(StoreUnavailable):
-            await tick.probe(hub_id="h", leader_ms=2000)
+            await tick.probe(hub_id="h", leader_ms=2000, reserve_percent=10)
         assert client.hgetall(KEYS.store) == before
 
 

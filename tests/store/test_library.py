@@ -32,7 +32,7 @@ OPEN = {
     "cluster": "0",
     "format": 1,
 }
-TICK = {"hub_id": "h", "leader_ms": 2000}
+TICK = {"hub_id": "h", "leader_ms": 2000, "limits": "reserve=10"}
 
 
 def called(redis: Redis, name: str, named: dict[str, Any], *, by: Library | None = None, keys: Keys = KEYS) -> Any:

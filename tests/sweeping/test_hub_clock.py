@@ -38,7 +38,7 @@ def tick_after(redis, silence_s):
     before = clock(redis)
     with redis.pipeline(transaction=True) as both:
         both.eval(AGE, 1, "hub:store", int(silence_s * 1000))
-        both.execute_command(*library().call("store/tick", Keys(), ("h1", clock_module.OFFICE_MS)))
+        both.execute_command(*library().call("store/tick", Keys(), ("h1", clock_module.OFFICE_MS, "reserve=10")))
         both.execute()
     return clock(redis) - before
 

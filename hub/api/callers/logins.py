@@ -24,6 +24,7 @@ from hub.tokens.logins import LOGINS_MAX, Login, Logins, bond, capped, digest
 
 OPEN_COOKIE: Final = "hub_login"  # over plain HTTP no browser takes the other one
 TLS_COOKIE: Final = f"__Host-{OPEN_COOKIE}"
+DEFAULT_PORTS: Final = {False: 80, True: 443}
 LOGIN: Final = "hub.login"  # in the scope of a request: who speaks, where a cookie did
 MARK: Final = b"x-hub-console"  # which no foreign page can send without being asked first
 _REASON: Final = b"x-hub-reason"
@@ -50,9 +51,22 @@ class Visit:
 
 
 def cookie_name(scope: Scope, realm: str) -> str:
-    """What the cookie is called on this connection: the login of each realm is its own."""
-    name = TLS_COOKIE if scope.get("scheme") == "https" else OPEN_COOKIE
+    """Return what the cookie is called on this connection: each hub of a host, and each realm, has a login of its own.
+
+    Browsers keep cookies by host and not by port. The port is that of the `Host` header: the one that the browser sees,
+    also behind a proxy.
+    """
+    secure = scope.get("scheme") == "https"
+    port = _port(next((value for name, value in scope["headers"] if name == b"host"), b""))
+    name = TLS_COOKIE if secure else OPEN_COOKIE
+    name += f".{port}" if port and port != DEFAULT_PORTS[secure] else ""
     return f"{name}_{realm}" if realm else name
+
+
+def _port(host: bytes) -> int:
+    """The port that a `Host` header names; 0 for none."""
+    _, colon, text = host.rpartition(b"]")[2].rpartition(b":")
+    return int(text) if colon and text.isdigit() and len(text) <= 5 else 0
 
 
 class Door:

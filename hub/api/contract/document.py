@@ -57,7 +57,7 @@ _ANSWER_HEADERS: Final = {
 _ALWAYS: Final = (
     errors.BadInput, errors.Foreign, errors.RequestTimedOut, errors.CallerGone, errors.TooLarge, errors.Internal,
     errors.ForeignKey, errors.StoreFault, errors.UnknownReply, errors.Unavailable, errors.Stopping,
-    errors.StoreUnavailable, errors.Late,
+    errors.StoreUnavailable, errors.Late, errors.StoreFull,
 )  # fmt: skip
 _CHANGING: Final = (errors.NotJson, errors.Forbidden, NoReason)  # pages of browsers
 _OF_BODIES: Final = (errors.InvalidJson, errors.MissingMember, errors.InvalidValue, NamesDiffer)

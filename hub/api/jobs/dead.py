@@ -13,7 +13,7 @@ from hub.api.shapes import parameters as p
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.job_bodies import PageQuery
 from hub.api.shapes.jobs import TaskPageShape, TaskShape
-from hub.errors import InvalidTaskTransition, JobNotFound, KeyReused, TaskNotFound
+from hub.errors import InvalidTaskTransition, JobNotFound, KeyReused, QuotaExceeded, TaskNotFound
 
 router = APIRouter(prefix=PREFIX, tags=["dead letters"])
 
@@ -55,7 +55,7 @@ async def drop(request: Request) -> Answer[None]:
         p.KEY,
         status=202,
         headers=("Location", "Retry-After"),
-        refusals=(TaskNotFound, JobNotFound, InvalidTaskTransition, KeyReused),
+        refusals=(TaskNotFound, JobNotFound, InvalidTaskTransition, QuotaExceeded, KeyReused),
         scopes=(SUBMIT,),
     ),
 )

@@ -13,7 +13,15 @@ from hub.api.realms.workers import worker_for
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.job_bodies import PageQuery, ServedBody, TasksQuery
 from hub.api.shapes.jobs import JobPageShape, JobShape, TaskPageShape
-from hub.errors import InvalidCategory, InvalidRoomId, JobNotFound, SchemaConflict, Superseded, WorkerNotFound
+from hub.errors import (
+    InvalidCategory,
+    InvalidRoomId,
+    JobNotFound,
+    QuotaExceeded,
+    SchemaConflict,
+    Superseded,
+    WorkerNotFound,
+)
 from hub.jobs.models import JobRequest
 from hub.jobs.names import check_room
 
@@ -28,7 +36,7 @@ router = APIRouter(prefix=PREFIX, tags=["jobs"])
         status=201,
         also={200: JobShape},
         body=ServedBody,
-        refusals=(InvalidRoomId, InvalidCategory, SchemaConflict, WorkerNotFound, Superseded),
+        refusals=(InvalidRoomId, InvalidCategory, SchemaConflict, QuotaExceeded, WorkerNotFound, Superseded),
         about=Subject("room", "room_id", in_body=True),
         bound="schema",
         room_first=True,

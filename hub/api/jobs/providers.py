@@ -19,8 +19,16 @@ from hub.api.shapes.answer import Answer
 from hub.api.shapes.job_bodies import PageQuery, ProviderBody
 from hub.api.shapes.jobs import ProviderPageShape, ProviderShape
 from hub.core import Hub
-from hub.errors import InvalidCategory, InvalidRoomId, ProviderNotFound, ProviderTimeout, ResultNotAsked, WorkerNotFound
-from hub.jobs.models import Provider, ProviderRequest
+from hub.errors import (
+    InvalidCategory,
+    InvalidRoomId,
+    ProviderNotFound,
+    ProviderTimeout,
+    QuotaExceeded,
+    ResultNotAsked,
+    WorkerNotFound,
+)
+from hub.jobs.models import ProviderRecord, ProviderRequest
 from hub.jobs.names import check_room
 
 # What a browser may show. Workers say what it is, and pages of theirs would be pages of the hub.
@@ -36,7 +44,7 @@ router = APIRouter(prefix=PREFIX, tags=["providers"])
         status=201,
         also={200: ProviderShape},
         body=ProviderBody,
-        refusals=(InvalidRoomId, InvalidCategory, WorkerNotFound),
+        refusals=(InvalidRoomId, InvalidCategory, WorkerNotFound, QuotaExceeded),
         about=Subject("room", "room_id", in_body=True),
         bound="schema",
         room_first=True,
@@ -107,7 +115,7 @@ async def look(request: Request) -> Answer[ProviderShape]:
         p.PREFER,
         raw=Raw("*/*"),
         headers=("Preference-Applied",),
-        refusals=(InvalidRoomId, ProviderNotFound, ProviderTimeout),
+        refusals=(InvalidRoomId, ProviderNotFound, QuotaExceeded, ProviderTimeout),
         about=Subject("job", "name"),
         scopes=(READ,),
     ),
@@ -131,17 +139,19 @@ async def read(request: Request) -> Response:
         headers["content-disposition"] = "attachment"
     body = await hub.providers.cached(provider, params)
     if body is None:
-        body = await _awaited(request, hub, provider, params, wait_s)
-        await admit_again(request)  # his token may have been revoked meanwhile
+        body = await _awaited(request, hub, provider, params, wait_s, who.user)
+        await admit_again(request)  # the token may have been revoked meanwhile
         if preferred is not None:
             headers["preference-applied"] = f"wait={wait_s:g}"
     return Response(body, headers=headers, media_type=provider.content_type)
 
 
-async def _awaited(request: Request, hub: Hub, provider: Provider, params: dict[str, str], wait_s: float) -> bytes:
+async def _awaited(
+    request: Request, hub: Hub, provider: ProviderRecord, params: dict[str, str], wait_s: float, user: str
+) -> bytes:
     async def look(seconds: float) -> bytes | None:
         try:
-            return await hub.providers.read(provider, params, seconds)
+            return await hub.providers.read(provider, params, seconds, user)
         except ProviderTimeout:
             return None
 

@@ -13,7 +13,7 @@ from hub.api.paths import PREFIX
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.job_bodies import PageQuery, PauseBody, ScheduleBody, options_of
 from hub.api.shapes.jobs import SchedulePageShape, ScheduleShape
-from hub.errors import InvalidRoomId, JobNotFound
+from hub.errors import InvalidRoomId, JobNotFound, QuotaExceeded
 from hub.jobs.names import INTERNAL, check_room
 from hub.jobs.rules import Rule
 from hub.jobs.schedules import Schedule, ScheduleNotFound, TooManySchedules
@@ -52,7 +52,7 @@ async def look(request: Request) -> Answer[ScheduleShape]:
         CALLER,
         also={201: ScheduleShape},
         body=ScheduleBody,
-        refusals=(InvalidRoomId, JobNotFound, TooManySchedules),
+        refusals=(InvalidRoomId, JobNotFound, QuotaExceeded, TooManySchedules),
         bound="schedule",
         room_first=True,
         scopes=(SUBMIT,),

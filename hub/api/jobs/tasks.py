@@ -26,13 +26,14 @@ from hub.errors import (
     InvalidTaskTransition,
     JobNotFound,
     KeyReused,
+    QuotaExceeded,
     Settling,
     Superseded,
     TaskNotFound,
     Unauthorized,
     WorkerNotFound,
 )
-from hub.jobs.models import TERMINAL, Claim, Options, Result, Task
+from hub.jobs.models import TERMINAL, Claim, Options, Result, TaskRecord
 from hub.jobs.names import INTERNAL, check_room, dashed
 from hub.jobs.workers import not_yours
 from hub.observability.tracing import tracing
@@ -52,7 +53,7 @@ _KEY = "Idempotency-Key"
         also={200: TaskShape},
         body=SubmitBody,
         headers=("Location", "Retry-After"),
-        refusals=(InvalidRoomId, JobNotFound, KeyReused, InternalJobNotConfigured),
+        refusals=(InvalidRoomId, JobNotFound, QuotaExceeded, KeyReused, InternalJobNotConfigured),
         bound="submit",
         room_first=True,
         scopes=(SUBMIT,),
@@ -161,7 +162,7 @@ async def claim(request: Request) -> Answer[ClaimedShape]:
 
 
 async def _reported(
-    hub: Hub, said: list[ResultBody], body: bodies.Body, worker: str, who: Caller, key: str
+    hub: Hub, said: list[ResultBody], body: bodies.SentBody, worker: str, who: Caller, key: str
 ) -> list[OutcomeShape]:
     """What has become of a worker's reports. A task fails whose result is not kept: nobody will report it anew."""
     values, most = bodies.results(said, body), hub.settings.task_result_max_bytes
@@ -182,7 +183,7 @@ async def _reported(
     ]
 
 
-async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key: str) -> list[Task]:
+async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key: str) -> list[TaskRecord]:
     """The tasks a claim gets. When the caller has hung up they are given back, unless he can ask for them again; and
     when his token was revoked while he waited."""
     worker, user = said.worker_id.hex, who.user
@@ -193,7 +194,7 @@ async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key
     async def gone() -> bool:
         return await is_gone(request)
 
-    async def look(seconds: float) -> list[Task]:
+    async def look(seconds: float) -> list[TaskRecord]:
         return await hub.tasks.claim_or_wait(worker, user, wanted, seconds, gone)
 
     found = await hub.tasks.claim(worker, user, wanted, gone)
@@ -211,7 +212,7 @@ async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key
     return found
 
 
-async def _give_back(hub: Hub, worker: str, user: str, tasks: list[Task]) -> None:
+async def _give_back(hub: Hub, worker: str, user: str, tasks: list[TaskRecord]) -> None:
     with for_nobody():
         await hub.tasks.finish(worker, user, [Result(task.id, "pending", claim=task.claim) for task in tasks])
 

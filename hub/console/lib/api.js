@@ -39,25 +39,33 @@ export const storeNow = () => Date.now() + clock.ahead;
 /** A part of a path. @param {string} text */
 export const part = (text) => encodeURIComponent(text);
 
-/** A query, without what is empty. @param {Record<string, any>} members */
+/** Return a query without its empty members. @param {Record<string, any>} members */
 export function query(members) {
   const found = Object.entries(members).filter(([, value]) => value !== undefined && value !== null && value !== "");
   return found.length ? `?${new URLSearchParams(found.map(([name, value]) => [name, String(value)]))}` : "";
 }
 
-/** What the hub shows. @param {string} path @param {{signal?: AbortSignal}} [more] @returns {Promise<any>} */
+/** Read from the hub. @param {string} path @param {{signal?: AbortSignal}} [more] @returns {Promise<any>} */
 export const get = (path, more = {}) => call("GET", path, undefined, {}, more);
 
-/** What the hub answers to a change. @param {string} method @param {string} path @param {any} [body] @param {string} [reason] */
+/**
+ * Make a change, and return the answer of the hub.
+ * @param {string} method @param {string} path @param {any} [body] @param {string} [reason]
+ */
 export function send(method, path, body, reason) {
   const headers = { "x-hub-console": "1", ...(reason ? { "x-hub-reason": encodeURIComponent(reason) } : {}) };
   return call(method, path, body === undefined && method !== "DELETE" ? {} : body, headers, {});
 }
 
-/** @param {string} method @param {string} path @param {any} body @param {Record<string,string>} headers @param {{signal?: AbortSignal}} more */
+/**
+ * @param {string} method @param {string} path @param {any} body
+ * @param {Record<string,string>} headers @param {{signal?: AbortSignal}} more
+ */
 async function call(method, path, body, headers, more) {
   // A browser takes such a part of a path for a step up or none, however it is written.
-  if (/(^|\/)\.{1,2}(?=\/|\?|$)/.test(path)) throw new Refused(400, "no-path", "No page can ask for what is called . or ..: the hub command can.");
+  if (/(^|\/)\.{1,2}(?=\/|\?|$)/.test(path)) {
+    throw new Refused(400, "no-path", "A browser cannot ask for an id that is . or .., but the hub command can.");
+  }
   const limit = AbortSignal.timeout(TIMEOUT_MS);
   let answer;
   try {
@@ -95,5 +103,6 @@ function refusal(status, text) {
   const detail = typeof said.detail === "string" ? said.detail : "";
   /** @type {Record<number, string>} */
   const plain = { 401: "This credential does not open it, or the login is over.", 404: "There is no such thing." };
-  return new Refused(status, code, detail && detail !== "Unauthorized" ? detail : plain[status] ?? said.title ?? `The hub answered ${status}.`);
+  return new Refused(status, code, detail && detail !== "Unauthorized" ? detail
+    : plain[status] ?? said.title ?? `The hub answered ${status}.`);
 }

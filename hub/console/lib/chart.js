@@ -47,27 +47,34 @@ export function Chart({ title, at, lines, unit = String }) {
   const latest = (/** @type {Line} */ line) => line.values.findLast((value) => value !== null);
   const said = lines.map((line) => `${line.name} ${latest(line) == null ? "unknown" : unit(/** @type {number} */ (latest(line)))}`);
   return html`<figure class="chart"><figcaption><span>${title}</span><span class="keys">${lines.map(
-    (line) => html`<span key=${line.name} class=${`key ${line.tone}`}>${line.name} <b>${latest(line) == null ? "–" : unit(/** @type {number} */ (latest(line)))}</b></span>`,
-  )}</span></figcaption><div class="plot" ref=${box} role="img" aria-label=${`${title}, the last 15 minutes. Now: ${said.join(", ")}.`}></div></figure>`;
+    (line) => html`<span key=${line.name} class=${`key ${line.tone}`}>
+      ${line.name} <b>${latest(line) == null ? "–" : unit(/** @type {number} */ (latest(line)))}</b></span>`,
+  )}</span></figcaption>
+    <div class="plot" ref=${box} role="img" aria-label=${`${title}, the last 15 minutes. Now: ${said.join(", ")}.`}></div></figure>`;
 }
 
 /** @param {number} width @param {Line[]} lines @param {(value: number) => string} unit */
 function options(width, lines, unit) {
-  const axis = { stroke: colour("faint"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
+  const axis = { stroke: colour("faint"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false },
+    font: "11px system-ui, sans-serif" };
   return {
     width: width || 300,
     height: HEIGHT,
     padding: [8, 20, 0, 0], // the last time stands under its line, half of it beyond
     cursor: { show: false },
     legend: { show: false },
-    scales: { y: { range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => [0, Math.max(1, (high ?? 1) * 1.1)] } },
+    scales: { y: { range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) =>
+      [0, Math.max(1, (high ?? 1) * 1.1)] } },
     axes: [
-      { ...axis, size: 26, space: 90, values: (/** @type {any} */ _, /** @type {number[]} */ found) => found.map((s) => clockText.format(s * 1000)) },
+      { ...axis, size: 26, space: 90,
+        values: (/** @type {any} */ _, /** @type {number[]} */ found) => found.map((s) => clockText.format(s * 1000)) },
       { ...axis, size: 48, space: 34, values: (/** @type {any} */ _, /** @type {number[]} */ found) => found.map(unit) },
     ],
     series: [{}, ...lines.map((line) => ({
       stroke: colour(line.tone), width: 1.75, dash: line.dash, spanGaps: true,
-      points: { size: 5, show: (/** @type {any} */ plot, /** @type {number} */ at) => plot.data[at].filter((/** @type {any} */ value) => value !== null).length === 1 }, // which no line shows
+      // A single value: no line shows it.
+      points: { size: 5, show: (/** @type {any} */ plot, /** @type {number} */ at) =>
+        plot.data[at].filter((/** @type {any} */ value) => value !== null).length === 1 },
       fill: line.fill ? colour(line.tone, 0.13) : undefined,
     }))],
   };

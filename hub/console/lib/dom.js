@@ -1,4 +1,4 @@
-// What every module builds with: Preact, its hooks, and htm for markup.
+// The building blocks of every module: Preact, its hooks, and htm for markup.
 import { h, render } from "../vendor/preact.js";
 import htm from "../vendor/htm.js";
 

@@ -4,7 +4,8 @@ import { storeNow } from "./api.js";
 
 const numbers = new Intl.NumberFormat("en");
 const clockFormat = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
-const dayFormat = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+const dayFormat = new Intl.DateTimeFormat(undefined,
+  { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
 
 /** @param {number|null|undefined} value */
 export const num = (value) => (value === null || value === undefined ? "–" : numbers.format(value));
@@ -30,7 +31,8 @@ export function Time({ at }) {
   const moment = new Date(then);
   const near = Math.abs(storeNow() - then) < 64_800_000 && moment.getDate() === new Date(storeNow()).getDate();
   const utc = moment.toISOString();
-  return html`<time datetime=${utc} title="${utc.replace("T", " ").replace("Z", " UTC")}">${(near ? clockFormat : dayFormat).format(moment)}</time>`;
+  return html`<time datetime=${utc} title="${utc.replace("T", " ").replace("Z", " UTC")}">
+    ${(near ? clockFormat : dayFormat).format(moment)}</time>`;
 }
 
 /** A name that may go on in the next line behind each of its parts. @param {string} name */

@@ -1,4 +1,4 @@
-// What happens, as it happens: one stream per browser. The tab that holds the lock listens, and tells the others.
+// Live events: one stream per browser. The tab that holds the lock listens, and passes the events on to the others.
 import { Refused } from "./api.js";
 
 const CHANNEL = `hub-live ${location.pathname}`; // another realm of the same hub is another story
@@ -107,7 +107,7 @@ async function lead() {
   }
 }
 
-/** Try at once: somebody has logged in. */
+/** Try at once, after a login. */
 export function again() {
   wake();
   tell({ again: true });
@@ -121,7 +121,8 @@ async function follow() {
   let heard = Date.now();
   const watchdog = setInterval(() => Date.now() - heard > SILENT_MS && stop.abort(), 1_000);
   try {
-    const answer = await fetch("console/events", { headers: last ? { "last-event-id": last } : {}, signal: stop.signal, cache: "no-store" });
+    const answer = await fetch("console/events",
+      { headers: last ? { "last-event-id": last } : {}, signal: stop.signal, cache: "no-store" });
     if (answer.status === 401 || answer.status === 403) throw new Refused(answer.status, "", "");
     if (!answer.ok || !answer.body) throw new Error(String(answer.status));
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();

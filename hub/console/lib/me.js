@@ -1,8 +1,11 @@
-// Who looks, and what he may. The server decides; this only keeps the page from offering what would be refused.
+// The user and the permissions. The server decides; the page only hides acts that would be refused.
 import { get } from "./api.js";
 import { useEffect, useState } from "./dom.js";
 
-/** @typedef {{mode: string, realm: string, realms: string[], open: boolean, login: any, role: string, may: Record<string, boolean>, version: string, secure: boolean}} Me */
+/**
+ * @typedef {{mode: string, realm: string, realms: string[], open: boolean, login: any, role: string, may: Record<string, boolean>,
+ *   version: string, secure: boolean}} Me
+ */
 /** @type {Me|null} */
 let me = null;
 /** Whether there was a login here, and there is none any more. */
@@ -10,20 +13,20 @@ export let over = false;
 /** @type {Set<() => void>} */
 const views = new Set();
 
-/** Ask who I am. */
+/** Ask the hub for the user and the permissions. */
 export async function askMe() {
   try {
     const found = await get("console/me");
     over = Boolean((me?.login || over) && !found.login);
     me = found;
   } catch {
-    // what the page knew holds until the hub says otherwise
+    // the former answer holds until the hub gives another
   }
   views.forEach((view) => view());
   return me;
 }
 
-/** He goes by himself: nobody needs to be told that the login is over. */
+/** Log out without a note that the login is over. */
 export function leave() {
   if (me) me = { ...me, login: null };
 }

@@ -9,7 +9,8 @@ import { newest, trouble } from "./store.js";
 const SHAPES = { good: "●", busy: "◆", wait: "▲", bad: "■", held: "◐", rest: "○" };
 /** @type {Record<string, keyof typeof SHAPES>} */
 const STATES = {
-  alive: "good", ok: "good", active: "good", paused: "held", over: "rest", free: "good", completed: "good", live: "good", granted: "good", off: "rest", on: "good",
+  alive: "good", ok: "good", active: "good", paused: "held", over: "rest", free: "good", completed: "good", live: "good", granted: "good",
+  off: "rest", on: "good",
   lent: "busy", running: "busy", claimed: "busy", waiting: "wait", pending: "wait", away: "held", suspect: "held",
   draining: "held", cordoned: "held", held: "held", later: "held", maintenance: "held", warning: "wait", released: "wait", cut: "wait",
   stale: "bad", silent: "bad", failed: "bad", dead: "bad", critical: "bad", engaged: "bad", gone: "rest",
@@ -22,7 +23,7 @@ export function State({ state, text }) {
   return html`<span class=${`state ${tone}`}><span class="shape" aria-hidden="true">${SHAPES[tone]}</span>${text ?? state}</span>`;
 }
 
-/** What a screen is about. @param {{title: any, about?: any, children?: any, crumbs?: any}} props */
+/** The head of a screen: title, sentence and acts. @param {{title: any, about?: any, children?: any, crumbs?: any}} props */
 export function Head({ title, about, crumbs, children }) {
   const said = useRef(/** @type {HTMLElement|null} */ (null));
   useEffect(() => {
@@ -48,7 +49,7 @@ function useTick(ms) {
   }, [ms]);
 }
 
-/** How old what is shown is. @param {{at: number}} props */
+/** The age of the shown data. @param {{at: number}} props */
 export function AsOf({ at }) {
   useTick(1000);
   if (!at) return html`<span class="asof">asking…</span>`;
@@ -56,10 +57,15 @@ export function AsOf({ at }) {
   return html`<span class=${cls("asof", old > 10 && "old")}>as of ${old < 1 ? "now" : `${span(old)} ago`}</span>`;
 }
 
-/** How well the page hears the hub: tone and word. @param {import("./live.js").Stream["state"]} state @param {import("./api.js").Refused|null} error */
+/**
+ * How well the page hears the hub: tone and word.
+ * @param {import("./live.js").Stream["state"]} state @param {import("./api.js").Refused|null} error
+ */
 export function hearing(state, error) {
-  if (error) return ["bad", error.silent ? "The hub does not answer" : error.storeAway ? "The store is away" : `The hub answers ${error.status}`];
-  return { live: ["good", "Live"], starting: ["rest", "Connecting"], cut: ["bad", "Cut off, trying again"], refused: ["bad", "No live events: not allowed"] }[state];
+  if (error?.silent) return ["bad", "The hub does not answer"];
+  if (error) return ["bad", error.storeAway ? "The store is away" : `The hub answers ${error.status}`];
+  return { live: ["good", "Live"], starting: ["rest", "Connecting"], cut: ["bad", "Cut off, trying again"],
+    refused: ["bad", "No live events: not allowed"] }[state];
 }
 
 /** Whether the page hears the hub, and how old its numbers are when it does not. */
@@ -74,9 +80,10 @@ export function ConnectionMonitor() {
     <span class="word">${word}</span><span class="asof">${at ? ` as of ${old < 2 ? "now" : `${span(old)} ago`}` : ""}</span></span>`;
 }
 
-/** Nothing there: what to do next, and the command for it. @param {{title: string, children?: any, command?: string}} props */
+/** A place without data: the next step, and its command. @param {{title: string, children?: any, command?: string}} props */
 export function Empty({ title, children, command }) {
-  return html`<div class="empty"><h2>${title}</h2>${children && html`<p>${children}</p>`}${command && html`<${Command} text=${command}/>`}</div>`;
+  return html`<div class="empty"><h2>${title}</h2>${children && html`<p>${children}</p>`}
+    ${command && html`<${Command} text=${command}/>`}</div>`;
 }
 
 /** A command to paste. @param {{text: string}} props */
@@ -91,17 +98,18 @@ export function Command({ text }) {
       set(false);
     }
   };
-  return html`<div class="command"><pre tabindex="0" aria-label="Command"><code>${text}</code></pre><button type="button" class="quiet" onClick=${copy}>${done ? "Copied" : "Copy"}</button></div>`;
+  return html`<div class="command"><pre tabindex="0" aria-label="Command"><code>${text}</code></pre>
+    <button type="button" class="quiet" onClick=${copy}>${done ? "Copied" : "Copy"}</button></div>`;
 }
 
-/** What went wrong with a look. @param {{error: any}} props */
+/** The error of a failed read. @param {{error: any}} props */
 export function Wrong({ error }) {
   if (!error) return null;
   const hint = error.status === 401 || error.status === 403 ? html` <a href="#/login">Log in with another credential</a>.` : null;
   return html`<p class="wrong" role="alert"><span class="shape" aria-hidden="true">■</span> ${error.message}${hint}</p>`;
 }
 
-/** The whole of a view: trouble, waiting, nothing, or what it shows. @param {{from: any, children: any}} props */
+/** A view as a whole: error, waiting, or its content. @param {{from: any, children: any}} props */
 export function Shown({ from, children }) {
   if (from.data === undefined) return from.error ? html`<${Wrong} error=${from.error}/>` : html`<p class="asking">Asking the hub…</p>`;
   return html`${from.error && html`<${Wrong} error=${from.error}/>`}${from.earlier && html`<i class="asking" hidden></i>`}${children}`;
@@ -117,13 +125,16 @@ export function Filter({ name, value, label, placeholder = "" }) {
     clearTimeout(timer.current);
     timer.current = setTimeout(() => refine({ [name]: event.target.value, offset: "", cursor: "" }), 200);
   };
-  return html`<label class="filter"><span>${label}</span><input type="search" value=${text} placeholder=${placeholder} onInput=${typed} spellcheck=${false} autocomplete="off"/></label>`;
+  return html`<label class="filter"><span>${label}</span>
+    <input type="search" value=${text} placeholder=${placeholder} onInput=${typed} spellcheck=${false} autocomplete="off"/></label>`;
 }
 
 /** One of a few, which stands in the link. @param {{name: string, value: string, label: string, of: [string, any][]}} props */
 export function Choice({ name, value, label, of }) {
   return html`<div class="choice" role="group" aria-label=${label}>${of.map(
-    ([key, text]) => html`<button type="button" key=${key} aria-pressed=${value === key} onClick=${() => refine({ [name]: key, offset: "", cursor: "" })}>${text}</button>`,
+    ([key, text]) =>
+      html`<button type="button" key=${key} aria-pressed=${value === key} onClick=${() => refine({ [name]: key, offset: "", cursor: "" })}>
+        ${text}</button>`,
   )}</div>`;
 }
 
@@ -131,7 +142,8 @@ export function Choice({ name, value, label, of }) {
 export function Pager({ offset, limit, total, one = "" }) {
   if (total <= limit && !offset) return html`<p class="pager">${one ? some(total, one) : num(total)} in all</p>`;
   const last = Math.min(total, offset + limit);
-  return html`<nav class="pager" aria-label="Pages"><button type="button" disabled=${!offset} onClick=${() => refine({ offset: Math.max(0, offset - limit) || "" })}>Previous</button>
+  return html`<nav class="pager" aria-label="Pages">
+    <button type="button" disabled=${!offset} onClick=${() => refine({ offset: Math.max(0, offset - limit) || "" })}>Previous</button>
     <span>${num(Math.min(offset + 1, total))}–${num(last)} of ${num(total)}</span>
     <button type="button" disabled=${last >= total} onClick=${() => refine({ offset: offset + limit })}>Next</button></nav>`;
 }
@@ -148,13 +160,16 @@ export function Meter({ lent, free, held }) {
 
 /** A figure with its name. @param {{name: string, value: any, more?: any, link?: string, tone?: string}} props */
 export function Figure({ name, value, more, link, tone }) {
-  const inside = html`<span class="name">${name}</span><strong class=${tone ?? ""}>${value}</strong><span class="more">${more ?? ""}</span>`;
+  const inside = html`<span class="name">${name}</span><strong class=${tone ?? ""}>${value}</strong>
+    <span class="more">${more ?? ""}</span>`;
   return link ? html`<a class="figure" href=${link}>${inside}</a>` : html`<div class="figure">${inside}</div>`;
 }
 
 /** Facts of one thing. @param {{of: [string, any][]}} props */
 export function Facts({ of }) {
-  return html`<dl class="facts">${of.filter(([, value]) => value || value === 0).map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+  return html`<dl class="facts">
+    ${of.filter(([, value]) => value || value === 0)
+      .map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 }
 
 export { num, some, span };

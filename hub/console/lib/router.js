@@ -1,4 +1,4 @@
-// Where one is: `#/queue?label=gpu:a100`. Views and their filters are links that can be sent to somebody.
+// The open view, as a link: `#/queue?label=gpu:a100`. Views and their filters can be sent to colleagues.
 import { useEffect, useState } from "./dom.js";
 
 /** @typedef {{path: string[], query: Record<string,string>, text: string}} Route */
@@ -44,7 +44,7 @@ export function refine(changes) {
   dispatchEvent(new HashChangeEvent("hashchange"));
 }
 
-/** The view that is open; whoever uses it is drawn anew when it changes. @returns {Route} */
+/** Return the open view; a component that uses it is drawn anew when it changes. @returns {Route} */
 export function useRoute() {
   const [route, set] = useState(here);
   useEffect(() => {

@@ -1,4 +1,4 @@
-// Figures over time: what happened comes from the events, also from those before the page was opened.
+// Figures over time, from the events, also from those before the page was opened.
 import { get } from "./api.js";
 import { listen } from "./live.js";
 
@@ -8,7 +8,7 @@ const WAITERS = 2000; // whose waits are drawn; of more those that came first
 /** @typedef {{grants: number, expiries: number, atOnce: number, lent: number|null, free: number|null, waiting: number|null}} Step */
 /** @type {Map<number, Step>} */
 const steps = new Map();
-/** Since when each of those waits who wait now. @type {Map<string, number>} */
+/** Ticket -> start of its wait, of the borrowers in the queue now. @type {Map<string, number>} */
 const waiting = new Map();
 /** Waits that are over, from when to when. @type {[number, number][]} */
 let waited = [];
@@ -27,7 +27,7 @@ function stepAt(ms) {
 
 /** @param {any} event */
 function count(event) {
-  if (!event.id) return waiting.clear(); // a gap: who knows which waits ended in it
+  if (!event.id) return waiting.clear(); // a gap: it may hide the end of some waits
   const at = Number(event.id.split("-")[0]);
   if (event.event === "ticket.waiting") {
     if (!waiting.has(event.ticket) && waiting.size < WAITERS) waiting.set(event.ticket, at);
@@ -40,7 +40,7 @@ function count(event) {
   else if (event.event === "node.expired" || event.event === "grant.lapsed" || event.event === "grant.ended") stepAt(at).expiries += 1;
 }
 
-/** Somebody was served, or gave up. @param {string} ticket @param {number} at */
+/** End the wait of a ticket that was served or given up. @param {string} ticket @param {number} at */
 function over(ticket, at) {
   const since = waiting.get(ticket);
   if (since === undefined) return;
@@ -49,7 +49,7 @@ function over(ticket, at) {
   if (waited.length > WAITERS) waited.shift();
 }
 
-/** Begin to count; what is known of the past is read once. */
+/** Begin to count; the history is read once. */
 export async function begin() {
   if (seeded) return;
   seeded = true;
@@ -75,7 +75,7 @@ function newer(id, than) {
   return a > c || (a === c && b > d);
 }
 
-/** Keep what the overview says of this moment. @param {any} seen */
+/** Keep the figures of the overview at this moment. @param {any} seen */
 export function sample(seen) {
   const step = stepAt(Date.parse(seen.now));
   Object.assign(step, { lent: seen.slots.lent, free: seen.slots.free, waiting: seen.queue.waiting });
@@ -88,7 +88,7 @@ export function sample(seen) {
 /** @param {number[]} sorted @param {number} share */
 const quantile = (sorted, share) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
 
-/** By step, how long those had waited by its end who waited in it: also those who wait still, or gave up.
+/** Per step, the waits up to its end of all borrowers that waited in it, also of those that wait still or gave up.
  * @param {number} first @param {number} last @param {number} nowMs */
 function waitsOf(first, last, nowMs) {
   /** @type {Map<number, number[]>} */

@@ -1,4 +1,4 @@
-// What was fetched, by path: shared by all who show it, marked dirty by events, fetched at most once a second. How the hub
+// The fetched data, by path: shared by all components that show it, marked dirty by events, fetched at most once a second. How the hub
 // is comes with the events, and is fetched while none come.
 import { Refused, ageOf, get, noteTime } from "./api.js";
 import { useEffect, useRef, useState } from "./dom.js";
@@ -8,9 +8,9 @@ import { askMe } from "./me.js";
 const LEAST_MS = 1_000;
 const KEPT_MS = 60_000; // after its last view is gone
 const OVERVIEW = "console/overview";
-const OVERVIEW_S = 2; // whatever happens: on a busy hub something always does, and fifty consoles ask for the whole
+const OVERVIEW_S = 2; // at most this often: a busy hub has an event at any moment, and fifty consoles may ask for the whole
 const HEARD_MS = 4_000; // after an overview came with the events the next one should have come
-const ASKED_MS = 30_000; // the hub goes on telling for a minute after somebody has asked
+const ASKED_MS = 30_000; // the hub sends the overview for a minute after a browser has asked
 
 /**
  * @typedef {{path: string, kinds: string[], every: number, data: any, error: Refused|null, at: number, asked: number,
@@ -23,7 +23,8 @@ const cells = new Map();
 function cellOf(path, kinds, every) {
   let cell = cells.get(path);
   if (!cell) {
-    cell = { path, kinds, every, data: undefined, error: null, at: 0, asked: 0, heard: 0, busy: false, dirty: true, timer: 0, leaving: 0, views: new Set() };
+    cell = { path, kinds, every, data: undefined, error: null, at: 0, asked: 0, heard: 0, busy: false, dirty: true, timer: 0, leaving: 0,
+      views: new Set() };
     cells.set(path, cell);
   }
   return cell;
@@ -87,14 +88,14 @@ onOverview(({ seen, ageMs }) => {
   plan(cell);
 });
 document.addEventListener("visibilitychange", () => {
-  // Also what was dirty before: nothing was planned while nobody looked.
+  // Also the cells that were dirty before: a cell without a view plans nothing.
   if (!document.hidden) for (const cell of cells.values()) plan(Object.assign(cell, { dirty: true }));
 });
 
 /** Fetch everything anew: something was changed here. */
 export const refresh = () => mark(() => true);
 
-/** Forget everything: somebody else looks now. */
+/** Forget everything, for another user. */
 export function forget() {
   for (const cell of cells.values()) Object.assign(cell, { data: undefined, error: null, at: 0, dirty: false });
   refresh();
@@ -109,12 +110,12 @@ export function newest() {
 
 /** The trouble that looks at the hub meet now, if any. */
 export function trouble() {
-  for (const cell of cells.values()) if (cell.views.size && cell.error && (cell.error.silent || cell.error.status >= 500)) return cell.error;
+  for (const { views, error } of cells.values()) if (views.size && error && (error.silent || error.status >= 500)) return error;
   return null;
 }
 
 /**
- * What the hub shows at a path, kept up to date. `kinds`: events that make it dirty; `every`: seconds after which it is old.
+ * The data of a path, kept up to date. `kinds`: events that make it dirty; `every`: seconds after which it is old.
  * Where the path has just changed, what was there before stays until the answer is in: it is an `earlier` one.
  * @param {string|null} path @param {string[]} [kinds] @param {number} [every]
  * @returns {{data: any, error: Refused|null, at: number, earlier: boolean}}

@@ -34,7 +34,8 @@ function inline(text) {
 }
 
 /** @param {string} line */
-const cells = (line) => line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|(?=(?:[^`]*`[^`]*`)*[^`]*$)/).map((cell) => cell.trim().replace(/\\\|/g, "|"));
+const cells = (line) => line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|(?=(?:[^`]*`[^`]*`)*[^`]*$)/)
+  .map((cell) => cell.trim().replace(/\\\|/g, "|"));
 
 /** A page of Markdown. @param {{text: string}} props */
 export function Markdown({ text }) {
@@ -60,10 +61,13 @@ export function Markdown({ text }) {
       at += 1;
       found.push(html`<pre tabindex="0"><code>${code.join("\n")}</code></pre>`);
     } else if (line.startsWith("    ")) {
-      found.push(html`<pre tabindex="0"><code>${take((each) => each.startsWith("    ") || (!each.trim() && (lines[at + 1] ?? "").startsWith("    "))).map((each) => each.slice(4)).join("\n")}</code></pre>`);
+      found.push(html`<pre tabindex="0">
+        <code>${take((each) => each.startsWith("    ") || (!each.trim() && (lines[at + 1] ?? "").startsWith("    ")))
+          .map((each) => each.slice(4)).join("\n")}</code></pre>`);
     } else if (line.trim().startsWith("|")) {
       const [head, , ...rows] = take((each) => each.trim().startsWith("|"));
-      found.push(html`<div class="rows" tabindex="0" role="region" aria-label="Table"><table><thead><tr>${cells(head ?? "").map((cell) => html`<th scope="col">${inline(cell)}</th>`)}</tr></thead>
+      found.push(html`<div class="rows" tabindex="0" role="region" aria-label="Table">
+        <table><thead><tr>${cells(head ?? "").map((cell) => html`<th scope="col">${inline(cell)}</th>`)}</tr></thead>
         <tbody>${rows.map((row) => html`<tr>${cells(row).map((cell) => html`<td>${inline(cell)}</td>`)}</tr>`)}</tbody></table></div>`);
     } else if (/^(- |\d+\. )/.test(line)) {
       const ordered = /^\d/.test(line);

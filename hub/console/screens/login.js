@@ -25,7 +25,7 @@ export function Login({ me, link, over }) {
   useEffect(() => {
     document.title = "Log in · capacity-hub";
     if (link) {
-      history.replaceState(null, "", "#/login"); // it is good once, and nobody needs to read it here
+      history.replaceState(null, "", "#/login"); // it is valid once, and need not stay readable
       enter({ link });
     }
   }, []);
@@ -36,9 +36,12 @@ export function Login({ me, link, over }) {
   };
   return html`<main class="login"><form onSubmit=${submit}>
     <img src="console/icon.svg" alt="" width="40" height="40"/><h1>capacity-hub</h1>
-    ${over && html`<p class="note" role="status">Your login is over: its time was up, somebody ended it, or its credential is not good any more.</p>`}
-    <p>Show a secret of this hub (<code>HUB_ADMIN_SECRET</code>, <code>HUB_RUNNER_SECRET</code>) or the token of a user. You may do here what it may do.</p>
-    <label class="field"><span>Secret or token</span><input name="secret" type="password" autocomplete="current-password" required autofocus/></label>
+    ${over && html`<p class="note" role="status">
+      Your login is over: its time was up, it was ended, or its credential is not valid any more.</p>`}
+    <p>Show a secret of this hub (<code>HUB_ADMIN_SECRET</code>, <code>HUB_RUNNER_SECRET</code>) or the token of a user. You have
+      its permissions here.</p>
+    <label class="field"><span>Secret or token</span>
+      <input name="secret" type="password" autocomplete="current-password" required autofocus/></label>
     <label class="check"><input name="look" type="checkbox"/> Only look, change nothing</label>
     ${state.wrong && html`<p class="wrong" role="alert">${state.wrong}</p>`}
     <button type="submit" class="main" disabled=${state.busy}>${state.busy ? "Logging in…" : "Log in"}</button>

@@ -1,4 +1,4 @@
-// How nodes are, and what operators do with them, one or many.
+// States of nodes, and the acts of operators on one or many of them.
 import { part, send } from "../lib/api.js";
 import { ask, each, told } from "../lib/dialog.js";
 import { html } from "../lib/dom.js";
@@ -14,10 +14,15 @@ export const beat = (node) => (node.sinceBeatMs === null ? "never heard" : `${sp
 export function drain(ids, after) {
   ask({
     title: ids.length === 1 ? `Drain ${ids[0]}?` : "Drain these nodes?",
-    what: html`<p>Nothing more of them is lent. What is lent stays with its holders; undrain takes it back.</p>`,
+    what: html`<p>None of their slots is lent any more. Leases stay with their holders; undrain takes it back.</p>`,
     list: ids, one: "node", after, verb: "Drain", danger: ids.length > 1,
-    fields: (set, values) => html`<label class="field"><span>End what is still lent after (minutes; empty: never)</span><input type="number" min="0" max="10080" value=${values.minutes ?? ""} onInput=${(/** @type {any} */ e) => set({ minutes: e.target.value })}/></label>`,
-    run: (reason, list, values) => each(list, (id) => send("POST", `admin/nodes/${part(id)}/drain`, values.minutes ? { deadlineSeconds: Number(values.minutes) * 60 } : {}, reason)),
+    fields: (set, values) =>
+      html`<label class="field"><span>End leases that are left after (minutes; empty: never)</span>
+        <input type="number" min="0" max="10080" value=${values.minutes ?? ""} onInput=${(/** @type {any} */ e) =>
+          set({ minutes: e.target.value })}/></label>`,
+    run: (reason, list, values) =>
+      each(list, (id) =>
+        send("POST", `admin/nodes/${part(id)}/drain`, values.minutes ? { deadlineSeconds: Number(values.minutes) * 60 } : {}, reason)),
     done: (result) => told(result, "node", "draining"),
   });
 }
@@ -26,7 +31,8 @@ export function drain(ids, after) {
 export function cordon(ids, after) {
   ask({
     title: ids.length === 1 ? `Cordon ${ids[0]}?` : "Cordon these nodes?",
-    what: html`<p>Nothing more of them is lent, and nothing that is lent ends. The reason is shown wherever the node is; undrain takes it back.</p>`,
+    what: html`<p>
+      None of their slots is lent any more, and no lease ends. The reason is shown with the node; undrain takes it back.</p>`,
     list: ids, one: "node", after, verb: "Cordon", danger: ids.length > 1,
     run: (reason, list) => each(list, (id) => send("POST", `admin/nodes/${part(id)}/cordon`, { reason: reason.slice(0, 200) }, reason)),
     done: (result) => told(result, "node", "cordoned"),

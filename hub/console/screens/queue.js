@@ -1,4 +1,4 @@
-// Who waits, in which place, for how long yet, and why.
+// The queue: borrowers by label, with place, estimate and reason.
 import { part, query, send } from "../lib/api.js";
 import { ask, each, told } from "../lib/dialog.js";
 import { html } from "../lib/dom.js";
@@ -16,7 +16,7 @@ const TICKETS = 50;
 function cancel(ids, after) {
   ask({
     title: ids.length === 1 ? "Cancel this place in the queue?" : "Cancel these places in the queue?",
-    what: html`<p>The call that waits is answered 409 <code>withdrawn</code> at once. What was granted meanwhile is left alone.</p>`,
+    what: html`<p>The call that waits is answered 409 <code>withdrawn</code> at once. A slot that was lent meanwhile is left alone.</p>`,
     list: ids, one: "ticket", after, verb: "Cancel",
     run: (reason, list) => each(list, (id) => send("DELETE", `queue/${part(id)}`, undefined, reason)),
     done: (result) => told(result, "ticket", "cancelled"),
@@ -27,8 +27,12 @@ function cancel(ids, after) {
 function because(line, overview) {
   if (line.cap > 0 && line.inFlight >= line.cap) return ["wait", `at its cap: ${num(line.inFlight)} of ${num(line.cap)} leases are live`];
   if (overview?.queue.unserved.includes(line.label)) return ["bad", "no pool serves this label: a spelling mistake, or its nodes are gone"];
-  if (overview && overview.nodes.registered && !overview.nodes.alive) return ["bad", "nobody is alive: no node was heard for half of its timeout"];
-  if (overview?.queue.held.includes(line.label)) return ["bad", "the slots that serve it are held back: their nodes drain, are cordoned or silent, or the pool is under maintenance"];
+  if (overview && overview.nodes.registered && !overview.nodes.alive) {
+    return ["bad", "no node is alive: none was heard for half of its timeout"];
+  }
+  if (overview?.queue.held.includes(line.label)) {
+    return ["bad", "the slots that serve it are held back: their nodes drain, are cordoned or silent, or the pool is under maintenance"];
+  }
   if (overview?.queue.full.includes(line.label)) return ["wait", `no slot that serves it is free; its turn is number ${num(line.turn)}`];
   return ["wait", `its turn is number ${num(line.turn)}`];
 }
@@ -41,22 +45,44 @@ export default function Queue({ route }) {
   const found = useData(`queue${query({ limit: LABELS, tickets: TICKETS, offset, label })}`, ["ticket", "grant", "cap"], 3);
   const seen = useOverview();
   const data = found.data;
-  return html`<${Head} title="Queue" about=${data && !label ? `${some(data.waiting, "borrower waits", "borrowers wait")} under ${some(data.total, "label")}; ${num(data.away)} away: nobody attends them, and they keep their place for a minute.` : "Whose turn is next stands at the top."}><${AsOf} at=${found.at}/></${Head}>
+  return html`<${Head} title="Queue" about=${data && !label
+    ? `${some(data.waiting, "borrower waits", "borrowers wait")} under ${some(data.total,
+      "label")}; ${num(data.away)} away: their calls have ended, and they keep their place for a minute.`
+    : "The next borrower is at the top."}><${AsOf} at=${found.at}/></${Head}>
     <div class="filters"><${Filter} name="label" value=${label} label="Exactly this label"/></div>
-    ${may("lease") && html`<${Bulk} chosen=${chosen} one="ticket"><button type="button" class="danger" onClick=${() => cancel(chosen.ids, chosen.none)}>Cancel…</button></${Bulk}>`}
-    <${Shown} from=${found}>${data && !data.labels.length ? html`<${Empty} title=${label ? `Nobody waits for ${label}` : "Nobody waits"} command="hub queue">Whoever finds no free slot stands here, first come, first served within a label.</${Empty}>` : data?.labels.map((/** @type {any} */ line) => {
+    ${may("lease") && html`<${Bulk} chosen=${chosen} one="ticket">
+      <button type="button" class="danger" onClick=${() => cancel(chosen.ids, chosen.none)}>Cancel…</button></${Bulk}>`}
+    <${Shown} from=${found}>
+      ${data && !data.labels.length
+        ? html`<${Empty} title=${label ? `No borrower waits for ${label}`
+          : "No borrower waits"} command="hub queue">
+            A borrower that finds no free slot waits here: first come, first served within a label.</${Empty}>`
+        : data?.labels.map((/** @type {any} */ line) => {
       const [tone, why] = because(line, seen.data);
-      return html`<section key=${line.label} class="line"><h2><a href=${to(["pools", line.label])}>${line.label}</a> <span class="faint">${num(line.waiting)} waiting</span></h2>
-        <p class=${`why-line ${tone}`}><${State} state=${tone === "bad" ? "critical" : "waiting"} text="waits because"/> ${why}. ${line.estimatedWaitSeconds === null ? "How long is unknown: this line has not moved yet." : `A newcomer waits about ${span(line.estimatedWaitSeconds)}.`}</p>
-        <${Table} caption=${`Who waits for ${line.label}`} rows=${line.tickets} id=${(/** @type {any} */ t) => t.ticket} chosen=${may("lease") ? chosen : null} columns=${[
+      return html`<section key=${line.label} class="line">
+        <h2><a href=${to(["pools", line.label])}>${line.label}</a> <span class="faint">${num(line.waiting)} waiting</span></h2>
+        <p class=${`why-line ${tone}`}>
+          <${State} state=${tone === "bad" ? "critical" : "waiting"} text="waits because"/> ${why}. ${line.estimatedWaitSeconds === null
+            ? "The wait is unknown: this line has not moved yet." : `A new borrower waits about ${span(line.estimatedWaitSeconds)}.`}</p>
+        <${Table} caption=${`Borrowers that wait for ${line.label}`} rows=${line.tickets} id=${(/** @type {any} */ t) => t.ticket}
+          chosen=${may("lease")
+          ? chosen : null} columns=${[
           { head: "Position", num: true, cell: (/** @type {any} */ t) => num(t.position) },
-          { head: "Ticket", grow: true, cell: (/** @type {any} */ t) => html`<a class="id" title=${t.ticket} href=${to(["why", "ticket", t.ticket])}>${t.ticket}</a>` },
+          { head: "Ticket", grow: true,
+            cell: (/** @type {any} */ t) => html`<a class="id" title=${t.ticket} href=${to(["why", "ticket", t.ticket])}>${t.ticket}</a>` },
           { head: "Run", less: true, cell: (/** @type {any} */ t) => html`<a href=${to(["why", "run", t.runId])}>${t.runId}</a>` },
           { head: "Priority", num: true, less: true, cell: (/** @type {any} */ t) => num(t.priority) },
           { head: "Since", less: true, cell: (/** @type {any} */ t) => html`<${Time} at=${t.since}/>` },
-          { head: "Estimate", num: true, time: true, cell: (/** @type {any} */ t) => (t.estimatedWaitSeconds === null ? "unknown" : span(t.estimatedWaitSeconds)) },
+          { head: "Estimate", num: true, time: true,
+            cell: (/** @type {any} */ t) => (t.estimatedWaitSeconds === null ? "unknown" : span(t.estimatedWaitSeconds)) },
           { head: "Gives up in", num: true, time: true, less: true, cell: (/** @type {any} */ t) => span(t.secondsLeft) },
-          ...(may("lease") ? [{ head: html`<span class="hidden">Act</span>`, cell: (/** @type {any} */ t) => html`<button type="button" class="quiet" aria-label=${`Cancel ${t.ticket}`} onClick=${() => cancel([t.ticket])}>Cancel…</button>` }] : []),
-        ]}/>${line.waiting > line.tickets.length && html`<p class="faint">The first ${num(line.tickets.length)} of ${num(line.waiting)}.</p>`}</section>`;
+          ...(may("lease")
+            ? [{ head: html`<span class="hidden">Act</span>`,
+              cell: (/** @type {any} */ t) =>
+                html`<button type="button" class="quiet" aria-label=${`Cancel ${t.ticket}`} onClick=${() => cancel([t.ticket])}>
+                  Cancel…</button>` }]
+            : []),
+        ]}/>${line.waiting > line.tickets.length && html`<p class="faint">
+          The first ${num(line.tickets.length)} of ${num(line.waiting)}.</p>`}</section>`;
     })}${data && !label && html`<${Pager} offset=${offset} limit=${LABELS} total=${data.total} one="label"/>`}</${Shown}>`;
 }

@@ -1,4 +1,4 @@
-// Schedules over all rooms: when each is due next, what its last time came to, and pausing it.
+// Schedules over all rooms: next time, last result, and pausing.
 import { part, query, send } from "../lib/api.js";
 import { ask, each, told } from "../lib/dialog.js";
 import { html, useEffect, useRef } from "../lib/dom.js";
@@ -21,16 +21,20 @@ function pathOf(id) {
 }
 
 /** @param {any} schedule */
-const times = (schedule) => (schedule.cron ? html`<code>${schedule.cron}</code> ${schedule.timeZone}` : `every ${span(schedule.everySeconds)}`);
+const times = (schedule) => (schedule.cron ? html`<code>${schedule.cron}</code> ${schedule.timeZone}`
+  : `every ${span(schedule.everySeconds)}`);
 
-/** What its last time came to. @param {any} s */
-const result = (s) => (s.problem ? html`<${State} state="failed" text="put aside"/> ${s.problem}` : s.why ? html`<${State} state="warning" text="none"/> ${s.why}` : s.lastTask ? html`<a href=${to(["why", "task", s.lastTask])}><${State} state=${s.lastStatus ?? "gone"}/></a>` : "–");
+/** The result of its last time. @param {any} s */
+const result = (s) => (s.problem ? html`<${State} state="failed" text="put aside"/> ${s.problem}` : s.why
+  ? html`<${State} state="warning" text="none"/> ${s.why}` : s.lastTask
+  ? html`<a href=${to(["why", "task", s.lastTask])}><${State} state=${s.lastStatus ?? "gone"}/></a>` : "–");
 
 /** @param {string[]} ids @param {boolean} paused @param {() => void} after */
 function pause(ids, paused, after) {
   ask({
     title: `${paused ? "Pause" : "Resume"} ${some(ids.length, "schedule")}?`,
-    what: paused ? html`<p>No task is made until it is resumed; what is due meanwhile is not caught up. Tasks that were made go on.</p>` : html`<p>Each goes on with its next time. What was due while it was paused is not caught up.</p>`,
+    what: paused ? html`<p>No task is submitted until it is resumed; times that pass meanwhile are not caught up. Its tasks go on.</p>`
+      : html`<p>Each goes on with its next time. Times that passed while it was paused are not caught up.</p>`,
     list: ids, one: "schedule", after, verb: paused ? "Pause" : "Resume", danger: paused,
     run: (reason, list) => each(list, (id) => send("PATCH", pathOf(id), { paused }, reason)),
     done: (result) => told(result, "schedule", paused ? "paused" : "resumed"),
@@ -41,7 +45,9 @@ function pause(ids, paused, after) {
 function remove(ids, after) {
   ask({
     title: `Remove ${some(ids.length, "schedule")}?`,
-    what: html`<p>It makes no task any more, and its times and payload are gone; to have it back, somebody makes it anew. The tasks it has made stay.</p>`,
+    what: html`<p>
+      It submits no more tasks, and its times and payload are deleted; to have it back, create it anew. The tasks that it has
+        submitted stay.</p>`,
     list: ids, one: "schedule", after, verb: "Remove",
     run: (reason, list) => each(list, (id) => send("DELETE", pathOf(id), undefined, reason)),
     done: (result) => told(result, "schedule", "removed"),
@@ -55,7 +61,8 @@ function Detail({ schedule }) {
   const box = useRef(/** @type {HTMLElement|null} */ (null));
   useEffect(() => box.current?.scrollIntoView({ block: "nearest" }), []);
   return html`<div class="detail" ref=${box} id=${`detail-${id}`}><${Facts} of=${[
-    ["Schedule", html`<code>${id}</code>`], ["Times", times(schedule)], ["Last", schedule.lastAt && html`<${Time} at=${schedule.lastAt}/>`], ["Its task", result(schedule)], ["Tasks made", num(schedule.fired)],
+    ["Schedule", html`<code>${id}</code>`], ["Times", times(schedule)], ["Last", schedule.lastAt && html`<${Time} at=${schedule.lastAt}/>`],
+      ["Its task", result(schedule)], ["Tasks made", num(schedule.fired)],
     ["Problem", schedule.problem], ["Attempts", schedule.maxAttempts], ["Priority", schedule.priority],
   ]}/>${more && html`<h3>Payload</h3><pre class="json" tabindex="0" aria-label="Payload"><code>${pretty(more.payload)}</code></pre>`}
     <p><a href=${to(["why", "schedule", id])}>Why is it as it is?</a></p></div>`;
@@ -70,18 +77,31 @@ export default function Schedules({ route }) {
   const acts = may("moveTasks") && may("dead");
   const rows = found.data?.schedules ?? [];
   const shown = rows.find((/** @type {any} */ each) => idOf(each) === open);
-  return html`<${Head} title="Schedules" about="Tasks that are submitted at certain times, over all rooms; what is due next stands first."><${AsOf} at=${found.at}/></${Head}>
+  return html`<${Head} title="Schedules" about="Tasks that are submitted at certain times, over all rooms; the next one first.">
+    <${AsOf} at=${found.at}/></${Head}>
     <div class="filters"><${Filter} name="q" value=${q} label="Room or name contains"/></div>
-    ${acts && html`<${Bulk} chosen=${chosen} one="schedule"><button type="button" onClick=${() => pause(chosen.ids, true, chosen.none)}>Pause…</button><button type="button" onClick=${() => pause(chosen.ids, false, chosen.none)}>Resume…</button><button type="button" class="danger" onClick=${() => remove(chosen.ids, chosen.none)}>Remove…</button></${Bulk}>`}
+    ${acts && html`<${Bulk} chosen=${chosen} one="schedule">
+      <button type="button" onClick=${() => pause(chosen.ids, true, chosen.none)}>Pause…</button>
+      <button type="button" onClick=${() => pause(chosen.ids, false, chosen.none)}>Resume…</button>
+      <button type="button" class="danger" onClick=${() => remove(chosen.ids, chosen.none)}>Remove…</button></${Bulk}>`}
     <${Shown} from=${found}><${Table} caption="Schedules" rows=${rows} id=${idOf} chosen=${acts ? chosen : null} columns=${[
-      { head: "Schedule", cell: (/** @type {any} */ s) => html`<button type="button" class="link" aria-expanded=${open === idOf(s)} aria-controls=${`detail-${idOf(s)}`} onClick=${() => refine({ open: open === idOf(s) ? "" : idOf(s) })}>${idOf(s)}</button>` },
-      { head: "State", cell: (/** @type {any} */ s) => html`<${State} state=${s.paused ? "paused" : s.problem ? "failed" : s.nextAt ? "active" : "over"} text=${s.paused || !s.problem ? undefined : "put aside"}/>` },
+      { head: "Schedule",
+        cell: (/** @type {any} */ s) =>
+          html`<button type="button" class="link" aria-expanded=${open === idOf(s)} aria-controls=${`detail-${idOf(s)}`} onClick=${() =>
+            refine({ open: open === idOf(s) ? "" : idOf(s) })}>
+            ${idOf(s)}</button>` },
+      { head: "State",
+        cell: (/** @type {any} */ s) =>
+          html`<${State} state=${s.paused ? "paused" : s.problem ? "failed" : s.nextAt ? "active" : "over"} text=${s.paused || !s.problem
+            ? undefined : "put aside"}/>` },
       { head: "Next", cell: (/** @type {any} */ s) => html`<${Time} at=${s.nextAt}/>` },
       { head: "Job", grow: true, less: true, cell: (/** @type {any} */ s) => html`<a href=${to(["jobs", s.job])}>${parted(s.job)}</a>` },
       { head: "Times", less: true, cell: times },
       { head: "Last", less: true, cell: (/** @type {any} */ s) => html`<${Time} at=${s.lastAt}/>` },
       { head: "Its task", less: true, cell: result },
-    ]} empty=${html`<${Empty} title=${q ? "No schedule is called that" : "There is no schedule"} command=${q ? "" : "hub schedule add nightly ROOM:CATEGORY:NAME '{}' --cron '30 2 * * *'"}>${q ? "" : "A schedule submits a task at certain times, once however many hubs there are."}</${Empty}>`}/>
+    ]} empty=${html`<${Empty} title=${q ? "No schedule matches" : "There is no schedule"} command=${q ? ""
+      : "hub schedule add nightly ROOM:CATEGORY:NAME '{}' --cron '30 2 * * *'"}>
+      ${q ? "" : "A schedule submits a task at certain times, once for all hubs."}</${Empty}>`}/>
       ${shown && html`<${Detail} key=${open} schedule=${shown}/>`}
       ${found.data && html`<${Pager} offset=${offset} limit=${LIMIT} total=${found.data.total}/>`}</${Shown}>`;
 }

@@ -1,4 +1,4 @@
-// Tasks over all rooms, by how they are: what they were given, what became of them, and trying them again.
+// Tasks over all rooms, by status: payload, result, error, and another attempt.
 import { part, query, send } from "../lib/api.js";
 import { ask, each, told } from "../lib/dialog.js";
 import { html, useEffect, useRef } from "../lib/dom.js";
@@ -13,13 +13,17 @@ import { TasksWith } from "./told.js";
 const LIMIT = 50;
 const J = "v1/joblib";
 /** @type {[string, string][]} */
-const STATUSES = [["pending", "Pending"], ["claimed", "Claimed"], ["running", "Running"], ["completed", "Completed"], ["failed", "Failed"], ["cancelled", "Cancelled"], ["dead", "Dead letters"], ["later", "Put off"], ["blocked", "Waiting for others"]];
+const STATUSES = [["pending", "Pending"], ["claimed", "Claimed"], ["running", "Running"], ["completed", "Completed"], ["failed", "Failed"],
+  ["cancelled", "Cancelled"], ["dead", "Dead letters"], ["later", "Put off"], ["blocked", "Waiting for others"]];
 
 /** @param {string[]} ids @param {() => void} [after] */
 function cancel(ids, after) {
   ask({
     title: ids.length === 1 ? "Cancel this task?" : "Cancel these tasks?",
-    what: html`<p>They end as <code>cancelled</code>; a worker that runs one hears of it with its next heartbeat. What has ended meanwhile is left alone.</p>`,
+    what: html`<p>
+      They end as <code>cancelled</code>; a worker that runs one hears of it with its next heartbeat. A task that has ended meanwhile is
+        left
+        alone.</p>`,
     list: ids, one: "task", after, verb: "Cancel",
     run: (reason, list) => each(list, (id) => send("PATCH", `${J}/tasks/${part(id)}`, { status: "cancelled" }, reason)),
     done: (result) => told(result, "task", "cancelled"),
@@ -41,7 +45,7 @@ function retry(ids, after) {
 function drop(ids, after) {
   ask({
     title: "Take these off the dead letters?",
-    what: html`<p>They stay failed, and nobody is reminded of them any more.</p>`,
+    what: html`<p>They stay failed, and leave the list of dead letters.</p>`,
     list: ids, one: "dead letter", after, verb: "Drop",
     run: (reason, list) => each(list, (id) => send("DELETE", `${J}/dead/${part(id)}`, undefined, reason)),
     done: (result) => told(result, "dead letter", "dropped"),
@@ -56,17 +60,25 @@ function Detail({ task }) {
   useEffect(() => box.current?.scrollIntoView({ block: "nearest" }), []); // the list above it may be long
   const share = more.progress == null ? "" : `${Math.round(100 * more.progress)}% `;
   return html`<div class="detail" ref=${box} id=${`detail-${task.id}`}><${Facts} of=${[
-    ["Task", html`<code>${task.id}</code>`], ["Room", task.roomId], ["Worker", task.workerId && html`<a href=${to(["why", "worker", task.workerId])}>${task.workerId}</a>`],
-    ["Started", task.startedAt && html`<${Time} at=${task.startedAt}/>`], ["Ended", task.completedAt && html`<${Time} at=${task.completedAt}/>`],
-    ["Attempt", task.maxAttempts ? `${task.attempt} of ${task.maxAttempts}` : undefined], ["Priority", task.priority], ["Not before", task.notBefore && html`<${Time} at=${task.notBefore}/>`],
+    ["Task", html`<code>${task.id}</code>`], ["Room", task.roomId],
+      ["Worker", task.workerId && html`<a href=${to(["why", "worker", task.workerId])}>${task.workerId}</a>`],
+    ["Started", task.startedAt && html`<${Time} at=${task.startedAt}/>`],
+      ["Ended", task.completedAt && html`<${Time} at=${task.completedAt}/>`],
+    ["Attempt", task.maxAttempts ? `${task.attempt} of ${task.maxAttempts}` : undefined], ["Priority", task.priority],
+      ["Not before", task.notBefore && html`<${Time} at=${task.notBefore}/>`],
     ["Waits for", links?.waitsFor.length > 0 && html`<${TasksWith} of=${links.waitsFor}/>`],
-    ["Waited for by", links?.waitedForBy.length > 0 && html`<${TasksWith} of=${links.waitedForBy}/>${links.more > 0 && html`<p class="faint">and ${num(links.more)} more</p>`}`],
+    ["Waited for by",
+      links?.waitedForBy.length > 0 && html`<${TasksWith} of=${links.waitedForBy}/>
+        ${links.more > 0 && html`<p class="faint">and ${num(links.more)} more</p>`}`],
     ["Progress", more.progressAt && html`${share}${more.message ?? ""} (<${Time} at=${more.progressAt}/>)`],
   ]}/>${task.error && html`<h3>Error</h3><pre class="json" tabindex="0" aria-label="Error"><code>${task.error}</code></pre>`}
     <h3>Payload</h3><pre class="json" tabindex="0" aria-label="Payload"><code>${pretty(task.payload)}</code></pre>
-    ${"result" in more && html`<h3>Result</h3><pre class="json" tabindex="0" aria-label="Result"><code>${JSON.stringify(more.result, null, 2)}</code></pre>`}
+    ${"result" in more && html`<h3>Result</h3>
+      <pre class="json" tabindex="0" aria-label="Result"><code>${JSON.stringify(more.result, null, 2)}</code></pre>`}
     ${more.resultLost && html`<p>The store has lost its result.</p>`}
-    ${more.log?.length > 0 && html`<h3>Log</h3><pre class="json" tabindex="0" aria-label="Log"><code>${more.log.map((/** @type {any} */ said) => `${said.at}  ${said.text}\n`)}</code></pre>`}
+    ${more.log?.length > 0 && html`<h3>Log</h3>
+      <pre class="json" tabindex="0" aria-label="Log">
+        <code>${more.log.map((/** @type {any} */ said) => `${said.at}  ${said.text}\n`)}</code></pre>`}
     <p><a href=${to(["why", "task", task.id])}>Why is it as it is?</a></p></div>`;
 }
 
@@ -82,19 +94,41 @@ export default function Tasks({ route }) {
   const retriable = ["failed", "cancelled", "dead"].includes(status);
   const rows = data?.tasks ?? [];
   const shown = rows.find((/** @type {any} */ task) => task.id === open);
-  return html`<${Head} title="Tasks" about=${job ? `Of the job ${job}.` : "Over all rooms, the one submitted last first."}><${AsOf} at=${found.at}/></${Head}>
-    <div class="filters"><${Choice} name="status" value=${status} label="Status" of=${STATUSES}/><${Filter} name="q" value=${q} label="Id, job, room, error or payload contains"/><${Filter} name="job" value=${job} label="Exactly this job"/></div>
-    ${moving && html`<${Bulk} chosen=${chosen} one="task">${live && html`<button type="button" class="danger" onClick=${() => cancel(chosen.ids, chosen.none)}>Cancel…</button>`}${retriable && html`<button type="button" onClick=${() => retry(chosen.ids, chosen.none)}>Try again…</button>`}${status === "dead" && may("dead") && html`<button type="button" class="danger" onClick=${() => drop(chosen.ids, chosen.none)}>Drop…</button>`}</${Bulk}>`}
-    <${Shown} from=${found}><${Table} caption="Tasks" rows=${rows} id=${(/** @type {any} */ t) => t.id} chosen=${moving && (live || retriable) ? chosen : null} columns=${[
-      { head: "Task", cell: (/** @type {any} */ t) => html`<button type="button" class="link" aria-expanded=${open === t.id} aria-controls=${`detail-${t.id}`} onClick=${() => refine({ open: open === t.id ? "" : t.id })}><code>${short(t.id)}</code></button>` },
-      { head: "Status", cell: (/** @type {any} */ t) => html`<${State} state=${t.dead ? "dead" : t.status} text=${t.dead ? "dead letter" : t.waitsFor ? `waits for ${some(t.waitsFor, "task")}` : t.status}/>` },
+  return html`<${Head} title="Tasks" about=${job ? `Of the job ${job}.` : "Over all rooms, the one submitted last first."}>
+    <${AsOf} at=${found.at}/></${Head}>
+    <div class="filters"><${Choice} name="status" value=${status} label="Status" of=${STATUSES}/>
+      <${Filter} name="q" value=${q} label="Id, job, room, error or payload contains"/>
+      <${Filter} name="job" value=${job} label="Exactly this job"/></div>
+    ${moving && html`<${Bulk} chosen=${chosen} one="task">
+      ${live && html`<button type="button" class="danger" onClick=${() => cancel(chosen.ids, chosen.none)}>Cancel…</button>`}
+      ${retriable && html`<button type="button" onClick=${() => retry(chosen.ids, chosen.none)}>Try again…</button>`}
+      ${status === "dead"
+        && may("dead") && html`<button type="button" class="danger" onClick=${() => drop(chosen.ids, chosen.none)}>
+          Drop…</button>`}</${Bulk}>`}
+    <${Shown} from=${found}>
+      <${Table} caption="Tasks" rows=${rows} id=${(/** @type {any} */ t) => t.id} chosen=${moving && (live || retriable) ? chosen
+        : null} columns=${[
+      { head: "Task",
+        cell: (/** @type {any} */ t) =>
+          html`<button type="button" class="link" aria-expanded=${open === t.id} aria-controls=${`detail-${t.id}`} onClick=${() =>
+            refine({ open: open === t.id ? "" : t.id })}><code>${short(t.id)}</code></button>` },
+      { head: "Status",
+        cell: (/** @type {any} */ t) =>
+          html`<${State} state=${t.dead ? "dead" : t.status} text=${t.dead ? "dead letter" : t.waitsFor
+            ? `waits for ${some(t.waitsFor, "task")}` : t.status}/>` },
       { head: "Job", grow: true, cell: (/** @type {any} */ t) => html`<a href=${to(["jobs", t.jobName])}>${parted(t.jobName)}</a>` },
       { head: "Room", less: true, cell: (/** @type {any} */ t) => t.roomId },
       { head: "Position", num: true, less: true, cell: (/** @type {any} */ t) => num(t.queuePosition) },
       { head: "Submitted", less: true, cell: (/** @type {any} */ t) => html`<${Time} at=${t.createdAt}/>` },
-      { head: "Attempt", num: true, less: true, cell: (/** @type {any} */ t) => (t.maxAttempts ? `${t.attempt} of ${t.maxAttempts}` : "1") },
-      { head: "Error", less: true, grow: true, cell: (/** @type {any} */ t) => (t.error ? html`<span class="cut">${t.error}</span>` : "–") },
-    ]} empty=${html`<${Empty} title=${q || job ? "No task is like that" : status === "dead" ? "There is no dead letter" : `No task is ${(STATUSES.find(([name]) => name === status)?.[1] ?? status).toLowerCase()}`} command=${status === "pending" && !q && !job ? "hub submit ROOM ROOM:CATEGORY:NAME '{}'" : ""}>${data && !data.complete ? "The latest 2,000 were looked through." : ""}</${Empty}>`}/>
+      { head: "Attempt", num: true, less: true,
+        cell: (/** @type {any} */ t) => (t.maxAttempts ? `${t.attempt} of ${t.maxAttempts}` : "1") },
+      { head: "Error", less: true, grow: true,
+        cell: (/** @type {any} */ t) => (t.error ? html`<span class="cut">${t.error}</span>` : "–") },
+    ]} empty=${html`<${Empty} title=${q || job ? "No task matches" : status === "dead" ? "There is no dead letter"
+      : `No task is ${(STATUSES.find(([name]) => name === status)?.[1] ?? status).toLowerCase()}`} command=${status === "pending" && !q
+        && !job
+      ? "hub submit ROOM ROOM:CATEGORY:NAME '{}'" : ""}>
+      ${data && !data.complete ? "The latest 2,000 were searched." : ""}</${Empty}>`}/>
       ${shown && html`<${Detail} key=${shown.id} task=${shown}/>`}
       ${data && !data.complete && rows.length > 0 && html`<p class="faint">The latest 2,000 were looked through; there are more.</p>`}
       ${data && html`<${Pager} offset=${offset} limit=${LIMIT} total=${data.total}/>`}</${Shown}>`;

@@ -1,4 +1,4 @@
-// An explanation: how a thing is, what comes next, what happened and by which rule.
+// An explanation: state, next steps, and history with the rules.
 import { html } from "../lib/dom.js";
 import { Time, parted, short } from "../lib/format.js";
 import { Facts, State, span } from "../lib/parts.js";
@@ -9,10 +9,10 @@ const LINKED = ["node", "slot", "ticket", "run", "task", "worker", "job", "sched
 const IDS = new Set(["ticket", "task", "worker"]);
 const LEFT_OUT = new Set(["id", "at", "event", "rule"]);
 
-/** What it is called: of an id a narrow page shows the beginning. @param {string} kind @param {string} name */
+/** The name of a thing: a narrow page shows the beginning of an id. @param {string} kind @param {string} name */
 const named = (kind, name) => (IDS.has(kind) ? html`<span class="id" title=${name}>${name}</span>` : parted(name));
 
-/** What an event is about, as links. @param {any} event */
+/** The subjects of an event, as links. @param {any} event */
 export const about = (event) =>
   Object.entries(event)
     .filter(([name, value]) => !LEFT_OUT.has(name) && value !== "")
@@ -34,19 +34,27 @@ export const columns = [
 
 /** @param {{of: any}} props */
 export function History({ of }) {
-  return html`<${Table} caption="What happened, newest first" rows=${of.history} id=${(/** @type {any} */ e) => e.id} columns=${columns} empty=${html`<p class="faint">Nothing that the history still holds.</p>`}/>
+  return html`<${Table} caption="History, newest first" rows=${of.history} id=${(/** @type {any} */ e) => e.id} columns=${columns}
+    empty=${html`<p class="faint">The history holds no event of it.</p>`}/>
     ${!of.complete && html`<p class="faint">There is more; older events may have been trimmed.</p>`}`;
 }
 
 /** @param {{of: any}} props */
 export function Next({ of }) {
   if (!of.next.length) return html`<p class="faint">Nothing happens to it by itself.</p>`;
-  return html`<ol class="next">${of.next.map((/** @type {any} */ step, /** @type {number} */ at) => html`<li key=${at}><code>${step.event}</code> ${step.inSeconds === null ? "" : html`<b>in ${span(step.inSeconds)}</b>`}<p>${step.rule}</p></li>`)}</ol>`;
+  return html`<ol class="next">
+    ${of.next.map((/** @type {any} */ step, /** @type {number} */ at) =>
+      html`<li key=${at}><code>${step.event}</code> ${step.inSeconds === null ? "" : html`<b>in ${span(step.inSeconds)}</b>`}
+        <p>${step.rule}</p></li>`)}</ol>`;
 }
 
 /** Tasks with how each of them is. @param {{of: any[]}} props */
 export function TasksWith({ of }) {
-  return html`<ul class="several">${of.map((task) => html`<li key=${task.task}><a href=${to(["why", "task", task.task])}><code>${short(task.task)}</code></a> ${task.job} <${State} state=${task.status}/></li>`)}</ul>`;
+  return html`<ul class="several">
+    ${of.map((task) =>
+      html`<li key=${task.task}>
+        <a href=${to(["why", "task", task.task])}><code>${short(task.task)}</code></a> ${task.job} <${State}
+          state=${task.status}/></li>`)}</ul>`;
 }
 
 /** A fact as people read it: times, and durations by their names. @param {string} name @param {any} value */
@@ -61,7 +69,8 @@ function fact(name, value) {
 }
 
 /** `borrowedAt` as people say it: `borrowed at`. @param {string} name */
-const said = (name) => name.replace(/^secondsLeft$/, "timeLeft").replace(/Seconds$/, "").replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+const said = (name) => name.replace(/^secondsLeft$/, "timeLeft").replace(/Seconds$/, "")
+  .replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 
 /** A sentence, with the times in it as people read them. @param {string} text */
 const sentence = (text) => text.split(/(\d{4}-\d\d-\d\dT[\d:.]+Z)/).map((part, at) => (at % 2 ? html`<${Time} at=${part}/>` : part));

@@ -30,7 +30,8 @@ class OfJobs(Section):
         "hub:room_workers:{room}", "zset", "workers with a job in this room", "a member with its worker"
     )
     # Fields: id, at, schema, digest, result (schema of what tasks come to), attempts and backoff_ms (of tasks that say
-    # nothing of that; where there is more than one), tasks (records), later (put off), run_us (how long tasks ran of
+    # nothing of that; where there is more than one), by and bytes (of its schemas, and whose they are), tasks
+    # (records), later (put off), run_us (how long tasks ran of
     # late), back (the request that took it back); deleted, the time, of a soft-deleted one. Deleted when it was
     # soft-deleted for HUB_TASK_RETENTION_SECONDS and its last task is forgotten.
     job = Each(
@@ -49,7 +50,8 @@ class OfJobs(Section):
     # Fields: job, room, user, at, status; then worker, claimed (hub clock, unless it was started at once), started,
     # done, error, last (request of the last move), back (of those that queued it again, the latest four by line),
     # claim (names the last claim of it; only rises), had (the user it was then taken from), unstuck (how often it was
-    # brought back from a worker that did not start it), entry (its message, of an @internal job); where asked for
+    # brought back from a worker that did not start it), entry (its message, of an @internal job), bytes (what it
+    # counts while it is open); where asked for
     # prio, attempt, max, backoff_ms, due, silence (ms), unique (its key, and for how long after its submit), after
     # (fail or run, while it waits for others), followed (1 where others wait for it); progress, message, said (when)
     # and heard (the request) of what it said of itself. Deleted HUB_TASK_RETENTION_SECONDS after its end.
@@ -123,7 +125,8 @@ class OfJobs(Section):
     )
     # Fields: room, name, user, at; job, payload, cron or every_ms, zone, catch_up, paused; prio, max, backoff_ms,
     # silence and unique of its tasks; due (next), last (when it was due that made `task`, the last one), fired (tasks
-    # made), why (its last firing made none); broken (why it was put aside), again (when it is looked at again).
+    # made), why (its last firing made none), bytes (what it counts); broken (why it was put aside), again (when it is
+    # looked at again).
     schedule = Each("hub:schedule:{room:name}", "hash", "job, payload, times and options", "until it is deleted")
     schedules = One(
         "hub:schedules",
@@ -132,6 +135,12 @@ class OfJobs(Section):
         "with it",
     )
     room_schedules = Each("hub:room_schedules:{room}", "zset", "name -> when it was made", "with the schedule")
+    # Kinds: tasks and schemas (bytes), schedules, providers, rooms; an owner is `user:` or `room:` and its id.
+    used = Each("hub:used:{kind}", "zset", "user or room -> how much of this it holds", "a member when it holds none")
+    room_openers = One("hub:room_openers", "hash", "room that holds something -> the user who opened it", "until then")
+    recent = Each(
+        "hub:recent:{kind:user}", "hash", "an eighth of the time -> keys or questions of a user", "27 h", seconds=97200
+    )
     task_done = Each("hub:task_done:{task}", "channel", "this task has ended", "")
     job_notice = Each("hub:job_bell:{job}", "channel", "a task of this job can be claimed", "")
     worker_notice = Each("hub:worker_bell:{worker}", "channel", "something was taken from this worker", "")

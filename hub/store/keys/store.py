@@ -12,9 +12,10 @@ class OfTheStore(Section):
     # confirm (a write to wait for), settle_ms, leader, leader_until_ms and the run-time switch expire, expire_by,
     # expire_at; turn (counter of the queues), line_ms (the last arrival in one), line_clock_ms (the hub clock then),
     # options (matching), timeout_ms (of nodes), grace_ms (of what is revoked), revoked_ms (until when a holder may
-    # believe in it); history_max (entries), noted:<event> (the last one a hub wrote), shared (the settings that hubs
-    # agree on), given:<hub> (those it was given), set:<setting> (what an operator set over them); tokens_changed (when
-    # one was last revoked, or the first was made); counted_us (until when ended tasks are counted for the metrics);
+    # believe in it); history_max (entries), limits (of memory), noted:<event> (the last one a hub wrote),
+    # shared (the settings that hubs agree on), given:<hub> (those it was given), set:<setting> (what an operator set
+    # over them); tokens_changed (when one was last revoked, or the first was made); counted_us (until when ended tasks
+    # are counted for the metrics);
     # moving (the move of the store to another server), moving_by (the attempt that copies it), moving_to,
     # moving_generation and moving_format (what stood in those fields), moved (where the store is by now).
     # One per store, never deleted.

@@ -1,7 +1,7 @@
 -- After the store was lost: a hub says which leases were ended a moment before, should their nodes, or the hubs that made
 -- them, not know it yet: those that came back as lent end now. Where an operator ended one, its slot is held back for what
 -- is left of the grace of its last holder. Safe to repeat. Returns {'ok'}
-command.change('capacity/note_ended', {
+command.finish('capacity/note_ended', {
   '...ended',  -- per lease: slot, token, hub clock at which the grace of its holder is over or '0'
 }, function(_, argv)
   for i = 1, #argv, 3 do

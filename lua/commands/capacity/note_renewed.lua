@@ -1,7 +1,7 @@
 -- After the store was lost: a hub says which leases it renewed a moment before. One that the store knows is extended to the
 -- deadline its holder was told; one that it does not know yet gets it when its hub or its node says that it is lent. Safe
 -- to repeat. Returns {'ok'}
-command.change('capacity/note_renewed', {
+command.finish('capacity/note_renewed', {
   '...renewed',  -- per lease: slot, token, deadline on the hub clock in ms
 }, function(_, argv)
   for i = 1, #argv, 3 do

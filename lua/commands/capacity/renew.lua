@@ -2,7 +2,7 @@
 -- Returns {'ok', token, ms left} | {'over'} (no such lease, a later one, or its deadline has passed)
 --   | {'settling'} (the store was lost: a hub may have yet to say that it ended, or its node that it is lent; of a lease that
 --   the store knows the deadline has moved all the same)
-command.change('capacity/renew', {
+command.finish('capacity/renew', {
   'slot',
   'token',           -- '' when the caller has none
   'ttl_ms: number',

@@ -1,6 +1,6 @@
 -- Forget the executors of all @internal jobs but those named: what a deployment no longer offers is refused from now on.
 -- Safe to repeat. Returns {'ok', how many were forgotten}
-command.change('internal/keep_executors', {
+command.finish('internal/keep_executors', {
   '...names',
 }, function(_, argv)
   local named, forgotten = {}, 0

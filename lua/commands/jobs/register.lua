@@ -2,8 +2,9 @@
 -- schema is the same. A refusal leaves no trace. Safe to repeat; what a hub says again to a worker that has the job changes nothing.
 -- Returns {'created' | 'joined', id, worker, workers, perhaps the process that was the worker before} | {'conflict'}
 --   | {'slow', what it took} (checking against the schema took too long)
+--   | {'quota', ...} (as `quotas.take` says)
 --   | {'worker'} (unknown, or not the caller's) | {'superseded'} (the process was the worker, and another is)
-command.change('jobs/register', {
+command.add('jobs/register', {
   'full',
   'id',           -- for a job that is new
   'schema',
@@ -22,14 +23,19 @@ command.change('jobs/register', {
   if slow then return {'slow', slow} end
   local owner = redis.call('HGET', keys.worker(a.worker), 'user')
   if owner ~= a.user and not (a.made_for == 'new' and not owner) then return {'worker'} end
-  local is_it, before = true, nil
+  local before
   if a.made_for == 'told' then
     if incarnations.is_superseded(a.worker, a.incarnation) then return {'superseded'} end
     if redis.call('SISMEMBER', keys.worker_jobs(a.worker), a.full) == 1 then
       return {'joined', job[1], a.worker, redis.call('SMEMBERS', keys.job_workers(a.full))}
     end
-  elseif owner then is_it, before = incarnations.take_over(a.worker, a.incarnation) end
-  if not is_it then return {'superseded'} end
+  elseif owner and incarnations.is_past(a.worker, a.incarnation) then return {'superseded'} end
+  local refusal = jobs.count_schemas(a.full, a.user, #a.schema + #a.result_schema, a.made_for == 'told')
+  if refusal then return refusal end
+  if owner and a.made_for ~= 'told' then
+    local _, other = incarnations.take_over(a.worker, a.incarnation)
+    before = other
+  end
 
   local joined = job[1] and not job[3] and job[1] ~= a.id and job[4] ~= a.id
   if not job[1] then

@@ -4,7 +4,7 @@
 --   | 2 (nothing new, draining) | 3 (superseded: another process is the node, and this one is to stop)
 --   | {version, draining, {slot, token, ...}, {slot to recycle, ...}, what is offered in short, or '',
 --     the last drain or undrain as `drains.lua` tells it, as what the lent ones were asked for as `leases.asked` tells it}
-command.change('nodes/beat', {
+command.finish('nodes/beat', {
   'timeout_ms',
   '...beats',    -- per node: raw id, id as part of a key, version it knows, incarnation or ''
 }, function(a, argv)

@@ -2,8 +2,8 @@
 -- its place in the lists stay, and with the id what is cached. A refusal leaves no trace. Safe to repeat; what a hub says again
 -- changes nothing that came later.
 -- Returns {'created' | 'replaced', id, at, worker, since} | {'worker'} (unknown, or not the caller's) | {'forbidden'}
---   | {'later'} (it was said again, and there is another one, or it was removed)
-command.change('providers/register', {
+--   | {'quota', ...} (as `quotas.take` says) | {'later'} (it was said again, and there is another one, or it was removed)
+command.add('providers/register', {
   'full',
   'id',            -- for a provider that is new
   'schema',
@@ -16,12 +16,22 @@ command.change('providers/register', {
 }, function(a)
   local owner = redis.call('HGET', keys.worker(a.worker), 'user')
   if owner ~= a.user and not (a.made_for == 'new' and not owner) then return {'worker'} end
-  local p = redis.call('HMGET', keys.provider(a.full), 'id', 'at', 'worker', 'user', 'since')
+  local p = redis.call('HMGET', keys.provider(a.full), 'id', 'at', 'worker', 'user', 'since', 'bytes')
   if a.made_for == 'told' then
     local later = p[1] and (p[1] ~= a.id or tonumber(p[5] or '0') >= a.since)
     if later or redis.call('EXISTS', keys.claim(a.id)) == 1 then return {'later'} end
   end
   if p[1] and p[4] ~= a.user and a.superuser ~= '1' then return {'forbidden'} end
+  local room, bytes, how = names.room_of(a.full), #a.schema + quotas.EACH, {is_free = a.made_for == 'told'}
+  local same = p[4] == a.user and tonumber(p[6] or '')
+  local refusal = quotas.take('providers', a.user, room, same and 0 or 1, how)
+  if refusal then return refusal end
+  refusal = quotas.take('schemas', a.user, room, bytes - (same or 0), how)
+  if refusal then
+    quotas.release('providers', a.user, room, same and 0 or 1)
+    return refusal
+  end
+  if not same then providers.uncount(a.full, p[4], p[6]) end
 
   local word = p[1] and p[1] ~= a.id and 'replaced' or 'created'
   local since = numbers.digits(store.next_us())
@@ -30,7 +40,7 @@ command.change('providers/register', {
   if p[3] then redis.call('SREM', keys.worker_providers(p[3]), a.full) end
   redis.call('SADD', keys.worker_providers(a.worker), a.full)
   redis.call('HSET', keys.provider(a.full), 'id', p[1] or a.id, 'at', at, 'schema', a.schema, 'type', a.content_type, 'worker', a.worker,
-    'user', a.user, 'since', since)
+    'user', a.user, 'since', since, 'bytes', numbers.whole(bytes))
   redis.call('SET', keys.provider_name(p[1] or a.id), a.full)
   redis.call('ZADD', keys.room_providers(names.room_of(a.full)), at, a.full)
   events.providers(names.room_of(a.full))

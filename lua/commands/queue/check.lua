@@ -1,6 +1,6 @@
 -- What has become of the tickets a hub attends, for announcements that were lost; a hub with waiters is heard with it.
 -- Safe to repeat. Returns a word per ticket: 'waiting' | 'granted' | 'gone' (the caller asks again, in its own way)
-command.change('queue/check', {
+command.finish('queue/check', {
   'hub',
   '...tickets',
 }, function(a, argv)

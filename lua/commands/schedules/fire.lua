@@ -1,7 +1,7 @@
 -- Submit the tasks of a schedule that is due, and say when it is due next. Safe to repeat, and at any number of hubs: a
 -- schedule that is due at another time by now was fired by one of them. A task whose id is known was made before a loss.
--- Returns {'moved'} | {'ok', tasks made, why there are not more ('' | 'no-job' | 'unique' | 'missed')}
-command.change('schedules/fire', {
+-- Returns {'moved'} | {'ok', tasks made, why there are not more ('' | 'no-job' | 'unique' | 'missed' | 'quota')}
+command.add('schedules/fire', {
   'schedule',
   'due_us',     -- when it was due, as the hub has read it
   'plan',       -- and what its times follow from
@@ -21,9 +21,15 @@ command.change('schedules/fire', {
       why = 'unique'
       return
     end
+    local bytes = #s.payload + quotas.EACH
+    if quotas.take('tasks', s.user, s.room, bytes, {}) then
+      why = 'quota'
+      return
+    end
     making.make({id = id, job = s.job, room = s.room, user = s.user, prio = s.prio ~= '0' and s.prio or nil,
       max = max ~= '1' and max or nil, backoff_ms = max ~= '1' and backoff_ms or nil,
-      silence = s.silence ~= '0' and s.silence or nil, unique = unique}, s.payload)
+      silence = s.silence ~= '0' and s.silence or nil, unique = unique,
+      bytes = numbers.whole(bytes)}, s.payload)
     history.note('task.scheduled', 'task', id, 'job', s.job, 'schedule', s.id)
     redis.call('HSET', keys.schedule(s.id), 'task', id)
     made = made + 1

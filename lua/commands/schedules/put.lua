@@ -1,7 +1,8 @@
 -- Make a schedule, or change one; it stays with who made it. Safe to repeat: one whose times stay the same is due when it was,
 -- unless it was put aside. A key that no hub wrote is replaced by a superuser alone.
 -- Returns {'made' | 'changed', schedule} | {'job'} (no such active job) | {'forbidden'} | {'full'} (there are too many)
-command.change('schedules/put', {
+--   | {'quota', ...} (as `quotas.take` says)
+command.add('schedules/put', {
   'room',
   'name',
   'user',
@@ -31,13 +32,21 @@ command.change('schedules/put', {
     redis.call('DEL', keys.schedule(id))
     old = nil
   end
+  local owner, bytes = old and old.user or a.user, #a.payload + quotas.EACH
+  local refusal = quotas.take('schedules', owner, a.room, old and old.bytes and 0 or 1, {})
+  if refusal then return refusal end
+  refusal = quotas.take('tasks', owner, a.room, bytes - (old and tonumber(old.bytes) or 0), {})
+  if refusal then
+    if not (old and old.bytes) then quotas.release('schedules', owner, a.room, 1) end
+    return refusal
+  end
   local stays = old and not old.broken and old.cron == a.cron and old.every_ms == a.every_ms and old.zone == a.zone
     and old.paused == a.paused
   local at = old and string.match(old.at or '', '^%d+$') or numbers.digits(store.next_us())
-  redis.call('HSET', keys.schedule(id), 'room', a.room, 'name', a.name, 'user', old and old.user or a.user, 'at', at,
+  redis.call('HSET', keys.schedule(id), 'room', a.room, 'name', a.name, 'user', owner, 'at', at,
     'job', a.job, 'payload', a.payload, 'cron', a.cron, 'every_ms', a.every_ms, 'zone', a.zone, 'catch_up', a.catch_up,
     'paused', a.paused, 'due', stays and old.due or a.due_us, 'prio', a.priority, 'max', a.attempts, 'backoff_ms', a.backoff_ms,
-    'silence', a.silence_ms, 'unique', a.unique)
+    'silence', a.silence_ms, 'unique', a.unique, 'bytes', numbers.whole(bytes))
   redis.call('ZADD', keys.room_schedules(a.room), at, a.name)
   local s = schedules.read(id)
   schedules.bring_back(s)

@@ -1,5 +1,5 @@
 -- Remove a schedule; the tasks it has made stay. Returns {'ok'} | {'schedule'} (unknown) | {'forbidden'}
-command.change('schedules/remove', {
+command.finish('schedules/remove', {
   'schedule',
   'user',
   'superuser',  -- '1' | '0'
@@ -7,6 +7,7 @@ command.change('schedules/remove', {
   local s = schedules.read(a.schedule)
   if not s then return {'schedule'} end
   if not schedules.is_of(s, a.user, a.superuser) then return {'forbidden'} end
+  quotas.release_schedule(s)
   redis.call('DEL', keys.schedule(s.id))
   redis.call('ZREM', keys.schedules, s.id)
   redis.call('ZREM', keys.room_schedules(s.room), s.name)

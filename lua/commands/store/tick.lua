@@ -1,9 +1,10 @@
 -- Move the hub clock: a hub can hear. Also elects the hub that sweeps: the last one stays it while it ticks.
 -- Returns {'ok', generation, clock_ms, 1 | 0 (this hub sweeps), ms until settled, run-time expire switch or '', by, at,
---   the time of Redis in ms, the highest token}
-command.change('store/tick', {
+--   the time of Redis in ms, the highest token, the bytes that Redis has in use, and its limit, 0 for none}
+command.finish('store/tick', {
   'hub_id',
   'leader_ms: number',  -- how long a silent leader stays the leader
+  'limits',             -- what may be taken of the memory of Redis, as `lua/allowances.lua` reads it
 }, function(a)
   local leader = redis.call('HMGET', keys.store, 'leader', 'leader_until_ms', 'expire', 'expire_by', 'expire_at')
   local leads = 0
@@ -11,10 +12,10 @@ command.change('store/tick', {
     leads = 1
     redis.call('HSET', keys.store, 'leader', a.hub_id, 'leader_until_ms', store.now_ms + a.leader_ms)
   end
-  redis.call('HSET', keys.store, 'clock_ms', store.clock_ms, 'tick_ms', store.now_ms)
+  redis.call('HSET', keys.store, 'clock_ms', store.clock_ms, 'tick_ms', store.now_ms, 'limits', a.limits)
   if store.resumes then redis.call('HSET', keys.store, 'resumed_ms', store.clock_ms + 1000) end
   if not store.hearing then redis.call('UNLINK', keys.ended, keys.renewed) end
   redis.call('ZADD', keys.hubs, store.clock_ms, a.hub_id)
   return {'ok', store.generation, store.clock_ms, leads, math.max(0, store.settle_left_ms), leader[3] or '',
-    leader[4] or '', leader[5] or '', store.now_ms, store.token}
+    leader[4] or '', leader[5] or '', store.now_ms, store.token, reserve.look()}
 end)

@@ -2,7 +2,7 @@
 -- earliest after two ticks, for a hub that began in what was lost is not known here. Safe to repeat.
 -- Tokens go on above the highest that this hub remembers, and the hub clock of a store that came back empty is not
 -- behind what this hub heard. Returns {'ok', ms until settled}
-command.change('store/told', {
+command.finish('store/told', {
   'hub_id',
   'floor',             -- the highest token it remembers, '0' for none
   'heard_ms: number',  -- the highest reading of the hub clock that it remembers

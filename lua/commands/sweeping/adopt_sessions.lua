@@ -1,7 +1,7 @@
 -- Take sessions that another program wrote into the leases: their footprint becomes their deadline. One without a
 -- footprint is over, and the lease sweep ends it; one without a label is deleted.
 -- Returns per slot: 'known' | 'adopted' | 'over' | 'stray' | 'gone'
-command.change('sweeping/adopt_sessions', {
+command.finish('sweeping/adopt_sessions', {
   'ttl_ms: number',  -- the lease of a footprint without an expiry
   '...slots',
 }, function(a, argv)

@@ -7,7 +7,7 @@
 -- repeat: the same pass, the same answer.
 -- Returns {word, number}: 'off' | 'ended' (not too many any more) | 'engaged' (by this pass) | 'held' (it was before)
 --   | 'released' (by an operator, until they are not too many any more, and not for ever)
-command.change('sweeping/brake', {
+command.finish('sweeping/brake', {
   'pass_id',             -- of the pass
   'too_many',            -- '1' | '0'
   'stale: number',

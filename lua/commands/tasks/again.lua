@@ -1,10 +1,12 @@
 -- Submit a failed or cancelled task anew, as another task; the old one leaves the dead-letter list. Safe to repeat.
 -- Returns {'ok', task} | {'task'} (unknown) | {'forbidden'} | {'conflict', status} | {'job', name} (not active)
-command.change('tasks/again', {
+--   | {'quota', ...} (as `quotas.take` says)
+command.add('tasks/again', {
   'id',
   'new',
   'user',
   'superuser',  -- '1' | '0'
+  'told',       -- '1': a hub says it again to a store that may have lost it
 }, function(a)
   local old = tasks.read(a.id)
   if not old then return {'task'} end
@@ -14,10 +16,14 @@ command.change('tasks/again', {
   if old.status ~= 'failed' and old.status ~= 'cancelled' then return {'conflict', old.status} end
   local job = redis.call('HMGET', keys.job(old.job), 'at', 'deleted')
   if not job[1] or job[2] or names.is_internal(old.job) then return {'job', old.job} end
+  local payload = redis.call('GET', keys.payload(a.id)) or '{}'
+  local refusal = quotas.take('tasks', a.user, old.room, #payload + quotas.EACH, {is_free = a.told == '1'})
+  if refusal then return refusal end
 
   redis.call('ZREM', keys.dead, a.id)
   redis.call('HINCRBY', keys.job(old.job), 'tasks', 1)
   local t = making.make({id = a.new, job = old.job, room = old.room, user = a.user, prio = old.prio, max = old.max,
-    backoff_ms = old.max and old.backoff_ms, silence = old.silence}, redis.call('GET', keys.payload(a.id)) or '{}')
+    backoff_ms = old.max and old.backoff_ms, silence = old.silence,
+    bytes = numbers.whole(#payload + quotas.EACH)}, payload)
   return {'ok', job_queue.task_reply(t)}
 end)

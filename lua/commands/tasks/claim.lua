@@ -4,7 +4,7 @@
 -- which only rises: reports say which claim they are about. After a loss there is nothing until hubs have said what ended.
 -- Returns {'ok', task, ...} | {'settling', for so many ms} | {'worker'} (unknown) | {'forbidden'} (not the caller's)
 --   | {'superseded'} (another process is the worker)
-command.change('tasks/claim', {
+command.finish('tasks/claim', {
   'worker',
   'user',
   'most: number',

@@ -3,7 +3,7 @@
 -- when the answer is lost, so is what it counted.
 -- Returns {'ok', 1 | 0 (there may be more), {job, status, how many, ...}, {job, kind, microseconds in all, how many in each
 --   bucket, ...}}; kind: 'wait' (from the submission until it was started last) | 'run' (from then to its end)
-command.change('tasks/count_ended', {
+command.finish('tasks/count_ended', {
   'limit: number',
   '...bounds',  -- of the buckets, in microseconds, rising; one more bucket is above the last
 }, function(a, argv)

@@ -2,7 +2,7 @@
 -- report that names the claim it is about counts for no other one.
 -- Returns a word per result: 'ok' | 'gone' (no such task) | 'forbidden' (the worker does not hold it) | 'conflict' (also: it
 --   was claimed again) | {'worker'} (unknown) | {'owner'} (not the caller's)
-command.change('tasks/finish', {
+command.finish('tasks/finish', {
   'worker',
   'user',
   'request',

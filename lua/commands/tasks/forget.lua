@@ -26,7 +26,7 @@ command.finish('tasks/forget', {
       redis.call('ZREM', keys.deleted_jobs, full)
       gone = gone + 1
     elseif (tonumber(job[2] or '0') or 0) <= 0 then
-      redis.call('DEL', keys.job(full))
+      jobs.drop(full)
       redis.call('ZREM', keys.deleted_jobs, full)
       gone = gone + 1
     else

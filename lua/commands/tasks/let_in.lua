@@ -1,5 +1,5 @@
 -- Let tasks that were put off and are due into their queues. Safe to repeat. Returns {'ok', how many}
-command.change('tasks/let_in', {
+command.finish('tasks/let_in', {
   'limit: number',
 }, function(a)
   return {'ok', job_queue.let_in(a.limit)}

@@ -1,7 +1,7 @@
 -- Move a task to another status, for its worker's owner, a superuser, or, to cancel it, its submitter.
 -- Safe to repeat: the request that made the last move gets the same answer. What names a claim is about no other one.
 -- Returns {'ok', task} | {'task'} (unknown) | {'forbidden'} | {'conflict', status}
-command.change('tasks/move', {
+command.finish('tasks/move', {
   'id',
   'status',
   'error',

@@ -1,7 +1,7 @@
 -- Fail tasks whose time is over, the oldest first, and try those again that have another attempt. Safe to repeat.
 -- kind: 'internal' (an @internal task that nobody ended) | 'ownerless' (claimed by nobody) | 'runtime' (longer than its claim
 -- allowed) | 'silent' (it said nothing for longer than its submitter allowed). Returns {'ok', how many failed, 1 | 0 (there may be more)}
-command.change('tasks/overdue', {
+command.finish('tasks/overdue', {
   'kind',
   'age_ms: number',  -- how long they may stand there on the hub clock
   'limit: number',

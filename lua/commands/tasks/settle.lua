@@ -1,6 +1,6 @@
 -- Go on with telling those who wait for tasks that these are over, and look at those who have heard nothing for a minute.
 -- Safe to repeat. Returns {'ok', 1 | 0 (there may be more)}
-command.change('tasks/settle', {
+command.finish('tasks/settle', {
   'limit: number',
 }, function(a)
   chains.go_on(outcomes.close)

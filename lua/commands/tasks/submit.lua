@@ -2,8 +2,8 @@
 -- Safe to repeat: a task that exists is answered as it is. Under a unique key that another task stands for, that one is answered,
 -- and a request with a key of its own is answered with it again.
 -- Returns {'ok', task, ...} | {'job'} (no such active job) | {'reused'} (the key came with another request)
---   | {'unknown', task, ...} (those it is to wait for that nobody knows)
-command.change('tasks/submit', {
+--   | {'unknown', task, ...} (those it is to wait for that nobody knows) | {'quota', ...} (as `quotas.take` says)
+command.add('tasks/submit', {
   'full',
   'room',
   'user',
@@ -18,6 +18,7 @@ command.change('tasks/submit', {
   'key',          -- of the request, '' for none
   'fingerprint',  -- of the request
   'keep_s',       -- how long a key is remembered: no longer than its tasks
+  'later: number',  -- bytes of what follows in further calls of the same request, -1 for a call that follows
   '...tasks',     -- per task: id, payload
 }, function(a, argv)
   local job = redis.call('HMGET', keys.job(a.full), 'at', 'deleted', 'attempts', 'backoff_ms')
@@ -30,9 +31,26 @@ command.change('tasks/submit', {
   if a.after ~= '' then
     policy = string.match(a.after, '^%l+')
     open, failed, unknown = blocked.standing(policy, a.after)
-    if unknown[1] and a.told ~= '1' and not tasks.read(argv[15]) then return {'unknown', unpack(unknown)} end
+    if unknown[1] and a.told ~= '1' and not tasks.read(argv[16]) then return {'unknown', unpack(unknown)} end
   end
-  if a.key ~= '' and not before then redis.call('SET', keys.submitted(a.key), a.fingerprint, 'EX', a.keep_s) end
+  local function stands_for_it()
+    local t = other ~= '' and other and tasks.read(other) or a.unique ~= '' and a.told ~= '1' and uniques.find(a.unique)
+    if t and a.key ~= '' then redis.call('SET', keys.submitted(a.key), a.fingerprint .. ' ' .. t.id, 'EX', a.keep_s) end
+    return t
+  end
+  local bytes, spare = 0, 0
+  for i = 17, #argv, 2 do bytes = bytes + #argv[i] + quotas.EACH end
+  local how = {is_free = a.told == '1' or a.later < 0, later = a.later, is_open = names.room_of(a.full) == a.room}
+  local refusal = quotas.take('tasks', a.user, a.room, bytes, how)
+  if refusal and (tasks.read(argv[16]) or stands_for_it()) then  -- a repeat, or one that adds nothing
+    refusal = quotas.take('tasks', a.user, a.room, bytes, {is_free = true})
+  elseif not refusal and a.key ~= '' and not before and not how.is_free then
+    refusal = quotas.note('keys', a.user, 86400)
+    if refusal then quotas.release('tasks', a.user, a.room, bytes) end
+  end
+  if refusal then return refusal end
+
+  if a.key ~= '' and not before then redis.call('SET', keys.submitted(a.key), a.fingerprint, 'EX', a.keep_s, 'NX') end
   if a.attempts == '' then a.attempts, a.backoff_ms = job[3] or '1', job[4] or a.backoff_ms end
   local answers, made = {'ok'}, 0
   local function make(id, payload)
@@ -42,20 +60,20 @@ command.change('tasks/submit', {
     local t = making.make({id = id, job = a.full, room = a.room, user = a.user, prio = a.priority ~= '0' and a.priority or nil,
       max = tried and a.attempts or nil, backoff_ms = tried and a.backoff_ms or nil,
       silence = a.silence_ms ~= '0' and a.silence_ms or nil, unique = a.unique ~= '' and a.unique or nil,
-      after = waits and policy or nil}, payload, tonumber(a.due_us), waits and open)
+      after = waits and policy or nil, bytes = numbers.whole(#payload + quotas.EACH)}, payload, tonumber(a.due_us), waits and open)
     if failed and t.status == 'pending' then outcomes.close(t, 'failed', chains.why(failed[1], failed[2]), id) end
     return t
   end
-  local function stands_for_it()
-    local t = other ~= '' and other and tasks.read(other) or a.unique ~= '' and a.told ~= '1' and uniques.find(a.unique)
-    if t and a.key ~= '' then redis.call('SET', keys.submitted(a.key), a.fingerprint .. ' ' .. t.id, 'EX', a.keep_s) end
-    return t
-  end
-  for i = 15, #argv, 2 do
+  for i = 16, #argv, 2 do
     local t = tasks.read(argv[i]) or stands_for_it()
-    if not t and job[2] then return {'job'} end
+    if t then spare = spare + #argv[i + 1] + quotas.EACH end
+    if not t and job[2] then
+      quotas.release('tasks', a.user, a.room, bytes)
+      return {'job'}
+    end
     answers[#answers + 1] = job_queue.task_reply(t or make(argv[i], argv[i + 1]))
   end
   if made > 0 then redis.call('HINCRBY', keys.job(a.full), 'tasks', made) end
+  if spare > 0 then quotas.release('tasks', a.user, a.room, spare) end
   return answers
 end)

@@ -2,8 +2,8 @@
 -- in the same step, so nobody can ask to run what is not claimed yet. Where the stream takes nothing the task has failed.
 -- Safe to repeat: a task that exists is answered as it is, and there is no second message.
 -- Returns {'ok', task} | {'failed', task, why} | {'job'} (no such active job) | {'executor'} (nobody executes it, and
--- nothing was stored) | {'reused'} (the key came with another request)
-command.change('tasks/submit_internal', {
+-- nothing was stored) | {'reused'} (the key came with another request) | {'quota', ...} (as `quotas.take` says)
+command.add('tasks/submit_internal', {
   'full',
   'room',
   'user',
@@ -13,6 +13,7 @@ command.change('tasks/submit_internal', {
   'key',          -- of the request, '' for none
   'fingerprint',
   'keep_s',       -- how long a key is remembered: no longer than its task
+  'told',         -- '1': a hub says it again to a store that may have lost it
 }, function(a)
   local before = a.key ~= '' and redis.call('GET', keys.submitted(a.key))
   if before and before ~= a.fingerprint then return {'reused'} end
@@ -22,9 +23,18 @@ command.change('tasks/submit_internal', {
   if not job[1] or job[2] then return {'job'} end
   if redis.call('SISMEMBER', keys.executors, a.full) == 0 then return {'executor'} end
 
+  local bytes = #a.payload + quotas.EACH
+  local refusal = quotas.take('tasks', a.user, a.room, bytes, {is_free = a.told == '1'})
+  if not refusal and a.key ~= '' and not before and a.told ~= '1' then
+    refusal = quotas.note('keys', a.user, 86400)
+    if refusal then quotas.release('tasks', a.user, a.room, bytes) end
+  end
+  if refusal then return refusal end
   if a.key ~= '' and not before then redis.call('SET', keys.submitted(a.key), a.fingerprint, 'EX', a.keep_s) end
-  t = {id = a.id, job = a.full, room = a.room, user = a.user, status = 'claimed', at = numbers.digits(store.next_us())}
-  redis.call('HSET', keys.task(a.id), 'job', a.full, 'room', a.room, 'user', a.user, 'at', t.at, 'status', 'claimed')
+  t = {id = a.id, job = a.full, room = a.room, user = a.user, status = 'claimed', at = numbers.digits(store.next_us()),
+    bytes = numbers.whole(bytes)}
+  redis.call('HSET', keys.task(a.id), 'job', a.full, 'room', a.room, 'user', a.user, 'at', t.at, 'status', 'claimed',
+    'bytes', t.bytes)
   if a.payload ~= '{}' then redis.call('SET', keys.payload(a.id), a.payload) end
   redis.call('HINCRBY', keys.job(a.full), 'tasks', 1)
   tasks.list_under(t, 'claimed')

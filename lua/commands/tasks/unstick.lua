@@ -4,7 +4,7 @@
 -- (tasks/finish) are forbidden, for they say whose they are; tasks/move knows only users, so there a worker of the same user
 -- still moves it.
 -- Returns per task: 0 (not stuck) | 1 (queued again) | 2 (failed)
-command.change('tasks/unstick', {
+command.finish('tasks/unstick', {
   'threshold_ms: number',  -- on the hub clock
   'most: number',          -- times a task is brought back, 0 for any number
   'error',                 -- of one that fails

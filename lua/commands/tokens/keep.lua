@@ -1,6 +1,6 @@
 -- A token that a node has made for itself was shown: it is kept for as long again, once its node has registered.
 -- Safe to repeat. Returns {'ok'}
-command.change('tokens/keep', {
+command.finish('tokens/keep', {
   'id',
   'keep_ms: number',
 }, function(a)

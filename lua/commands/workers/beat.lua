@@ -1,7 +1,7 @@
 -- Take the heartbeats of many workers at once; each is answered on its own. Safe to repeat.
 -- Returns per worker: the time of this beat in microseconds, later than that of the one before | 0 (unknown)
 --   | 1 (not the caller's)
-command.change('workers/beat', {
+command.finish('workers/beat', {
   '...beats',  -- per beat: worker, user
 }, function(_, argv)
   local answers, readings = {}, {}

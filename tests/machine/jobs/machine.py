@@ -207,7 +207,7 @@ class JobsMachine(ScheduleSteps, RuleBasedStateMachine):
         rest = [text for pair in zip(ids, payloads, strict=True) for text in pair]
         answer = self.call(
             "tasks/submit", full=full, room=room, user=user, due_us=4 * 10**15 if later else 0,
-            key="", fingerprint="", keep_s=9, unique=unique, after=after, told=0,
+            key="", fingerprint="", keep_s=9, unique=unique, after=after, told=0, later=0,
             rest=rest, **chosen,
         )  # fmt: skip
         job = self.model.jobs.get(full)

@@ -1,0 +1,99 @@
+"""What users and rooms hold, from the records of all that counts; an owner whose numbers move meanwhile is left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple
+
+from hub.store.lenient import read_each
+from hub.store.scan import keys_of
+from hub.store.store import Store
+
+KINDS = ("tasks", "schemas", "schedules", "providers", "rooms")
+BATCH = 200  # records read at a time
+_OPEN = ("pending", "claimed", "running")
+
+
+class Held(NamedTuple):
+    """The numbers kept of an owner and of what it holds, as text."""
+
+    owner: str
+    kept: str
+    counted: str
+
+
+class Holdings:
+    """The counts of quotas, by kind and owner."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def words(self, kinds: Sequence[str]) -> list[list[str]]:
+        """Name what is wrong with the numbers kept of each kind."""
+        found = await self.wrong()
+        return [["differs"] if found[kind] else [] for kind in kinds]
+
+    async def wrong(self) -> dict[str, list[Held]]:
+        """Return the owners of each kind whose number is not what the records say."""
+        before = await self._kept()
+        counted = await self._counted()
+        after = await self._kept()
+        return {
+            kind: [
+                Held(owner, str(before[kind][owner]), str(counted[kind][owner]))
+                for owner in sorted(before[kind].keys() | counted[kind].keys())
+                if before[kind][owner] == after[kind][owner] != counted[kind][owner]
+            ]
+            for kind in KINDS
+        }
+
+    async def _kept(self) -> dict[str, Counter[str]]:
+        asked = (("ZRANGE", self._store.keys.used(kind), 0, -1, "WITHSCORES") for kind in KINDS)
+        found = await read_each(self._store, asked, [])
+        return {
+            kind: Counter({owner: int(held) for owner, held in rows}) for kind, rows in zip(KINDS, found, strict=True)
+        }
+
+    async def _counted(self) -> dict[str, Counter[str]]:
+        counted: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
+
+        def add(kind: str, user: str, room: str, amount: str | int) -> None:
+            for owner in (f"user:{user}", f"room:{room}"):
+                counted[kind][owner] += int(amount)
+
+        async for _, (status, user, room, size) in self._records("task", "status", "user", "room", "bytes"):
+            if status in _OPEN and user is not None and room and size:
+                add("tasks", user, room, size)
+        async for _, (user, room, size) in self._records("schedule", "user", "room", "bytes"):
+            if user is not None and room and size:
+                add("tasks", user, room, size)
+                add("schedules", user, room, 1)
+        async for full, (user, size) in self._records("provider", "user", "bytes"):
+            if user is not None and size:
+                add("schemas", user, _room_of(full), size)
+                add("providers", user, _room_of(full), 1)
+        async for full, (user, size) in self._records("job", "by", "bytes"):
+            if user is not None and size:
+                add("schemas", user, _room_of(full), size)
+        openers = await read_each(self._store, [("HGETALL", self._store.keys.room_openers)], {})
+        counted["rooms"].update(f"user:{user}" for user in openers[0].values())
+        return counted
+
+    async def _records(self, kind: str, *fields: str) -> AsyncIterator[tuple[str, Sequence[str | None]]]:
+        """Yield the id and these fields of every record of a kind."""
+        key = getattr(self._store.keys, kind)
+        nothing = (None,) * len(fields)
+        seen: set[str] = set()
+        async for names in keys_of(self._store, begin := key("")):
+            for start in range(0, len(names), BATCH):
+                batch = [name for name in names[start : start + BATCH] if name not in seen]
+                seen.update(batch)
+                found = await read_each(self._store, (("HMGET", name, *fields) for name in batch), nothing)
+                for name, record in zip(batch, found, strict=True):
+                    if record[-1] is None or str(record[-1]).isdecimal():
+                        yield name[len(begin) :], record
+
+
+def _room_of(full: str) -> str:
+    return full.partition(":")[0]

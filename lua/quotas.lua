@@ -1,0 +1,78 @@
+-- Quotas: how much each user and each room holds of what takes memory. The step that adds it or takes it away counts it.
+local quotas = {}
+
+-- Kinds: 'tasks', the bytes of open tasks and of schedules; 'schemas', those of jobs and providers; 'schedules'; 'providers';
+-- and of users 'rooms', which they opened and which still hold something.
+quotas.EACH = 512  -- bytes that a record counts beside the text in it
+
+local KINDS, ROOM_TIMES = {'schemas', 'tasks', 'schedules', 'providers'}, 4  -- a room may hold as much as four users
+
+local function add(kind, owner, amount)
+  local held = tonumber(redis.call('ZINCRBY', keys.used(kind), numbers.digits(amount), owner))
+  if held <= 0 then redis.call('ZREM', keys.used(kind), owner) end
+  return held
+end
+
+local function refuse(kind, owner, held, most) return {'quota', kind, owner, numbers.digits(held), numbers.digits(most)} end
+
+-- Whether a room holds nothing any more; then it does not count for the user who opened it.
+local function close(room)
+  for _, kind in ipairs(KINDS) do
+    if redis.call('ZSCORE', keys.used(kind), 'room:' .. room) then return end
+  end
+  local user = redis.call('HGET', keys.room_openers, room)
+  if user and redis.call('HDEL', keys.room_openers, room) == 1 then add('rooms', 'user:' .. user, -1) end
+end
+
+-- A room holds something again. Returns the refusal where its user has opened as many as one may.
+local function open(room, user, is_free)
+  if string.sub(room, 1, 1) == '@' or redis.call('HSETNX', keys.room_openers, room, user) == 0 then return end
+  local held, most = add('rooms', 'user:' .. user, 1), allowances.of('rooms')
+  if most and held > most and not is_free then
+    close(room)
+    return refuse('rooms', 'user:' .. user, held - 1, most)
+  end
+end
+
+-- A user in a room holds so much less of a kind.
+function quotas.release(kind, user, room, amount)
+  add(kind, 'user:' .. user, 0 - amount)
+  if add(kind, 'room:' .. room, 0 - amount) <= 0 then close(room) end
+end
+
+-- A schedule is gone.
+function quotas.release_schedule(s)
+  if not (s.user and tonumber(s.bytes)) then return end
+  quotas.release('tasks', s.user, s.room, tonumber(s.bytes))
+  quotas.release('schedules', s.user, s.room, 1)
+end
+
+-- A user in a room holds so much more of a kind. In `how`: is_free, what a hub says again is never refused; later, what follows
+-- in further calls of the same request; is_open, the room holds something in any case.
+-- Returns nil, or the refusal {'quota', kind, owner, what that holds, the limit}: then nothing has changed.
+function quotas.take(kind, user, room, amount, how)
+  local most, later = allowances.of(kind), how.later or 0
+  local of_user, of_room = add(kind, 'user:' .. user, amount), add(kind, 'room:' .. room, amount)
+  local refusal
+  if most and amount > 0 and not how.is_free then
+    if of_user + later > most then refusal = refuse(kind, 'user:' .. user, of_user - amount, most) end
+    if of_room + later > most * ROOM_TIMES then refusal = refuse(kind, 'room:' .. room, of_room - amount, most * ROOM_TIMES) end
+  end
+  if not refusal and of_room == amount and not how.is_open then refusal = open(room, user, how.is_free) end
+  if refusal then quotas.release(kind, user, room, amount) end
+  return refusal
+end
+
+-- One more of what is remembered for so many seconds. It counts for up to an eighth longer. Returns as `take`.
+function quotas.note(kind, user, seconds)
+  local key, part, held, most = keys.recent(kind .. ':' .. user), math.floor(store.now_ms / (seconds * 125)), 0, allowances.of(kind)
+  local counts = redis.call('HGETALL', key)
+  for i = 1, #counts, 2 do
+    if part - tonumber(counts[i]) > 8 then redis.call('HDEL', key, counts[i]) else held = held + tonumber(counts[i + 1]) end
+  end
+  if most and held >= most then return refuse(kind, 'user:' .. user, held, most) end
+  redis.call('HINCRBY', key, numbers.digits(part), 1)
+  redis.call('EXPIRE', key, keys.seconds.recent)
+end
+
+return quotas

@@ -1,0 +1,29 @@
+-- The reserve: a share of the memory of Redis that is kept for nodes, leases and ends. What only adds is refused before it.
+local reserve = {}
+
+local is_bounded = true  -- whether this server had a limit when a hub clock ticked last: without one it is not asked
+
+-- Returns the bytes that Redis has in use, and its limit, 0 for none. Of its buffers for replicas and for the append-only
+-- file Redis counts nothing towards its limit.
+function reserve.look()
+  local said = redis.pcall('INFO', 'memory')
+  if type(said) ~= 'string' then said = '' end  -- the store in memory
+  local function read(name) return tonumber(string.match(said, '\n' .. name .. ':(%d+)') or 0) end
+  local most = read('maxmemory')
+  is_bounded = most > 0
+  return read('used_memory') - read('mem_not_counted_for_evict'), most
+end
+
+-- Returns the refusal of a command with these arguments where it would reach into the reserve.
+function reserve.refusal(arguments)
+  local percent = allowances.of('reserve') or 0
+  if percent == 0 or not is_bounded then return end
+  local used, most = reserve.look()
+  local adds = 0
+  for _, text in ipairs(arguments) do adds = adds + #text end
+  if most > 0 and used + adds > most * (1 - percent / 100) then
+    return redis.error_reply('FULL ' .. numbers.digits(used) .. ' of ' .. numbers.digits(most) .. ' bytes; nothing was done')
+  end
+end
+
+return reserve

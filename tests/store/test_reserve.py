@@ -1,0 +1,139 @@
+"""The reserve: what only adds is refused while nothing else of Redis' memory is left, and nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+
+from hub.core import Hub
+from hub.errors import StoreFull, StoreUnavailable
+from hub.jobs.models import Claim, JobRequest, ProviderRequest, Result
+from hub.jobs.rules import Rule
+from hub.jobs.schedules import Schedule
+from hub.store.library import library
+from hub.sweeping.tasks import TaskSweeperService
+from tests.jobs.conftest import JOB, USER
+from tests.jobs.test_schedules import age, put
+from tests.store.test_library import called, opened
+
+WANTED = JobRequest("r1", "modifiers", "A")
+
+
+@pytest.fixture
+async def near_the_end(hub: Hub, redis):
+    """Make so much of its memory used that `share` of it is free; with 0 there is no limit any more."""
+    await hub.clock.tick()
+
+    async def leave(share: float) -> None:
+        found = redis.info("memory")
+        used = found["used_memory"] - found["mem_not_counted_for_evict"]
+        redis.config_set("maxmemory", int(used / (1 - share)) if share else 0)
+        await hub.clock.tick()
+
+    yield leave
+    redis.config_set("maxmemory", 0)
+
+
+def adding() -> list[str]:
+    """Every command that only adds, as its file declares it."""
+    from hub.store.keys.files import folder
+
+    files = sorted((folder() / "commands").glob("*/*.lua"))
+    return [f"{path.parent.name}/{path.stem}" for path in files if "command.add(" in path.read_text()]
+
+
+def test_what_only_adds_is_known():
+    assert adding() == [
+        "jobs/register", "providers/ask", "providers/register", "providers/upload", "schedules/fire", "schedules/put",
+        "tasks/again", "tasks/submit", "tasks/submit_internal",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", adding())
+def test_what_only_adds_is_refused_before_the_reserve(redis, name):
+    redis.function_load(library().text, replace=True)
+    opened(redis)
+    redis.hset("hub:store", "limits", "reserve=10")
+    arguments = dict.fromkeys(library().commands[name].arguments, "1") | {"told": "0", "made_for": "known"}
+    named = {key: arguments[key] for key in library().commands[name].arguments}
+    try:
+        redis.config_set("maxmemory", int(redis.info("memory")["used_memory"] * 1.05))
+        assert called(redis, name, named) == "FULL"
+        before = redis.dbsize()
+        redis.config_set("maxmemory", int(redis.info("memory")["used_memory"] * 1.5))
+        assert called(redis, name, named) != "FULL"
+        redis.hset("hub:store", "limits", "reserve=0")
+        redis.config_set("maxmemory", int(redis.info("memory")["used_memory"] * 1.05))
+        assert called(redis, name, named) != "FULL"
+        assert before == 1, "what was refused has left something"
+    finally:
+        redis.config_set("maxmemory", 0)
+
+
+async def test_a_refusal_says_what_is_used_and_what_is_left_of_work_goes_on(hub, near_the_end):
+    job, _ = await hub.jobs.register(WANTED, {}, USER, superuser=False)
+    [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER)
+    await near_the_end(0.05)
+    with pytest.raises(StoreFull, match=r"^Redis has \d+ of \d+ bytes in use.*maxmemory") as refused:
+        await hub.tasks.submit("r1", JOB, ["{}"], USER)
+    assert (refused.value.status, refused.value.code, refused.value.retry_after_s) == (503, "store-full", 5)
+    with pytest.raises(StoreFull):
+        await hub.jobs.register(JobRequest("r1", "modifiers", "B"), {}, USER, superuser=False)
+    with pytest.raises(StoreFull):
+        await hub.providers.register(ProviderRequest("r1", "frames", "All"), USER, superuser=False)
+    with pytest.raises(StoreFull):
+        await hub.schedules.put(Schedule("r1", "s", JOB, "{}", Rule(every_ms=60_000)), USER, superuser=False)
+    [claimed] = await hub.tasks.claim(job.worker, USER, Claim(start=True))
+    assert claimed.id == task.id
+    assert await hub.tasks.finish(job.worker, USER, [Result(task.id, "completed", "", claimed.claim)]) == ["ok"]
+    await near_the_end(0.5)
+    await hub.tasks.submit("r1", JOB, ["{}"], USER)
+
+
+async def test_a_hub_says_again_what_the_store_may_have_lost_also_while_it_is_full(hub, near_the_end, redis):
+    await hub.jobs.register(WANTED, {}, USER, superuser=False)
+    [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER)
+    redis.delete(f"hub:task:{task.id}")
+    await near_the_end(0.05)
+    await hub.tasks._recent.recall()
+    assert (await hub.tasks.get(task.id)).status == "pending"
+
+
+async def test_schedules_stay_due_while_the_store_is_full_and_what_ended_is_forgotten(hub, near_the_end, redis):
+    job, _ = await hub.jobs.register(WANTED, {}, USER, superuser=False)
+    await put(hub)
+    age(redis, 5_000_000)
+    [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER)
+    [claimed] = await hub.tasks.claim(job.worker, USER, Claim(start=True))
+    await hub.tasks.finish(job.worker, USER, [Result(task.id, "completed", "", claimed.claim)])
+    redis.zadd("hub:finished", {task.id: 1})
+    await near_the_end(0.05)
+    sweeper = TaskSweeperService(hub.store, hub.settings, hub.workers)
+    full = await sweeper.sweep()
+    assert (full.fired, full.forgotten, full.errors) == (0, 1, 0)
+    await near_the_end(0.5)
+    assert (await sweeper.sweep()).fired == 1
+
+
+async def test_a_plain_submit_asks_redis_for_its_memory_only_where_that_is_bounded(hub, near_the_end, redis):
+    await hub.jobs.register(WANTED, {}, USER, superuser=False)
+    await near_the_end(0.5)
+    redis.config_resetstat()
+    await hub.tasks.submit("r1", JOB, ["{}"], USER)
+    assert redis.info("commandstats")["cmdstat_info"]["calls"] == 1
+    await near_the_end(0)
+    await hub.tasks.submit("r1", JOB, ["{}"], USER)
+    redis.config_resetstat()
+    for _ in range(5):
+        await hub.tasks.submit("r1", JOB, ["{}"], USER)
+    assert redis.info("commandstats").get("cmdstat_info", {"calls": 0})["calls"] <= 1
+
+
+async def test_a_redis_that_is_full_to_the_brim_hears_the_hub_clock_and_says_that_it_is_full(hub, near_the_end, redis):
+    await hub.jobs.register(WANTED, {}, USER, superuser=False)
+    redis.config_set("maxmemory", 1)
+    await hub.clock.tick()
+    assert hub.clock.away_since is None
+    with pytest.raises(StoreFull):
+        await hub.tasks.submit("r1", JOB, ["{}"], USER)
+    with pytest.raises(StoreUnavailable, match="no memory left"):
+        await hub.store.read("SET", "x", "y")
