@@ -8,7 +8,7 @@ function providers.uncount(full, user, bytes)
   quotas.release('providers', user, names.room_of(full), 1)
 end
 
--- Delete a provider. Its results are kept by its id, so nobody reads them any more.
+-- Delete a provider. Its results are kept by its id, so no reader finds them any more.
 function providers.drop(full)
   local p = lenient.fields(keys.provider(full), 'id', 'worker', 'user', 'bytes')
   if not p[1] then return end

@@ -47,14 +47,14 @@ function schedules.bring_back(s)
   s.broken, s.again = nil, nil
 end
 
--- What its times follow from. Who worked them out says what he read: by now the schedule may be another, under its name.
+-- What its times follow from. The caller who computed them passes what it had read: by now another schedule may have the name.
 function schedules.plan_of(s)
   local said = {}
   for i, name in ipairs(PLAN) do said[i] = s[name] or '' end
   return table.concat(said, '\n')
 end
 
--- Whether somebody has changed it between two looks; that it was fired meanwhile is no change.
+-- Whether it has changed between two looks; that it was fired meanwhile is no change.
 local FIRED = {due = true, last = true, task = true, fired = true, why = true, broken = true, again = true, bytes = true}
 
 function schedules.differs(before, after)

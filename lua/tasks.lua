@@ -26,7 +26,7 @@ function tasks.may_come_back()
   return store.reopened_ms and store.clock_ms - store.reopened_ms <= keys.seconds.early_ends * 1000
 end
 
--- Whether somebody has it in hand.
+-- Whether a worker holds a task with this status.
 function tasks.is_held(status) return status == 'claimed' or status == 'running' end
 
 function tasks.list_under(t, status)

@@ -1,7 +1,7 @@
 -- Tickets: borrows that wait in the queue.
 local tickets = {}
 
-tickets.AWAY_MS = 60000   -- how long a ticket with a key keeps its place while nobody attends it
+tickets.AWAY_MS = 60000   -- how long a ticket with a key keeps its place while no caller attends it
 
 local NUMBERS = {'score', 'ttl_ms', 'idle_ms', 'keep_s'}
 
@@ -41,7 +41,7 @@ function tickets.step_out(t)
   return true
 end
 
--- Nobody attends a ticket any more: with a key it keeps its place for a while and is passed over, else it is dropped.
+-- No caller attends a ticket any more: with a key it keeps its place for a while and is passed over, else it is dropped.
 -- Returns 'away' | 'dropped'
 function tickets.set_aside(t, why)
   local waited = tickets.step_out(t)
@@ -55,7 +55,7 @@ function tickets.set_aside(t, why)
   return 'dropped'
 end
 
--- A lease that was handed on has been picked up, at whichever hub, or is taken back: its hub owes it to nobody any more.
+-- A lease that was handed on has been delivered, by any hub, or is taken back: its hub need not deliver it any more.
 -- Returns whether it did until now.
 function tickets.settle_delivery(slot, ticket)
   local hub = redis.call('HGET', keys.slot(slot), 'unseen')

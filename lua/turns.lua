@@ -20,7 +20,7 @@ function turns.stems(label)
   return found
 end
 
--- Put a label where freed slots look for it, or take it out when nobody waits for it or its cap is reached.
+-- Put a label where freed slots look for it, or take it out when no ticket waits for it or its cap is reached.
 function turns.reoffer(label)
   local turn = redis.call('ZSCORE', keys.turns, label)
   if turn and redis.call('EXISTS', keys.queue(label)) == 0 then

@@ -43,7 +43,7 @@ function waiters.next_label(pool)
   return label
 end
 
--- The ticket a free slot of a pool goes to; nil when nobody may have it. Tickets of hubs that are gone are passed over.
+-- The ticket a free slot of a pool goes to; nil when none may have it. Tickets of hubs that are gone are passed over.
 function waiters.next(pool)
   for _ = 1, 200 do
     local label = waiters.next_label(pool)

@@ -56,7 +56,7 @@ command.finish('capacity/give_back', {
     if session[2] then
       for _, pool in ipairs(redis.call('ZRANGE', keys.pools, 0, 99)) do likely[#likely + 1] = pool end
     end
-    record = strays.adopt_lent(a.slot, likely, session[2], session[1]) or record
+    record = foreign_items.adopt_lent(a.slot, likely, session[2], session[1]) or record
   end
   if record.place ~= 'lent' then
     if record.policy ~= 'reuse' then slots.mark_recycle(a.slot, record.part, 120) end

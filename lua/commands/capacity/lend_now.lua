@@ -14,12 +14,12 @@ command.change('capacity/lend_now', {
   local keyed = a.request ~= a.attempt  -- without a key nobody has a ticket who does not wait
   if store.anybody_waits or store.settle_left_ms > 0 or caps.reached(a.label)
     or (keyed and redis.call('EXISTS', keys.ticket(a.request), keys.request(a.request)) > 0) then
-    return {'ask', work.dropped}
+    return {'ask', call_state.dropped}
   end
-  local found = at_once.find(a.label, a.attempt)
-  if not found then return {'ask', work.dropped} end
+  local found = fast_borrow.find(a.label, a.attempt)
+  if not found then return {'ask', call_state.dropped} end
   leases.grant_to(found, a.request, a.label, a.run, a.ttl_ms, a.idle_ms, a.fingerprint, a.attempt, a.keep_s)
   history.note('grant.lent', 'slot', found.slot, 'node', found.node, 'pool', found.pool, 'label', a.label, 'run', a.run,
     'ticket', a.request, 'ttl_ms', a.ttl_ms)
-  return {'ok', found.slot, found.token, found.item, found.pool, found.ttl_ms, found.ttl_ms, a.run, work.dropped}
+  return {'ok', found.slot, found.token, found.item, found.pool, found.ttl_ms, found.ttl_ms, a.run, call_state.dropped}
 end)

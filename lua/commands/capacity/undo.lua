@@ -10,11 +10,11 @@ command.finish('capacity/undo', {
   'why',      -- 'gone' | 'timeout' | 'stopping': only the place in the queue, a lease is left alone
 }, function(a)
   local before = redis.call('GET', keys.request(a.request))
-  local there = elsewhere.read(before)
+  local there = spill_over.read(before)
   if there then
     if a.why ~= 'gone' then return {'granted'} end
     if a.request ~= a.attempt then redis.call('SET', keys.request(a.attempt), 'undone', 'EX', 60) end
-    return elsewhere.said(there)
+    return spill_over.said(there)
   end
   local asked, slot, token, owners = string.match(before or '', '^(.-)|(.*)|(%d+)|(.*)$')
   local owns = slot and attempts.has(owners, a.attempt)

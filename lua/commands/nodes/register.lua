@@ -33,7 +33,7 @@ command.change('nodes/register', {
     local past = redis.call('LPOS', keys.incarnations(a.part), a.incarnation)
     if past or (a.said_term ~= '' and duty[2] and numbers.above(duty[2], a.said_term)) then return {'superseded'} end
     term, before = a.said_term ~= '' and a.said_term or lease_texts.next_token(), duty[1] or ''
-    if duty[1] then speakers.retire(a.part, duty[1]) end
+    if duty[1] then node_processes.retire(a.part, duty[1]) end
     redis.call('DEL', keys.withdrawn(a.part))
     redis.call('HSET', keys.orders(a.part), 'incarnation', a.incarnation, 'term', term)
     redis.call('HINCRBY', keys.orders(a.part), 'version', 1)  -- so that its first beat is told everything

@@ -13,7 +13,7 @@ command.finish('queue/retire', {
       if t.label and t.hub == silent then
         tickets.set_aside(t, 'hub')
         dropped = dropped + 1
-        work.headroom[#work.headroom + 1] = t.label  -- those behind them may have been passed by
+        call_state.headroom[#call_state.headroom + 1] = t.label  -- those behind them may have been passed by
       end
       redis.call('SREM', keys.waiters(silent), ticket)
     end

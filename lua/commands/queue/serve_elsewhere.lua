@@ -10,5 +10,5 @@ command.change('queue/serve_elsewhere', {
   'keep_lease_s: number',  -- how long it is known which realm lends that slot: as long as a lease may last
 }, function(a)
   local there = {realm = a.realm, request = a.request, slot = a.slot, token = a.token}
-  return {elsewhere.serve(tickets.read(a.ticket), there, a.keep_lease_s) and 'served' or 'over'}
+  return {spill_over.serve(tickets.read(a.ticket), there, a.keep_lease_s) and 'served' or 'over'}
 end)

@@ -5,7 +5,7 @@ command.finish('queue/unserve', {
   'ticket',
   'request',  -- under which it was lent there
 }, function(a)
-  local there = elsewhere.read(redis.call('GET', keys.request(a.ticket)))
+  local there = spill_over.read(redis.call('GET', keys.request(a.ticket)))
   if not there or there.request ~= a.request then return {'nothing'} end
   redis.call('DEL', keys.request(a.ticket))
   redis.call('HDEL', keys.elsewhere(there.slot), there.token)
