@@ -65,13 +65,13 @@ end
 -- A change that ends things or keeps them alive: it is carried out also while Redis has no memory left.
 function command.finish(name, arguments, action) declare(name, arguments, action, store.begin, {'allow-oom'}) end
 
--- What changes nothing.
+-- A command that changes nothing.
 function command.read(name, arguments, action) declare(name, arguments, action, store.begin, {'no-writes'}) end
 -- A change and a read that need neither a time nor another field of `store`, and are never late.
 function command.change_unclocked(name, arguments, action) declare(name, arguments, action, unmoved, {}) end
 function command.read_unclocked(name, arguments, action) declare(name, arguments, action, unclocked, {'no-writes'}) end
 
--- What opens the store.
+-- A command that opens the store.
 function command.open(name, arguments, action) declare(name, arguments, action, function() end, {'allow-oom'}) end
 
 -- When a hub used this library last, by the time of Redis in ms; -1 when none did since this server was started.

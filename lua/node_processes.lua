@@ -16,7 +16,7 @@ function node_processes.retire(part, incarnation)
   redis.call('EXPIRE', keys.incarnations(part), keys.seconds.incarnations)
 end
 
--- What a node tells of a slot has a number that only rises in its incarnation; a call with one that is not above the last
+-- A call of a node about a slot has a number that only rises in its incarnation. A call whose number is not above the last one
 -- that was carried out for this slot is late, or a repeat, and changes nothing. Numbers are whole, '' where none counts.
 -- Returns the word of `node_processes.word`, and the number if it is of the incarnation that is the node.
 function node_processes.caller(part, incarnation, number)

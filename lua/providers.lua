@@ -1,7 +1,7 @@
 -- Providers.
 local providers = {}
 
--- What a provider counts is no longer held by its user.
+-- Count a provider, and its schema, no longer for its user.
 function providers.uncount(full, user, bytes)
   if not (user and tonumber(bytes or '')) then return end
   quotas.release('schemas', user, names.room_of(full), tonumber(bytes))

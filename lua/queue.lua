@@ -1,7 +1,7 @@
 -- The queue: tickets that wait for a slot, and their answers.
 local queue = {}
 
--- What a repeat of a granted request is answered: its lease as it is now, of which this attempt is an owner then.
+-- The answer to a repeat of a granted request: its lease as it is now. This attempt becomes one of its owners.
 function queue.granted(record, request, attempt, fingerprint, hub)
   local there = spill_over.read(record)
   if there then return there.asked == fingerprint and spill_over.said(there) or {'reused'} end

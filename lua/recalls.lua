@@ -32,7 +32,7 @@ function recalls.wait_for(id, ...)
   redis.call('EXPIRE', keys.early_ends(id), keys.seconds.early_ends)
 end
 
--- What it came to waits with it.
+-- Keep the result of a task beside its end.
 function recalls.keep_result(id, result)
   if result ~= '' then redis.call('SET', keys.task_result(id), result, 'EX', keys.seconds.early_ends) end
 end

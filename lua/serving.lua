@@ -31,7 +31,7 @@ function serving.label(label)
   end
 end
 
--- What the changes of this call have made possible.
+-- Serve the waiters that the changes of this call have made room for.
 function serving.opened()
   if not turns.anybody() then return end
   for _, label in ipairs(call_state.headroom) do serving.label(label) end

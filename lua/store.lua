@@ -33,8 +33,8 @@ function store.is_shut() return redis.error_reply('UNOPENED no hub has opened th
 -- * revoking: whether there may be a slot whose last holder believes in a lease that ended early.
 -- A store that was emptied, or opened by another server since, has another generation: the caller opens it.
 -- Nothing late is done: a call carries the store and the hub clock as its hub heard them last ('' from a program that does
--- not tick). A hub that knows another store, or has not ticked for six periods, is taken to be gone: who asked it may have
--- asked another one since. A caller who says for how long he waits is gone after that ('' where nobody has said it).
+-- not tick). A hub that knows another store, or has not ticked for six periods, is taken to be gone: its callers may
+-- have asked another one since. A caller that says for how long it waits is gone after that ('' where it did not say).
 -- Returns the refusal, if there is one.
 function store.begin(told_of, told_ms, until_ms)
   local time = redis.call('TIME')

@@ -1,7 +1,7 @@
 -- Supply: the slot of a pool that is lent next.
 local supply = {}
 
--- What the record of an item's slot says, where that has it free in this pool.
+-- The record of an item's slot, where it says that the slot is free in this pool.
 function supply.record_of(pool, item, slot)
   local known = redis.call('HMGET', keys.slot(slot), 'item', 'pool', 'place', 'node', 'part', 'idle_ms', 'reported')
   if known[1] ~= item or known[2] ~= pool or known[3] ~= 'free' then return nil end

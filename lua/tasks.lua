@@ -48,7 +48,7 @@ function tasks.relist(t, status)
   t.status = status
 end
 
--- It is open no more, or gone: its user and its room hold so much less.
+-- Count a task that ended, or is deleted, no longer for its user and its room.
 function tasks.uncount(t)
   if t.bytes and t.user and t.room then quotas.release('tasks', t.user, t.room, tonumber(t.bytes)) end
 end

@@ -65,8 +65,8 @@ function tickets.settle_delivery(slot, ticket)
   return redis.call('HDEL', keys.slot(slot), 'unseen') == 1
 end
 
--- How long until a ticket with so many before it is served, in ms; -1 when this queue has not moved yet, or when nobody
--- has waited for longer than it took the last time: that was another time.
+-- How long until a ticket with so many before it is served, in ms; -1 when this queue has not moved yet, or when no
+-- ticket has waited for longer than the last one did: then the last one says nothing.
 function tickets.estimate(label, before)
   local pace = lenient.fields(keys.pace(label), 'mark_ms', 'gap_ms')
   local gap_ms = tonumber(pace[1] or '') and tonumber(pace[2] or '')

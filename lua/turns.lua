@@ -1,7 +1,6 @@
--- Turns: whose label is served next.
+-- Turns: which label is served next, and the index that finds the label a freed slot goes to.
 local turns = {}
 
--- Who waits, by label: turns, and the index that finds the label a freed slot goes to.
 function turns.anybody() return store.anybody_waits end
 
 function turns.is_wild(label)

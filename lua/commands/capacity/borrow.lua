@@ -1,5 +1,5 @@
 -- Lend the slot that has waited longest in the best pool for a label: list move, session, deadline, count, in one step;
--- where there is none, or somebody else is to have it, stand in the queue. The request id is the ticket: safe to repeat, the
+-- where there is none, or a waiter is to have it, stand in the queue. The request id is the ticket: safe to repeat, the
 -- same one gets the same place or the same lease, and a repeat looks again whether the queue can be served.
 -- Returns {'ok', slot, token, item, pool, ms until it lapses, ms of the lease, run, dropped}
 --   | {'waiting', position in the queue of its label, ms it will take or -1, dropped}
@@ -20,7 +20,7 @@ command.change('capacity/borrow', {
   'repeated',           -- '1': this very call has asked before: it waits on
   'hub',                -- the hub that answers
   'wait_ms: number',    -- how long this call may wait, 0: not at all
-  'limit_ms: number',   -- the wait must not be expected to take longer; -1: whatever it takes
+  'limit_ms: number',   -- the wait must not be expected to take longer; -1: no limit
   'priority: number',   -- a point weighs as much as a second in the queue
   'max_label: number',  -- waiters per label
   'max_run: number',    -- waiters per run

@@ -1,6 +1,6 @@
 -- The caller of an attempt is gone, or has waited long enough: take back its lease, which goes to the next waiter, or
 -- its place in the queue, which a ticket with a key keeps for a while. A lease stays while another attempt has it too: that
--- caller may hold what he got. An attempt that has not been carried out yet never will be. Safe to repeat.
+-- caller may hold what it got. An attempt that has not been carried out yet never will be. Safe to repeat.
 -- Returns {'undone', slot, token} | {'granted'} (and left alone) | {'left', 'away' | 'dropped'} | {'nothing'}
 --   | {'elsewhere', realm, request, slot, token} (served in another realm, which is to take it back)
 command.finish('capacity/undo', {

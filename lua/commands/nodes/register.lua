@@ -1,6 +1,6 @@
 -- Put a node on the books, or bring its entry up to date; it counts as a beat. Safe to repeat.
 -- A process that says which one it is, and is newer than the one that was the node, takes over: the older one is told so
--- with its next beat, and whatever of it is late changes nothing. Which one is newer is said by the term that each was
+-- with its next beat, and its late calls change nothing. Which one is newer is said by the term that each was
 -- given when it registered first; without one it is the one that comes later.
 -- Returns {'registered' | 'updated', version, term or '', incarnation that is superseded by this or '',
 --     a drain or undrain that waited for the node to come back, as `drains.lua` tells it, or {},

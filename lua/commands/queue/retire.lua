@@ -1,4 +1,4 @@
--- Drop what nobody attends: waiters and undelivered leases of hubs that are gone, tickets whose time is over. In batches;
+-- Drop what no hub attends: waiters and undelivered leases of hubs that are gone, tickets whose time is over. In batches;
 -- safe to repeat.
 -- Returns {'ok', waiters dropped or set aside, leases taken back, 1 | 0 (there is more)}
 command.finish('queue/retire', {

@@ -1,4 +1,4 @@
--- The other realm took back the lease by which a ticket was served there, before anybody had it: with a key it keeps the place
+-- The other realm took back the lease by which a ticket was served there, before a caller had it: with a key it keeps the place
 -- that it had. Safe to repeat.
 -- Returns {'ok'} | {'nothing'} (that is not what it was served by)
 command.finish('queue/unserve', {

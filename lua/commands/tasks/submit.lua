@@ -2,7 +2,7 @@
 -- Safe to repeat: a task that exists is answered as it is. Under a unique key that another task stands for, that one is answered,
 -- and a request with a key of its own is answered with it again.
 -- Returns {'ok', task, ...} | {'job'} (no such active job) | {'reused'} (the key came with another request)
---   | {'unknown', task, ...} (those it is to wait for that nobody knows) | {'quota', ...} (as `quotas.take` says)
+--   | {'unknown', task, ...} (those it is to wait for that are unknown) | {'quota', ...} (as `quotas.take` says)
 command.add('tasks/submit', {
   'full',
   'room',
