@@ -7,7 +7,6 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
-from json import JSONDecoder
 from typing import Any, NamedTuple, TypeVar
 
 import orjson
@@ -19,9 +18,8 @@ from hub.api.handling.bounds import report_bytes
 from hub.api.handling.context import serving
 from hub.api.handling.large_bodies import LIGHT
 from hub.api.jobs import reports
-from hub.api.jobs.slices import Slices, compact, is_deep
+from hub.api.jobs.texts import compact, is_deep, items, member, members, uncollected
 from hub.api.shapes.job_bodies import (
-    MANY,
     ClaimBody,
     JobBody,
     MoveBody,
@@ -44,8 +42,6 @@ OFFSET_MAX = 10**15  # further than any list goes, and exact in every number on 
 KEY_MAX = 255
 
 M = TypeVar("M", bound=BaseModel)
-_scan = JSONDecoder().raw_decode
-_blank = re.compile(r"[ \t\n\r]*").match
 _schedule_name = re.compile(r"[A-Za-z0-9_.-]{1,100}").fullmatch
 _LEVELS = f"Input should have at most {NESTING_MAX} levels"
 _REPORTS = (MoveBody, ClaimBody)
@@ -65,20 +61,21 @@ class SentBody(NamedTuple):
 
     text: bytes
     document: dict[str, Any]
-    read: dict[str, Any] | None = None  # the texts of members, when they have been taken apart already
 
     def opaque(self, name: str) -> str:
-        """A member as it was sent, without the blanks between its parts."""
-        if self.read is not None:
-            return str(self.read[name])
-        return compact(self._member(name))
+        """Return a member as it was sent, without the blanks between its parts."""
+        return compact(member(self.text.decode(), name))
+
+    def opaque_items(self, name: str) -> Iterator[str]:
+        """Yield the items of a member that is a list, as `hub.api.jobs.texts.items`, without their blanks."""
+        return map(compact, items(self.text.decode(), name))
 
     def opaque_list(self, name: str) -> list[str]:
-        """The items of a member that is a list, each as it was sent."""
-        return [compact(item) for _, item in _parts(self._member(name))]
-
-    def _member(self, name: str) -> str:
-        return dict(_parts(self.text.decode()))[name]  # of two with one name the last counts, for every reader
+        """Return the items of a member that is a list, without their blanks."""
+        texts: list[str] = []
+        for text in self.opaque_items(name):
+            texts = [*texts, text] if text else []
+        return texts
 
 
 def malformed(kind: str, where: Iterable[str | int], message: str, given: Any) -> Malformed:
@@ -87,9 +84,9 @@ def malformed(kind: str, where: Iterable[str | int], message: str, given: Any) -
 
 
 async def read(request: Request, model: type[M]) -> tuple[M, SentBody]:
-    """The body of a request; raises `Malformed` and `TooLarge`. The content type does not matter.
+    """Read the body of a request; raises `Malformed` and `TooLarge`. The content type does not matter.
 
-    Large ones are read one at a time, and those with many parts a slice at a time: others are served meanwhile.
+    Large ones are read one at a time: others are served in between.
     """
     text = await request.body()
     if not text:
@@ -101,22 +98,14 @@ async def read(request: Request, model: type[M]) -> tuple[M, SentBody]:
         await asyncio.sleep(0)
         if model in _REPORTS:
             text = reports.shortened(text, report_bytes(serving(request).hub.settings))
-        if model is SubmitBody:
-            return await _sliced(text, model, serving(request).hub.settings.task_payload_max_bytes, check)
-        return _whole(text, model, check)
+        with uncollected():
+            return _whole(text, model, check)
 
 
 def _check_members(request: Request, document: dict[str, Any]) -> None:
     """Raise `Malformed` for a member that the operation does not have, where the caller asks for neutral names."""
     if (found := unknown(request, document)) is not None:
         raise malformed("extra_forbidden", ["body", *found.place], f"No member of this call; {found.hint}", None)
-
-
-async def _sliced(text: bytes, model: type[M], most: int, check: Callable[[Any], None]) -> tuple[M, SentBody]:
-    slices = Slices(text, most, MANY, NESTING_MAX)
-    await slices.read()
-    check(slices.document)
-    return validated(model, slices.document, "body", text), SentBody(text, slices.document, slices.texts)
 
 
 def _whole(text: bytes, model: type[M], check: Callable[[Any], None]) -> tuple[M, SentBody]:
@@ -239,17 +228,27 @@ def result_schema(said: ServedBody, body: SentBody, settings: Settings) -> str:
     return text
 
 
-def payloads(said: SubmitBody, body: SentBody, settings: Settings) -> list[str]:
-    """The payload of a submit, or all of them, as they were sent; raises `TooLarge` and `Malformed`."""
+async def payloads(said: SubmitBody, body: SentBody, settings: Settings) -> list[str]:
+    """Return the payload of a submit, or all of them, as they were sent; raises `TooLarge` and `Malformed`.
+
+    Many are taken apart in turns with other requests.
+    """
     if said.payloads is None:
         return [payload(body, settings)]
     if "payload" in body.document:
         raise malformed("either", ("body", "payload"), "Input should be left out beside payloads", None)
-    if body.read is not None:
-        return list(body.read["payloads"])
-    texts = body.opaque_list("payloads")
-    for number, text in enumerate(texts):
-        _check(text, settings.task_payload_max_bytes, ("body", "payloads", number))
+    texts: list[str] = []
+    since_turn = 0
+    for text in body.opaque_items("payloads"):
+        if not text:
+            texts.clear()
+            continue
+        _check(text, settings.task_payload_max_bytes, ("body", "payloads", len(texts)))
+        texts.append(text)
+        since_turn += len(text)
+        if since_turn > LIGHT:
+            since_turn = 0
+            await asyncio.sleep(0)
     return texts
 
 
@@ -277,7 +276,7 @@ def results(said: Sequence[ResultBody], body: SentBody) -> list[str]:
         return [""] * len(said)
     texts = body.opaque_list("results")
     return [
-        "" if each.result is None else dict(_members(text))["result"] for each, text in zip(said, texts, strict=True)
+        "" if each.result is None else dict(members(text))["result"] for each, text in zip(said, texts, strict=True)
     ]
 
 
@@ -306,43 +305,3 @@ def _check(text: str, most: int, where: tuple[str | int, ...]) -> None:
         raise TooLarge(f"{'.'.join(map(str, where[1:]))} has more than {most} bytes.")
     if is_deep(text, NESTING_MAX):
         raise malformed("nesting", where, _LEVELS, None)
-
-
-def _parts(text: str) -> Iterator[tuple[str, str]]:
-    """(name, text) of each member of an object, ("", text) of each item of a list; the text is known to be JSON."""
-    at = _after_blanks(text, 0)
-    named = text[at] == "{"
-    at = _after_blanks(text, at + 1)
-    while text[at] not in "}]":
-        name = ""
-        if named:
-            name, at = _scan(text, at)
-            at = _after_blanks(text, _after_blanks(text, at) + 1)
-        end = _end(text, at)
-        yield name, text[at:end]
-        at = _after_blanks(text, end)
-        if text[at] == ",":
-            at = _after_blanks(text, at + 1)
-
-
-def _members(text: str) -> Iterator[tuple[str, str]]:
-    """As `_parts`, of an object without blanks between its parts, in half the time."""
-    at = 1
-    while text[at] != "}":
-        name, at = _scan(text, at)
-        end = _end(text, at + 1)
-        yield name, text[at + 1 : end]
-        at = end + 1 if text[end] == "," else end
-
-
-def _end(text: str, at: int) -> int:
-    try:
-        end = _scan(text, at)[1]
-    except (ValueError, RecursionError):  # digits by the thousand; levels by the thousand
-        raise malformed("json_invalid", ["body", at], "JSON decode error", {}) from None
-    return end
-
-
-def _after_blanks(text: str, at: int) -> int:
-    found = _blank(text, at)
-    return found.end() if found else at

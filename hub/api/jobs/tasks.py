@@ -60,8 +60,9 @@ _KEY = "Idempotency-Key"
     ),
 )
 async def submit(request: Request) -> Answer[TaskShape | TaskIdsShape]:
-    """Submit a task to a job, or with `payloads` up to 1,000 at once; then the answer is their ids, in order.
+    """Submit a task to a job, or with `payloads` up to 1,000 at once, of 1 MiB together; then the answer is their ids.
 
+    The ids come in the order of the payloads. A larger body is refused with 413: send fewer payloads at a time.
     With an `Idempotency-Key` a repeat within 24 h is answered with the same tasks. With a `uniqueKey` that another task
     stands for, the answer is 200 with that one, and nothing is submitted.
     """
@@ -71,7 +72,7 @@ async def submit(request: Request) -> Answer[TaskShape | TaskIdsShape]:
     room_access.look_into(who, room_access.room_of(full))
     said, body = await bodies.read(request, SubmitBody)
     hub = hub_of(request)
-    payloads, options = bodies.payloads(said, body, hub.settings), _options(said, full)
+    payloads, options = await bodies.payloads(said, body, hub.settings), _options(said, full)
     key = bodies.request_key(request, who.user)
     if hub.settings.validate_payloads == "submit":
         await _check(hub, full, payloads, who.user, many=said.payloads is not None)
