@@ -37,7 +37,7 @@ async def list_config(hub: HubApi) -> CommandAnswer:
     def show() -> None:
         tables.put_table(_COLUMNS, [_row(row) for row in settings])
         if any(row["otherwise"] for row in settings):
-            output.note("Give every hub the same: what the last of them brings holds for all then.")
+            output.note("Give every hub the same value: the value of the hub that starts last holds for all.")
 
     return CommandAnswer(answer, show)
 

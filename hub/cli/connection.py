@@ -166,7 +166,7 @@ class HubApi:
         send = Send(method, where, body, query or {}, {**NEUTRAL, **(headers or {})}, wait_s=wait_s)
         answer = await self._transport.run(exchange(send, _PATIENCE))
         if not isinstance(answer.data, dict):
-            raise HubError(f"What answers {method} {where} is no capacity hub.")
+            raise HubError(f"The server that answers {method} {where} is no capacity hub.")
         return answer.data
 
 
@@ -189,7 +189,7 @@ def members(page: Mapping[str, Any], noun: str) -> tuple[int, list[dict[str, Any
     try:
         return int(page["total"]), list(page[noun])
     except (KeyError, TypeError, ValueError):
-        raise HubError(f"What answers at this address is no capacity hub: it shows no {noun}.") from None
+        raise HubError(f"The server at this address is no capacity hub: it shows no {noun}.") from None
 
 
 async def listens(url: str) -> bool:

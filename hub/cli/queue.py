@@ -74,9 +74,9 @@ async def list_queue(
         else:
             output.put("Nobody waits." if label is None else f"Nobody waits for {label}.")
         if waiting > len(rows):
-            output.note(f"{len(rows)} of {waiting} who wait shown; --limit shows more.")
+            output.note(f"{len(rows)} of {waiting} tickets shown; --limit shows more.")
         if answer["away"]:
-            output.note(f"{output.plural(answer['away'], 'place')} kept for callers who are gone and may come back.")
+            output.note(f"{output.plural(answer['away'], 'position')} kept for callers that hung up and may come back.")
 
     return CommandAnswer(answer, show)
 

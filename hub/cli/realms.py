@@ -232,7 +232,7 @@ def _around(path: Path, name: str) -> tuple[str, str, str, list[Realm]]:
 def _file(given: Path | None) -> Path:
     named = environment().get("HUB_REALMS_FILE", "").strip()
     if given is None and not named:
-        raise Usage("Which file? Say --file FILE, or set HUB_REALMS_FILE.")
+        raise Usage("No file of realms is named: say --file FILE, or set HUB_REALMS_FILE.")
     return given or Path(named)
 
 

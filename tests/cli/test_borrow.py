@@ -22,7 +22,7 @@ from tests.contract.names import old_names
 from tests.world import PATIENCE_S, SLACK_S, HubProcess, eventually, wait_until
 
 TABLE = "import os, json; print(json.dumps({k: v for k, v in os.environ.items() if k.startswith('HUB_')}))"
-# Says who it is and then does not listen to anybody.
+# Prints its process id and then ignores signals.
 STUBBORN = "trap '' TERM INT; echo $$ > {file}; while :; do sleep 0.05; done"
 
 
@@ -105,7 +105,7 @@ def test_who_may_not_borrow_hears_which_secret_was_shown_and_which_is_needed(com
 
 
 def requests(hub: HubProcess) -> float:
-    """How often somebody has asked for the slot."""
+    """Return how many calls have asked for the slot."""
     metrics = httpx.get(f"{hub.url}/metrics", timeout=PATIENCE_S).text
     return float(re.search(r'^hub_borrow_requests_total\{label="gpu:a100"\} (\S+)', metrics, re.MULTILINE)[1])
 
@@ -120,7 +120,7 @@ def test_a_wait_can_be_interrupted(command: Command, shared_hub: HubProcess):
     assert waiting.err.endswith("hub: Interrupted before a slot of gpu:a100 was lent.\n")
 
 
-def test_whoever_waits_hears_each_place_once_and_nothing_when_quiet(command: Command):
+def test_a_waiting_borrow_prints_each_position_once_and_nothing_when_quiet(command: Command):
     held = command.start("borrow", "gpu:a100")
     held.until_out("TOKEN")
     first = command.start("borrow", "gpu:a100", "--wait", "60", "--quiet")
@@ -232,7 +232,7 @@ def test_a_signal_ends_the_wait_and_says_until_when_the_slot_is_lent(own_command
     assert re.search(r"could not return slot s1 \(no time is left\); it stays lent until \d\d:\d\d:\d\d", running.err)
 
 
-def test_a_grant_ended_by_somebody_else_stops_the_command(command: Command, tmp_path: Path):
+def test_a_lease_that_another_caller_ends_stops_the_command(command: Command, tmp_path: Path):
     pid = tmp_path / "pid"
     running = command.start("borrow", "gpu:a100", "--ttl", "8", "--", "sh", "-c", STUBBORN.format(file=pid))
     wait_until(lambda: pid.exists() and pid.read_text().strip() != "")

@@ -78,7 +78,7 @@ def test_waiting_ends_when_the_node_has_gone(own_command: Command, own_hub, slot
     )
 
 
-def test_waiting_fails_when_somebody_undrains_the_node(own_command: Command, slot):
+def test_waiting_fails_when_an_operator_undrains_the_node(own_command: Command, slot):
     waiting = own_command.start("drain", "n1", "--wait")
     waiting.until_err("waiting")
     assert own_command("undrain", "n1").returncode == 0

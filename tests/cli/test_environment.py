@@ -112,7 +112,7 @@ def test_no_module_of_the_working_directory_runs_because_a_file_says_so(tmp_path
     assert f"has to be installed, or {setting} set in the environment" in done.stderr
     assert f"env_file={tmp_path / '.env'}" in done.stderr
     by_hand = started(tmp_path, "internal-worker", HUB_INTERNAL_JOBS="planted")
-    assert "it ran" in by_hand.stdout  # what somebody typed is believed
+    assert "it ran" in by_hand.stdout  # what was typed is believed
 
 
 def test_a_proxy_is_not_asked_for_a_hub_of_this_machine(command: Command, shared_hub):

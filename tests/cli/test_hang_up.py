@@ -1,4 +1,4 @@
-"""A terminal that is closed: the system tells the leader of its session, and nobody else. What that held is given back,
+"""A terminal that is closed: the system tells the leader of its session alone. What that held is given back,
 and nothing that it has started lives on."""
 
 from __future__ import annotations

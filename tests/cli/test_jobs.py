@@ -72,7 +72,7 @@ def test_providers_are_shown_by_room(command: Command, joblib: Joblib, room: str
     assert (gone.returncode, gone.stderr) == (1, f"hub: There is no provider {room}:frames:Tape in room {room}.\n")
 
 
-def test_one_task_is_shown_with_what_it_says_of_itself_and_what_it_came_to(command: Command, joblib: Joblib, room: str):
+def test_one_task_is_shown_with_its_progress_its_log_and_its_result(command: Command, joblib: Joblib, room: str):
     worker, job = joblib.register(room), f"{room}:modifiers:a"
     task = command("submit", job, '{"x": 1.0}', "--max-silence", "60").stdout.strip()
     assert "RESULT" not in command("tasks", task).stdout

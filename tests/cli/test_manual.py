@@ -24,7 +24,7 @@ def test_without_a_page_all_are_named_with_what_they_are_about(lone_command: Com
 
 
 @pytest.mark.parametrize("word", ["queue", "Queue", "queue.md"])
-def test_a_page_is_shown_as_it_was_written_where_nobody_looks_through_a_window(lone_command: Command, word: str):
+def test_a_page_is_printed_as_it_was_written_outside_a_terminal(lone_command: Command, word: str):
     done = lone_command("manual", word)
     assert (done.returncode, done.stdout) == (0, (MANUAL / "queue.md").read_text())
 
@@ -62,7 +62,7 @@ ALERTS = re.findall(r"- alert: (\w+)", (Path(__file__).parents[2] / "deploy" / "
 
 
 @pytest.mark.parametrize("alert", ALERTS)
-def test_an_alert_is_found_with_its_paragraph_whatever_page_it_stands_on(alert, capsys):
+def test_an_alert_is_found_with_its_paragraph_on_any_page(alert, capsys):
     assert main(["manual", alert.lower()]) == 0
     out, err = capsys.readouterr()
     heading, _, paragraph = out.partition("\n\n")
@@ -87,4 +87,4 @@ def test_an_installation_carries_every_page(wheel):
     with zipfile.ZipFile(wheel) as found:
         carried = {name: found.read(name) for name in found.namelist() if name.startswith("hub/manual/")}
     pages = {f"hub/manual/{path.name}": path.read_bytes() for path in MANUAL.iterdir() if path.is_file()}
-    assert carried == pages  # and no picture: they are for whoever reads it in the repository
+    assert carried == pages  # and no picture: those are for readers of the repository

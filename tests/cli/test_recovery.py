@@ -70,7 +70,7 @@ class Shop:
         return code, out, err
 
     def json(self, *words: str, code: int = 0) -> Any:
-        """What it prints with `--json`."""
+        """Return what it prints with `--json`."""
         done, out, err = self(*words, "--json")
         assert done == code, err
         return json.loads(out)
@@ -323,7 +323,7 @@ def test_what_was_reset_before_ctrl_c_is_told(shop: Shop, scripted):
     assert scripted["orders"].batches
 
 
-def test_what_somebody_holds_is_told_to_be_stuck_still(shop: Shop, scripted):
+def test_a_record_that_is_locked_is_named_as_still_stuck(shop: Shop, scripted):
     held = "hub: 1 record is stuck in orders still: a record is locked, or became due only now.\n"
     assert shop("reset", "--source", "orders") == (1, "orders: nothing was reset.\n", held)
     assert shop("reset", "--source", "orders", "--id", "7") == (1, "orders: nothing was reset.\n", held)

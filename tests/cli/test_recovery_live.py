@@ -64,7 +64,7 @@ def test_records_in_postgresql_are_listed_and_reset(pg: Database, file: Path, ca
     assert pg.jobs()[short].status == "Failed"
 
 
-def test_what_somebody_works_on_with_a_lock_is_left_and_told(pg: Database, file: Path, capsys):
+def test_a_locked_record_is_left_alone_and_named(pg: Database, file: Path, capsys):
     pg.make_jobs()
     pg.add(1, 2)
     declare(file, pg)
@@ -78,7 +78,7 @@ def test_what_somebody_works_on_with_a_lock_is_left_and_told(pg: Database, file:
 
 @contextmanager
 def locked(pg: Database, statement: str) -> Iterator[None]:
-    """Somebody who holds what a statement has locked."""
+    """A transaction that holds the rows of a statement locked."""
     with asyncio.Runner() as runner:
         theirs = runner.run(asyncpg.connect(host=str(pg.place.folder), user=USER, database=pg.name))
         runner.run(theirs.execute("BEGIN"))

@@ -79,7 +79,7 @@ def test_the_embedded_store_of_a_running_hub_is_found_and_outlives_the_command(l
     port = free_port()
     hub = lone_command.start("serve", "--port", str(port))
     wait_until(lambda: _answers(port), 60)
-    shown = lone_command("nodes")  # HUB_URL names a place where nobody listens
+    shown = lone_command("nodes")  # HUB_URL names an address without a hub
     assert (shown.returncode, shown.stdout) == (0, "No nodes.\n")
     assert "working straight on Redis at" in shown.stderr
     assert lone_command("doctor").stdout.startswith("Every invariant holds in ")
@@ -109,7 +109,7 @@ def test_several_workers_serve_one_port_and_tell_the_same_of_the_line(lone_comma
 
 
 def _lines_seen(port: int) -> set[str]:
-    """What `/metrics` says of those who wait, asked on so many connections that every process answers some."""
+    """Return what `/metrics` says of queues, asked on so many connections that every process answers some."""
     seen = set()
     for _ in range(20):
         lines = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S).text.splitlines()

@@ -1,4 +1,4 @@
-"""What a command imports: nobody waits for packages that it does not use."""
+"""The imports of a command: it loads no packages that it does not use."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_help_shows_the_groups_in_their_order(capsys):
 
 
 def verbs(name: str) -> list[str]:
-    """What a command of the first level has below it."""
+    """Return the commands below a command of the first level."""
     if name in NOUNS:
         return [*NOUNS[name]]
     module, _, attribute = ENTRIES[name].home.partition(":")

@@ -1,4 +1,4 @@
-"""`hub token`: made, listed and revoked, with a hub, straight on Redis, and at a hub that knows nobody yet."""
+"""`hub token`: made, listed and revoked, with a hub, straight on Redis, and at a hub without tokens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEVER = "00000000-0000-0000-0000-000000000007"
 
 
 def status(hub: HubProcess, token: str | None = None) -> int:
-    """What a superuser's route answers to a token."""
+    """Return the status with which a superuser's route answers a token."""
     headers = {"authorization": f"Bearer {token}"} if token else {}
     return httpx.get(f"{hub.url}/admin/tokens", headers=headers, timeout=PATIENCE_S).status_code
 
@@ -114,7 +114,7 @@ def test_where_no_hub_listens_it_works_straight_on_redis(start_hub, redis_server
     assert [line.split()[1] for line in listed.stdout.splitlines()] == ["USER", "bob", "ann"]
 
 
-def test_a_hub_without_secrets_is_shut_by_its_first_token_but_not_to_whoever_reaches_its_redis(
+def test_the_first_token_closes_a_hub_without_secrets_but_not_to_commands_on_its_redis(
     start_hub, redis_server, tmp_path: Path
 ):
     hub = start_hub(**NO_SECRETS)
