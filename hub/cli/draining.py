@@ -109,13 +109,6 @@ async def _departure(hub: HubApi, node: str) -> dict[str, Any]:
         return await hub.get("nodes", node, "safe-to-kill")
     except UnknownNode:
         gone = "It is not registered any more, and nothing of it is lent."
-        return {
-            "nodeId": node,
-            "safe": True,
-            "draining": False,
-            "lent": 0,
-            "reason": gone,
-            "deadlineSecondsLeft": None,
-        }
+        return {"nodeId": node, "safe": True, "draining": False, "lent": 0, "reason": gone, "deadlineSecondsLeft": None}
     except Unavailable as error:
         return {"safe": False, "reason": error.detail or error.code}

@@ -56,13 +56,7 @@ async def why(
 
 
 @command("runner")
-async def worker(
-    hub: HubApi,
-    worker: Annotated[
-        str,
-        WORKER.argument("The id of the worker."),
-    ],
-) -> CommandAnswer:
+async def worker(hub: HubApi, worker: Annotated[str, WORKER.argument("The id of the worker.")]) -> CommandAnswer:
     """Show a worker and explain its state."""
     return await _why(hub, worker, ["worker"], 20)
 
@@ -88,30 +82,12 @@ async def events(
     at: Address,
     follow: Annotated[bool, typer.Option("--follow", help="Follow new events, until Ctrl-C.")] = False,
     kind: Annotated[EventKind | None, typer.Option(help="Show only events of this kind.")] = None,
-    node: Annotated[
-        str | None,
-        NODE.option("Show only events of this node."),
-    ] = None,
-    slot: Annotated[
-        str | None,
-        SLOT.option("Show only events of this slot."),
-    ] = None,
-    pool: Annotated[
-        str | None,
-        LABEL.option("Show only events of this pool or label."),
-    ] = None,
-    run: Annotated[
-        str | None,
-        RUN.option("Show only events of this run."),
-    ] = None,
-    worker: Annotated[
-        str | None,
-        WORKER.option("Show only events of this worker."),
-    ] = None,
-    task: Annotated[
-        str | None,
-        TASK.option("Show only events of this task."),
-    ] = None,
+    node: Annotated[str | None, NODE.option("Show only events of this node.")] = None,
+    slot: Annotated[str | None, SLOT.option("Show only events of this slot.")] = None,
+    pool: Annotated[str | None, LABEL.option("Show only events of this pool or label.")] = None,
+    run: Annotated[str | None, RUN.option("Show only events of this run.")] = None,
+    worker: Annotated[str | None, WORKER.option("Show only events of this worker.")] = None,
+    task: Annotated[str | None, TASK.option("Show only events of this task.")] = None,
     job: Annotated[
         str | None,
         typer.Option(

@@ -35,8 +35,7 @@ After = Annotated[
     ),
 ]
 MaxSilence = Annotated[
-    float | None,
-    typer.Option(min=1, help="Fail the task when it has run for this long without a sign of progress."),
+    float | None, typer.Option(min=1, help="Fail the task when it has run for this long without a sign of progress.")
 ]
 UniqueKey = Annotated[
     str | None, typer.Option(metavar="KEY", help="Show the existing task of this key instead, if there is one.")
@@ -59,10 +58,7 @@ PAUSE_S = 1.0  # before a hub is asked again that refuses to wait, or does not a
 @command()
 async def jobs(
     api: JobsApi,
-    job: Annotated[
-        str | None,
-        JOB.argument("Show only this job, with its schema."),
-    ] = None,
+    job: Annotated[str | None, JOB.argument("Show only this job, with its schema.")] = None,
     room: Room = None,
     limit: Limit = 1000,
 ) -> CommandAnswer:
@@ -83,15 +79,9 @@ async def workers(api: JobsApi, room: Room = None, limit: Limit = 1000) -> Comma
 @command()
 async def tasks(
     api: JobsApi,
-    task: Annotated[
-        str | None,
-        TASK.argument("Show only this task, with its result, progress and log."),
-    ] = None,
+    task: Annotated[str | None, TASK.argument("Show only this task, with its result, progress and log.")] = None,
     room: Room = None,
-    job: Annotated[
-        str | None,
-        JOB.option("Show only tasks of this job.", "--job"),
-    ] = None,
+    job: Annotated[str | None, JOB.option("Show only tasks of this job.", "--job")] = None,
     status: Annotated[Status | None, typer.Option(help="Show only tasks in this status.")] = None,
     limit: Limit = 100,
 ) -> CommandAnswer:

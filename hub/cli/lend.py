@@ -38,10 +38,7 @@ STOP_AHEAD_SHARE = 0.1
 OVER_GRACE_S = 1.0
 _LOOK_S = 1.0
 
-Wanted = Annotated[
-    str,
-    LABEL.argument("The label to borrow, such as gpu:a100."),
-]
+Wanted = Annotated[str, LABEL.argument("The label to borrow, such as gpu:a100.")]
 
 
 @dataclass(frozen=True)
@@ -58,10 +55,7 @@ class LendRequest:
     realms: str = ""
 
 
-Run = Annotated[
-    str | None,
-    RUN.option("The run that uses the slot."),
-]
+Run = Annotated[str | None, RUN.option("The run that uses the slot.")]
 
 
 @command("runner")
@@ -127,10 +121,7 @@ def give_back(
             parser=read_id, metavar="TOKEN", help="Return the slot only if it is lent with this fencing token."
         ),
     ] = None,
-    run: Annotated[
-        str | None,
-        RUN.option("Return the slot only if it is lent to this run."),
-    ] = None,
+    run: Annotated[str | None, RUN.option("Return the slot only if it is lent to this run.")] = None,
     force: Annotated[bool, typer.Option("--force", help="End the lease of another holder. Needs --reason.")] = False,
     reason: Annotated[str | None, typer.Option(metavar="TEXT", help="The reason, for the audit log.")] = None,
 ) -> Work:

@@ -27,10 +27,7 @@ WATCH_S = 2.0
 @command(every_realm=True)
 def nodes(
     hub: HubApi,
-    node: Annotated[
-        str | None,
-        NODE.argument("Show only this node, with its slots."),
-    ] = None,
+    node: Annotated[str | None, NODE.argument("Show only this node, with its slots.")] = None,
     state: Annotated[State | None, typer.Option(help="Show only nodes in this state.")] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Refresh every two seconds, until Ctrl-C.")] = False,
     limit: Limit = 1000,
@@ -48,12 +45,7 @@ def nodes(
 
 @command(every_realm=True)
 def pools(
-    hub: HubApi,
-    label: Annotated[
-        str | None,
-        LABEL.argument("Only this one."),
-    ] = None,
-    limit: Limit = 1000,
+    hub: HubApi, label: Annotated[str | None, LABEL.argument("Only this one.")] = None, limit: Limit = 1000
 ) -> Work:
     """Show the pools: how many slots are free, lent and held back."""
     check_realms(("LABEL", label))
@@ -67,14 +59,8 @@ def pools(
 @command()
 def autoscale(
     hub: HubApi,
-    label: Annotated[
-        str | None,
-        LABEL.argument("The label of the pool."),
-    ] = None,
-    job: Annotated[
-        str | None,
-        JOB.option("Show the tasks of this job instead of a pool.", "--job"),
-    ] = None,
+    label: Annotated[str | None, LABEL.argument("The label of the pool.")] = None,
+    job: Annotated[str | None, JOB.option("Show the tasks of this job instead of a pool.", "--job")] = None,
     least: Annotated[int | None, typer.Option("--min", min=0, max=1_000_000, help="Want at least N.")] = None,
     most: Annotated[int | None, typer.Option("--max", min=0, max=1_000_000, help="Want at most N.")] = None,
     headroom: Annotated[int | None, typer.Option(min=0, max=1_000_000, help="Want N more than are needed now.")] = None,
@@ -95,26 +81,11 @@ def autoscale(
 @command(every_realm=True)
 def leases(
     hub: HubApi,
-    slot: Annotated[
-        str | None,
-        SLOT.argument("Only this one."),
-    ] = None,
-    label: Annotated[
-        str | None,
-        LABEL.option("Show only leases that were asked for under this label."),
-    ] = None,
-    pool: Annotated[
-        str | None,
-        LABEL.option("Show only leases of this pool."),
-    ] = None,
-    node: Annotated[
-        str | None,
-        NODE.option("Show only leases of this node."),
-    ] = None,
-    run: Annotated[
-        str | None,
-        RUN.option("Show only leases of this run."),
-    ] = None,
+    slot: Annotated[str | None, SLOT.argument("Only this one.")] = None,
+    label: Annotated[str | None, LABEL.option("Show only leases that were asked for under this label.")] = None,
+    pool: Annotated[str | None, LABEL.option("Show only leases of this pool.")] = None,
+    node: Annotated[str | None, NODE.option("Show only leases of this node.")] = None,
+    run: Annotated[str | None, RUN.option("Show only leases of this run.")] = None,
     limit: Limit = 1000,
 ) -> Work:
     """Show the leases."""

@@ -24,11 +24,7 @@ async def ls(jobs: JobsApi, room: Room = None, limit: Limit = 1000) -> CommandAn
 
 @command()
 async def show(
-    jobs: JobsApi,
-    provider: Annotated[
-        str,
-        PROVIDER.argument("The full name of the provider, ROOM:CATEGORY:NAME."),
-    ],
+    jobs: JobsApi, provider: Annotated[str, PROVIDER.argument("The full name of the provider, ROOM:CATEGORY:NAME.")]
 ) -> CommandAnswer:
     """Show a provider, with its schema."""
     room = (parse_full_name(provider) or (GLOBAL,))[0]

@@ -70,10 +70,7 @@ def _facts(overview: dict[str, Any], holders: list[dict[str, Any]]) -> Iterable[
         ),
     )
     for source in overview.get("stuck") or ():
-        yield (
-            "RECORDS",
-            f"{output.one_line(str(source.get('name')))}: {_stuck(source)}, {source.get('level')}",
-        )
+        yield ("RECORDS", f"{output.one_line(str(source.get('name')))}: {_stuck(source)}, {source.get('level')}")
     yield "STORE", usage.memory(overview.get("store") or {}) + usage.most_held(holders)
     yield "HUBS", overview.get("hubs")
 

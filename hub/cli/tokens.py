@@ -26,10 +26,7 @@ _COLUMNS = ("TOKEN", "USER", "SUPERUSER", "SCOPES", "CREATED", "ACTIVE", "KEPT I
 _LESS_WANTED = ("CREATED", "KEPT IN")
 _NONE_LEFT = "no token is left: where no secret is set either, everybody on that machine may use the jobs API."
 T = TypeVar("T")
-TokenId = Annotated[
-    str,
-    TOKEN.argument("The id of the token, as `hub token ls` shows it."),
-]
+TokenId = Annotated[str, TOKEN.argument("The id of the token, as `hub token ls` shows it.")]
 
 app = typer.Typer(help="Make, list and revoke the tokens of users and of nodes.")
 
