@@ -37,7 +37,7 @@ from hub.api.shapes.operators import (
 from hub.core import Hub
 from hub.errors import StoreFault, StoreUnavailable, Unauthorized, Unavailable
 from hub.observability import metrics
-from hub.observability.realms import Together
+from hub.observability.realms import AllRealms
 from hub.recovery.alerts import LEVELS
 from hub.recovery.leadership import known_sources
 from hub.settings import mask_url, own_variables
@@ -232,7 +232,7 @@ async def show_metrics(request: Request) -> Response:
         registry.register(metrics.pending_tasks)
         registry.register(metrics.jobs_at_work)
         registry.register(metrics.zombies)
-    return Response(generate_latest(Together(registry) if realms else registry), media_type=CONTENT_TYPE_LATEST)
+    return Response(generate_latest(AllRealms(registry) if realms else registry), media_type=CONTENT_TYPE_LATEST)
 
 
 async def _read_gauges(state: State) -> None:
