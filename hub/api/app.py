@@ -27,7 +27,7 @@ from hub.api.handling.context import Serving
 from hub.api.handling.problems import on_http_error, on_hub_error
 from hub.api.jobs import dead, jobs, progress, providers, schedules, tasks, workers
 from hub.api.operations import Table
-from hub.api.operators import admin, documentation, events, health, shared_settings, tokens, worker_env
+from hub.api.operators import admin, documentation, events, health, shared_settings, tokens, usage, worker_env
 from hub.api.pipeline import RequestPipeline
 from hub.api.realms.spilling import spilling_over
 from hub.api.sockets.sockets import Sockets
@@ -58,7 +58,7 @@ from hub.tokens.file import TokensFile
 from hub.tokens.secrets import Secrets
 
 _CAPACITY = (joining, watch, nodes, leases, queue, autoscaling, pools)
-_OPERATORS = (admin, caps, shared_settings, tokens, events, health, views, worker_env, documentation)
+_OPERATORS = (admin, caps, shared_settings, tokens, events, health, views, usage, worker_env, documentation)
 _JOBS = (workers, jobs, tasks, progress, schedules, providers, dead)
 _CONSOLE = (
     overview,
@@ -113,7 +113,7 @@ def create_app(
             webhook = Webhook(posted_to)
             recovering = _record_sweepers(hub, sources, webhook)
             records = {service.source: service.records for service in recovering}
-            app.state.stuck = stuck_records.Now(records, hub.settings)
+            app.state.stuck = stuck_records.StuckNow(records, hub.settings)
             jobs = [*_loops(app, recovering), *(await _sweepers(hub) if sweep else [])]
             running = [asyncio.ensure_future(_logged(job)) for job in jobs]
             if when_started:
@@ -137,7 +137,7 @@ def create_app(
 def _furnish(app: FastAPI, settings: Settings) -> None:
     """Give an application its routes, and what they keep."""
     app.openapi = lambda: document(routes())  # type: ignore[method-assign]
-    app.state.breaker = health.Breaker(settings.redis_breaker_threshold, settings.redis_breaker_cooldown_ms / 1000)
+    app.state.breaker = health.StoreBreaker(settings.redis_breaker_threshold, settings.redis_breaker_cooldown_ms / 1000)
     app.state.readiness = health.Readiness()
     app.state.glance = overview.Glance(app.state)
     app.add_exception_handler(HubError, on_hub_error)

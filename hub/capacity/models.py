@@ -23,7 +23,7 @@ NOT_CARRIED = {"labelKey", "slotId", "endpoint", "leaseToken", *OWN_MEMBERS}
 
 
 @dataclass(frozen=True)
-class Slot:
+class PublishedSlot:
     """A slot as its node offers it: `item` is the text that goes into the list and is never changed afterwards."""
 
     id: str

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from hub.capacity.labels import parse_kinds, parse_label
-from hub.capacity.models import Offered, Slot, listed_id, read_item
+from hub.capacity.models import Offered, PublishedSlot, listed_id, read_item
 from hub.errors import InvalidLabel, InvalidValue, SlotLent, Superseded, UnknownNode, UnknownReply
 from hub.observability.logs import get_logger
 from hub.settings import Settings
@@ -93,7 +93,7 @@ class Pools:
         self._discovered = 0.0
 
     async def publish(
-        self, node_id: str, slots: Sequence[Slot], policy: str, *, incarnation: str = "", number: str = ""
+        self, node_id: str, slots: Sequence[PublishedSlot], policy: str, *, incarnation: str = "", number: str = ""
     ) -> list[Offered]:
         """A word per slot: `published`, `unchanged`, `lent`, `late` (withdrawn since), or because of another node:
         `taken` (that has it), `reserved` (the id names that), `claimed` (it is lent there, and comes when that ends).

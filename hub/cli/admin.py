@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from hub.cli import global_options, output, tables
-from hub.cli.all_realms import Part, note_errors
+from hub.cli.all_realms import RealmPart, note_errors
 from hub.cli.connection import Address, connect, operating
 from hub.cli.inputs import Usage
 from hub.cli.options import AsJson, Secret, Url
@@ -202,13 +202,13 @@ async def _doctor_of_all(as_json: bool, *, repair: bool) -> int:
     from hub.settings import Settings
     from hub.store.connection import open_store
 
-    async def look(name: str, settings: Settings) -> Part[list[Finding]]:
+    async def look(name: str, settings: Settings) -> RealmPart[list[Finding]]:
         try:
             async with open_store(settings) as store:
                 found = await examine(store, repair=repair, settings=settings)
-                return Part(name, time_at(store.wall_s()), "", found)
+                return RealmPart(name, time_at(store.wall_s()), "", found)
         except HubError as error:
-            return Part(name, None, str(error), None)
+            return RealmPart(name, None, str(error), None)
 
     patience = asyncio.create_task(_ask_for_patience())
     try:

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Part(Generic[T]):
+class RealmPart(Generic[T]):
     """What one realm said; `found` is None where `error` says why it did not."""
 
     realm: str
@@ -28,22 +28,22 @@ class Part(Generic[T]):
         return {"realm": self.realm, "asOf": self.as_of, "error": self.error}
 
 
-async def each_realm(hub: HubApi, look: Callable[[HubApi], Awaitable[T]]) -> list[Part[T]]:
+async def each_realm(hub: HubApi, look: Callable[[HubApi], Awaitable[T]]) -> list[RealmPart[T]]:
     """What a look at each realm of a hub has found, in the order of the hub's list."""
 
-    async def part(realm: dict[str, Any]) -> Part[T]:
+    async def part(realm: dict[str, Any]) -> RealmPart[T]:
         name, error, found = str(realm["name"]), realm["error"], None
         if realm["state"] == "open":
             try:
                 found = await look(hub.within(name))
             except HubError as refusal:
                 error = str(refusal)
-        return Part(name, realm["asOf"], error, found)
+        return RealmPart(name, realm["asOf"], error, found)
 
     return await asyncio.gather(*map(part, (await hub.get("realms"))["realms"]))
 
 
-def note_errors(parts: list[Part[T]]) -> int:
+def note_errors(parts: list[RealmPart[T]]) -> int:
     """Say of which realms nothing is known, and why; the exit code."""
     silent = [part for part in parts if part.found is None]
     for part in silent:

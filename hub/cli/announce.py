@@ -14,7 +14,7 @@ import typer
 from hub.cli.child import Child, Signals
 from hub.cli.connection import Address, address
 from hub.cli.environment import environment
-from hub.cli.inputs import Pair, Pool, Usage, check_command, each_once, read_id, read_pair, read_pool, read_url
+from hub.cli.inputs import Pair, PoolOption, Usage, check_command, each_once, read_id, read_pair, read_pool, read_url
 from hub.cli.options import Command, JoinTokenFile, Secret, TokenFile, Url
 from hub.client import AgentOptions, NodeAgent
 from hub.client.signals import named
@@ -32,7 +32,7 @@ def agent(
         str | None, typer.Option(parser=read_id, metavar="NODE", help="Its id; else HUB_NODE_ID, else the host name.")
     ] = None,
     slots: Annotated[
-        list[Pool] | None,
+        list[PoolOption] | None,
         typer.Option("--slots", parser=read_pool, metavar="LABEL=N", help="Lend N slots of LABEL. Repeatable."),
     ] = None,
     label: Annotated[

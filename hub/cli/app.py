@@ -90,6 +90,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "Look": {
         "realm": Entry("", "Realms: ls, show, add, move, rm."),
         "status": Entry("status:status", "Say how the fleet is, and name every trouble."),
+        "usage": Entry("usage:usage", "Show who holds how much of what takes memory."),
         "config": Entry("config:config_app", "Settings that all hubs share: ls, show, set, clear."),
         "top": Entry("top:top", "Watch pools, nodes, the queue and tasks as they change."),
         "nodes": Entry("look:nodes", "", hidden=True),

@@ -12,7 +12,7 @@ import typer
 from hub.cli import output, tables
 from hub.cli.job_inputs import DeadTask, Token
 from hub.cli.jobs import Row, ask_to_retry, show_tasks
-from hub.cli.jobs_api import Caller, caller, jobs_api
+from hub.cli.jobs_api import JobsCaller, caller, jobs_api
 from hub.cli.options import AsJson, Limit, Secret, Url
 from hub.cli.times import when
 
@@ -58,17 +58,17 @@ def drop(task: DeadTask, as_json: AsJson = False, url: Url = None, secret: Secre
         output.put(f"{task} is no dead letter any more.")
 
 
-async def _pages(who: Caller, limit: int) -> tuple[int, list[Row]]:
+async def _pages(who: JobsCaller, limit: int) -> tuple[int, list[Row]]:
     async with jobs_api(who) as api:
         return await api.pages(limit, "id", "dead")
 
 
-async def _ask(who: Caller, method: str, task: str) -> Row:
+async def _ask(who: JobsCaller, method: str, task: str) -> Row:
     async with jobs_api(who) as api:
         return await api.ask(method, "dead", task)
 
 
-async def _retry(who: Caller, task: str) -> Row:
+async def _retry(who: JobsCaller, task: str) -> Row:
     await _ask(who, "GET", task)  # any failed task may be tried again; here only what is on the list
     return await ask_to_retry(who, task)
 

@@ -25,7 +25,7 @@ class Usage(Exception):
     """A command line that cannot be meant; the text is one sentence."""
 
 
-class Ended(Exception):
+class InputEnded(Exception):
     """A command that ends with a sentence and an exit code of its own."""
 
     def __init__(self, sentence: str, code: int) -> None:
@@ -33,7 +33,7 @@ class Ended(Exception):
         self.code = code
 
 
-class Pool(NamedTuple):
+class PoolOption(NamedTuple):
     """`LABEL=N`."""
 
     label: str
@@ -56,7 +56,7 @@ def read_label(text: str) -> str:
         raise typer.BadParameter(f"{shown(text)} is no label: {why}.") from None
 
 
-def read_pool(text: str) -> Pool:
+def read_pool(text: str) -> PoolOption:
     """`LABEL=N`, N at least 1."""
     label, equals, count = text.rpartition("=")
     if not equals:
@@ -64,7 +64,7 @@ def read_pool(text: str) -> Pool:
     count = count.strip()
     if not (count.isascii() and count.isdigit() and len(count) < 7 and 1 <= int(count) <= 100_000):
         raise typer.BadParameter(f"{shown(text)} does not end in a number of slots from 1 to 100000.")
-    return Pool(read_label(label), int(count))
+    return PoolOption(read_label(label), int(count))
 
 
 def read_pair(text: str) -> Pair:

@@ -25,7 +25,7 @@ from hub.cli.job_inputs import (
     read_payload,
     read_uuid,
 )
-from hub.cli.jobs_api import Caller, JobsApi, caller, jobs_api
+from hub.cli.jobs_api import JobsApi, JobsCaller, caller, jobs_api
 from hub.cli.options import AsJson, Limit, Secret, Url
 from hub.cli.times import when
 from hub.errors import HubError, Unavailable
@@ -201,7 +201,7 @@ def retry(
         output.put(str(answer.get("id")))
 
 
-async def _job(who: Caller, room: str, job: str) -> Row:
+async def _job(who: JobsCaller, room: str, job: str) -> Row:
     async with jobs_api(who) as api:
         return await api.ask("GET", "rooms", room, "jobs", job)
 
@@ -218,7 +218,7 @@ def _show_job(as_json: bool, job: Row) -> None:
         tables.put_table(("WORKER",), [(worker,) for worker in workers])
 
 
-async def _task(who: Caller, task: str) -> Row:
+async def _task(who: JobsCaller, task: str) -> Row:
     async with jobs_api(who) as api:
         return await api.ask("GET", "tasks", task)
 
@@ -284,19 +284,21 @@ def show(
         output.note(f"{len(rows)} of {total} {what} shown; --limit shows more.")
 
 
-async def ask_to_retry(who: Caller, task: str) -> Row:
+async def ask_to_retry(who: JobsCaller, task: str) -> Row:
     """The new task, the same one however often it has to be asked for."""
     async with jobs_api(who) as api:
         headers = {"idempotency-key": secrets.token_hex(16)}
         return await api.ask("POST", "tasks", task, "retry", headers=headers)
 
 
-async def _pages(who: Caller, limit: int, name: str, where: Sequence[str], **query: Any) -> tuple[int, list[Row]]:
+async def _pages(who: JobsCaller, limit: int, name: str, where: Sequence[str], **query: Any) -> tuple[int, list[Row]]:
     async with jobs_api(who) as api:
         return await api.pages(limit, name, *where, **query)
 
 
-async def _submit(who: Caller, where: Sequence[str], wanted: Row, key: str | None, as_json: bool, *, wait: bool) -> int:
+async def _submit(
+    who: JobsCaller, where: Sequence[str], wanted: Row, key: str | None, as_json: bool, *, wait: bool
+) -> int:
     async with jobs_api(who) as api:
         headers = {"idempotency-key": key or secrets.token_hex(16)}  # a repeat after a lost answer makes no second task
         task = await api.ask("POST", *where, body=wanted, headers=headers)
@@ -337,7 +339,7 @@ async def _until_ended(api: JobsApi, task: str, as_json: bool) -> Row:
             raise HubError(f"Interrupted; task {task} goes on.") from None
 
 
-async def _cancel(who: Caller, task: str) -> Row:
+async def _cancel(who: JobsCaller, task: str) -> Row:
     async with jobs_api(who) as api:
         headers = {"idempotency-key": secrets.token_hex(16)}
         return await api.ask("PATCH", "tasks", task, body={"status": "cancelled"}, headers=headers)

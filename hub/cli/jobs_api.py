@@ -19,14 +19,14 @@ PATIENCE = RetryPolicy(trouble_s=5.0, attempt_s=10.0)
 
 
 @dataclass(frozen=True)
-class Caller:
+class JobsCaller:
     """Who asks which hub; without a token with the secret of the address."""
 
     at: Address
     token: str
 
 
-def caller(url: str | None, secret: str | None, token: str | None) -> Caller:
+def caller(url: str | None, secret: str | None, token: str | None) -> JobsCaller:
     """The caller of the command line, else of the environment and `.env`."""
     plain_logs()
     if token is not None and secret is not None:
@@ -38,7 +38,7 @@ def caller(url: str | None, secret: str | None, token: str | None) -> Caller:
     token = (token or "").strip()
     if not token.isascii() or not token.isprintable() or " " in token:
         raise Usage("The token has characters that no token has.")
-    return Caller(address(url, "" if token else secret, "admin"), token)
+    return JobsCaller(address(url, "" if token else secret, "admin"), token)
 
 
 class JobsApi(HubApi):
@@ -80,7 +80,7 @@ class JobsApi(HubApi):
 
 
 @asynccontextmanager
-async def jobs_api(who: Caller) -> AsyncIterator[JobsApi]:
+async def jobs_api(who: JobsCaller) -> AsyncIterator[JobsApi]:
     """The jobs API for a caller; where no hub listens and none was asked for by name, straight on Redis."""
     try:
         async with connect(who.at) as hub:

@@ -17,7 +17,7 @@ from hub.cli.backlog import late
 from hub.cli.child import Child, Signals
 from hub.cli.connection import Address, address, connect, listens, plain_logs, secret_refused
 from hub.cli.environment import without_secrets
-from hub.cli.inputs import Ended, Usage, check_command, read_id, read_label, seconds
+from hub.cli.inputs import InputEnded, Usage, check_command, read_id, read_label, seconds
 from hub.cli.options import AsJson, Command, Secret, Url
 from hub.cli.queue_position import tell_position
 from hub.cli.times import when
@@ -46,7 +46,7 @@ Wanted = Annotated[
 
 
 @dataclass(frozen=True)
-class BorrowRequest:
+class LendRequest:
     """What is to be borrowed."""
 
     label: str
@@ -106,15 +106,15 @@ def borrow(
         check_command(command)
         if as_json:
             raise Usage("--json prints the slot and COMMAND gets it in its environment: give one of the two.")
-    wanted = BorrowRequest(label, ttl, run, wait, priority, wait_for_pool, quiet, realms)
+    wanted = LendRequest(label, ttl, run, wait, priority, wait_for_pool, quiet, realms)
     try:
         return asyncio.run(_borrow(address(url, secret, "runner"), wanted, command or [], as_json))
     except (NoCapacity, NoSuchPool) as error:
-        raise Ended(str(error), on_refusal) from None
+        raise InputEnded(str(error), on_refusal) from None
     except Unauthorized as error:
-        raise Ended(secret_refused(error), NOT_ALLOWED) from None
+        raise InputEnded(secret_refused(error), NOT_ALLOWED) from None
     except HubUnavailable as error:
-        raise Ended(str(error), NO_HUB) from None
+        raise InputEnded(str(error), NO_HUB) from None
 
 
 def give_back(
@@ -155,7 +155,7 @@ def give_back(
     asyncio.run(_give_back(address(url, secret, "runner"), slot, label, by, as_json))
 
 
-async def _borrow(at: Address, wanted: BorrowRequest, command: list[str], as_json: bool) -> int:
+async def _borrow(at: Address, wanted: LendRequest, command: list[str], as_json: bool) -> int:
     """Borrow a slot and hold it until a signal, or until the command has ended; the exit code."""
     plain_logs()
     task = asyncio.current_task()
@@ -183,7 +183,7 @@ async def _borrow(at: Address, wanted: BorrowRequest, command: list[str], as_jso
     return 0
 
 
-async def _come(client: HubClient, at: Address, wanted: BorrowRequest, held: AsyncExitStack) -> Slot:
+async def _come(client: HubClient, at: Address, wanted: LendRequest, held: AsyncExitStack) -> Slot:
     """Borrow the slot, until `held` ends; a person who waits is told the place in the queue."""
     ticket = uuid.uuid4().hex
     borrowing = client.borrow(

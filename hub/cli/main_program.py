@@ -11,7 +11,7 @@ import typer
 
 from hub.cli import global_options, output
 from hub.cli.app import app
-from hub.cli.inputs import Ended, Usage
+from hub.cli.inputs import InputEnded, Usage
 from hub.errors import HubError, Unauthorized
 
 DONE, REFUSED, WRONG_USAGE = 0, 1, 2
@@ -57,7 +57,7 @@ def _run(words: Sequence[str]) -> int:
         from hub.cli.connection import secret_refused  # whatever was refused has imported it
 
         return _end(secret_refused(error), REFUSED, error)
-    except Ended as error:
+    except InputEnded as error:
         return _end(str(error), error.code, error.__context__ if isinstance(error.__context__, Exception) else None)
     except HubError as error:
         return _end(error.detail or error.code, REFUSED, error)

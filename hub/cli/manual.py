@@ -19,16 +19,16 @@ INDEX = "README.md"  # a code host shows it when somebody opens the folder
 _ENTRY = re.compile(r"^- \[(\w+)\]\(\1\.md\): (.+)$", re.MULTILINE)
 
 
-class Page(NamedTuple):
+class ManualPage(NamedTuple):
     """A page and what it is about, as the index says it."""
 
     name: str
     about: str
 
 
-def pages() -> list[Page]:
+def pages() -> list[ManualPage]:
     """The pages, in the order in which a newcomer reads them."""
-    return [Page(*entry) for entry in _ENTRY.findall((FOLDER / INDEX).read_text(encoding="utf-8"))]
+    return [ManualPage(*entry) for entry in _ENTRY.findall((FOLDER / INDEX).read_text(encoding="utf-8"))]
 
 
 def manual(

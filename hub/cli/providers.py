@@ -13,7 +13,7 @@ from hub.cli import completing, output, tables
 from hub.cli.job_inputs import Room, Token, read_full_name
 from hub.cli.jobs import Row
 from hub.cli.jobs import show as show_all
-from hub.cli.jobs_api import Caller, caller, jobs_api
+from hub.cli.jobs_api import JobsCaller, caller, jobs_api
 from hub.cli.options import AsJson, Limit, Secret, Url
 from hub.cli.times import when
 from hub.jobs.names import GLOBAL, parse_full_name
@@ -58,12 +58,12 @@ def show(
         tables.put_facts((*zip(_COLUMNS, _row(found), strict=True), ("ID", found.get("id")), ("SCHEMA", schema)))
 
 
-async def _pages(who: Caller, room: str, limit: int) -> tuple[int, list[Row]]:
+async def _pages(who: JobsCaller, room: str, limit: int) -> tuple[int, list[Row]]:
     async with jobs_api(who) as api:
         return await api.pages(limit, "fullName", "rooms", room, "providers")
 
 
-async def _one(who: Caller, full: str) -> Row:
+async def _one(who: JobsCaller, full: str) -> Row:
     room = (parse_full_name(full) or (GLOBAL,))[0]
     async with jobs_api(who) as api:
         return await api.ask("GET", "rooms", room, "providers", full, "info")

@@ -19,7 +19,7 @@ from hub.cli.options import AsJson, Limit
 from hub.cli.progress import Bar, is_watched
 from hub.cli.recovery_forget import forget
 from hub.cli.recovery_report import report
-from hub.cli.recovery_sources import Chosen, Opened, Trouble, choose
+from hub.cli.recovery_sources import Chosen, Opened, SourceTrouble, choose
 from hub.errors import HubError
 
 if TYPE_CHECKING:
@@ -130,7 +130,11 @@ async def _list(chosen: Chosen, older_than_s: float | None, limit: int, as_json:
 
 
 def _show(
-    found: Sequence[tuple[Source, Stuck]], total: int | None, troubles: Sequence[Trouble], as_json: bool, **facts: Any
+    found: Sequence[tuple[Source, Stuck]],
+    total: int | None,
+    troubles: Sequence[SourceTrouble],
+    as_json: bool,
+    **facts: Any,
 ) -> None:
     if as_json:
         records = [_document(source, stuck) for source, stuck in found]
@@ -158,7 +162,7 @@ def _document(source: Source, stuck: Stuck) -> dict[str, Any]:
     }
 
 
-def _told(trouble: Trouble) -> dict[str, Any]:
+def _told(trouble: SourceTrouble) -> dict[str, Any]:
     return {"source": trouble.source, "state": trouble.state, "why": trouble.why}
 
 

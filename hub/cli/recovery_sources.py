@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Trouble:
+class SourceTrouble:
     """Why nothing can be said of a source: it is declared wrongly, or its records cannot be reached now."""
 
     source: str | None  # None where not even the name is known
@@ -36,7 +36,7 @@ class Trouble:
     why: str
 
     @classmethod
-    def of(cls, source: str | None, error: Exception) -> Trouble:
+    def of(cls, source: str | None, error: Exception) -> SourceTrouble:
         """What an error says about a source."""
         said = (error.detail or error.code) if isinstance(error, HubError) else f"{type(error).__name__}: {error}"
         if not isinstance(error, HubError) or (source is not None and f"source {source}" not in said):
@@ -51,7 +51,7 @@ class Chosen:
 
     settings: Settings
     sources: list[Source]
-    troubles: list[Trouble]
+    troubles: list[SourceTrouble]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Answers(Generic[T]):
     """What the sources said, in the order in which they are declared, and what is wrong with those that did not."""
 
     said: list[tuple[Source, T]]
-    troubles: list[Trouble]
+    troubles: list[SourceTrouble]
 
     def tell(self) -> None:
         """Say what is wrong, one sentence each."""
@@ -86,7 +86,7 @@ def choose(file: Path | None, names: Iterable[str] | None) -> Chosen:
     from hub.recovery.file import survey  # other commands need not wait for it
 
     sources, refused = survey(settings, file)
-    troubles = [Trouble.of(error.facts.get("source"), error) for error in refused]
+    troubles = [SourceTrouble.of(error.facts.get("source"), error) for error in refused]
     wanted = dict.fromkeys(names or ())
     if wanted:
         known = dict.fromkeys([each.name for each in sources] + [each.source for each in troubles if each.source])
@@ -122,13 +122,15 @@ class Opened:
         closed = await self._open_store() if any(map(_is_in_store, self._chosen.sources)) else None
         sources = self._chosen.sources
         answers = await asyncio.gather(*(self._ask(source, question, closed) for source in sources))
-        troubles = [*self._chosen.troubles, *(each for each in answers if isinstance(each, Trouble))]
-        said = [(source, each) for source, each in zip(sources, answers, strict=True) if not isinstance(each, Trouble)]
+        troubles = [*self._chosen.troubles, *(each for each in answers if isinstance(each, SourceTrouble))]
+        said = [
+            (source, each) for source, each in zip(sources, answers, strict=True) if not isinstance(each, SourceTrouble)
+        ]
         return Answers(said, troubles)
 
     async def _ask(
         self, source: Source, question: Callable[[Records], Awaitable[T]], closed: HubError | None
-    ) -> T | Trouble:
+    ) -> T | SourceTrouble:
         try:
             if closed is not None and _is_in_store(source):
                 raise RecordsUnavailable(closed.detail)
@@ -136,7 +138,7 @@ class Opened:
         except Usage:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a driver raises is the trouble of one source
-            return Trouble.of(source.name, error)
+            return SourceTrouble.of(source.name, error)
 
     def _open(self, source: Source) -> Records:
         from hub.recovery.kinds import open_records  # SQLAlchemy and the store's packages

@@ -13,7 +13,7 @@ from hub.cli import completing, output, tables
 from hub.cli.inputs import span
 from hub.cli.job_inputs import FullName, Room, Token, read_payload
 from hub.cli.jobs import Row, show
-from hub.cli.jobs_api import Caller, caller, jobs_api
+from hub.cli.jobs_api import JobsCaller, caller, jobs_api
 from hub.cli.options import AsJson, Limit, Secret, Url
 from hub.cli.times import when
 from hub.jobs.names import GLOBAL, parse_full_name
@@ -130,12 +130,12 @@ def remove(
         output.put(f"{name} is no schedule any more.")
 
 
-async def _pages(who: Caller, room: str, limit: int) -> tuple[int, list[Row]]:
+async def _pages(who: JobsCaller, room: str, limit: int) -> tuple[int, list[Row]]:
     async with jobs_api(who) as api:
         return await api.pages(limit, "name", "rooms", room, "schedules")
 
 
-async def _ask(who: Caller, method: str, room: str | None, name: str, body: Row | None = None) -> Row:
+async def _ask(who: JobsCaller, method: str, room: str | None, name: str, body: Row | None = None) -> Row:
     async with jobs_api(who) as api:
         return await api.ask(method, "rooms", room or GLOBAL, "schedules", name, body=body)
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, Final
 
-from hub.cli import global_options, output, tables
+from hub.cli import global_options, output, tables, usage
 from hub.cli.all_realms import each_realm
 from hub.cli.connection import Address, address, connect, plain_logs
 from hub.cli.options import AsJson, Secret, Url
@@ -44,6 +44,7 @@ def _code(seen: dict[str, Any] | None) -> int:
 async def _status(at: Address, as_json: bool) -> int:
     async with connect(at) as hub:
         seen = await hub.get("console", "overview")
+        holders = [] if as_json else (await hub.get("console", "usage"))["holders"]
     if as_json:
         output.put_json(seen)
     else:
@@ -51,11 +52,11 @@ async def _status(at: Address, as_json: bool) -> int:
         for trouble in seen.get("troubles") or ():
             said = f"{trouble.get('level')}: {trouble.get('title')}. {trouble.get('text')}"
             output.put(f"  {output.one_line(said)}")  # it may name who switched something, in his own words
-        tables.put_facts(_facts(seen))
+        tables.put_facts(_facts(seen, holders))
     return _code(seen)
 
 
-def _facts(seen: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+def _facts(seen: dict[str, Any], holders: list[dict[str, Any]]) -> Iterable[tuple[str, Any]]:
     nodes, slots, queue, tasks = (seen.get(name) or {} for name in ("nodes", "slots", "queue", "tasks"))
     yield (
         "NODES",
@@ -81,16 +82,8 @@ def _facts(seen: dict[str, Any]) -> Iterable[tuple[str, Any]]:
             "RECORDS",
             f"{output.one_line(str(source.get('name')))}: {_stuck(source)}, {source.get('level')}",
         )
-    yield "STORE", _store(seen.get("store") or {})
+    yield "STORE", usage.memory(seen.get("store") or {}) + usage.most_held(holders)
     yield "HUBS", seen.get("hubs")
-
-
-def _store(store: dict[str, Any]) -> str:
-    used, most, reserve = (store.get(name) or 0 for name in ("usedBytes", "limitBytes", "reserveBytes"))
-    if not most:
-        return f"{output.size(used)} in use; Redis has no maxmemory"
-    kept = f"{output.size(reserve)} kept for nodes, leases and ends"
-    return f"{output.size(used)} of {output.size(most)} in use, {kept}"
 
 
 def _stuck(source: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ from hub.client.guard import Guard
 from hub.client.options import spelt_out
 from hub.client.slot import Slot, keep, renew
 from hub.client.transport import AsyncTransport
-from hub.client.waiting import BorrowRequest, borrow
+from hub.client.waiting import BorrowCall, borrow
 from hub.client.watch import Watch
 from hub.errors import HubUnavailable, LeaseLost
 
@@ -124,7 +124,7 @@ class HubClient:
         raises `NoSuchPool` then, at once, with the label that was probably meant.
         """
         wait_s = math.inf if wait is None else wait
-        wanted = BorrowRequest(label, ttl, run, run_name, priority, wait_s, wait_for_pool, ticket, tuple(realms))
+        wanted = BorrowCall(label, ttl, run, run_name, priority, wait_s, wait_for_pool, ticket, tuple(realms))
         return await self._http.run(borrow(wanted, self._policy, self._backlog))
 
     async def renew(self, slot: Slot, ttl: float | None = None) -> None:

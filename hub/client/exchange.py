@@ -69,7 +69,7 @@ class RetryPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HubAnswer:
     """An accepted call. It was sent at `since_s` (our clock), so the hub wrote its answer later than that."""
 
     data: Any
@@ -77,7 +77,7 @@ class Answer:
     since_s: float
 
 
-def exchange(send: Send, policy: RetryPolicy) -> Steps[Answer]:
+def exchange(send: Send, policy: RetryPolicy) -> Steps[HubAnswer]:
     """Send until it is accepted, refused for good, or policy ends; then the last refusal is raised."""
     started_s = now_s()
     for attempt in itertools.count():
@@ -93,9 +93,9 @@ def exchange(send: Send, policy: RetryPolicy) -> Steps[Answer]:
     raise AssertionError("unreachable")
 
 
-def accepted(response: httpx.Response, sent_s: float) -> Answer:
+def accepted(response: httpx.Response, sent_s: float) -> HubAnswer:
     """What the hub says to a call it has accepted, which was sent at `sent_s`."""
-    return Answer(_json(response), response.headers, sent_s)
+    return HubAnswer(_json(response), response.headers, sent_s)
 
 
 def refusal(outcome: Outcome) -> tuple[HubError, bool]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hub.client import calls
-from hub.client.exchange import Answer, RetryPolicy, Send, Steps, exchange, passing, readable
+from hub.client.exchange import HubAnswer, RetryPolicy, Send, Steps, exchange, passing, readable
 from hub.client.state import AgentState
 from hub.client.transport import AsyncTransport
 from hub.errors import BadInput, HubError, Superseded, TooLarge, UnknownNode
@@ -113,7 +113,7 @@ class NodeCalls:
         """Take the node off the books."""
         await self._http.run(self.left(LEAVE_POLICY))
 
-    def left(self, policy: RetryPolicy) -> Steps[Answer]:
+    def left(self, policy: RetryPolicy) -> Steps[HubAnswer]:
         """As `leave`, as steps. Safe to repeat, and harmless when late: it names this process of the node."""
         return exchange(Send("DELETE", self._path, query={"incarnation": self.state.incarnation}), policy)
 

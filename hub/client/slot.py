@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from hub.client.exchange import Answer, Pause, RetryPolicy, Send, Steps, exchange, readable
+from hub.client.exchange import HubAnswer, Pause, RetryPolicy, Send, Steps, exchange, readable
 from hub.errors import HubError, LeaseLost, LeaseOver
 from hub.retries import now_s, pause_s
 
@@ -34,7 +34,7 @@ class Slot:
     `lost` is a `threading.Event`, set once the slot is no longer yours; `returned` tells that you gave it back.
     """
 
-    def __init__(self, answer: Answer, asked_s: float | None = None) -> None:
+    def __init__(self, answer: HubAnswer, asked_s: float | None = None) -> None:
         data: Mapping[str, Any] = answer.data
         with readable():
             self.id: str = data["browserId"]

@@ -19,7 +19,7 @@ from hub.client.exchange import RetryPolicy
 from hub.client.options import spelt_out
 from hub.client.slot import Slot, keep, renew
 from hub.client.transport import Stopped, SyncTransport
-from hub.client.waiting import BorrowRequest, borrow
+from hub.client.waiting import BorrowCall, borrow
 from hub.client.watch import SyncWatch
 from hub.errors import HubUnavailable, LeaseLost
 
@@ -178,7 +178,7 @@ class SyncHubClient:
         raises `NoSuchPool` then, at once, with the label that was probably meant.
         """
         wait_s = math.inf if wait is None else wait
-        wanted = BorrowRequest(label, ttl, run, run_name, priority, wait_s, wait_for_pool, ticket, tuple(realms))
+        wanted = BorrowCall(label, ttl, run, run_name, priority, wait_s, wait_for_pool, ticket, tuple(realms))
         return self._http.run(borrow(wanted, self._policy, self._backlog))
 
     def renew(self, slot: Slot, ttl: float | None = None) -> None:

@@ -60,7 +60,7 @@ GIVE_UP_POLICY = RetryPolicy(trouble_s=0.5, attempt_s=2.0)
 
 
 @dataclass(frozen=True, slots=True)
-class BorrowRequest:
+class BorrowCall:
     """What is to be borrowed, and how long to wait for it: `wait_s` is infinite for ever and 0 for not at all."""
 
     label: str
@@ -96,7 +96,7 @@ class _Place:
     known: bool = False  # the hub may have a place or a lease for it
 
 
-def borrow(wanted: BorrowRequest, policy: RetryPolicy, backlog: Backlog) -> Steps[Slot]:
+def borrow(wanted: BorrowCall, policy: RetryPolicy, backlog: Backlog) -> Steps[Slot]:
     """Borrow a slot, waiting as long as `wanted` says; when broken off or refused, the place is given up."""
     started_s = now_s()
     place = _Place() if wanted.ticket is None else _Place(wanted.ticket)
@@ -116,7 +116,7 @@ def borrow(wanted: BorrowRequest, policy: RetryPolicy, backlog: Backlog) -> Step
             raise
 
 
-def _ask(wanted: BorrowRequest, policy: RetryPolicy, started_s: float, place: _Place) -> Steps[Slot]:
+def _ask(wanted: BorrowCall, policy: RetryPolicy, started_s: float, place: _Place) -> Steps[Slot]:
     failures, again = 0, False
     while True:
         sent_s = now_s()
@@ -145,7 +145,7 @@ def _ask(wanted: BorrowRequest, policy: RetryPolicy, started_s: float, place: _P
         failures += 1
 
 
-def _request(wanted: BorrowRequest, place: _Place, left_s: float, policy: RetryPolicy) -> Send:
+def _request(wanted: BorrowCall, place: _Place, left_s: float, policy: RetryPolicy) -> Send:
     return Send(
         "POST",
         "/session/borrow",
@@ -174,7 +174,7 @@ def _pause_s(error: HubError, failures: int, took_s: float) -> float:
     return pause_s(failures, error.retry_after_s, LONGEST_PAUSE_S)
 
 
-def _give_up(wanted: BorrowRequest, place: _Place, backlog: Backlog) -> Steps[None]:
+def _give_up(wanted: BorrowCall, place: _Place, backlog: Backlog) -> Steps[None]:
     """Give up the place in the queue, and what was lent to it; in the background what takes longer than a moment."""
     try:
         yield from _given_up(place, GIVE_UP_POLICY)

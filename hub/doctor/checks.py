@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hub.doctor.counts import Counts
+from hub.doctor.counts import RecordCounts
 from hub.doctor.holdings import Holdings
 from hub.doctor.job_words import (
     COUNTS,
@@ -91,7 +91,7 @@ class Checks:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
-        self._counts = Counts(store)
+        self._counts = RecordCounts(store)
         self._holdings = Holdings(store)
         self._script = store.script("doctor/check")
         self._checks = self._at_capacity(settings) | self._at_jobs(settings)

@@ -27,7 +27,7 @@ class Count:
         return [word for word, kept, counted in pairs if kept != counted]
 
 
-class Counts:
+class RecordCounts:
     """The counts of tasks by job, from the records of all tasks."""
 
     def __init__(self, store: Store) -> None:

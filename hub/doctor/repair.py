@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from hub.core import Hub
 from hub.doctor.checks import SLACK_S, UNREAD, Subject, Suspicion, Words, fields_of
-from hub.doctor.counts import Counts
+from hub.doctor.counts import RecordCounts
 from hub.doctor.holdings import Holdings
 from hub.errors import ForeignKey, StoreFault
 from hub.jobs.jobs import new_id
@@ -34,7 +34,7 @@ class Repairer:
         self._store = store
         self._hub = Hub(store, settings)
         self._settings = settings
-        self._counts = Counts(store)
+        self._counts = RecordCounts(store)
         self._holdings = Holdings(store)
         self._script = store.script("doctor/repair")
         self._node_ms = int((settings.node_timeout_s + settings.node_sweep_interval_s + SLACK_S) * 1000)

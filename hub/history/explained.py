@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hub.history.reading import Found
+from hub.history.reading import FoundEvents
 
 Kind = Literal["node", "slot", "ticket", "run", "task", "worker", "job", "schedule"]
 
 
 @dataclass(frozen=True)
-class Step:
+class NextStep:
     """What happens next: the event, the rule it follows, and in how many ms of the hub clock, where that is known."""
 
     what: str
@@ -26,7 +26,7 @@ class Now:
     state: str
     because: str
     facts: dict[str, Any] = field(default_factory=dict)
-    next: tuple[Step, ...] = ()
+    next: tuple[NextStep, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Explanation:
     kind: Kind
     id: str
     now: Now
-    past: Found
+    past: FoundEvents
 
 
 def seconds(ms: float) -> str:

@@ -47,7 +47,7 @@ class Busy:
         return (self._spent_s - spent_s) / max(self._at_s - at_s, TURN_S)
 
 
-class Listener:
+class EventListener:
     """What waits to be sent to somebody who listens."""
 
     def __init__(self, which: Wanted, who: str = "", *, latest: bool = False) -> None:
@@ -110,7 +110,7 @@ class Live:
     def __init__(self, store: Store) -> None:
         self.history = History(store)
         self._store = store
-        self._listeners: set[Listener] = set()
+        self._listeners: set[EventListener] = set()
         self._open = 0  # listeners, and those about to be
         self._starting = asyncio.Lock()
         self._reader: asyncio.Task[None] | None = None
@@ -156,7 +156,7 @@ class Live:
             await asyncio.wait(self._readers)
 
     @asynccontextmanager
-    async def listen(self, which: Wanted, who: str = "", *, latest: bool = False) -> AsyncIterator[Listener]:
+    async def listen(self, which: Wanted, who: str = "", *, latest: bool = False) -> AsyncIterator[EventListener]:
         """What happens after `position`, and with `latest` what `tell` tells, to the credential `who`.
 
         Raises `StoreUnavailable`, `Stopping`, or `Unavailable` when too many do.
@@ -166,7 +166,7 @@ class Live:
             raise Unavailable(f"{LISTENERS_MAX} streams of events are open at this hub, as many as there may be", 5)
         self._open += 1
         metrics.event_streams.inc()
-        listener = Listener(which, who, latest=latest)
+        listener = EventListener(which, who, latest=latest)
         try:
             await self._start()
             self._check_going_on()

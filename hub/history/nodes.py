@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hub.capacity.nodes.models import Node
 from hub.core import Hub
-from hub.history.explained import Now, Step, seconds
+from hub.history.explained import NextStep, Now, seconds
 from hub.store.keys import key_part
 
 _KEPT_S = 30  # a stale node is kept for so long at a time while expiry is off
@@ -39,7 +39,7 @@ async def node_now(hub: Hub, node_id: str) -> Now | None:
     steps = [*_silence(node, hub.nodes.timeout_ms), await _end(hub, node, alive_ms, brake)]
     if node.deadline_left_ms is not None:
         rule = "The deadline of its drain: what is still lent of it then ends."
-        steps.append(Step("grant.ended", rule, node.deadline_left_ms))
+        steps.append(NextStep("grant.ended", rule, node.deadline_left_ms))
     return Now(node.state, _because(node, hub.nodes.timeout_ms), facts, tuple(steps))
 
 
@@ -63,15 +63,15 @@ def _because(node: Node, timeout_ms: int) -> str:
     return f"{said} It {node.held_back}: nothing more of it is lent." if node.held_back else said
 
 
-def _silence(node: Node, timeout_ms: int) -> list[Step]:
+def _silence(node: Node, timeout_ms: int) -> list[NextStep]:
     """What comes before the end, should it stay silent."""
     if node.state != "alive" or node.since_beat_ms is None:
         return []
     rule = "Unless it beats: half of HUB_NODE_TIMEOUT without a beat. Its slots are held back until it does."
-    return [Step("node.suspect", rule, max(0, timeout_ms // 2 - node.since_beat_ms))]
+    return [NextStep("node.suspect", rule, max(0, timeout_ms // 2 - node.since_beat_ms))]
 
 
-async def _end(hub: Hub, node: Node, alive_ms: int, brake: str | None) -> Step:
+async def _end(hub: Hub, node: Node, alive_ms: int, brake: str | None) -> NextStep:
     """What becomes of it when it stays silent, by the switch of expiry and the brake."""
     settings = hub.settings
     override, by, at = await hub.clock.read_switch()
@@ -82,8 +82,8 @@ async def _end(hub: Hub, node: Node, alive_ms: int, brake: str | None) -> Step:
     swept = f"by a sweep, which comes every {settings.node_sweep_interval_s:g} s"
     if not expires:
         rule = f"Unless it beats: expiry is off ({source}), so it is kept, for {_KEPT_S} s at a time, {swept}."
-        return Step("node.kept", rule, due_ms)
+        return NextStep("node.kept", rule, due_ms)
     rule = f"Unless it beats: silent for HUB_NODE_TIMEOUT and expiry is on ({source}), so it is removed {swept}."
     if brake == "engaged":
         rule += " The brake is engaged: so many are silent at once that none goes at first, then only some at a time."
-    return Step("node.expired", rule, due_ms)
+    return NextStep("node.expired", rule, due_ms)

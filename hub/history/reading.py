@@ -14,7 +14,7 @@ PAGE = 500  # entries per call: about 1 ms of Redis
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundEvents:
     """Events, newest first. `complete`: there are no older ones, neither beyond the limit nor trimmed."""
 
     events: tuple[Event, ...]
@@ -22,7 +22,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Page:
+class EventPage:
     """Events that follow an id. `oldest`: what lies between that id and this one has been trimmed."""
 
     events: tuple[Event, ...]
@@ -41,7 +41,7 @@ class History:
         """Tell the scripts how many entries to keep."""
         await self._store.read("HSET", self._store.keys.store, "history_max", entries)
 
-    async def find(self, which: Wanted, limit: int) -> Found:
+    async def find(self, which: Wanted, limit: int) -> FoundEvents:
         """The latest events that fit; raises `StoreUnavailable`."""
         events: list[Event] = []
         end = "+"
@@ -53,9 +53,9 @@ class History:
                     break
                 end = f"({entries[-1][0]}"
         trimmed = len(events) <= limit and await self._trimmed()
-        return Found(tuple(events[:limit]), complete=len(events) <= limit and not trimmed)
+        return FoundEvents(tuple(events[:limit]), complete=len(events) <= limit and not trimmed)
 
-    async def after(self, entry_id: str) -> Page:
+    async def after(self, entry_id: str) -> EventPage:
         """The events that follow an id, oldest first, and whether some of them are gone."""
         key = self._store.keys.history
         first, entries = await self._store.read_all(
@@ -66,7 +66,7 @@ class History:
         gap = oldest is not None and parse_id(oldest, "id") > start
         if gap and start == (0, 0):
             gap = await self._trimmed()
-        return Page(tuple(map(Event.read, entries)), len(entries) < PAGE, oldest if gap else None)
+        return EventPage(tuple(map(Event.read, entries)), len(entries) < PAGE, oldest if gap else None)
 
     async def has(self, entry_id: str) -> bool:
         """Whether the event with this id is there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hub.core import Hub
-from hub.history.explained import Now, Step, seconds
+from hub.history.explained import NextStep, Now, seconds
 from hub.jobs.chains import Link, links_to
 from hub.jobs.names import dashed, time_text
 from hub.jobs.rules import Rule
@@ -20,7 +20,7 @@ _MISSED = {
 
 
 @dataclass(frozen=True)
-class _Around:
+class _AroundSchedule:
     """now_us: by the clock of Redis. job: whether its job is there. last: the task it made last. holder: the one that
     stands for its unique key.
     """
@@ -38,7 +38,7 @@ async def schedule_now(hub: Hub, name: str) -> Now | None:
         found = await hub.schedules.get(room, own)
     except ScheduleNotFound:
         return None
-    around = _Around(0, False, (), ()) if found.fault else await _around(hub, found)
+    around = _AroundSchedule(0, False, (), ()) if found.fault else await _around(hub, found)
     facts = {
         "job": found.job,
         "times": _times(found.rule),
@@ -57,7 +57,7 @@ async def schedule_now(hub: Hub, name: str) -> Now | None:
     return Now(state, _because(found, around), facts, _next(found, around))
 
 
-async def _around(hub: Hub, found: Schedule) -> _Around:
+async def _around(hub: Hub, found: Schedule) -> _AroundSchedule:
     keys = hub.store.keys
     now, (at, deleted), unique = await hub.store.read_all(
         [
@@ -67,7 +67,7 @@ async def _around(hub: Hub, found: Schedule) -> _Around:
         ]
     )
     holder = await hub.store.read("GET", keys.unique(unique.partition(":")[0])) if unique else None
-    return _Around(
+    return _AroundSchedule(
         int(now[0]) * 1_000_000 + int(now[1]),
         bool(at and not deleted),
         await links_to(hub.store, [found.task] if found.task else []),
@@ -75,7 +75,7 @@ async def _around(hub: Hub, found: Schedule) -> _Around:
     )
 
 
-def _because(found: Schedule, around: _Around) -> str:
+def _because(found: Schedule, around: _AroundSchedule) -> str:
     if found.paused:
         said = "It is paused, so it makes no task"
     elif found.problem:
@@ -98,18 +98,18 @@ def _because(found: Schedule, around: _Around) -> str:
     return f"{said}. It made task {dashed(last.task)} ({last.status}) at {_time(found.last_us)}."
 
 
-def _next(found: Schedule, around: _Around) -> tuple[Step, ...]:
+def _next(found: Schedule, around: _AroundSchedule) -> tuple[NextStep, ...]:
     if found.paused:
         rule = "When it is resumed (hub schedule resume), at its next time: what was due meanwhile is not caught up."
-        return (Step("task.scheduled", rule),)
+        return (NextStep("task.scheduled", rule),)
     if found.problem:
         rule = "It is looked at every ten minutes, and goes on when it can be read. Replace it, or remove it."
-        return (Step("task.scheduled", rule),)
+        return (NextStep("task.scheduled", rule),)
     if found.due_us is None:
         return ()
     rule = "When it is due the first hub that looks makes its task. What is more than a minute late was missed: "
     rule += f"{_MISSED[found.catch_up]} (catchUp {found.catch_up})."
-    return (Step("task.scheduled", rule, max(0, found.due_us - around.now_us) // 1000),)
+    return (NextStep("task.scheduled", rule, max(0, found.due_us - around.now_us) // 1000),)
 
 
 def _times(rule: Rule) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from hub.capacity.models import LeaseRecord
 from hub.core import Hub
-from hub.history.explained import Now, Step
+from hub.history.explained import NextStep, Now
 from hub.store.keys import key_part
 
 
@@ -34,7 +34,7 @@ async def _lent(hub: Hub, slot: str, record: dict[str, str], session: LeaseRecor
     if session is None:
         because = "It is in the list of lent slots and nobody holds a session of it; another program put it there."
         rule = "A sweep sends back what is lent without a session."
-        return Now("lent", because, facts, (Step("grant.lapsed", rule),))
+        return Now("lent", because, facts, (NextStep("grant.lapsed", rule),))
     facts |= {
         "label": session.label,
         "run": session.run,
@@ -45,17 +45,17 @@ async def _lent(hub: Hub, slot: str, record: dict[str, str], session: LeaseRecor
     if record.get("policy", "recycle") == "recycle":
         after += ", and its node is asked to replace it"
     rule = f"Unless it is returned or renewed: the lease is over on the hub clock; {after}."
-    steps = [Step("grant.lapsed", rule, session.left_ms)]
+    steps = [NextStep("grant.lapsed", rule, session.left_ms)]
     clock_ms, idle_ms = await hub.store.read_all(
         [("HGET", hub.store.keys.store, "clock_ms"), ("PTTL", hub.store.keys.borrow_idle(key_part(slot)))]
     )
     if int(record.get("watch_idle", "0")) > 0 and idle_ms > 0:
-        steps.append(Step("grant.lapsed", "Unless it is used: its idle rule ends the lease.", idle_ms))
+        steps.append(NextStep("grant.lapsed", "Unless it is used: its idle rule ends the lease.", idle_ms))
     if "granted_ms" in record:
         longest_ms = int(hub.settings.max_session_ttl_s * 1000)
         left_ms = max(0, int(float(record["granted_ms"])) + longest_ms - int(clock_ms or 0))
         rule = "No renewal goes beyond HUB_MAX_SESSION_TTL_SECONDS from when it was lent."
-        steps.append(Step("grant.lapsed", rule, max(left_ms, session.left_ms)))
+        steps.append(NextStep("grant.lapsed", rule, max(left_ms, session.left_ms)))
     because = f"Run {session.run or '(none)'} holds it, asked for as {session.label}, since {session.borrowed_at}."
     return Now("lent", because, facts, tuple(steps))
 
@@ -64,10 +64,10 @@ async def _held(hub: Hub, record: dict[str, str], facts: dict[str, Any]) -> Now:
     node, part = record.get("node", ""), record.get("part", "")
     for found in await hub.nodes.describe([node]):
         if found.held_back:
-            step = Step("node.undrained", "It is lent again once its node lends again, or goes with its node.")
+            step = NextStep("node.undrained", "It is lent again once its node lends again, or goes with its node.")
             return Now("held", f"Its node {node} {found.held_back}, so it is not lent.", facts, (step,))
     if await hub.store.read("HEXISTS", hub.store.keys.orders(part), "suspect"):
-        step = Step(
+        step = NextStep(
             "node.back", "It is lent again with the next beat of its node, or goes with the node if none comes."
         )
         because = f"Its node {node} has been silent for half of HUB_NODE_TIMEOUT, so it is not lent."
@@ -81,9 +81,9 @@ async def _free(hub: Hub, record: dict[str, str], facts: dict[str, Any]) -> Now:
     if state.maintenance:
         rule = "Maintenance ends when the slots of the pool are replaced, after two minutes at the latest."
         because = f"It is free, and its pool {pool} is under maintenance, so it is not lent."
-        return Now("free", because, facts, (Step("pool.maintenance", rule),))
+        return Now("free", because, facts, (NextStep("pool.maintenance", rule),))
     because = f"It is free in {pool}: nobody whom it may serve waits, or those who do are at their cap."
     rule = "The next borrow it may serve gets the slot of the pool that has been free longest."
     if facts["recycle"]:
         rule += " Its node is asked to replace it; until then others are lent before it."
-    return Now("free", because, facts, (Step("grant.lent", rule),))
+    return Now("free", because, facts, (NextStep("grant.lent", rule),))

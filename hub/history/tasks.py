@@ -7,9 +7,9 @@ from typing import Any
 
 from hub.core import Hub
 from hub.errors import TaskNotFound
-from hub.history.explained import Now, Step, seconds
+from hub.history.explained import NextStep, Now, seconds
 from hub.jobs.chains import Links, links_of
-from hub.jobs.models import Task
+from hub.jobs.models import TaskRecord
 from hub.jobs.names import INTERNAL, dashed, time_text
 
 _NAMED = 3  # of those a task waits for, in the sentence; the facts name all
@@ -72,7 +72,7 @@ async def task_now(hub: Hub, task: str) -> Now | None:
     return Now(found.status, because, facts, tuple(steps))
 
 
-async def _around(hub: Hub, task: Task) -> _Around:
+async def _around(hub: Hub, task: TaskRecord) -> _Around:
     keys = hub.store.keys
     worker = task.worker or ""
     clock_ms, now, runtime, ownerless, internal, beat, hung_up, dead, workers, waiting = await hub.store.read_all(
@@ -96,7 +96,7 @@ async def _around(hub: Hub, task: Task) -> _Around:
     )  # fmt: skip
 
 
-def _behind(task: Task, links: Links) -> tuple[str, list[Step]]:
+def _behind(task: TaskRecord, links: Links) -> tuple[str, list[NextStep]]:
     """Of a task that waits for others."""
     named = [f"{dashed(link.task)} ({link.status})" for link in links.waits_for[:_NAMED]]
     named += [f"{len(links.waits_for) - _NAMED} more"] if len(links.waits_for) > _NAMED else []
@@ -108,59 +108,59 @@ def _behind(task: Task, links: Links) -> tuple[str, list[Step]]:
     rule += "It fails as well when one of them fails for the last time or is cancelled."
     if links.run_on_failure:
         rule = "When all of those are over, whatever came of them, it stands in the queue of its job."
-    return because, [Step("task.queued", rule)]
+    return because, [NextStep("task.queued", rule)]
 
 
-def _pending(task: Task, around: _Around) -> tuple[str, list[Step]]:
+def _pending(task: TaskRecord, around: _Around) -> tuple[str, list[NextStep]]:
     if around.links.waits_for:
         return _behind(task, around.links)
     if task.due_us is not None:
         because = f"It is put off until {time_text(task.due_us)}"
         because += f": attempt {task.attempt - 1} of {task.max_attempts} has failed." if task.attempt > 1 else "."
         left_ms = max(0, task.due_us - around.now_us) / 1000
-        return because, [Step("task.queued", "When it is due it stands in the queue of its job.", int(left_ms))]
+        return because, [NextStep("task.queued", "When it is due it stands in the queue of its job.", int(left_ms))]
     place = f"It is number {task.position} of {around.waiting} in the queue of {task.job}"
     if not around.workers:
         rule = "When a worker registers its job. Until then it stays, unless it is cancelled (hub cancel)."
-        return f"{place}, which no worker serves.", [Step("task.claimed", rule)]
+        return f"{place}, which no worker serves.", [NextStep("task.claimed", rule)]
     served = "one worker serves" if around.workers == 1 else f"{around.workers} workers serve"
     rule = "When a worker of its job asks for work: it is given the oldest task of all its jobs."
-    return f"{place}, which {served}.", [Step("task.claimed", rule)]
+    return f"{place}, which {served}.", [NextStep("task.claimed", rule)]
 
 
-def _held(hub: Hub, task: Task, around: _Around) -> tuple[str, list[Step]]:
+def _held(hub: Hub, task: TaskRecord, around: _Around) -> tuple[str, list[NextStep]]:
     settings, end, after = hub.settings, *_after_failure(task)
     began = f"runs it since {_time(task.started_us)}" if task.started_us else "has claimed it and not started yet"
     timeout_ms = settings.worker_timeout_s * 1000
     steps = []
     if around.runtime_ms is not None:
         rule = f"Unless it is over by then: its claim allowed it no longer (maxRuntimeSeconds). {after}"
-        steps.append(Step(end, rule, around.left_ms(around.runtime_ms)))
+        steps.append(NextStep(end, rule, around.left_ms(around.runtime_ms)))
     if task.job.startswith(f"{INTERNAL}:"):
         timeout_ms = settings.internal_task_timeout_s * 1000
         because = f"Whoever executes @internal jobs {began}."
         rule = f"Unless it is over by then: HUB_INTERNAL_TASK_TIMEOUT_SECONDS ({seconds(timeout_ms)}). {after}"
-        steps.append(Step(end, rule, around.left_ms(around.internal_ms, timeout_ms)))
+        steps.append(NextStep(end, rule, around.left_ms(around.internal_ms, timeout_ms)))
     elif task.worker is None:
         because = "It was moved by hand, so no worker holds it."
         rule = f"Unless it is moved on by hand: nobody holds it for HUB_WORKER_TIMEOUT_SECONDS. {after}"
-        steps.append(Step(end, rule, around.left_ms(around.ownerless_ms, timeout_ms)))
+        steps.append(NextStep(end, rule, around.left_ms(around.ownerless_ms, timeout_ms)))
     elif around.beat_ms is None:
         because = f"Worker {dashed(task.worker)} held it and is gone."
-        steps.append(Step(end, f"What a removed worker held fails. {after}", 0))
+        steps.append(NextStep(end, f"What a removed worker held fails. {after}", 0))
     else:
         silent = seconds(around.clock_ms - around.beat_ms)
         because = f"Worker {dashed(task.worker)} {began}; it beat {silent} ago on the hub clock."
         if around.hung_up_ms is not None:
             rule = f"Unless its worker connects again: HUB_SIO_DISCONNECT_GRACE_SECONDS after it hung up. {after}"
-            steps.append(Step(end, rule, around.left_ms(around.hung_up_ms)))
+            steps.append(NextStep(end, rule, around.left_ms(around.hung_up_ms)))
         rule = f"Unless its worker beats: silent for HUB_WORKER_TIMEOUT_SECONDS ({seconds(timeout_ms)}) it is removed "
         rule += f"by a sweep, which comes every {settings.worker_sweep_interval_s:g} s. {after}"
-        steps.append(Step(end, rule, around.left_ms(around.beat_ms, timeout_ms)))
+        steps.append(NextStep(end, rule, around.left_ms(around.beat_ms, timeout_ms)))
     return because, steps
 
 
-def _after_failure(task: Task) -> tuple[str, str]:
+def _after_failure(task: TaskRecord) -> tuple[str, str]:
     """The event that a failure leads to, and what it means for the task."""
     if task.attempt < task.max_attempts:
         return "task.retried", f"It is tried again then, as attempt {task.attempt + 1} of {task.max_attempts}."
@@ -169,17 +169,17 @@ def _after_failure(task: Task) -> tuple[str, str]:
     return "task.failed", "It has failed then."
 
 
-def _ended(hub: Hub, task: Task, around: _Around) -> tuple[str, list[Step]]:
+def _ended(hub: Hub, task: TaskRecord, around: _Around) -> tuple[str, list[NextStep]]:
     ended_us = task.completed_us or 0
     because = f"It ended at {time_text(ended_us)}" + (f": {task.error.rstrip('.')}." if task.error else ".")
     steps = []
     if around.dead:
         because += f" All of its {task.max_attempts} attempts are used up, so it is a dead letter."
         rule = "When somebody asks for it: hub dead retry submits it anew, hub dead drop takes it off the list."
-        steps.append(Step("task.submitted", rule))
+        steps.append(NextStep("task.submitted", rule))
     if keep_us := int(hub.settings.task_retention_s * 1_000_000):
         left_ms = max(0, ended_us + keep_us - around.now_us) // 1000
-        steps.append(Step("task.forgotten", "It is kept for HUB_TASK_RETENTION_SECONDS after its end.", left_ms))
+        steps.append(NextStep("task.forgotten", "It is kept for HUB_TASK_RETENTION_SECONDS after its end.", left_ms))
     return because, steps
 
 
@@ -207,10 +207,12 @@ async def job_now(hub: Hub, full: str) -> Now | None:
     }
     if "deleted" in record:
         because = f"It was soft-deleted at {facts['deletedUtc']}: no worker served it, and no task waited for it."
-        steps = [Step("job.registered", "When a worker registers it, with whatever schema: it keeps its id and tasks.")]
+        steps = [
+            NextStep("job.registered", "When a worker registers it, with whatever schema: it keeps its id and tasks.")
+        ]
         if hub.settings.task_retention_s:
             rule = "It is kept for HUB_TASK_RETENTION_SECONDS after that, and until its last task is forgotten."
-            steps.append(Step("job.forgotten", rule))
+            steps.append(NextStep("job.forgotten", rule))
         return Now("deleted", because, facts, tuple(steps))
     if full.startswith(f"{INTERNAL}:"):
         executed = "Its tasks are executed by" if executors else "No deployment executes it at the moment, by"
@@ -227,7 +229,7 @@ async def job_now(hub: Hub, full: str) -> Now | None:
     else:
         because = "No worker serves it, and none of its tasks waits; some are claimed."
         rule = "With the end of one of those, if no worker has come: it is soft-deleted."
-    return Now("active", because, facts, (Step("job.orphaned", rule),))
+    return Now("active", because, facts, (NextStep("job.orphaned", rule),))
 
 
 def _time(at_us: int | None) -> str | None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from hub.core import Hub
-from hub.history.explained import Now, Step
-from hub.history.reading import Found
+from hub.history.explained import NextStep, Now
+from hub.history.reading import FoundEvents
 
 SHOWN = 100  # slots and tickets of a run
 KEYED = "key-"  # how the ids of tickets begin whose callers sent an Idempotency-Key
@@ -43,19 +43,19 @@ async def ticket_now(hub: Hub, ticket: str) -> Now | None:
             if word == "away":
                 because = "Nobody attends it: it keeps its place, and slots go past it to those behind."
                 rule = "Unless the borrow is repeated with its Idempotency-Key: a place is kept for 60 s."
-                return Now("away", because, facts, (Step("ticket.left", rule, left_ms),))
+                return Now("away", because, facts, (NextStep("ticket.left", rule, left_ms),))
             if ticket.startswith(KEYED):
                 over = "ticket.away", "its Idempotency-Key keeps its place for 60 s"
             else:
                 over = "ticket.left", "without an Idempotency-Key its place is lost"
             rule = f"Unless it is served before: the time this call may wait is over, and {over[1]}."
-            return await _waiting(hub, label, position, takes_ms, facts, Step(over[0], rule, left_ms))
+            return await _waiting(hub, label, position, takes_ms, facts, NextStep(over[0], rule, left_ms))
         case ["granted", slot, label, run, *_]:
             session = await hub.leases.find(slot)
             left_ms = session.left_ms if session else 0
             rule = "Unless it is returned or renewed: the lease is over on the hub clock."
             facts = {"slot": slot, "label": label, "run": run, "secondsLeft": left_ms / 1000}
-            step = Step("grant.lapsed", rule, left_ms)
+            step = NextStep("grant.lapsed", rule, left_ms)
             return Now("granted", f"It was given {slot}, which run {run or '(none)'} holds.", facts, (step,))
         case ["elsewhere", realm, _, slot, token, _]:
             because = f"It was served in realm {realm}, which lent it {slot}; hub why {slot} --realm {realm} says more."
@@ -66,7 +66,7 @@ async def ticket_now(hub: Hub, ticket: str) -> Now | None:
     return None
 
 
-async def _waiting(hub: Hub, label: str, position: int, takes_ms: int, facts: dict[str, Any], over: Step) -> Now:
+async def _waiting(hub: Hub, label: str, position: int, takes_ms: int, facts: dict[str, Any], over: NextStep) -> Now:
     keys = hub.store.keys
     caps, live = await hub.store.read_all(
         [("HMGET", keys.caps, f"set:{label}", f"env:{label}", "set", "env"), ("ZCARD", keys.in_flight(label))]
@@ -83,11 +83,11 @@ async def _waiting(hub: Hub, label: str, position: int, takes_ms: int, facts: di
         )
         rule = "When a slot it may use becomes free: labels take turns, and in each the first in the queue is served."
     facts |= {"cap": cap or None, "live": live}
-    handed = Step("grant.handed", rule, None if takes_ms < 0 else takes_ms)
+    handed = NextStep("grant.handed", rule, None if takes_ms < 0 else takes_ms)
     return Now("waiting", because, facts, (handed, over))
 
 
-async def run_now(hub: Hub, run: str, past: Found) -> Now | None:
+async def run_now(hub: Hub, run: str, past: FoundEvents) -> Now | None:
     """What a run holds and waits for; None when it does neither. Its tickets are found by what happened to it."""
     keys = hub.store.keys
     total, slots = await hub.leases.page(keys.run(run), 0, SHOWN)
@@ -111,9 +111,9 @@ async def run_now(hub: Hub, run: str, past: Found) -> Now | None:
     if held:
         first = min(held, key=lambda each: each.left_ms)
         rule = f"Unless {first.slot} is returned or renewed: its lease is the first of the run's to be over."
-        steps.append(Step("grant.lapsed", rule, first.left_ms))
+        steps.append(NextStep("grant.lapsed", rule, first.left_ms))
     if pending:
-        steps.append(Step("grant.handed", "When a slot it may use becomes free and it is first in the queue."))
+        steps.append(NextStep("grant.handed", "When a slot it may use becomes free and it is first in the queue."))
     state = " and ".join(word for word, there in (("holding", total), ("waiting", pending or waiting)) if there)
     limit = hub.settings.borrow_queue_max_per_run
     because = f"It holds {total} and {pending} of its borrows wait; at most {limit} may (HUB_BORROW_QUEUE_MAX_PER_RUN)."

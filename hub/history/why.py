@@ -9,7 +9,7 @@ from hub.errors import NotFound
 from hub.history.events import Wanted
 from hub.history.explained import Explanation, Kind, Now
 from hub.history.nodes import node_now
-from hub.history.reading import Found, History
+from hub.history.reading import FoundEvents, History
 from hub.history.schedules import schedule_now
 from hub.history.slots import slot_now
 from hub.history.tasks import job_now, task_now
@@ -50,7 +50,7 @@ def _names(kind: str, given: str) -> tuple[str, ...]:
     return (key_part(given),) if kind == "slot" else (given,)
 
 
-async def _now(hub: Hub, kind: str, name: str, past: Found) -> Now | None:
+async def _now(hub: Hub, kind: str, name: str, past: FoundEvents) -> Now | None:
     match kind:
         case "node":
             return await node_now(hub, name)
@@ -69,6 +69,6 @@ async def _now(hub: Hub, kind: str, name: str, past: Found) -> Now | None:
     return await run_now(hub, name, past)
 
 
-def _gone(past: Found) -> Now:
+def _gone(past: FoundEvents) -> Now:
     last = past.events[0]
     return Now("gone", f"{last.what} at {last.at}: {last.why}" if last.why else f"{last.what} at {last.at}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hub.core import Hub
-from hub.history.explained import Now, Step, seconds
+from hub.history.explained import NextStep, Now, seconds
 from hub.jobs.names import dashed, time_text
 from hub.settings import Settings
 
@@ -54,19 +54,19 @@ async def worker_now(hub: Hub, worker: str) -> Now | None:
     if hung_up_ms is not None:
         because += " Its last connection was lost."
         rule = f"Unless it connects again: HUB_SIO_DISCONNECT_GRACE_SECONDS after it hung up. {_what_goes(held)}"
-        steps.insert(0, Step("worker.gone", rule, max(0, int(hung_up_ms - int(clock_ms or 0)))))
+        steps.insert(0, NextStep("worker.gone", rule, max(0, int(hung_up_ms - int(clock_ms or 0)))))
     state = "stale" if stale else "alive" if hung_up_ms is None else "hung up"
     return Now(state, because, facts, tuple(steps))
 
 
-def _silence(settings: Settings, held: int, left_ms: int, brake: str | None) -> Step:
+def _silence(settings: Settings, held: int, left_ms: int, brake: str | None) -> NextStep:
     rule = (
         "Unless it beats: silent for HUB_WORKER_TIMEOUT_SECONDS it is removed by a sweep, which comes every "
         f"{settings.worker_sweep_interval_s:g} s. {_what_goes(held)}"
     )
     if brake == "engaged":
         rule += " The brake is engaged: so many are silent at once that none goes at first, then only some at a time."
-    return Step("worker.gone", rule, left_ms)
+    return NextStep("worker.gone", rule, left_ms)
 
 
 def _what_goes(held: int) -> str:

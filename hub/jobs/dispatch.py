@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hub.errors import InternalJobNotConfigured, KeyReused, UnknownReply
 from hub.jobs.jobs import no_job
-from hub.jobs.models import Task
+from hub.jobs.models import TaskRecord
 from hub.jobs.names import dashed
 from hub.jobs.quotas import exceeded
 from hub.jobs.recent import Recent
@@ -35,7 +35,7 @@ class Dispatch:
 
     async def submit(
         self, room: str, full: str, payload: str, user: str, task: str, *, key: str = "", fingerprint: str = ""
-    ) -> Task:
+    ) -> TaskRecord:
         """The new task, `claimed`, or `failed` where it could not be handed over; the same id gets the same task.
 
         Raises `JobNotFound`, `InternalJobNotConfigured` when nobody executes the job, and `KeyReused` when the key of

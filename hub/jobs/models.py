@@ -30,7 +30,7 @@ class Page(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Worker:
+class WorkerRecord:
     """A worker: when it beat last, and how many jobs it is linked to."""
 
     id: str
@@ -86,7 +86,7 @@ class JobDemand:
     run_s: float | None
 
 
-class Task(NamedTuple):
+class TaskRecord(NamedTuple):
     """A task. `position` counts from 1 among the pending tasks of its job; `due_us` is set while it is put off; `claim`
     names the last claim of it; it `waits_for` so many tasks to be over; it `stood` for the unique key of a submit that
     is answered with it.
@@ -114,12 +114,12 @@ class Task(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shown:
+class TaskInFull:
     """A task for who asks for it alone. result: what it came to, JSON, '' for nothing, `LOST` for what is no more.
     after: the tasks it waits for.
     """
 
-    task: Task
+    task: TaskRecord
     result: str = ""
     after: tuple[str, ...] = ()
     progress: float | None = None
@@ -141,7 +141,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Provider(Named):
+class ProviderRecord(Named):
     """A provider of data and the worker that answers for it."""
 
     id: str

@@ -16,7 +16,7 @@ from hub.errors import (
     UnknownReply,
 )
 from hub.jobs.jobs import new_id
-from hub.jobs.models import Page, Provider, ProviderRequest
+from hub.jobs.models import Page, ProviderRecord, ProviderRequest
 from hub.jobs.names import GLOBAL, SHARED, check_category, dashed, full_name, params_hash, params_text, parse_full_name
 from hub.jobs.pages import Pages
 from hub.jobs.quotas import exceeded
@@ -32,7 +32,7 @@ RECHECK_S = 5.0  # without a notification for so long, the store is asked all th
 
 
 class Providers:
-    """Keeps `Provider`, and results for as long as they are good."""
+    """Keeps `ProviderRecord`, and results for as long as they are good."""
 
     def __init__(self, store: Store, settings: Settings, pages: Pages, recent: Recent) -> None:
         self._store = store
@@ -50,7 +50,7 @@ class Providers:
         self._join = store.script("providers/join")
         self._upload = store.script("providers/upload")
 
-    async def register(self, wanted: ProviderRequest, user: str, superuser: bool) -> tuple[Provider, bool]:
+    async def register(self, wanted: ProviderRequest, user: str, superuser: bool) -> tuple[ProviderRecord, bool]:
         """The provider and whether it is new; raises `Forbidden`, `InvalidCategory` and `WorkerNotFound`."""
         if wanted.room in SHARED and not superuser:
             raise Forbidden(f"Only a superuser registers providers in {wanted.room}")
@@ -71,7 +71,7 @@ class Providers:
             case [("created" | "replaced") as word, provider, at, worker, since]:
                 again = partial(register, id=provider, made_for="told", since=int(since))
                 self._recent.note(again, len(wanted.schema))
-                made = Provider(provider, full, wanted.schema, wanted.content_type, worker, user, int(at))
+                made = ProviderRecord(provider, full, wanted.schema, wanted.content_type, worker, user, int(at))
                 return made, word == "created"
             case ["worker"]:
                 raise unknown(wanted.worker or "")
@@ -81,7 +81,7 @@ class Providers:
                 raise exceeded(refusal)
         raise UnknownReply(self._register.name, reply)
 
-    async def get(self, room: str, full: str) -> Provider:
+    async def get(self, room: str, full: str) -> ProviderRecord:
         """The provider, if it is seen from the room; raises `ProviderNotFound`."""
         parts = parse_full_name(full)
         seen = parts is not None and (room == GLOBAL or parts[0] in (room, GLOBAL))
@@ -94,7 +94,7 @@ class Providers:
         """The full name of a provider, empty for one nobody knows."""
         return await self._store.read("GET", self._store.keys.provider_name(provider)) or ""
 
-    async def page(self, room: str, limit: int, offset: int) -> Page[Provider]:
+    async def page(self, room: str, limit: int, offset: int) -> Page[ProviderRecord]:
         """The providers that are seen from a room."""
         keys = [self._store.keys.room_providers(name) for name in dict.fromkeys((room, GLOBAL))]
         return await self._pages.read(keys, limit, offset, self._read)
@@ -106,11 +106,11 @@ class Providers:
         _check(self._remove.name, await remove(told=0), provider)
         self._recent.note(partial(remove, told=1))
 
-    async def cached(self, provider: Provider, params: Mapping[str, str]) -> bytes | None:
+    async def cached(self, provider: ProviderRecord, params: Mapping[str, str]) -> bytes | None:
         """What it answered for these parameters a while ago, None when that is not remembered."""
         return await self._result(f"{provider.id}:{params_hash(params)}")
 
-    async def read(self, provider: Provider, params: Mapping[str, str], wait_s: float, user: str = "") -> bytes:
+    async def read(self, provider: ProviderRecord, params: Mapping[str, str], wait_s: float, user: str = "") -> bytes:
         """Return what it answers for these parameters; raises `ProviderTimeout` after so many seconds, and
         `QuotaExceeded`.
         """
@@ -161,13 +161,13 @@ class Providers:
         found = await self._store.read("GET", self._store.keys.result(about))
         return None if found is None else str(found).encode("utf-8", "surrogateescape")  # bytes as they came
 
-    async def _read(self, names: list[str]) -> list[Provider]:
+    async def _read(self, names: list[str]) -> list[ProviderRecord]:
         return [_provider(reply) for reply in await self._describe(rest=names) if reply]
 
 
-def _provider(reply: Any) -> Provider:
+def _provider(reply: Any) -> ProviderRecord:
     full, provider, at, schema, content_type, worker, user = reply
-    return Provider(provider, full, schema, content_type, worker, user, int(at))
+    return ProviderRecord(provider, full, schema, content_type, worker, user, int(at))
 
 
 def _check(script: str, reply: Any, provider: str) -> None:

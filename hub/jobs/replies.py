@@ -1,13 +1,13 @@
-"""What scripts answer of a task, as a `Task`."""
+"""What scripts answer of a task, as a `TaskRecord`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from hub.jobs.models import Shown, Task
+from hub.jobs.models import TaskInFull, TaskRecord
 
 
-def task_of(reply: Any) -> Task:
+def task_of(reply: Any) -> TaskRecord:
     """The task of a reply of `lua/job_queue.lua`."""
     (
         task,
@@ -29,7 +29,7 @@ def task_of(reply: Any) -> Task:
         claim,
         waits_for,
     ) = reply
-    return Task(
+    return TaskRecord(
         id=task,
         job=job,
         room=room,
@@ -51,11 +51,11 @@ def task_of(reply: Any) -> Task:
     )
 
 
-def shown_of(task: Any, result: str, said: list[str], after: list[str]) -> Shown:
+def shown_of(task: Any, result: str, said: list[str], after: list[str]) -> TaskInFull:
     """The same for who asks for it alone, with what `lua/progress.lua` answers."""
     share, message, at, silence, *log = said
     split = (text.partition(" ") for text in log)
-    return Shown(
+    return TaskInFull(
         task_of(task),
         result,
         after=tuple(sorted(after)),

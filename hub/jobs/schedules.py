@@ -270,7 +270,7 @@ class Schedules:
         return [_schedule_of(reply) for reply in await self._describe(rest=ids) if reply]
 
 
-class _Reading:
+class _RecordReading:
     """Reads the texts of a record that another program may have written, and notes what is wrong with them."""
 
     def __init__(self) -> None:
@@ -316,7 +316,7 @@ class _Reading:
 
 def _schedule_of(reply: Sequence[str]) -> Schedule:
     """The schedule of a reply of `lua/schedules.lua`; what is wrong with its record is its fault."""
-    read = _Reading()
+    read = _RecordReading()
     (
         room, name, user, at, job, payload, cron, every_ms, zone, catch_up, paused, due, priority, attempts, backoff_ms,
         silence_ms, unique, last, task, fired, why, broken, *_,

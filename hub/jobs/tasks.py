@@ -23,7 +23,7 @@ from hub.errors import (
 )
 from hub.jobs.dispatch import Dispatch
 from hub.jobs.jobs import Jobs, new_id, no_job
-from hub.jobs.models import STATUSES, TERMINAL, Claim, Options, Outcome, Page, Result, Shown, Task
+from hub.jobs.models import STATUSES, TERMINAL, Claim, Options, Outcome, Page, Result, TaskInFull, TaskRecord
 from hub.jobs.names import INTERNAL, dashed
 from hub.jobs.pages import Pages
 from hub.jobs.quotas import EACH_BYTES, exceeded
@@ -44,7 +44,7 @@ LOOK_S = 0.25  # how often it looks: that is over as soon as all have
 
 
 class Tasks:
-    """Keeps `Task`."""
+    """Keeps `TaskRecord`."""
 
     def __init__(self, store: Store, settings: Settings, jobs: Jobs, pages: Pages, recent: Recent) -> None:
         # A key is good for as long as what it stands for is there, and for a day at most.
@@ -67,7 +67,7 @@ class Tasks:
 
     async def submit(
         self, room: str, full: str, payloads: Sequence[str], user: str, options: Options = PLAIN, key: str = ""
-    ) -> list[Task]:
+    ) -> list[TaskRecord]:
         """The new tasks, in order; with a key, those that the same request was given within the last 24 h. In the
         place of a task with a unique key that another one stands for, that one.
 
@@ -82,7 +82,7 @@ class Tasks:
             sent = list(await asyncio.gather(*calls))
             metrics.tasks_submitted.inc(len(sent))
             return sent
-        made: list[Task] = []
+        made: list[TaskRecord] = []
         for start, end in batches(payloads):
             pairs = zip(ids[start:end], payloads[start:end], strict=True)
             submit = partial(
@@ -112,7 +112,7 @@ class Tasks:
         metrics.tasks_submitted.inc(len(made))
         return made
 
-    def _submitted(self, reply: Any, full: str, after: Sequence[str]) -> list[Task]:
+    def _submitted(self, reply: Any, full: str, after: Sequence[str]) -> list[TaskRecord]:
         match reply:
             case ["ok", *tasks]:
                 return [task_of(task) for task in tasks]
@@ -128,7 +128,7 @@ class Tasks:
 
     async def claim(
         self, worker: str, user: str, wanted: Claim = ONE, gone: Callable[[], Awaitable[bool]] | None = None
-    ) -> list[Task]:
+    ) -> list[TaskRecord]:
         """The oldest tasks the worker may have, none when there are none; raises `WorkerNotFound` and `Forbidden`.
 
         While hubs say what they remember, of ends of tasks too, it waits, and claims nothing for a caller who is gone.
@@ -142,7 +142,7 @@ class Tasks:
                 return []
         return found
 
-    async def _claimed(self, worker: str, user: str, wanted: Claim) -> list[Task] | None:
+    async def _claimed(self, worker: str, user: str, wanted: Claim) -> list[TaskRecord] | None:
         """As `claim`; None while nothing is given out."""
         request = wanted.request or random_hex(8)
         try:
@@ -192,7 +192,7 @@ class Tasks:
 
     async def claim_or_wait(
         self, worker: str, user: str, wanted: Claim, wait_s: float, gone: Callable[[], Awaitable[bool]] | None = None
-    ) -> list[Task]:
+    ) -> list[TaskRecord]:
         """As `claim`, but waits for work where there is none, for at most `wait_s` seconds; claims nothing for a caller
         who is gone. That there was nothing is not remembered: he may wait on.
         """
@@ -214,7 +214,7 @@ class Tasks:
     async def move(
         self, task: str, status: str, error: str = "", *,
         user: str = "", superuser: bool = False, request: str = "", claim: str = "", value: str = "",
-    ) -> Task:  # fmt: skip
+    ) -> TaskRecord:  # fmt: skip
         """The task in its new status; raises `TaskNotFound`, `Forbidden` and `InvalidTaskTransition`.
 
         `value` is what a completed one came to, as JSON. With a `claim` the move is about that one: where the task was
@@ -265,14 +265,14 @@ class Tasks:
                     self._recent.reported(result, request, worker)
         return words
 
-    async def get(self, task: str) -> Task:
+    async def get(self, task: str) -> TaskRecord:
         """The task; raises `TaskNotFound`."""
         found = await self._read([task])
         if not found:
             raise no_task(task)
         return found[0]
 
-    async def show(self, task: str) -> Shown:
+    async def show(self, task: str) -> TaskInFull:
         """The task and what it came to; raises `TaskNotFound`."""
         match await self._show(id=task):
             case ["ok", found, result, said, after]:
@@ -282,7 +282,7 @@ class Tasks:
             case reply:
                 raise UnknownReply(self._show.name, reply)
 
-    async def wait(self, task: str, seconds: float) -> Shown:
+    async def wait(self, task: str, seconds: float) -> TaskInFull:
         """As `show`, as soon as the task has ended, or as it is after so many seconds."""
         until = time.monotonic() + seconds
         found = await self.show(task)
@@ -296,22 +296,22 @@ class Tasks:
                     return found
                 await subscription.wait(min(left_s, RECHECK_S))
 
-    async def page_of_room(self, room: str, status: str | None, limit: int, offset: int) -> Page[Task]:
+    async def page_of_room(self, room: str, status: str | None, limit: int, offset: int) -> Page[TaskRecord]:
         """The tasks submitted to a room."""
         keys = [self._store.keys.room_tasks(f"{s}:{room}") for s in _statuses(status)]
         return await self._pages.read(keys, limit, offset, self._read)
 
-    async def page_of_job(self, room: str, full: str, status: str | None, limit: int, offset: int) -> Page[Task]:
+    async def page_of_job(self, room: str, full: str, status: str | None, limit: int, offset: int) -> Page[TaskRecord]:
         """The tasks of a job that were submitted to a room; raises `JobNotFound`."""
         await self._jobs.get(full)
         keys = [self._store.keys.job_tasks(f"{s}:{room}:{full}") for s in _statuses(status)]
         return await self._pages.read(keys, limit, offset, self._read)
 
-    async def dead_page(self, limit: int, offset: int) -> Page[Task]:
+    async def dead_page(self, limit: int, offset: int) -> Page[TaskRecord]:
         """The dead letters: tasks that failed for the last time they might."""
         return await self._pages.read([self._store.keys.dead], limit, offset, self._read)
 
-    async def dead(self, task: str) -> Task:
+    async def dead(self, task: str) -> TaskRecord:
         """A dead letter; raises `TaskNotFound`."""
         if await self._store.read("ZSCORE", self._store.keys.dead, task) is None:
             raise TaskNotFound(f"Task {dashed(task)} is no dead letter")
@@ -322,7 +322,7 @@ class Tasks:
         if await self._drop_dead(id=task) == ["task"]:
             raise TaskNotFound(f"Task {dashed(task)} is no dead letter")
 
-    async def retry(self, task: str, user: str, superuser: bool, key: str = "") -> Task:
+    async def retry(self, task: str, user: str, superuser: bool, key: str = "") -> TaskRecord:
         """A new task like one that has failed or was cancelled, which leaves the dead-letter list; with a key the same
         one whenever it is repeated.
 
@@ -350,15 +350,15 @@ class Tasks:
             case reply:
                 raise UnknownReply(self._again.name, reply)
 
-    async def several(self, ids: list[str]) -> list[Task]:
+    async def several(self, ids: list[str]) -> list[TaskRecord]:
         """The tasks of these ids that are known, in this order."""
         return [task for start in range(0, len(ids), BATCH) for task in await self._read(ids[start : start + BATCH])]
 
-    async def pending(self, jobs: Sequence[str], limit: int, offset: int) -> Page[Task]:
+    async def pending(self, jobs: Sequence[str], limit: int, offset: int) -> Page[TaskRecord]:
         """The tasks that can be claimed, of these jobs, the one submitted last first."""
         return await self._pages.read([self._store.keys.job_queue(full) for full in jobs], limit, offset, self._read)
 
-    async def _read(self, ids: list[str]) -> list[Task]:
+    async def _read(self, ids: list[str]) -> list[TaskRecord]:
         return [task_of(reply) for reply in await self._describe(rest=ids) if reply]
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class Turns:
+class JobTurns:
     """Gives one turn at a time, round robin over the users that wait; those of one user in the order they came."""
 
     def __init__(self) -> None:

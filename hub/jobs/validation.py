@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from hub.jobs.turns import Turns
+from hub.jobs.turns import JobTurns
 from hub.observability.logs import get_logger
 
 LONGEST_S = 1.0  # of processor time, for all payloads of a submit; a schema can be made to take for ever
@@ -37,7 +37,7 @@ class Validation:
 
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
-        self._turns = Turns()
+        self._turns = JobTurns()
         self._told: set[str] = set()
 
     async def check(self, job: str, schema: str, payloads: Sequence[str], user: str) -> Fault | None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hub.errors import Forbidden, Superseded, UnknownReply, WorkerNotFound
-from hub.jobs.models import Page, Worker
+from hub.jobs.models import Page, WorkerRecord
 from hub.jobs.names import GLOBAL, INTERNAL, dashed
 from hub.jobs.pages import Pages
 from hub.randoms import random_hex
@@ -21,7 +21,7 @@ RECHECK_S = 5.0  # without a notification for so long, the store is asked all th
 
 
 class Workers:
-    """Keeps `Worker`."""
+    """Keeps `WorkerRecord`."""
 
     def __init__(self, store: Store, settings: Settings, pages: Pages) -> None:
         self._patience_ms = int(settings.worker_timeout_s * 500)  # what a beat does not name may be on its way
@@ -34,11 +34,11 @@ class Workers:
         self._bury = store.script("workers/bury")
         self._describe = store.script("workers/describe")
 
-    async def create(self, user: str, worker: str) -> Worker:
+    async def create(self, user: str, worker: str) -> WorkerRecord:
         """A worker of the user's, under the id the caller brings."""
         match await self._create(worker=worker, user=user):
             case ["ok", beat]:
-                return Worker(worker, int(beat), user=user)
+                return WorkerRecord(worker, int(beat), user=user)
             case reply:
                 raise UnknownReply(self._create.name, reply)
 
@@ -141,7 +141,7 @@ class Workers:
                 return str(word)
         raise UnknownReply(self._remove.name, reply)
 
-    async def get(self, worker: str) -> Worker:
+    async def get(self, worker: str) -> WorkerRecord:
         """The worker; raises `WorkerNotFound`."""
         found = await self.several([worker])
         if not found:
@@ -157,18 +157,18 @@ class Workers:
         keys = self._store.keys
         return bool(await self._store.read("EXISTS", keys.worker_jobs(worker), keys.worker_providers(worker)))
 
-    async def page(self, limit: int, offset: int) -> Page[Worker]:
+    async def page(self, limit: int, offset: int) -> Page[WorkerRecord]:
         """All workers of all users."""
         return await self._pages.read([self._store.keys.workers], limit, offset, self.several)
 
-    async def page_of_room(self, room: str, limit: int, offset: int) -> Page[Worker]:
+    async def page_of_room(self, room: str, limit: int, offset: int) -> Page[WorkerRecord]:
         """The workers of the jobs that are seen from a room."""
         own = "@*" if room == "*" else room
         lists = [room] if room in (GLOBAL, INTERNAL) else [own, "*"]
         keys = [self._store.keys.room_workers(name) for name in lists]
         return await self._pages.read(keys, limit, offset, self.several)
 
-    async def several(self, ids: list[str]) -> list[Worker]:
+    async def several(self, ids: list[str]) -> list[WorkerRecord]:
         """Those of these that are there."""
         return [_worker(reply) for reply in await self._describe(rest=ids) if reply]
 
@@ -193,9 +193,9 @@ def _beaten(worker: str, reply: Any) -> int | Exception:
     return int(reply)
 
 
-def _worker(reply: Any) -> Worker:
+def _worker(reply: Any) -> WorkerRecord:
     worker, beat, jobs, user = reply
-    return Worker(worker, int(beat), jobs, user)
+    return WorkerRecord(worker, int(beat), jobs, user)
 
 
 def unknown(worker: str) -> WorkerNotFound:

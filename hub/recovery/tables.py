@@ -61,7 +61,7 @@ async def reflect(engine: AsyncEngine, source: SqlSource) -> Rows:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _FoundTable:
     """A table as the database describes it."""
 
     table: sa.Table
@@ -71,7 +71,7 @@ class _Found:
     """The columns of each key; read where the source names its id field."""
 
 
-def _find(connection: Connection, source: SqlSource) -> _Found:
+def _find(connection: Connection, source: SqlSource) -> _FoundTable:
     """Return the table with all its columns."""
     schema, _, name = source.table.rpartition(".")
     inspector = sa.inspect(connection)
@@ -95,7 +95,7 @@ def _find(connection: Connection, source: SqlSource) -> _Found:
         for each in columns
     ]
     computed = {each["name"]: each["computed"] for each in columns if each.get("computed")}
-    return _Found(sa.Table(name, sa.MetaData(), *made, schema=schema or None), computed, keys)
+    return _FoundTable(sa.Table(name, sa.MetaData(), *made, schema=schema or None), computed, keys)
 
 
 def _keys(inspector: sa.Inspector, name: str, schema: str | None) -> tuple[tuple[str, ...], ...]:
@@ -117,7 +117,7 @@ def _kind(kind: Any, dialect: str, *, is_time: bool) -> Any:
     return _WRITTEN if dialect == "sqlite" and isinstance(kind, sa.DateTime) else kind
 
 
-def _rows(found: _Found, source: SqlSource, engine: AsyncEngine) -> Rows:
+def _rows(found: _FoundTable, source: SqlSource, engine: AsyncEngine) -> Rows:
     table, computed = found.table, found.computed
     for field in ("status_field", "updated_at_field", "error_field", "attempts_field"):
         if getattr(source, field) in computed:

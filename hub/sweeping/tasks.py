@@ -17,7 +17,7 @@ from hub.settings import Settings
 from hub.store.store import Store
 from hub.sweeping.ended import Ended
 from hub.sweeping.steps import in_turn
-from hub.sweeping.workers import BATCH, BITES_MAX, Overdue
+from hub.sweeping.workers import BATCH, BITES_MAX, OverdueWorkers
 
 INTERVAL_S = 1.0  # how late a task that was put off may come, and a worker that hung up may go
 LINE_S = 20.0  # passes in which nothing happened share a line for so long: it looks every second
@@ -55,7 +55,7 @@ class TaskSweeperService:
         self._store = store
         self._workers = workers
         self._keep_us = int(settings.task_retention_s * 1_000_000)
-        self._overdue = Overdue(store)
+        self._overdue = OverdueWorkers(store)
         self._ended = Ended(store)
         self._let_in = store.script("tasks/let_in")
         self._schedules = Schedules(store, settings, Pages(store))

@@ -56,7 +56,7 @@ class WorkerSweeperService:
         self._timeout_ms = int(settings.worker_timeout_s * 1000)
         self._stuck_ms = int(settings.internal_task_timeout_s * 1000)
         self._brake = Brake(store, settings, "workers")
-        self._overdue = Overdue(store)
+        self._overdue = OverdueWorkers(store)
 
     async def sweep(self) -> WorkerSweep:
         """One pass."""
@@ -111,7 +111,7 @@ class WorkerSweeperService:
         done.ownerless = await self._overdue.fail("ownerless", self._timeout_ms)
 
 
-class Overdue:
+class OverdueWorkers:
     """Fails tasks whose time is over, a batch at a time."""
 
     def __init__(self, store: Store) -> None:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import pytest
 
 from hub.api.operators import health
-from hub.api.operators.health import Breaker
+from hub.api.operators.health import StoreBreaker
 from hub.errors import StoreUnavailable
 from hub.observability import metrics
 from hub.store.notifications import Notifications
@@ -94,7 +94,7 @@ async def test_the_breaker_stops_asking_until_its_cooldown_is_over(make_api, dis
 
 
 def test_a_success_makes_the_breaker_forget_its_errors():
-    breaker = Breaker(2, 60)
+    breaker = StoreBreaker(2, 60)
     for _ in range(3):
         breaker.failed(disconnected=False)
         breaker.succeeded()
@@ -105,7 +105,7 @@ def test_a_success_makes_the_breaker_forget_its_errors():
 
 
 def test_the_breaker_asks_again_after_its_cooldown():
-    breaker = Breaker(1, 0)
+    breaker = StoreBreaker(1, 0)
     breaker.failed(disconnected=True)
     assert not breaker.is_open
 

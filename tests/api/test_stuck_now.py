@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from hub.api.app import create_app
-from hub.api.console.stuck_records import Now
+from hub.api.console.stuck_records import StuckNow
 from hub.settings import Settings
 from tests.world import settings_for
 
@@ -41,7 +41,7 @@ async def the_overview(app: Any, redis: Any, stuck: int | None, *, found: int, l
     """What it says where the last pass found so many."""
     state = app.app.state
     state.sources = ["orders"]
-    state.stuck = Now({"orders": Orders(stuck)}, Settings())  # type: ignore[dict-item]
+    state.stuck = StuckNow({"orders": Orders(stuck)}, Settings())  # type: ignore[dict-item]
     redis.hset("hub:zombies:orders", mapping={"found": found, "level": level, "at": 1_750_000_000_000})
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://hub") as api:
         seen: dict[str, Any] = (await api.get("/console/overview")).json()
@@ -74,7 +74,7 @@ async def test_of_records_that_do_not_answer_the_last_pass_is_told_as_such(app, 
 
 async def test_all_who_look_share_one_count_and_a_reset_has_it_counted_anew(app):
     orders, store = Orders(3), app.app.state.serving.hub.store
-    now = Now({"orders": orders}, Settings())  # type: ignore[dict-item]
+    now = StuckNow({"orders": orders}, Settings())  # type: ignore[dict-item]
     for _ in range(2):
         rows = await asyncio.gather(*(now.look(store, ["orders"], 30) for _ in range(20)))
         assert {row["stuck"] for [row] in rows} == {3}

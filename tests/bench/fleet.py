@@ -14,7 +14,7 @@ import hiredis
 from redis import Redis
 
 from hub.api.capacity.leases import KEEP_OWN_S
-from hub.capacity.models import BorrowRequest, Slot, slot_item
+from hub.capacity.models import BorrowRequest, PublishedSlot, slot_item
 from hub.core import Hub
 from hub.settings import Settings
 from hub.store.connection import open_store
@@ -97,7 +97,7 @@ def _receive(wire: socket.socket, reader: hiredis.Reader, wanted: int) -> int:
 async def publish(hub: Hub, node: str, label: str, names: Iterable[str], policy: str = "recycle") -> list[str]:
     """Offer slots of a registered node."""
     slots = [
-        Slot(name, label, slot_item(node, name, label.split(":")[1], {"endpoint": f"tcp://10.0.0.1/{name}"}))
+        PublishedSlot(name, label, slot_item(node, name, label.split(":")[1], {"endpoint": f"tcp://10.0.0.1/{name}"}))
         for name in names
     ]
     offered = await hub.pools.publish(node, slots, policy)

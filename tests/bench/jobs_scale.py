@@ -17,7 +17,7 @@ import hiredis
 from redis import Redis
 
 from hub.core import Hub
-from hub.jobs.models import Claim, JobRequest, Task
+from hub.jobs.models import Claim, JobRequest, TaskRecord
 from tests.bench import fleet, machine
 from tests.bench.report import Figure, Rounds
 
@@ -130,7 +130,7 @@ async def _submit(hub: Hub, redis: Redis, tasks: int, jobs: int, rooms: int) -> 
 
 async def _claim(side: Side, name: str) -> float:
     """Claims of a kind; as many tasks wait afterwards as before."""
-    taken: list[Task] = []
+    taken: list[TaskRecord] = []
     one_job, most, calls = KINDS[name]
     workers = side.single[:calls] if one_job else [side.versatile] * calls
 
@@ -143,7 +143,7 @@ async def _claim(side: Side, name: str) -> float:
     return usec
 
 
-async def _replace(hub: Hub, taken: Sequence[Task]) -> None:
+async def _replace(hub: Hub, taken: Sequence[TaskRecord]) -> None:
     await fleet.side_by_side([partial(hub.tasks.move, task.id, "failed", user=USER) for task in taken])
     await fleet.side_by_side([partial(hub.tasks.submit, task.room, task.job, [task.payload], USER) for task in taken])
 

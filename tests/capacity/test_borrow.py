@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hub.capacity.models import BorrowRequest, Slot, slot_item
+from hub.capacity.models import BorrowRequest, PublishedSlot, slot_item
 from tests.world import SLACK_S, add_node, borrow, give_back, listed, publish, push
 
 LABEL = "Maps:Chromium:Prod"
@@ -268,7 +268,7 @@ async def test_other_spellings_are_lenient_where_the_wire_says_so(api):
 
 async def test_tokens_rise_over_a_carry(hub, redis):
     await add_node(hub, "n1")
-    slots = [Slot(f"s{n}", "a:b", slot_item("n1", f"s{n}", "kind", {})) for n in range(3)]
+    slots = [PublishedSlot(f"s{n}", "a:b", slot_item("n1", f"s{n}", "kind", {})) for n in range(3)]
     await hub.pools.publish("n1", slots, "reuse")
     redis.hset("hub:store", "token", "1882451547999999998")
     requests = [BorrowRequest("a:b", 900_000, "r", f"try-{n}", f"try-{n}", "f", 60) for n in range(3)]

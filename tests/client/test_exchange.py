@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from hub.client import exchange as module
-from hub.client.exchange import Answer, Pause, RetryPolicy, Send, Unreachable, exchange
+from hub.client.exchange import HubAnswer, Pause, RetryPolicy, Send, Unreachable, exchange
 from hub.errors import (
     BadInput,
     HubError,
@@ -48,7 +48,9 @@ def response(status: int, code: str | None = None, retry_after: str | None = Non
     return httpx.Response(status, json=body, headers=headers, request=httpx.Request("POST", URL))
 
 
-def play(clock: Clock, outcomes: list[object], policy: RetryPolicy, took_s: float = 0.0) -> tuple[Answer, list[float]]:
+def play(
+    clock: Clock, outcomes: list[object], policy: RetryPolicy, took_s: float = 0.0
+) -> tuple[HubAnswer, list[float]]:
     """Run the steps against scripted outcomes; the answer, and the pauses made."""
     steps, pauses, left = exchange(Send("POST", "/x"), policy), [], list(outcomes)
     step = next(steps)

@@ -15,7 +15,7 @@ from hub.client import Slot, backlog, exchange, slot, waiting
 from hub.client.backlog import backlog_of
 from hub.client.exchange import Pause, RetryPolicy, Send, Unreachable
 from hub.client.transport import SyncTransport
-from hub.client.waiting import BorrowRequest, borrow
+from hub.client.waiting import BorrowCall, borrow
 from hub.errors import (
     DeadlineMissed,
     HubError,
@@ -80,7 +80,7 @@ class Line:
 
     def play(
         self,
-        wanted: BorrowRequest,
+        wanted: BorrowCall,
         outcomes: Iterable[Any],
         *,
         trouble_s: float = 10.0,
@@ -139,7 +139,7 @@ def vain(seconds: float = 30.0) -> Took:
 
 CANCELLED = response(200, {"cancelled": True})
 UNKNOWN = refused(404, "unknown-ticket")
-WANTED = BorrowRequest("gpu:a100", wait_s=70)
+WANTED = BorrowCall("gpu:a100", wait_s=70)
 
 
 @pytest.mark.parametrize(
@@ -149,11 +149,11 @@ WANTED = BorrowRequest("gpu:a100", wait_s=70)
 def test_the_hub_is_told_how_long_the_caller_waits_unless_that_is_longer_than_it_takes(
     line: Line, wait_s: float, asked: float | None
 ) -> None:
-    assert line.play(BorrowRequest("gpu:a100", wait_s=wait_s), [granted()]).waits == [asked]
+    assert line.play(BorrowCall("gpu:a100", wait_s=wait_s), [granted()]).waits == [asked]
 
 
 def test_a_wish_is_sent_as_it_is_and_a_priority_of_nothing_is_not(line: Line) -> None:
-    played = line.play(BorrowRequest("gpu:a100", 90, "r1", "nightly", -5, 10), [granted()])
+    played = line.play(BorrowCall("gpu:a100", 90, "r1", "nightly", -5, 10), [granted()])
     assert played.sent[0][1].body == {
         "labelKey": "gpu:a100",
         "ttlSeconds": 90,
@@ -162,12 +162,12 @@ def test_a_wish_is_sent_as_it_is_and_a_priority_of_nothing_is_not(line: Line) ->
         "priority": -5,
         "maxWaitSeconds": 10,
     }
-    plain = line.play(BorrowRequest("gpu:a100"), [granted()])
+    plain = line.play(BorrowCall("gpu:a100"), [granted()])
     assert plain.sent[0][1].body == {"labelKey": "gpu:a100", "maxWaitSeconds": 0}
 
 
 def test_an_answer_may_take_as_long_as_the_hub_waits_and_an_attempt_takes(line: Line) -> None:
-    played = line.play(BorrowRequest("gpu:a100", wait_s=40), [vain(), granted()])
+    played = line.play(BorrowCall("gpu:a100", wait_s=40), [vain(), granted()])
     assert [(send.timeout_s, send.wait_s) for _, send in played.sent] == [(15, 30), (15, 10)]
 
 
@@ -178,13 +178,13 @@ def test_a_wait_that_is_longer_than_the_hubs_goes_on_at_once_with_what_is_left_o
 
 
 def test_a_wait_without_end_has_none(line: Line) -> None:
-    played = line.play(BorrowRequest("gpu:a100", wait_s=math.inf), [*[vain()] * 1000, Took(granted(), 7)])
+    played = line.play(BorrowCall("gpu:a100", wait_s=math.inf), [*[vain()] * 1000, Took(granted(), 7)])
     assert played.slot is not None
     assert (set(played.waits), len(set(played.keys)), played.times[-1]) == ({None}, 1, 30_000)
 
 
 def test_a_hub_that_makes_nobody_wait_is_not_asked_in_a_storm(line: Line) -> None:
-    played = line.play(BorrowRequest("gpu:a100", wait_s=1), [vain(0)] * 6 + [CANCELLED])
+    played = line.play(BorrowCall("gpu:a100", wait_s=1), [vain(0)] * 6 + [CANCELLED])
     assert played.times[:6] == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
 
 
@@ -204,7 +204,7 @@ def test_a_connection_that_is_cut_in_line_is_made_again_at_once_and_keeps_the_pl
 
 
 def test_nobody_stays_away_from_the_line_for_long_while_hubs_are_gone(line: Line) -> None:
-    played = line.play(BorrowRequest("gpu:a100", wait_s=60), [Took(CUT, 5), *[REFUSED] * 12, granted()])
+    played = line.play(BorrowCall("gpu:a100", wait_s=60), [Took(CUT, 5), *[REFUSED] * 12, granted()])
     assert played.slot is not None
     assert len(set(played.keys)) == 1
     assert played.pauses[0] == 0
@@ -227,13 +227,13 @@ def test_a_pause_that_a_hub_asks_for_is_made(line: Line) -> None:
 
 
 def test_trouble_outlasts_a_short_wait_and_then_nobody_waits(line: Line) -> None:
-    played = line.play(BorrowRequest("gpu:a100", wait_s=2), [Took(CUT, 5), refused(503, "no-capacity"), CANCELLED])
+    played = line.play(BorrowCall("gpu:a100", wait_s=2), [Took(CUT, 5), refused(503, "no-capacity"), CANCELLED])
     assert type(played.error) is NoCapacity
     assert played.waits == [2, 0]
 
 
 def test_nothing_free_is_told_at_once_to_who_does_not_wait(line: Line) -> None:
-    played = line.play(BorrowRequest("gpu:a100"), [refused(503, "no-capacity", "1")])
+    played = line.play(BorrowCall("gpu:a100"), [refused(503, "no-capacity", "1")])
     assert type(played.error) is NoCapacity
 
 
@@ -246,7 +246,7 @@ def test_a_wait_that_will_be_too_long_is_told_at_once_with_the_place_there_would
 
 def test_a_line_that_is_full_is_tried_until_the_wait_is_over_and_a_last_time_then(line: Line) -> None:
     full = refused(503, "per-label-cap", "2")
-    played = line.play(BorrowRequest("gpu:a100", wait_s=5), [full] * 4)
+    played = line.play(BorrowCall("gpu:a100", wait_s=5), [full] * 4)
     assert isinstance(played.error, LabelQueueFull)
     assert played.times[-1] == pytest.approx(5)
     assert played.what == ["borrow"] * 4
@@ -335,7 +335,7 @@ def test_whatever_ends_a_borrow_leaves_no_place(line: Line, end: Any, kind: type
 
 
 def test_an_end_of_hubs_that_were_never_reached_needs_nothing_more(line: Line) -> None:
-    played = line.play(BorrowRequest("gpu:a100"), [Took(REFUSED, 20)])
+    played = line.play(BorrowCall("gpu:a100"), [Took(REFUSED, 20)])
     assert isinstance(played.error, HubUnavailable)
     assert played.what == ["borrow"]
 

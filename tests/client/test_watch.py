@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from hub.client import HubClient, SyncHubClient, watch
-from hub.client.exchange import Answer
+from hub.client.exchange import HubAnswer
 from hub.client.slot import Slot
 from hub.client.watch import look
 
@@ -19,7 +19,7 @@ OVER = {"over": [{"browserId": "s1", "leaseToken": "7", "reason": "not lent"}]}
 
 @pytest.mark.parametrize("first", ["the renewal", "the watch", "its own return"])
 def test_whoever_hears_first_that_a_lease_is_over_its_holder_says_that_he_has_stopped(first: str) -> None:
-    slot = Slot(Answer(GRANT, {}, 0.0))
+    slot = Slot(HubAnswer(GRANT, {}, 0.0))
     if first == "the renewal":  # as `renew` does on 409
         slot.revoked = True
         slot.loss("the hub ended the lease")
@@ -35,7 +35,7 @@ def test_whoever_hears_first_that_a_lease_is_over_its_holder_says_that_he_has_st
 
 
 def held(count: int) -> list[Slot]:
-    return [Slot(Answer({**GRANT, "browserId": f"s{n}", "leaseToken": str(n)}, {}, 0.0)) for n in range(count)]
+    return [Slot(HubAnswer({**GRANT, "browserId": f"s{n}", "leaseToken": str(n)}, {}, 0.0)) for n in range(count)]
 
 
 def over(request: httpx.Request, asked: list[int]) -> httpx.Response:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from hub.capacity.models import Slot, slot_item
+from hub.capacity.models import PublishedSlot, slot_item
 from hub.capacity.nodes.models import DrainCall
 from hub.core import Hub
 from hub.errors import CallerGone, WaitedInVain
@@ -67,7 +67,7 @@ def happened(redis: Redis) -> Callable[[], list[str]]:
 
 
 async def publish(hub: Hub, *slots: str, node: str = "n1", pool: str = POOL, token: str = "") -> None:
-    offered = [Slot(slot, pool, slot_item(node, slot, "a100", {}), token=token) for slot in slots]
+    offered = [PublishedSlot(slot, pool, slot_item(node, slot, "a100", {}), token=token) for slot in slots]
     await hub.pools.publish(node, offered, "reuse")
 
 

@@ -13,14 +13,14 @@ from taskiq_redis import RedisStreamBroker
 
 from hub.core import Hub
 from hub.jobs.dispatch import Dispatch
-from hub.jobs.models import Task
+from hub.jobs.models import TaskRecord
 from hub.store.keys import Keys
 
 KEYS = Keys()
 USER = uuid.UUID(int=7).hex
 
 
-async def submit(hub: Hub, full: str, payload: Any, room: str = "room", task: str = "", **key: str) -> Task:
+async def submit(hub: Hub, full: str, payload: Any, room: str = "room", task: str = "", **key: str) -> TaskRecord:
     """Submit a task; `payload` may be JSON text. `key` and `fingerprint` are those of the request."""
     text = payload if isinstance(payload, str) else json.dumps(payload)
     return await Dispatch(hub.store).submit(room, full, text, USER, task or uuid.uuid4().hex, **key)

@@ -7,7 +7,7 @@ import pytest
 from hub.core import Hub
 from hub.errors import ProviderTimeout, ResultNotAsked, TooLarge
 from hub.jobs import providers
-from hub.jobs.models import Provider, ProviderRequest
+from hub.jobs.models import ProviderRecord, ProviderRequest
 from hub.jobs.names import params_hash
 from hub.store.connection import open_store
 from tests.world import settings_for
@@ -23,23 +23,23 @@ async def hub(redis_server):
         yield Hub(store, settings)
 
 
-async def provider(hub: Hub, room: str = "lab") -> Provider:
+async def provider(hub: Hub, room: str = "lab") -> ProviderRecord:
     return (await hub.providers.register(ProviderRequest(room, "frames", "x", "{}", None), ANN, False))[0]
 
 
-async def ask(hub: Hub, made: Provider, number: int) -> dict[str, str]:
+async def ask(hub: Hub, made: ProviderRecord, number: int) -> dict[str, str]:
     params = {"n": str(number)}
     with pytest.raises(ProviderTimeout):
         await hub.providers.read(made, params, 0)
     return params
 
 
-async def answer(hub: Hub, made: Provider, number: int, size: int) -> None:
+async def answer(hub: Hub, made: ProviderRecord, number: int, size: int) -> None:
     params = await ask(hub, made, number)
     await hub.providers.upload(made.id, params_hash(params), b"x" * size, ANN, False)
 
 
-async def kept(hub: Hub, made: Provider, *numbers: int) -> list[int]:
+async def kept(hub: Hub, made: ProviderRecord, *numbers: int) -> list[int]:
     return [number for number in numbers if await hub.providers.cached(made, {"n": str(number)}) is not None]
 
 

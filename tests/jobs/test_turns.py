@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from hub.jobs.turns import Turns
+from hub.jobs.turns import JobTurns
 
 
 class Line:
     """Callers that take a turn and keep it until they are told to end it."""
 
     def __init__(self) -> None:
-        self.turns = Turns()
+        self.turns = JobTurns()
         self.had: list[str] = []
         self.end = asyncio.Semaphore(0)
 

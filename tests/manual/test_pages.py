@@ -160,14 +160,6 @@ def test_every_action_of_the_audit_log_is_named():
     assert sorted(action for action in actions if f"`{action}`" not in page) == []
 
 
-def test_the_five_questions_are_answered_by_few_files():
-    text = (MANUAL / "architecture.md").read_text()
-    section = text.partition("## Five questions")[2].partition("\n## ")[0]
-    answers = [cells for cells in rows(section) if cells[0].endswith("?")]
-    assert len(answers) == 5
-    assert all(1 <= cells[1].count("`") // 2 <= 4 for cells in answers)
-
-
 def test_what_decides_runs_on_every_python_and_server_that_is_supported():
     workflow = yaml.safe_load((TOP / ".github" / "workflows" / "test.yml").read_text())
     (job,) = workflow["jobs"].values()

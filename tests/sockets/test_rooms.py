@@ -95,7 +95,7 @@ async def test_who_says_more_than_he_may_waits_and_nobody_else_does(serve, liste
 
 
 def test_events_that_come_at_their_pace_never_wait_and_others_until_their_turn():
-    connection = rooms.Connection(None, Shown(), names_realm=False)
+    connection = rooms.SocketConnection(None, Shown(), names_realm=False)
     assert [connection.early_s(1000.0) for _ in range(rooms.EVENTS_AT_ONCE)] == [0.0] * rooms.EVENTS_AT_ONCE
     waits = [connection.early_s(1000.0) for _ in range(3)]
     assert waits == pytest.approx([1 / rooms.EVENTS_PER_S, 2 / rooms.EVENTS_PER_S, 3 / rooms.EVENTS_PER_S], rel=1e-6)

@@ -8,7 +8,7 @@ from typing import Any
 from hub.api.shapes.node_bodies import SLOTS_MAX, PublishBody, SlotBody
 from hub.api.shapes.nodes import PublishedSlotShape
 from hub.capacity.labels import Label, parse_kinds, parse_label
-from hub.capacity.models import Offered, Slot, check_slot_id, slot_item
+from hub.capacity.models import Offered, PublishedSlot, check_slot_id, slot_item
 from hub.capacity.nodes.models import LentFor
 from hub.core import Hub
 from hub.errors import BadInput, InvalidValue
@@ -22,27 +22,27 @@ _REFUSED = {
 }
 
 
-async def publish(hub: Hub, node_id: str, slots: list[Slot], said: PublishBody) -> list[PublishedSlotShape]:
+async def publish(hub: Hub, node_id: str, slots: list[PublishedSlot], said: PublishBody) -> list[PublishedSlotShape]:
     """Put slots on offer; a row per slot, as the node is answered."""
     offered = await hub.pools.publish(node_id, slots, said.policy, **said.caller()._asdict())
     return [_shown(node_id, slot, each) for slot, each in zip(slots, offered, strict=True)]
 
 
-def publication(hub: Hub, node_id: str, said: PublishBody, document: dict[str, Any]) -> list[Slot]:
+def publication(hub: Hub, node_id: str, said: PublishBody, document: dict[str, Any]) -> list[PublishedSlot]:
     """The slots that a body names. Raises `InvalidValue`, `InvalidLabel` or `MissingMember`."""
     kinds = parse_kinds(hub.settings.label_kinds)
     labels: dict[str, Label] = {name: parse_label(name, kinds) for name in _named_labels(said)}
     return _slots(said, document, node_id, labels)
 
 
-def _shown(node_id: str, slot: Slot, offered: Offered) -> PublishedSlotShape:
+def _shown(node_id: str, slot: PublishedSlot, offered: Offered) -> PublishedSlotShape:
     if (word := offered.word) in ("published", "unchanged", "lent"):
         return PublishedSlotShape(browserId=slot.id, labelKey=slot.pool, status=word)
     reason = _REFUSED[word].format(node=node_id, other=offered.other)
     return PublishedSlotShape(browserId=slot.id, labelKey=slot.pool, status="refused", reason=reason)
 
 
-def _slots(said: PublishBody, document: dict[str, Any], node_id: str, labels: dict[str, Label]) -> list[Slot]:
+def _slots(said: PublishBody, document: dict[str, Any], node_id: str, labels: dict[str, Label]) -> list[PublishedSlot]:
     """The slots of a publication, from `slots` and `pools`, with the tokens of `lent`. `labels` holds parsed ones."""
     listed = list(said.slots)
     common = {name: document[name] for name in ("webSocketEndpoint", "endpoint") if document.get(name) is not None}
@@ -64,7 +64,7 @@ def _named_labels(said: PublishBody) -> set[str]:
     return {*said.pools, *(SlotBody.read(each).label_key for each in said.slots)}
 
 
-def _slot(node_id: str, raw: dict[str, Any], labels: dict[str, Label], of: PublishBody) -> Slot:
+def _slot(node_id: str, raw: dict[str, Any], labels: dict[str, Label], of: PublishBody) -> PublishedSlot:
     said = SlotBody.read(raw)
     if "node_id" in said.model_fields_set and said.node_id.strip() != node_id:
         raise InvalidValue(f"slot {said.slot_id} names another node, {said.node_id!r}", member="nodeId")
@@ -72,7 +72,7 @@ def _slot(node_id: str, raw: dict[str, Any], labels: dict[str, Label], of: Publi
     item = slot_item(node_id, said.slot_id, label.segments[1], raw)
     idle_ms = "" if idle_s is None else str(int(idle_s * 1000))
     token, asked = of.lent.get(said.slot_id, ""), of.lent_for.get(said.slot_id, LentFor())
-    return Slot(said.slot_id, label.text, item, idle_ms, token, asked)
+    return PublishedSlot(said.slot_id, label.text, item, idle_ms, token, asked)
 
 
 def _pool_slot_id(node_id: str, label: str, number: int) -> str:

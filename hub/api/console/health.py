@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-NEARLY = 0.98  # of what is not reserved: a submit needs some room itself
+from hub.api.operators.usage import troubles_of
+
 LONG_S = 60  # a wait that is a trouble, whatever else is free
 
 
-class Trouble(NamedTuple):
+class HealthTrouble(NamedTuple):
     """Something to look at: `name` is one word, `level` `critical` or `warning`, `view` where the page shows more."""
 
     name: str
@@ -23,7 +24,7 @@ def some(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-def troubles(seen: dict[str, Any]) -> list[Trouble]:
+def troubles(seen: dict[str, Any]) -> list[HealthTrouble]:
     """What is wrong, the worst first, from what `overview` gathers."""
     found = [
         *_of_nodes(seen),
@@ -31,13 +32,13 @@ def troubles(seen: dict[str, Any]) -> list[Trouble]:
         *_of_the_queue(seen),
         *_of_the_sweep(seen),
         *_of_hubs(seen),
-        *_of_the_store(seen["store"]),
+        *(HealthTrouble(*each) for each in troubles_of(seen["store"])),
         *_of_work(seen),
     ]
     return sorted(found, key=lambda each: each.level != "critical")
 
 
-def sentence(seen: dict[str, Any], found: list[Trouble]) -> str:
+def sentence(seen: dict[str, Any], found: list[HealthTrouble]) -> str:
     """One sentence of health."""
     nodes, slots = seen["nodes"], seen["slots"]
     if not nodes["registered"]:
@@ -52,12 +53,12 @@ def sentence(seen: dict[str, Any], found: list[Trouble]) -> str:
     return f"{worst}{more}: {begin}{queue}."
 
 
-def _of_nodes(seen: dict[str, Any]) -> list[Trouble]:
+def _of_nodes(seen: dict[str, Any]) -> list[HealthTrouble]:
     nodes, found = seen["nodes"], []
     silent = nodes["silent"] + nodes["suspect"]
     if nodes["registered"] and not nodes["alive"]:
         found.append(
-            Trouble(
+            HealthTrouble(
                 "nobody-alive", "critical", "Nobody is alive",
                 f"All {nodes['registered']:,} registered nodes are silent: nothing can be lent, whatever the queue "
                 "says. Look at the network between nodes and hubs, and at the nodes themselves.", "nodes?state=stale",
@@ -65,7 +66,7 @@ def _of_nodes(seen: dict[str, Any]) -> list[Trouble]:
         )  # fmt: skip
     elif nodes["silent"]:
         found.append(
-            Trouble(
+            HealthTrouble(
                 "silent-nodes", "warning", f"{some(nodes['silent'], 'node is', 'nodes are')} silent",
                 f"{silent:,} of {nodes['registered']:,} nodes have not been heard for half of HUB_NODE_TIMEOUT or "
                 "longer; nothing of them is lent.", "nodes?state=stale",
@@ -74,14 +75,14 @@ def _of_nodes(seen: dict[str, Any]) -> list[Trouble]:
     return found
 
 
-def _of_slots(seen: dict[str, Any]) -> list[Trouble]:
+def _of_slots(seen: dict[str, Any]) -> list[HealthTrouble]:
     conflicts = seen["conflicts"]
     if not conflicts:
         return []
     said = [f"{each['slot']} is of {each['node']}, and {each['other']} offered it" for each in conflicts[:3]]
     more = f"; {len(conflicts) - 3:,} more" if len(conflicts) > 3 else ""
     return [
-        Trouble(
+        HealthTrouble(
             "slot-conflict", "warning", "Two nodes offer the same slot",
             f"{'; '.join(said)}{more}. Give each slot an id of its own, or let the hub name it after its node.",
             "nodes",
@@ -89,13 +90,13 @@ def _of_slots(seen: dict[str, Any]) -> list[Trouble]:
     ]  # fmt: skip
 
 
-def _of_the_sweep(seen: dict[str, Any]) -> list[Trouble]:
+def _of_the_sweep(seen: dict[str, Any]) -> list[HealthTrouble]:
     found = []
     for of, brake in seen["brakes"].items():
         if brake["state"] == "engaged":
             held = brake["heldBack"] or brake["stale"] or 0
             found.append(
-                Trouble(
+                HealthTrouble(
                     f"brake-{of}", "critical", f"The brake on {of} is engaged",
                     f"{brake['stale'] or held:,} of {brake['registered'] or 0:,} {of} are silent at once: the hub "
                     f"suspects itself and holds most of them back. {brake['why'] or ''}".strip(), "switches",
@@ -106,7 +107,7 @@ def _of_the_sweep(seen: dict[str, Any]) -> list[Trouble]:
         by = f", switched by {sweeper['setBy']}" if sweeper["source"] == "run-time" else ", by HUB_SWEEPER_EXPIRE"
         silent = seen["nodes"]["silent"]
         found.append(
-            Trouble(
+            HealthTrouble(
                 "expiry-off", "warning", "Expiry is off",
                 f"Dead nodes are kept on the books{by}. "
                 + (f"{some(silent, 'node is', 'nodes are')} kept although silent." if silent else "None is silent."),
@@ -116,7 +117,7 @@ def _of_the_sweep(seen: dict[str, Any]) -> list[Trouble]:
     return found
 
 
-def _of_hubs(seen: dict[str, Any]) -> list[Trouble]:
+def _of_hubs(seen: dict[str, Any]) -> list[HealthTrouble]:
     differ = [each for each in seen["shared"] if each["otherwise"]]
     if not differ:
         return []
@@ -126,7 +127,7 @@ def _of_hubs(seen: dict[str, Any]) -> list[Trouble]:
         for each in differ for value in sorted(set(each["otherwise"].values()))
     )  # fmt: skip
     return [
-        Trouble(
+        HealthTrouble(
             "settings-differ", "warning",
             f"{some(len(hubs), 'hub was', 'hubs were')} given other settings than those that hold for all",
             f"{', '.join(said)}. Give every hub the same, or hub config set NAME VALUE for all.", "settings",
@@ -134,25 +135,12 @@ def _of_hubs(seen: dict[str, Any]) -> list[Trouble]:
     ]  # fmt: skip
 
 
-def _of_the_store(store: dict[str, Any]) -> list[Trouble]:
-    used, most, reserve = store["usedBytes"], store["limitBytes"], store["reserveBytes"]
-    if not reserve or used < NEARLY * (most - reserve):
-        return []
-    return [
-        Trouble(
-            "store-full", "critical", "Redis is full but for its reserve",
-            f"{used:,} of {most:,} bytes are in use, and {reserve:,} are kept for nodes, leases and ends: submits and "
-            "registrations are refused, or soon will be. hub usage --store says who holds how much.", "tasks",
-        )
-    ]  # fmt: skip
-
-
-def _of_the_queue(seen: dict[str, Any]) -> list[Trouble]:
+def _of_the_queue(seen: dict[str, Any]) -> list[HealthTrouble]:
     queue, slots, nodes, found = seen["queue"], seen["slots"], seen["nodes"], []
     if queue["unserved"]:
         names = ", ".join(queue["unserved"][:3])
         found.append(
-            Trouble(
+            HealthTrouble(
                 "unserved", "warning", "A label is waited for that no pool serves",
                 f"{names}: no node offers such slots. A spelling mistake, or a pool whose nodes are gone?",
                 f"queue?label={queue['unserved'][0]}",
@@ -161,7 +149,7 @@ def _of_the_queue(seen: dict[str, Any]) -> list[Trouble]:
     if queue["held"] and nodes["alive"]:
         names = ", ".join(queue["held"][:3])
         found.append(
-            Trouble(
+            HealthTrouble(
                 "held-back", "critical", "Slots are held back while borrowers wait",
                 f"{names}: nothing of these pools is lent, and nothing is on offer. Their nodes drain, are cordoned or "
                 "silent, or the pool is under maintenance.", f"pools/{queue['held'][0]}",
@@ -170,7 +158,7 @@ def _of_the_queue(seen: dict[str, Any]) -> list[Trouble]:
     if queue["full"] and nodes["alive"]:
         names, worst = ", ".join(queue["full"][:3]), not slots["free"] or (queue["oldestSeconds"] or 0) >= LONG_S
         found.append(
-            Trouble(
+            HealthTrouble(
                 "overloaded", "critical" if worst else "warning", "Overloaded",
                 f"{some(queue['waiting'], 'borrower waits', 'borrowers wait')}, and no slot for {names} is free: "
                 f"nodes are alive, and {slots['lent']:,} of {slots['total']:,} slots are lent.", "queue",
@@ -178,7 +166,7 @@ def _of_the_queue(seen: dict[str, Any]) -> list[Trouble]:
         )  # fmt: skip
     if queue["capped"]:
         found.append(
-            Trouble(
+            HealthTrouble(
                 "capped", "warning", "A label is at its cap",
                 f"{', '.join(queue['capped'][:3])}: borrowers wait although slots may be free, because as many leases "
                 "are live as an operator allows.", "switches",
@@ -186,7 +174,7 @@ def _of_the_queue(seen: dict[str, Any]) -> list[Trouble]:
         )  # fmt: skip
     if slots["maintenance"]:
         found.append(
-            Trouble(
+            HealthTrouble(
                 "maintenance", "warning", "A pool is under maintenance",
                 f"{', '.join(slots['maintenance'][:3])}: nothing of it is lent until its slots are replaced.", "pools",
             )
@@ -194,25 +182,25 @@ def _of_the_queue(seen: dict[str, Any]) -> list[Trouble]:
     return found
 
 
-def _of_work(seen: dict[str, Any]) -> list[Trouble]:
+def _of_work(seen: dict[str, Any]) -> list[HealthTrouble]:
     tasks, found = seen["tasks"], []
     if tasks["pending"] and not tasks["workers"]:
         found.append(
-            Trouble(
+            HealthTrouble(
                 "no-workers", "critical", "Tasks wait and no worker is there",
                 f"{some(tasks['pending'], 'task is', 'tasks are')} pending and nobody can claim them.", "jobs",
             )
         )  # fmt: skip
     if tasks["dead"]:
         found.append(
-            Trouble(
+            HealthTrouble(
                 "dead-letters", "warning", some(tasks["dead"], "dead letter"),
                 "Tasks that failed for the last time they might: look at their errors, try them again or drop them.",
                 "tasks?status=dead",
             )
         )  # fmt: skip
     found.extend(
-        Trouble(
+        HealthTrouble(
             "stuck", source["level"], f"Records are stuck in {source['name']}",
             _stuck(source),
             f"stuck/{source['name']}",

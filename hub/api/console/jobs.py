@@ -19,7 +19,7 @@ from hub.api.shapes.neutral import renamed
 from hub.core import Hub
 from hub.errors import Forbidden, InvalidValue
 from hub.jobs.chains import links_of
-from hub.jobs.models import Job, Page, Task
+from hub.jobs.models import Job, Page, TaskRecord
 from hub.jobs.names import dashed, to_id
 from hub.store.lenient import read_each
 from hub.wire import time_at
@@ -144,13 +144,13 @@ class _Wish(NamedTuple):
     text: str
     job: str
 
-    def fits(self, task: Task) -> bool:
+    def fits(self, task: TaskRecord) -> bool:
         """Whether it is one of those."""
         said = f"{dashed(task.id)} {task.job} {task.room} {task.error or ''} {task.payload}".lower()
         return (not self.job or task.job == self.job) and self.text.lower() in said
 
 
-async def _found(hub: Hub, status: str, wanted: _Wish, limit: int, offset: int) -> tuple[Page[Task], bool]:
+async def _found(hub: Hub, status: str, wanted: _Wish, limit: int, offset: int) -> tuple[Page[TaskRecord], bool]:
     """A page of those that fit, and whether all there are were looked through."""
     tasks = hub.tasks
     one = _task_id(wanted.text)

@@ -108,7 +108,7 @@ async def reset(request: Request, source: str) -> Response:
     return Answer({"source": source, "reset": done, "failed": failed, "notStuck": left})
 
 
-class Now:
+class StuckNow:
     """How many records are stuck at this moment, or were so a few seconds ago."""
 
     def __init__(self, records: Mapping[str, Records], settings: Settings) -> None:

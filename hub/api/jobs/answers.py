@@ -20,7 +20,7 @@ from hub.api.shapes.jobs import (
     TaskShape,
     WorkerShape,
 )
-from hub.jobs.models import LOST, Job, Provider, Shown, Task, Worker
+from hub.jobs.models import LOST, Job, ProviderRecord, TaskInFull, TaskRecord, WorkerRecord
 from hub.jobs.names import dashed, time_text
 from hub.jobs.schedules import NO_TASK, Schedule
 
@@ -37,7 +37,7 @@ def beaten(worker: str, at_us: int) -> WorkerShape:
     return WorkerShape(id=dashed(worker), last_heartbeat=time_text(at_us))
 
 
-def worker(found: Worker) -> ListedWorkerShape:
+def worker(found: WorkerRecord) -> ListedWorkerShape:
     """A worker in a list."""
     return ListedWorkerShape(id=dashed(found.id), last_heartbeat=time_text(found.beat_us), job_count=found.jobs)
 
@@ -65,7 +65,7 @@ def job_line(found: Job) -> ListedJobShape:
     return ListedJobShape(full_name=found.full, category=found.category, name=found.name, workers=workers)
 
 
-def task(found: Task) -> TaskShape:
+def task(found: TaskRecord) -> TaskShape:
     """A task. What only some callers ask for stands there only where it was asked for."""
     shown = TaskShape(
         id=dashed(found.id),
@@ -92,7 +92,7 @@ def task(found: Task) -> TaskShape:
     return shown
 
 
-def claimed(found: Task, *, named: bool) -> ClaimedTaskShape:
+def claimed(found: TaskRecord, *, named: bool) -> ClaimedTaskShape:
     """Return a task for the worker that claimed it, with the name of the claim where reports can repeat it."""
     shown = cast(ClaimedTaskShape, task(found))  # which has no other member that is required
     if named:
@@ -100,7 +100,7 @@ def claimed(found: Task, *, named: bool) -> ClaimedTaskShape:
     return shown
 
 
-def shown(found: Shown) -> TaskInFullShape:
+def shown(found: TaskInFull) -> TaskInFullShape:
     """A task for who asks for it alone: with what it came to."""
     document = cast(TaskInFullShape, task(found.task))  # which has no other member that is required
     if found.result == LOST:
@@ -150,14 +150,14 @@ def schedule(found: Schedule) -> ScheduleShape:
     return shown
 
 
-def submitted(found: Task) -> Answer[TaskShape]:
+def submitted(found: TaskRecord) -> Answer[TaskShape]:
     """The answer to a submit: the task, where to look for it, and when; 200 where it was there already."""
     answer = Answer(task(found), 200 if found.stood else 202)
     answer.headers.update({"location": f"{PREFIX}/tasks/{dashed(found.id)}", "retry-after": "1"})
     return answer
 
 
-def provider(found: Provider) -> ProviderShape:
+def provider(found: ProviderRecord) -> ProviderShape:
     """A provider; its content type shows in what it answers."""
     return ProviderShape(
         id=dashed(found.id),

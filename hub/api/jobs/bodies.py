@@ -56,7 +56,7 @@ class Slice(NamedTuple):
     status: str | None
 
 
-class Body(NamedTuple):
+class SentBody(NamedTuple):
     """A body that is JSON: its text and what that says."""
 
     text: bytes
@@ -83,7 +83,7 @@ def malformed(kind: str, where: Iterable[str | int], message: str, given: Any) -
     return Malformed(errors=[WrongShape(type=kind, loc=list(where), msg=message, input=given)])
 
 
-async def read(request: Request, model: type[M]) -> tuple[M, Body]:
+async def read(request: Request, model: type[M]) -> tuple[M, SentBody]:
     """Read the body of a request; raises `Malformed` and `TooLarge`. The content type does not matter.
 
     Large ones are read one at a time: others are served in between.
@@ -108,7 +108,7 @@ def _check_members(request: Request, document: dict[str, Any]) -> None:
         raise malformed("extra_forbidden", ["body", *found.place], f"No member of this call; {found.hint}", None)
 
 
-def _whole(text: bytes, model: type[M], check: Callable[[Any], None]) -> tuple[M, Body]:
+def _whole(text: bytes, model: type[M], check: Callable[[Any], None]) -> tuple[M, SentBody]:
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -119,7 +119,7 @@ def _whole(text: bytes, model: type[M], check: Callable[[Any], None]) -> tuple[M
         message = "Input should be a valid dictionary or object to extract fields from"
         raise malformed("model_attributes_type", ["body"], message, _shown(document, text))
     check(document)
-    return validated(model, document, "body", text), Body(text, document)
+    return validated(model, document, "body", text), SentBody(text, document)
 
 
 @cache
@@ -209,7 +209,7 @@ def part(request: Request, model: type[PageQuery] = PageQuery) -> Slice:
     return Slice(asked.limit, min(asked.offset, OFFSET_MAX), asked.status if isinstance(asked, TasksQuery) else None)
 
 
-def schema(said: JobBody, body: Body, settings: Settings) -> str:
+def schema(said: JobBody, body: SentBody, settings: Settings) -> str:
     """The schema of a job or a provider as it was sent; raises `TooLarge` and `Malformed`."""
     name = next((name for name in ("schema", "schema_") if name in body.document), None)
     if name is None:
@@ -219,7 +219,7 @@ def schema(said: JobBody, body: Body, settings: Settings) -> str:
     return text
 
 
-def result_schema(said: ServedBody, body: Body, settings: Settings) -> str:
+def result_schema(said: ServedBody, body: SentBody, settings: Settings) -> str:
     """The schema of what the tasks of a job come to, as it was sent; empty where there is none."""
     if said.result_schema is None:
         return ""
@@ -228,7 +228,7 @@ def result_schema(said: ServedBody, body: Body, settings: Settings) -> str:
     return text
 
 
-async def payloads(said: SubmitBody, body: Body, settings: Settings) -> list[str]:
+async def payloads(said: SubmitBody, body: SentBody, settings: Settings) -> list[str]:
     """Return the payload of a submit, or all of them, as they were sent; raises `TooLarge` and `Malformed`.
 
     Many are taken apart in turns with other requests.
@@ -252,14 +252,14 @@ async def payloads(said: SubmitBody, body: Body, settings: Settings) -> list[str
     return texts
 
 
-def payload(body: Body, settings: Settings) -> str:
+def payload(body: SentBody, settings: Settings) -> str:
     """What a task is to be about, as it was sent; raises `TooLarge` and `Malformed`."""
     text = body.opaque("payload") if "payload" in body.document else "{}"
     _check(text, settings.task_payload_max_bytes, ("body", "payload"))
     return text
 
 
-def result(body: Body, settings: Settings) -> str:
+def result(body: SentBody, settings: Settings) -> str:
     """What a task came to, as it was sent, empty for nothing; raises `TooLarge` and `Malformed`."""
     if body.document.get("result") is None:
         return ""
@@ -270,7 +270,7 @@ def result(body: Body, settings: Settings) -> str:
     return text
 
 
-def results(said: Sequence[ResultBody], body: Body) -> list[str]:
+def results(said: Sequence[ResultBody], body: SentBody) -> list[str]:
     """The same for each of the reports of a claim, however long or deep they are."""
     if all(each.result is None for each in said):
         return [""] * len(said)

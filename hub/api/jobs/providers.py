@@ -28,7 +28,7 @@ from hub.errors import (
     ResultNotAsked,
     WorkerNotFound,
 )
-from hub.jobs.models import Provider, ProviderRequest
+from hub.jobs.models import ProviderRecord, ProviderRequest
 from hub.jobs.names import check_room
 
 # What a browser may show. Workers say what it is, and pages of theirs would be pages of the hub.
@@ -147,7 +147,7 @@ async def read(request: Request) -> Response:
 
 
 async def _awaited(
-    request: Request, hub: Hub, provider: Provider, params: dict[str, str], wait_s: float, user: str
+    request: Request, hub: Hub, provider: ProviderRecord, params: dict[str, str], wait_s: float, user: str
 ) -> bytes:
     async def look(seconds: float) -> bytes | None:
         try:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from hub.api.callers.users import Caller
 from hub.core import Hub
 from hub.errors import Forbidden, ProviderNotFound, TaskNotFound
-from hub.jobs.models import Outcome, Task
+from hub.jobs.models import Outcome, TaskRecord
 from hub.jobs.names import SHARED, dashed, parse_full_name
 from hub.jobs.submits import unknown_parents
 
@@ -39,7 +39,7 @@ def room_of(full: str) -> str:
     return parts[0] if parts else SHARED[0]
 
 
-def see_task(who: Caller | None, task: Task) -> None:
+def see_task(who: Caller | None, task: TaskRecord) -> None:
     """Raise `TaskNotFound` unless the caller may see the task: one of his rooms, or given to a job there."""
     if task.room not in SHARED and not _is_near(who, task):
         raise TaskNotFound(f"Task {dashed(task.id)} is not known")
@@ -83,7 +83,7 @@ async def _unseen(who: Caller, hub: Hub, tasks: Sequence[str]) -> set[str]:
     return set(tasks) - {task.id for task in found if task.room in SHARED or _is_near(who, task)}
 
 
-def _is_near(who: Caller | None, task: Task) -> bool:
+def _is_near(who: Caller | None, task: TaskRecord) -> bool:
     return acts_in(who, task.room) or acts_in(who, room_of(task.job))
 
 

@@ -33,7 +33,7 @@ from hub.errors import (
     Unauthorized,
     WorkerNotFound,
 )
-from hub.jobs.models import TERMINAL, Claim, Options, Result, Task
+from hub.jobs.models import TERMINAL, Claim, Options, Result, TaskRecord
 from hub.jobs.names import INTERNAL, check_room, dashed
 from hub.jobs.workers import not_yours
 from hub.observability.tracing import tracing
@@ -163,7 +163,7 @@ async def claim(request: Request) -> Answer[ClaimedShape]:
 
 
 async def _reported(
-    hub: Hub, said: list[ResultBody], body: bodies.Body, worker: str, who: Caller, key: str
+    hub: Hub, said: list[ResultBody], body: bodies.SentBody, worker: str, who: Caller, key: str
 ) -> list[OutcomeShape]:
     """What has become of a worker's reports. A task fails whose result is not kept: nobody will report it anew."""
     values, most = bodies.results(said, body), hub.settings.task_result_max_bytes
@@ -184,7 +184,7 @@ async def _reported(
     ]
 
 
-async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key: str) -> list[Task]:
+async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key: str) -> list[TaskRecord]:
     """The tasks a claim gets. When the caller has hung up they are given back, unless he can ask for them again; and
     when his token was revoked while he waited."""
     worker, user = said.worker_id.hex, who.user
@@ -195,7 +195,7 @@ async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key
     async def gone() -> bool:
         return await is_gone(request)
 
-    async def look(seconds: float) -> list[Task]:
+    async def look(seconds: float) -> list[TaskRecord]:
         return await hub.tasks.claim_or_wait(worker, user, wanted, seconds, gone)
 
     found = await hub.tasks.claim(worker, user, wanted, gone)
@@ -213,7 +213,7 @@ async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key
     return found
 
 
-async def _give_back(hub: Hub, worker: str, user: str, tasks: list[Task]) -> None:
+async def _give_back(hub: Hub, worker: str, user: str, tasks: list[TaskRecord]) -> None:
     with for_nobody():
         await hub.tasks.finish(worker, user, [Result(task.id, "pending", claim=task.claim) for task in tasks])
 

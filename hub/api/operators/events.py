@@ -25,7 +25,7 @@ from hub.api.shapes.operators import EventShape, EventsShape, ExplanationShape, 
 from hub.api.shapes.readers import whole_number
 from hub.errors import InvalidValue, NotFound, StoreUnavailable
 from hub.history.events import NAMES, Event, Wanted, parse_id, wanted
-from hub.history.live import Listener, Live
+from hub.history.live import EventListener, Live
 from hub.history.why import KINDS, why
 from hub.observability import metrics
 from hub.tokens.secrets import ADMIN, RUNNER
@@ -171,7 +171,7 @@ class EventStream(Response):
                 hang_up(scope)
                 return
 
-    async def _send(self, send: Send, listener: Listener, begin: bytes, since: str) -> None:
+    async def _send(self, send: Send, listener: EventListener, begin: bytes, since: str) -> None:
         async def put(body: bytes, *, more: bool = True) -> None:
             self._sending_since = time.monotonic()
             await send({"type": "http.response.body", "body": body, "more_body": more})
@@ -212,7 +212,9 @@ class EventStream(Response):
         last = parse_id(after, "id")
         return last if last > parse_id(since, "id") and await self._live.history.has(after) else (0, 0)
 
-    async def _follow(self, put: Callable[..., Awaitable[None]], listener: Listener, known: tuple[int, int]) -> None:
+    async def _follow(
+        self, put: Callable[..., Awaitable[None]], listener: EventListener, known: tuple[int, int]
+    ) -> None:
         while not (listener.over or listener.slow):
             found, latest = await listener.take()
             if found or latest:

@@ -51,7 +51,7 @@ HELD_MAX = 1000  # tasks in hand that are counted by job
 SEEN_S = 120  # a node heard within this time makes the hub ready
 
 
-class Breaker:
+class StoreBreaker:
     """Stops asking a Redis that does not answer: open for a cooldown after so many errors in a row."""
 
     def __init__(self, threshold: int, cooldown_s: float) -> None:
@@ -85,7 +85,7 @@ class Breaker:
 async def health(request: Request) -> Answer[HealthShape]:
     """Whether Redis answers a ping, and how fast."""
     found = serving(request)
-    breaker: Breaker = request.app.state.breaker
+    breaker: StoreBreaker = request.app.state.breaker
     if breaker.is_open:
         raise StoreUnavailable("Redis does not answer.")
     started = time.monotonic()

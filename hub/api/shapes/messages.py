@@ -106,7 +106,7 @@ class SlowShape(TypedDict):
     rule: Annotated[str, told("That in a sentence.", "Too much waited to be sent; come back with the last id.")]
 
 
-class Channel(NamedTuple):
+class MessageChannel(NamedTuple):
     """Where something is said: its address, a sentence, and what the parts of the address are."""
 
     address: str
@@ -116,13 +116,13 @@ class Channel(NamedTuple):
 
 ROOM: Final = "room"
 CHANNELS: Final = {
-    ROOM: Channel("room:{room}", "Those who look at a room.", {"room": ("The room.", "lab")}),
-    "jobs": Channel("jobs:{job}", "The workers of a job.", {"job": ("The full name of the job.", w.JOB)}),
-    "providers": Channel(
+    ROOM: MessageChannel("room:{room}", "Those who look at a room.", {"room": ("The room.", "lab")}),
+    "jobs": MessageChannel("jobs:{job}", "The workers of a job.", {"job": ("The full name of the job.", w.JOB)}),
+    "providers": MessageChannel(
         "providers:{provider}", "Those who answer for a provider.", {"provider": ("Its full name.", "lab:files:disk")}
     ),
-    "connection": Channel("/socket.io/", "A connection: Socket.IO protocol 5, namespace `/`."),
-    "events": Channel("/events", "What happens, as server-sent events over HTTP."),
+    "connection": MessageChannel("/socket.io/", "A connection: Socket.IO protocol 5, namespace `/`."),
+    "events": MessageChannel("/events", "What happens, as server-sent events over HTTP."),
 }
 # What the hub says: name -> where, with what, and when.
 SENT: Final[dict[str, tuple[str, Any, str]]] = {

@@ -32,9 +32,9 @@ from hub.capacity.nodes.models import (
     DRAIN_DEADLINE_MAX_S,
     ID_MAX,
     Beat,
-    Caller,
     DrainCall,
     LentFor,
+    NodeCaller,
     check_node_id,
     check_reason,
 )
@@ -196,9 +196,9 @@ class CallerBody(Body):
         ),
     ] = None
 
-    def caller(self) -> Caller:
+    def caller(self) -> NodeCaller:
         """Who tells the hub of slots, and with which number, that counts only beside an incarnation."""
-        return Caller(self.incarnation, str(self.number) if self.incarnation and self.number is not None else "")
+        return NodeCaller(self.incarnation, str(self.number) if self.incarnation and self.number is not None else "")
 
 
 class SlotBody(Body):

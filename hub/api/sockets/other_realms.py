@@ -19,7 +19,7 @@ from hub.store.cancelling import cancel_all
 
 
 @dataclass(frozen=True)
-class Place:
+class RealmPlace:
     """Where a room is: what serves it, what tells its events, and in which other realm it is, if any."""
 
     serving: Serving
@@ -44,9 +44,9 @@ class OtherRealms:
         self._realms = realms
         self._own = own
         self._events = events
-        self._places: dict[str, tuple[Place, asyncio.Task[None]]] = {}
+        self._places: dict[str, tuple[RealmPlace, asyncio.Task[None]]] = {}
 
-    def find(self, room: str, worker: str) -> Place | None:
+    def find(self, room: str, worker: str) -> RealmPlace | None:
         """The other realm that a room or a worker is of; None for this one, and at a hub without realms.
 
         Raises `UnknownRealm` for one that this hub does not serve, `StoreUnavailable` for one that is away.
@@ -65,7 +65,7 @@ class OtherRealms:
             self._places[part.name] = known = self._listen(part.name, serving)
         return known[0]
 
-    def is_there(self, place: Place) -> bool:
+    def is_there(self, place: RealmPlace) -> bool:
         """Whether a realm is still served as it was: its store may have moved, or it may be gone."""
         known = self._places.get(place.realm or "")
         part = self._realms.parts.get(place.realm or "") if self._realms else None
@@ -80,16 +80,16 @@ class OtherRealms:
         """Stop to listen."""
         await cancel_all([reading for _, reading in self._places.values()])
 
-    def _listen(self, name: str, serving: Serving) -> tuple[Place, asyncio.Task[None]]:
+    def _listen(self, name: str, serving: Serving) -> tuple[RealmPlace, asyncio.Task[None]]:
         def wanted(namespace: str, room: str) -> bool:
             return self._events.has(namespace, place.room(room))
 
-        place = Place(serving, Channel(serving.hub.store, wanted), name)
+        place = RealmPlace(serving, Channel(serving.hub.store, wanted), name)
         if known := self._places.get(name):
             known[1].cancel()
         return place, asyncio.create_task(self._read(place), name="events-of-realm")
 
-    async def _read(self, place: Place) -> None:
+    async def _read(self, place: RealmPlace) -> None:
         with place.within():
             async for event in place.channel.events():
                 if event["method"] == "emit":

@@ -22,7 +22,7 @@ from hub.api.jobs import room_access
 from hub.api.realms.subjects import NAMED
 from hub.api.shapes.messages import DoneShape
 from hub.api.sockets.events import Events
-from hub.api.sockets.other_realms import OtherRealms, Place
+from hub.api.sockets.other_realms import OtherRealms, RealmPlace
 from hub.errors import HubError, Stopping, StoreUnavailable, Unauthorized
 from hub.jobs.names import check_room, parse_full_name, to_id
 from hub.observability import metrics
@@ -44,7 +44,7 @@ class Ignored(Exception):
     """What the client said makes no sense; the text says why."""
 
 
-class Connection:
+class SocketConnection:
     """A client that was let in with what he has shown; `caller` is None for a stranger, who may read where strangers
     may."""
 
@@ -53,7 +53,7 @@ class Connection:
         self.shown = shown
         self.names_realm = names_realm
         self.rooms: set[str] = set()
-        self.places: list[Place] = []  # other realms, in which a client that has named none has joined rooms
+        self.places: list[RealmPlace] = []  # other realms, in which a client that has named none has joined rooms
         self._due = -math.inf  # when the next event would be, had they come at their pace
 
     def early_s(self, now: float) -> float:
@@ -72,8 +72,8 @@ class Rooms:
         self._server = server
         self._others = others
         self._sessions = sessions
-        self._here = Place(serving, events.channel_of_store)
-        self.connections: dict[str, Connection] = {}
+        self._here = RealmPlace(serving, events.channel_of_store)
+        self.connections: dict[str, SocketConnection] = {}
         server.on("connect", self.connect)
         for event, act in (
             ("join_job_room", self._join_jobs),
@@ -112,7 +112,7 @@ class Rooms:
             _log.error("socket connect failed", why=repr(error), exc_info=error)
             raise Refused("The hub failed on this connection.") from None
         names_realm = environ["asgi.scope"].get(NAMED) is not None
-        self.connections[sid] = Connection(caller, shown, names_realm=names_realm)
+        self.connections[sid] = SocketConnection(caller, shown, names_realm=names_realm)
         self._serving.hub.presence.connected(sid)
         _log.debug("socket connected", sid=sid, user=caller.user if caller else None)
 
@@ -142,7 +142,7 @@ class Rooms:
             if not all(self._others.is_there(place) for place in connection.places)
         ]
 
-    async def _is_who_came(self, connection: Connection) -> bool:
+    async def _is_who_came(self, connection: SocketConnection) -> bool:
         shown = connection.shown
         return await known(self._serving, shown.authorization, shown.secret) == connection.caller
 
@@ -167,7 +167,7 @@ class Rooms:
             with tracing.event(event, self._server.get_environ(sid)["asgi.scope"]["headers"]):
                 return await answer(sid, connection, *said)
 
-        async def answer(sid: str, connection: Connection, *said: Any) -> Any:
+        async def answer(sid: str, connection: SocketConnection, *said: Any) -> Any:
             if early_s := connection.early_s(time.monotonic()):
                 await asyncio.sleep(early_s)  # python-engineio reads nothing of this client meanwhile
             try:
@@ -193,15 +193,17 @@ class Rooms:
 
         return take
 
-    async def _join_jobs(self, sid: str, connection: Connection, said: Any) -> None:
+    async def _join_jobs(self, sid: str, connection: SocketConnection, said: Any) -> None:
         await self._join_as_worker(sid, connection, said, "job_name", "jobs:")
 
-    async def _join_providers(self, sid: str, connection: Connection, said: Any) -> None:
+    async def _join_providers(self, sid: str, connection: SocketConnection, said: Any) -> None:
         place = await self._join_as_worker(sid, connection, said, "provider_name", "providers:")
         with place.within():
             await place.serving.hub.providers.joined(_full_name(said, "provider_name"))
 
-    async def _join_as_worker(self, sid: str, connection: Connection, said: Any, member: str, kind: str) -> Place:
+    async def _join_as_worker(
+        self, sid: str, connection: SocketConnection, said: Any, member: str, kind: str
+    ) -> RealmPlace:
         """The room is joined also with a worker that is unknown or another's; only its own user's can hang up."""
         full, worker = _full_name(said, member), _worker(said)
         place, caller = await self._place(sid, connection, room_access.room_of(full), worker)
@@ -218,7 +220,7 @@ class Rooms:
             await self._be_heard(place)
         return place
 
-    async def _join_room(self, sid: str, connection: Connection, said: Any) -> None:
+    async def _join_room(self, sid: str, connection: SocketConnection, said: Any) -> None:
         room = _text_of(said, "room_id")
         check_room(room)
         place, caller = await self._place(sid, connection, room, None)
@@ -231,8 +233,8 @@ class Rooms:
         await self._be_heard(place)
 
     async def _place(
-        self, sid: str, connection: Connection, room: str, worker: str | None
-    ) -> tuple[Place, Caller | None]:
+        self, sid: str, connection: SocketConnection, room: str, worker: str | None
+    ) -> tuple[RealmPlace, Caller | None]:
         """Where a room is, and who the client is there; raises `Unauthorized` where he is not the same."""
         place = None if connection.names_realm else self._others.find(room, worker or "")
         if place is None:
@@ -247,28 +249,28 @@ class Rooms:
             place.serving.hub.presence.connected(sid)
         return place, caller
 
-    async def _leave_jobs(self, sid: str, connection: Connection, said: Any) -> None:
+    async def _leave_jobs(self, sid: str, connection: SocketConnection, said: Any) -> None:
         await self._leave(sid, connection, f"jobs:{_full_name(said, 'job_name')}")
 
-    async def _leave_providers(self, sid: str, connection: Connection, said: Any) -> None:
+    async def _leave_providers(self, sid: str, connection: SocketConnection, said: Any) -> None:
         await self._leave(sid, connection, f"providers:{_full_name(said, 'provider_name')}")
 
-    async def _leave_room(self, sid: str, connection: Connection, said: Any) -> None:
+    async def _leave_room(self, sid: str, connection: SocketConnection, said: Any) -> None:
         await self._leave(sid, connection, f"room:{_text_of(said, 'room_id')}")
 
-    async def _enter(self, sid: str, connection: Connection, room: str) -> None:
+    async def _enter(self, sid: str, connection: SocketConnection, room: str) -> None:
         if room not in connection.rooms and len(connection.rooms) >= ROOMS_MAX:
             raise Ignored(f"A connection may be in {ROOMS_MAX} rooms.")
         connection.rooms.add(room)
         await self._server.enter_room(sid, room)
 
-    async def _leave(self, sid: str, connection: Connection, name: str) -> None:
+    async def _leave(self, sid: str, connection: SocketConnection, name: str) -> None:
         for place in (self._here, *connection.places):
             room = place.room(name)
             connection.rooms.discard(room)
             await self._server.leave_room(sid, room)
 
-    async def _be_heard(self, place: Place) -> None:
+    async def _be_heard(self, place: RealmPlace) -> None:
         """Nobody is told that he is in a room before every event for it is heard."""
         if place.serving.hub.store.away or not await place.channel.hears(HEARD_S):
             raise StoreUnavailable("The hub does not reach its store now; events come again when it does.")

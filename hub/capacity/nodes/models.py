@@ -31,7 +31,7 @@ class Beat(NamedTuple):
     incarnation: str = ""
 
 
-class Caller(NamedTuple):
+class NodeCaller(NamedTuple):
     """Which process speaks for a node, and the number of its call; both empty for a plain client."""
 
     incarnation: str = ""

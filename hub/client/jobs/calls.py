@@ -18,7 +18,7 @@ import httpx
 from hub.client import calls
 from hub.client.backlog import ONCE, Backlog, Message
 from hub.client.exchange import (
-    Answer,
+    HubAnswer,
     Outcome,
     Pause,
     Send,
@@ -76,7 +76,7 @@ def judged(outcome: Outcome) -> tuple[HubError, bool]:
     return error, again
 
 
-def ask(send: Send, left_s: Left, attempt_s: float = ATTEMPT_S) -> Steps[Answer]:
+def ask(send: Send, left_s: Left, attempt_s: float = ATTEMPT_S) -> Steps[HubAnswer]:
     """Send until it is accepted, refused for good, or no time is left; then the last refusal is raised."""
     for attempt in itertools.count():
         sent_s = now_s()
@@ -179,7 +179,7 @@ def taken(worker_id: str, since: int, wait_s: float) -> Steps[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ClaimCall:
     """A claim with what is reported beside it. Repeated as it is, it gives the same tasks."""
 
     worker_id: str
@@ -211,7 +211,7 @@ class Claimed:
     outcomes: dict[str, str]
 
     @classmethod
-    def of(cls, answer: Answer) -> Claimed:
+    def of(cls, answer: HubAnswer) -> Claimed:
         """Read an answer. A hub that knows nothing of many tasks at once gives one."""
         with readable():
             one = answer.data.get("task")
@@ -220,7 +220,7 @@ class Claimed:
         return cls([TaskInfo.of(task) for task in many], outcomes)
 
 
-def claim(wanted: Claim, left_s: Left, wait_s: float = 0.0) -> Steps[Claimed]:
+def claim(wanted: ClaimCall, left_s: Left, wait_s: float = 0.0) -> Steps[Claimed]:
     """Claim, and repeat it as it is while no hub answers."""
     return Claimed.of((yield from ask(wanted.send(wait_s), left_s)))
 
@@ -242,12 +242,12 @@ def task(task_id: str) -> Steps[TaskInfo]:
     return TaskInfo.of(_object((yield from ask(Send("GET", place("tasks", task_id)), lasting(TROUBLE_S)))))
 
 
-def _object(answer: Answer) -> dict[str, Any]:
+def _object(answer: HubAnswer) -> dict[str, Any]:
     with readable():
         return dict(answer.data)
 
 
-def leave(worker_id: str, unsaid: Sequence[Claim], backlog: Backlog) -> Steps[None]:
+def leave(worker_id: str, unsaid: Sequence[ClaimCall], backlog: Backlog) -> Steps[None]:
     """Delete a worker after its last reports and claims; what takes more than a few seconds is done in the background.
 
     A claim is repeated as it was, and the tasks that it got are given back. What is refused is logged.
@@ -267,7 +267,7 @@ def leave(worker_id: str, unsaid: Sequence[Claim], backlog: Backlog) -> Steps[No
             log.info("could not %s (%s); the hub misses it by itself", what, error)
 
 
-def _told(worker_id: str, left: list[Claim], left_s: Left, attempt_s: float) -> Steps[None]:
+def _told(worker_id: str, left: list[ClaimCall], left_s: Left, attempt_s: float) -> Steps[None]:
     """Make the calls of `left`, which drops each that was answered, and delete the worker."""
     while left:
         try:
@@ -281,5 +281,5 @@ def _told(worker_id: str, left: list[Claim], left_s: Left, attempt_s: float) -> 
             left[0] = replace(left[0], reports=shorter)
             continue
         given_back = [Report(task.id, "pending", claim=task.claim) for task in claimed.tasks]
-        left[:1] = [Claim(worker_id, limit=0, reports=given_back)] if given_back else []
+        left[:1] = [ClaimCall(worker_id, limit=0, reports=given_back)] if given_back else []
     yield from ask(Send("DELETE", place("workers", worker_id), query={"incarnation": incarnation()}), left_s, attempt_s)

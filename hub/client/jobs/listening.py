@@ -13,9 +13,9 @@ from hub.client.backlog import ONCE, Message, backlog_of
 from hub.client.exchange import Send, passing
 from hub.client.jobs import calls
 from hub.client.jobs.beating import fatal
-from hub.client.jobs.calls import TROUBLE_S, Claim, Left, lasting
+from hub.client.jobs.calls import TROUBLE_S, ClaimCall, Left, lasting
 from hub.client.jobs.claimed import ClaimedTask
-from hub.client.jobs.serving import LONGEST_WAIT_S, Signals
+from hub.client.jobs.serving import LONGEST_WAIT_S, StopSignals
 from hub.client.jobs.sockets import Socket
 from hub.client.jobs.tasks import Held, Report, TaskInfo, reason, sayable
 from hub.client.jobs.wire import SyncWire
@@ -32,7 +32,7 @@ log = logging.getLogger("hub.client")
 class Listener:
     """What a worker does with tasks; `JobManager` is one."""
 
-    def __init__(self, wire: SyncWire, signals: Signals) -> None:
+    def __init__(self, wire: SyncWire, signals: StopSignals) -> None:
         self._wire = wire
         self._signals = signals
         self._socket: Socket | None = None
@@ -45,7 +45,7 @@ class Listener:
         self._worker_id: str | None = None
         # One claim at a time: the hub remembers what it gave out for the last one, should that have to be repeated.
         self._claiming = threading.Lock()
-        self._unanswered: Claim | None = None
+        self._unanswered: ClaimCall | None = None
         self._claims: dict[str, str] = {}  # task -> the claim it was given out under
 
     def claim(self, *, wait: float = 0.0) -> ClaimedTask[Any] | None:
@@ -94,12 +94,12 @@ class Listener:
         """As `claim`: a task and whether it is running already. A claim without an answer is repeated as it was."""
         if self._worker_id is None:
             raise ValueError("there is no worker yet: register something, or call create_worker()")
-        while info := self._claim(Claim(self._worker_id, start=start), left_s, wait_s):
+        while info := self._claim(ClaimCall(self._worker_id, start=start), left_s, wait_s):
             if (task := self._task_of(info)) is not None:
                 return task, info.status == "running"
         return None
 
-    def _claim(self, wanted: Claim, left_s: Left, wait_s: float) -> TaskInfo | None:
+    def _claim(self, wanted: ClaimCall, left_s: Left, wait_s: float) -> TaskInfo | None:
         with self._claiming:
             wanted = self._unanswered = self._unanswered or wanted
             try:
@@ -141,7 +141,7 @@ class Listener:
         if status != "pending":
             send = calls.move(task_id, status, error, claim, result)
         elif self._worker_id is not None:
-            send = Claim(self._worker_id, limit=0, reports=[Report(task_id, status, claim=claim)]).send()
+            send = ClaimCall(self._worker_id, limit=0, reports=[Report(task_id, status, claim=claim)]).send()
         else:
             return
         try:

@@ -20,8 +20,8 @@ from hub.client.jobs.beating import Contact, Heartbeat
 from hub.client.jobs.calls import leave
 from hub.client.jobs.claimed import ClaimedTask, category_of, job_name
 from hub.client.jobs.listening import Listener
-from hub.client.jobs.providers import Providers, Registered
-from hub.client.jobs.serving import Serving, Signals
+from hub.client.jobs.providers import RegisteredProvider, ServedProviders
+from hub.client.jobs.serving import StopSignals, WorkerServing
 from hub.client.jobs.sockets import Message, Socket
 from hub.client.jobs.tasks import SubmitOptions, TaskInfo
 from hub.client.jobs.wire import SyncWire, Token
@@ -72,19 +72,21 @@ class JobManager(Listener):
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         contact = Contact(max_unreachable_seconds)
-        super().__init__(SyncWire(url, token, transport), Signals(contact))
+        super().__init__(SyncWire(url, token, transport), StopSignals(contact))
         beats = SyncWire(url, token, transport)
         self._heartbeat = Heartbeat(beats, heartbeat_interval, contact, self._heartbeat_ended, self._held, self._lose)
         self._startup_retries = max_startup_retries
-        self._providers = Providers(backlog_of(self._wire))
+        self._providers = ServedProviders(backlog_of(self._wire))
         self._locks()
         if socket is not None and socket is not False:
             self._socket = Socket(
                 socket, self._wire.url, self._wire.credentials, self._joined, self._signals.wake.set, self._asked
             )
-        self._serving: Serving | None = None
+        self._serving: WorkerServing | None = None
         if execute is not None:
-            self._serving = Serving(self, execute, self._signals, polling_interval, max_unreachable_seconds, self._told)
+            self._serving = WorkerServing(
+                self, execute, self._signals, polling_interval, max_unreachable_seconds, self._told
+            )
 
         forks.note(self)
 
@@ -197,7 +199,7 @@ class JobManager(Listener):
             self._take_worker(data)
             full_name = f"{room}:{provider.category}:{name}"
             with readable():
-                self._providers[full_name] = Registered(str(UUID(data["id"])), provider, handler)
+                self._providers[full_name] = RegisteredProvider(str(UUID(data["id"])), provider, handler)
             self._emit("join_provider_room", {"provider_name": full_name})
             self._begin()
             return UUID(self._providers[full_name].id)

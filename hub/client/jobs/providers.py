@@ -27,7 +27,7 @@ MOST_WAITING = 100  # each may be some megabytes
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class RegisteredProvider:
     """A provider as it was registered."""
 
     id: str
@@ -35,7 +35,7 @@ class Registered:
     handler: Any
 
 
-class Providers(dict[str, Registered]):
+class ServedProviders(dict[str, RegisteredProvider]):
     """Full name -> provider; with a backlog of its own for what cannot be handed in now, so that no report waits."""
 
     def __init__(self, backlog: Backlog) -> None:
@@ -65,7 +65,7 @@ class Providers(dict[str, Registered]):
             else:
                 log.warning("what provider %s has read was not handed in: %s", name, error)
 
-    def drop(self, name: str, provider: Registered, wire: SyncWire) -> None:
+    def drop(self, name: str, provider: RegisteredProvider, wire: SyncWire) -> None:
         """Unregister a provider; raises what is in the way, and goes on in the background where that can help."""
         try:
             wire.run(drop_provider(provider.id, lasting(TROUBLE_S)))
@@ -77,7 +77,7 @@ class Providers(dict[str, Registered]):
             raise
 
 
-def _read(provider: Registered, params: str) -> bytes:
+def _read(provider: RegisteredProvider, params: str) -> bytes:
     read = provider.kind(**json.loads(params)).read(provider.handler)
     if provider.kind.content_type == "application/json":
         return json.dumps(read).encode()

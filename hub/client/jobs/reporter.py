@@ -12,7 +12,7 @@ from dataclasses import replace
 from hub.client.exchange import passing
 from hub.client.jobs import calls
 from hub.client.jobs.buffers import Outbox, Prefetch
-from hub.client.jobs.calls import LEAVE_S, LONGEST_PAUSE_S, Claim, Claimed
+from hub.client.jobs.calls import LEAVE_S, LONGEST_PAUSE_S, ClaimCall, Claimed
 from hub.client.jobs.handlers import Task
 from hub.client.jobs.runner import TaskRunner
 from hub.client.jobs.tasks import Report
@@ -52,7 +52,7 @@ class ClaimReporter:
         self._polling_s = polling_s
         self._on_lost = on_lost
         self._outbox = Outbox()
-        self._open: dict[str, Claim] = {}
+        self._open: dict[str, ClaimCall] = {}
         self._news = asyncio.Event()
         self._away_since_s: float | None = None  # when the claim that is at the hub was sent
         self._calm = asyncio.Event()  # not set while claims come back full
@@ -92,7 +92,7 @@ class ClaimReporter:
                 runner.changed.clear()
                 await runner.changed.wait()
             self.woken.clear()
-            claim = Claim(self.worker_id, limit, True, self.max_runtime_s, self._outbox.take())
+            claim = ClaimCall(self.worker_id, limit, True, self.max_runtime_s, self._outbox.take())
             self._away_since_s = asked_s = now_s()
             try:
                 claimed = await self._deliver(claim, LONGEST_WAIT_S)
@@ -121,26 +121,26 @@ class ClaimReporter:
                 await asyncio.sleep(LINGER_S)
             self._news.clear()
             while reports := self._outbox.take():
-                await self._deliver(Claim(self.worker_id, limit=0, reports=reports))
+                await self._deliver(ClaimCall(self.worker_id, limit=0, reports=reports))
 
-    async def close(self, runner: TaskRunner) -> list[Claim]:
+    async def close(self, runner: TaskRunner) -> list[ClaimCall]:
         """Find out what unanswered calls came to, and say what is left to say, some seconds long; the calls left."""
         try:
             async with asyncio.timeout(2 * LEAVE_S):
                 for claim in list(self._open.values()):
                     runner.put(Task.of(info) for info in (await self._deliver(claim)).tasks)
                 while reports := self._outbox.take():
-                    await self._deliver(Claim(self.worker_id, limit=0, reports=reports))
+                    await self._deliver(ClaimCall(self.worker_id, limit=0, reports=reports))
         except TimeoutError:
             pass
         except HubError as error:
             log.warning("the hub does not take a report, and the worker ends without it: %s", error)
         unsaid = list(self._open.values())
         while reports := self._outbox.take():
-            unsaid.append(Claim(self.worker_id, limit=0, reports=reports))
+            unsaid.append(ClaimCall(self.worker_id, limit=0, reports=reports))
         return unsaid
 
-    async def _deliver(self, claim: Claim, wait_s: float = 0.0) -> Claimed:
+    async def _deliver(self, claim: ClaimCall, wait_s: float = 0.0) -> Claimed:
         self._open[claim.key] = claim
         failures = 0
         while True:
@@ -176,15 +176,15 @@ class ClaimReporter:
         self._heard(claim, claimed)
         return claimed
 
-    async def _one_by_one(self, claim: Claim) -> Claim:
+    async def _one_by_one(self, claim: ClaimCall) -> ClaimCall:
         """Report alone what was refused together; the claim, which has nothing to report any more."""
         while claim.reports and claim.key in self._open:
             first, *others = claim.reports
             claim = self._open[claim.key] = replace(claim, reports=others)
-            await self._deliver(Claim(claim.worker_id, limit=0, reports=[first]))
+            await self._deliver(ClaimCall(claim.worker_id, limit=0, reports=[first]))
         return claim
 
-    def _heard(self, claim: Claim, claimed: Claimed) -> None:
+    def _heard(self, claim: ClaimCall, claimed: Claimed) -> None:
         if unheard := [report.task for report in claim.reports if report.task not in claimed.outcomes]:
             raise HubError(f"this hub does not take reports with a claim: it says nothing of {unheard}")
         for task_id, outcome in claimed.outcomes.items():

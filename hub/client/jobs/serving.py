@@ -38,7 +38,7 @@ class Counter(Protocol):
 
 
 @dataclass
-class Signals:
+class StopSignals:
     """How the threads of a worker speak to each other. `end` is for good."""
 
     contact: Contact
@@ -70,14 +70,14 @@ class Signals:
         return lambda: min(until_s, self.stopped_s + LEAVE_S if self.stop.is_set() else until_s) - now_s()
 
 
-class Serving:
+class WorkerServing:
     """Runs `execute` for task after task; after a claim that finds nothing it rests, until there are news of one."""
 
     def __init__(
         self,
         counter: Counter,
         execute: Callable[[ClaimedTask[Any]], Any],
-        signals: Signals,
+        signals: StopSignals,
         polling_interval: float,
         report_s: float,
         told: Callable[[], bool],

@@ -18,7 +18,7 @@ from hub.client.exchange import Send, passing, readable
 from hub.client.jobs import calls
 from hub.client.jobs.beating import Contact, Heartbeat
 from hub.client.jobs.buffers import Prefetch
-from hub.client.jobs.calls import LONGEST_PAUSE_S, Claim, lasting, leave
+from hub.client.jobs.calls import LONGEST_PAUSE_S, ClaimCall, lasting, leave
 from hub.client.jobs.handlers import Handler, Model, model_of, result_of, takes_task
 from hub.client.jobs.lost_tasks import LostTasks
 from hub.client.jobs.progress import ProgressReporter
@@ -89,7 +89,7 @@ class Worker:
         ahead = Prefetch(concurrency, prefetch)
         self._wire = Wire(url, token, transport)
         self._backlog = backlog_of(self._wire)
-        self._unsaid: list[Claim] = []
+        self._unsaid: list[ClaimCall] = []
         self._reporter = ClaimReporter(self._wire, ahead, self.counts, polling_interval, self._lost)
         self._progress = ProgressReporter(self._wire, lambda: self._reporter.worker_id, self._not_ours)
         self._runner = TaskRunner(

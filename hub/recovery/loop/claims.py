@@ -58,7 +58,7 @@ class Why(Enum):
 
 
 @dataclass(eq=False)
-class Claim:
+class RecordClaim:
     """A record that is ours until the lease ends."""
 
     record: Record
@@ -136,7 +136,7 @@ class Claims:
         async with reading(self.engine) as connection:
             return (await connection.execute(query)).first() is not None
 
-    async def take(self, limit: int, but: Collection[Any] = ()) -> list[Claim]:
+    async def take(self, limit: int, but: Collection[Any] = ()) -> list[RecordClaim]:
         """Claim up to so many records, those that were updated longest ago first, in one transaction.
 
         None of those in `but`. Raises `SourceRefused` when something else writes another time into `updated_at`.
@@ -200,7 +200,7 @@ class Claims:
             why = f"it is {source.threshold_s:g} s old and more right after it was written; a trigger may set it"
             raise source.refused("updated_at_field", why)
 
-    async def refresh(self, claims: Iterable[Claim]) -> list[Claim]:
+    async def refresh(self, claims: Iterable[RecordClaim]) -> list[RecordClaim]:
         """Renew the leases of these claims in one transaction; return the lost ones: ready again, or gone.
 
         A locked record is left alone and keeps its lease: as a rule its own handler has changed it and not committed
@@ -225,7 +225,7 @@ class Claims:
             held[key].stamps, held[key].ends_s = (mark,), ends_s
         return [claim for key, claim in held.items() if key not in fresh and key not in kept]
 
-    async def finish(self, session: AsyncSession, claim: Claim, outcome: Outcome) -> bool:
+    async def finish(self, session: AsyncSession, claim: RecordClaim, outcome: Outcome) -> bool:
         """Commit the outcome with what the handler wrote in its session; return False when the record is not ours.
 
         A handler that deleted the record or gave it another status has decided itself. Raises `Unreached` when the
@@ -253,12 +253,12 @@ class Claims:
             await self.check_reached(claim)
         return True
 
-    async def check_reached(self, claim: Claim) -> None:
+    async def check_reached(self, claim: RecordClaim) -> None:
         """Raise `Unreached` when others still see the record as it was claimed, though the session does not."""
         if await self._is(claim, self._stuck & self._stamp.in_(claim.stamps)):
             raise Unreached("the session of get_session does not reach the record")
 
-    async def write(self, session: AsyncSession, claim: Claim, outcome: Outcome) -> Any:
+    async def write(self, session: AsyncSession, claim: RecordClaim, outcome: Outcome) -> Any:
         """Write an outcome in its own transaction; return the status of the record now, None if it is gone.
 
         Where the database refuses the text of the reason, a plainer one is written, in the end none.
@@ -275,7 +275,7 @@ class Claims:
         assert refusal is not None
         raise refusal
 
-    async def _write(self, session: AsyncSession, claim: Claim, outcome: Outcome) -> Any:
+    async def _write(self, session: AsyncSession, claim: RecordClaim, outcome: Outcome) -> Any:
         guard = [self._one(claim), self._stuck]
         if claim.exact or claim.left_s <= 0 or claim.handler is None:  # without a handler, only others touch it
             guard.append(self._stamp.in_(claim.stamps))
@@ -298,7 +298,7 @@ class Claims:
         await session.commit()
         return outcome.status
 
-    async def _is(self, claim: Claim, what: sa.ColumnElement[bool]) -> bool:
+    async def _is(self, claim: RecordClaim, what: sa.ColumnElement[bool]) -> bool:
         """Return whether the record looks like that from outside the handler's transaction."""
         async with reading(self.engine) as connection:
             return bool(await _pairs(connection, self._those([claim.record.id], what)))
@@ -321,7 +321,7 @@ class Claims:
         """Return the clause for a status that only a handler gives: neither stuck nor ready."""
         return sa.and_(sa.not_(self._stuck), sa.not_(self.rows.status_is(self.rows.source.becomes)))
 
-    def _one(self, claim: Claim) -> sa.ColumnElement[bool]:
+    def _one(self, claim: RecordClaim) -> sa.ColumnElement[bool]:
         return self.rows.named([claim.record.id])
 
     async def _read(self, connection: AsyncConnection, ids: list[Any]) -> dict[Any, Mapping[str, Any] | Exception]:
@@ -344,10 +344,10 @@ class Claims:
         return {each[name]: dict(each) for each in found}
 
 
-def _claim(key: Any, found: Mapping[str, Any] | Exception, mark: Any, ends_s: float) -> Claim:
+def _claim(key: Any, found: Mapping[str, Any] | Exception, mark: Any, ends_s: float) -> RecordClaim:
     if isinstance(found, Exception):
-        return Claim(Record(key, {}), (mark,), ends_s, repr(found))
-    return Claim(Record(key, found), (mark,), ends_s)
+        return RecordClaim(Record(key, {}), (mark,), ends_s, repr(found))
+    return RecordClaim(Record(key, found), (mark,), ends_s)
 
 
 async def _pairs(connection: AsyncConnection, query: sa.Select[Any]) -> dict[Any, Any]:

@@ -6,15 +6,15 @@ import asyncio
 import logging
 from contextlib import suppress
 
-from hub.recovery.loop.claims import AT_ONCE, Claim, Claims, Why
+from hub.recovery.loop.claims import AT_ONCE, Claims, RecordClaim, Why
 from hub.recovery.loop.counts import say
 from hub.recovery.loop.items import Items
-from hub.recovery.loop.sessions import Trouble
+from hub.recovery.loop.sessions import SessionTrouble
 
 OFTEN_S = 0.1  # between two beats, however often handlers commit
 
 
-class Heartbeat:
+class ClaimHeartbeat:
     """Beats for all running handlers, every `interval_s`; sooner after a failed beat, and after a commit of a handler,
     whose transaction wrote the time at which it began."""
 
@@ -23,7 +23,7 @@ class Heartbeat:
         self._claims = claims
         self._items = items
         self._interval_s = interval_s
-        self._trouble = Trouble(source, "records cannot be refreshed", "records can be refreshed again")
+        self._trouble = SessionTrouble(source, "records cannot be refreshed", "records can be refreshed again")
         self._source = source
 
     async def beat_for_ever(self) -> None:
@@ -44,7 +44,7 @@ class Heartbeat:
         for first in range(0, len(held), AT_ONCE):
             await self._refresh(held[first : first + AT_ONCE])
 
-    async def _refresh(self, held: list[Claim]) -> None:
+    async def _refresh(self, held: list[RecordClaim]) -> None:
         try:
             async with asyncio.timeout(self._interval_s):
                 lost = await self._claims.refresh(held)

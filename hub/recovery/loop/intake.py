@@ -9,9 +9,9 @@ from typing import Any
 
 from hub.errors import HubError, SourceRefused
 from hub.recovery.faults import in_a_sentence, is_away
-from hub.recovery.loop.claims import AT_ONCE, Claim, Claims, Untaken
+from hub.recovery.loop.claims import AT_ONCE, Claims, RecordClaim, Untaken
 from hub.recovery.loop.counts import say
-from hub.recovery.loop.sessions import Trouble
+from hub.recovery.loop.sessions import SessionTrouble
 from hub.recovery.loop.shutdown import Shutdown
 from hub.recovery.rows import Rows
 from hub.retries import now_s
@@ -29,7 +29,7 @@ class Intake:
         claims: Claims,
         look: Callable[[], Awaitable[Rows]],
         shutdown: Shutdown,
-        trouble: Trouble,
+        trouble: SessionTrouble,
         claimed: Collection[Any],
     ) -> None:
         self._claims = claims
@@ -55,7 +55,7 @@ class Intake:
             await self._refused(error)
             return None
 
-    async def take(self, room: int) -> list[Claim] | None:
+    async def take(self, room: int) -> list[RecordClaim] | None:
         """Return claimed records; None when the database does not answer. Raises `SourceRefused`.
 
         The next attempt gives back claims whose commit is in doubt: no handler runs for them.

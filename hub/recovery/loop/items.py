@@ -13,9 +13,9 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from hub.recovery.faults import is_away, may_pass
-from hub.recovery.loop.claims import Claim, Claims, Record, Unreached, Why
+from hub.recovery.loop.claims import Claims, Record, RecordClaim, Unreached, Why
 from hub.recovery.loop.counts import Counts, reason, say
-from hub.recovery.loop.sessions import Breaker, Held, SessionRefused, Sessions, Trouble
+from hub.recovery.loop.sessions import Breaker, DatabaseSessions, HeldSession, SessionRefused, SessionTrouble
 from hub.recovery.loop.shutdown import Interrupted, Shutdown
 from hub.recovery.outcomes import Outcome, Outcomes
 from hub.retries import now_s, pause_s
@@ -39,23 +39,23 @@ class Items:
         claims: Claims,
         handler: Handler,
         done: str | int,
-        sessions: Sessions,
+        sessions: DatabaseSessions,
         breaker: Breaker,
         shutdown: Shutdown,
         counts: Counts,
         outcomes: Outcomes | None,
-        own: Sessions,
+        own: DatabaseSessions,
         concurrency: int,
         fail_unserved: bool = False,
     ) -> None:
-        self.claimed: dict[Any, Claim] = {}
+        self.claimed: dict[Any, RecordClaim] = {}
         """All claims whose outcome is not written yet: a second claim of a record would be taken for the first."""
         self.parked_some = False
         self.committed = asyncio.Event()
         """Set when a handler has committed something itself."""
         self._rounds: dict[Any, int] = {}
         source = claims.rows.source
-        self.writing = Trouble(source.name, "outcomes cannot be written", "outcomes can be written again")
+        self.writing = SessionTrouble(source.name, "outcomes cannot be written", "outcomes can be written again")
         self._claims = claims
         self._handler = handler
         self._done = done
@@ -73,7 +73,7 @@ class Items:
         for claim in self.claimed.values():
             claim.stop(Why.HALTED)
 
-    async def work(self, claim: Claim) -> None:
+    async def work(self, claim: RecordClaim) -> None:
         """Handle a record to its outcome."""
         self.claimed[claim.record.id] = claim
         try:
@@ -89,7 +89,7 @@ class Items:
         finally:
             del self.claimed[claim.record.id]
 
-    async def _work(self, claim: Claim) -> None:
+    async def _work(self, claim: RecordClaim) -> None:
         if not self._may_begin(claim):
             await self._give_back(claim)
             return
@@ -111,14 +111,14 @@ class Items:
         finally:
             await held.close()
 
-    def _may_begin(self, claim: Claim) -> bool:
+    def _may_begin(self, claim: RecordClaim) -> bool:
         late = claim.left_s < self._claims.lease_s * LEAST_SHARE
         return not (late or self._shutdown.told or self._breaker.is_open)
 
-    async def _give_back(self, claim: Claim) -> None:
+    async def _give_back(self, claim: RecordClaim) -> None:
         await self._tell(claim, Outcome(self._source.becomes), self._own)
 
-    async def _unserved(self, claim: Claim, refusal: SessionRefused) -> None:
+    async def _unserved(self, claim: RecordClaim, refusal: SessionRefused) -> None:
         """Give back a record for which there is no session, or fail it where asked to. The breaker keeps it from being
         claimed and given back without end."""
         say(logging.WARNING, "record not handled", **self._names(claim), why=refusal)
@@ -127,7 +127,7 @@ class Items:
 
     # -- the handler --------------------------------------------------------------------------------------------------
 
-    async def _handle(self, claim: Claim, held: Held) -> None:
+    async def _handle(self, claim: RecordClaim, held: HeldSession) -> None:
         with self._listening(claim, held.session):
             claim.handler = handler = asyncio.create_task(_call(self._handler, claim.record, held.session))
             await self._ended(claim, handler)
@@ -152,7 +152,7 @@ class Items:
             await self._failed(claim, held, error or RuntimeError("the handler was cancelled"))
 
     @contextmanager
-    def _listening(self, claim: Claim, session: AsyncSession) -> Iterator[None]:
+    def _listening(self, claim: RecordClaim, session: AsyncSession) -> Iterator[None]:
         """Listen for commits of the handler: one may have written an old time into the record."""
 
         def heard(of: Any) -> None:
@@ -170,7 +170,7 @@ class Items:
         finally:
             sa.event.remove(inner, "after_commit", heard)
 
-    async def _ended(self, claim: Claim, handler: asyncio.Task[Any]) -> None:
+    async def _ended(self, claim: RecordClaim, handler: asyncio.Task[Any]) -> None:
         """Wait until the handler has ended; cancel it when the lease ends, again and again until it does."""
         while not handler.done():
             await self._shutdown.wait([handler], min(LOOK_S, max(0.0, claim.left_s)) if claim.why is None else LOOK_S)
@@ -184,7 +184,7 @@ class Items:
                 say(logging.ERROR, "handler does not heed its cancellation", **self._names(claim), why=claim.why.value)
                 claim.insist()
 
-    async def _succeeded(self, claim: Claim, held: Held, result: Any) -> None:
+    async def _succeeded(self, claim: RecordClaim, held: HeldSession, result: Any) -> None:
         """Commit the handler's writes and the new status in one transaction. When that fails and there were writes, the
         record is handled again; without writes only the status is written again."""
         session = held.session
@@ -219,7 +219,7 @@ class Items:
         else:
             self._lost(claim)
 
-    def _is_enough(self, claim: Claim) -> bool:
+    def _is_enough(self, claim: RecordClaim) -> bool:
         """Count one more try; return whether there were enough."""
         count = self._rounds.pop(claim.record.id, 0) + 1
         if count > FURTHER_TRIES:
@@ -250,7 +250,7 @@ class Items:
             return {}
         return {attempts.name: 0}
 
-    async def _failed(self, claim: Claim, held: Held, error: BaseException) -> None:
+    async def _failed(self, claim: RecordClaim, held: HeldSession, error: BaseException) -> None:
         """Mark the record as failed, in the handler's session first, because a sick pool has no other."""
         say(logging.ERROR, "record failed", **self._names(claim), why=reason(error))
         outcome = Outcome(self._source.failed, reason(error))
@@ -267,7 +267,9 @@ class Items:
 
     # -- outcomes -----------------------------------------------------------------------------------------------------
 
-    async def _tell(self, claim: Claim, outcome: Outcome, sessions: Sessions, tried: Exception | None = None) -> None:
+    async def _tell(
+        self, claim: RecordClaim, outcome: Outcome, sessions: DatabaseSessions, tried: Exception | None = None
+    ) -> None:
         """Write an outcome, or park it; with nothing to park in, go on trying while the record is ours."""
         attempt = -1 if tried is None else 0
         while (trouble := await self._tries(claim, outcome, sessions, attempt)) is not None:
@@ -280,7 +282,7 @@ class Items:
                 return
             sessions, attempt = self._own, max(attempt, 0) + FURTHER_TRIES
 
-    async def _parked(self, claim: Claim, outcome: Outcome, trouble: Exception) -> str | None:
+    async def _parked(self, claim: RecordClaim, outcome: Outcome, trouble: Exception) -> str | None:
         """Park the outcome; return why that failed, None when it is parked."""
         if self._outcomes is None:
             return "nothing to park in"
@@ -293,7 +295,9 @@ class Items:
         say(logging.WARNING, "outcome parked", **self._names(claim), status=outcome.status, why=repr(trouble))
         return None
 
-    async def _tries(self, claim: Claim, outcome: Outcome, sessions: Sessions, first: int) -> Exception | None:
+    async def _tries(
+        self, claim: RecordClaim, outcome: Outcome, sessions: DatabaseSessions, first: int
+    ) -> Exception | None:
         """Try three times to write the outcome, after growing pauses, and at once before them if `first` is below 0.
 
         Returns the last error, None when it is written. Without a session of the caller the own connection is used."""
@@ -316,7 +320,7 @@ class Items:
                 await held.close()
         return trouble
 
-    async def _write(self, claim: Claim, outcome: Outcome, held: Held) -> None:
+    async def _write(self, claim: RecordClaim, outcome: Outcome, held: HeldSession) -> None:
         found = await self._shutdown.timeout(self._claims.write(held.session, claim, outcome), WRITE_S)
         if found not in claim.in_doubt:
             await self._shutdown.timeout(self._claims.check_reached(claim), WRITE_S)
@@ -328,15 +332,15 @@ class Items:
         else:
             self._counts.add("done", claim.record.id)
 
-    def _lost(self, claim: Claim) -> None:
+    def _lost(self, claim: RecordClaim) -> None:
         self._counts.add("lost", claim.record.id)
         say(logging.WARNING, "record lost", **self._names(claim), why=Why.LOST.value)
 
-    def _alert(self, claim: Claim, why: str) -> None:
+    def _alert(self, claim: RecordClaim, why: str) -> None:
         self._counts.add("zombies", claim.record.id)
         say(logging.CRITICAL, "ZOMBIE RECORD ALERT", **self._names(claim), why=why)
 
-    def _names(self, claim: Claim) -> dict[str, Any]:
+    def _names(self, claim: RecordClaim) -> dict[str, Any]:
         return {"source": self._source.name, "id": claim.record.id}
 
 

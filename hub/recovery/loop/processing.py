@@ -16,14 +16,14 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from hub.errors import RecordsUnavailable
 from hub.recovery.engines import make_engine
 from hub.recovery.file import with_threshold
-from hub.recovery.loop.claims import Claim, Claims
+from hub.recovery.loop.claims import Claims, RecordClaim
 from hub.recovery.loop.counts import Counts, say
 from hub.recovery.loop.exposed import shown
-from hub.recovery.loop.heartbeat import Heartbeat
+from hub.recovery.loop.heartbeat import ClaimHeartbeat
 from hub.recovery.loop.intake import CLAIM_S, Intake
 from hub.recovery.loop.items import Handler, Items
 from hub.recovery.loop.options import beat_s, check, outcomes, places
-from hub.recovery.loop.sessions import Breaker, GetSession, Sessions, Trouble, on
+from hub.recovery.loop.sessions import Breaker, DatabaseSessions, GetSession, SessionTrouble, on
 from hub.recovery.loop.shutdown import Interrupted, Shutdown
 from hub.recovery.models import SqlSource
 from hub.recovery.outcomes import Outcomes, settle
@@ -128,8 +128,8 @@ class Loop:
         self._concurrency = concurrency
         self._poll_s = poll_s
         self._breaker = Breaker(source.name)
-        self._trouble = Trouble(source.name, "records cannot be claimed", "records can be claimed again")
-        self._settling = Trouble(
+        self._trouble = SessionTrouble(source.name, "records cannot be claimed", "records can be claimed again")
+        self._settling = SessionTrouble(
             source.name, "parked outcomes cannot be written", "parked outcomes can be written again"
         )
         self._working: set[asyncio.Task[None]] = set()
@@ -143,8 +143,10 @@ class Loop:
         self._engines.append(make_engine(self._source))
         if get_session is None:
             self._engines.append(make_engine(self._source, self._concurrency))
-        self._own = Sessions(on(self._engines[0]), self._shutdown, self.counts)
-        self._sessions = Sessions(get_session or on(self._engines[1]), self._shutdown, self.counts, self._breaker)
+        self._own = DatabaseSessions(on(self._engines[0]), self._shutdown, self.counts)
+        self._sessions = DatabaseSessions(
+            get_session or on(self._engines[1]), self._shutdown, self.counts, self._breaker
+        )
         self._outcomes = outcomes(self._source, park)
         self._is_to_park = park is not False
 
@@ -166,7 +168,7 @@ class Loop:
             )  # fmt: skip
             items.parked_some = True  # perhaps by an earlier run
             if self.beat_s is not None:
-                heartbeat = asyncio.create_task(Heartbeat(claims, items, self.beat_s).beat_for_ever())
+                heartbeat = asyncio.create_task(ClaimHeartbeat(claims, items, self.beat_s).beat_for_ever())
             intake = Intake(claims, self._look, self._shutdown, self._trouble, items.claimed)
             while not self._shutdown.told and await self._turn(claims, intake, items):
                 pass
@@ -218,7 +220,7 @@ class Loop:
             await self._shutdown.sleep(None, self._working)
         return True
 
-    def _start(self, items: Items, claim: Claim) -> None:
+    def _start(self, items: Items, claim: RecordClaim) -> None:
         self.counts.add("claimed", claim.record.id)
         task = asyncio.create_task(items.work(claim))
         self._working.add(task)

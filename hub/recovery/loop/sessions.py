@@ -28,7 +28,7 @@ class SessionRefused(Exception):
     """Raised when no session could be had."""
 
 
-class Trouble:
+class SessionTrouble:
     """A trouble that is logged when it begins and when it ends, with growing rests between tries."""
 
     def __init__(self, source: str, begins: str, over: str) -> None:
@@ -67,7 +67,9 @@ class Breaker:
     """A circuit breaker that opens after some refusals in a row; probes follow, and one session closes it."""
 
     def __init__(self, source: str) -> None:
-        self.trouble = Trouble(source, "claiming stops: sessions are refused", "claiming goes on: sessions can be had")
+        self.trouble = SessionTrouble(
+            source, "claiming stops: sessions are refused", "claiming goes on: sessions can be had"
+        )
         self._refusals = 0
 
     @property
@@ -93,7 +95,7 @@ class Breaker:
         self.trouble.over()
 
 
-class Held:
+class HeldSession:
     """A session, and how to release it."""
 
     def __init__(self, session: AsyncSession, stack: AsyncExitStack, shutdown: Shutdown) -> None:
@@ -121,7 +123,7 @@ class Held:
             await self._stack.aclose()
 
 
-class Sessions:
+class DatabaseSessions:
     """The source of sessions; every kind of refusal is `SessionRefused`."""
 
     def __init__(
@@ -132,14 +134,14 @@ class Sessions:
         self._counts = counts
         self._breaker = breaker
 
-    async def get(self, seconds: float = SESSION_S, *, cut: bool = False) -> Held:
+    async def get(self, seconds: float = SESSION_S, *, cut: bool = False) -> HeldSession:
         """Return a session; raises `SessionRefused`, also when the loop is halted and the wait may be cut off."""
         stack = AsyncExitStack()
         self._counts.add("sessions")
         try:
             session = await self._shutdown.timeout(self._opened(stack), min(SESSION_S, seconds), cut=cut)
         except Exception as error:
-            await Held(None, stack, self._shutdown).close()  # type: ignore[arg-type]
+            await HeldSession(None, stack, self._shutdown).close()  # type: ignore[arg-type]
             why = "it took too long" if isinstance(error, TimeoutError) and not str(error) else error
             if not isinstance(error, Interrupted):
                 self._counts.add("refusals")
@@ -148,12 +150,12 @@ class Sessions:
             raise SessionRefused(f"no session: {why or repr(why)}") from error
         if self._breaker is not None:
             self._breaker.granted()
-        return Held(session, stack, self._shutdown)
+        return HeldSession(session, stack, self._shutdown)
 
     async def probe(self) -> bool:
         """Return whether a session can be had that reaches the database."""
         try:
-            held = await Sessions(self._asked, self._shutdown, self._counts, self._breaker).get(cut=True)
+            held = await DatabaseSessions(self._asked, self._shutdown, self._counts, self._breaker).get(cut=True)
         except SessionRefused:
             return False
         await held.close()

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 from typing import Any
 
-from hub.capacity.models import BorrowRequest, Lease, Slot, slot_item
+from hub.capacity.models import BorrowRequest, Lease, PublishedSlot, slot_item
 from hub.core import Hub
 from tests.world import PATIENCE_S, add_node
 
@@ -65,4 +65,6 @@ class Crowd:
 async def offer(hub: Hub, label: str, *slots: str, node: str = "n1", policy: str = "reuse") -> None:
     """Register a node and publish slots of one pool."""
     await add_node(hub, node)
-    await hub.pools.publish(node, [Slot(slot, label, slot_item(node, slot, "kind", {})) for slot in slots], policy)
+    await hub.pools.publish(
+        node, [PublishedSlot(slot, label, slot_item(node, slot, "kind", {})) for slot in slots], policy
+    )

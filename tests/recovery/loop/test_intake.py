@@ -122,7 +122,7 @@ async def test_a_table_that_does_not_fit_any_more_is_waited_for(jobs, caplog):
 async def test_a_trouble_that_lasts_is_said_again_every_few_minutes(monkeypatch, caplog):
     from hub.recovery.loop import sessions
 
-    trouble = sessions.Trouble("jobs", "it does not work", "it works")
+    trouble = sessions.SessionTrouble("jobs", "it does not work", "it works")
     for now in (10_000.0, 10_100.0, 10_400.0):
         monkeypatch.setattr(sessions, "now_s", lambda now=now: now)
         trouble.met("no")
