@@ -76,7 +76,7 @@ class Presence:
         _log.error("worker connection check failed", why=repr(error))
 
     async def look_after(self) -> None:
-        """Forget connections of hubs that are gone. Name the own ones again where another hub took this one for gone."""
+        """Forget connections of hubs that are gone; name the own ones again where this hub was taken for gone."""
         more = known = 1
         while more:
             match await self._retire(hub=self._hub_id, limit=BATCH):

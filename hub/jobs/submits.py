@@ -29,7 +29,7 @@ def batches(payloads: Sequence[str]) -> Iterator[tuple[int, int]]:
 def request_of(
     realm: str, key: str, user: str, room: str, full: str, payloads: Sequence[str], options: Options
 ) -> tuple[str, list[str], str]:
-    """Return the key as it is kept, an id per payload - the same for the same key - and the fingerprint of the request."""
+    """Return the key as it is kept, an id per payload, the same for the same key, and the request's fingerprint."""
     if not key:
         return "", [new_id(realm) for _ in payloads], ""
     kept = hashlib.sha256(f"{user}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -61,7 +61,7 @@ def unique_of(room: str, full: str, options: Options) -> str:
 
 
 def after_of(options: Options) -> str:
-    """Return what becomes of a task when one it waits for is not completed, and the tasks it waits for; empty for none."""
+    """Return what becomes of a task when one it waits for is not completed, and which it waits for; empty for none."""
     return ",".join(("run" if options.run_on_failure else "fail", *options.after)) if options.after else ""
 
 

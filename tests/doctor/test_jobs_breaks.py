@@ -408,7 +408,7 @@ async def test_a_task_that_was_over_and_queued_is_not_claimed(shop: Shop, hub: H
     assert (await hub.tasks.get(shop.dead)).status == "failed"
 
 
-async def test_a_task_of_a_worker_nobody_knows_fails(shop: Shop, hub: Hub) -> None:
+async def test_a_task_of_an_unknown_worker_fails(shop: Shop, hub: Hub) -> None:
     shop.redis.hset(f"hub:task:{shop.running}", "worker", NOBODY)
     await repair(hub)
     task = await hub.tasks.get(shop.running)
@@ -432,7 +432,7 @@ async def test_the_dead_are_left_to_the_sweeper_while_its_brake_is_engaged(shop:
     assert len(await look(hub)) == 1
 
 
-async def test_a_job_that_nobody_serves_any_more_goes_once_its_numbers_are_right(shop: Shop, hub: Hub) -> None:
+async def test_a_job_without_workers_goes_once_its_numbers_are_right(shop: Shop, hub: Hub) -> None:
     shop.redis.hincrby(f"hub:job:{LATE}", "later", 3)
     await hub.tasks.move(shop.late, "cancelled", superuser=True)
     await hub.workers.delete(shop.local, USER, superuser=False)
