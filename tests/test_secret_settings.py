@@ -1,7 +1,13 @@
 """Settings that hold secrets: none is accepted that has no secret in it, and none is shown."""
 
+import json
+
 import pytest
 
+from hub.errors import StartRefused
+from hub.recovery.engines import make_engine
+from hub.recovery.file import read_sources
+from hub.recovery.webhook import webhook_url
 from hub.settings import BadSetting, load_settings
 from hub.settings.model import knobs
 
@@ -25,3 +31,44 @@ def test_what_differs_from_its_default_is_told_at_the_start_and_nothing_else():
     assert load_settings({}).changed() == {}
     settings = load_settings({"HUB_NODE_TIMEOUT": "90", "HUB_LOG_FORMAT": "text", "HUB_NODE_SECRET": "s3cr3t"})
     assert settings.changed() == {"HUB_NODE_TIMEOUT": "90", "HUB_NODE_SECRET": "***"}
+
+
+HOPELESS = [",", " , ,", ";", "\u200b", "://", "-", "http://", "http://,", "redis://;", "a b", "ftp://x", "http://x:0"]
+ADDRESSES = ["HUB_REDIS_URL", "HUB_ZOMBIE_WEBHOOK_URL", "DASHBOARD_URL"]
+
+
+@pytest.mark.parametrize("text", HOPELESS)
+@pytest.mark.parametrize("name", ADDRESSES)
+def test_an_address_that_names_no_server_stops_the_start_in_one_sentence(name, text):
+    with pytest.raises((BadSetting, StartRefused)) as refused:
+        webhook_url(load_settings({name: text}))
+    said = str(refused.value)
+    assert (said.startswith(name), said.count("\n"), said[-1]) == (True, 0, "."), said
+
+
+def test_every_setting_that_holds_an_address_or_a_secret_is_in_a_table_of_these_tests():
+    names = {knob.name for knob in knobs().values()}
+    held = {name for name in names if name.endswith(("_URL", "_URI", "_SECRET", "_ENDPOINT", "_TOKEN"))}
+    assert held == {*ADDRESSES, "HUB_RUNNER_SECRET", "HUB_NODE_SECRET", "HUB_ADMIN_SECRET"}
+
+
+@pytest.mark.parametrize("text", ["/grafana", "https://grafana.example/d/hub?orgId=1", "http://[::1]:3000/"])
+def test_pages_that_the_dashboard_may_be_are_taken_as_written(text):
+    assert load_settings({"DASHBOARD_URL": text}).dashboard_url == text
+
+
+@pytest.mark.parametrize("text", ["//evil.example", "/\\evil.example"])
+def test_a_path_that_browsers_take_for_another_host_is_no_dashboard(text):
+    with pytest.raises(BadSetting):
+        load_settings({"DASHBOARD_URL": text})
+
+
+@pytest.mark.parametrize("text", [*HOPELESS, "", "sqlite://", "postgresql://,/orders", "mysql+asyncmy://;/x"])
+async def test_a_database_that_nobody_can_name_is_refused_in_one_sentence(tmp_path, text):
+    file = tmp_path / "recovery.toml"
+    lines = ["[[sources]]", 'name = "orders"', f"url = {json.dumps(text)}", 'table = "orders"', 'stuck = "Processing"']
+    file.write_text("\n".join([*lines, 'becomes = "Pending"']))
+    with pytest.raises(StartRefused) as refused:
+        [make_engine(source) for source in read_sources(file)]
+    said = str(refused.value)
+    assert (said.startswith(f"{file}, source orders, url: "), said.count("\n"), said[-1]) == (True, 0, "."), said

@@ -18,9 +18,9 @@ from hub.api.capacity import autoscaling, caps, joining, leases, nodes, pools, q
 from hub.api.console import jobs as console_jobs
 from hub.api.console import logins, lookups, overview, pages, stuck_records
 from hub.api.contract.document import document
+from hub.api.contract.speech import Speech
 from hub.api.dispatch import views
 from hub.api.dispatch.realms import Realms
-from hub.api.edge.neutral import Speech
 from hub.api.handling import request_counts
 from hub.api.handling.browsers import Gate
 from hub.api.handling.context import Serving

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hub.api.callers.admission import admit
 from hub.api.callers.credentials import slow_down_guesses
 from hub.api.callers.logins import MARK, Door, Visit
-from hub.api.edge.neutral import ASKED, Speech, Writer
+from hub.api.contract.speech import ASKED, Speech, Writer
 from hub.api.handling import request_counts
 from hub.api.handling.bounds import Bounds
 from hub.api.handling.browsers import Gate, first_of

@@ -38,6 +38,8 @@ def caller(url: str | None, secret: str | None, token: str | None) -> JobsCaller
     token = (token or "").strip()
     if not token.isascii() or not token.isprintable() or " " in token:
         raise Usage("The token has characters that no token has.")
+    if token and not any(each.isalnum() for each in token):
+        raise Usage("HUB_TOKEN, or --token, has no token in it.")
     return JobsCaller(address(url, "" if token else secret, "admin"), token)
 
 

@@ -15,7 +15,7 @@ BATCH = 200  # records read at a time
 _OPEN = ("pending", "claimed", "running")
 
 
-class Held(NamedTuple):
+class HeldByOwner(NamedTuple):
     """The numbers kept of an owner and of what it holds, as text."""
 
     owner: str
@@ -34,14 +34,14 @@ class Holdings:
         found = await self.wrong()
         return [["differs"] if found[kind] else [] for kind in kinds]
 
-    async def wrong(self) -> dict[str, list[Held]]:
+    async def wrong(self) -> dict[str, list[HeldByOwner]]:
         """Return the owners of each kind whose number is not what the records say."""
         before = await self._kept()
         counted = await self._counted()
         after = await self._kept()
         return {
             kind: [
-                Held(owner, str(before[kind][owner]), str(counted[kind][owner]))
+                HeldByOwner(owner, str(before[kind][owner]), str(counted[kind][owner]))
                 for owner in sorted(before[kind].keys() | counted[kind].keys())
                 if before[kind][owner] == after[kind][owner] != counted[kind][owner]
             ]

@@ -32,7 +32,7 @@ def within(name: str) -> Iterator[None]:
         metrics.realm.reset(before)
 
 
-class Split:
+class MetricByRealm:
     """A metric that counts realms with a name apart, in a twin that has one label more."""
 
     def __init__(self, plain: Any) -> None:
@@ -55,7 +55,7 @@ class Split:
         return getattr(self.twin.labels(name) if name else self.plain, method)
 
 
-_split: Final[dict[str, Split]] = {}  # made once: a registry takes no metric twice
+_split: Final[dict[str, MetricByRealm]] = {}  # made once: a registry takes no metric twice
 
 
 @contextmanager
@@ -64,7 +64,7 @@ def split() -> Iterator[None]:
     for name, found in list(vars(metrics).items()):
         if isinstance(found, Counter | Gauge | Histogram) and LABEL not in found._labelnames:
             if name not in _split:
-                _split[name] = Split(found)
+                _split[name] = MetricByRealm(found)
             setattr(metrics, name, _split[name])
     try:
         yield
@@ -86,7 +86,7 @@ def forget(name: str) -> None:
         each.twin.remove_by_labels({LABEL: name})
 
 
-class Together(Collector):
+class AllRealms(Collector):
     """The families of a registry, with those of realms with a name joined into them."""
 
     def __init__(self, plain: Collector) -> None:

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
 
 from hub.recovery.models import SqlSource
+from hub.settings.knobs import names_host
 
 _PLAIN = ("postgresql", "postgres")  # as most programs write it
 _ASYNCPG = "postgresql+asyncpg"
@@ -47,6 +48,8 @@ def read_url(source: SqlSource) -> tuple[URL, dict[str, Any]]:
         url = make_url(source.url)
     except (sa.exc.ArgumentError, ValueError):
         raise source.refused("url", "it is no URL such as postgresql+asyncpg://host/name") from None
+    if url.host and not names_host(url.host):
+        raise source.refused("url", "it names no host")
     if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
         raise source.refused("url", "it names no file, and nobody else sees a database in memory")
     if url.drivername in _PLAIN:

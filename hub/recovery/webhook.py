@@ -16,6 +16,7 @@ from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.outgoing import async_client
 from hub.settings import Settings
+from hub.settings.knobs import names_host
 from hub.store.cancelling import cancel_all
 
 TIMEOUT_S = 5.0  # for one try, from connecting to the answer
@@ -33,7 +34,7 @@ def webhook_url(settings: Settings) -> str | None:
     try:
         parts = urlsplit(url)
         httpx.URL(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        usable = parts.scheme in ("http", "https") and names_host(parts.netloc) and parts.port != 0
     except (ValueError, httpx.InvalidURL):
         usable = False
     if not usable:

@@ -205,6 +205,23 @@ def one_of(*choices: str) -> Callable[[str], str]:
     return read
 
 
+def names_host(netloc: str) -> bool:
+    """Return whether a server may be called so: a text of separators and blanks alone is no name."""
+    return any(each.isalnum() for each in netloc.rpartition("@")[2])
+
+
+def read_link(text: str) -> str:
+    """An address that browsers are led to: of a page elsewhere, or a path at the hub itself."""
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and names_host(parts.netloc) and parts.port != 0
+    except ValueError:
+        usable = False
+    if re.search(r"\s", text) or not (usable or re.match(r"/(?![/\\])", text)):
+        raise ValueError("is no address such as https://grafana.example/d/hub, nor a path such as /grafana")
+    return text
+
+
 def read_redis_url(text: str) -> str:
     """Read the address as a URL: `host:port` becomes `redis://host:port`, an unknown scheme stops the start."""
     if re.search(r"\s", text):
@@ -223,7 +240,7 @@ def read_redis_url(text: str) -> str:
     url = f"{scheme.lower()}://{rest}"
     try:
         parts = urlsplit(url)
-        usable = bool(parts.path if scheme.lower() == "unix" else parts.netloc)
+        usable = bool(parts.path) if scheme.lower() == "unix" else names_host(parts.netloc)
         if not (sentinel.is_sentinel(url) or cluster.is_cluster(url)):
             usable = usable and (parts.port is None or parts.port > 0)
     except ValueError:

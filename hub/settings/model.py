@@ -26,6 +26,7 @@ from hub.settings.knobs import (
     read_flag,
     read_integer,
     read_level,
+    read_link,
     read_names,
     read_origins,
     read_path,
@@ -196,7 +197,7 @@ class HubSettings(BaseSettings):
     """Entries the audit log keeps. Too low: yesterday is gone; too high: about 300 bytes of Redis memory each."""
     history_max_entries: Annotated[int, _count("HUB_HISTORY_MAX_ENTRIES", 100, 1_000_000)] = 20_000
     """Events the history keeps. Too low: `hub why` soon forgets; too high: about 200 bytes of Redis memory each."""
-    dashboard_url: Annotated[str, Knob("DASHBOARD_URL", read_text)] = ""
+    dashboard_url: Annotated[str, Knob("DASHBOARD_URL", read_link)] = ""
     """Where /dashboard redirects to. Unset: to the console of this hub."""
     console: Annotated[Literal["on", "readonly", "off"], Knob("HUB_CONSOLE", one_of("on", "readonly", "off"))] = "on"
     """The page at / for operators: on; readonly: pages change nothing; off: there is none."""

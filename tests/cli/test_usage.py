@@ -158,3 +158,25 @@ def test_a_hub_named_on_the_command_line_is_never_replaced_by_another_store(lone
 def test_borrowing_needs_a_hub(lone_command: Command):
     done = lone_command("borrow", "gpu:a100", "--", "true")
     assert (done.returncode, done.stderr) == (69, "hub: No hub listens at http://127.0.0.1:9.\n")
+
+
+@pytest.mark.parametrize("text", [",", " ;, "])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("HUB_URL", ["pools"]),
+        ("HUB_TOKEN", ["job", "ls"]),
+        ("HUB_REDIS_URL", ["doctor"]),
+        ("HUB_REDIS_URL", ["serve"]),
+        ("HUB_RUNNER_SECRET", ["serve"]),
+        ("HUB_ZOMBIE_WEBHOOK_URL", ["serve"]),
+        ("DASHBOARD_URL", ["serve"]),
+    ],
+)
+def test_a_variable_of_separators_alone_is_refused_in_one_sentence(
+    command: Command, name: str, words: list[str], text: str
+):
+    done = command(*words, **{name: text})
+    assert (done.returncode > 0, done.stdout) == (True, ""), done.stderr
+    said = done.stderr.splitlines()[-1]
+    assert (said.startswith("hub: "), name in said, said[-1], "Traceback" in done.stderr) == (True, True, ".", False)

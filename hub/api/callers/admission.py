@@ -8,7 +8,7 @@ from starlette.requests import Request
 
 from hub.api.callers.nodes import Speaker, joiner, speaker
 from hub.api.callers.users import Caller, caller, reader, superuser
-from hub.api.handling.context import serving
+from hub.api.handling.context import Serving, serving
 from hub.api.operations import ANYBODY, TOKEN, Operation, Row
 from hub.core import Hub
 from hub.errors import Unauthorized
@@ -57,11 +57,16 @@ async def _caller(request: Request, facts: Operation) -> Caller | Speaker | None
     return None
 
 
-def hub_of(request: Request) -> Hub:
-    """Return the hub, for a request that was let in; raises `Unauthorized` for any other."""
+def serving_of(request: Request) -> Serving:
+    """Return what a request is served with that was let in; raises `Unauthorized` for one past the pipeline."""
     if _ROW not in request.scope:
-        raise Unauthorized()  # it came past the pipeline
-    return serving(request).hub
+        raise Unauthorized()
+    return serving(request)
+
+
+def hub_of(request: Request) -> Hub:
+    """Return the hub, for a request that was let in; raises as `serving_of`."""
+    return serving_of(request).hub
 
 
 def caller_of(request: Request) -> Caller:
@@ -84,5 +89,5 @@ def speaker_of(request: Request) -> Speaker:
 
 def _let_in(request: Request) -> Any:
     if _CALLER not in request.scope:
-        raise Unauthorized()  # it came past the pipeline
+        raise Unauthorized()
     return request.scope[_CALLER]

@@ -8,10 +8,10 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from hub.api.callers.admission import hub_of, speaker_of
+from hub.api.callers.admission import hub_of, serving_of, speaker_of
 from hub.api.callers.credentials import origin
 from hub.api.handling import traces
-from hub.api.handling.context import in_ms, is_gone, serving
+from hub.api.handling.context import in_ms, is_gone
 from hub.api.operations import NO_SLOT, TOKEN, Subject, operation
 from hub.api.realms.spilling import lender, where_else
 from hub.api.realms.subjects import UnknownRealm
@@ -87,7 +87,7 @@ async def borrow(request: Request) -> Answer[GrantShape]:
     """
     try:
         hub = hub_of(request)
-        if serving(request).stopping:
+        if serving_of(request).stopping:
             raise Stopping()
         document = await bodies.read_body(request)
         label = _wanted(document, hub)

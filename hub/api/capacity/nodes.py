@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from fastapi import APIRouter, Request
 
-from hub.api.callers.admission import hub_of, speaker_of
+from hub.api.callers.admission import hub_of, serving_of, speaker_of
 from hub.api.callers.credentials import credential
 from hub.api.callers.nodes import Speaker
 from hub.api.capacity import offering
@@ -187,7 +187,7 @@ async def leave(request: Request, node_id: str) -> Answer[LeftShape]:
 
     A process that names its `incarnation` ends only what is its own: 409 `superseded` when another is the node by now.
     """
-    who, found = speaker_of(request), serving(request)
+    who, found = speaker_of(request), serving_of(request)
     who.check(check_node_id(node_id))
     answer = await remove(found.hub, node_id, CallerBody.read(request.query_params).incarnation)
     if who.token:
@@ -276,7 +276,7 @@ async def nodes(request: Request) -> Answer[list[NodeId] | NodePageShape]:
     """
     query = request.query_params
     if not bodies.switch(request, "detail"):
-        return Answer(await serving(request).hub.nodes.ids())
+        return Answer(await hub_of(request).nodes.ids())
     hub = allowed(request, RUNNER, ADMIN, NODE)
     _, limit = bodies.page(request)
     state, cursor, text = query.get("state"), query.get("cursor", "0"), bodies.search(request)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.callers.admission import hub_of
+from hub.api.callers.admission import hub_of, serving_of
 from hub.api.capacity.leases import granted, hung_up, longest_wait_s
 from hub.api.handling import traces
-from hub.api.handling.context import allowed, is_gone, serving
+from hub.api.handling.context import allowed, is_gone
 from hub.api.operations import NO_SLOT, operation
 from hub.api.realms.spilling import served
 from hub.api.shapes import parameters as p
@@ -142,7 +142,7 @@ async def look(request: Request, ticket: str) -> Answer[WaitingTicketShape | Gra
 
 async def _attend(request: Request, hub: Hub, ticket: Ticket, wait_s: int) -> Ticket:
     """The ticket once it is granted, or as it is after so long."""
-    if serving(request).stopping:
+    if serving_of(request).stopping:
         raise Stopping()
     wanted = BorrowRequest(
         label=ticket.label,

@@ -9,9 +9,9 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api.callers.admission import hub_of
+from hub.api.callers.admission import hub_of, serving_of
 from hub.api.callers.credentials import origin
-from hub.api.handling.context import in_ms, serving
+from hub.api.handling.context import in_ms
 from hub.api.operations import unlisted
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
@@ -58,7 +58,7 @@ async def find(request: Request) -> Response:
 
 
 async def _known(request: Request, kind: Kind, given: str) -> dict[str, Any] | None:
-    found = serving(request)
+    found = serving_of(request)
     try:
         explained = await why(found.hub, found.live.history, kind, given, 1)
     except NotFound:

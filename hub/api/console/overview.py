@@ -11,10 +11,10 @@ from fastapi import APIRouter, Request
 from starlette.datastructures import State
 from starlette.responses import Response
 
-from hub.api.callers.admission import hub_of
+from hub.api.callers.admission import hub_of, serving_of
 from hub.api.callers.credentials import credential
 from hub.api.console.health import sentence, troubles
-from hub.api.handling.context import Serving, in_ms, serving
+from hub.api.handling.context import Serving, in_ms
 from hub.api.operations import unlisted
 from hub.api.operators.admin import brake_shape
 from hub.api.operators.events import EventStream, after_of
@@ -107,7 +107,7 @@ async def overview(request: Request) -> Response:
 async def follow(request: Request) -> Response:
     """Stream all events, and the overview every two seconds for a minute after it was asked for."""
     who = await credential(request)
-    return EventStream(serving(request).live, wanted("", {}), after_of(request), who, latest=True)
+    return EventStream(serving_of(request).live, wanted("", {}), after_of(request), who, latest=True)
 
 
 async def _look(hub: Hub, state: State) -> dict[str, Any]:

@@ -16,10 +16,11 @@ from hub.api.callers.logins import NoReason
 from hub.api.contract.neutral import Twins, beside
 from hub.api.contract.schemas import Components, example, tidied
 from hub.api.operations import ANYBODY, TOKEN, Operation, Raw, facts_of
-from hub.api.paths import is_ours
+from hub.api.paths import PREFIX, PROBLEMS, is_ours
 from hub.api.shapes.answer import answered
+from hub.api.shapes.fields import RUN, TASK
 from hub.api.shapes.neutral import MEDIA_TYPE, NamesDiffer
-from hub.api.shapes.parameters import ANSWER_HEADERS, PATH, Parameter
+from hub.api.shapes.parameters import PATH, Parameter
 from hub.api.shapes.problems import DetailShape, ProblemShape, ValidationFaultShape
 from hub.api.shapes.readers import Member
 from hub.tokens.secrets import ADMIN, NODE, RUNNER
@@ -44,6 +45,13 @@ _TAGS: Final = {
     "tasks": "Submitted pieces of work.",
     "providers": "Answer reads, with a cache.",
     "dead letters": "Tasks that failed for the last time they may.",
+}
+_ANSWER_HEADERS: Final = {
+    "Retry-After": ("In how many seconds to try again.", 1, {"type": "integer", "minimum": 1}),
+    "Correlation-Id": ("The run that the call belonged to.", RUN, {"type": "string"}),
+    "Preference-Applied": ("The wait that was granted.", "wait=20", {"type": "string"}),
+    "Location": ("Where to look for the task.", f"{PREFIX}/tasks/{TASK}", {"type": "string"}),
+    "WWW-Authenticate": ("What would let the caller in.", "x-hub-secret", {"type": "string"}),
 }
 # What any call may be refused with, whatever it asks for.
 _ALWAYS: Final = (
@@ -176,7 +184,7 @@ def _good(status: int, shape: Any, said: Operation, components: Components, twin
 
 
 def _header(name: str) -> dict[str, Any]:
-    about, shown, schema = ANSWER_HEADERS[name]
+    about, shown, schema = _ANSWER_HEADERS[name]
     return {"description": about, "schema": schema, "example": shown}
 
 
@@ -221,7 +229,7 @@ def _refusal(status: int, kinds: set[type[errors.HubError]], ours: bool, compone
             "instance": "/",
         }  # fmt: skip
         if ours:
-            shown = {"type": f"/v1/problems/{coded[0].code}", "title": title, "status": status}
+            shown = {"type": f"{PROBLEMS}/{coded[0].code}", "title": title, "status": status}
         content[PROBLEM] = {"schema": components.of(ProblemShape), "example": shown}
     if len(coded) < len(kinds):
         content |= _content(DetailShape if errors.Unauthorized in kinds else ValidationFaultShape, components)

@@ -14,8 +14,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_camel
 from starlette.requests import Request
 
+from hub.api.callers.admission import hub_of, serving_of
 from hub.api.handling.bounds import report_bytes
-from hub.api.handling.context import serving
 from hub.api.handling.large_bodies import LIGHT
 from hub.api.jobs import reports
 from hub.api.jobs.texts import compact, is_deep, items, member, members, uncollected
@@ -94,10 +94,10 @@ async def read(request: Request, model: type[M]) -> tuple[M, SentBody]:
     check = partial(_check_members, request)
     if len(text) <= LIGHT:
         return _whole(text, model, check)
-    async with serving(request).freight.turn:
+    async with serving_of(request).freight.turn:
         await asyncio.sleep(0)
         if model in _REPORTS:
-            text = reports.shortened(text, report_bytes(serving(request).hub.settings))
+            text = reports.shortened(text, report_bytes(hub_of(request).settings))
         with uncollected():
             return _whole(text, model, check)
 

@@ -13,9 +13,9 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from hub.api.callers.admission import hub_of
+from hub.api.callers.admission import hub_of, serving_of
 from hub.api.callers.credentials import credential
-from hub.api.handling.context import hang_up, in_seconds, serving
+from hub.api.handling.context import hang_up, in_seconds
 from hub.api.operations import Raw, Subject, operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
@@ -51,7 +51,7 @@ async def history(request: Request) -> Answer[EventsShape]:
     `complete` says that there is nothing older, neither beyond `limit` nor trimmed from the bounded history.
     """
     limit = whole_number(request.query_params.get("limit", "100"), "limit", 1, bodies.PAGE_MAX)
-    found = await serving(request).live.history.find(_which(request.query_params), limit)
+    found = await serving_of(request).live.history.find(_which(request.query_params), limit)
     return Answer(EventsShape(events=_shown(found.events), complete=found.complete))
 
 
@@ -77,7 +77,7 @@ async def explain(request: Request, kind: str, id: str) -> Answer[ExplanationSha
     if known is None:
         raise InvalidValue(f"kind must be one of {', '.join(KINDS)}, not {kind!r:.60}", member="kind")
     limit = whole_number(request.query_params.get("limit", "50"), "limit", 1, bodies.PAGE_MAX)
-    found = await why(hub, serving(request).live.history, known, id, limit)
+    found = await why(hub, serving_of(request).live.history, known, id, limit)
     steps = [StepShape(event=step.what, inSeconds=in_seconds(step.in_ms), rule=step.rule) for step in found.now.next]
     answer = ExplanationShape(
         kind=found.kind,
@@ -115,7 +115,7 @@ async def events(request: Request) -> Response:
     last id. A comment comes every 15 s.
     """
     who = await credential(request)
-    return EventStream(serving(request).live, _which(request.query_params), after_of(request), who)
+    return EventStream(serving_of(request).live, _which(request.query_params), after_of(request), who)
 
 
 def after_of(request: Request) -> str | None:

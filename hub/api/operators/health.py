@@ -16,10 +16,10 @@ from starlette.datastructures import State
 from starlette.responses import Response
 
 from hub import __version__
-from hub.api.callers.admission import hub_of
+from hub.api.callers.admission import hub_of, serving_of
 from hub.api.capacity.pools import state
 from hub.api.handling import request_counts
-from hub.api.handling.context import Serving, allowed, in_ms, serving
+from hub.api.handling.context import Serving, allowed, in_ms
 from hub.api.operations import EVERYTHING, Raw, operation
 from hub.api.realms.others import ServedRealms
 from hub.api.realms.subjects import NAMED
@@ -37,7 +37,7 @@ from hub.api.shapes.operators import (
 from hub.core import Hub
 from hub.errors import StoreFault, StoreUnavailable, Unauthorized, Unavailable
 from hub.observability import metrics
-from hub.observability.realms import Together
+from hub.observability.realms import AllRealms
 from hub.recovery.alerts import LEVELS
 from hub.recovery.leadership import known_sources
 from hub.settings import mask_url, own_variables
@@ -84,7 +84,7 @@ class StoreBreaker:
 )
 async def health(request: Request) -> Answer[HealthShape]:
     """Whether Redis answers a ping, and how fast."""
-    found = serving(request)
+    found = serving_of(request)
     breaker: StoreBreaker = request.app.state.breaker
     if breaker.is_open:
         raise StoreUnavailable("Redis does not answer.")
@@ -188,7 +188,7 @@ async def ready(request: Request) -> Answer[ReadyShape]:
 
 
 def _is_known(request: Request) -> bool:
-    if not (serving(request).secrets.open or HEADER in request.headers):
+    if not (serving_of(request).secrets.open or HEADER in request.headers):
         return False
     try:
         allowed(request, RUNNER, NODE, ADMIN)
@@ -198,7 +198,7 @@ def _is_known(request: Request) -> bool:
 
 
 def _not_stopping(request: Request) -> Serving:
-    found = serving(request)
+    found = serving_of(request)
     if found.stopping:
         raise Unavailable("The hub is stopping.", retry_after_s=30)
     return found
@@ -215,7 +215,7 @@ def _not_stopping(request: Request) -> Serving:
 )
 async def show_metrics(request: Request) -> Response:
     """Prometheus text. Gauges of the store are read now; while it is away they keep their last value."""
-    serving(request)
+    serving_of(request)
     realms: ServedRealms | None = request.app.state.realms
     if realms is None:
         await _read_gauges(request.app.state)
@@ -230,7 +230,7 @@ async def show_metrics(request: Request) -> Response:
         registry.register(metrics.pending_tasks)
         registry.register(metrics.jobs_at_work)
         registry.register(metrics.zombies)
-    return Response(generate_latest(Together(registry) if realms else registry), media_type=CONTENT_TYPE_LATEST)
+    return Response(generate_latest(AllRealms(registry) if realms else registry), media_type=CONTENT_TYPE_LATEST)
 
 
 async def _read_gauges(state: State) -> None:

@@ -136,11 +136,3 @@ HASH: Final = Parameter(
     place="header",
     required=True,
 )
-
-ANSWER_HEADERS: Final = {
-    "Retry-After": ("In how many seconds to try again.", 1, {"type": "integer", "minimum": 1}),
-    "Correlation-Id": ("The run that the call belonged to.", w.RUN, _TEXT),
-    "Preference-Applied": ("The wait that was granted.", "wait=20", _TEXT),
-    "Location": ("Where to look for the task.", f"/v1/joblib/tasks/{w.TASK}", _TEXT),
-    "WWW-Authenticate": ("What would let the caller in.", "x-hub-secret", _TEXT),
-}

@@ -13,7 +13,7 @@ from starlette.types import Message, Scope, Send
 
 from hub.api import contract
 from hub.api.contract.neutral import Put, Twins
-from hub.api.edge.unknown import Unknown, find
+from hub.api.contract.unknown import Unknown, find
 from hub.api.handling.problems import MEDIA_TYPE as PROBLEM
 from hub.api.shapes import neutral
 
