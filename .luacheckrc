@@ -15,13 +15,13 @@ stds.hub = {
 }
 
 local modules = {
-  'numbers', 'times', 'ids', 'keys', 'lenient', 'allowances', 'reserve', 'command', 'notifications', 'history', 'audit', 'hubs', 'pools', 'orders', 'offers', 'drains', 'items', 'caps', 'shared', 'turns', 'revocations',
-  'suspects', 'slots', 'belonging', 'speakers', 'liveness', 'reports', 'arrivals', 'attempts', 'tickets', 'lease_texts', 'leases', 'endings', 'strays',
-  'supply', 'matching', 'at_once', 'waiters', 'handoffs', 'placing', 'releases', 'renewals', 'nodes', 'serving', 'elsewhere', 'queue',
-  'tokens', 'quotas', 'names', 'events', 'tasks', 'progress', 'job_queue', 'claims', 'jobs', 'uniques', 'blocked', 'chains', 'outcomes', 'recalls', 'making', 'schedules', 'workers', 'incarnations', 'providers',
+  'numbers', 'times', 'ids', 'keys', 'lenient', 'allowances', 'reserve', 'command', 'notifications', 'history', 'audit', 'hubs', 'pools', 'orders', 'slot_digests', 'drains', 'items', 'caps', 'shared', 'turns', 'revocations',
+  'suspects', 'slots', 'belonging', 'node_processes', 'liveness', 'reports', 'queue_order', 'attempts', 'tickets', 'lease_texts', 'leases', 'endings', 'foreign_items',
+  'supply', 'matching', 'fast_borrow', 'waiters', 'handoffs', 'placing', 'releases', 'renewals', 'nodes', 'serving', 'spill_over', 'queue',
+  'tokens', 'quotas', 'names', 'events', 'tasks', 'progress', 'job_queue', 'claims', 'jobs', 'uniques', 'blocked', 'chains', 'outcomes', 'recalls', 'submissions', 'schedules', 'workers', 'incarnations', 'providers',
   'dead_workers', 'connections',
   'doctor_members', 'doctor_task_members', 'doctor_indexes', 'doctor_slots', 'doctor_slot_repair', 'doctor_places', 'doctor_nodes', 'doctor_pools', 'doctor_queue', 'doctor_hubs', 'doctor_tasks', 'doctor_workers', 'doctor_jobs', 'doctor_providers', 'doctor_schedules', 'doctor', 'record_times', 'records',
 }
 for _, name in ipairs(modules) do stds.hub.read_globals[name] = {other_fields = true} end
 
-globals = {'work', 'store'}  -- what a call does, and how the store stands, is noted by whoever changes it
+globals = {'call_state', 'store'}  -- what a call does, and how the store stands, is noted by whoever changes it

@@ -19,7 +19,7 @@ from hub.wire import time_text, to_json
 
 REFUSAL_S = 60.0  # between two entries of one address and reason
 REFUSALS_EACH = 10  # a minute, of one address
-REFUSALS_PER_MINUTE = 600  # whatever their addresses
+REFUSALS_PER_MINUTE = 600  # from all addresses
 SLACK = 200  # entries by which the store may pass the bound before it takes some out
 REFUSALS_MAX = 1000
 _log = get_logger("hub.audit")
@@ -36,8 +36,9 @@ def entry(
     severity: str = "Info",
     **details: Any,
 ) -> str:
-    """An audit entry: PascalCase members, details as text; the store adds the time. `actor` is who the caller says he
-    is, `by` the secret or token he has shown.
+    """Return an audit entry: PascalCase members, details as text; the store adds the time.
+
+    `actor` is the name the caller gives itself, `by` the secret or token it has shown.
     """
     return to_json(
         {
@@ -54,7 +55,7 @@ def entry(
 
 
 class AuditLog:
-    """Keeps audit entries."""
+    """The audit entries of a store."""
 
     def __init__(self, store: Store, max_entries: int) -> None:
         self._store = store
@@ -71,7 +72,7 @@ class AuditLog:
             _log.warning("audit entry lost", category=category, action=action, why=str(error))
 
     async def refused(self, category: str, action: str, remote_ip: str | None, reason: str) -> None:
-        """Note a refusal, in a list of its own: refusals without end push out no entry of what was done.
+        """Note a refusal, in a list of its own: refusals without end push out no other entry.
 
         Of one address and reason there is one entry a minute, which says how many were left out since the last one.
         Of one address there are ten a minute, so that it keeps no other's out.
@@ -96,8 +97,9 @@ class AuditLog:
     async def read(
         self, skip: int, take: int, category: str | None, action: str | None, since: datetime | None, text: str = ""
     ) -> list[dict[str, Any]]:
-        """Entries that fit and contain a text, those of refusals among them, newest first, members in camelCase; what
-        cannot be read is left out.
+        """Return entries that match and contain a text, refusals included, newest first, members in camelCase.
+
+        Unreadable entries are left out.
         """
         keys = self._store.keys
         done, refused = await self._store.read_all(

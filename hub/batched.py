@@ -1,4 +1,4 @@
-"""Many things, some at a time: what `itertools.batched` is from Python 3.12 on, for sequences."""
+"""Sequences in batches: `itertools.batched` of Python 3.12, for sequences."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ T = TypeVar("T")
 
 
 def batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """The items in order, at most `size` of them together; nothing for no items."""
+    """Yield the items in order, at most `size` of them together; nothing for no items."""
     return (items[start : start + size] for start in range(0, len(items), size))

@@ -1,4 +1,4 @@
-"""The hub: one store, and everything that is kept in it."""
+"""The hub: one store, and all the records that it keeps there."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from hub.jobs.pages import Pages
 from hub.jobs.presence import Presence
 from hub.jobs.progress import Progress
 from hub.jobs.providers import Providers
+from hub.jobs.quotas import Quotas
 from hub.jobs.recent import Recent
 from hub.jobs.schedules import Schedules
 from hub.jobs.tasks import Tasks
@@ -28,7 +29,7 @@ from hub.tokens.tokens import Tokens
 
 
 class Hub:
-    """Holds the parts of one hub process; all of them speak to the same store."""
+    """The parts of one hub process; all of them use the same store."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.settings = settings
@@ -51,6 +52,7 @@ class Hub:
         self.schedules = Schedules(store, settings, pages)
         self.progress = Progress(store)
         self.validation = Validation()
+        self.quotas = Quotas(store, settings)
         self.providers = Providers(store, settings, pages, recent)
         self.tokens = Tokens(store, settings.node_token_s)
         self.presence = Presence(store, settings, self.clock.hub_id)

@@ -1,4 +1,5 @@
-"""Names that nobody guesses, thousands a second, at a fifth of what `secrets` costs, which asks the kernel for each."""
+"""Names that cannot be guessed, thousands a second, at a fifth of the cost of `secrets`, which asks the kernel for
+each."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ _MANY: Final = 4096  # bytes the kernel is asked for at once
 
 
 class _Bytes:
-    """Random bytes that nobody has been given yet."""
+    """Random bytes, each of which is given out once."""
 
     def __init__(self) -> None:
         self.forget()
@@ -31,5 +32,5 @@ os.register_at_fork(after_in_child=_bytes.forget)  # which would be given what i
 
 
 def random_hex(count: int) -> str:
-    """So many random bytes, at most 4,096, as hexadecimal digits. Nobody else is given the same ones."""
+    """Return so many random bytes, at most 4,096, as hexadecimal digits; no two calls get the same ones."""
     return _bytes.take(count).hex()

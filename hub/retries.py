@@ -8,7 +8,7 @@ import time
 
 LONGEST_PAUSE_S = 5.0
 FIRST_PAUSE_S = 0.2
-LONGEST_RETRY_AFTER_S = 30.0  # what a hub asks for at most when it stops; more is somebody else's header
+LONGEST_RETRY_AFTER_S = 30.0  # what a hub asks for at most when it stops; more is a proxy's header
 
 if sys.platform == "linux":
 
@@ -24,7 +24,8 @@ else:
 
 
 def pause_s(attempt: int, retry_after_s: float | None = None, longest_s: float = LONGEST_PAUSE_S) -> float:
-    """Seconds to wait after failed attempt number `attempt` (from 0): doubling, jittered, never less than asked for."""
+    """Return the seconds to wait after failed attempt number `attempt` (from 0): doubling, jittered, never less than
+    asked for."""
     backoff_s = min(longest_s, FIRST_PAUSE_S * 2.0 ** min(attempt, 16)) * random.uniform(0.5, 1.0)
     if retry_after_s is None:
         return backoff_s

@@ -2,7 +2,7 @@
 local blocked = {}
 
 -- `after` of a task says that it waits, and what becomes of it where one of those is not completed: 'fail' | 'run'. Who waits
--- counts among those put off, which keep their job. `followed` says that somebody waits for a task.
+-- counts among those put off, which keep their job. `followed` says that other tasks wait for a task.
 local LOOK_AGAIN_MS = 60000  -- how often it is asked whether those it waits for are over without its having heard
 
 -- How those stand that a task is to wait for. Returns the open ones, the first one for which it fails, and the unknown ones.

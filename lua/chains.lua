@@ -19,28 +19,28 @@ end
 
 -- Tell those who wait for tasks that these are over, as many as a call may; the sweeper goes on with the others.
 function chains.go_on(close)
-  work.settles = true
-  while work.to_settle > 0 do
+  call_state.settles = true
+  while call_state.to_settle > 0 do
     local over = redis.call('ZRANGE', keys.settling, 0, 0)[1]
     if not over then break end
     local parent, status = string.match(over, '^(%x+):(%l+)$')
     -- What no hub wrote names no parent, and goes like one whose children have all heard.
-    local children = parent and lenient.call({}, 'SPOP', keys.task_children(parent), work.to_settle) or {}
+    local children = parent and lenient.call({}, 'SPOP', keys.task_children(parent), call_state.to_settle) or {}
     for _, id in ipairs(children) do
       local t = tasks.read(id)
       if t and t.after then hear(t, parent, status, close) end
     end
-    if #children < work.to_settle then redis.call('ZREM', keys.settling, over) end
-    work.to_settle = work.to_settle - math.max(1, #children)
+    if #children < call_state.to_settle then redis.call('ZREM', keys.settling, over) end
+    call_state.to_settle = call_state.to_settle - math.max(1, #children)
   end
-  work.settles = nil
+  call_state.settles = nil
 end
 
 -- A task is over.
 function chains.settle(t, close)
   if not t.followed then return end
   redis.call('ZADD', keys.settling, t.done, t.id .. ':' .. t.status)
-  if not work.settles then chains.go_on(close) end  -- those of a child that fails come with the others
+  if not call_state.settles then chains.go_on(close) end  -- those of a child that fails come with the others
 end
 
 -- Whether those who wait for a task have yet to hear that it is over.
@@ -60,7 +60,7 @@ function chains.has_open(t)
   return false
 end
 
--- Look at those a task waits for. One that nobody knows any more was lost, unless a hub may yet say it again.
+-- Check the tasks that a task waits for. One without a record was lost, unless a hub may yet submit it again.
 function chains.look_again(t, close)
   for _, parent in ipairs(redis.call('SMEMBERS', keys.task_parents(t.id))) do
     local status = redis.call('HGET', keys.task(parent), 'status')

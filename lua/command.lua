@@ -47,7 +47,7 @@ local function unclocked()
   if not store.opened_as then return store.is_shut() end
 end
 
--- What changes something without asking for more still asks whether it is the store: one that moves away is not.
+-- A change that needs no clock still checks that this is the store: a store that moves away refuses it.
 local function unmoved()
   if not store.opened_as or redis.call('HGET', keys.store, 'generation') ~= store.opened_as then return store.is_shut() end
 end
@@ -65,16 +65,16 @@ end
 -- A change that ends things or keeps them alive: it is carried out also while Redis has no memory left.
 function command.finish(name, arguments, action) declare(name, arguments, action, store.begin, {'allow-oom'}) end
 
--- What changes nothing.
+-- A command that changes nothing.
 function command.read(name, arguments, action) declare(name, arguments, action, store.begin, {'no-writes'}) end
--- The same where neither a time nor anything else of `store` is needed, and no call is late.
+-- A change and a read that need neither a time nor another field of `store`, and are never late.
 function command.change_unclocked(name, arguments, action) declare(name, arguments, action, unmoved, {}) end
 function command.read_unclocked(name, arguments, action) declare(name, arguments, action, unclocked, {'no-writes'}) end
 
--- What opens the store.
+-- A command that opens the store.
 function command.open(name, arguments, action) declare(name, arguments, action, function() end, {'allow-oom'}) end
 
--- When a hub used this library last, by the time of Redis in ms; -1 when nobody did since this server was started.
+-- When a hub used this library last, by the time of Redis in ms; -1 when none did since this server was started.
 register({function_name = FUNCTIONS.last_used, flags = {'no-writes'}, callback = function() return used_ms or -1 end})
 
 return command

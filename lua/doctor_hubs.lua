@@ -20,7 +20,7 @@ function doctor_hubs.check(say, limits, hub)
   say('undelivered', redis.call('EXISTS', keys.handed(hub)) == 1)
 end
 
--- List a hub that left something behind among those that are gone, for its waiters to be dropped.
+-- List a hub that left waiters or leases among the hubs that are gone, for its waiters to be dropped.
 function doctor_hubs.repair(hub) redis.call('ZADD', keys.hubs, 'NX', store.clock_ms - 60000, hub) end
 
 return doctor_hubs

@@ -50,7 +50,7 @@ function doctor_slot_repair.repair(slot)
     redis.call('DEL', keys.borrow_ttl(slot), keys.borrow_idle(slot))
   end
   if whole then
-    if redis.call('SADD', keys.node_slots(record.part), slot) == 1 then offers.changed(record.part) end
+    if redis.call('SADD', keys.node_slots(record.part), slot) == 1 then slot_digests.changed(record.part) end
     if redis.call('SADD', keys.pool_slots(record.pool), slot) == 1 then redis.call('ZADD', keys.pools, 0, record.pool) end
     if record.place ~= 'lent' then
       end_every_trace(record, session)

@@ -4,7 +4,7 @@ local drains = {}
 
 function drains.holds_back(part) return redis.call('HEXISTS', keys.orders(part), 'drain') == 1 end
 
--- Why a node is cordoned; nil while it is not. A cordon is a drain that takes nobody's slot: it has no deadline, and the
+-- Why a node is cordoned; nil while it is not. A cordon is a drain that ends no lease: it has no deadline, and the
 -- node is not told to drain.
 function drains.cordoned(part) return redis.call('HGET', keys.orders(part), 'cordon') or nil end
 

@@ -2,7 +2,7 @@
 local endings = {}
 
 -- A lease has ended. While nodes and hubs may still say that it is lent, because they do not know, that is remembered;
--- also of a lease that was made since the loss, for there may be another one before everybody has spoken.
+-- also of a lease that was made since the loss, for there may be another one before all nodes have reported.
 function endings.note_ended(slot, token)
   if not (store.hearing and token) then return end
   local ended = redis.call('HGET', keys.ended, slot)
@@ -14,7 +14,7 @@ function endings.uncount(slot, label)
   redis.call('ZREM', keys.in_flight(label), slot)
   if turns.anybody() and redis.call('ZSCORE', keys.turns, label) then
     turns.reoffer(label)
-    work.headroom[#work.headroom + 1] = label
+    call_state.headroom[#call_state.headroom + 1] = label
   end
 end
 

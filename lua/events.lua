@@ -4,13 +4,13 @@ local events = {}
 -- Tell the sockets of all hubs: an event as python-socketio's Redis manager reads it from the channel. The same event
 -- for the same room is told once a call, and nothing is published while no hub listens.
 function events.emit(event, room, data)
-  if work.listening == nil then work.listening = redis.call('PUBSUB', 'NUMSUB', keys.socketio)[2] > 0 end
-  if not work.listening then return end
+  if call_state.listening == nil then call_state.listening = redis.call('PUBSUB', 'NUMSUB', keys.socketio)[2] > 0 end
+  if not call_state.listening then return end
   local message = '{"method":"emit","event":"' .. event .. '","data":[' .. data .. '],"binary":false,"namespace":"/",'
     .. '"room":' .. cjson.encode(room) .. ',"skip_sid":null,"callback":null,"host_id":"store"}'
-  work.told = work.told or {}
-  if work.told[message] then return end
-  work.told[message] = true
+  call_state.told = call_state.told or {}
+  if call_state.told[message] then return end
+  call_state.told[message] = true
   notifications.publish(keys.socketio, message)
 end
 

@@ -20,7 +20,7 @@ function handoffs.keep_place(t)
   redis.call('ZADD', keys.ticket_deadlines, store.clock_ms + tickets.AWAY_MS, t.id)
 end
 
--- Grant a slot that is in no list to a waiter and tell his hub. found: slot item pool node part own_idle_ms.
+-- Grant a slot that is in no list to a waiter and tell its hub. found: slot item pool node part own_idle_ms.
 function handoffs.hand_on(t, found)
   tickets.step_out(t)
   leases.grant(t, found)

@@ -14,19 +14,19 @@ function history.note(what, ...)
   redis.pcall('XADD', keys.history, 'MAXLEN', '~', most, '*', 'event', what, ...)
 end
 
--- What became of a slot or of its lease; of: slot node pool label run, what is not known is left out.
+-- Note what became of a slot or of its lease. of: slot node pool label run; unknown ones are left out.
 function history.slot(what, of, why)
   history.note(what, 'slot', of.slot, 'node', of.node or '', 'pool', of.pool or '', 'label', of.label or '', 'run',
     of.run or '', 'why', why)
 end
 
--- What became of a ticket.
+-- Note what became of a ticket.
 function history.ticket(what, t, why)
   history.note(what, 'ticket', t.id, 'label', t.label, 'run', t.run or '', 'why', why)
 end
 
--- Nobody attends a ticket, which keeps its place: only after that it is told that somebody does again. Who asks again and
--- again comes and goes with each call, and is told of once.
+-- No caller attends a ticket, which keeps its place. A caller that asks again and again comes and goes with each call: that is
+-- noted once.
 function history.away(t, why)
   if (why == 'timeout' or why == 'gone') and redis.call('HSETNX', keys.ticket(t.id), 'asks_again', '1') == 0 then return end
   redis.call('HSET', keys.ticket(t.id), 'told_away', '1')

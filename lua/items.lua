@@ -1,8 +1,8 @@
 -- List items: what nodes and other programs write into the lists of a pool.
 local items = {}
 
--- What a list item says: its slot id and node id as the document has them, nil where it names none; a number is read as
--- it is written. Text that is not a JSON object is searched for the compact fragments that nodes write.
+-- Read a list item: its slot id and node id as the document has them, nil where it names none. A number is read as it is
+-- written. Text that is not a JSON object is searched for the compact fragments that nodes write.
 -- hub/capacity/models.py finds the same.
 local function text_of(value, name, item)
   if type(value) ~= 'number' then return type(value) == 'string' and value or nil end
@@ -25,7 +25,7 @@ function items.read(item)
   return slot and ids.key_part(slot), string.match(item, '"nodeId":"([^"]*)"') or '', ''
 end
 
--- What an item without a slot id is kept under, so that it goes with its node.
+-- The id under which an item without a slot id is kept, so that it goes with its node.
 function items.nameless(item)
   return 'nameless-' .. redis.sha1hex(item)
 end

@@ -9,9 +9,9 @@ function job_queue.enter(t)
   local place = numbers.digits(t.at - 1000000 * (t.prio or 0))
   redis.call('ZADD', keys.job_queue(t.job), place, t.id)
   redis.call('ZADD', keys.heads, 'LT', place, t.job)
-  work.notified = work.notified or {}
-  if work.notified[t.job] then return end
-  work.notified[t.job] = true
+  call_state.notified = call_state.notified or {}
+  if call_state.notified[t.job] then return end
+  call_state.notified[t.job] = true
   notifications.publish(keys.job_notice(t.job), '')
 end
 
@@ -62,7 +62,7 @@ local SHOWN = {'job', 'room', 'status', 'at', 'user', 'started', 'done', 'worker
 function job_queue.task_reply(t)
   local reply = {t.id}
   for i, name in ipairs(SHOWN) do reply[i + 1] = t[name] or '' end
-  -- The worker of a task that has ended may be gone: nobody goes through all the tasks it ever had.
+  -- The worker of a task that has ended may be gone: no sweep goes through all the tasks it ever had.
   if t.done and t.worker and redis.call('EXISTS', keys.worker(t.worker)) == 0 then reply[9] = '' end
   reply[15] = redis.call('GET', keys.payload(t.id)) or '{}'
   reply[16] = t.status == 'pending' and job_queue.position_of(t) or ''

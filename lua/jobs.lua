@@ -1,7 +1,7 @@
 -- Jobs: when one goes, and how it comes back.
 local jobs = {}
 
--- Soft-delete a job that nobody serves and nothing waits for. Claimed and running tasks do not keep it.
+-- Soft-delete a job that no worker serves and no task waits for. Claimed and running tasks do not keep it.
 function jobs.check_orphan(full)
   if string.sub(full, 1, 10) == '@internal:' then return end
   if redis.call('EXISTS', keys.job_workers(full), keys.job_queue(full)) > 0 then return end
@@ -22,7 +22,7 @@ function jobs.revive(full)
   return true
 end
 
--- A user is to hold the schemas of a job, and whoever held them before no longer. Returns the refusal of `quotas.take`.
+-- Count the schemas of a job for this user, and no longer for the user who held them before. Returns the refusal of `quotas.take`.
 function jobs.count_schemas(full, user, schemas_bytes, is_free)
   local room, bytes = names.room_of(full), schemas_bytes + quotas.EACH
   local by, before = unpack(redis.call('HMGET', keys.job(full), 'by', 'bytes'))

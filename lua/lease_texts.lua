@@ -1,8 +1,8 @@
 -- The numbers of a lease, and its token, as text.
 local lease_texts = {}
 
--- Those of a lease of so many ms that is made now. Many leases are made in the same millisecond, and most of them are to last
--- as long: what was written last is not written again.
+-- The texts of a lease that is made now and lasts so many ms. Many leases are made in the same millisecond, and most of them
+-- last as long: the last texts are used again.
 local last = {}
 function lease_texts.of(ttl_ms)
   local now_ms, clock_ms = store.now_ms, store.clock_ms

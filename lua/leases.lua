@@ -26,8 +26,8 @@ function leases.lend(lease)
   orders.changed(lease.part)
 end
 
--- What is lent of a node and was asked for under another label than that of its pool, or in a run, so that the node can
--- report it as such: {slot, label, run, ...}.
+-- The leases of a node that were asked for under another label than that of their pool, or in a run, so that the node can
+-- report them as such: {slot, label, run, ...}.
 function leases.asked(part)
   local found = {}
   for _, slot in ipairs(redis.call('HKEYS', keys.lent(part))) do
@@ -57,7 +57,7 @@ function leases.grant_to(found, request, label, run, ttl_ms, idle_ms, fingerprin
   redis.call('SET', keys.request(request), fingerprint .. '|' .. found.slot .. '|' .. found.token .. '|' .. attempt, 'EX', keep_s)
 end
 
--- The same to a ticket: id label run ttl_ms idle_ms fingerprint attempt keep_s.
+-- Grant a lease to a ticket: id label run ttl_ms idle_ms fingerprint attempt keep_s.
 function leases.grant(t, found)
   leases.grant_to(found, t.id, t.label, t.run, t.ttl_ms, t.idle_ms, t.fingerprint, t.attempt, t.keep_s)
 end

@@ -11,11 +11,11 @@ function lenient.call(otherwise, ...)
   return found
 end
 
--- As HMGET; empty where the key has another type.
+-- Run HMGET; the answer is empty where the key has another type.
 function lenient.fields(key, ...) return lenient.call({}, 'HMGET', key, ...) end
 
--- What `look` says of a record, or `otherwise` where that cannot be read: a list shows the others all the same, and the
--- doctor says what is wrong with this one. For looks that change nothing.
+-- The answer of `look` about a record, or `otherwise` where it cannot be read: a list shows the other records all the same, and
+-- the doctor says what is wrong with this one. `look` must change nothing.
 function lenient.look(otherwise, look, ...)
   local is_read, found = pcall(look, ...)
   if is_read then return found end

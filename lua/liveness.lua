@@ -15,9 +15,9 @@ function liveness.of(id, part, timeout_ms)
   return 'stale', seen
 end
 
--- What shows that a node lives which no hub has heard of late: it writes its alive key itself, for 90 s each time, and
--- LastSeen. Its reading is when it last did, as far as that can be told, so that a key that is cut short is noticed; what a
--- sweep wrote, for 30 s, is no sign of it.
+-- Note the signs that a node lives which no hub has heard of late: it writes its alive key itself, for 90 s each time, and
+-- LastSeen. Its reading is when it last did, as far as that can be told, so that a key that is cut short is noticed. The key
+-- that a sweep writes, for 30 s, is no sign of life.
 function liveness.note_signs(id, part, word, seen, timeout_ms)
   local last_ms = times.parse(seen)
   local silent_ms = last_ms and math.max(0, store.now_ms - last_ms) or math.huge

@@ -14,8 +14,8 @@ function nodes.registered(part, raw)
   return redis.call('SISMEMBER', keys.nodes, raw) == 1
 end
 
--- Whether the node of a slot is not on the books, though the slot was taken in so long ago that it should be: its death
--- would be noticed by nobody. Slots that are about to be pruned are left to that.
+-- Whether the node of a slot is not on the books, though the slot was taken in so long ago that it should be: nothing would
+-- notice its death. Slots that are about to be pruned are left to that.
 function nodes.is_unknown(record, patience_ms)
   if redis.call('SISMEMBER', keys.nodes, record.node or '') == 1 then return false end
   if redis.call('HEXISTS', keys.leaving, record.part) == 1 then return false end

@@ -1,7 +1,8 @@
 -- Orders: what a node is told with its heartbeat.
 local orders = {}
 
--- Something of it has changed: the node is told with its next beat, and at once that there is something. The new version.
+-- The orders of a node have changed: the node gets them with its next heartbeat, and is told at once that there are new ones.
+-- Returns the new version.
 function orders.changed(part)
   local version = redis.call('HINCRBY', keys.orders(part), 'version', '1')
   notifications.tell(keys.orders_notice(part), version)

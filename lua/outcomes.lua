@@ -3,7 +3,7 @@ local outcomes = {}
 
 -- Move a task on. `close` ends it; `fail` gives it another attempt where it has one left; `give_back` queues it again.
 
--- What a task leaves behind when nobody works on it any more.
+-- Clear what a task keeps while a worker has it.
 local function let_go(t)
   if t.worker then redis.call('SREM', keys.worker_tasks(t.worker), t.id) end
   redis.call('ZREM', keys.runtimes, t.id)
@@ -12,7 +12,7 @@ local function let_go(t)
   if names.is_internal(t.job) then
     redis.call('ZREM', keys.internal_tasks, t.id)
     local entry = redis.call('HGET', keys.task(t.id), 'entry')
-    if entry then redis.pcall('XDEL', keys.taskiq, entry) end  -- nobody else deletes its message
+    if entry then redis.pcall('XDEL', keys.taskiq, entry) end  -- nothing else deletes its message
   end
 end
 

@@ -45,7 +45,7 @@ end
 -- reported yet, without keeping the others back.
 function placing.resume(node, part)
   local holds, unreported = drains.holds_back(part), {}
-  while work.left_to_resume > 0 do
+  while call_state.left_to_resume > 0 do
     local slot = redis.call('SPOP', keys.aside(part))
     if not slot then break end
     local record, place = redis.call('HMGET', keys.slot(slot), 'item', 'pool', 'place', 'reported'), nil
@@ -54,7 +54,7 @@ function placing.resume(node, part)
     elseif record[3] == 'held' and not holds then
       place = placing.place(slot, part, record[2], record[1])
     end
-    work.left_to_resume = work.left_to_resume - (place == 'lent' and 8 or 1)
+    call_state.left_to_resume = call_state.left_to_resume - (place == 'lent' and 8 or 1)
   end
   if unreported[1] then redis.call('SADD', keys.aside(part), unpack(unreported)) end
   if redis.call('EXISTS', keys.aside(part)) == 1 then return end

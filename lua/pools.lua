@@ -27,7 +27,7 @@ function pools.under_maintenance(pool)
   redis.call('DEL', keys.maintenance(pool), keys.maintenance_target(pool), keys.maintenance_since(pool),
     keys.maintenance_free(pool), keys.maintenance_lent(pool), keys.replacing(pool))
   history.note('pool.maintenance', 'pool', pool, 'why', 'over')
-  work.reopened[#work.reopened + 1] = pool
+  call_state.reopened[#call_state.reopened + 1] = pool
   return false
 end
 

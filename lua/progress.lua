@@ -23,7 +23,7 @@ function progress.note(t, share, message, texts, request)
   events.progress(t, shown[1], shown[2], said)
 end
 
--- What a task says of itself, as the hub reads it: share, message, when, the silence it is allowed, then its log; '' where
+-- The progress of a task, as the hub reads it: share, message, when, the silence it is allowed, then its log; '' where
 -- there is none.
 function progress.reply(id)
   local reply = redis.call('HMGET', keys.task(id), 'progress', 'message', 'said', 'silence')

@@ -1,14 +1,14 @@
 -- Providers.
 local providers = {}
 
--- What a provider counts is no longer held by its user.
+-- Count a provider, and its schema, no longer for its user.
 function providers.uncount(full, user, bytes)
   if not (user and tonumber(bytes or '')) then return end
   quotas.release('schemas', user, names.room_of(full), tonumber(bytes))
   quotas.release('providers', user, names.room_of(full), 1)
 end
 
--- Delete a provider. Its results are kept by its id, so nobody reads them any more.
+-- Delete a provider. Its results are kept by its id, so no reader finds them any more.
 function providers.drop(full)
   local p = lenient.fields(keys.provider(full), 'id', 'worker', 'user', 'bytes')
   if not p[1] then return end

@@ -1,10 +1,10 @@
--- The queue: who waits for a slot, and what he is answered.
+-- The queue: tickets that wait for a slot, and their answers.
 local queue = {}
 
--- What a repeat of a granted request is answered: its lease as it is now, of which this attempt is an owner then.
+-- The answer to a repeat of a granted request: its lease as it is now. This attempt becomes one of its owners.
 function queue.granted(record, request, attempt, fingerprint, hub)
-  local there = elsewhere.read(record)
-  if there then return there.asked == fingerprint and elsewhere.said(there) or {'reused'} end
+  local there = spill_over.read(record)
+  if there then return there.asked == fingerprint and spill_over.said(there) or {'reused'} end
   local asked, slot, token, owners = string.match(record, '^(.-)|(.*)|(%d+)|(.*)$')
   if asked ~= fingerprint then return {'reused'} end
   redis.call('SREM', keys.handed(hub), request)
@@ -17,15 +17,15 @@ function queue.granted(record, request, attempt, fingerprint, hub)
     math.floor(tonumber(held[3]) * 1000), held[4], {}}
 end
 
--- What somebody who stood in the queue at the beginning of the call is answered at its end.
+-- The answer to a ticket that stood in the queue at the beginning of the call.
 function queue.standing(t, attempt, fingerprint, hub)
   local record = redis.call('GET', keys.request(t.id))
   if record then return queue.granted(record, t.id, attempt, fingerprint, hub) end
   local rank = redis.call('ZRANK', keys.queue(t.label), t.id)
-  return {'waiting', rank + 1, tickets.estimate(t.label, rank), work.dropped}
+  return {'waiting', rank + 1, tickets.estimate(t.label, rank), call_state.dropped}
 end
 
--- Somebody, perhaps at another hub, attends a ticket (again): it is in the queue at its old place.
+-- A caller attends a ticket (again), perhaps at another hub: it is in the queue at its old place.
 function queue.attend(t, hub, attempt, until_ms)
   if t.hub ~= hub then redis.call('SREM', keys.waiters(t.hub), t.id) end
   t.hub, t.attempt = hub, attempt
@@ -38,19 +38,19 @@ end
 
 -- Points of priority count as seconds in the queue, so that nothing starves. No two newcomers arrive at the same instant.
 local function score_of(priority)
-  local at_ms = arrivals.next_ms()
+  local at_ms = queue_order.next_ms()
   redis.call('HSET', keys.store, 'line_ms', string.format('%.17g', at_ms), 'line_clock_ms', store.clock_ms)
   return string.format('%.17g', at_ms - priority * 1000)
 end
 
--- Why a newcomer may not wait; nil when he may.
+-- Why a newcomer may not wait; nil when it may.
 function queue.admit(wanted, max_label, max_run, limit_ms, priority)
   local waiting = redis.call('ZCARD', keys.queue(wanted.label))
   if waiting >= max_label then return {'per-label-cap', waiting} end
   local pending = tonumber(redis.call('HGET', keys.pending, wanted.run) or '0')
   if pending >= max_run then return {'per-run-cap', pending} end
   if limit_ms >= 0 then
-    local ahead = arrivals.ahead_of(wanted.label, priority)
+    local ahead = queue_order.ahead_of(wanted.label, priority)
     local takes_ms = tickets.estimate(wanted.label, ahead)
     if takes_ms > limit_ms then return {'deadline', ahead + 1, takes_ms} end
   end

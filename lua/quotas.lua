@@ -2,7 +2,7 @@
 local quotas = {}
 
 -- Kinds: 'tasks', the bytes of open tasks and of schedules; 'schemas', those of jobs and providers; 'schedules'; 'providers';
--- and of users 'rooms', which they opened and which still hold something.
+-- and of users 'rooms', which they opened and which are not empty.
 quotas.EACH = 512  -- bytes that a record counts beside the text in it
 
 local KINDS, ROOM_TIMES = {'schemas', 'tasks', 'schedules', 'providers'}, 4  -- a room may hold as much as four users
@@ -24,7 +24,7 @@ local function close(room)
   if user and redis.call('HDEL', keys.room_openers, room) == 1 then add('rooms', 'user:' .. user, -1) end
 end
 
--- A room holds something again. Returns the refusal where its user has opened as many as one may.
+-- A room is no longer empty. Returns the refusal where its user has opened as many as one may.
 local function open(room, user, is_free)
   if string.sub(room, 1, 1) == '@' or redis.call('HSETNX', keys.room_openers, room, user) == 0 then return end
   local held, most = add('rooms', 'user:' .. user, 1), allowances.of('rooms')
@@ -48,7 +48,7 @@ function quotas.release_schedule(s)
 end
 
 -- A user in a room holds so much more of a kind. In `how`: is_free, what a hub says again is never refused; later, what follows
--- in further calls of the same request; is_open, the room holds something in any case.
+-- in further calls of the same request; is_open, the room is not empty in any case.
 -- Returns nil, or the refusal {'quota', kind, owner, what that holds, the limit}: then nothing has changed.
 function quotas.take(kind, user, room, amount, how)
   local most, later = allowances.of(kind), how.later or 0

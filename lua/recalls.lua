@@ -1,7 +1,7 @@
 -- Recalls: what ended before the store was lost.
 local recalls = {}
 
--- Ends of tasks that hubs say again to a store that may have lost them. An end is for good, whatever the store let happen
+-- Ends of tasks that hubs say again to a store that may have lost them. An end is for good, even if the store let another one happen
 -- since; that a claim failed or was given back counts only where no later one is known. Safe to repeat.
 -- Returns 'recalled' | 'known' | 'newer' (than what is said)
 function recalls.end_again(t, status, error, claim, request, worker, result)
@@ -32,7 +32,7 @@ function recalls.wait_for(id, ...)
   redis.call('EXPIRE', keys.early_ends(id), keys.seconds.early_ends)
 end
 
--- What it came to waits with it.
+-- Keep the result of a task beside its end.
 function recalls.keep_result(id, result)
   if result ~= '' then redis.call('SET', keys.task_result(id), result, 'EX', keys.seconds.early_ends) end
 end

@@ -12,7 +12,7 @@ end
 
 record_times.LATEST_US = 253402300800000000  -- the year 10000
 
--- `time_zone` is the clock that a text without an offset holds: 'UTC', or '' where nobody knows; nobody guesses then.
+-- `time_zone` is the clock that a text without an offset holds: 'UTC', or '' where that is not known; it is not guessed.
 -- Returns microseconds since 1970, and the form that write_time takes; nil and why for what is no such time: 'naive' |
 -- 'early' (before 1970: what programs write that have none) | 'late' | 'unreadable'
 function record_times.read(text, time_zone)

@@ -1,4 +1,4 @@
--- Records of other programs: hashes that an index names, on whatever Redis that is.
+-- Records of other programs: hashes that an index names, on a Redis of theirs.
 local records = {}
 
 -- The time of that Redis, and which index it is.
@@ -17,7 +17,7 @@ function records.is_wanted(key, where)
   return true
 end
 
--- A record that has this status; nil for one that has another, that its index does not name, or whose time nobody can read.
+-- A record that has this status; nil for one that has another, that its index does not name, or whose time cannot be read.
 -- The score of a sorted index is a time of the last update as well: the later of the two counts.
 function records.read(id, key, fields, status)
   local score

@@ -13,7 +13,7 @@ function releases.release(slot, record, recycle_s, what, why)
   if recycle_s ~= '0' and record.policy ~= 'reuse' then slots.mark_recycle(slot, record.part, recycle_s) end
   if listed and not record.unreported and not record.claimed then
     if placing.place(slot, record.part, record.pool, record.item) == 'lent' then
-      redis.call('HSET', keys.slot(slot), 'before', record.run or '')  -- a late repeat of his return means his own lease
+      redis.call('HSET', keys.slot(slot), 'before', record.run or '')  -- a late repeat of its return means its own lease
     end
   else
     slots.drop(slot, record.pool, record.part)
@@ -23,8 +23,8 @@ function releases.release(slot, record, recycle_s, what, why)
   return listed
 end
 
--- Whether a return without a token came before anybody could know of the lease that is there, and means one before: its
--- waiter has yet to hear of it, it names the run before, or its hub got it sooner ('' where nobody knows when that was).
+-- Whether a return without a token came before its caller could know of the present lease, and means the lease before: the
+-- waiter has yet to hear of its lease, or the return names the run before, or its hub got it sooner ('': it is not known when).
 -- After a loss the hub clock may have gone on by more than that hub knew.
 function releases.is_late(record, run, arrived_ms)
   if record.place ~= 'lent' then return false end
@@ -36,7 +36,7 @@ function releases.is_late(record, run, arrived_ms)
   return tonumber(arrived_ms) >= tonumber(redis.call('HGET', keys.store, 'resumed_ms') or '0')
 end
 
--- Take back the lease that a request was answered with and nobody received: its slot goes to the next waiter. A ticket
+-- Take back a lease that was granted to a request and never received: its slot goes to the next waiter. A ticket
 -- with a key keeps the place it had. Returns the slot, nil when that lease is over.
 function releases.take_back(request, slot, token, why)
   if redis.call('HGET', keys.session(slot), 'leaseToken') ~= token then return nil end

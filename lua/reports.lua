@@ -15,8 +15,8 @@ local function has_ended(slot, token)
   return ended and not numbers.above(token, ended)
 end
 
--- Whether what a node or a hub says to be lent under this token is: it was lent by what the store has lost, everybody is
--- still to say what he knows, and it has not ended.
+-- Whether to believe that a lease with this token is running, as a node or a hub says: it was granted before the store was
+-- lost, nodes and hubs are still reporting, and it has not ended.
 function reports.is_live(slot, token)
   return store.hearing and token ~= '' and reports.is_lost(token) and not has_ended(slot, token)
 end

@@ -1,8 +1,8 @@
 -- Revocations: leases that end early.
 local revocations = {}
 
--- Leases that end before their time, and not by their holder: he is told at once, and the slot is not lent on until he
--- says that he has stopped or the grace is over, whichever comes first.
+-- Leases that end before their time, and not by their holder. The holder is told at once. The slot is not lent on until the
+-- holder says that it has stopped, or until the grace is over.
 function revocations.revoke(slot, grace_ms)
   local token = redis.call('HGET', keys.session(slot), 'leaseToken')
   if not token then return end
@@ -10,7 +10,7 @@ function revocations.revoke(slot, grace_ms)
   notifications.publish(keys.revoked_notice(slot), token)
 end
 
--- The last holder of a slot, under this token, may believe in his lease until then, on the hub clock.
+-- Note until when, on the hub clock, the last holder of a slot may believe in its lease with this token.
 function revocations.keep(slot, token, until_ms)
   redis.call('ZADD', keys.revoked, numbers.digits(until_ms), slot)
   redis.call('HSET', keys.revoked_tokens, slot, token)
@@ -24,7 +24,7 @@ end
 -- The ms that the grace of a hub's setting lasts.
 function revocations.grace_ms() return tonumber(redis.call('HGET', keys.store, 'grace_ms') or '5000') end
 
--- Whether the last holder of a slot may still believe in his lease.
+-- Whether the last holder of a slot may still believe in its lease.
 function revocations.believed_in(slot)
   local until_ms = store.revoking and redis.call('ZSCORE', keys.revoked, slot)
   return until_ms and tonumber(until_ms) > store.clock_ms

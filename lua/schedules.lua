@@ -5,7 +5,7 @@ local FIELDS = {'room', 'name', 'user', 'at', 'job', 'payload', 'cron', 'every_m
   'max', 'backoff_ms', 'silence', 'unique', 'last', 'task', 'fired', 'why', 'broken', 'again', 'bytes'}
 local PLAN = {'at', 'cron', 'every_ms', 'zone', 'catch_up'}
 
--- What its id says of a schedule that has no record of a hub; one that is no id of a schedule is all name.
+-- Read the id of a schedule that has no record; an id without a room is all name.
 function schedules.named(id)
   local room, name = string.match(id, '^(.+):(.*)$')
   return {id = id, room = room or '', name = name or id}
@@ -25,7 +25,7 @@ function schedules.read(id)
   return s
 end
 
--- As the hub reads it: the fields in order, '' where there is none.
+-- A schedule as the hub reads it: the fields in order, '' where there is none.
 function schedules.reply(s)
   local reply = {}
   for i, name in ipairs(FIELDS) do reply[i] = s[name] or '' end
@@ -41,20 +41,21 @@ function schedules.place_of(s)
   return string.match(s.again or '', '^%d+$') or string.match(s.due or '', '^%d+$') or 'inf'
 end
 
--- It is not put aside any more.
+-- Let a schedule that was put aside be due again.
 function schedules.bring_back(s)
   if s.broken or s.again then redis.call('HDEL', keys.schedule(s.id), 'broken', 'again') end
   s.broken, s.again = nil, nil
 end
 
--- What its times follow from. Who worked them out says what he read: by now the schedule may be another, under its name.
+-- The rule that its times follow from. The caller that computed the times passes the rule it had read: by now another schedule
+-- may have the name.
 function schedules.plan_of(s)
   local said = {}
   for i, name in ipairs(PLAN) do said[i] = s[name] or '' end
   return table.concat(said, '\n')
 end
 
--- Whether somebody has changed it between two looks; that it was fired meanwhile is no change.
+-- Fields that change when a schedule is fired, which is no change of the schedule.
 local FIRED = {due = true, last = true, task = true, fired = true, why = true, broken = true, again = true, bytes = true}
 
 function schedules.differs(before, after)

@@ -3,7 +3,7 @@ local shared = {}
 
 shared.NAMES = {'timeout_ms', 'trailing', 'prefix', 'wildcards', 'default', 'caps', 'grace_ms'}
 
--- What an operator has set, as text: a field for each of NAMES, false where nothing is set.
+-- The settings of an operator, as text: a field for each of NAMES, false where none is set.
 function shared.set()
   local fields = {}
   for i, name in ipairs(shared.NAMES) do fields[i] = 'set:' .. name end

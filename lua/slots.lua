@@ -10,11 +10,11 @@ end
 -- Forget a slot whose item is in no list any more: record, memberships, what its node was to be told.
 function slots.drop(slot, pool, part)
   redis.call('DEL', keys.slot(slot))
-  if redis.call('SREM', keys.node_slots(part), slot) == 1 then offers.changed(part) end
+  if redis.call('SREM', keys.node_slots(part), slot) == 1 then slot_digests.changed(part) end
   redis.call('HDEL', keys.orders(part), 'recycle:' .. slot)
   redis.call('SREM', keys.aside(part), slot)
   if redis.call('EXISTS', keys.node(part), keys.node_slots(part)) == 0 then
-    redis.call('DEL', keys.orders(part))  -- of a node that never registered; nobody else would delete it
+    redis.call('DEL', keys.orders(part))  -- of a node that never registered; nothing else would delete it
   end
   if redis.call('SREM', keys.pool_slots(pool), slot) == 1 and redis.call('EXISTS', keys.pool_slots(pool)) == 0 then
     redis.call('ZREM', keys.pools, pool)
@@ -35,7 +35,7 @@ end
 function slots.create(slot, item, pool, node, part, idle_ms, policy)
   redis.call('HSET', keys.slot(slot), 'item', item, 'pool', pool, 'node', node, 'part', part, 'idle_ms', idle_ms,
     'policy', policy)
-  if redis.call('SADD', keys.node_slots(part), slot) == 1 then offers.changed(part) end
+  if redis.call('SADD', keys.node_slots(part), slot) == 1 then slot_digests.changed(part) end
   if redis.call('SADD', keys.pool_slots(pool), slot) == 1 then redis.call('ZADD', keys.pools, 0, pool) end
 end
 

@@ -7,7 +7,7 @@ local database
 local number = numbers.again
 
 -- Which store is called. `opened_as` is gone when the server is started anew, a replica takes over, or the library is
--- loaded again: until `open` has run here nobody knows what is lost, and every call is refused.
+-- loaded again: until `open` has run here it is not known what is lost, and every call is refused.
 function store.choose(key, of_database)
   if key == keys.store and of_database == database then return end
   database = of_database
@@ -33,8 +33,8 @@ function store.is_shut() return redis.error_reply('UNOPENED no hub has opened th
 -- * revoking: whether there may be a slot whose last holder believes in a lease that ended early.
 -- A store that was emptied, or opened by another server since, has another generation: the caller opens it.
 -- Nothing late is done: a call carries the store and the hub clock as its hub heard them last ('' from a program that does
--- not tick). A hub that knows another store, or has not ticked for six periods, is taken to be gone: who asked it may have
--- asked another one since. A caller who says for how long he waits is gone after that ('' where nobody has said it).
+-- not tick). A hub that knows another store, or has not ticked for six periods, is taken to be gone: its callers may
+-- have asked another one since. A caller that says for how long it waits is gone after that ('' where it did not say).
 -- Returns the refusal, if there is one.
 function store.begin(told_of, told_ms, until_ms)
   local time = redis.call('TIME')
@@ -65,15 +65,15 @@ function store.begin(told_of, told_ms, until_ms)
   store.anybody_waits, store.has_caps = said[8] == '1', said[9] == '1'
   store.revoked_ms, store.revoking = said[12], said[12] and number(8, said[12]) > clock_ms
   allowances.read(said[13] or '')
-  work.begin()
+  call_state.begin()
 end
 
 -- An instant in microseconds that never repeats: instants order what was made.
 function store.next_us()
-  work.last_us = work.last_us or tonumber(redis.call('HGET', keys.store, 'last_us') or '0')
-  work.last_us = math.max(work.last_us + 1, store.now_us)
-  redis.call('HSET', keys.store, 'last_us', work.last_us)
-  return work.last_us
+  call_state.last_us = call_state.last_us or tonumber(redis.call('HGET', keys.store, 'last_us') or '0')
+  call_state.last_us = math.max(call_state.last_us + 1, store.now_us)
+  redis.call('HSET', keys.store, 'last_us', call_state.last_us)
+  return call_state.last_us
 end
 
 return store

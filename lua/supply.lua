@@ -1,7 +1,7 @@
 -- Supply: the slot of a pool that is lent next.
 local supply = {}
 
--- What the record of an item's slot says, where that has it free in this pool.
+-- The record of an item's slot, where it says that the slot is free in this pool.
 function supply.record_of(pool, item, slot)
   local known = redis.call('HMGET', keys.slot(slot), 'item', 'pool', 'place', 'node', 'part', 'idle_ms', 'reported')
   if known[1] ~= item or known[2] ~= pool or known[3] ~= 'free' then return nil end
@@ -12,7 +12,7 @@ end
 -- The record of a popped item, made now if another program put it there; nil when it must not be lent. `slot` is what a
 -- glance says of the item.
 function supply.settle(pool, item, slot)
-  return slot and supply.record_of(pool, item, slot) or strays.settle(pool, item)
+  return slot and supply.record_of(pool, item, slot) or foreign_items.settle(pool, item)
 end
 
 -- A slot that is about to be replaced is lent last: take another out of the list, from the 32 oldest or the 32 newest; nil
@@ -47,13 +47,13 @@ end
 -- suspect nodes are held aside; when that were too many for one call the next one finds the rest.
 function supply.take(pool)
   if pools.under_maintenance(pool) then return nil end
-  while work.looks > 0 do
+  while call_state.looks > 0 do
     local item = redis.call('LPOP', keys.available(pool))
     if not item then pools.close(pool) return nil end
     local found = supply.settle(pool, spare_marked(pool, item))
     if found and not suspects.is_suspect(found.node, found.part, found.reported) then return found end
     if found then suspects.hold_aside(found.slot, found.part, found.node) end
-    work.looks = work.looks - 1
+    call_state.looks = call_state.looks - 1
   end
 end
 

@@ -26,7 +26,7 @@ function tasks.may_come_back()
   return store.reopened_ms and store.clock_ms - store.reopened_ms <= keys.seconds.early_ends * 1000
 end
 
--- Whether somebody has it in hand.
+-- Whether a worker holds a task with this status.
 function tasks.is_held(status) return status == 'claimed' or status == 'running' end
 
 function tasks.list_under(t, status)
@@ -48,7 +48,7 @@ function tasks.relist(t, status)
   t.status = status
 end
 
--- It is open no more, or gone: its user and its room hold so much less.
+-- Count a task that ended, or is deleted, no longer for its user and its room.
 function tasks.uncount(t)
   if t.bytes and t.user and t.room then quotas.release('tasks', t.user, t.room, tonumber(t.bytes)) end
 end

@@ -1,7 +1,7 @@
 -- Tickets: borrows that wait in the queue.
 local tickets = {}
 
-tickets.AWAY_MS = 60000   -- how long a ticket with a key keeps its place while nobody attends it
+tickets.AWAY_MS = 60000   -- how long a ticket with a key keeps its place while no caller attends it
 
 local NUMBERS = {'score', 'ttl_ms', 'idle_ms', 'keep_s'}
 
@@ -41,7 +41,7 @@ function tickets.step_out(t)
   return true
 end
 
--- Nobody attends a ticket any more: with a key it keeps its place for a while and is passed over, else it is dropped.
+-- No caller attends a ticket any more: with a key it keeps its place for a while and is passed over, else it is dropped.
 -- Returns 'away' | 'dropped'
 function tickets.set_aside(t, why)
   local waited = tickets.step_out(t)
@@ -55,7 +55,7 @@ function tickets.set_aside(t, why)
   return 'dropped'
 end
 
--- A lease that was handed on has been picked up, at whichever hub, or is taken back: its hub owes it to nobody any more.
+-- A lease that was handed on has been delivered, by any hub, or is taken back: its hub need not deliver it any more.
 -- Returns whether it did until now.
 function tickets.settle_delivery(slot, ticket)
   local hub = redis.call('HGET', keys.slot(slot), 'unseen')
@@ -65,8 +65,8 @@ function tickets.settle_delivery(slot, ticket)
   return redis.call('HDEL', keys.slot(slot), 'unseen') == 1
 end
 
--- How long until a ticket with so many before it is served, in ms; -1 when this queue has not moved yet, or when nobody
--- has waited for longer than it took the last time: that was another time.
+-- How long until a ticket with so many before it is served, in ms; -1 when this queue has not moved yet, or when no
+-- ticket has waited for longer than the last one did: then the last one says nothing.
 function tickets.estimate(label, before)
   local pace = lenient.fields(keys.pace(label), 'mark_ms', 'gap_ms')
   local gap_ms = tonumber(pace[1] or '') and tonumber(pace[2] or '')

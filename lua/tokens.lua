@@ -1,7 +1,7 @@
 -- API tokens.
 local tokens = {}
 
--- Forget a token, and have all hubs look up anew whom they remember; returns whether there was one, and the part of its node.
+-- Forget a token, and have all hubs look up their remembered tokens anew; returns whether there was one, and the part of its node.
 function tokens.drop(id)
   local token = lenient.fields(keys.token(id), 'part', 'by')
   local part, by = token[1] or '', token[2]

@@ -1,7 +1,6 @@
--- Turns: whose label is served next.
+-- Turns: which label is served next, and the index that finds the label a freed slot goes to.
 local turns = {}
 
--- Who waits, by label: turns, and the index that finds the label a freed slot goes to.
 function turns.anybody() return store.anybody_waits end
 
 function turns.is_wild(label)
@@ -20,7 +19,7 @@ function turns.stems(label)
   return found
 end
 
--- Put a label where freed slots look for it, or take it out when nobody waits for it or its cap is reached.
+-- Put a label where freed slots look for it, or take it out when no ticket waits for it or its cap is reached.
 function turns.reoffer(label)
   local turn = redis.call('ZSCORE', keys.turns, label)
   if turn and redis.call('EXISTS', keys.queue(label)) == 0 then

@@ -1,7 +1,7 @@
 -- Uniques: keys under which there is one task at a time, and which task that is.
 local uniques = {}
 
--- The task that stands for a key: it waits, somebody has it in hand, or it was completed within its window.
+-- The task that stands for a key: it waits, a worker holds it, or it was completed within its window.
 function uniques.find(unique)
   local id = redis.call('GET', keys.unique(string.match(unique, '^%x+')))
   return id and tasks.read(id)

@@ -13,7 +13,7 @@ function waiters.wild_serves(want, pool)
   return not right or store.prefix == '1'
 end
 
--- Of the waiting labels that a pool may serve, the one whose turn it is; nil for none. A label is under the pool when it
+-- The waiting label whose turn it is among those that a pool may serve; nil for none. A label is under the pool when it
 -- is the pool or longer (trailing fallback); a shorter one is a stem of the pool (prefix expansion).
 function waiters.next_label(pool)
   local label, turn
@@ -43,7 +43,7 @@ function waiters.next_label(pool)
   return label
 end
 
--- The ticket a free slot of a pool goes to; nil when nobody may have it. Tickets of hubs that are gone are passed over.
+-- The ticket a free slot of a pool goes to; nil when none may have it. Tickets of hubs that are gone are passed over.
 function waiters.next(pool)
   for _ = 1, 200 do
     local label = waiters.next_label(pool)

@@ -3,7 +3,7 @@ local workers = {}
 
 -- A worker, its jobs, and the lists of workers per room. A worker stands in the list of a shared room it has a job in, in
 -- `*` when it has one in either of them, and in those of other rooms only when it has none there: so the lists that one
--- room sees have nobody twice.
+-- room sees have no worker twice.
 -- A room that is itself called `*` is listed as `@*`, which no room is called.
 function workers.list_of(room) return keys.room_workers(room == '*' and '@*' or room) end
 

@@ -108,12 +108,12 @@ DEPLOYED = ["Dockerfile", "compose.yaml", "capacity-hub.service", "kubernetes/hu
 
 
 @pytest.mark.parametrize("name", DEPLOYED)
-def test_dead_nodes_are_expired_wherever_a_hub_is_deployed(name):
+def test_every_deployment_expires_dead_nodes(name):
     assert re.search(r'HUB_SWEEPER_EXPIRE(=|: |, value: )"?true\b', (DEPLOY / name).read_text())
 
 
 @pytest.mark.parametrize("name", DEPLOYED)
-def test_strangers_read_no_tasks_wherever_a_hub_is_deployed(name):
+def test_every_deployment_refuses_anonymous_reads(name):
     assert re.search(r'HUB_ANONYMOUS_READS(=|: |, value: )"?false\b', (DEPLOY / name).read_text())
 
 
@@ -225,7 +225,7 @@ def container(path):
     return found
 
 
-def test_the_probes_of_a_pod_reach_the_hub_whatever_names_it_listens_to(start_hub):
+def test_the_probes_of_a_pod_reach_the_hub_under_any_allowed_hosts(start_hub):
     pod = container(DEPLOY / "kubernetes/hub/hub.yaml")
     hub = start_hub(**{each["name"]: each["value"] for each in pod["env"] if "value" in each})
     paths = {probe: pod[probe]["httpGet"]["path"] for probe in ("livenessProbe", "readinessProbe")}

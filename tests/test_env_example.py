@@ -30,7 +30,7 @@ def test_the_example_with_everything_uncommented_is_read_without_a_note(tmp_path
     assert settings.model_copy(update={"data_dir": Settings().data_dir}) == Settings()
 
 
-def test_the_example_names_whatever_the_clients_read():
+def test_the_example_names_every_variable_that_clients_read():
     sources = (Path(hub.client.__file__).parent).rglob("*.py")
     read = {name for source in sources for name in re.findall(r'"(HUB_[A-Z_]+)"', source.read_text())}
     assert {"HUB_URL", "HUB_TOKEN", "HUB_NODE_ID"} <= read

@@ -273,7 +273,7 @@ def test_the_token_of_a_pod_writes_to_that_pod_alone():
     assert binding["spec"] == {"policyName": name, "validationActions": ["Deny"]}
 
 
-def test_whoever_is_told_to_stop_has_the_time():
+def test_containers_that_are_told_to_stop_have_the_time():
     grace = {name: each["spec"]["terminationGracePeriodSeconds"] for name, each in pods().items()}
     commands = {each["name"]: " ".join(each.get("command", [])) for each in containers()}
     (hub,) = [each for each in containers() if each["name"] == "hub"]

@@ -99,7 +99,7 @@ def live_hub(start_hub, redis_server, tmp_path):
     return start_hub(HUB_REALMS_FILE=str(file))
 
 
-def test_requests_reach_the_hub_that_is_there_and_metrics_nobody(proxy, live_hub):
+def test_requests_reach_the_hub_that_is_up_and_metrics_are_not_public(proxy, live_hub):
     url = proxy(f"127.0.0.1:{free_port()}", f"127.0.0.1:{live_hub.port}")
     head = {"x-hub-secret": live_hub.node_secret}
     with httpx.Client(base_url=url, headers=head, timeout=PATIENCE_S) as client:

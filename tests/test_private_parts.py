@@ -117,9 +117,9 @@ TWIN = {
     "_name": "the same",
 }
 SUBCLASSES = {
-    "HubProtocol": ("api/http/protocol.py", HttpToolsProtocol, HTTP),
-    "UpgradingProtocol": ("api/sockets/protocol.py", HttpToolsProtocol, HTTP),
-    "SocketProtocol": ("api/sockets/protocol.py", WebSocketsSansIOProtocol, SOCKETS),
+    "HubProtocol": ("api/serving/protocol.py", HttpToolsProtocol, HTTP),
+    "UpgradingProtocol": ("api/serving/upgrades.py", HttpToolsProtocol, HTTP),
+    "SocketProtocol": ("api/serving/upgrades.py", WebSocketsSansIOProtocol, SOCKETS),
     "_Supervisor": ("api/server.py", Multiprocess, SUPERVISOR),
     "Events": ("api/sockets/events.py", AsyncPubSubManager, MANAGER),
     "Packed": ("store/packing.py", AbstractConnection, CONNECTION),

@@ -293,7 +293,7 @@ def test_an_address_with_a_space_or_a_slash_too_few_stops_the_start_and_is_not_s
 @pytest.mark.parametrize("text", ["0", "-1", "0.0", "+0"])
 @pytest.mark.parametrize("name", ["ZOMBIE_STUCK_THRESHOLD_MINUTES", "ZOMBIE_CLEANUP_INTERVAL_MINUTES"])
 @pytest.mark.parametrize("prefix", ["HUB_", ""])
-def test_to_take_every_record_from_whoever_works_on_it_or_never_to_pause_stops_the_start(prefix, name, text):
+def test_a_threshold_or_an_interval_of_zero_stops_the_start(prefix, name, text):
     with pytest.raises(BadSetting, match=rf"HUB_{name}={re.escape(text)} .* above 0\.$"):
         load_settings({f"{prefix}{name}": text})
 
@@ -304,7 +304,7 @@ def test_recovery_is_switched_in_any_of_the_usual_words(text):
     assert load_settings({"HUB_ZOMBIE_CLEANUP_ENABLED": text}).zombie_cleanup_enabled is wanted
 
 
-def test_a_switch_of_recovery_that_nobody_understands_stops_the_start():
+def test_an_unreadable_switch_of_recovery_stops_the_start():
     with pytest.raises(BadSetting, match="HUB_ZOMBIE_CLEANUP_ENABLED=nope is neither true nor false"):
         load_settings({"HUB_ZOMBIE_CLEANUP_ENABLED": "nope"})
 
@@ -491,7 +491,7 @@ def test_tokens_in_a_file_shut_what_has_no_secret_where_others_can_connect(varia
 
 @pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(sorted(Settings().masked())), st.text(max_size=30)))
-def test_whatever_text_is_taken_or_refused_in_a_sentence(variables):
+def test_any_text_is_taken_or_refused_in_a_sentence(variables):
     try:
         load_settings(variables)
     except BadSetting as error:

@@ -18,16 +18,16 @@ from hub.api.capacity import autoscaling, caps, joining, leases, nodes, pools, q
 from hub.api.console import jobs as console_jobs
 from hub.api.console import logins, lookups, overview, pages, stuck_records
 from hub.api.contract.document import document
+from hub.api.contract.speech import Speech
 from hub.api.dispatch import views
 from hub.api.dispatch.realms import Realms
-from hub.api.edge.neutral import Speech
 from hub.api.handling import request_counts
 from hub.api.handling.browsers import Gate
 from hub.api.handling.context import Serving
 from hub.api.handling.problems import on_http_error, on_hub_error
 from hub.api.jobs import dead, jobs, progress, providers, schedules, tasks, workers
 from hub.api.operations import Table
-from hub.api.operators import admin, documentation, events, health, shared_settings, tokens, worker_env
+from hub.api.operators import admin, documentation, events, health, shared_settings, tokens, usage, worker_env
 from hub.api.pipeline import RequestPipeline
 from hub.api.realms.spilling import spilling_over
 from hub.api.sockets.sockets import Sockets
@@ -58,7 +58,7 @@ from hub.tokens.file import TokensFile
 from hub.tokens.secrets import Secrets
 
 _CAPACITY = (joining, watch, nodes, leases, queue, autoscaling, pools)
-_OPERATORS = (admin, caps, shared_settings, tokens, events, health, views, worker_env, documentation)
+_OPERATORS = (admin, caps, shared_settings, tokens, events, health, views, usage, worker_env, documentation)
 _JOBS = (workers, jobs, tasks, progress, schedules, providers, dead)
 _CONSOLE = (
     overview,

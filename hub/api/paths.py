@@ -8,7 +8,10 @@ from urllib.parse import unquote
 from starlette.convertors import Convertor, PathConvertor, StringConvertor, register_url_convertor
 from starlette.types import Scope
 
-PREFIX = "/v1/joblib"  # of the jobs API
+_V1 = "/v1"
+PREFIX = f"{_V1}/joblib"  # of the jobs API
+PROBLEMS = f"{_V1}/problems"  # below which each kind of its refusals has a name
+REALMS = "/realms/"  # before the path of a call that names its realm
 AGE_MS = "x-hub-age-ms"  # the header that says how old an answer was when it was given: a page counts that in
 SOCKETS = "/socket.io/"
 ABORT = "hub.abort"  # in the extensions of a WebSocket: cuts its connection

@@ -18,7 +18,7 @@ log = logging.getLogger("hub.client")
 
 
 def pool(text: str) -> tuple[str, int]:
-    """`LABEL=N`, N at least 1."""
+    """Read `LABEL=N`, with N at least 1."""
     label, _, count = text.rpartition("=")
     if not label or not (count.isascii() and count.isdigit() and 1 <= int(count) <= 100_000):
         raise argparse.ArgumentTypeError(f"{text!r} is not LABEL=N, such as gpu:a100=2, with N from 1 to 100000")
@@ -26,7 +26,7 @@ def pool(text: str) -> tuple[str, int]:
 
 
 def pair(text: str) -> tuple[str, str]:
-    """`KEY=VALUE`."""
+    """Read `KEY=VALUE`."""
     key, equals, value = text.partition("=")
     if not (equals and key):
         raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE, such as region=eu")
@@ -34,7 +34,7 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def parse(words: list[str] | None = None) -> tuple[str, AgentOptions]:
-    """The node that the command line names, and what it offers. Exits with 2 for a line that cannot be meant."""
+    """Return the node of the command line and its options. Exits with 2 for a line that makes no sense."""
     parser = argparse.ArgumentParser(
         prog="python -m hub.client",
         description="Announce this machine and what it lends, and heartbeat for it until SIGTERM or Ctrl-C.",
@@ -66,7 +66,7 @@ def parse(words: list[str] | None = None) -> tuple[str, AgentOptions]:
 
 
 async def announce(node: str, options: AgentOptions) -> None:
-    """Be the node until a signal, then leave. Raises what the hub refuses."""
+    """Keep the node announced until a signal, then leave. Raises the refusal of the hub."""
     agent = NodeAgent(node, **options)
     loop = asyncio.get_running_loop()
     for number in ending():

@@ -1,4 +1,4 @@
-"""The life of a node: announced, kept alive whatever happens to the hub, doing what the hub asks for, and leaving."""
+"""The life of a node: it is announced, kept alive through outages of the hub, obeys the hub, and leaves."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CALM_S = 0.5
 
 
 class Announcing:
-    """Runs on an event loop of its own, so that nothing the program does holds up a beat.
+    """The life of a node on an event loop of its own, so that no beat waits for the program.
 
     `call(callback, news)` has a callback of the program called where the program wants that, and waits for it.
     """
@@ -54,7 +54,7 @@ class Announcing:
 
     @property
     def node_id(self) -> str:
-        """The id of the node."""
+        """Return the id of the node."""
         return self.state.node_id
 
     def stop(self) -> None:
@@ -82,22 +82,22 @@ class Announcing:
             await http.close()
 
     async def publish(self, slots: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """See `NodeAgent.publish`."""
+        """Publish slots; see `NodeAgent.publish`."""
         return await self.calls.offer(slots)
 
     async def withdraw(self, slot_id: str) -> bool:
-        """See `NodeAgent.withdraw`."""
+        """Withdraw a slot; see `NodeAgent.withdraw`."""
         return await self.calls.withdraw(slot_id)
 
     async def verify(self, slot_id: str, token: str) -> dict[str, Any]:
-        """See `NodeAgent.verify`."""
+        """Check a fencing token; see `NodeAgent.verify`."""
         said = await self.calls.verify(slot_id, token)
         if said.get("valid") and self.state.lent.get(slot_id) != token:
             self._soon.set()  # the hub has lent something that it could not tell us yet
         return said
 
     async def _until_stopped(self, *works: Coroutine[Any, Any, Any]) -> BaseException | None:
-        """Until `stop`, or until one of these has ended; what it raised."""
+        """Wait until `stop`, or until one of the tasks has ended; raises its error."""
         tasks = [asyncio.create_task(work) for work in (self._stop.wait(), *works)]
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         running = [*tasks, *self._recycling.values()]
@@ -166,7 +166,7 @@ class Announcing:
                 await asyncio.sleep(self.calls.pace_s)
                 continue
             if version == known:
-                await asyncio.sleep(CALM_S)  # who does not wait with the answer would be asked without end
+                await asyncio.sleep(CALM_S)  # a hub that answers at once would be asked without end
                 continue
             known = version
             self._soon.set()
@@ -186,7 +186,7 @@ class Announcing:
             self._tell_changes()
             if self._on_recycle is None and self.state.acknowledge():
                 self._soon.set()
-            if not node.busy:  # else somebody is telling the hub right now, at their own pace
+            if not node.busy:  # else another task is sending changes right now
                 await node.repair()
             if self._on_recycle is not None and not node.busy:
                 await self._reserve(self._on_recycle)
@@ -198,7 +198,7 @@ class Announcing:
         await node.repair()
 
     async def _wait(self, seconds: float) -> None:
-        """Until the next beat is due; sooner when there is something to say, but not so that beats become a storm."""
+        """Wait until the next beat is due; sooner after a change, but not so soon that beats become a storm."""
         due_s = now_s() + seconds
         try:
             async with asyncio.timeout(seconds):
@@ -219,7 +219,7 @@ class Announcing:
     # -- callbacks ------------------------------------------------------------------------------------------------
 
     async def _reserve(self, callback: Callable[[str], Any]) -> None:
-        """Take slots that are to be made fresh off offer, so that nobody borrows them meanwhile, and have that done."""
+        """Take slots off offer that are to be rebuilt, so that they are not lent, and start the callback for each."""
         state = self.state
         until_s = now_s() + self.calls.pace_s / 2  # the next beat must not wait for long behind this
         async with self.calls.lock:
@@ -243,7 +243,7 @@ class Announcing:
         try:
             try:
                 offered = self.state.rebuilt(slot_id, await self._called(callback, slot_id))
-            except Exception as error:  # noqa: BLE001 - the node must live on, whatever its callbacks do
+            except Exception as error:  # noqa: BLE001 - the node must live on after any error of its callbacks
                 self._callback_failed("on_recycle", error)
                 await asyncio.sleep(self.calls.pace_s)  # still to be made fresh: tried again
                 return

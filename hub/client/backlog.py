@@ -30,7 +30,7 @@ LOOK_S = 0.1  # how soon the thread notices that the interpreter exits
 
 
 class Player(Protocol):
-    """Plays steps on the calling thread."""
+    """A driver that plays steps on the calling thread."""
 
     def run(self, steps: Steps[object]) -> object:
         """Play the steps; raises what they raise."""
@@ -41,7 +41,7 @@ class Player(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One thing to tell: `steps` makes one attempt, and is safe to repeat and harmless when late."""
+    """A call that the hub has not taken yet: `steps` makes one attempt, is safe to repeat and harmless when late."""
 
     what: str  # as in "could not return slot s1"
     steps: Callable[[], Steps[object]]
@@ -51,7 +51,7 @@ class Message:
 
 
 def clock(until_s: float) -> str:
-    """The time of day at a moment of the clock of `now_s`."""
+    """Return the time of day at a moment of the clock of `now_s`."""
     return f"{datetime.now().astimezone() + timedelta(seconds=until_s - now_s()):%H:%M:%S}"
 
 
@@ -93,7 +93,7 @@ class Backlog:
                 self._thread = thread
 
     def waiting(self) -> int:
-        """How many messages are still to be told."""
+        """Return the number of messages that the hub has not been told yet."""
         with self._changed:
             return len(self._messages)
 
@@ -108,7 +108,7 @@ class Backlog:
         return all_told
 
     def end_with_client(self) -> bool:
-        """Whether the messages can only be told while the client is open: its transport was given."""
+        """Return whether the messages can only be told while the client is open: its transport was given."""
         return self._given is not None and self.waiting() > 0
 
     def _connecting(self) -> Callable[[], Player]:
@@ -128,7 +128,7 @@ class Backlog:
         failures, last = 0, "no time is left"
         try:
             player = connect()
-        except Exception as broken:  # noqa: BLE001 - whatever the environment has become: later messages may fare better
+        except Exception as broken:  # noqa: BLE001 - a changed environment: later messages may fare better
             with self._changed:
                 self._drop(f"there is no way to the hub: {broken!r}")
                 self._thread = None
@@ -158,7 +158,7 @@ class Backlog:
             return None
 
     def _done(self, message: Message, why: str) -> None:
-        """The message was told, or why it never will be."""
+        """End a message that was told, or for the reason that it never will be."""
         with self._changed:
             if not self._messages or self._messages[0] is not message:
                 return  # it was dropped meanwhile
@@ -187,11 +187,11 @@ class Backlog:
 
 
 class _Thread(threading.Thread):
-    """Not a daemon: the interpreter waits for it when it exits."""
+    """A thread that is no daemon: the interpreter waits for it when it exits."""
 
 
 class _OnLoop:
-    """Plays on the event loop of a client whose transport was given, which works nowhere else."""
+    """A player on the event loop of a client whose transport was given, which works nowhere else."""
 
     def __init__(self, http: AsyncTransport, loop: asyncio.AbstractEventLoop) -> None:
         self._http = http
@@ -210,7 +210,7 @@ class _OnLoop:
 
 
 class _Given:
-    """Plays over the connections of a client whose transport was given."""
+    """A player over the connections of a client whose transport was given."""
 
     def __init__(self, http: SyncTransport) -> None:
         self._http = http
@@ -223,7 +223,7 @@ class _Given:
 
 
 def backlog_of(http: AsyncTransport | SyncTransport) -> Backlog:
-    """The backlog of a client, shared by all clients of one hub that show one secret: it outlives each of them."""
+    """Return the backlog of a client, which outlives it: one for all clients of one hub that show one secret."""
     if http.given or http.address is None:
         return Backlog(http)
     if (backlog := _by_address.get(http.address)) is None:
@@ -232,18 +232,18 @@ def backlog_of(http: AsyncTransport | SyncTransport) -> Backlog:
 
 
 def everything_told() -> bool:
-    """Whether no client of this process has anything left to tell."""
+    """Return whether no client of this process has a message left."""
     return not any(backlog.waiting() for backlog in list(_all))
 
 
 def drop_everything() -> None:
-    """Tell nothing more, and log what that means: for a program that cannot wait."""
+    """Drop and log the messages of all clients, for a program that cannot wait."""
     for backlog in list(_all):
         backlog.close(0.0)
 
 
 def _attempt(player: Player, message: Message) -> tuple[HubError | None, bool]:
-    """What refused the message, and whether telling it again may help."""
+    """Make one attempt; return the refusal of the message, and whether another attempt may help."""
     try:
         player.run(message.steps())
     except HubError as error:
@@ -258,7 +258,7 @@ def _why(error: BaseException) -> str:
 
 
 def _exiting() -> bool:
-    """Whether nothing but such threads keeps the interpreter running."""
+    """Return whether nothing but such threads keeps the interpreter running."""
     return not any(
         thread.is_alive() and not thread.daemon and not isinstance(thread, _Thread) for thread in threading.enumerate()
     )

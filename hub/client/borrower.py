@@ -211,7 +211,7 @@ class Borrowing:
     def _keeper_ended(self, keeper: asyncio.Task[LeaseLost | None]) -> None:
         if keeper.cancelled():
             return
-        if (error := keeper.exception()) is not None:  # a bug, but a slot that nobody renews is lost all the same
+        if (error := keeper.exception()) is not None:  # a bug, but a slot without renewals is lost all the same
             self._slot.loss(f"renewing broke off with {error!r}")
         if error is not None or keeper.result() is not None:
             self._guard.break_off()

@@ -54,7 +54,7 @@ def give_back(slot: Slot, policy: RetryPolicy) -> Steps[bool]:
 
 
 def hand_back(slot: Slot, policy: RetryPolicy, backlog: Backlog) -> Steps[bool]:
-    """As `give_back`; raises what refuses that, and goes on giving back in the background where that can help."""
+    """Give the slot back; after a passing failure that goes on in the background. Raises the refusal."""
     try:
         return (yield from give_back(slot, policy))
     except GeneratorExit:  # nothing can be sent any more
@@ -94,38 +94,38 @@ def _stays_lent(slot: Slot) -> str:
 
 
 def verify(slot_id: str, token: str, policy: RetryPolicy) -> Steps[dict[str, Any]]:
-    """Whether `token` is the one the slot is lent under at this moment."""
+    """Return whether `token` is the one the slot is lent under at this moment."""
     return (yield from _read(("leases", slot_id, "verify"), {"token": token}, policy))
 
 
 def nodes(limit: int, cursor: str, state: str | None, policy: RetryPolicy) -> Steps[dict[str, Any]]:
-    """A page of the registered nodes."""
+    """Return a page of the registered nodes."""
     query = {"detail": "1", "limit": str(limit), "cursor": cursor, **({"state": state} if state else {})}
     return (yield from _read(("nodes",), query, policy))
 
 
 def pools(limit: int, offset: int, policy: RetryPolicy) -> Steps[dict[str, Any]]:
-    """A page of the pools."""
+    """Return a page of the pools."""
     return (yield from _read(("pools",), {"limit": str(limit), "offset": str(offset)}, policy))
 
 
 def sessions(limit: int, offset: int, where: LeaseFilters, policy: RetryPolicy) -> Steps[dict[str, Any]]:
-    """A page of the live sessions."""
+    """Return a page of the leases, in the former names."""
     return (yield from _read(("sessions",), _page(limit, offset, where), policy))
 
 
 def leases(limit: int, offset: int, where: LeaseFilters, policy: RetryPolicy) -> Steps[dict[str, Any]]:
-    """A page of the live leases, in neutral names."""
+    """Return a page of the leases, in neutral names."""
     return (yield from _read(("sessions",), _page(limit, offset, where), policy, NEUTRAL))
 
 
 def lease(slot_id: str, policy: RetryPolicy) -> Steps[dict[str, Any]]:
-    """The live lease of a slot, in neutral names."""
+    """Return the lease of a slot, in neutral names."""
     return (yield from _read(("sessions", slot_id), {}, policy, NEUTRAL))
 
 
 def one(kind: str, name: str, policy: RetryPolicy) -> Steps[dict[str, Any]]:
-    """One node, pool or session by its name."""
+    """Return one node, pool or session by its name."""
     return (yield from _read((kind, name), {}, policy))
 
 

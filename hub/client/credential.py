@@ -1,4 +1,4 @@
-"""What a node shows: the secret it was given, or a token of its own, which it makes by joining and keeps in a file."""
+"""The secret that a node shows: the given one, or a token of its own, which it gets by joining and keeps in a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATIENCE = RetryPolicy(trouble_s=10.0, attempt_s=5.0)
 
 
 class Credential:
-    """Of one node. What the file holds goes before the secret it was given: it speaks for this node and no other."""
+    """The secret of one node; a token in the file goes before it, and is valid for this node alone."""
 
     def __init__(self, node_id: str, options: AgentOptions) -> None:
         self._node_id = node_id
@@ -28,7 +28,7 @@ class Credential:
         self._own = ""
 
     def transport(self) -> AsyncTransport:
-        """A way to the hub that shows it; raises `BadInput` when the file cannot be read."""
+        """Return a connection to the hub that shows the secret; raises `BadInput` when the file cannot be read."""
         if self._file is not None and self._file.exists():
             try:
                 self._own = self._file.read_text().strip()
@@ -58,7 +58,7 @@ class Credential:
         if not self._own:
             made = new_secret()
             try:
-                self._keep(made)  # first: a token that nobody remembers bars the node from joining
+                self._keep(made)  # first: a token that is lost bars the node from joining
             except OSError as error:
                 raise BadInput(f"The token of the node cannot be kept in {self._file}: {error}.") from None
             self._own = made
@@ -69,7 +69,7 @@ class Credential:
         http.show(self._own)
 
     def _keep(self, secret: str) -> None:
-        """Write the file whole or not at all, for nobody else to read."""
+        """Write the file whole or not at all, readable for its owner alone."""
         if self._file is None:
             return
         self._file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What a call sends and how its answer is read: pure steps, played by the async and the sync driver of `transport`.
+"""The calls of the SDK as pure steps, played by the async and the sync driver of `transport`.
 
 A generator yields `Send` or `Pause` and is handed the outcome, so retries, back-off, borrowing and renewing are written
 once and do no I/O of their own. What breaks a step off - a task is cancelled, somebody pressed Ctrl-C - is raised where
@@ -26,7 +26,7 @@ RETRIED = frozenset({408, 429, 502, 503, 504})
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """One HTTP request; the driver answers with a `httpx.Response` or an `Unreachable`.
+    """A step: one HTTP request; the driver answers with a `httpx.Response` or an `Unreachable`.
 
     The hub may take `wait_s` longer than `timeout_s` to answer: that is how long it may let the call wait in the queue.
     """
@@ -42,14 +42,14 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Let `seconds` pass."""
+    """A step: let `seconds` pass."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """No answer. When the request was `sent`, the hub may have received it all the same."""
+    """An outcome without an answer. When the request was `sent`, the hub may have received it all the same."""
 
     reason: str
     sent: bool = True
@@ -61,8 +61,7 @@ Steps = Generator[Send | Pause, Outcome, T]
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How long a call goes on: new attempts start for `trouble_s` seconds after the first, and each attempt may take
-    `attempt_s`."""
+    """The time of a call: new attempts start for `trouble_s` seconds, and each may take `attempt_s`."""
 
     trouble_s: float = 10.0
     attempt_s: float = 15.0
@@ -94,12 +93,12 @@ def exchange(send: Send, policy: RetryPolicy) -> Steps[HubAnswer]:
 
 
 def accepted(response: httpx.Response, sent_s: float) -> HubAnswer:
-    """What the hub says to a call it has accepted, which was sent at `sent_s`."""
+    """Return the answer to an accepted call that was sent at `sent_s`."""
     return HubAnswer(_json(response), response.headers, sent_s)
 
 
 def refusal(outcome: Outcome) -> tuple[HubError, bool]:
-    """The error an outcome stands for, and whether trying again is right."""
+    """Return the error that an outcome stands for, and whether another attempt is right."""
     if not isinstance(outcome, httpx.Response):
         reason = outcome.reason if outcome else "nothing was sent"
         return _away(reason, None), True
@@ -115,13 +114,13 @@ def refusal(outcome: Outcome) -> tuple[HubError, bool]:
 
 def _away(reason: str, retry_after_s: float | None) -> HubError:
     away: HubError = HubUnavailable(reason)
-    away.retry_after_s = retry_after_s  # None: nobody asked for a pause, and back-off alone decides
+    away.retry_after_s = retry_after_s  # None: no pause was asked for, and back-off alone decides
     return away
 
 
 @contextmanager
 def readable() -> Iterator[None]:
-    """Around the reading of an answer: one that is not what a hub says is raised as `HubError`."""
+    """Raise `HubError` in this block for an answer that no hub gives."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -129,7 +128,7 @@ def readable() -> Iterator[None]:
 
 
 def passing(error: HubError) -> bool:
-    """Whether the same call may be accepted later: trouble of the hub or the way to it, not of what was sent."""
+    """Return whether the same call may be accepted later: trouble of the hub or the way to it, not of the request."""
     status = error.facts.get("status") or error.status
     return int(status) >= 500 or status in RETRIED
 

@@ -6,7 +6,7 @@ import asyncio
 
 
 class Guard:
-    """Made where the block begins, in the task that runs it; `break_off` cancels that task while the block runs."""
+    """A guard of a block, made where it begins, in the task that runs it; `break_off` cancels that task."""
 
     def __init__(self) -> None:
         task = asyncio.current_task()
@@ -24,9 +24,9 @@ class Guard:
             self._task.cancel()
 
     def close(self, error: BaseException | None) -> bool:
-        """End the watch over a block that ended with `error`; whether an error of ours may be raised in its place.
+        """End the watch over a block that ended with `error`; return whether another error may be raised in its place.
 
-        False when somebody else cancelled the task as well, or the program is being interrupted: that goes through.
+        False when the task was cancelled from outside as well, or the program is interrupted: that goes through.
         """
         self._open = False
         cancelling = self._task.uncancel() if self._broken else self._task.cancelling()

@@ -27,27 +27,27 @@ class Announced:
 
     @property
     def node_id(self) -> str:
-        """The id of the node."""
+        """Return the id of the node."""
         return self._state.node_id
 
     @property
     def slots(self) -> dict[str, Mapping[str, Any]]:
-        """Slot id -> slot, of everything the node offers, also of the slots that are being made fresh."""
+        """Return slot id -> slot, of everything the node offers, also of the slots that are being rebuilt."""
         return dict(self._state.slots)
 
     @property
     def lent(self) -> dict[str, str]:
-        """Slot id -> fencing token of each lent slot, as of the last beat; a holder with a smaller token is stale."""
+        """Return slot id -> fencing token of each lease, of the last beat; a holder with a smaller token is stale."""
         return dict(self._state.lent)
 
     @property
     def draining(self) -> bool:
-        """Whether the hub lends nothing of this node at present."""
+        """Return whether the hub lends no slot of this node at present."""
         return self._state.draining
 
     @property
     def callback_errors(self) -> int:
-        """The number of callbacks that have raised; each is also logged."""
+        """Return the number of callbacks that have raised; each is also logged."""
         return self._announcing.callback_errors
 
 
@@ -101,7 +101,7 @@ class NodeAgent(Announced):
             raise self._thread.failure from error
 
     async def run(self) -> None:
-        """Be the node until `stop()` or cancellation, then leave; raises `Unauthorized` when the secret is refused."""
+        """Keep the node announced until `stop()` or cancellation; raises `Unauthorized` for a refused secret."""
         async with self:
             await self.stopped()
 
@@ -123,7 +123,8 @@ class NodeAgent(Announced):
         self._watchdog.alive_while(check)
 
     async def publish(self, slots: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Offer more slots; per slot `{"slotId", "label", "status", "reason"?}`, and the names of before beside them.
+        """Offer more slots; return per slot `{"slotId", "label", "status", "reason"?}`, with the former names beside
+        them.
 
         `status` is published, unchanged, lent or refused. Raises `BadInput` when the hub takes none of them, another
         `HubError` when it could not be told now: then the agent keeps the slots and publishes them as soon as it can.
@@ -131,14 +132,14 @@ class NodeAgent(Announced):
         return await self._in_thread(self._announcing.publish(slots))
 
     async def withdraw(self, slot_id: str) -> bool:
-        """Take a slot out of what is offered; whether that ended a lease of it. Safe to repeat.
+        """Take a slot off offer; return whether that ended a lease of it. Safe to repeat.
 
         Raises a `HubError` when the hub could not be told now: the agent withdraws the slot as soon as it can.
         """
         return await self._in_thread(self._announcing.withdraw(slot_id))
 
     async def verify(self, slot_id: str, token: str) -> dict[str, Any]:
-        """`{"slotId", "valid", "reason"?, "ttlSeconds"?}`: whether the slot is lent under this token at this moment."""
+        """Return `{"slotId", "valid", "reason"?, "ttlSeconds"?}`: is the slot lent under this token at this moment."""
         return await self._in_thread(self._announcing.verify(slot_id, token))
 
     def _break_off(self, _: asyncio.Future[None]) -> None:
@@ -171,7 +172,7 @@ class NodeAgent(Announced):
         self._settle(self._ended)
 
     def _settle(self, awaited: asyncio.Future[None]) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed: no task waits any more
             self._home.call_soon_threadsafe(_set, awaited)
 
     async def _call(self, callback: Callable[..., Any], news: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a node tells the hub of itself and of its slots, in the order in which it happened."""
+"""The calls of a node about itself and its slots, in the order in which things happened."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ WITHDRAWN_AT_ONCE = 100
 
 
 class NodeCalls:
-    """One node's side of the conversation with the hub; `state` is what it has to say."""
+    """The calls of one node; `state` holds what the hub has to know."""
 
     def __init__(self, state: AgentState, http: AsyncTransport) -> None:
         self.state = state
         self.registered = False
-        self.looked = True  # for slots of an earlier process; False while it is still owed
+        self.looked = True  # for slots of an earlier process; False while that is still to be done
         self.pace_s = FIRST_PACE_S
         self.lock = asyncio.Lock()  # what the hub is told about slots goes out in the order it happened
         self._http = http
@@ -41,11 +41,11 @@ class NodeCalls:
 
     @property
     def busy(self) -> bool:
-        """Whether the hub is being told something right now."""
+        """Return whether a call about slots is on its way."""
         return self.lock.locked()
 
     async def register(self) -> None:
-        """Put the node on the books of the hub with everything it has."""
+        """Register the node with all its slots."""
         async with self.lock:
             await self._register()
 
@@ -62,7 +62,7 @@ class NodeCalls:
             raise Superseded(f"another process is node {self.state.node_id} by now; this one stops")
         with readable():
             self.state.heard(beat, answer)
-        if before == self._number and not self.busy:  # nobody told the hub anything meanwhile
+        if before == self._number and not self.busy:  # no slot changed meanwhile
             self._look_at_offers()
         return True
 
@@ -74,7 +74,7 @@ class NodeCalls:
         self._compared = look
 
     async def offer(self, slots: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Publish slots that somebody asks to be published; see `NodeAgent.publish`."""
+        """Publish slots for the program; see `NodeAgent.publish`."""
         async with self.lock:
             ids = self.state.enter(slots)
             self.state.unpublished.update(ids)
@@ -86,22 +86,22 @@ class NodeCalls:
                 raise
 
     async def withdraw(self, slot_id: str) -> bool:
-        """Withdraw a slot that somebody asks to be withdrawn; see `NodeAgent.withdraw`."""
+        """Withdraw a slot for the program; see `NodeAgent.withdraw`."""
         async with self.lock:
             self.state.forget(slot_id)
             self.state.unwithdrawn.add(slot_id)
             return await self._withdraw(slot_id, ASKED_POLICY)
 
     async def reserve(self, slot_id: str) -> None:
-        """Take a slot off offer that nobody holds, while the lock is held; raises `SlotLent`."""
+        """Take a free slot off offer, while the lock is held; raises `SlotLent`."""
         await self._withdraw(slot_id, self.policy(), only_free=True)
 
     async def verify(self, slot_id: str, token: str) -> dict[str, Any]:
-        """Whether the slot is lent under this token at this moment."""
+        """Return whether the slot is lent under this token at this moment."""
         return await self._http.run(calls.verify(slot_id, token, ASKED_POLICY))
 
     async def changed(self, since: int) -> int:
-        """The version of what the hub has to tell, once it is not `since` any more; the same after a while."""
+        """Return the version of the orders for the node, once it is not `since` any more; the same one later."""
         headers = {"Prefer": f"wait={WAIT_S:.0f}"}
         path, query = calls.path("nodes", self.state.node_id, "orders"), {"since": str(since)}
         send = Send("GET", path, query=query, headers=headers, wait_s=WAIT_S)
@@ -110,11 +110,11 @@ class NodeCalls:
             return int(answer.data["version"])
 
     async def leave(self) -> None:
-        """Take the node off the books."""
+        """Unregister the node."""
         await self._http.run(self.left(LEAVE_POLICY))
 
     def left(self, policy: RetryPolicy) -> Steps[HubAnswer]:
-        """As `leave`, as steps. Safe to repeat, and harmless when late: it names this process of the node."""
+        """Return the steps of `leave`. Safe to repeat, and harmless when late: they name this process of the node."""
         return exchange(Send("DELETE", self._path, query={"incarnation": self.state.incarnation}), policy)
 
     async def compare(self) -> None:
@@ -135,7 +135,7 @@ class NodeCalls:
         await self.repair()
 
     async def repair(self) -> None:
-        """Tell the hub what it has not been told yet."""
+        """Send the hub all changes that it has not taken yet."""
         state = self.state
         async with self.lock:
             for slot_id in sorted(state.unwithdrawn)[:WITHDRAWN_AT_ONCE]:
@@ -147,7 +147,7 @@ class NodeCalls:
                     await self._publish_each(sorted(state.unpublished))
 
     def policy(self) -> RetryPolicy:
-        """One attempt: the loop repeats. A beat that hangs must leave time for others before the node is suspected."""
+        """Return the policy of one attempt, short enough that a beat that hangs leaves time for another."""
         return RetryPolicy(trouble_s=0.0, attempt_s=min(10.0, max(1.0, self.pace_s)))
 
     async def _register(self) -> None:
@@ -191,7 +191,7 @@ class NodeCalls:
         except UnknownNode:
             answer, self.registered = {}, False
         except BadInput:
-            answer = {}  # who does not know the node, or could never have taken the slot, does not lend it
+            answer = {}  # a hub that does not know the node, or could never have taken the slot, does not lend it
         self.state.unwithdrawn.discard(slot_id)
         return bool(answer.get("ended"))
 
@@ -206,7 +206,7 @@ class NodeCalls:
         return results
 
     async def _tell(self, path: str, body: Mapping[str, Any], policy: RetryPolicy | None = None) -> dict[str, Any]:
-        """Say something about slots; what is sent again keeps its number."""
+        """Send a change of slots; a change that is sent again keeps its number."""
         self._number += 1
         caller = {"incarnation": self.state.incarnation, "number": self._number}
         return await self._post(path, {**body, **caller}, policy)

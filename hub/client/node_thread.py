@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class NodeThread:
-    """Lives the life of a node from `start` on; `on_ready` and `on_end` are called in the thread, each at most once.
+    """The thread that keeps a node alive from `start` on; it calls `on_ready` and `on_end`, each at most once.
 
     It ends with the program, whatever state that is in: a node nobody speaks for any more must not seem alive.
     """
@@ -36,7 +36,7 @@ class NodeThread:
         self._thread = threading.Thread(target=self._run, name=f"node-{announcing.node_id}", daemon=True)
 
     def begin_anew(self) -> None:
-        """Be a thread that has ended: in a forked child the node is the parent's, which goes on beating for it."""
+        """End in a forked child: the node is the parent's, which goes on beating for it."""
         self.is_ours = False
         self._lock, self._loop, self._asked = threading.Lock(), None, None
 
@@ -52,13 +52,13 @@ class NodeThread:
                 self._loop.call_soon_threadsafe(self._announcing.stop)
 
     def join(self) -> None:
-        """Return when it has ended."""
+        """Wait until the thread has ended."""
         if self._thread.is_alive():
             self._thread.join()
 
     @property
     def running(self) -> bool:
-        """Whether the node is being announced or is alive."""
+        """Return whether the node is being announced or is alive."""
         return self._loop is not None and self._asked is not None
 
     def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
@@ -74,7 +74,7 @@ class NodeThread:
         raise self.failure or self.gone()
 
     def gone(self) -> HubUnavailable:
-        """The error of something that is asked of a node that is no more."""
+        """Return the error for calls to a node that has ended."""
         return HubUnavailable(f"the agent of node {self._announcing.node_id} does not run")
 
     def _run(self) -> None:

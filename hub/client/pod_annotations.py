@@ -1,4 +1,4 @@
-"""What Kubernetes is told of the pod that a node lives in, so that scaling down takes the pods that lend nothing."""
+"""The annotations of the Kubernetes pod of a node, so that scaling down takes the pods without leases."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BUSY, _MOST = 10, 1000
 
 
 def marks(lent: int) -> dict[str, str | None]:
-    """What stands at the pod of a node with so many slots lent: the fewer a scale-down would end, the sooner it goes.
+    """Return the annotations of a pod with so many leases: the fewer a scale-down would end, the sooner the pod goes.
 
     None takes an annotation away: whether an idle pod may be evicted is for the cluster to say.
     """
@@ -38,7 +38,7 @@ def marks(lent: int) -> dict[str, str | None]:
 
 
 class PodAnnotations:
-    """The pod of this process. It is written to beside everything else: nothing waits for that, no failure ends it."""
+    """The annotations of the pod of this process, written on the side: nothing waits for them, no failure ends it."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -49,7 +49,7 @@ class PodAnnotations:
 
     @classmethod
     def own(cls) -> Self | None:
-        """The pod that the environment names; None outside of a cluster, and where the pod does not know its name."""
+        """Return the pod that the environment names; None outside of a cluster, and for a pod without a name."""
         names = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "POD_NAMESPACE", "POD_NAME")
         host, port, namespace, name = (os.environ.get(each, "").strip() for each in names)
         if not (host and port and namespace and name):
@@ -58,12 +58,12 @@ class PodAnnotations:
         return cls(f"https://{there}:{port}/api/v1/namespaces/{quote(namespace, '')}/pods/{quote(name, '')}")
 
     def lends(self, lent: int) -> None:
-        """So many slots are lent now; returns at once."""
+        """Note the number of leases; returns at once."""
         self._wanted = marks(lent)
         self._changed.set()
 
     async def write_for_ever(self) -> None:
-        """Write what changed, the last of it always, until cancelled."""
+        """Write each change, the last one always, until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -71,14 +71,14 @@ class PodAnnotations:
                 await sleep(await self._write(self._wanted))
 
     async def _write(self, wanted: dict[str, str | None]) -> float:
-        """Write this, or see to it that it is tried again; the seconds until the next attempt."""
+        """Write the annotations, or plan another attempt; return the seconds until the next write."""
         try:
             await self._patch({"metadata": {"annotations": wanted}})
-        except Exception as error:  # noqa: BLE001 - the node must live on, whatever the cluster answers
+        except Exception as error:  # noqa: BLE001 - the node must live on after any answer of the cluster
             if not self._failures:
                 log.warning("pod-deletion-cost cannot be written, the node goes on without: %s", _why(error))
             self._failures += 1
-            self._written = {}  # nobody knows whether it arrived
+            self._written = {}  # it may have arrived
             self._changed.set()
             return min(LONGEST_PAUSE_S, EVERY_S * 2.0 ** min(self._failures, 16))
         self._written, self._failures = wanted, 0

@@ -1,4 +1,4 @@
-"""What a hub's problem document says, raised as the class it was raised with there."""
+"""Refusals of a hub: a problem document is raised as the class that the hub raised."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _tree(base: type[HubError]) -> list[type[HubError]]:
 
 
 def from_problem(problem: dict[str, Any], retry_after_s: float | None = None) -> HubError:
-    """The refusal a problem document describes, as the class it was raised with; `HubError` when the code is unknown.
+    """Return the refusal of a problem document, as the class it was raised with; `HubError` for an unknown code.
 
     A known code wins over the status; without one the most general class of the status is taken. The facts are the
     other members: `status`, `code`, and what the refusal has of its own.
@@ -39,7 +39,7 @@ def from_problem(problem: dict[str, Any], retry_after_s: float | None = None) ->
 
 
 def heard(error: HubError, shown: str) -> HubError:
-    """As a program is to hear it: with what was shown, where that is refused, and without the frames of the steps."""
+    """Return the error for the program: it names the source of a refused secret, and has no inner frames."""
     if isinstance(error, Unauthorized) and shown and not str(error).endswith(shown):
         error.detail = f"{str(error).rstrip('.')}; {shown}"
         error.args = (error.detail,)

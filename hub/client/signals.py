@@ -7,7 +7,7 @@ from pathlib import Path
 
 # These say that the process is to end.
 MEANT = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")
-# These are for the program, whatever it makes of them; with no handler they end it.
+# These mean what the program makes of them; with no handler they end it.
 FOR_THE_PROGRAM = ("SIGUSR1", "SIGUSR2")
 # These come from timers, limits and supervisors; with no handler they end the process. Faults of the program itself, as
 # SIGSEGV, are not among them: there is no going on from those, not even to give something back.

@@ -22,7 +22,7 @@ _SAID = frozenset(("nodeId", "browserId", "slotId", "labelKey", "label", "webSoc
 
 
 class Slot:
-    """One slot, lent to you until its lease ends; all times are in seconds on this machine's own clock.
+    """A slot, lent to you until its lease ends; all times are in seconds on this machine's own clock.
 
     `id` names the slot and `address` is where it is reached (may be empty); `label` is what was asked for and `pool`
     the label of the pool that served it; `token` is the fencing token to show to the resource; `node_id`, `run` (the
@@ -52,7 +52,7 @@ class Slot:
         self._pid = os.getpid()
         self.lost = threading.Event()
         self.returned = False
-        self.revoked = False  # the hub said so: it keeps the slot until its holder has said that he has stopped
+        self.revoked = False  # the hub said so: it keeps the slot until its holder has said that it has stopped
         self.owed = False  # it is given back, and the hub could not be told that
         self.unsure = False  # a renewal without an answer may have been carried out
         self._why = ""
@@ -70,21 +70,21 @@ class Slot:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """What else the node published of the slot."""
+        """Return the other members that the node published of the slot."""
         return {name: value for name, value in self.item.items() if name not in _SAID and value not in (None, {})}
 
     @property
     def endpoint(self) -> str:
-        """The same as `address`."""
+        """Return `address`."""
         return self.address
 
     @property
     def matched_label(self) -> str:
-        """The same as `pool`."""
+        """Return `pool`."""
         return self.pool
 
     def seconds_left(self) -> float:
-        """Seconds until this slot has to be considered lost unless it is renewed; 0 when that moment has passed.
+        """Return the seconds until this slot has to be considered lost unless it is renewed; 0 after that moment.
 
         A safety margin (5 % of the lease, at most 1 s) before the hub may lend it again is already taken off.
         """
@@ -107,7 +107,7 @@ class Slot:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process borrowed it, and so may end its lease: a forked child has a copy of its parent's."""
+        """Return whether this process borrowed it, and so may end its lease: a forked child holds only a copy."""
         return self._pid == os.getpid()
 
     def given_back(self) -> None:
@@ -122,13 +122,13 @@ class Slot:
         self._due_s = _next_renewal_s(ttl_s, self.ttl_s)
 
     def maybe_shortened(self, ttl_s: float, since_s: float) -> None:
-        """A renewal without an answer may have been carried out: believe the earlier of both ends."""
+        """Believe the earlier of both ends: a renewal without an answer may have been carried out."""
         self._deadline_s = min(self._deadline_s, since_s + ttl_s)
         self.ends_by_s, self.unsure = max(self.ends_by_s, now_s() + ttl_s), True
         self._due_s = 0.0
 
     def renewal_in_s(self) -> float:
-        """Seconds until the next renewal is due; negative when it is overdue."""
+        """Return the seconds until the next renewal is due; negative when it is overdue."""
         return self._due_s - now_s()
 
 
@@ -139,7 +139,7 @@ def _next_renewal_s(granted_s: float, usual_s: float) -> float:
 
 
 def whole(seconds: float) -> float | int:
-    """Seconds as the wire likes them: an integer where nothing is lost by it."""
+    """Return seconds as an integer where nothing is lost by it."""
     return int(seconds) if float(seconds).is_integer() else seconds
 
 
@@ -168,7 +168,7 @@ def renew(slot: Slot, ttl_s: float | None, policy: RetryPolicy) -> Steps[None]:
 
 
 def keep(slot: Slot) -> Steps[LeaseLost | None]:
-    """Renew the slot for as long as it can be renewed; ends with why no longer, or None when it was given back."""
+    """Renew the slot for as long as it can be renewed; return the loss, or None when it was given back."""
     failures, again_s, trouble = 0, 0.0, ""
     while (left_s := slot.seconds_left()) > 0:
         wait_s = max(slot.renewal_in_s(), again_s - now_s())

@@ -17,7 +17,7 @@ ACKNOWLEDGED_AT_ONCE = 1000
 
 
 class AgentOptions(TypedDict, total=False):
-    """What `NodeAgent` and `SyncNodeAgent` may be given besides the id of the node."""
+    """The options of `NodeAgent` and `SyncNodeAgent`."""
 
     slots: Iterable[Mapping[str, Any]]
     """`{"label": "gpu:a100", "slotId"?: ..., "address"?: ..., "kind"?: ..., anything else the borrower should see}`;
@@ -113,7 +113,7 @@ class AgentState:
         return list(entered)
 
     def forget(self, slot_id: str) -> None:
-        """The slot is not ours any more."""
+        """Forget a slot."""
         for known in (self.slots, self.lent, self.rebuilding):
             known.pop(slot_id, None)
         self.refused.discard(slot_id)
@@ -121,7 +121,7 @@ class AgentState:
         self.marked.discard(slot_id)
 
     def registration(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """The body that registers the node with as many slots as fit, and the bodies that publish the others.
+        """Return the body that registers the node with as many slots as fit, and the bodies that publish the others.
 
         Lent slots go first: a hub whose store was lost must hear of them before it lends anything of this node. Left
         out are those of which nothing is known to be lent and that are being made fresh, and those still to be
@@ -144,7 +144,7 @@ class AgentState:
         self.lent_for |= answer.get("lentFor", {})
 
     def batches(self, ids: Iterable[str]) -> Iterator[dict[str, Any]]:
-        """The bodies that publish these slots, each small enough for one call."""
+        """Return the bodies that publish these slots, each small enough for one call."""
         batch: list[str] = []
         size = 0
         for slot_id in ids:
@@ -176,16 +176,16 @@ class AgentState:
             self.refused.discard(slot_id)
             if result["status"] == "refused":
                 self.refused.add(slot_id)
-            free = result["status"] in ("published", "unchanged")  # when it was answered, whatever we remembered
+            free = result["status"] in ("published", "unchanged")  # when it was answered
             if free and self.lent.pop(slot_id, None) is not None:
                 self.version = 0  # was it lent since then, the next beat is told
 
     def to_recycle(self) -> set[str]:
-        """What should be made fresh now; a slot that is lent is when it comes back."""
+        """Return the slots to rebuild now; a lent slot is rebuilt when it comes back."""
         return self.marked - self.lent.keys()
 
     def to_rebuild(self) -> set[str]:
-        """Those of them that are ours, and those whose rebuilding was begun and not ended."""
+        """Return the own slots among them, and those whose rebuilding was begun and not ended."""
         return (self.to_recycle() | self.rebuilding.keys()) & self.slots.keys()
 
     def acknowledge(self) -> bool:
@@ -195,17 +195,17 @@ class AgentState:
         return bool(self.acknowledged)
 
     def reserving(self, slot_id: str) -> None:
-        """The hub is being asked to take the slot off offer; until it answers, it may or may not have done so."""
+        """Note that the hub is asked to take the slot off offer; until it answers, it may or may not have done so."""
         self.rebuilding[slot_id] = False
         self.unpublished.discard(slot_id)
 
     def reserved(self, slot_id: str) -> None:
-        """The hub has taken the slot off offer, so nobody holds it."""
+        """Note that the hub has taken the slot off offer: it has no holder."""
         self.rebuilding[slot_id] = True
         self.lent.pop(slot_id, None)
 
     def still_lent(self, slot_id: str, *, asked_before: bool) -> None:
-        """The hub has lent the slot and left it alone; it stays marked for when it comes back."""
+        """Note that the hub has lent the slot and left it alone; it is rebuilt when it comes back."""
         self.rebuilding.pop(slot_id, None)
         if asked_before:  # without an answer; a registration since then may have left it out
             self.unpublished.add(slot_id)
@@ -231,13 +231,13 @@ class AgentState:
         return call
 
     def expected(self) -> set[str] | None:
-        """What the hub should have of ours; None while that is not certain."""
+        """Return the slots that the hub should have; None while that is not certain."""
         if self.unwithdrawn or not all(self.rebuilding.values()):
             return None
         return self.slots.keys() - self.unpublished - self.refused - self.rebuilding.keys()
 
     def differs(self) -> bool:
-        """Whether the hub has other slots of ours than it should; both as of now."""
+        """Return whether the hub has other slots than it should; both as of now."""
         expected = self.expected()
         return bool(self.offers) and expected is not None and in_short(expected) != self.offers
 
@@ -252,7 +252,7 @@ class AgentState:
         return sure is not None and (sure or slot_id not in self.lent)
 
     def beat(self) -> dict[str, Any]:
-        """The body of the next heartbeat."""
+        """Return the body of the next heartbeat."""
         recycled = sorted(self.acknowledged)[:ACKNOWLEDGED_AT_ONCE]
         named = {"nodeId": self.node_id, "incarnation": self.incarnation, "version": self.version}
         return {**named, **({"recycled": recycled} if recycled else {})}
@@ -273,7 +273,7 @@ class AgentState:
 
 
 def in_short(slots: Collection[str]) -> str:
-    """As the hub puts it: how many, and the sum of the first ten hex digits of the SHA-1 of each, in 40 bits."""
+    """Return the hub's sum of slots: their number, and the sum of ten hex digits of each SHA-1, in 40 bits."""
     found = (int(hashlib.sha1(slot.encode(), usedforsecurity=False).hexdigest()[:10], 16) for slot in slots)
     return f"{len(slots)}-{sum(found) % 2**40}"
 

@@ -53,7 +53,7 @@ class SyncBorrowing:
     def _keep(self) -> None:
         try:
             lost = self._client.keep(self._slot, self._stop)
-        except Exception as error:  # noqa: BLE001 - a bug, but a slot that nobody renews is lost all the same
+        except Exception as error:  # noqa: BLE001 - a bug, but a slot without renewals is lost all the same
             lost = self._slot.loss(f"renewing broke off with {error!r}")
         if lost is not None and self._on_lost is not None and not self._stop.is_set():
             self._on_lost(self._slot)

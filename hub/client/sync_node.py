@@ -38,7 +38,7 @@ class SyncNodeAgent(Announced):
         forks.note(self)
 
     def begin_anew(self) -> None:
-        """Be an agent that has ended: in a forked child the node is the parent's."""
+        """End the agent in a forked child: the node is the parent's."""
         self._ready, self._ended = threading.Event(), threading.Event()
         self._end()
 
@@ -71,7 +71,7 @@ class SyncNodeAgent(Announced):
             raise self.failure
 
     def run(self) -> None:
-        """As `NodeAgent.run`: be the node until `stop()` in another thread, or Ctrl-C; raises what ended it before."""
+        """Keep the node announced until `stop()` in another thread, or Ctrl-C; raises the error that ended it."""
         with self:
             self.stopped()
 
@@ -80,28 +80,28 @@ class SyncNodeAgent(Announced):
         self._ended.wait()
 
     def progress(self) -> None:
-        """Say that the program gets on; with `max_silence` it must, at least that often."""
+        """Note that the program goes on; with `max_silence` it must call this at least that often."""
         self._watchdog.made()
 
     def alive_while(self, check: Callable[[], object]) -> None:
-        """As `NodeAgent.alive_while`: beat only while `check()` is true."""
+        """Beat only while `check()` is true; see `NodeAgent.alive_while`."""
         self._watchdog.alive_while(check)
 
     @property
     def failure(self) -> Exception | None:
-        """What ended the agent, or None while it lives."""
+        """Return the error that ended the agent, or None while it lives."""
         return self._thread.failure
 
     def publish(self, slots: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """As `NodeAgent.publish`: offer more slots; what became of each."""
+        """Offer more slots; return the outcome for each; see `NodeAgent.publish`."""
         return self._call(self._announcing.publish(slots))
 
     def withdraw(self, slot_id: str) -> bool:
-        """As `NodeAgent.withdraw`: take a slot out of what is offered; whether that ended a lease of it."""
+        """Take a slot off offer; return whether that ended a lease of it."""
         return self._call(self._announcing.withdraw(slot_id))
 
     def verify(self, slot_id: str, token: str) -> dict[str, Any]:
-        """As `NodeAgent.verify`: whether the slot is lent under this token at this moment."""
+        """Return whether the slot is lent under this token at this moment; see `NodeAgent.verify`."""
         return self._call(self._announcing.verify(slot_id, token))
 
     def _end(self) -> None:

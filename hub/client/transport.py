@@ -30,11 +30,11 @@ _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
 class Stopped(Exception):
-    """Raised by `SyncTransport.run` when its `stop` event was set before the steps were done."""
+    """The end of `SyncTransport.run` after its `stop` event was set before the steps were done."""
 
 
 def _shown(secret: str | None, secret_name: str) -> str:
-    """What stands in a refusal of a secret that the program did not give."""
+    """Return the words that a refusal adds about a secret that the program did not give."""
     if secret is not None or not secret_name:
         return ""
     if os.environ.get(secret_name):
@@ -79,7 +79,7 @@ class _Remaining(dict[str, float]):
 
 
 def headers_of(send: Send) -> dict[str, str]:
-    """The headers of a request. A change says how long its caller waits: a hub that comes to it later leaves it."""
+    """Return the headers; a change says how long its caller waits, and a hub that comes to it later leaves it."""
     if send.method == "GET":
         return dict(send.headers)
     return {"prefer": f"wait={math.ceil(send.timeout_s + send.wait_s)}", **send.headers}
@@ -106,7 +106,7 @@ def _next(steps: Steps[T], outcome: Outcome, broken: BaseException | None) -> Se
 
 
 class _Transport(Generic[C]):
-    """What both drivers share: connections that are opened when they are needed, and anew in a forked child."""
+    """The common part of both drivers: connections that are opened when they are needed, and anew in a forked child."""
 
     _kind: type[C]
 
@@ -138,16 +138,16 @@ class _Transport(Generic[C]):
 
     @property
     def address(self) -> Address | None:
-        """Where the hub is and the secret that is shown, or None where connections cannot be shared by that."""
+        """Return the URL of the hub and the secret, or None where connections cannot be shared by that."""
         return _address(self._client)
 
     def twin(self) -> SyncTransport:
-        """Connections of their own to the same hub, for a thread that may outlive this client."""
+        """Return new connections to the same hub, for a thread that may outlive this client."""
         return SyncTransport(*_address(self._client), "")
 
 
 class AsyncTransport(_Transport[httpx.AsyncClient]):
-    """Plays steps on the running event loop. One loop per transport."""
+    """A driver that plays steps on the running event loop. One loop per transport."""
 
     _kind = httpx.AsyncClient
 
@@ -163,7 +163,7 @@ class AsyncTransport(_Transport[httpx.AsyncClient]):
             client.headers["x-hub-secret"] = secret
 
     async def run(self, steps: Steps[T]) -> T:
-        """What the steps come to; raises what they raise. When the task is cancelled, they may put things in order."""
+        """Play the steps; return their result. When the task is cancelled, they may put things in order."""
         outcome: Outcome = None
         broken: asyncio.CancelledError | None = None
         while True:
@@ -198,7 +198,7 @@ class AsyncTransport(_Transport[httpx.AsyncClient]):
 
 
 class SyncTransport(_Transport[httpx.Client]):
-    """Plays steps on the calling thread; any number of threads may share one.
+    """A driver that plays steps on the calling thread; any number of threads may share one.
 
     The bound of a request holds for all of it, but not for looking up the name of the hub, and not for an answer that
     arrives a few bytes at a time: a thread cannot be stopped in the middle of those.
@@ -212,7 +212,7 @@ class SyncTransport(_Transport[httpx.Client]):
         super().__init__(url, secret, secret_name, transport)
 
     def run(self, steps: Steps[T], stop: threading.Event | None = None) -> T:
-        """What the steps come to; raises what they raise, or `Stopped` once `stop` is set.
+        """Play the steps; return their result, or raise `Stopped` once `stop` is set.
 
         When they are interrupted, by Ctrl-C or by what a signal handler raises, they may put things in order.
         """

@@ -17,9 +17,9 @@ CA_FILE, CERT_FILE, KEY_FILE = TLS_NAMES = ("HUB_CA_FILE", "HUB_CERT_FILE", "HUB
 
 
 def tls_context() -> ssl.SSLContext | None:
-    """What HUB_CA_FILE, HUB_CERT_FILE and HUB_KEY_FILE ask for, or None when neither of the first two is set.
+    """Return the context of HUB_CA_FILE, HUB_CERT_FILE and HUB_KEY_FILE, or None when neither of the first two is set.
 
-    With a file of authorities nobody else is believed. Raises `HubError` in one sentence when a file cannot be used.
+    A file of authorities replaces those of the system. Raises `HubError` in one sentence when a file cannot be used.
     """
     authorities, cert, key = (os.environ.get(name, "").strip() or None for name in TLS_NAMES)
     if authorities is None and cert is None:
@@ -38,7 +38,7 @@ def tls_context() -> ssl.SSLContext | None:
 
 
 def warn_of_plain_text(url: str) -> None:
-    """Say once that what is sent to a hub elsewhere can be read on its way."""
+    """Warn once that secrets can be read on the way to a hub on another machine."""
     host = urlsplit(url).hostname
     if url.lower().startswith("http:") and not is_of_this_machine(url) and host not in _warned:
         _warned.add(host)
@@ -46,7 +46,7 @@ def warn_of_plain_text(url: str) -> None:
 
 
 def _no_password() -> str:
-    raise ValueError("the key is encrypted, and nobody is there to be asked for its password")
+    raise ValueError("the key is encrypted, and an agent cannot ask for its password")
 
 
 def _why(error: Exception) -> str:

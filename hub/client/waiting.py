@@ -1,4 +1,4 @@
-"""Borrowing as steps: the attempts of one borrow carry one key, so they have one place in the queue and take one slot.
+"""Borrowing as steps: all attempts of one borrow carry one key, so they have one place in the queue and take one slot.
 
 The hub keeps a place for a minute while nobody asks for it, and passes it over meanwhile: whatever ends an attempt -
 the wait of the hub, a proxy, a cut connection, a hub that stops or dies - the next follows soon.
@@ -55,13 +55,13 @@ LONGEST_PAUSE_S = 2.0
 WELL_S = 1.0
 # The wait of the hub ends a moment before ours.
 SLACK_S = 0.05
-# A caller that cancels a borrow should not be held up; the hub notices by itself that nobody listens, only later.
+# A caller that cancels a borrow should not be held up; the hub notices by itself that the call has ended, only later.
 GIVE_UP_POLICY = RetryPolicy(trouble_s=0.5, attempt_s=2.0)
 
 
 @dataclass(frozen=True, slots=True)
 class BorrowCall:
-    """What is to be borrowed, and how long to wait for it: `wait_s` is infinite for ever and 0 for not at all."""
+    """A borrow, and how long to wait for it: `wait_s` is infinite for ever and 0 for not at all."""
 
     label: str
     ttl_s: float | None = None
@@ -74,7 +74,7 @@ class BorrowCall:
     realms: tuple[str, ...] = ()
 
     def body(self, left_s: float) -> dict[str, Any]:
-        """What is sent to a hub when `left_s` seconds of the wait are left."""
+        """Return the body of the request when `left_s` seconds of the wait are left."""
         members = {
             "labelKey": self.label,
             "ttlSeconds": None if self.ttl_s is None else whole(self.ttl_s),
@@ -90,7 +90,7 @@ class BorrowCall:
 
 @dataclass(slots=True)
 class _Place:
-    """One key, and what the hub may have made of it."""
+    """A place in the queue: its key, and whether the hub may know it."""
 
     key: str = field(default_factory=lambda: uuid.uuid4().hex)
     known: bool = False  # the hub may have a place or a lease for it
@@ -103,7 +103,7 @@ def borrow(wanted: BorrowCall, policy: RetryPolicy, backlog: Backlog) -> Steps[S
     while True:
         try:
             return (yield from _ask(wanted, policy, started_s, place))
-        except (GeneratorExit, Withdrawn):  # nobody is left to send anything; somebody else has given the place up
+        except (GeneratorExit, Withdrawn):  # nothing can be sent any more; another call has given the place up
             raise
         except LeaseOver:
             # An attempt whose answer was lost had taken a slot, and its lease ended before the next got through.
@@ -157,14 +157,14 @@ def _request(wanted: BorrowCall, place: _Place, left_s: float, policy: RetryPoli
 
 
 def _may_know(outcome: Outcome, error: HubError) -> bool:
-    """Whether an attempt that ended like this may have left a place or a lease behind."""
+    """Return whether an attempt with this outcome may have left a place or a lease behind."""
     if isinstance(outcome, Unreachable):
         return outcome.sent
     return isinstance(error, WaitedInVain) or (passing(error) and not isinstance(error, NoCapacity | Settling))
 
 
 def _pause_s(error: HubError, failures: int, took_s: float) -> float:
-    """How long to stay away from the queue after attempt number `failures` (from 0) in a row that went wrong."""
+    """Return the pause after failed attempt number `failures` (from 0) in a row."""
     if isinstance(error, WaitedInVain):
         return max(0.0, FIRST_PAUSE_S - took_s)
     if isinstance(error, Stopping):  # asks to leave that hub alone; the queue goes on at the others, or it is soon back

@@ -1,4 +1,4 @@
-"""Hearing at once that the hub has ended a lease: calls that wait, each for up to a thousand leases of a client."""
+"""Leases that the hub has ended, heard of at once: calls that wait, each for up to a thousand leases of a client."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _POLICY = RetryPolicy(trouble_s=0.0, attempt_s=5.0)
 
 
 def look(slots: Sequence[Slot], wait_s: float) -> Steps[bool]:
-    """Wait until one of these is over, and mark it as lost; False when this hub does not know how to tell."""
+    """Wait until one of these leases is over, and mark its slot as lost; return False for a hub without this call."""
     leases = [{"browserId": slot.id, "leaseToken": slot.token} for slot in slots]
     try:
         body = {"leases": leases, "waitSeconds": wait_s}
@@ -65,7 +65,7 @@ class Watch:
             self._task = asyncio.create_task(self._run(), name="leases-watched")
 
     def remove(self, slot: Slot) -> None:
-        """It is held no longer."""
+        """Watch a lease no longer."""
         if self._slots.pop(slot, None) is not None and not self._slots:
             self._changed.set()
 
@@ -134,7 +134,7 @@ class SyncWatch:
                 self._thread.start()
 
     def remove(self, slot: Slot) -> None:
-        """It is held no longer."""
+        """Watch a lease no longer."""
         with self._lock:
             if slot in self._slots:
                 self._slots.remove(slot)

@@ -1,4 +1,4 @@
-"""Whether the program that a node is part of still gets on with its work. Its beats say only that its process runs."""
+"""A watchdog for the program that a node is part of: heartbeats alone only show that its process runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hub.retries import now_s
 
 
 class Watchdog:
-    """Asked before each beat: a node whose program hangs is not kept alive by a thread that does not.
+    """A check before each beat: a node whose program hangs is not kept alive by its thread.
 
     `longest_s` (None: for ever) is how long the program may be silent. `ask` has the program call the function that it
     is given, as soon as it can; without it the program calls `made` by itself.
@@ -23,21 +23,21 @@ class Watchdog:
         self._since_s: float | None = None  # asked and not answered; without `ask`, since the last `made`
 
     def alive_while(self, check: Callable[[], object]) -> None:
-        """The node is alive only while `check()` is true; one that raises is not."""
+        """Add a check: the node is alive only while it is true; a check that raises is not."""
         self._checks.append(check)
 
     def made(self) -> None:
-        """The program gets on."""
+        """Note that the program goes on."""
         self._since_s = None if self._ask else now_s()
 
     def stalled(self) -> str | None:
-        """Why the node is not to be kept alive at this moment; None when it is."""
+        """Return the reason not to keep the node alive at this moment; None when there is none."""
         for check in self._checks:
             name = getattr(check, "__name__", repr(check))
             try:
                 if not check():
                     return f"{name} says that it does not get on"
-            except Exception as error:  # noqa: BLE001 - whatever it is, it does not say that all is well
+            except Exception as error:  # noqa: BLE001 - any error: it does not say that all is well
                 return f"{name} raised {error!r}"
         if self._longest_s is None:
             return None

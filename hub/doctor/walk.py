@@ -170,7 +170,7 @@ class Walk:
 
 def _agrees(slot: str, record: Sequence[str | None], seen: Sequence[tuple[str, str, str]], label: str) -> bool:
     item, pool, place = record
-    if item is None:  # another program's: no sweep has taken it in yet, or it is nobody's slot
+    if item is None:  # another program's: no sweep has taken it in yet, or it is no slot
         return len(seen) <= 1 or slot.startswith("nameless-")
     if not seen:
         return place == "held" or pool != label

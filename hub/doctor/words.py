@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Trouble(NamedTuple):
-    """`invariant` is its number in the design; `settles` says that a sweep of a running hub repairs it by itself."""
+    """A broken invariant by its number in the design; `settles` says that a sweep of a running hub repairs it."""
 
     invariant: str
     problem: str
@@ -20,7 +20,7 @@ SLOTS = {
     "not of its node": Trouble("C10", "not among the slots of its node, so the death of the node would not take it"),
     "not of its pool": Trouble("C1", "not among the slots published under its label"),
     "part differs": Trouble("C10", "kept under another key part than that of its node, whose death would not take it"),
-    "node unknown": Trouble("C10", "on offer, but its node is not on the books, so that nobody would notice its death"),
+    "node unknown": Trouble("C10", "on offer, but its node is not registered, so that its death would not be noticed"),
     "no session": Trouble("C2", "lent, but there is no session", settles=True),
     "no deadline": Trouble("C2", "lent, but no deadline would ever end it", settles=True),
     "label differs": Trouble("C4", "lent, but session and record name different labels it was asked for under"),
@@ -65,7 +65,7 @@ PARTS = {
 }
 STORE = {
     "counter low": Trouble("C2", "the token counter is below where it began, so tokens would come a second time"),
-    "queue forgotten": Trouble("C5", "says that nobody waits, and somebody does"),
+    "queue forgotten": Trouble("C5", "says that no borrower waits, and one does"),
     "caps forgotten": Trouble("C4", "says that there is no cap, and there is one"),
 }
 TICKETS = {
@@ -75,13 +75,13 @@ TICKETS = {
     "left": Trouble("C12", "neither waits nor was granted, and nothing would ever drop it"),
 }
 QUEUES = {
-    "no turn": Trouble("C5", "is waited for, but has no turn, so that nobody of its queue would be served"),
-    "turn left": Trouble("C12", "has a turn, but nobody waits for it"),
+    "no turn": Trouble("C5", "is waited for, but has no turn, so that its queue would not be served"),
+    "turn left": Trouble("C12", "has a turn, but no waiter"),
     "no ticket": Trouble("C6", "the first in its queue has no ticket"),
     "not offered": Trouble("C5", "is waited for, but freed slots would not find it"),
-    "offered": Trouble("C4", "freed slots would find it, but nobody waits for it or its cap is reached"),
+    "offered": Trouble("C4", "freed slots would find it, but it has no waiter or its cap is reached"),
 }
-WAITS = {"waited for": Trouble("C5", "has a free slot that somebody waits for", settles=True)}
+WAITS = {"waited for": Trouble("C5", "has a free slot and a waiter that may use it", settles=True)}
 RUNS = {"miscounted": Trouble("C12", "the number of its waiters is not what is kept of it")}
 HUBS = {
     "waiters left": Trouble("C10", "is gone, but waiters of it are left", settles=True),

@@ -15,7 +15,7 @@ ERROR_CHARACTERS = 4000  # of an exception's text; a task is kept for days
 
 
 async def call(execute: Callable[..., Any], *arguments: Any) -> Any:
-    """What it returns, once it has; raises what it raises. Cancelled, a thread is left alone with what it does."""
+    """Call what executes a job, and return or raise what it does. Cancelled, it leaves a thread alone with its work."""
     if inspect.iscoroutinefunction(execute) or inspect.iscoroutinefunction(getattr(execute, "__call__", None)):  # noqa: B004
         return await execute(*arguments)
     result = await _in_thread(execute, *arguments)
@@ -25,7 +25,8 @@ async def call(execute: Callable[..., Any], *arguments: Any) -> Any:
 
 
 async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
-    """The result of a call in a thread of its own. A pool's threads would keep a process alive that has to end."""
+    """Return the result of a call in a thread of its own: a pool's threads would keep a process alive that has to
+    end."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
     context = contextvars.copy_context()
@@ -51,13 +52,13 @@ async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def text_of(error: BaseException) -> str:
-    """What a task says about why it failed: the text of the exception, its name where it has none."""
+    """Return the error text of a failed task: the text of the exception, or its name."""
     # Unlike the exception itself this never fails to say something.
     text = str(traceback.TracebackException(type(error), error, None, limit=0)) or type(error).__name__
     return text.encode("utf-8", "backslashreplace").decode()[:ERROR_CHARACTERS]
 
 
 def place_of(error: BaseException) -> str:
-    """Where it was raised, as `file:line`."""
+    """Return where the exception was raised, as `file:line`."""
     frames = traceback.extract_tb(error.__traceback__)
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "-"

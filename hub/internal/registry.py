@@ -24,7 +24,7 @@ Execute = Callable[[dict[str, Any], str, str], Any]
 
 @dataclass(frozen=True)
 class Executable:
-    """A job as it is registered and run: its schema, also as text, and what executes a task of it."""
+    """A job as it is registered and run: its schema, also as text, and the function that executes a task of it."""
 
     full: str
     schema: Mapping[str, Any]
@@ -33,7 +33,7 @@ class Executable:
 
 
 def load_internal_jobs(settings: Settings) -> dict[str, Executable]:
-    """The jobs of the module by full name, none where no module is named; raises `StartRefused` in one sentence."""
+    """Return the jobs of the module by full name, none where no module is named; raises `StartRefused`."""
     if not settings.internal_jobs:
         return {}
     where = f"HUB_INTERNAL_JOBS={settings.internal_jobs}"
@@ -42,7 +42,7 @@ def load_internal_jobs(settings: Settings) -> dict[str, Executable]:
 
 
 async def register(hub: Hub, jobs: Mapping[str, Executable]) -> None:
-    """Register the jobs, whatever schema they had, and make them the ones that can be executed. Safe to repeat."""
+    """Register the jobs over any schema they had, and make them the only executable ones. Safe to repeat."""
     for job in jobs.values():
         await hub.jobs.ensure_internal(job.full, job.schema, job.text)
     await hub.store.script("internal/keep_executors")(rest=list(jobs))
@@ -50,7 +50,7 @@ async def register(hub: Hub, jobs: Mapping[str, Executable]) -> None:
 
 
 async def offer(hub: Hub, jobs: Mapping[str, Executable]) -> None:
-    """Register the jobs now, and again whenever the store turns out to be another one."""
+    """Register the jobs now, and again each time the store turns out to be another one."""
     if jobs:
         formatter()  # what it imports takes its time, better now than in the first submit
         await register(hub, jobs)

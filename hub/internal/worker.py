@@ -1,4 +1,4 @@
-"""The internal worker: takes messages from the stream, runs what they ask for, and reports to the store itself.
+"""The internal worker: takes messages from the stream, runs their jobs, and reports to the store itself.
 
 It reads the stream as taskiq-redis does, under the same group, but not through its broker: that one hands on what a
 killed worker left only when a new message comes, and ends with its group when the store is emptied.
@@ -37,7 +37,7 @@ _log = get_logger("hub.internal")
 
 @dataclass(frozen=True)
 class WorkOrder:
-    """What a message asks for."""
+    """A message of the stream: the task to run and its payload."""
 
     full: str
     task: str
@@ -46,7 +46,7 @@ class WorkOrder:
 
     @staticmethod
     def read(fields: Mapping[str, str]) -> WorkOrder:
-        """The order in an entry of the stream; raises ValueError, KeyError or TypeError for what is none."""
+        """Return the order in an entry of the stream; raises ValueError, KeyError or TypeError for any other entry."""
         message = formatter().loads(fields["data"].encode("utf-8", "surrogateescape"))
         arguments = message.kwargs
         return WorkOrder(
@@ -72,7 +72,7 @@ class InternalWorker:
         self._place = asyncio.Event()
 
     def stop(self) -> None:
-        """Take nothing more and let what runs come to its end; told again, do not wait for that."""
+        """Take no more tasks and let running ones end; called again, do not wait for them."""
         if self._stopping:
             self._hurry.set()
         self._stopping = True
@@ -80,7 +80,7 @@ class InternalWorker:
             self._taking.cancel()
 
     async def run(self) -> None:
-        """Work until `stop`; what then runs for longer than the grace fails. Raises `ForeignKey`."""
+        """Work until `stop`; tasks that then run for longer than the grace fail. Raises `ForeignKey`."""
         self._taking = asyncio.create_task(self._take(), name="internal-take")
         if self._stopping:
             self._taking.cancel()
@@ -97,7 +97,7 @@ class InternalWorker:
             _log.info("internal worker stopped")
 
     async def _take(self) -> None:
-        """Start what there is to do as long as there are places."""
+        """Start tasks from the stream while there are free places."""
         await self._queue.join()
         _log.info("internal worker started", jobs=len(self._jobs), concurrency=self._concurrency)
         # Looked at as well as cancelled: what redis-py sends with may swallow a cancellation before Python 3.12.
@@ -158,13 +158,13 @@ class InternalWorker:
             await self._if_it_answers(self._queue.acknowledge(entry_id))
 
     def _leave(self, order: WorkOrder) -> None:
-        """For a worker that knows the job, as there may be one while a new release is rolled out."""
+        """Leave the message for a worker that knows the job, as there may be one while a release is rolled out."""
         if order.full not in self._strange:
             self._strange.add(order.full)
             _log.warning("internal job unknown to this worker", job=order.full, task=dashed(order.task))
 
     async def _execute(self, order: WorkOrder, job: Executable, entry_id: str) -> None:
-        """Run a task that is `running` because of us, and say how that ended."""
+        """Run a task that this worker made `running`, and report how it ended."""
         facts, value = {"task": dashed(order.task), "job": order.full}, ""
         _log.info("internal task started", room=order.room, **facts)
         began = time.monotonic()
@@ -183,7 +183,8 @@ class InternalWorker:
         await self._move(order, status, why, value)
 
     def _value(self, returned: Any, order: WorkOrder) -> str:
-        """What it came to. Jobs were written that return what is no JSON, for nobody heard of it: they go on so."""
+        """Return the result as JSON, empty for one that is no JSON: older jobs return such values and must go on
+        working."""
         try:
             return value_of(returned, self._result_max).text
         except ValueError as error:
@@ -191,7 +192,8 @@ class InternalWorker:
             return ""
 
     async def _move(self, order: WorkOrder, status: str, error: str = "", value: str = "") -> bool:
-        """Move the task, however long the store takes to answer; False when others have moved it where it cannot."""
+        """Move the task, however long the store takes to answer; return False when its status does not allow it any
+        more."""
         pause_s, longest_s = RETRY_S
         request = secrets.token_hex(8)  # so that the answer to a move of ours that was lost is not taken for another's
         while True:
@@ -207,7 +209,7 @@ class InternalWorker:
                 return True
 
     async def _finish(self) -> None:
-        """Let what runs come to its end within the grace, then cut it short."""
+        """Let running tasks end within the grace, then interrupt them."""
         running = set(self._running.values())
         if not running:
             return
@@ -226,6 +228,7 @@ class InternalWorker:
 
     @staticmethod
     async def _if_it_answers(call: Awaitable[None]) -> None:
-        """For what comes again by itself: a message that stays unacknowledged is dropped when it is delivered anew."""
+        """Await what may fail while Redis is away and repeats by itself: an unacknowledged message is delivered
+        again."""
         with suppress(StoreUnavailable, StoreFault):
             await call

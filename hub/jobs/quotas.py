@@ -1,12 +1,16 @@
-"""What a refusal of `lua/quotas.lua` says to people."""
+"""Quotas: who holds how much, and what a refusal of `lua/quotas.lua` says to people."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from hub.errors import QuotaExceeded
+from hub.settings import Settings
+from hub.store.lenient import read_each
+from hub.store.store import Store
 
+ROOM_TIMES: Final = 4  # a room may hold as much as so many users, as `lua/quotas.lua` has it
 EACH_BYTES: Final = 512  # that a task counts beside its payload, as `lua/quotas.lua` has it
 # Of each kind: what is counted, what makes room, and the setting of its limit.
 _KINDS: Final = {
@@ -33,3 +37,39 @@ def exceeded(refusal: Sequence[str]) -> QuotaExceeded:
     return QuotaExceeded(
         f"{who} {hold} {int(held):,} of {int(most):,} {counted}, and this would be too many: {way_out} ({setting})"
     )
+
+
+class Holding(NamedTuple):
+    """How much of a kind a user or a room holds. owner: `user` or `room`; id: of the user, or the name of the room."""
+
+    kind: str
+    owner: str
+    id: str
+    held: int
+    limit: int
+
+
+class Quotas:
+    """The holdings of users and rooms."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._limits = {
+            "tasks": settings.user_tasks_max_bytes, "schemas": settings.user_schemas_max_bytes,
+            "schedules": settings.user_schedules_max, "providers": settings.user_providers_max,
+            "rooms": settings.user_rooms_max,
+        }  # fmt: skip
+
+    async def holders(self, most: int) -> list[Holding]:
+        """Return those that hold most of each kind, `most` of a kind, the largest first."""
+        asked = (("ZRANGE", self._store.keys.used(kind), 0, most - 1, "REV", "WITHSCORES") for kind in self._limits)
+        found = await read_each(self._store, asked, [])
+        return [
+            self._holding(kind, owner, int(held))
+            for kind, rows in zip(self._limits, found, strict=True)
+            for owner, held in rows
+        ]
+
+    def _holding(self, kind: str, owner: str, held: int) -> Holding:
+        whose, _, name = owner.partition(":")
+        return Holding(kind, whose, name, held, self._limits[kind] * (ROOM_TIMES if whose == "room" else 1))

@@ -23,7 +23,7 @@ _PLAIN_ORJSON = orjson.OPT_NON_STR_KEYS | orjson.OPT_NAIVE_UTC
 
 
 def get_logger(name: str) -> FilteringBoundLogger:
-    """A logger whose methods take the event in plain words and its facts as keyword arguments."""
+    """Return a logger whose methods take the event in plain words and its facts as keyword arguments."""
     return cast(FilteringBoundLogger, structlog.stdlib.get_logger(name))
 
 
@@ -48,7 +48,8 @@ def configure_logs(settings: Settings) -> None:
 
 
 def parse_overrides(text: str) -> dict[str, str]:
-    """`LOGGER=LEVEL` pairs separated by comma, semicolon or newline; a pair that names no level is left out."""
+    """Return the levels in `LOGGER=LEVEL` pairs, separated by comma, semicolon or newline; leave out unreadable
+    ones."""
     levels: dict[str, str] = {}
     for pair in re.split(r"[,;\n]", text):
         name, equals, level = pair.partition("=")
@@ -83,13 +84,13 @@ def _shared() -> list[Processor]:
 
 
 def _stamp(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """UTC to the millisecond."""
+    """Add the time, UTC to the millisecond."""
     event["timestamp"] = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return event
 
 
 def _drop_noise(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """uvicorn repeats its message with terminal colours."""
+    """Drop the copy of its message with terminal colours that uvicorn adds."""
     event.pop("color_message", None)
     return event
 
@@ -115,7 +116,7 @@ def _masked(value: object) -> object:
 
 
 def render_text(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> str:
-    """`2026-11-21T02:50:11.123Z INFO  node sweep scanned=3 expired=1`, then a traceback if there is one."""
+    """Return `2026-11-21T02:50:11.123Z INFO  node sweep scanned=3 expired=1`, then a traceback if there is one."""
     traces = [str(event.pop(name)).split("\n") for name in ("exception", "stack") if event.get(name)]
     trace = "".join(f"\n{_one_line(line)}" for lines in traces for line in lines)
     front = f"{event.get('timestamp')} {str(event.get('level', '')).upper():<5} {_one_line(str(event.get('event')))}"
@@ -124,7 +125,7 @@ def render_text(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> s
 
 
 def render_json(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> str:
-    """One JSON object, its time, level and event first."""
+    """Return one JSON object, its time, level and event first."""
     ordered = {name: event[name] for name in _FRONT if name in event}
     ordered |= {name: value for name, value in event.items() if name not in ordered}
     try:
@@ -140,7 +141,7 @@ def _key(name: str) -> str:
 
 
 def _plain(value: object) -> str:
-    """A fact as one word; quoted when it would not be one, so that nobody can forge a line with a node's name."""
+    """Return a fact as one word, quoted where needed, so that the name of a node cannot forge a line."""
     match value:
         case None:
             return "-"
@@ -160,7 +161,7 @@ def _plain(value: object) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Control characters and lone surrogates as escapes: an event is one line whatever it carries."""
+    """Return the text with control characters and lone surrogates as escapes: an event is always one line."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 

@@ -21,10 +21,10 @@ realm: ContextVar[str] = ContextVar("realm", default="")  # in which something i
 
 
 class Durations(Histogram):
-    """A histogram that takes what was counted elsewhere, many at once."""
+    """A histogram that adds counts made elsewhere, many at once."""
 
     def add(self, buckets: Sequence[int], total_s: float) -> None:
-        """So many in each bucket, the one above the last bound included, and the sum of them all."""
+        """Add counts per bucket, the one above the last bound included, and the sum of the values."""
         for place, some in zip(self._buckets, buckets, strict=True):
             if some:
                 place.inc(some)
@@ -32,8 +32,10 @@ class Durations(Histogram):
 
 
 class ByRealm(Collector):
-    """What is read when it is scraped, of the realm that is read. No `Gauge`: among several processes it cannot forget
-    a label, and a queue that has ended would be shown for ever."""
+    """Numbers of a realm that were read at the scrape.
+
+    No `Gauge`: among several processes it cannot forget a label, and a queue that has ended would be shown for ever.
+    """
 
     def __init__(self) -> None:
         self.of: dict[str, Any] = {}  # realm -> what was read of it
@@ -41,7 +43,7 @@ class ByRealm(Collector):
 
     @property
     def found(self) -> Any:
-        """Of the realm in which it is asked for."""
+        """Return the numbers of the current realm."""
         return self.of.setdefault(realm.get(), {})
 
     @found.setter
@@ -49,19 +51,19 @@ class ByRealm(Collector):
         self.of[realm.get()] = found
 
     def family(self, name: str, what: str, label: str, rows: Iterable[tuple[str, str, float]]) -> Metric:
-        """A gauge of these rows: realm, the value of the label, number."""
+        """Return a gauge of these rows: realm, value of the label, number."""
         found = GaugeMetricFamily(name, what, labels=[label])
         for of, value, number in rows:
             found.add_sample(name, {label: value, "realm": of} if of else {label: value}, number)
         return found
 
     def rows(self) -> list[tuple[str, Any]]:
-        """What was read, realm by realm."""
+        """Return the numbers, realm by realm."""
         return list(self.of.items())
 
 
 class QueueLength(ByRealm):
-    """Live waiters by label, as they were when last read."""
+    """Live waiters by label, as of the last reading."""
 
     def collect(self) -> Iterator[Metric]:
         """The one gauge this is."""
@@ -70,7 +72,7 @@ class QueueLength(ByRealm):
 
 
 class ByJob(ByRealm):
-    """Gauges by job, as they were when last read: a number per gauge."""
+    """Gauges by job, as of the last reading: a number per gauge."""
 
     def __init__(self, gauges: dict[str, str]) -> None:
         self._gauges = gauges  # name -> what it says
@@ -84,7 +86,7 @@ class ByJob(ByRealm):
 
 
 class StuckRecords(ByRealm):
-    """What the last pass over each source found, as any hub noted it: records, level, time of the pass."""
+    """The result of the last pass over each source, as any hub noted it: records, level, time of the pass."""
 
     def __init__(self) -> None:
         self.unseen: dict[str, float] = {}  # source that no pass was made over -> since when it is known
@@ -113,7 +115,7 @@ borrow_outcomes = Counter("hub_borrow_outcomes_total", "How borrows ended.", ["l
 
 
 class Borrows(NamedTuple):
-    """What is counted of the borrows of one label, found once: to find it costs more than to count."""
+    """The metrics of the borrows of one label, looked up once: a lookup costs more than to count."""
 
     requests: Any
     seconds: Any
@@ -124,7 +126,7 @@ _borrows: dict[tuple[str, str], Borrows] = {}
 
 
 def borrows_of(shown: str) -> Borrows:
-    """Of a label that is `bounded`, in the realm in which it is asked for."""
+    """Return the metrics of a label that is `bounded`, in the current realm."""
     key = (realm.get(), shown)
     if key not in _borrows:
         served = borrow_outcomes.labels(shown, "success")
@@ -133,7 +135,7 @@ def borrows_of(shown: str) -> Borrows:
 
 
 def forget_borrows(name: str) -> None:
-    """Those of a realm that is gone."""
+    """Forget the metrics of a realm that is gone."""
     for key in [key for key in _borrows if key[0] == name]:
         del _borrows[key]
 
@@ -209,7 +211,7 @@ tasks_submitted = Counter("hub_tasks_submitted_total", "Tasks submitted through 
 tasks_claimed = Counter("hub_tasks_claimed_total", "Tasks given to workers.")
 claims = Counter("hub_claims_total", "Claims answered, with tasks or with none.", ["outcome"])
 tasks_ended = Counter(
-    "hub_tasks_ended_total", "Tasks that ended, whatever ended them: counted once, by the hub that sweeps.",
+    "hub_tasks_ended_total", "Tasks that ended, in any way: counted once, by the hub that sweeps.",
     ["job_name", "status"],
 )  # fmt: skip
 task_wait = Durations(
@@ -276,7 +278,7 @@ script_calls = Gauge(
 event_streams = Gauge("hub_event_streams", "Open streams of events.", multiprocess_mode="livesum")
 event_streams_slow = Counter("hub_event_streams_slow_total", "Streams of events cut off because they were not read.")
 event_reads_failed = Counter("hub_event_reads_failed_total", "Times the stream of events could not be read.")
-wrong_secrets = Counter("hub_wrong_secrets_total", "Refused calls that showed a secret or a token nobody has.")
+wrong_secrets = Counter("hub_wrong_secrets_total", "Refused calls that showed an unknown secret or token.")
 refusals = Counter("hub_refusals_total", "Refused acts, also those the audit log leaves out.", ["action", "reason"])
 unhandled = Counter("hub_unhandled_errors_total", "Requests that ended in a 500, and work given up on an error.")
 
@@ -285,12 +287,12 @@ _seen_jobs: set[str] = set()
 
 
 def bounded(label: str) -> str:
-    """The label itself while fewer than `LABELS_MAX` are known, else `other`: callers cannot create series at will."""
+    """Return the label while fewer than `LABELS_MAX` are known, else `other`: callers cannot create series at will."""
     return _bounded(label, _seen)
 
 
 def bounded_job(full: str) -> str:
-    """The same for full names of jobs."""
+    """Return the full name of a job, bounded like labels."""
     return _bounded(full, _seen_jobs)
 
 

@@ -1,4 +1,4 @@
-"""In which realm something is done: what is logged says it, and what is counted is counted apart.
+"""The realm of the current work: log lines name it, and metrics count it apart.
 
 A hub without realms pays nothing for this: until `split` is called, metrics are those of the list and nothing else.
 """
@@ -23,7 +23,7 @@ _named: Final = CollectorRegistry()  # what is counted in realms with a name
 
 @contextmanager
 def within(name: str) -> Iterator[None]:
-    """Around what is done in a realm; tasks that begin here are of it as well."""
+    """Do the work of the block in a realm; tasks that begin in it belong to the realm as well."""
     before = metrics.realm.set(name)
     try:
         with structlog.contextvars.bound_contextvars(realm=name or DEFAULT):
@@ -32,8 +32,8 @@ def within(name: str) -> Iterator[None]:
         metrics.realm.reset(before)
 
 
-class Split:
-    """A metric that counts apart what is done in a realm with a name: in a twin that has one label more."""
+class MetricByRealm:
+    """A metric that counts realms with a name apart, in a twin that has one label more."""
 
     def __init__(self, plain: Any) -> None:
         self.plain = plain
@@ -46,7 +46,7 @@ class Split:
         self.twin = type(plain)(plain._name, plain._documentation, names, registry=_named, **options)
 
     def labels(self, *values: str) -> Any:
-        """The one with these values of labels."""
+        """Return the child of the metric with these values of labels."""
         name = metrics.realm.get()
         return self.twin.labels(*values, name) if name else self.plain.labels(*values)
 
@@ -55,16 +55,16 @@ class Split:
         return getattr(self.twin.labels(name) if name else self.plain, method)
 
 
-_split: Final[dict[str, Split]] = {}  # made once: a registry takes no metric twice
+_split: Final[dict[str, MetricByRealm]] = {}  # made once: a registry takes no metric twice
 
 
 @contextmanager
 def split() -> Iterator[None]:
-    """In this block count for each realm. What kept a metric before counts for the default realm."""
+    """Count for each realm in this block. The existing values of a metric belong to the default realm."""
     for name, found in list(vars(metrics).items()):
         if isinstance(found, Counter | Gauge | Histogram) and LABEL not in found._labelnames:
             if name not in _split:
-                _split[name] = Split(found)
+                _split[name] = MetricByRealm(found)
             setattr(metrics, name, _split[name])
     try:
         yield
@@ -86,14 +86,14 @@ def forget(name: str) -> None:
         each.twin.remove_by_labels({LABEL: name})
 
 
-class Together(Collector):
-    """What a registry shows, with that of realms with a name in the same families."""
+class AllRealms(Collector):
+    """The families of a registry, with those of realms with a name joined into them."""
 
     def __init__(self, plain: Collector) -> None:
         self._plain = plain
 
     def collect(self) -> Iterator[Metric]:
-        """Each family once."""
+        """Yield each family once."""
         more = {family.name: family.samples for family in _named.collect()}
         for family in self._plain.collect():
             family.samples.extend(more.get(family.name, ()))

@@ -21,7 +21,7 @@ _PROTOCOL = "http/protobuf"
 
 
 def wanted(variables: Mapping[str, str]) -> bool:
-    """Whether the environment asks for traces; raises `StartRefused` where it asks for what cannot be done."""
+    """Return whether the environment asks for traces; raises `StartRefused` where they cannot be made as asked."""
     said = {name: text.strip() for name, text in variables.items() if name.startswith("OTEL_") and text.strip()}
     exporter = said.get("OTEL_TRACES_EXPORTER", "otlp" if any(name in said for name in _ENDPOINTS) else "none")
     if exporter == "none" or said.get("OTEL_SDK_DISABLED", "").lower() == "true":
@@ -42,7 +42,7 @@ def wanted(variables: Mapping[str, str]) -> bool:
 
 
 class Tracing:
-    """The tracer of this process; `on` is all that is asked where nobody wants traces."""
+    """The tracer of this process; `on` is the only thing that is read where traces are off."""
 
     def __init__(self) -> None:
         self.on = False
@@ -64,12 +64,12 @@ class Tracing:
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
 
     def use(self, provider: Any) -> None:
-        """Make spans with this provider. It is not the global one: what other libraries would tell is not asked for."""
+        """Make spans with this provider. It is not the global one: spans of other libraries are not wanted."""
         self._provider, self._tracer = provider, provider.get_tracer("capacity-hub")
         self.on = True
 
     def end(self) -> None:
-        """Send what is left; a collector that is away holds nobody up for long."""
+        """Send the spans that are left; a collector that is away delays this only briefly."""
         if not self.on:
             return
         self.on = False
@@ -79,7 +79,7 @@ class Tracing:
 
     @contextmanager
     def request(self, method: str, headers: Sequence[tuple[bytes, bytes]]) -> Iterator[None]:
-        """A span around the handling of a request, below that of its caller. `answered` says how it ended."""
+        """Open a span around the handling of a request, below that of its caller. `answered` says how it ended."""
         from opentelemetry.trace import SpanKind
 
         with self._tracer.start_as_current_span(
@@ -90,7 +90,7 @@ class Tracing:
 
     @contextmanager
     def event(self, name: str, headers: Sequence[tuple[bytes, bytes]]) -> Iterator[None]:
-        """A span around what a client says over a socket that was opened with these headers, below what they name."""
+        """Open a span around an event of a client on a socket with these headers, below the trace that they name."""
         if not self.on:
             yield
             return
@@ -103,7 +103,7 @@ class Tracing:
             yield
 
     def refused(self, code: str, *, failed: bool = False) -> None:
-        """What the current span is about was not done, for this reason; `failed`: by a fault of the hub."""
+        """Note in the current span that its work was refused, and why; with `failed` by a fault of the hub."""
         if self.on:
             from opentelemetry.trace import Status, StatusCode, get_current_span
 
@@ -113,7 +113,7 @@ class Tracing:
                 span.set_status(Status(StatusCode.ERROR))
 
     def answered(self, method: str, route: str, code: int) -> None:
-        """The request of the current span has got its answer."""
+        """Note the answer of the request in its span."""
         from opentelemetry.trace import Status, StatusCode, get_current_span
 
         span = get_current_span()
@@ -123,7 +123,7 @@ class Tracing:
             span.set_status(Status(StatusCode.ERROR))
 
     def past(self, method: str, route: str, code: int, headers: Sequence[tuple[bytes, bytes]], since_ns: int) -> None:
-        """A whole request that is over, of the same kind: for those that have no task of their own."""
+        """Add a span for a request that is over, for requests that have no task of their own."""
         from opentelemetry.trace import SpanKind
 
         facts = {"http.request.method": method, "http.route": route, "http.response.status_code": code}
@@ -133,7 +133,7 @@ class Tracing:
 
     @contextmanager
     def sweep(self, service: str) -> Iterator[None]:
-        """A span around a pass of a sweeper; `facts` says what it did."""
+        """Open a span around a pass of a sweeper; `facts` says what it did."""
         if not self.on:
             yield
             return
@@ -141,7 +141,7 @@ class Tracing:
             yield
 
     def facts(self, facts: Mapping[str, Any]) -> None:
-        """What the current pass did."""
+        """Note what the current pass did."""
         if self.on:
             from opentelemetry.trace import get_current_span
 
@@ -149,7 +149,7 @@ class Tracing:
             get_current_span().set_attributes(plain)
 
     def parent_text(self) -> str:
-        """The current span as `traceparent`; '' when there is none."""
+        """Return the current span as `traceparent`, '' without one."""
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
         carrier: dict[str, str] = {}
@@ -157,7 +157,7 @@ class Tracing:
         return carrier.get("traceparent", "")
 
     def link(self, texts: Mapping[str, str]) -> None:
-        """Link the current span to those of these `traceparent`s, by what each is of."""
+        """Link the current span to those of these `traceparent`s, named by their subjects."""
         from opentelemetry.trace import get_current_span
 
         span = get_current_span()
@@ -168,7 +168,7 @@ class Tracing:
 
 
 def _parent(headers: Sequence[tuple[bytes, bytes]]) -> Any:
-    """The context a caller sent, an empty one where he sent none."""
+    """Return the trace context that a caller sent, an empty one without."""
     from opentelemetry.context import Context
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 

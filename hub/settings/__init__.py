@@ -20,7 +20,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imported when it is asked for: the model's packages cost 0.2 s, which a command that reads no setting saves."""
+    """Import a name when it is asked for: the model's packages cost 0.2 s, which some commands save."""
     for module, names in _HOMES.items():
         if name in names:
             return getattr(importlib.import_module(f"{__name__}.{module}"), name)

@@ -1,4 +1,4 @@
-"""What the URL of a cluster says: which of its servers to ask for the others, and what to show all of them.
+"""The URL of a cluster: the servers to ask for the others, and the credentials and options for all of them.
 
     redis+cluster://user:password@node-1:6379,node-2:6379
     rediss+cluster://...?ssl_ca_certs=/etc/ssl/ca.pem&ssl_certfile=...&ssl_keyfile=...
@@ -31,17 +31,17 @@ class ClusterUrl:
 
 
 def is_cluster(url: str) -> bool:
-    """Whether servers of a cluster are to be asked where the shard is."""
+    """Return whether the URL is that of a cluster."""
     return url.partition("://")[0].lower() in SCHEMES
 
 
 def has_tag(prefix: str) -> bool:
-    """Whether the prefix keeps all keys in one slot of a cluster."""
+    """Return whether the prefix keeps all keys in one slot of a cluster."""
     return _TAG.search(prefix) is not None
 
 
 def read_cluster_url(url: str) -> ClusterUrl:
-    """The parts of the URL; raises ValueError, which goes on from the URL's name and shows nothing secret."""
+    """Return the parts of the URL; raises ValueError, whose text goes on from the URL's name and holds no secret."""
     parts = urlsplit(url)
     if parts.path.strip("/") not in ("", "0"):
         raise ValueError("names a database, and a cluster has none but 0")
@@ -50,5 +50,5 @@ def read_cluster_url(url: str) -> ClusterUrl:
 
 
 def prefix_for(url: str | None, prefix: str) -> str:
-    """The prefix that is set, or in a cluster, where one is needed, `{hub}:`."""
+    """Return the prefix that is set, or `{hub}:` in a cluster, where one is needed."""
     return DEFAULT_PREFIX if url and not prefix and is_cluster(url) else prefix

@@ -1,7 +1,7 @@
 """The nearest `.env` file, and whether it may be believed.
 
-It says where secrets are sent and what code is run, and it is looked for in every folder above the working directory:
-one that somebody else has put into such a folder, or could change, counts for nothing.
+It says where secrets are sent and what code is run, and it is looked for in every folder above the working directory.
+So a file that another user has put into such a folder, or could change, is not read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LINKS: Final = 40  # as many as the system follows
 
 @dataclass(frozen=True)
 class EnvFile:
-    """What was read from where; `passed_over` says of each nearer file why it was not, a sentence each."""
+    """The file that was read, and in `passed_over` a sentence for each nearer file that was not."""
 
     path: Path | None = None
     variables: dict[str, str] = field(default_factory=dict)
@@ -31,11 +31,12 @@ class EnvFile:
 
 
 class _Unfit(Exception):
-    """Why a file is not read, going on from its name."""
+    """The reason why a file is not read, going on from its name."""
 
 
 def nearest(start: Path) -> EnvFile:
-    """The first `.env` at or above `start` that belongs to this user or root and that nobody else can write."""
+    """Return the first `.env` at or above `start` that belongs to this user or root and that no other user can
+    write."""
     passed_over: list[str] = []
     for folder in (start, *start.parents):
         path = folder / NAME
@@ -59,7 +60,7 @@ def nearest(start: Path) -> EnvFile:
 
 
 def _believed(path: Path) -> str:
-    """The text of the file at the end of all links; who may choose where one of them leads chooses the text."""
+    """Return the text of the file at the end of all links. Each link is checked: its owner chooses the text."""
     at = path
     for _ in range(_LINKS):
         facts = at.lstat()
@@ -86,7 +87,7 @@ def _refuse_a_strangers(facts: os.stat_result) -> None:
 
 
 def _is_private(group: int) -> bool:
-    """Whether the group is the one that many systems give each user for himself, named like him."""
+    """Return whether the group is the one that many systems give each user alone, under the user's name."""
     try:
         user = pwd.getpwuid(os.geteuid())
         found = grp.getgrgid(group)

@@ -45,7 +45,7 @@ def _bytes(name: str, low: int, high: int) -> Knob:
 
 
 class JobsSettings(BaseSettings):
-    """Who may use the jobs API, for how long things wait and are kept there, and how large they may be."""
+    """The settings of the jobs API: rights, times, sizes."""
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -112,7 +112,7 @@ class JobsSettings(BaseSettings):
 
 
 def contradictions(settings: JobsSettings) -> list[str]:
-    """Settings of the jobs API that are possible one by one and costly together."""
+    """Return a note for each pair of settings of the jobs API that is costly together."""
     found = []
     if settings.worker_sweep_interval_s >= settings.worker_timeout_s:
         found.append(

@@ -1,4 +1,4 @@
-"""How one knob is read from text. Pure: no environment, no files."""
+"""Reading one setting from text. Pure: no environment, no files."""
 
 import math
 import re
@@ -30,12 +30,12 @@ _SECRET_PARAMETER = re.compile(r"secret|pass?w|token", re.IGNORECASE)
 
 
 class BadSetting(StartRefused):
-    """A setting the hub cannot start with; its detail is one sentence for the operator."""
+    """A setting with which the hub cannot start; its detail is one sentence for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """Where a setting comes from and what its text may be; bounds are in the unit of the environment variable."""
+    """The source of a setting and the rules for its text; bounds are in the unit of the environment variable."""
 
     name: str
     read: Callable[[str], object]
@@ -47,7 +47,7 @@ class Knob:
     secret: bool = False
 
     def value(self, text: str) -> tuple[object, str | None]:
-        """What the text means, and a note for the operator when it is not what was written; raises `BadSetting`."""
+        """Return what the text means, and a note where that is not what was written; raises `BadSetting`."""
         try:
             value = self.read(text.strip())
         except ValueError as reason:
@@ -63,7 +63,7 @@ class Knob:
         return (clamped * self.scale if self.scale != 1 else clamped), note
 
     def bounds(self) -> str:
-        """What a number may be, behind why a text is none."""
+        """Describe the allowed numbers, as the end of a refusal."""
         if self.minimum is None and self.maximum is None:
             return ""
         low, high = ("any" if each is None else f"{each:.15g}" for each in (self.minimum, self.maximum))
@@ -71,7 +71,7 @@ class Knob:
 
 
 def clamp(value: float, minimum: float | None, maximum: float | None) -> float:
-    """The value, moved up to the minimum or down to the maximum; its type stays."""
+    """Return the value, moved up to the minimum or down to the maximum; its type stays."""
     kind = type(value)
     if minimum is not None and value < minimum:
         return kind(minimum)
@@ -81,21 +81,24 @@ def clamp(value: float, minimum: float | None, maximum: float | None) -> float:
 
 
 def read_integer(text: str) -> int:
-    """An integer in plain decimal digits; anything else is refused."""
+    """Read an integer in plain decimal digits; refuse anything else."""
     if not _INTEGER.fullmatch(text):
         raise ValueError("cannot be read")
     return int(text)
 
 
 def read_duration(text: str) -> float:
-    """A duration with or without a fraction; no exponents, no infinity."""
+    """Read a duration with or without a fraction; refuse exponents and infinity."""
     if not _DECIMAL.fullmatch(text) or not math.isfinite(float(text)):
         raise ValueError("cannot be read")
     return float(text)
 
 
 def read_flag(text: str) -> bool:
-    """`true` or `false` in any case; `1`, `yes` and the like are refused so that a typing error switches nothing on."""
+    """Read `true` or `false` in any case.
+
+    Refuse `1`, `yes` and the like, so that a typing error switches nothing on.
+    """
     match text.lower():
         case "true":
             return True
@@ -105,7 +108,7 @@ def read_flag(text: str) -> bool:
 
 
 def read_switch(text: str) -> bool:
-    """`true` or `1` switch on, everything else leaves off."""
+    """Read a switch: `true` or `1` is on, everything else is off."""
     return text.lower() in ("1", "true")
 
 
@@ -114,14 +117,17 @@ def read_text(text: str) -> str:
 
 
 def read_secret(text: str) -> str:
-    """A secret, or several separated by commas. A text of separators and blanks alone would open the hub to all."""
+    """Read a secret, or several separated by commas.
+
+    Refuse separators and blanks alone: they would open the hub to all.
+    """
     if not any(each.isprintable() and not each.isspace() and each not in _SEPARATORS for each in text):
         raise ValueError("has no secret in it: set one of 16 or more characters, such as `openssl rand -hex 32` prints")
     return text
 
 
 def read_caps(text: str) -> str:
-    """`LABEL=N`, separated by commas, each N a whole number above 0; the text stays as it is."""
+    """Read `LABEL=N`, separated by commas, each N a whole number above 0; the text stays as it is."""
     wrong = [part.strip() for part in text.split(",") if part.strip() and not _CAP.fullmatch(part)]
     if wrong:
         raise ValueError(
@@ -132,7 +138,7 @@ def read_caps(text: str) -> str:
 
 
 def read_list(text: str) -> tuple[str, ...]:
-    """A JSON list of texts, such as `["modifiers","selections"]`; the empty list is one. `*` stands for all."""
+    """Read a JSON list of texts, such as `["modifiers","selections"]`, which may be empty. `*` stands for all."""
     if text == "*":
         return ("*",)
     try:
@@ -145,12 +151,12 @@ def read_list(text: str) -> tuple[str, ...]:
 
 
 def read_optional_list(text: str) -> tuple[str, ...] | None:
-    """As `read_list`; `null` is no list at all."""
+    """Read a list as `read_list` does; `null` is no list at all."""
     return None if text == "null" else read_list(text)
 
 
 def read_names(text: str) -> tuple[str, ...]:
-    """Names without a port, separated by commas, in lower case."""
+    """Read names without a port, separated by commas, in lower case."""
     found = tuple(part.strip().lower() for part in text.split(",") if part.strip())
     if not all(_NAME.fullmatch(name) for name in found):
         raise ValueError("is no list of host names without ports, such as hub.example,hub")
@@ -158,7 +164,7 @@ def read_names(text: str) -> tuple[str, ...]:
 
 
 def read_origins(text: str) -> tuple[str, ...]:
-    """Origins of web pages, separated by commas, in lower case."""
+    """Read origins of web pages, separated by commas, in lower case."""
     found = tuple(part.strip().rstrip("/").lower() for part in text.split(",") if part.strip())
     if not all(_ORIGIN.fullmatch(origin) for origin in found):
         raise ValueError("is no list of origins, such as https://console.example,http://localhost:3001")
@@ -166,7 +172,7 @@ def read_origins(text: str) -> tuple[str, ...]:
 
 
 def read_path(text: str) -> Path:
-    """An absolute path; `~` is the user's home, and a relative one starts where the hub was started."""
+    """Read a path and make it absolute: `~` is the user's home, a relative one starts where the hub was started."""
     try:
         return Path(text).expanduser().absolute()
     except RuntimeError:
@@ -180,7 +186,7 @@ _LEVELS = {
 
 
 def read_level(text: str) -> str:
-    """A log level by its Python name or one of the other names in common use."""
+    """Read a log level by its Python name or another name in common use."""
     level = _LEVELS.get(text.strip().lower())
     if level is None:
         raise ValueError("is no log level: it is one of DEBUG, INFO, WARNING, ERROR and CRITICAL")
@@ -188,7 +194,7 @@ def read_level(text: str) -> str:
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
-    """A reader that accepts one of the words, in any case."""
+    """Return a reader that accepts one of the words, in any case."""
 
     def read(text: str) -> str:
         for choice in choices:
@@ -217,7 +223,7 @@ def read_link(text: str) -> str:
 
 
 def read_redis_url(text: str) -> str:
-    """The address as a URL; `host:port` becomes `redis://host:port`, an unknown scheme stops the start."""
+    """Read the address as a URL: `host:port` becomes `redis://host:port`, an unknown scheme stops the start."""
     if re.search(r"\s", text):
         raise BadSetting("HUB_REDIS_URL has a space in it, which a URL writes as %20.")
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/(?!/)", text):
@@ -252,7 +258,7 @@ def read_redis_url(text: str) -> str:
 
 
 def mask_url(text: str) -> str:
-    """The text with the passwords of every URL in it replaced by `***`; user names, hosts and paths stay readable."""
+    """Replace the passwords of every URL in the text by `***`; user names, hosts and paths stay readable."""
     shown: list[str] = []
     at = 0
     while slashes := _SLASHES.search(text, at):
@@ -269,7 +275,7 @@ def _end_of_url(text: str, start: int) -> int:
     # What follows a colon may be a password with spaces: then an @ comes, before the line ends or another URL begins.
     following = _NEXT_URL.search(text, end)
     last = text.rfind("@", end, following.start() if following else len(text))
-    while last > 0 and text[last - 1].isspace():  # the name of somebody
+    while last > 0 and text[last - 1].isspace():  # the name of a user
         last = text.rfind("@", end, last)
     return end if last < 0 else _end_of_word(text, last)
 

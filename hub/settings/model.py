@@ -38,7 +38,7 @@ from hub.settings.quotas import QuotaSettings
 from hub.settings.realms import read_served
 from hub.settings.sources import environment_name, find_name, own_names, read_environment, unknown_names
 
-_HIDDEN = ("SECRET", "PASSWORD", "TOKEN", "WEBHOOK")  # in the name of a variable whose value nobody is shown
+_HIDDEN = ("SECRET", "PASSWORD", "TOKEN", "WEBHOOK")  # in the name of a variable whose value is never shown
 
 
 def _count(name: str, low: int = 0, high: int = 2**31, *, also: str = "") -> Knob:
@@ -70,7 +70,7 @@ def _default_data_dir() -> Path:
 
 
 class HubSettings(BaseSettings):
-    """Every knob that does not belong to the jobs API."""
+    """The settings that do not belong to the jobs API."""
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -156,7 +156,7 @@ class HubSettings(BaseSettings):
     idle_timeout_s: Annotated[float, _seconds("HUB_IDLE_TIMEOUT_SECONDS")] = 0.0
     """Unused leases end after this; 0: never. Too low: slow starters lose their slot; too high: it hardly matters."""
     revoke_grace_s: Annotated[float, _seconds("HUB_REVOKE_GRACE_SECONDS", 0, 600)] = 5.0
-    """How long a slot waits for a holder whose lease ended early. Too low: he may overlap; too high: idle slots."""
+    """How long a slot waits for a holder whose lease ended early. Too low: it may overlap; too high: idle slots."""
     grant_replicas: Annotated[int, _count("HUB_GRANT_REPLICAS", 0, 5)] = 0
     """Replicas of Redis that have a lease before its borrower does. Too few: a failover loses it; too many: 503s."""
     borrow_ttl_sweep_s: Annotated[float, _seconds("HUB_BORROW_TTL_SWEEP_SECONDS", 0.05)] = 10.0
@@ -200,7 +200,7 @@ class HubSettings(BaseSettings):
     dashboard_url: Annotated[str, Knob("DASHBOARD_URL", read_link)] = ""
     """Where /dashboard redirects to. Unset: to the console of this hub."""
     console: Annotated[Literal["on", "readonly", "off"], Knob("HUB_CONSOLE", one_of("on", "readonly", "off"))] = "on"
-    """The page at / for operators: on; readonly: pages change nothing for anybody; off: there is none."""
+    """The page at / for operators: on; readonly: pages change nothing; off: there is none."""
 
     log_level: Annotated[str, Knob("LOG_LEVEL", read_level)] = "INFO"
     """DEBUG, INFO, WARNING, ERROR or CRITICAL. Too low: noise that costs throughput; too high: no sweep summaries."""
@@ -218,13 +218,13 @@ class Settings(recovery.RecoverySettings, QuotaSettings, JobsSettings, HubSettin
     """Every knob. Built directly it reads nothing and bounds nothing; `load_settings` reads the environment."""
 
     realm: str = ""
-    """The realm that they are for, empty for the default realm; nobody sets it but the hub."""
+    """The realm that they are for, empty for the default realm; set by the hub alone."""
     notes: list[str] = []
     """What was not taken as written, one sentence each; the loader of the settings logs them as warnings."""
     env_file: Path | None = None
     """The `.env` file that was read."""
     from_env_file: frozenset[str] = frozenset()
-    """The fields that the file decides, and nobody who started the process."""
+    """The fields that the file decides, and not the environment of the process."""
 
     @classmethod
     def settings_customise_sources(
@@ -239,11 +239,10 @@ class Settings(recovery.RecoverySettings, QuotaSettings, JobsSettings, HubSettin
 
     @property
     def open_access(self) -> bool:
-        """True when no secret is set at all: everybody who can connect may do everything, in the jobs API while nobody
-        has a token.
+        """Return whether no secret is set at all: every caller that can connect may do everything.
 
-        Where others can connect, tokens in a file take the place of the secrets: the jobs API asks for one of them,
-        and what only a secret opens stays shut.
+        In the jobs API that holds while there is no token. Where others can connect, tokens in a file take the place of
+        the secrets: the jobs API asks for one of them, and what only a secret opens stays shut.
         """
         if self.runner_secret or self.node_secret or self.admin_secret:
             return False
@@ -265,12 +264,25 @@ class Settings(recovery.RecoverySettings, QuotaSettings, JobsSettings, HubSettin
 
     @property
     def listens_beyond_loopback(self) -> bool:
-        """Whether others than this machine can connect."""
+        """Return whether other machines can connect."""
         return not is_loopback(self.host)
 
     def masked(self) -> dict[str, str]:
         """Return environment name -> value in the unit of that name; secrets and credentials in URLs as `***`."""
         return {knob.name: _shown(knob, getattr(self, field)) for field, knob in knobs().items()}
+
+    def explained(self) -> list[dict[str, str]]:
+        """Return every setting with its value, its default, its source and its purpose; secrets as `***`."""
+        now, default = self.masked(), Settings().masked()
+        return [
+            {
+                "name": knob.name, "value": now[knob.name], "default": default[knob.name],
+                "source": ".env file" if field in self.from_env_file
+                else "default" if now[knob.name] == default[knob.name] else "environment",
+                "about": Settings.model_fields[field].description or "",
+            }
+            for field, knob in knobs().items()
+        ]  # fmt: skip
 
     def changed(self) -> dict[str, str]:
         """Return the settings that differ from their default, as `masked` shows them."""
@@ -279,7 +291,7 @@ class Settings(recovery.RecoverySettings, QuotaSettings, JobsSettings, HubSettin
 
 
 def load_settings(env: Mapping[str, str] | None = None) -> Settings:
-    """The settings of the environment, or of the mapping given; raises `BadSetting` for what it cannot read or use.
+    """Return the settings of the environment, or of a mapping; raises `BadSetting` for what it cannot read or use.
 
     A number out of bounds becomes its nearest bound and leaves a note.
     """
@@ -303,7 +315,7 @@ def load_settings(env: Mapping[str, str] | None = None) -> Settings:
 
 
 def own_variables(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables of the process, or of the mapping, that are the hub's, fit to be shown: nothing secret in them."""
+    """Return the variables of the process, or of the mapping, that are the hub's, with secrets masked."""
     variables = os.environ if env is None else env
     return {name: _fit(name, variables[name]) for name in own_names(knobs().values(), variables)}
 
@@ -314,7 +326,7 @@ def _fit(name: str, value: str) -> str:
 
 @cache
 def knobs() -> dict[str, Knob]:
-    """Field name -> knob, in the order of the class."""
+    """Return field name -> knob, in the order of the class."""
     return {
         field: knob for field, info in Settings.model_fields.items() for knob in info.metadata if isinstance(knob, Knob)
     }
@@ -339,7 +351,7 @@ def _raise_to_minimum(values: dict[str, Any], notes: list[str]) -> None:
 
 
 def _contradictions(settings: Settings) -> list[str]:
-    """Settings that are possible one by one and costly together."""
+    """Return a note for each pair of settings that is costly together."""
     found = []
     if settings.borrow_ttl_s > settings.max_session_ttl_s:
         found.append(

@@ -1,4 +1,4 @@
-"""What a setting names in Python, as MODULE:NAME."""
+"""Python objects that a setting names, as MODULE:NAME."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from hub.settings.model import Settings
 
 
 def import_named(field: str, default: str, where: str, settings: Settings) -> Any:
-    """The object that a setting names, called `default` where only the module is named; raises `StartRefused`, which
-    begins with `where`.
+    """Return the object that a setting names; raises `StartRefused`, which begins with `where`.
 
-    People keep the module where they start the hub, so it is looked for there as well; but not because a `.env` file
-    says so, which may name modules of any folder the hub is ever started in.
+    Where only the module is named, the object is called `default`.
+
+    People keep the module where they start the hub, so it is looked for there as well. A module that a `.env` file
+    names is not: it could be one of any folder in which the hub is ever started.
     """
     module, _, name = str(getattr(settings, field)).partition(":")
     name = name or default

@@ -1,4 +1,4 @@
-"""The realms of `HUB_REALMS_FILE`, and the rules by which a call that names none finds its own.
+"""The realms of `HUB_REALMS_FILE`, and the rules that find the realm of a call that names none.
 
     [[realms]]
     name = "eu"
@@ -45,7 +45,7 @@ _FIELDS: Final = ("name", "url", *KINDS, *_SPILL)
 
 @dataclass(frozen=True)
 class Realm:
-    """A world of its own: what it is called, where it lives, and which calls are its own."""
+    """A world of its own: its name, the place of its store, and the calls that belong to it."""
 
     name: str
     url: str
@@ -57,17 +57,17 @@ class Realm:
 
     @property
     def prefix(self) -> str:
-        """What all of its keys begin with: a hash tag, so that all of them are in one slot of a cluster."""
+        """Return the prefix of its keys: a hash tag, so that all of them are in one slot of a cluster."""
         return prefix_of(self.name)
 
     @property
     def shown(self) -> str:
-        """Where it lives, without its password."""
+        """Return the place of its store, without a password."""
         return mask_url(self.url)
 
 
 class Rules:
-    """Which realm a label, a room or a node belongs to."""
+    """The rules that give a label, a room or a node to a realm."""
 
     def __init__(self, realms: Iterable[Realm]) -> None:
         realms = tuple(realms)
@@ -79,39 +79,42 @@ class Rules:
         self.version = hashlib.sha256(said.encode()).hexdigest()[:12]
 
     def find(self, kind: Kind, text: str) -> str | None:
-        """The name of the first realm that has a pattern for it."""
+        """Return the name of the first realm that has a pattern for it."""
         return next((name for parts, name in self._of[kind] if _fits(parts, text)), None)
 
     def has(self, kind: Kind) -> bool:
-        """Whether any realm has a rule of this kind."""
+        """Return whether any realm has a rule of this kind."""
         return bool(self._of[kind])
 
 
 def prefix_of(name: str) -> str:
-    """What the keys of the realm of this name begin with."""
+    """Return the prefix of the keys of a realm."""
     return f"{{{name}}}:"
 
 
 def tag_of(name: str) -> str:
-    """What the ids begin with that a hub gives in this realm: eight hex digits."""
+    """Return the eight hex digits with which ids begin that a hub gives in this realm."""
     return hashlib.sha256(name.encode()).hexdigest()[:8]
 
 
 def stamped(hex_id: str, name: str) -> str:
-    """The id, 32 hex digits, so that it says its realm: a UUID of version 8 that begins with the tag. Those of the
-    default realm say nothing, and are of version 4."""
+    """Return the id, 32 hex digits, as a UUID of version 8 that begins with the tag of its realm.
+
+    Ids of the default realm have no tag and are of version 4.
+    """
     return f"{tag_of(name)}{hex_id[8:12]}8{hex_id[13:]}" if name else hex_id
 
 
 def tag_in(hex_id: str) -> str:
-    """The tag of the realm that an id says, empty where it says none."""
+    """Return the tag of the realm in an id, empty where it has none."""
     return hex_id[:8] if hex_id[12:13] == "8" else ""
 
 
 def read_realms(path: Path, default_prefix: str = "") -> tuple[Realm, ...]:
-    """The realms in the order of the file, `default` among them where it says what that one spills over to; raises
-    `StartRefused` in one sentence that names the file, the entry and the field. `default_prefix` is what the keys of
-    the default realm begin with."""
+    """Return the realms in the order of the file; raises `StartRefused`, a sentence with file, entry and field.
+
+    `default` is among them where the file says what it spills over to. `default_prefix` is the prefix of its keys.
+    """
     entries = read_toml(f"HUB_REALMS_FILE={path}", path, "realms")
     found: dict[str, Realm] = {}
     try:
@@ -134,14 +137,14 @@ def read_realms(path: Path, default_prefix: str = "") -> tuple[Realm, ...]:
 
 
 def read_name(value: Any) -> str:
-    """The name of a realm; ValueError tells what one is."""
+    """Read the name of a realm; ValueError says what a name is."""
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise ValueError("must be 1 to 32 of a-z, 0-9 and -")
     return value
 
 
 def read_others(value: Any) -> tuple[str, ...]:
-    """Names of realms that may serve a ticket, the default realm's among them; ValueError tells what a list is."""
+    """Read the names of realms that may serve a ticket, `default` allowed; ValueError says what a list is."""
     if not isinstance(value, list) or len(value) > SPILL_MAX:
         raise ValueError(f"must be a list of at most {SPILL_MAX} names of realms")
     if not all(isinstance(name, str) and _NAME.fullmatch(name) for name in value):
@@ -150,7 +153,7 @@ def read_others(value: Any) -> tuple[str, ...]:
 
 
 def read_served(text: str) -> tuple[str, ...]:
-    """Names of realms, separated by commas, the default realm's among them where it is meant; raises ValueError."""
+    """Read names of realms, separated by commas, `default` allowed; raises ValueError."""
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     for name in names:
         if not _NAME.fullmatch(name):
@@ -221,12 +224,12 @@ _READ: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 def _spill(realm: Realm) -> tuple[Any, ...]:
-    """Nothing where there is none: the version of rules without it stays what it was."""
+    """Return the spill-over as part of the version of the rules, nothing without it: old versions stay as they were."""
     return (realm.spill_to, realm.spill_after_s) if realm.spill_to else ()
 
 
 def _fits(parts: list[str], text: str) -> bool:
-    """Whether the text is these parts with anything between them: each is looked for once, from the left."""
+    """Return whether the text is these parts with anything between them, each looked for once, from the left."""
     first, *middle = parts
     if not middle:
         return text == first

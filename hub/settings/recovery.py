@@ -19,7 +19,7 @@ def _knob(name: str, read: Callable[[str], object], low: float | None = None, hi
 
 
 def _read_enabled(text: str) -> bool:
-    """In any of the usual words: an operator in a hurry must be able to switch it off."""
+    """Read the switch in any of the usual words: an operator in a hurry must be able to switch it off."""
     match text.lower():
         case "true" | "1" | "yes" | "on":
             return True
@@ -39,12 +39,12 @@ def _above_zero(name: str, why: str) -> Callable[[str], float]:
 
 
 def _minutes(name: str, low: float, zero: str | None = None) -> Knob:
-    """Minutes; with `zero` the text says what 0 would mean, and stops the start."""
+    """Return a knob of minutes; with `zero`, which says what 0 would mean, 0 stops the start."""
     return _knob(name, _above_zero(name, zero) if zero else read_duration, low, YEAR_MINUTES)
 
 
 class RecoverySettings(BaseSettings):
-    """Where records may get stuck, how often they are looked for, and when somebody is told."""
+    """The settings of stuck records: sources, how often they are looked for, and the limits of alerts."""
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -79,7 +79,7 @@ class RecoverySettings(BaseSettings):
 
 
 def contradictions(settings: RecoverySettings) -> list[str]:
-    """Settings of the recovery that are possible one by one and say nothing together."""
+    """Return a note for each pair of settings of the recovery that says nothing together."""
     if settings.zombie_warning_above < settings.zombie_critical_above:
         return []
     return ["HUB_ZOMBIE_WARNING_ABOVE is not below HUB_ZOMBIE_CRITICAL_ABOVE; no number of stuck records is a warning"]

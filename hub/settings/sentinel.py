@@ -1,4 +1,4 @@
-"""What a Sentinel URL says: which Sentinels to ask for which service, and what to show them and the server they name.
+"""The URL of Sentinels: which Sentinels to ask for which service, and the credentials for them and the server.
 
     redis+sentinel://user:password@sentinel-1:26379,sentinel-2/service/0?sentinel_username=...&sentinel_password=...
     rediss+sentinel://...?ssl_ca_certs=/etc/ssl/ca.pem&ssl_certfile=...&ssl_keyfile=...
@@ -33,12 +33,12 @@ class SentinelUrl:
 
 
 def is_sentinel(url: str) -> bool:
-    """Whether Sentinels are to be asked where the server is."""
+    """Return whether Sentinels are to be asked where the server is."""
     return url.partition("://")[0].lower() in SCHEMES
 
 
 def read_sentinel_url(url: str) -> SentinelUrl:
-    """The parts of the URL; raises ValueError, which goes on from the URL's name and shows nothing secret."""
+    """Return the parts of the URL; raises ValueError, whose text goes on from the URL's name and holds no secret."""
     parts = urlsplit(url)
     service, _, database = parts.path.strip("/").partition("/")
     if database and not re.fullmatch(r"[0-9]{1,9}", database):

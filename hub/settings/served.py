@@ -1,4 +1,4 @@
-"""Which realms a hub serves, and the settings of the part that serves one."""
+"""The realms that a hub serves, and the settings of the part that serves one."""
 
 from __future__ import annotations
 
@@ -8,19 +8,24 @@ from hub.settings.realms import DEFAULT, Realm, read_realms
 
 
 def settings_of(realm: Realm, settings: Settings) -> Settings:
-    """The settings of a realm's part of the hub. Stuck records and `@internal` jobs are of the default realm alone."""
+    """Return the settings of a realm's part of the hub.
+
+    Only the default realm has stuck records and `@internal` jobs.
+    """
     own = {"realm": realm.name, "redis_url": realm.url, "key_prefix": realm.prefix, "internal_jobs": ""}
     return settings.model_copy(update={**own, "recovery_file": None, "recovery_sources": ""})
 
 
 def serves(settings: Settings, name: str) -> bool:
-    """Whether a hub is to serve a realm; `default` is the one without a name."""
+    """Return whether a hub is to serve a realm; `default` is the one without a name."""
     return not settings.realms or name in settings.realms
 
 
 def read_known(settings: Settings) -> tuple[Realm, ...]:
-    """The realms of `HUB_REALMS_FILE`, none without one; raises `StartRefused`, also when one that is to be served is
-    not among them."""
+    """Return the realms of `HUB_REALMS_FILE`, none without one.
+
+    Raises `StartRefused`, also when a realm that is to be served is not in the file.
+    """
     file = settings.realms_file
     found = read_realms(file, settings.key_prefix) if file else ()
     if unknown := set(settings.realms) - {DEFAULT, *(realm.name for realm in found)}:

@@ -1,4 +1,4 @@
-"""What a URL says that names several servers: hosts, credentials, and the options of TLS."""
+"""The parts of a URL that names several servers: hosts, credentials, and the options of TLS."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ _BOOLEANS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": F
 
 
 def read_hosts(parts: SplitResult, default_port: int, what: str) -> tuple[tuple[str, int], ...]:
-    """The hosts and ports between the credentials and the path; raises ValueError, which names `what` they are."""
+    """Read the hosts and ports between the credentials and the path; raises ValueError, which names `what` they are."""
     return tuple(_host(each, default_port, what) for each in parts.netloc.rpartition("@")[2].split(","))
 
 
 def read_credentials(parts: SplitResult) -> dict[str, str]:
-    """User and password before the @, as options of a connection; those that are empty are left out."""
+    """Read user and password before the @, as options of a connection; leave out empty ones."""
     user, _, password = parts.netloc.rpartition("@")[0].partition(":")
     return named(username=unquote(user), password=unquote(password))
 
 
 def read_options(parts: SplitResult, own: Collection[str] = ()) -> tuple[dict[str, str], dict[str, Any]]:
-    """Options whose names are `own`, and those of TLS, with `ssl` where the scheme asks for it; raises ValueError."""
+    """Read options whose names are `own`, and those of TLS, with `ssl` where the scheme asks for it; raises
+    ValueError."""
     mine: dict[str, str] = {}
     tls: dict[str, Any] = {}
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
@@ -50,7 +51,7 @@ def read_options(parts: SplitResult, own: Collection[str] = ()) -> tuple[dict[st
 
 
 def named(**options: str) -> dict[str, str]:
-    """Those of the options that say something."""
+    """Return the options that have a value."""
     return {name: value for name, value in options.items() if value}
 
 

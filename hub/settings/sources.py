@@ -1,4 +1,4 @@
-"""Where settings come from: the process's environment, then the nearest `.env` file."""
+"""Where settings come from: the environment of the process, then the nearest `.env` file."""
 
 import difflib
 import os
@@ -30,7 +30,7 @@ _FOREIGN_PREFIXES = ("HUB_SERVICE_", "HUB_PORT_", "HUB_SLOT_")
 
 
 class Environment(dict[str, str]):
-    """Variables, and what is known of the `.env` file: which one was read, and why nearer ones were not."""
+    """The variables, the `.env` file that was read, and why nearer ones were not."""
 
     def __init__(self, variables: Mapping[str, str], file: EnvFile | None = None) -> None:
         file = file or EnvFile()
@@ -39,14 +39,15 @@ class Environment(dict[str, str]):
         self._from_file = file.variables.keys() - variables.keys()
 
     def is_from_file(self, name: str) -> bool:
-        """Whether the file alone says so, and nobody who started the process."""
+        """Return whether the file alone sets the variable, and the process's environment does not."""
         return name in self._from_file
 
 
 def read_environment(env: Mapping[str, str] | None = None, start: Path | None = None) -> Environment:
-    """The process's variables over those of the nearest `.env` at or above `start`; the process itself stays as it is.
+    """Return the process's variables over those of the nearest `.env` at or above `start`.
 
-    A mapping given as `env` is the whole environment: no file is looked for unless `start` says where.
+    The process itself stays as it is. A mapping given as `env` is the whole environment: no file is looked for unless
+    `start` says where.
     """
     variables = dict(os.environ if env is None else env)
     if env is not None and start is None:
@@ -57,7 +58,7 @@ def read_environment(env: Mapping[str, str] | None = None, start: Path | None = 
 
 
 def environment_name(variables: Mapping[str, str]) -> str:
-    """The name that per-environment overrides end in."""
+    """Return the name in which per-environment overrides end."""
     for name in ("HUB_ENVIRONMENT", "ASPNETCORE_ENVIRONMENT"):
         if text := variables.get(name, "").strip():
             return text
@@ -65,7 +66,7 @@ def environment_name(variables: Mapping[str, str]) -> str:
 
 
 def find_name(knob: Knob, variables: Mapping[str, str], environment: str) -> str | None:
-    """The variable that decides the knob, or None when nothing non-blank is set."""
+    """Return the variable that decides the knob, or None when all of its variables are blank or unset."""
     names = [knob.name, *knob.aliases]
     if knob.per_environment:
         wanted = f"{knob.name}_{environment}"
@@ -75,13 +76,14 @@ def find_name(knob: Knob, variables: Mapping[str, str], environment: str) -> str
 
 
 def is_set(name: str, variables: Mapping[str, str]) -> bool:
-    """Whether somebody has set it: not with blanks, nor the container platform, for a service that is named "hub"."""
+    """Return whether the variable is set on purpose: not blank, and not by a container platform for a service named
+    "hub"."""
     text = variables.get(name, "").strip()
     return bool(text) and not (name == "HUB_PORT" and text.startswith("tcp://"))
 
 
 def own_names(knobs: Iterable[Knob], variables: Mapping[str, str]) -> list[str]:
-    """Which of the variables are the hub's: settings, under any of their names, and what its clients read."""
+    """Return which of the variables are the hub's: settings, under any of their names, and those its clients read."""
     known = {*CLIENT_NAMES, *_TOLD_NAMES, *_BESIDE}
     prefixes: list[str] = []
     for knob in knobs:
@@ -91,7 +93,7 @@ def own_names(knobs: Iterable[Knob], variables: Mapping[str, str]) -> list[str]:
 
 
 def unknown_names(knobs: Iterable[Knob], variables: Mapping[str, str]) -> list[str]:
-    """One note for every variable meant for the hub that nothing reads: a typing error must not pass in silence."""
+    """Return a note for every variable meant for the hub that nothing reads, so that a typing error is seen."""
     known = {name for knob in knobs for name in (knob.name, *knob.aliases)} | CLIENT_NAMES.keys() | _TOLD_NAMES
     prefixes = tuple(f"{knob.name}_" for knob in knobs if knob.per_environment)
     notes = []

@@ -1,4 +1,4 @@
-"""A TOML file of one list of tables, read with one sentence for whatever keeps it from being used."""
+"""A TOML file of one list of tables, with one sentence for any reason not to use it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from hub.errors import StartRefused
 
 
 def read_toml(where: str, path: Path, table: str) -> list[dict[str, Any]]:
-    """The `[[table]]` entries of the file, which holds nothing else; raises `StartRefused`, a sentence that begins with
-    `where`, and shows nothing of a file that is no TOML: what stands there may be a secret.
+    """Return the `[[table]]` entries of the file, which holds nothing else.
+
+    Raises `StartRefused`, a sentence that begins with `where`. It shows nothing of a file that is no TOML: the text may
+    be a secret.
     """
 
     def refused(why: str) -> StartRefused:

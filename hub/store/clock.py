@@ -45,7 +45,6 @@ class HubClock:
         self._begun = self._answered = 0  # ticks, by number
         self._answer = asyncio.Event()  # the next one that is answered
         self._last_outage: tuple[float, float] | None = None  # how long it was, when it ended (monotonic)
-        self.memory_bytes = (0, 0)  # what Redis has in use, and its limit, 0 for none, at the last tick
         self.moved_to: str | None = None  # the URL of the server where the store is by now
         self.moved = asyncio.Event()  # set with it
         store.when_replaced(self._restore_switch)
@@ -121,7 +120,6 @@ class HubClock:
     async def _heard(self, reply: list[Any], asked_at: float) -> None:
         match reply:
             case ["ok", generation, clock_ms, leads, _, expire, by, at, now_ms, token, used, most]:
-                self.memory_bytes = (used, most)
                 metrics.store_memory.set(used)
                 metrics.store_memory_max.set(most)
                 self._back()

@@ -22,16 +22,17 @@ from hub.store.keys import Keys, lua_module
 from hub.store.keys.files import folder
 
 MODULES = (
-    "numbers", "times", "ids", "keys", "lenient", "work", "allowances", "store", "reserve", "command",
+    "numbers", "times", "ids", "keys", "lenient", "call_state", "allowances", "store", "reserve", "command",
     "notifications", "history", "audit", "hubs",
     # capacity
-    "pools", "orders", "offers", "drains", "items", "caps", "shared", "turns", "revocations", "suspects", "slots",
-    "belonging", "speakers", "liveness", "reports", "arrivals", "attempts", "tickets", "lease_texts", "leases",
-    "endings", "strays", "supply", "matching", "at_once", "waiters", "handoffs", "placing", "releases", "renewals",
-    "nodes", "serving", "elsewhere", "queue", "tokens",
+    "pools", "orders", "slot_digests", "drains", "items", "caps", "shared", "turns", "revocations", "suspects", "slots",
+    "belonging", "node_processes", "liveness", "reports", "queue_order", "attempts", "tickets", "lease_texts", "leases",
+    "endings", "foreign_items", "supply", "matching", "fast_borrow", "waiters", "handoffs", "placing", "releases",
+    "renewals", "nodes", "serving", "spill_over", "queue", "tokens",
     # jobs
     "quotas", "names", "events", "tasks", "progress", "job_queue", "claims", "jobs", "uniques", "blocked", "chains",
-    "outcomes", "recalls", "making", "schedules", "workers", "incarnations", "providers", "dead_workers", "connections",
+    "outcomes", "recalls", "submissions", "schedules", "workers", "incarnations", "providers", "dead_workers",
+    "connections",
     # doctor
     "doctor_members", "doctor_task_members", "doctor_indexes", "doctor_slots", "doctor_slot_repair", "doctor_places",
     "doctor_nodes", "doctor_pools", "doctor_queue", "doctor_hubs", "doctor_tasks", "doctor_workers",

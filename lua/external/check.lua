@@ -4,9 +4,9 @@
 command('external/check', {
   'status_field',
   'updated_at_field',
-  'attempts_field',    -- '' when nobody counts
+  'attempts_field',    -- '' when attempts are not counted
   'stuck',
-  'time_zone',         -- of a time without an offset: 'UTC', or '' when nobody knows
+  'time_zone',         -- of a time without an offset: 'UTC', or '' when that is not known
   'where',             -- JSON: field -> the text it must hold
   '...ids',
 }, function(a, argv, given)

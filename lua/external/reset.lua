@@ -5,7 +5,7 @@
 command('external/reset', {
   'status_field',
   'updated_at_field',
-  'attempts_field',        -- '' when nobody counts
+  'attempts_field',        -- '' when attempts are not counted
   'stuck',
   'becomes',
   'failed',
@@ -13,7 +13,7 @@ command('external/reset', {
   'error_text',
   'max_attempts: number',  -- 0 for any number
   'threshold_us: number',
-  'time_zone',             -- of a time without an offset: 'UTC', or '' when nobody knows
+  'time_zone',             -- of a time without an offset: 'UTC', or '' when that is not known
   'where',                 -- JSON: field -> the text it must hold
   '...ids',
 }, function(a, argv, given)

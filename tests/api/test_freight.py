@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 
 import pytest
 
@@ -77,11 +78,12 @@ async def test_bodies_that_never_arrive_hold_up_their_caller_alone(start_hub):
     async with hub.client("admin") as admin:
         made = await admin.post("/admin/tokens", json={"user": "eve"})
         tokens = [made.json()["token"], (await admin.post("/admin/tokens", json={"user": "bob"})).json()["token"]]
-        path = "/v1/joblib/rooms/lab/tasks/lab:analysis:X"
+        path, report = "/v1/joblib/rooms/lab/tasks/lab:analysis:X", f"/v1/joblib/tasks/{uuid.uuid4()}"
         slow = [Wire(hub.port) for _ in range(4)]
         for wire in slow:
             head = (
-                f"POST {path} HTTP/1.1\r\nhost: h\r\nauthorization: Bearer {tokens[0]}\r\ncontent-length: 16000000\r\n"
+                f"PATCH {report} HTTP/1.1\r\nhost: h\r\nauthorization: Bearer {tokens[0]}\r\n"
+                "content-length: 16000000\r\n"
             )
             wire.send(f"{head}\r\n".encode() + b" " * 200_000)
         body = b'{"payloads":[{"a":"' + b"x" * 900_000 + b'"}]}'

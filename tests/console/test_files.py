@@ -56,6 +56,11 @@ def test_every_module_is_short():
     assert {name: lines for name, lines in ours.items() if lines > 300} == {}
 
 
+def test_no_line_of_the_page_is_long():
+    ours = {n: each.content.decode().splitlines() for n, each in files().items() if not re.search("vendor|svg$", n)}
+    assert {name: line for name, lines in ours.items() for line in lines if len(line) > 140} == {}
+
+
 def test_no_file_runs_text_or_asks_another_machine():
     ours = {n: each.content.decode() for n, each in files().items() if "vendor" not in n}
     for name, text in ours.items():

@@ -63,7 +63,7 @@ async def test_a_task_whose_parents_do_not_know_of_it_is_told_when_they_are_over
     assert (await hub.tasks.get(task.id)).status == "failed"
 
 
-async def test_what_is_left_of_a_task_that_waits_for_nobody_goes(shop, hub):
+async def test_leftovers_of_a_task_that_waits_for_no_other_go(shop, hub):
     shop.redis.zadd("hub:blocked", {shop.waiting: 5})
     shop.redis.sadd(f"hub:task_parents:{shop.waiting}", shop.running)
     shop.redis.sadd(f"hub:task_children:{shop.over}", shop.waiting)

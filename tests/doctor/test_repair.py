@@ -84,7 +84,7 @@ async def test_tokens_rise_after_a_lost_counter(api: httpx.AsyncClient, hub: Hub
     assert int((await borrow(api, POOL)).json()["leaseToken"]) > int(lease["leaseToken"])
 
 
-async def test_a_grant_that_nobody_can_prove_ends_and_its_slot_is_lent_again(
+async def test_a_lease_without_proof_ends_and_its_slot_is_lent_again(
     api: httpx.AsyncClient, hub: Hub, redis: Redis
 ) -> None:
     await held(api, "s1")
@@ -101,7 +101,7 @@ async def test_the_copy_that_the_record_does_not_name_goes(api: httpx.AsyncClien
     assert (listed(redis, "available:gpu:a100"), listed(redis, "available:gpu:h100")) == (["s1", "s2"], [])
 
 
-async def test_of_two_copies_that_nobody_knows_one_stays(hub: Hub, redis: Redis) -> None:
+async def test_of_two_unknown_copies_one_stays(hub: Hub, redis: Redis) -> None:
     push(redis, POOL, ("s1", "f1"))
     push(redis, "gpu:h100", ("s1", "f1"))
     assert len(await problems(hub, repair=True)) == 1

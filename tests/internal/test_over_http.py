@@ -78,7 +78,7 @@ async def test_no_worker_can_claim_it_also_one_that_serves_the_job(people):
     assert (await people.post(f"{BASE}/tasks/claim", json={"worker_id": worker})).json() == {"task": None}
 
 
-async def test_what_nobody_executes_is_answered_503_as_a_problem(people):
+async def test_a_job_without_an_executor_is_answered_503_as_a_problem(people):
     await people.put(f"{BASE}/rooms/@internal/jobs", json={"category": "modifiers", "name": "Other"})
     answer = await submit(people, "@internal:modifiers:Other", {})
     assert answer.status_code == 503

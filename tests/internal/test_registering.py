@@ -42,7 +42,7 @@ async def test_the_schema_of_the_module_replaces_the_one_there_was(hub):
     assert (job.id, json.loads(job.schema)) == (old.id, sample.SCHEMA)
 
 
-async def test_a_job_registered_over_http_alone_is_executed_by_nobody(registered):
+async def test_a_job_registered_over_http_alone_is_not_executed(registered):
     await registered.jobs.register(JobRequest("@internal", "modifiers", "Other"), {}, USER, True)
     with pytest.raises(InternalJobNotConfigured):
         await submit(registered, "@internal:modifiers:Other", {})

@@ -19,7 +19,7 @@ def stored(redis):
     return {key: value for key, value in picture(redis, own=True).items() if key not in OUR_OWN}
 
 
-async def test_a_task_is_claimed_from_the_start_by_nobody(registered):
+async def test_a_task_is_claimed_from_the_start_without_a_worker(registered):
     task = await submit(registered, sample.WRITE, {"file": "f"})
     assert (task.status, task.worker, task.position, task.started_us, task.error) == ("claimed", None, None, None, None)
     assert task == await registered.tasks.get(task.id)
@@ -85,7 +85,7 @@ async def test_the_message_goes_with_the_end_of_its_task(registered, redis, end)
     assert json.loads(fields["data"])["kwargs"]["task_id"] == dashed(other.id)
 
 
-async def test_whoever_submitted_it_may_cancel_it_and_nobody_can_run_it_then(registered):
+async def test_a_submitter_may_cancel_a_task_and_it_cannot_run_then(registered):
     task = await submit(registered, sample.WRITE, {})
     assert (await registered.tasks.move(task.id, "cancelled", user=task.user)).status == "cancelled"
     with pytest.raises(InvalidTaskTransition):
@@ -115,7 +115,7 @@ async def test_a_payload_no_message_can_be_made_of_makes_a_failed_task(registere
     assert redis.xlen(KEYS.taskiq) == 0
 
 
-async def test_a_job_nobody_executes_is_refused_and_nothing_is_stored(registered, redis):
+async def test_a_job_without_an_executor_is_refused_and_nothing_is_stored(registered, redis):
     redis.srem(KEYS.executors, sample.WRITE)
     before = stored(redis)
     with events_heard(redis) as heard, pytest.raises(InternalJobNotConfigured, match=sample.WRITE):
@@ -127,7 +127,7 @@ async def test_a_job_nobody_executes_is_refused_and_nothing_is_stored(registered
     ("full", "sentence"),
     [("@internal:modifiers:Other", "There is no active job"), ("@internal:modifiers", "Invalid job name format")],
 )
-async def test_a_job_nobody_registered_is_not_found_and_nothing_is_stored(registered, redis, full, sentence):
+async def test_an_unregistered_job_is_not_found_and_nothing_is_stored(registered, redis, full, sentence):
     before = stored(redis)
     with pytest.raises(JobNotFound, match=sentence):
         await submit(registered, full, {}, key="k", fingerprint="one")

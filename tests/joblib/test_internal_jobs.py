@@ -51,7 +51,7 @@ def test_configured_jobs_are_there_without_a_worker_and_with_the_schema_of_the_c
     assert WRITE in [found["full_name"] for found in stranger.get("/rooms/lab/jobs").json()["items"]]
 
 
-def test_a_job_nobody_executes_is_refused_and_nothing_is_stored(boss, ann, room):
+def test_a_job_without_an_executor_is_refused_and_nothing_is_stored(boss, ann, room):
     worker = boss.job("@internal", "Nobody")
     problem(ann.send(room, "@internal:modifiers:Nobody"), 503, "internal-job-not-configured")
     assert ann.listed(f"/rooms/{room}/tasks") == []

@@ -18,7 +18,7 @@ FLIGHT = (
         "a report ends a later attempt than the one it is about",
     ),
     Mistake(
-        "speakers.lua", "  return redis.call('LPOS', keys.incarnations(part), incarnation) and 'superseded' or 'unknown'\n", "  return 'own'\n",
+        "node_processes.lua", "  return redis.call('LPOS', keys.incarnations(part), incarnation) and 'superseded' or 'unknown'\n", "  return 'own'\n",
         "the process before ends what its successor lends",
     ),
     Mistake(
@@ -108,7 +108,7 @@ FLIGHT = (
         "a drain is lost with the store",
     ),
     Mistake(
-        "speakers.lua", "  if number == '' then return false end\n  local by, last", "  if true then return false end\n  local by, last",
+        "node_processes.lua", "  if number == '' then return false end\n  local by, last", "  if true then return false end\n  local by, last",
         "a withdrawal that is late takes a slot off offer",
     ),
     Mistake(

@@ -126,19 +126,19 @@ PLACES = (
         "slots of suspect nodes are lent",
     ),
     Mistake(
-        "at_once.lua", "redis.call('EXISTS', keys.maintenance(pool), ", "redis.call('EXISTS', ",
+        "fast_borrow.lua", "redis.call('EXISTS', keys.maintenance(pool), ", "redis.call('EXISTS', ",
         "the short way to a lease knows no maintenance", "nothing_of_the_pool_is_lent_meanwhile", "tests/capacity/test_maintenance.py",
     ),
     Mistake(
-        "at_once.lua", ", keys.recycle(slot), keys.request(attempt)) or 2", ", keys.recycle(slot)) or 2",
+        "fast_borrow.lua", ", keys.recycle(slot), keys.request(attempt)) or 2", ", keys.recycle(slot)) or 2",
         "the short way to a lease is gone twice by one call",
     ),
     Mistake(
-        "at_once.lua", "found and not suspects.is_suspect(found.node, found.part, found.reported)", "found",
+        "fast_borrow.lua", "found and not suspects.is_suspect(found.node, found.part, found.reported)", "found",
         "the short way to a lease leads to slots of suspect nodes", "a_suspect_is_not_lent_from", "tests/capacity/queue/test_suspect.py",
     ),
     Mistake(
-        "at_once.lua", "  redis.call('LMOVE', inuse, available, 'RIGHT', 'LEFT')\nend\n", "end\n",
+        "fast_borrow.lua", "  redis.call('LMOVE', inuse, available, 'RIGHT', 'LEFT')\nend\n", "end\n",
         "a slot that is not lent at once is in the in-use list for good",
     ),
     Mistake(
@@ -237,11 +237,11 @@ LINE = (
         "a label below its cap again is not offered",
     ),
     Mistake(
-        "endings.lua", "    work.headroom[#work.headroom + 1] = label\n", "",
+        "endings.lua", "    call_state.headroom[#call_state.headroom + 1] = label\n", "",
         "a label below its cap again gets none of the slots that are free already",
     ),
     Mistake(
-        "pools.lua", "  work.reopened[#work.reopened + 1] = pool\n", "",
+        "pools.lua", "  call_state.reopened[#call_state.reopened + 1] = pool\n", "",
         "slots stay free beside waiters when a maintenance ends",
     ),
     Mistake(

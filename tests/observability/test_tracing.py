@@ -89,7 +89,7 @@ def test_a_request_is_one_span_below_its_callers_and_a_sweep_is_one(traced: HubP
     assert [span for span in collector.spans if span.trace == borrowed] == [found], "no span for a command of Redis"
 
 
-def test_whoever_goes_on_with_a_lease_is_linked_to_who_borrowed_it(traced: HubProcess, collector: Collector):
+def test_later_calls_of_a_lease_are_linked_to_its_borrow(traced: HubProcess, collector: Collector):
     call = Caller(traced)
     call("POST", "/node/register", {"nodeId": "n1", "policy": "reuse", "pools": {"a:b": 1}}, "node")
     key = {"idempotency-key": "k1"}
@@ -135,7 +135,7 @@ def test_who_waits_in_the_queue_is_linked_to_what_runs(traced: HubProcess, colle
     assert one(collector, "POST /session/renew", renewed).links == [attended]
 
 
-def test_whoever_runs_a_task_is_linked_to_who_submitted_it(traced: HubProcess, collector: Collector, redis):
+def test_the_run_of_a_task_is_linked_to_its_submit(traced: HubProcess, collector: Collector, redis):
     call = Caller(traced)
     job = {"category": "analysis", "name": "Traced", "schema": {}}
     _, made = call("PUT", "/v1/joblib/rooms/r1/jobs", job, "admin")
@@ -155,7 +155,7 @@ def test_whoever_runs_a_task_is_linked_to_who_submitted_it(traced: HubProcess, c
 
 
 @pytest.mark.parametrize("transport", ["polling", "websocket"])
-async def test_what_a_client_says_over_a_socket_is_a_span_below_who_opened_it(traced, collector, transport):
+async def test_an_event_of_a_client_is_a_span_below_the_trace_of_its_socket(traced, collector, transport):
     client = SocketClient()
     sent = {"x-hub-secret": traced.admin_secret, **of(7)}
     await client.connect(traced.url, sent, transports=[transport])

@@ -94,7 +94,7 @@ def test_operators_are_told_why_none_goes(stale, registered, grace_left_ms, why)
     assert why_none_goes(stale, registered, grace_left_ms) == why
 
 
-async def test_in_the_first_timeout_nobody_goes(hub, settings, redis, caplog):
+async def test_in_the_first_timeout_no_node_is_removed(hub, settings, redis, caplog):
     await fleet(hub, redis, 10, 3)
     before = picture(redis)
     assert await sweep(hub) == (3, 0, 3, "engaged")
@@ -116,7 +116,7 @@ async def test_in_the_first_timeout_nobody_goes(hub, settings, redis, caplog):
     assert told(caplog) == ["brake engaged"]
 
 
-async def test_a_third_of_a_fleet_that_is_heard_again_within_the_timeout_loses_nobody(hub, redis, caplog):
+async def test_a_third_of_a_fleet_that_is_heard_again_within_the_timeout_loses_no_node(hub, redis, caplog):
     names = await fleet(hub, redis, 60, 20)
     assert await sweep(hub) == (20, 0, 20, "engaged")
     for name in names[:20]:
@@ -137,7 +137,7 @@ async def test_a_third_of_a_fleet_that_stays_silent_goes_by_the_limit_after_the_
     assert redis.smembers("nodes") == set(names[20:])
 
 
-async def test_while_nobody_at_all_is_heard_nobody_goes_and_the_first_beat_begins_the_timeout(hub, redis, caplog):
+async def test_while_no_node_is_heard_none_is_removed_and_the_first_beat_begins_the_timeout(hub, redis, caplog):
     names = await fleet(hub, redis, 10, 10)
     for _ in range(10):
         assert await sweep(hub) == (10, 0, 10, "engaged")
@@ -158,7 +158,7 @@ async def test_while_nobody_at_all_is_heard_nobody_goes_and_the_first_beat_begin
     assert told(caplog) == ["brake engaged"]
 
 
-async def test_a_hub_that_goes_deaf_bit_by_bit_and_hears_again_so_loses_nobody(hub, redis, caplog):
+async def test_a_hub_that_goes_deaf_bit_by_bit_and_hears_again_so_loses_no_node(hub, redis, caplog):
     names = await fleet(hub, redis, 20, 12)
     await engage(hub, redis)
     for name in names[12:]:
@@ -184,9 +184,7 @@ async def test_where_the_beginning_of_the_timeout_is_not_known_it_begins_now(hub
     assert await sweep(hub) == (3, 2, 1, "engaged")
 
 
-async def test_while_nodes_report_after_a_restart_of_the_server_nobody_goes_and_nothing_is_suspected(
-    hub, redis, caplog
-):
+async def test_while_nodes_report_after_a_restart_of_the_server_none_is_removed_or_suspected(hub, redis, caplog):
     await fleet(hub, redis, 10, 3)
     clock_ms = redis.hget("hub:store", "clock_ms")
     redis.hset("hub:store", mapping={"reopened_ms": clock_ms, "timeout_ms": 60_000})
@@ -201,7 +199,7 @@ async def test_while_nodes_report_after_a_restart_of_the_server_nobody_goes_and_
 
 
 @pytest.mark.parametrize("silent", [12, 20])
-async def test_a_release_in_the_timeout_or_while_nobody_is_heard_lets_all_go_at_once(hub, redis, silent):
+async def test_a_release_in_the_timeout_or_while_no_node_is_heard_removes_all_at_once(hub, redis, silent):
     names = await fleet(hub, redis, 20, silent)
     assert await sweep(hub) == (silent, 0, silent, "engaged")
     await Brake(hub.store, hub.settings).release("ann")
@@ -247,9 +245,7 @@ async def test_a_fleet_that_is_dead_but_for_one_node_goes_little_by_little_with_
     assert told(caplog) == ["brake engaged", "brake ended"]
 
 
-async def test_the_limit_holds_for_an_interval_however_often_and_on_whatever_hub_it_is_swept(
-    hub, settings, redis, caplog
-):
+async def test_the_limit_holds_for_an_interval_over_all_sweeps_and_hubs(hub, settings, redis, caplog):
     await fleet(hub, redis, 20, 10)
     async with open_store(settings) as store:
         other = Hub(store, settings)
@@ -292,7 +288,7 @@ async def test_foreign_nodes_count_as_well(hub, redis):
     assert redis.scard("nodes") == 8
 
 
-async def test_nodes_that_somebody_else_keeps_alive_do_not_count(hub, redis, caplog):
+async def test_nodes_that_another_program_keeps_alive_do_not_count(hub, redis, caplog):
     names = await fleet(hub, redis, 10, 6)
     for name in names[:5]:
         redis.set(f"node_alive:{name}", "1", ex=90)
@@ -337,7 +333,7 @@ async def test_a_node_that_beats_between_the_two_looks_leaves_its_turn_to_anothe
     assert redis.smembers("nodes") == {"n00", *(f"n{number:02}" for number in range(3, 10))}
 
 
-async def test_a_node_that_cannot_be_read_holds_up_nobody(hub, redis):
+async def test_a_node_that_cannot_be_read_holds_up_no_other(hub, redis):
     await fleet(hub, redis, 10, 5)
     redis.delete("node:n01")
     redis.set("node:n01", "a string where a hash should be")
@@ -383,7 +379,7 @@ async def test_a_released_wave_passes_and_the_next_one_is_braked_again(hub, sett
     assert told(caplog) == ["brake engaged", "brake released", "brake ended", "brake engaged"]
 
 
-async def test_whoever_releases_first_stays_and_nothing_is_released_in_advance(hub, redis):
+async def test_the_first_release_is_kept_and_nothing_is_released_in_advance(hub, redis):
     brake = Brake(hub.store, hub.settings)
     with pytest.raises(BrakeOff):
         await brake.release("ann")
@@ -482,7 +478,7 @@ async def test_what_the_brake_holds_back_is_no_finding_of_the_doctor(hub, redis)
     assert {finding.subject for finding in found} == {"node n02", "node n03", "node n04"}
 
 
-async def test_a_fleet_that_is_heard_again_bit_by_bit_loses_nobody(hub, redis):
+async def test_a_fleet_that_is_heard_again_bit_by_bit_loses_no_node(hub, redis):
     """When most are back the rest is fewer than the limit: they have the grace as well."""
     names = await fleet(hub, redis, 20, 20)
     assert (await sweep(hub))[1] == 0

@@ -101,7 +101,7 @@ async def test_a_rewritten_footprint_that_is_deleted_again_ends_the_lease(api, h
     assert (await leases.sweep()).expired == 1
 
 
-async def test_a_lease_lapses_when_the_clock_has_passed_its_deadline_whatever_its_footprint(api, hub, redis):
+async def test_a_lease_lapses_when_the_clock_has_passed_its_deadline_with_or_without_footprint(api, hub, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
     await borrow(api, LABEL, ttlSeconds=60)
     redis.hincrby("hub:store", "clock_ms", 61_001)  # it may have been granted up to a second after the last tick
@@ -168,7 +168,7 @@ async def test_a_connection_that_is_dropped_while_it_is_made_ends_no_clock(hub, 
     assert hub.clock.away_since is None
 
 
-async def test_whatever_a_tick_ends_with_the_hub_clock_goes_on(hub, monkeypatch):
+async def test_the_hub_clock_goes_on_after_a_tick_that_fails(hub, monkeypatch):
     await hub.clock.tick()
     with monkeypatch.context() as patched:
         patched.setattr(hub.store, "check", AsyncMock(side_effect=AttributeError("nobody thought of it")))

@@ -60,7 +60,7 @@ async def test_a_deleted_clock_ends_the_lease(make_api, redis_server, redis, clo
     assert not redis.exists("session:s1", "borrow_ttl:s1", "borrow_idle:s1", "browser_run:s1")
 
 
-async def test_without_an_idle_rule_nobody_looks_at_the_idle_clock(api, hub, redis, lent):
+async def test_without_an_idle_rule_the_idle_clock_is_not_read(api, hub, redis, lent):
     redis.set("borrow_idle:s1", "1", px=1)
     assert (await sweep(hub)).expired == 0
 

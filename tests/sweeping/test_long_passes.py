@@ -52,7 +52,7 @@ async def test_a_dead_node_is_found_while_the_audit_walks_a_long_list(hasty, slo
     assert (found, redis.hget("hub:slot:s1", "place")) == (1, "free")
 
 
-async def test_two_who_ask_for_a_stretch_share_it(hasty, slow, redis):
+async def test_two_callers_that_ask_for_a_stretch_share_it(hasty, slow, redis):
     push(redis, LABEL, ("s1", "n1"))
     nodes, leases = sweepers(hasty)
     both = asyncio.gather(leases.sweep(), leases.sweep())
@@ -61,7 +61,7 @@ async def test_two_who_ask_for_a_stretch_share_it(hasty, slow, redis):
     assert sorted(done.adopted for done in await asyncio.wait_for(both, 30)) == [0, 1]
 
 
-async def test_an_audit_that_failed_when_nobody_waited_any_more_fails_the_next_pass(hasty, slow, redis, monkeypatch):
+async def test_an_audit_that_failed_after_its_caller_left_fails_the_next_pass(hasty, slow, redis, monkeypatch):
     push(redis, LABEL, ("s1", "n1"))
     nodes, _ = sweepers(hasty)
     await nodes.sweep()

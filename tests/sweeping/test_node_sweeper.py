@@ -160,7 +160,7 @@ async def test_the_worked_expiry(make_api, redis, hub):
         assert (await borrow(api, f"{LABEL}:emea")).json()["browserId"] == "s1", "the cap has room again"
 
 
-async def test_items_of_a_dead_node_are_found_whatever_they_look_like(hub, redis):
+async def test_items_of_a_dead_node_are_found_in_every_form(hub, redis):
     redis.sadd("nodes", "n1")
     ours = [
         '{"nodeId":"n1","browserId":"s1"}',

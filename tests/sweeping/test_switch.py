@@ -52,7 +52,7 @@ def test_it_survives_every_hub_and_is_gone_when_it_is_cleared(start_hub, redis):
     wait_until(lambda: "node expired" in second.log(), why=second.log)
 
 
-async def test_a_hub_that_has_not_heard_of_the_switch_expires_nobody_any_more(redis_server, redis):
+async def test_a_hub_that_has_not_heard_of_the_switch_expires_no_node_any_more(redis_server, redis):
     settings = settings_for(redis_server.url, sweeper_expire=True)
     async with open_store(settings) as store, open_store(settings) as another:
         hub, other = Hub(store, settings), Hub(another, settings)
@@ -114,7 +114,7 @@ async def test_that_it_was_cleared_is_remembered_as_well(hub, redis):
     assert await hub.clock.read_switch() == (None, None, None)
 
 
-async def test_where_nobody_ever_switched_nothing_is_restored(hub, redis, caplog):
+async def test_without_a_switch_nothing_is_restored(hub, redis, caplog):
     await hub.clock.tick()
     redis.flushall()
     await hub.clock.tick()

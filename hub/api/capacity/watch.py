@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.callers.admission import hub_of, speaker_of
+from hub.api.callers.admission import hub_of, serving_of, speaker_of
 from hub.api.handling import long_polls
-from hub.api.handling.context import is_gone, serving
+from hub.api.handling.context import is_gone
 from hub.api.operations import TOKEN, Subject, operation
 from hub.api.realms.spilling import watched
 from hub.api.shapes import parameters as p
@@ -47,7 +47,7 @@ async def watch(request: Request) -> Answer[WatchedShape]:
     leases = [(key_part(slot), token) for slot, token in said.leases]
 
     async def nobody_listens() -> bool:
-        return serving(request).stopping or await is_gone(request)
+        return serving_of(request).stopping or await is_gone(request)
 
     limit_s = min(said.wait_seconds, hub.settings.request_timeout_s * 0.9)
     over = await watched(request, hub, leases, limit_s, nobody_listens)
@@ -69,8 +69,8 @@ async def watch(request: Request) -> Answer[WatchedShape]:
     ),
 )
 async def orders(request: Request, node_id: str) -> Answer[OrdersVersionShape]:
-    """The version of what the node is told; with `Prefer: wait=N` as soon as it is not `since` any more, or after N
-    seconds.
+    """Return the version of the orders to a node; with `Prefer: wait=N` as soon as it is not `since` any more, or after
+    N seconds.
 
     It changes with each lease of the node that begins or ends, with drains, and with slots that are to be replaced. The
     answer to a heartbeat tells what it is; the node need not wait for the time of the next one.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-NEARLY = 0.98  # of what is not reserved: a submit needs some room itself
+from hub.api.operators.usage import troubles_of
+
 LONG_S = 60  # a wait that is a trouble, whatever else is free
 
 
@@ -31,7 +32,7 @@ def troubles(seen: dict[str, Any]) -> list[HealthTrouble]:
         *_of_the_queue(seen),
         *_of_the_sweep(seen),
         *_of_hubs(seen),
-        *_of_the_store(seen["store"]),
+        *(HealthTrouble(*each) for each in troubles_of(seen["store"])),
         *_of_work(seen),
     ]
     return sorted(found, key=lambda each: each.level != "critical")
@@ -130,19 +131,6 @@ def _of_hubs(seen: dict[str, Any]) -> list[HealthTrouble]:
             "settings-differ", "warning",
             f"{some(len(hubs), 'hub was', 'hubs were')} given other settings than those that hold for all",
             f"{', '.join(said)}. Give every hub the same, or hub config set NAME VALUE for all.", "settings",
-        )
-    ]  # fmt: skip
-
-
-def _of_the_store(store: dict[str, Any]) -> list[HealthTrouble]:
-    used, most, reserve = store["usedBytes"], store["limitBytes"], store["reserveBytes"]
-    if not reserve or used < NEARLY * (most - reserve):
-        return []
-    return [
-        HealthTrouble(
-            "store-full", "critical", "Redis is full but for its reserve",
-            f"{used:,} of {most:,} bytes are in use, and {reserve:,} are kept for nodes, leases and ends: submits and "
-            "registrations are refused, or soon will be. hub usage --store says who holds how much.", "tasks",
         )
     ]  # fmt: skip
 

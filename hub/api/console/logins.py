@@ -8,11 +8,11 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hub import __version__
-from hub.api.callers.admission import hub_of
+from hub.api.callers.admission import hub_of, serving_of
 from hub.api.callers.credentials import origin
 from hub.api.callers.logins import LOGIN, Door, cookie_name
 from hub.api.callers.users import bearer, known
-from hub.api.handling.context import Serving, in_ms, remote_ip, serving
+from hub.api.handling.context import Serving, in_ms, remote_ip
 from hub.api.operations import unlisted
 from hub.api.realms.others import ServedRealms
 from hub.api.shapes import reading as bodies
@@ -31,7 +31,7 @@ _AGENT_MAX: Final = 200
 @router.get("/console/me", **unlisted(page=True))
 async def me(request: Request) -> Response:
     """Who looks, and what he may: the page shows what he may do, the server decides."""
-    found, door = serving(request), _door(request)
+    found, door = serving_of(request), _door(request)
     realms: ServedRealms | None = request.app.state.realms
     login: Login | None = request.scope.get(LOGIN)
     authorization = request.headers.getlist("authorization")
@@ -67,7 +67,7 @@ async def me(request: Request) -> Response:
 @router.post("/console/session", **unlisted(page=True, entry=True))
 async def log_in(request: Request) -> Response:
     """Exchange `secret` (a shared secret or a user's token), or the `link` of `hub ui`, for a cookie."""
-    found, door = serving(request), _door(request)
+    found, door = serving_of(request), _door(request)
     document = await bodies.read_body(request)
     key, link = new_key(), bodies.text(document, "link")
     if link is not None:
@@ -120,7 +120,7 @@ async def end(request: Request, name: str) -> Response:
 @router.post("/console/links", **unlisted(page=True, least="admin"))
 async def make_link(request: Request) -> Response:
     """A link that logs in once, within five minutes, with the credential of this call and a `role` of its own."""
-    found, door = serving(request), _door(request)
+    found, door = serving_of(request), _door(request)
     document = await bodies.read_body(request, optional=True)
     secret = bearer(request.headers.getlist("authorization")) or request.headers.get(HEADER, "")
     if found.secrets.open and not secret:
@@ -181,7 +181,7 @@ def _allows(found: Serving, request: Request, *roles: str) -> bool:
 
 def _door(request: Request) -> Door:
     door: Door = request.app.state.door
-    if serving(request).hub.settings.console == "off":
+    if hub_of(request).settings.console == "off":
         raise NotFound("This hub has no console: HUB_CONSOLE is off.")
     return door
 
@@ -197,7 +197,7 @@ def _shown(login: Login) -> dict[str, Any]:
 
 
 def _set_cookie(answer: Response, request: Request, key: str, seconds: int) -> None:
-    name = cookie_name(request.scope, serving(request).hub.settings.realm)
+    name = cookie_name(request.scope, hub_of(request).settings.realm)
     secure = request.url.scheme == "https"
     answer.set_cookie(name, key, max_age=seconds, path="/", httponly=True, samesite="strict", secure=secure)
     answer.headers["cache-control"] = "no-store"

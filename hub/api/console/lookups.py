@@ -9,17 +9,15 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api.callers.admission import hub_of
+from hub.api.callers.admission import hub_of, serving_of
 from hub.api.callers.credentials import origin
-from hub.api.handling.context import in_ms, serving
+from hub.api.handling.context import in_ms
 from hub.api.operations import unlisted
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
 from hub.errors import MissingMember, NotFound
 from hub.history.explained import Kind
 from hub.history.why import KINDS, why
-from hub.settings import Settings
-from hub.settings.model import knobs
 from hub.store.keys import key_part
 from hub.tokens.secrets import ADMIN, RUNNER
 
@@ -30,18 +28,9 @@ router = APIRouter()
 async def settings(request: Request) -> Response:
     """Every setting as it is in force in this process, and where it came from; nothing secret."""
     hub = hub_of(request)
-    now, default = hub.settings.masked(), Settings().masked()
-    rows = [
-        {
-            "name": knob.name, "value": now[knob.name], "default": default[knob.name],
-            "source": ".env file" if field in hub.settings.from_env_file
-            else "default" if now[knob.name] == default[knob.name] else "environment",
-            "about": Settings.model_fields[field].description or "",
-        }
-        for field, knob in knobs().items()
-    ]  # fmt: skip
     file = str(hub.settings.env_file) if hub.settings.env_file else None
-    return Answer({"settings": rows, "notes": hub.settings.notes, "envFile": file, "now": in_ms(hub, 0)})
+    notes = hub.settings.notes
+    return Answer({"settings": hub.settings.explained(), "notes": notes, "envFile": file, "now": in_ms(hub, 0)})
 
 
 @router.get("/console/find", **unlisted(page=True, who=(RUNNER, ADMIN)))
@@ -58,7 +47,7 @@ async def find(request: Request) -> Response:
 
 
 async def _known(request: Request, kind: Kind, given: str) -> dict[str, Any] | None:
-    found = serving(request)
+    found = serving_of(request)
     try:
         explained = await why(found.hub, found.live.history, kind, given, 1)
     except NotFound:

@@ -11,13 +11,14 @@ from fastapi import APIRouter, Request
 from starlette.datastructures import State
 from starlette.responses import Response
 
-from hub.api.callers.admission import hub_of
+from hub.api.callers.admission import hub_of, serving_of
 from hub.api.callers.credentials import credential
 from hub.api.console.health import sentence, troubles
-from hub.api.handling.context import Serving, in_ms, serving
+from hub.api.handling.context import Serving, in_ms
 from hub.api.operations import unlisted
 from hub.api.operators.admin import brake_shape
 from hub.api.operators.events import EventStream, after_of
+from hub.api.operators.usage import memory
 from hub.api.paths import AGE_MS
 from hub.core import Hub
 from hub.history.events import wanted
@@ -42,8 +43,7 @@ _log = get_logger("hub.api")
 
 
 class Glance:
-    """What was seen last, for all who ask within a second in which no page here has changed anything, and for all pages
-    that are told of it."""
+    """The last overview, for all who ask within a second of it."""
 
     def __init__(self, state: State) -> None:
         self._state = state  # of the application
@@ -54,16 +54,16 @@ class Glance:
         self._asked = float("-inf")
 
     def changed(self) -> None:
-        """A page has changed something: whoever asks from now on sees it."""
+        """Look anew for all who ask from now on."""
         self._changes += 1
 
     async def asked(self, hub: Hub) -> tuple[bytes, float]:
-        """As `seen`, for somebody who wants to be told from now on."""
+        """Return as `seen`; pages are told from now on."""
         self._asked = time.monotonic()
         return await self.seen(hub)
 
     async def seen(self, hub: Hub) -> tuple[bytes, float]:
-        """As `overview` answers it, written once for all, and when that was on the monotonic clock."""
+        """Return the overview as JSON, and when it was made on the monotonic clock."""
         async with self._looking:
             if time.monotonic() - self._at >= FRESH_S or self._changes_seen != self._changes:
                 changes = self._changes
@@ -72,8 +72,7 @@ class Glance:
             return self._seen, self._at
 
     async def keep_telling(self, found: Serving) -> Never:
-        """Send it to the pages that follow events, until cancelled: so none has to ask, but for one that shows it, now
-        and then. A page that shows something else, or is hidden, has no hub look and no database count."""
+        """Send it to the pages that follow events, until cancelled; nothing is read while no page shows it."""
 
         async def tell() -> None:
             if found.live.takes_latest and time.monotonic() - self._asked < WANTED_S:
@@ -106,10 +105,9 @@ async def overview(request: Request) -> Response:
 
 @router.get("/console/events", **unlisted(page=True, endless=True, who=(RUNNER, ADMIN)))
 async def follow(request: Request) -> Response:
-    """Events as `/events` has all of them, and every two seconds the overview and its age in an event `overview`, for a
-    minute after somebody has asked for it."""
+    """Stream all events, and the overview every two seconds for a minute after it was asked for."""
     who = await credential(request)
-    return EventStream(serving(request).live, wanted("", {}), after_of(request), who, latest=True)
+    return EventStream(serving_of(request).live, wanted("", {}), after_of(request), who, latest=True)
 
 
 async def _look(hub: Hub, state: State) -> dict[str, Any]:
@@ -121,7 +119,7 @@ async def _look(hub: Hub, state: State) -> dict[str, Any]:
     seen: dict[str, Any] = {
         "nodes": nodes, "slots": slots, "queue": queue, "tasks": tasks, "stuck": stuck, "brakes": brakes,
         "sweeper": sweeper, "shared": shared, "conflicts": conflicts, "hubs": hubs, "now": in_ms(hub, 0),
-        "store": _store(hub),
+        "store": await memory(hub),
     }  # fmt: skip
     found = troubles(seen)
     return {"sentence": sentence(seen, found), "troubles": [each._asdict() for each in found], **seen}
@@ -247,12 +245,6 @@ async def _sweeper(hub: Hub) -> dict[str, Any]:
         "source": "setting" if override is None else "run-time", "setBy": by, "setAt": at,
         "setting": hub.settings.sweeper_expire,
     }  # fmt: skip
-
-
-def _store(hub: Hub) -> dict[str, int]:
-    used, most = hub.clock.memory_bytes
-    percent = hub.settings.store_reserve_percent
-    return {"usedBytes": used, "limitBytes": most, "reserveBytes": most * percent // 100}
 
 
 async def _conflicts(hub: Hub) -> list[dict[str, Any]]:

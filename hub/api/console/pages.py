@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 import hub
-from hub.api.handling.context import serving
+from hub.api.callers.admission import hub_of
 from hub.api.operations import unlisted
 from hub.console import PAGE, files
 from hub.errors import NotFound
@@ -35,7 +35,7 @@ _OF_MANUAL: Final = {".md": "text/markdown; charset=utf-8", ".svg": "image/svg+x
 @router.get("/", **unlisted(linked=True))
 async def root(request: Request) -> Response:
     """The console; a client that wants no page is sent to the dashboard, if one is named."""
-    settings = serving(request).hub.settings
+    settings = hub_of(request).settings
     if settings.console == "off" or (settings.dashboard_url and "text/html" not in request.headers.get("accept", "")):
         return RedirectResponse("dashboard" if settings.realm else "/dashboard", 302)
     return _file(request, PAGE)
@@ -44,7 +44,7 @@ async def root(request: Request) -> Response:
 @router.get("/dashboard", **unlisted(linked=True))
 async def dashboard(request: Request) -> Response:
     """To wherever the dashboard is served: here, unless another one is named."""
-    settings = serving(request).hub.settings
+    settings = hub_of(request).settings
     return RedirectResponse(settings.dashboard_url or ("docs" if settings.console == "off" else "./"), 302)
 
 
@@ -66,7 +66,7 @@ async def asset(request: Request, path: str) -> Response:
 
 
 def _check_on(request: Request) -> None:
-    if serving(request).hub.settings.console == "off":
+    if hub_of(request).settings.console == "off":
         raise NotFound("This hub has no console: HUB_CONSOLE is off.")
 
 

@@ -16,10 +16,11 @@ from hub.api.callers.logins import NoReason
 from hub.api.contract.neutral import Twins, beside
 from hub.api.contract.schemas import Components, example, tidied
 from hub.api.operations import ANYBODY, TOKEN, Operation, Raw, facts_of
-from hub.api.paths import is_ours
+from hub.api.paths import PREFIX, PROBLEMS, is_ours
 from hub.api.shapes.answer import answered
+from hub.api.shapes.fields import RUN, TASK
 from hub.api.shapes.neutral import MEDIA_TYPE, NamesDiffer
-from hub.api.shapes.parameters import ANSWER_HEADERS, PATH, Parameter
+from hub.api.shapes.parameters import PATH, Parameter
 from hub.api.shapes.problems import DetailShape, ProblemShape, ValidationFaultShape
 from hub.api.shapes.readers import Member
 from hub.tokens.secrets import ADMIN, NODE, RUNNER
@@ -33,7 +34,7 @@ _SCHEMES: Final = {
 }
 _TAGS: Final = {
     "nodes": "Machines and processes that offer slots.",
-    "sessions": "Slots in somebody's hands.",
+    "sessions": "Leases of slots.",
     "queue": "Borrows that wait.",
     "pools": "All slots of a label.",
     "admin": "What operators do.",
@@ -45,7 +46,14 @@ _TAGS: Final = {
     "providers": "Answer reads, with a cache.",
     "dead letters": "Tasks that failed for the last time they may.",
 }
-# What any call may be refused with, whatever it asks for.
+_ANSWER_HEADERS: Final = {
+    "Retry-After": ("In how many seconds to try again.", 1, {"type": "integer", "minimum": 1}),
+    "Correlation-Id": ("The run that the call belonged to.", RUN, {"type": "string"}),
+    "Preference-Applied": ("The wait that was granted.", "wait=20", {"type": "string"}),
+    "Location": ("Where to look for the task.", f"{PREFIX}/tasks/{TASK}", {"type": "string"}),
+    "WWW-Authenticate": ("What would let the caller in.", "x-hub-secret", {"type": "string"}),
+}
+# The refusals of any call.
 _ALWAYS: Final = (
     errors.BadInput, errors.Foreign, errors.RequestTimedOut, errors.CallerGone, errors.TooLarge, errors.Internal,
     errors.ForeignKey, errors.StoreFault, errors.UnknownReply, errors.Unavailable, errors.Stopping,
@@ -56,7 +64,7 @@ _OF_BODIES: Final = (errors.InvalidJson, errors.MissingMember, errors.InvalidVal
 
 
 def document(routes: Iterable[APIRoute]) -> dict[str, Any]:
-    """The OpenAPI document of these routes."""
+    """Return the OpenAPI document of these routes."""
     listed = [route for route in routes if route.include_in_schema]
     components = Components(list(_shapes(listed)))
     twins = Twins(components.schemas)
@@ -108,7 +116,7 @@ def _shapes(routes: Iterable[APIRoute]) -> Iterator[Any]:
 
 
 def _within(shape: Any) -> Iterator[type[BaseModel]]:
-    """The models that stand in members which are read by hand."""
+    """Yield the models in members that have a reader of their own."""
     for field in getattr(shape, "model_fields", {}).values():
         for member in (each for each in field.metadata if isinstance(each, Member)):
             yield from (each for each in member.schema.values() if isinstance(each, type))
@@ -176,7 +184,7 @@ def _good(status: int, shape: Any, said: Operation, components: Components, twin
 
 
 def _header(name: str) -> dict[str, Any]:
-    about, shown, schema = ANSWER_HEADERS[name]
+    about, shown, schema = _ANSWER_HEADERS[name]
     return {"description": about, "schema": schema, "example": shown}
 
 
@@ -205,7 +213,7 @@ def _refused(route: APIRoute, said: Operation, components: Components) -> dict[s
 
 
 def _common(status: int) -> set[type[errors.HubError]]:
-    """What most operations are refused with by this status."""
+    """Return the refusals with this status that most operations share."""
     listed = (*_ALWAYS, *_CHANGING, errors.Unauthorized, errors.Malformed)
     return {each for each in listed if each.status == status}
 
@@ -221,7 +229,7 @@ def _refusal(status: int, kinds: set[type[errors.HubError]], ours: bool, compone
             "instance": "/",
         }  # fmt: skip
         if ours:
-            shown = {"type": f"/v1/problems/{coded[0].code}", "title": title, "status": status}
+            shown = {"type": f"{PROBLEMS}/{coded[0].code}", "title": title, "status": status}
         content[PROBLEM] = {"schema": components.of(ProblemShape), "example": shown}
     if len(coded) < len(kinds):
         content |= _content(DetailShape if errors.Unauthorized in kinds else ValidationFaultShape, components)

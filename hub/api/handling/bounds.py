@@ -7,7 +7,8 @@ from typing import Final
 from hub.api.operations import Bound, Found
 from hub.settings import Settings
 
-BATCH_BYTES = 16 * 1024 * 1024  # payloads of one call that submits many
+BATCH_BYTES = 1024 * 1024  # payloads of one call that submits many, at least
+ERRORS_BYTES = 16 * 1024 * 1024  # errors of tasks in one body: each may be a long text, of which the beginning is kept
 REPORTS_BYTES = 1024 * 1024  # what workers report together, at least
 SLACK_BYTES = 64 * 1024  # for what stands around a payload or a schema, and for blanks
 _LOGS: Final = ("/commands", "/api-logs")  # in paths that nodes of the original call, and that the hub does not have
@@ -30,8 +31,7 @@ class Bounds:
             "schedule": max(control, settings.task_payload_max_bytes + SLACK_BYTES),
             "submit": max(settings.task_payload_max_bytes, BATCH_BYTES) + SLACK_BYTES,
             "reports": reports,
-            # More than a report may have: the error of a task may be a long text, of which the beginning is kept.
-            "report": max(reports, BATCH_BYTES + SLACK_BYTES),
+            "report": max(reports, ERRORS_BYTES + SLACK_BYTES),
             "result": settings.provider_result_max_bytes,
         }
 

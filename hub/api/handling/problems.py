@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from hub.api.paths import is_ours, read_id
+from hub.api.paths import PROBLEMS, is_ours, read_id
 from hub.api.shapes.problems import DetailShape, ProblemShape, ValidationFaultShape
 from hub.capacity.nodes.asking import NodeRefused, NodeSilent
 from hub.errors import (
@@ -89,7 +89,7 @@ def _answer_of_jobs(error: HubError, headers: dict[str, str]) -> Response:
         return Response(
             orjson.dumps(ValidationFaultShape(detail=error.facts["errors"])), 422, headers, "application/json"
         )
-    document = {"type": f"/v1/problems/{error.code}", "title": _title(error.status), "status": error.status}
+    document = {"type": f"{PROBLEMS}/{error.code}", "title": _title(error.status), "status": error.status}
     if detail := _detail(error):
         document["detail"] = detail
     return Response(orjson.dumps(document), error.status, headers, MEDIA_TYPE)

@@ -21,7 +21,7 @@ _CONVERTOR = re.compile(r":\w+(?=\})")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-class Row:
+class RequestCount:
     """What was noted of one route, method and code since the last flush."""
 
     __slots__ = ("buckets", "timed", "total_s")
@@ -37,12 +37,12 @@ class Row:
         self.buckets[bisect_left(_BOUNDS, seconds)] += 1
 
 
-_rows: dict[tuple[str, str, int], Row] = {}
+_rows: dict[tuple[str, str, int], RequestCount] = {}
 
 
-def row(route: str, method: str, code: int, timed: bool = True) -> Row:
+def row(route: str, method: str, code: int, timed: bool = True) -> RequestCount:
     """The row of these, which stays the same one for as long as the process lives."""
-    return _rows.setdefault((route, method, code), Row(timed))
+    return _rows.setdefault((route, method, code), RequestCount(timed))
 
 
 def note(scope: Scope, code: int, seconds: float, *, timed: bool = True) -> None:

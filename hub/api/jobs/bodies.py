@@ -7,7 +7,6 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
-from json import JSONDecoder
 from typing import Any, NamedTuple, TypeVar
 
 import orjson
@@ -15,13 +14,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_camel
 from starlette.requests import Request
 
+from hub.api.callers.admission import hub_of, serving_of
 from hub.api.handling.bounds import report_bytes
-from hub.api.handling.context import serving
 from hub.api.handling.large_bodies import LIGHT
 from hub.api.jobs import reports
-from hub.api.jobs.slices import Slices, compact, is_deep
+from hub.api.jobs.texts import compact, is_deep, items, member, members, uncollected
 from hub.api.shapes.job_bodies import (
-    MANY,
     ClaimBody,
     JobBody,
     MoveBody,
@@ -44,8 +42,6 @@ OFFSET_MAX = 10**15  # further than any list goes, and exact in every number on 
 KEY_MAX = 255
 
 M = TypeVar("M", bound=BaseModel)
-_scan = JSONDecoder().raw_decode
-_blank = re.compile(r"[ \t\n\r]*").match
 _schedule_name = re.compile(r"[A-Za-z0-9_.-]{1,100}").fullmatch
 _LEVELS = f"Input should have at most {NESTING_MAX} levels"
 _REPORTS = (MoveBody, ClaimBody)
@@ -53,7 +49,7 @@ _UUID = "Input should be a valid UUID"
 
 
 class Slice(NamedTuple):
-    """Which part of a list is asked for, and tasks of which status."""
+    """The part of a list, and the status of tasks, that a query asks for."""
 
     limit: int
     offset: int
@@ -65,31 +61,32 @@ class SentBody(NamedTuple):
 
     text: bytes
     document: dict[str, Any]
-    read: dict[str, Any] | None = None  # the texts of members, when they have been taken apart already
 
     def opaque(self, name: str) -> str:
-        """A member as it was sent, without the blanks between its parts."""
-        if self.read is not None:
-            return str(self.read[name])
-        return compact(self._member(name))
+        """Return a member as it was sent, without the blanks between its parts."""
+        return compact(member(self.text.decode(), name))
+
+    def opaque_items(self, name: str) -> Iterator[str]:
+        """Yield the items of a member that is a list, as `hub.api.jobs.texts.items`, without their blanks."""
+        return map(compact, items(self.text.decode(), name))
 
     def opaque_list(self, name: str) -> list[str]:
-        """The items of a member that is a list, each as it was sent."""
-        return [compact(item) for _, item in _parts(self._member(name))]
-
-    def _member(self, name: str) -> str:
-        return dict(_parts(self.text.decode()))[name]  # of two with one name the last counts, for every reader
+        """Return the items of a member that is a list, without their blanks."""
+        texts: list[str] = []
+        for text in self.opaque_items(name):
+            texts = [*texts, text] if text else []
+        return texts
 
 
 def malformed(kind: str, where: Iterable[str | int], message: str, given: Any) -> Malformed:
-    """One thing that is wrong with a request, as pydantic says it."""
+    """Return the refusal of a request with one fault, in the form of pydantic."""
     return Malformed(errors=[WrongShape(type=kind, loc=list(where), msg=message, input=given)])
 
 
 async def read(request: Request, model: type[M]) -> tuple[M, SentBody]:
-    """The body of a request; raises `Malformed` and `TooLarge`. The content type does not matter.
+    """Read the body of a request; raises `Malformed` and `TooLarge`. The content type does not matter.
 
-    Large ones are read one at a time, and those with many parts a slice at a time: others are served meanwhile.
+    Large ones are read one at a time: others are served in between.
     """
     text = await request.body()
     if not text:
@@ -97,26 +94,18 @@ async def read(request: Request, model: type[M]) -> tuple[M, SentBody]:
     check = partial(_check_members, request)
     if len(text) <= LIGHT:
         return _whole(text, model, check)
-    async with serving(request).freight.turn:
+    async with serving_of(request).freight.turn:
         await asyncio.sleep(0)
         if model in _REPORTS:
-            text = reports.shortened(text, report_bytes(serving(request).hub.settings))
-        if model is SubmitBody:
-            return await _sliced(text, model, serving(request).hub.settings.task_payload_max_bytes, check)
-        return _whole(text, model, check)
+            text = reports.shortened(text, report_bytes(hub_of(request).settings))
+        with uncollected():
+            return _whole(text, model, check)
 
 
 def _check_members(request: Request, document: dict[str, Any]) -> None:
     """Raise `Malformed` for a member that the operation does not have, where the caller asks for neutral names."""
     if (found := unknown(request, document)) is not None:
         raise malformed("extra_forbidden", ["body", *found.place], f"No member of this call; {found.hint}", None)
-
-
-async def _sliced(text: bytes, model: type[M], most: int, check: Callable[[Any], None]) -> tuple[M, SentBody]:
-    slices = Slices(text, most, MANY, NESTING_MAX)
-    await slices.read()
-    check(slices.document)
-    return validated(model, slices.document, "body", text), SentBody(text, slices.document, slices.texts)
 
 
 def _whole(text: bytes, model: type[M], check: Callable[[Any], None]) -> tuple[M, SentBody]:
@@ -135,7 +124,7 @@ def _whole(text: bytes, model: type[M], check: Callable[[Any], None]) -> tuple[M
 
 @cache
 def _camel(model: type[BaseModel]) -> tuple[tuple[str, str], ...]:
-    """The members of a body that have a name in camelCase beside that with underscores."""
+    """Return the members of a body that have a name in camelCase beside that with underscores."""
     names = (name for name, field in model.model_fields.items() if field.alias is None and not name.endswith("_"))
     return tuple((name, to_camel(name)) for name in names if "_" in name)
 
@@ -166,7 +155,7 @@ def validated(model: type[M], document: Any, where: str, text: bytes = b"") -> M
 
 
 def _shown(given: Any, text: bytes) -> Any:
-    """A part of what was sent, for the refusal; nothing of what is large, or nested too deeply to be written again."""
+    """Return a part of a body for the refusal; None for one that is large, or nested too deeply to be written again."""
     if len(text) > SHOWN_BYTES:
         return None
     try:
@@ -177,7 +166,7 @@ def _shown(given: Any, text: bytes) -> Any:
 
 
 def path_id(request: Request, name: str) -> str:
-    """An id that is part of the path, as 32 hex digits; raises `Malformed`."""
+    """Return an id that is part of the path, as 32 hex digits; raises `Malformed`."""
     given = request.path_params[name]
     try:
         return to_id(given)
@@ -193,7 +182,7 @@ def check_schedule_name(name: str) -> None:
 
 
 def request_key(request: Request, user: str) -> str:
-    """The `Idempotency-Key` of a user's call, digested so that any text fits into a key; empty without one."""
+    """Return the `Idempotency-Key` of a user's call, digested so that any text fits into a key; empty without one."""
     given = request.headers.get("idempotency-key")
     if given is None:
         return ""
@@ -204,24 +193,24 @@ def request_key(request: Request, user: str) -> str:
 
 
 def digest_of(user: str, key: str) -> str:
-    """A key as it is kept."""
+    """Return the digest of a key."""
     return hashlib.sha256(f"{user}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def wait_preference(request: Request) -> int | None:
-    """Seconds of `Prefer: wait=N`, None without it."""
+    """Return the seconds of `Prefer: wait=N`, None without it."""
     given = request.headers.getlist("prefer")
     return preferred_wait(", ".join(given)) if given else None
 
 
 def part(request: Request, model: type[PageQuery] = PageQuery) -> Slice:
-    """The part of a list that the query asks for; raises `Malformed`."""
+    """Return the part of a list that the query asks for; raises `Malformed`."""
     asked = validated(model, dict(request.query_params), "query")
     return Slice(asked.limit, min(asked.offset, OFFSET_MAX), asked.status if isinstance(asked, TasksQuery) else None)
 
 
 def schema(said: JobBody, body: SentBody, settings: Settings) -> str:
-    """The schema of a job or a provider as it was sent; raises `TooLarge` and `Malformed`."""
+    """Return the schema of a job or a provider as it was sent; raises `TooLarge` and `Malformed`."""
     name = next((name for name in ("schema", "schema_") if name in body.document), None)
     if name is None:
         return "{}"
@@ -231,7 +220,7 @@ def schema(said: JobBody, body: SentBody, settings: Settings) -> str:
 
 
 def result_schema(said: ServedBody, body: SentBody, settings: Settings) -> str:
-    """The schema of what the tasks of a job come to, as it was sent; empty where there is none."""
+    """Return the schema of the results of a job, as it was sent; empty where there is none."""
     if said.result_schema is None:
         return ""
     text = body.opaque("resultSchema")
@@ -239,29 +228,39 @@ def result_schema(said: ServedBody, body: SentBody, settings: Settings) -> str:
     return text
 
 
-def payloads(said: SubmitBody, body: SentBody, settings: Settings) -> list[str]:
-    """The payload of a submit, or all of them, as they were sent; raises `TooLarge` and `Malformed`."""
+async def payloads(said: SubmitBody, body: SentBody, settings: Settings) -> list[str]:
+    """Return the payload of a submit, or all of them, as they were sent; raises `TooLarge` and `Malformed`.
+
+    Many are taken apart in turns with other requests.
+    """
     if said.payloads is None:
         return [payload(body, settings)]
     if "payload" in body.document:
         raise malformed("either", ("body", "payload"), "Input should be left out beside payloads", None)
-    if body.read is not None:
-        return list(body.read["payloads"])
-    texts = body.opaque_list("payloads")
-    for number, text in enumerate(texts):
-        _check(text, settings.task_payload_max_bytes, ("body", "payloads", number))
+    texts: list[str] = []
+    since_turn = 0
+    for text in body.opaque_items("payloads"):
+        if not text:
+            texts.clear()
+            continue
+        _check(text, settings.task_payload_max_bytes, ("body", "payloads", len(texts)))
+        texts.append(text)
+        since_turn += len(text)
+        if since_turn > LIGHT:
+            since_turn = 0
+            await asyncio.sleep(0)
     return texts
 
 
 def payload(body: SentBody, settings: Settings) -> str:
-    """What a task is to be about, as it was sent; raises `TooLarge` and `Malformed`."""
+    """Return the payload of a task as it was sent; raises `TooLarge` and `Malformed`."""
     text = body.opaque("payload") if "payload" in body.document else "{}"
     _check(text, settings.task_payload_max_bytes, ("body", "payload"))
     return text
 
 
 def result(body: SentBody, settings: Settings) -> str:
-    """What a task came to, as it was sent, empty for nothing; raises `TooLarge` and `Malformed`."""
+    """Return the result of a task as it was sent, empty for none; raises `TooLarge` and `Malformed`."""
     if body.document.get("result") is None:
         return ""
     text, most = body.opaque("result"), settings.task_result_max_bytes
@@ -272,29 +271,29 @@ def result(body: SentBody, settings: Settings) -> str:
 
 
 def results(said: Sequence[ResultBody], body: SentBody) -> list[str]:
-    """The same for each of the reports of a claim, however long or deep they are."""
+    """Return the result of each report of a claim, of any length and depth."""
     if all(each.result is None for each in said):
         return [""] * len(said)
     texts = body.opaque_list("results")
     return [
-        "" if each.result is None else dict(_members(text))["result"] for each, text in zip(said, texts, strict=True)
+        "" if each.result is None else dict(members(text))["result"] for each, text in zip(said, texts, strict=True)
     ]
 
 
 def unfit(result: str, most: int) -> str:
-    """Why a result is not kept; empty where it is."""
+    """Return the reason for which a result is not kept; empty where it is."""
     if is_longer(result, most):
         return too_large(result, most)
     return f"The result has more than {NESTING_MAX} levels." if is_deep(result, NESTING_MAX) else ""
 
 
 def is_longer(text: str, most: int) -> bool:
-    """Whether a text has more bytes than this."""
+    """Return whether a text has more than `most` bytes."""
     return len(text) > most or (not text.isascii() and len(text.encode()) > most)
 
 
 def too_large(text: str, most: int) -> str:
-    """What there is to do about a result that is."""
+    """Return the advice for a result that is too long."""
     return (
         f"The result has {len(text.encode())} bytes, and {most} are allowed (HUB_TASK_RESULT_MAX_BYTES): "
         "store it elsewhere and return a reference to it."
@@ -306,43 +305,3 @@ def _check(text: str, most: int, where: tuple[str | int, ...]) -> None:
         raise TooLarge(f"{'.'.join(map(str, where[1:]))} has more than {most} bytes.")
     if is_deep(text, NESTING_MAX):
         raise malformed("nesting", where, _LEVELS, None)
-
-
-def _parts(text: str) -> Iterator[tuple[str, str]]:
-    """(name, text) of each member of an object, ("", text) of each item of a list; the text is known to be JSON."""
-    at = _after_blanks(text, 0)
-    named = text[at] == "{"
-    at = _after_blanks(text, at + 1)
-    while text[at] not in "}]":
-        name = ""
-        if named:
-            name, at = _scan(text, at)
-            at = _after_blanks(text, _after_blanks(text, at) + 1)
-        end = _end(text, at)
-        yield name, text[at:end]
-        at = _after_blanks(text, end)
-        if text[at] == ",":
-            at = _after_blanks(text, at + 1)
-
-
-def _members(text: str) -> Iterator[tuple[str, str]]:
-    """As `_parts`, of an object without blanks between its parts, in half the time."""
-    at = 1
-    while text[at] != "}":
-        name, at = _scan(text, at)
-        end = _end(text, at + 1)
-        yield name, text[at + 1 : end]
-        at = end + 1 if text[end] == "," else end
-
-
-def _end(text: str, at: int) -> int:
-    try:
-        end = _scan(text, at)[1]
-    except (ValueError, RecursionError):  # digits by the thousand; levels by the thousand
-        raise malformed("json_invalid", ["body", at], "JSON decode error", {}) from None
-    return end
-
-
-def _after_blanks(text: str, at: int) -> int:
-    found = _blank(text, at)
-    return found.end() if found else at

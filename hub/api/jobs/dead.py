@@ -6,7 +6,6 @@ from fastapi import APIRouter, Request
 
 from hub.api.callers.admission import caller_of, hub_of
 from hub.api.callers.users import SUBMIT
-from hub.api.handling.context import serving
 from hub.api.jobs import answers, bodies, room_access
 from hub.api.operations import CALLER, operation
 from hub.api.paths import PREFIX
@@ -21,9 +20,9 @@ router = APIRouter(prefix=PREFIX, tags=["dead letters"])
 
 @router.get("/dead", **operation("listDeadLetters", CALLER, query=PageQuery, scopes=("admin",), superuser=True))
 async def listed(request: Request) -> Answer[TaskPageShape]:
-    """The dead letters, newest first."""
+    """Return the dead letters, newest first."""
     asked = bodies.part(request)
-    found = await serving(request).hub.tasks.dead_page(asked.limit, asked.offset)
+    found = await hub_of(request).tasks.dead_page(asked.limit, asked.offset)
     items = [answers.task(each) for each in found.items]
     return Answer(TaskPageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
 
@@ -32,9 +31,9 @@ async def listed(request: Request) -> Answer[TaskPageShape]:
     "/dead/{task_id}", **operation("getDeadLetter", CALLER, refusals=(TaskNotFound,), scopes=("admin",), superuser=True)
 )
 async def look(request: Request) -> Answer[TaskShape]:
-    """One dead letter."""
+    """Return one dead letter."""
     task = bodies.path_id(request, "task_id")
-    return Answer(answers.task(await serving(request).hub.tasks.dead(task)))
+    return Answer(answers.task(await hub_of(request).tasks.dead(task)))
 
 
 @router.delete(
@@ -44,7 +43,7 @@ async def look(request: Request) -> Answer[TaskShape]:
 async def drop(request: Request) -> Answer[None]:
     """Take a task off the list; it stays failed."""
     task = bodies.path_id(request, "task_id")
-    await serving(request).hub.tasks.drop_dead(task)
+    await hub_of(request).tasks.drop_dead(task)
     return answers.nothing()
 
 
@@ -61,7 +60,8 @@ async def drop(request: Request) -> Answer[None]:
     ),
 )
 async def retry(request: Request) -> Answer[TaskShape]:
-    """A new task like one that has failed or was cancelled; a dead letter is one no longer. For its submitter."""
+    """Submit a new task like one that has failed or was cancelled, which is no dead letter any more. For its submitter.
+    """
     who = caller_of(request)
     task, hub = bodies.path_id(request, "task_id"), hub_of(request)
     await room_access.reach_task(who, hub, task)

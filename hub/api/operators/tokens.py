@@ -6,10 +6,9 @@ from typing import TypeVar
 
 from fastapi import APIRouter, Request
 
-from hub.api.callers.admission import caller_of
+from hub.api.callers.admission import caller_of, serving_of
 from hub.api.callers.credentials import origin
 from hub.api.callers.users import OPERATOR, Caller
-from hub.api.handling.context import serving
 from hub.api.operations import CALLER, operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
@@ -48,12 +47,12 @@ _REFUSALS = (Forbidden, InvalidJson, MissingMember, InvalidValue)
 )
 async def create(request: Request) -> Answer[MadeTokenShape]:
     """Make a token for a user, for a node, or for nodes to join with. Its secret is in `token`, here and never again;
-    with `sha256` nobody but the caller knows it, and the call may be repeated. Tokens of nodes and to join with are
+    with `sha256` the caller alone knows it, and the call may be repeated. Tokens of nodes and to join with are
     made and revoked with the admin secret alone.
 
     The first token of a hub without secrets shuts its jobs API to everybody who shows none.
     """
-    operator, found = caller_of(request), serving(request)
+    operator, found = caller_of(request), serving_of(request)
     said = TokenBody.read(await bodies.read_body(request))
     holder = said.holder
     _check_kind(operator, holder)
@@ -78,8 +77,8 @@ async def create(request: Request) -> Answer[MadeTokenShape]:
     **operation("listTokens", CALLER, p.OFFSET, p.LIMIT, refusals=_REFUSALS, scopes=("admin",), superuser=True),
 )
 async def tokens(request: Request) -> Answer[TokensShape]:
-    """The tokens, newest first, and those of HUB_TOKENS_FILE; never a secret."""
-    found = serving(request)
+    """Return the tokens, newest first, and those of HUB_TOKENS_FILE; never a secret."""
+    found = serving_of(request)
     offset, limit = bodies.page(request)
     total, page = await found.hub.tokens.page(offset, limit)
     in_file: list[TokenShape] = [_shown(token) for token in found.holders.file.tokens]
@@ -91,8 +90,8 @@ async def tokens(request: Request) -> Answer[TokensShape]:
     **operation("getToken", CALLER, refusals=(*_REFUSALS, NotFound), scopes=("admin",), superuser=True),
 )
 async def look(request: Request, id: str) -> Answer[TokenShape]:
-    """A token, without its secret."""
-    found = serving(request)
+    """Return a token, without its secret."""
+    found = serving_of(request)
     return Answer(_shown(found.holders.file.find(id) or await found.hub.tokens.get(id)))
 
 
@@ -110,7 +109,7 @@ async def look(request: Request, id: str) -> Answer[TokenShape]:
 async def revoke(request: Request, id: str) -> Answer[RevokedShape]:
     """Revoke a token: within a second no hub knows it any more. `last` tells that there is none left, so that a hub
     without secrets is open again."""
-    operator, found = caller_of(request), serving(request)
+    operator, found = caller_of(request), serving_of(request)
     if found.holders.file.find(id):
         raise InvalidValue("This token stands in HUB_TOKENS_FILE: take it out there and send SIGHUP", member="id")
     _check_kind(operator, (await found.hub.tokens.get(id)).holder)

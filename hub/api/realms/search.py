@@ -20,7 +20,7 @@ from hub.store.keys import key_part
 LOOK_S = 2.0  # for all realms together; one that stands still holds nobody up for longer
 
 
-class Found(Enum):
+class Whereabouts(Enum):
     """What a realm says of it. `OTHER`: the slot is lent there, with another token."""
 
     HERE = "here"
@@ -35,15 +35,15 @@ async def where_lent(parts: Sequence[ServedRealm], slot: str, token: str) -> str
     Raises `Unavailable` when that cannot be known, and `BadInput` when it is lent in several and nothing tells which.
     """
 
-    async def look(hub: Hub) -> Found:
+    async def look(hub: Hub) -> Whereabouts:
         word, _ = await hub.leases.verify(key_part(slot), token or "0")
-        return Found.HERE if word == "ok" else Found.NOT if word == "not lent" else Found.OTHER
+        return Whereabouts.HERE if word == "ok" else Whereabouts.NOT if word == "not lent" else Whereabouts.OTHER
 
     said = await _ask(parts, look)
-    others = [name for name, found in said.items() if found is Found.OTHER]
+    others = [name for name, found in said.items() if found is Whereabouts.OTHER]
     if (here := _only(said)) is not None:
         return here
-    if Found.UNKNOWN in said.values():
+    if Whereabouts.UNKNOWN in said.values():
         raise Unavailable(f"No realm that answers has lent {slot}, and not all of them answer.")
     if len(others) > 1 and not token:
         names = ", ".join(name or DEFAULT for name in others)
@@ -54,27 +54,27 @@ async def where_lent(parts: Sequence[ServedRealm], slot: str, token: str) -> str
 async def where_waiting(parts: Sequence[ServedRealm], ticket: str) -> str | None:
     """The realm that knows a ticket; None for no realm. Raises `Unavailable` when that cannot be known."""
 
-    async def look(hub: Hub) -> Found:
+    async def look(hub: Hub) -> Whereabouts:
         try:
             await hub.tickets.find(*ticket_ids(ticket))
         except UnknownTicket:
-            return Found.NOT
+            return Whereabouts.NOT
         except LeaseOver:
             pass
-        return Found.HERE
+        return Whereabouts.HERE
 
     said = await _ask(parts, look)
     here = _only(said)
-    if here is None and Found.UNKNOWN in said.values():
+    if here is None and Whereabouts.UNKNOWN in said.values():
         raise Unavailable("No realm that answers knows this ticket, and not all of them answer.")
     return here
 
 
-def _only(said: dict[str, Found]) -> str | None:
-    return next((name for name, found in said.items() if found is Found.HERE), None)
+def _only(said: dict[str, Whereabouts]) -> str | None:
+    return next((name for name, found in said.items() if found is Whereabouts.HERE), None)
 
 
-async def _ask(parts: Sequence[ServedRealm], look: Callable[[Hub], Awaitable[Found]]) -> dict[str, Found]:
+async def _ask(parts: Sequence[ServedRealm], look: Callable[[Hub], Awaitable[Whereabouts]]) -> dict[str, Whereabouts]:
     """What each realm says, side by side, until one says that it is there."""
 
     async def ask(part: ServedRealm) -> None:
@@ -83,11 +83,11 @@ async def _ask(parts: Sequence[ServedRealm], look: Callable[[Hub], Awaitable[Fou
         with suppress(StoreUnavailable, Settling), within(part.name):
             said[part.name] = await look(found.hub)
 
-    said = {part.name: Found.UNKNOWN for part in parts}
+    said = {part.name: Whereabouts.UNKNOWN for part in parts}
     asking = {asyncio.create_task(ask(part), name="look") for part in parts}
     until = time.monotonic() + LOOK_S
     try:
-        while asking and Found.HERE not in said.values():
+        while asking and Whereabouts.HERE not in said.values():
             left_s = until - time.monotonic()
             done, asking = await asyncio.wait(asking, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
             for each in done:

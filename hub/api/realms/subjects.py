@@ -11,7 +11,7 @@ import orjson
 from starlette.types import Scope
 
 from hub.api.operations import Found
-from hub.api.paths import read_id
+from hub.api.paths import REALMS, read_id
 from hub.api.shapes import neutral
 from hub.errors import NotFound
 from hub.jobs.names import SHARED
@@ -19,7 +19,6 @@ from hub.settings.realms import DEFAULT, Kind
 from hub.tokens.models import realm_in
 
 NAMED: Final = "hub.realm"  # in the scope of a call: the realm that it names, empty for the default one
-PREFIX: Final = "/realms/"
 HEADER: Final = b"x-hub-realm"
 _CREDENTIALS: Final = (b"authorization", b"x-hub-secret")
 _BEARER: Final = re.compile(r"bearer +", re.IGNORECASE)
@@ -60,14 +59,14 @@ def name_in(scope: Scope) -> str | None:
 
 def without_realm(url: bytes) -> bytes:
     """The path of a request as it is behind the realm that it names."""
-    return b"/" + url.split(b"/", 3)[-1] if url.startswith(PREFIX.encode()) else url
+    return b"/" + url.split(b"/", 3)[-1] if url.startswith(REALMS.encode()) else url
 
 
 def _in_path(scope: Scope) -> str | None:
     path: str = scope["path"]
-    if not path.startswith(PREFIX):
+    if not path.startswith(REALMS):
         return None
-    name, _, rest = path[len(PREFIX) :].partition("/")
+    name, _, rest = path[len(REALMS) :].partition("/")
     scope["path"] = f"/{rest}"
     return read_id(name) or "?"  # which nobody is called
 

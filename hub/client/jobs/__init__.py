@@ -57,7 +57,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`Extension` and `Provider`, when somebody asks for them."""
+    """Import `Extension` and `Provider` when they are asked for: they need pydantic."""
     if name not in ("Extension", "Provider"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -19,30 +19,30 @@ FATAL = frozenset({401, 403, 404})
 
 
 def fatal(error: HubError) -> bool:
-    """Whether the hub does not have this worker, or not for this caller, or as another process."""
+    """Return whether the hub does not have this worker, or not for this caller, or as another process."""
     return isinstance(error, Superseded) or int(error.facts.get("status") or error.status) in FATAL
 
 
 class Contact:
-    """When a hub was heard last; it is lost when that is more than `longest_s` ago (None: never)."""
+    """The time at which a hub was heard last; contact is lost `longest_s` later (None: never)."""
 
     def __init__(self, longest_s: float | None) -> None:
         self._longest_s = longest_s
         self._last_s = now_s()
 
     def heard(self) -> None:
-        """A hub has answered."""
+        """Note that a hub has answered."""
         self._last_s = now_s()
 
     def lost(self) -> HubUnavailable | None:
-        """The error that a lost contact is, None while it is not lost."""
+        """Return the error of a lost contact, None while it is not lost."""
         if self._longest_s is None or now_s() - self._last_s <= self._longest_s:
             return None
         return HubUnavailable(f"no hub was reached for {self._longest_s:g} s")
 
 
 class Heartbeat:
-    """Beats for a worker every `interval_s` seconds, the first time after one of them; sooner again after a failure.
+    """A thread that beats for a worker every `interval_s` seconds, first after one of them; sooner after a failure.
 
     `on_end(worker_id, error)` is called in the thread when the hub no longer has the worker, or contact is lost. It
     beats no more for that worker; `beat_for` gives it another. `held` says what the worker holds, and

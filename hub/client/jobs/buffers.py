@@ -1,4 +1,4 @@
-"""What a worker has taken and has to tell: the tasks that wait for a place, the reports, and how much to hold ready."""
+"""The buffers of a worker: reports on their way, and the number of tasks to hold ready."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WEIGHT = 0.2
 
 
 class Outbox:
-    """Reports on their way, oldest first."""
+    """The reports on their way, oldest first."""
 
     def __init__(self) -> None:
         self._reports: deque[Report] = deque()
@@ -25,19 +25,19 @@ class Outbox:
         return len(self._reports)
 
     def add(self, report: Report) -> None:
-        """One more."""
+        """Add a report."""
         self._reports.append(report)
 
     def reports(self) -> list[Report]:
-        """What is here. From any thread."""
+        """Return the reports. Safe from any thread."""
         return list(self._reports)
 
     def put_back(self, reports: Iterable[Report]) -> None:
-        """These were not delivered."""
+        """Put reports back that were not delivered."""
         self._reports.extendleft(reversed(list(reports)))
 
     def take(self) -> list[Report]:
-        """What fits into a call."""
+        """Take as many reports as fit into a call."""
         taken: list[Report] = []
         size = 0
         while self._reports and len(taken) < MOST_RESULTS:
@@ -48,14 +48,14 @@ class Outbox:
         return taken
 
     def clear(self) -> int:
-        """Drop everything; how many there were."""
+        """Drop all reports; return their number."""
         dropped = len(self._reports)
         self._reports.clear()
         return dropped
 
 
 class Prefetch:
-    """How many tasks to hold ready beyond those that run: as many as are finished while a claim is on its way.
+    """The number of tasks to hold ready beyond those that run: as many as end while a claim is on its way.
 
     For tasks that take long that is none, so that other workers get what this one could not begin; for very short ones
     it is some hundred, so that no place is ever empty. `fixed` says how many instead.
@@ -69,12 +69,12 @@ class Prefetch:
 
     @property
     def adaptive(self) -> bool:
-        """Whether it is found out here."""
+        """Return whether the number is measured here."""
         return self._fixed is None
 
     @property
     def ready(self) -> int:
-        """How many to hold ready."""
+        """Return the number of tasks to hold ready."""
         if self._fixed is not None:
             return self._fixed
         if self._task_s is None or self._trip_s is None:
@@ -82,13 +82,13 @@ class Prefetch:
         return int(min(MOST_READY, 2 * self._concurrency * self._trip_s / max(self._task_s, 1e-6)))
 
     def ran(self, seconds: float) -> None:
-        """A task took so long."""
+        """Take in how long a task ran."""
         self._task_s = seconds if self._task_s is None else (1 - WEIGHT) * self._task_s + WEIGHT * seconds
 
     def travelled(self, seconds: float) -> None:
-        """A claim that found as much as it asked for took so long."""
+        """Take in how long a claim took that got all the tasks it asked for."""
         self._trip_s = seconds if self._trip_s is None else (1 - WEIGHT) * self._trip_s + WEIGHT * seconds
 
     def forget(self) -> None:
-        """Tasks take longer than it seemed: hold none ready until it is known again."""
+        """Forget how long tasks run, after one that ran longer: hold none ready until it is known again."""
         self._task_s = None

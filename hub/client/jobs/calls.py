@@ -51,18 +51,18 @@ Left = Callable[[], float]
 
 
 def place(*parts: str) -> str:
-    """A path of the jobs API; what is special in a name is escaped."""
+    """Return a path of the jobs API, each part escaped."""
     return PREFIX + calls.path(*parts)
 
 
 def lasting(seconds: float) -> Left:
-    """Time that runs from now."""
+    """Return the time that is left of `seconds` from now."""
     until_s = now_s() + seconds
     return lambda: until_s - now_s()
 
 
 def judged(outcome: Outcome) -> tuple[HubError, bool]:
-    """As `refusal`; what the jobs API itself refuses is never worth repeating, whatever its status."""
+    """Return the error of an outcome and whether to repeat; a refusal of the jobs API itself is never repeated."""
     error, again = refusal(outcome)
     if isinstance(outcome, httpx.Response):
         try:
@@ -91,7 +91,7 @@ def ask(send: Send, left_s: Left, attempt_s: float = ATTEMPT_S) -> Steps[HubAnsw
 
 
 def starting(send: Send, attempts: int) -> Steps[dict[str, Any]]:
-    """A call at start: tried `attempts` times with growing pauses while no hub answers or it is in trouble."""
+    """Make a call at start: `attempts` times with growing pauses while no hub answers or it is in trouble."""
     for attempt in itertools.count(1):
         sent_s = now_s()
         outcome = yield replace(send, timeout_s=ATTEMPT_S)
@@ -109,7 +109,7 @@ def starting(send: Send, attempts: int) -> Steps[dict[str, Any]]:
 
 
 def incarnation() -> str:
-    """Names this process, anew with each start and each fork: of two with one worker, the later is the worker."""
+    """Return the name of this process, new with each start and fork: the later one of two is the worker."""
     return _name_of(os.getpid())
 
 
@@ -155,7 +155,7 @@ def drop_provider(provider_id: str, left_s: Left, attempt_s: float = ATTEMPT_S) 
 def upload(
     provider_id: str, request_hash: str, content: bytes, left_s: Left, attempt_s: float = ATTEMPT_S
 ) -> Steps[None]:
-    """Hand in what a provider has read. Safe to repeat."""
+    """Deliver the result of a read of a provider. Safe to repeat."""
     headers = {"X-Request-Hash": request_hash}
     send = Upload("POST", place("providers", provider_id, "results"), headers=headers, content=content)
     yield from ask(send, left_s, attempt_s)
@@ -170,7 +170,10 @@ def beat(worker_id: str, attempt_s: float = ATTEMPT_S, held: Held | None = None)
 
 
 def taken(worker_id: str, since: int, wait_s: float) -> Steps[int]:
-    """How often a task was taken from a worker, once that is not `since` any more, or after the wait. One attempt."""
+    """Return how many tasks were taken from a worker, once that is not `since` any more, or after the wait.
+
+    One attempt.
+    """
     query, headers = {"since": str(since)}, {"Prefer": f"wait={wait_s:.0f}"}
     send = Send("GET", place("workers", worker_id, "taken"), query=query, headers=headers, wait_s=wait_s)
     answer = yield from ask(send, lasting(0.0))
@@ -190,7 +193,7 @@ class ClaimCall:
     key: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def send(self, wait_s: float = 0.0) -> Send:
-        """The request; the hub may hold it for `wait_s` while there is nothing to do."""
+        """Return the request; the hub may hold it for `wait_s` while no task is pending."""
         body: dict[str, Any] = {"worker_id": self.worker_id, "limit": self.limit, "incarnation": incarnation()}
         if wait_s > 0 and self.limit:
             body["waitSeconds"] = wait_s
@@ -205,7 +208,7 @@ class ClaimCall:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """What came of a claim: the tasks, and per reported task what became of the report."""
+    """The answer to a claim: its tasks, and the outcome of each report."""
 
     tasks: list[TaskInfo]
     outcomes: dict[str, str]
@@ -238,7 +241,7 @@ def move(task_id: str, status: str, error: str | None, claim: str = "", result: 
 
 
 def task(task_id: str) -> Steps[TaskInfo]:
-    """One task; raises `TaskNotFound` when there is none."""
+    """Return one task; raises `TaskNotFound` when there is none."""
     return TaskInfo.of(_object((yield from ask(Send("GET", place("tasks", task_id)), lasting(TROUBLE_S)))))
 
 
@@ -272,7 +275,7 @@ def _told(worker_id: str, left: list[ClaimCall], left_s: Left, attempt_s: float)
     while left:
         try:
             claimed = Claimed.of((yield from ask(left[0].send(), left_s, min(attempt_s, ATTEMPT_S))))
-        except WorkerNotFound:  # nobody has what it held any more
+        except WorkerNotFound:  # the hub has taken back what it held
             return
         except TooLarge:
             shorter = [report.shorter() for report in left[0].reports]

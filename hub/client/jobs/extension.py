@@ -34,5 +34,5 @@ class Provider(BaseModel):
     content_type: ClassVar[str] = "application/json"
 
     def read(self, handler: Any) -> Any:
-        """What was asked for, from the handler given at registration: JSON, or bytes for another `content_type`."""
+        """Return the data, from the handler given at registration: JSON, or bytes for another `content_type`."""
         raise NotImplementedError(f"{type(self).__name__} does not say how it is read")

@@ -26,11 +26,11 @@ class Model(Protocol):
 
     @classmethod
     def model_json_schema(cls) -> dict[str, Any]:
-        """The JSON schema of the payload."""
+        """Return the JSON schema of the payload."""
 
     @classmethod
     def model_validate(cls, obj: Any, /) -> Self:
-        """The payload as an object of this class; raises when it does not fit."""
+        """Return the payload as an object of this class; raises when it does not fit."""
 
 
 @dataclass(eq=False, slots=True)
@@ -53,7 +53,7 @@ class Task:
 
     @classmethod
     def of(cls, info: TaskInfo) -> Task:
-        """As the hub has just given it out."""
+        """Make a task from a claimed record."""
         return cls(
             info.id, info.job_name, info.room_id, info.payload, info.attempt, info.max_attempts, claim=info.claim
         )
@@ -84,7 +84,7 @@ Begin = Callable[[Task], Awaitable[Coroutine[Any, Any, Any]]]  # of a handler in
 
 
 def cut(text: str) -> str:
-    """As much of a text as a hub keeps. Surrogates do not travel: they are spelt."""
+    """Return as much of a text as a hub keeps, with surrogates escaped, which do not travel."""
     return text.encode("utf-8", "backslashreplace")[:LONGEST_TEXT_BYTES].decode(errors="ignore")
 
 
@@ -106,21 +106,21 @@ class Handler:
 
     @property
     def full_name(self) -> str:
-        """The full name of the job."""
+        """Return the full name of the job."""
         return f"{self.room}:{self.category}:{self.name}"
 
     @property
     def offer(self) -> tuple[str, str, str, Mapping[str, Any]]:
-        """What it is registered as: room, category, name, schema."""
+        """Return the registration: room, category, name, schema."""
         return self.room, self.category, self.name, self.schema
 
     @property
     def result_schema(self) -> Mapping[str, Any] | None:
-        """What the hub shows of its results."""
+        """Return the schema of results that the hub shows."""
         return self.result.model_json_schema() if self.result is not None else None
 
     def fitting(self, returned: Any) -> Any:
-        """What was returned, as its model has it; raises ValueError with the sentence that helps."""
+        """Return the result as its model has it; raises ValueError with a sentence that helps."""
         if self.result is None or isinstance(returned, self.result):
             return returned
         try:
@@ -130,7 +130,7 @@ class Handler:
             raise ValueError(f"the result does not fit {name}: {error}") from error
 
     def called(self, task: Task) -> Any:
-        """What the function returns, with a payload that fits its model; raises when that does not."""
+        """Call the function with a payload that fits its model; raises when it does not fit."""
         payload = task.payload if self.model is None else self.model.model_validate(task.payload)
         return self.call(payload, task) if self.takes_task else self.call(payload)
 
@@ -144,7 +144,7 @@ class Handler:
             else:
                 returned = self.fitting(await self._in_thread(task, threads, say))
             value = value_of(returned)
-        except (Exception, SystemExit) as error:  # whatever a handler raises, the worker lives on
+        except (Exception, SystemExit) as error:  # any error of a handler: the worker lives on
             log.error("task %s of %s failed", task.id, task.job_name, exc_info=error)
             say(Report(task.id, "failed", f"ended by {error!r}" if isinstance(error, SystemExit) else reason(error)))
         except asyncio.CancelledError:
@@ -176,18 +176,18 @@ class Handler:
 
 
 def is_async(call: Callable[..., Any]) -> bool:
-    """Whether calling it makes a coroutine; objects with an async `__call__` are meant as well."""
+    """Return whether a call makes a coroutine, also for objects with an async `__call__`."""
     return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(type(call).__call__)
 
 
 def model_of(function: Callable[..., Any]) -> type[Model] | None:
-    """The model that the first parameter is annotated with; None where that is no model, or there is no annotation."""
+    """Return the model that the first parameter is annotated with; None where there is none."""
     positional = _positional(function)
     return _model(function, "payload", positional[0].annotation) if positional else None
 
 
 def result_of(function: Callable[..., Any]) -> type[Model] | None:
-    """The model that is what it returns; None where that is none, or nothing is said of it."""
+    """Return the model of the return annotation; None where there is none."""
     try:
         said = inspect.signature(function).return_annotation
     except (TypeError, ValueError):  # of something built in
@@ -213,7 +213,7 @@ def _model(function: Callable[..., Any], what: str, annotation: Any) -> type[Mod
 
 
 def takes_task(function: Callable[..., Any]) -> bool:
-    """Whether it is called with payload and task; one of a single parameter is called with the payload alone."""
+    """Return whether a handler takes payload and task; a handler with one parameter takes the payload alone."""
     found = _positional(function)
     return found is None or len(found) != 1 or found[0].kind is inspect.Parameter.VAR_POSITIONAL
 

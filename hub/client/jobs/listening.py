@@ -30,7 +30,7 @@ log = logging.getLogger("hub.client")
 
 
 class Listener:
-    """What a worker does with tasks; `JobManager` is one."""
+    """The acts of a worker on tasks, as a base of `JobManager`."""
 
     def __init__(self, wire: SyncWire, signals: StopSignals) -> None:
         self._wire = wire
@@ -41,7 +41,7 @@ class Listener:
         self._backlog = backlog_of(wire)
 
     def begin_anew(self) -> None:
-        """Be no worker, and hold nothing, as in a forked child of one that does."""
+        """Forget the worker and its tasks, as in a forked child."""
         self._worker_id: str | None = None
         # One claim at a time: the hub remembers what it gave out for the last one, should that have to be repeated.
         self._claiming = threading.Lock()
@@ -60,7 +60,7 @@ class Listener:
     def listen(
         self, polling_interval: float = 2.0, stop_event: threading.Event | None = None
     ) -> Iterator[ClaimedTask[Any]]:
-        """Claimed tasks, one after the other, until `stop_event` is set or the manager ends.
+        """Yield claimed tasks, one after the other, until `stop_event` is set or the manager ends.
 
         While no hub answers it goes on trying; raises what ends the worker.
         """
@@ -91,7 +91,7 @@ class Listener:
                 rest(until_s)
 
     def take(self, *, start: bool, wait_s: float, left_s: Left) -> tuple[ClaimedTask[Any], bool] | None:
-        """As `claim`: a task and whether it is running already. A claim without an answer is repeated as it was."""
+        """Claim a task; return it and whether it is running. A claim without an answer is repeated as it was."""
         if self._worker_id is None:
             raise ValueError("there is no worker yet: register something, or call create_worker()")
         while info := self._claim(ClaimCall(self._worker_id, start=start), left_s, wait_s):
@@ -163,34 +163,34 @@ class Listener:
         self._backlog.add(Message(what, steps, math.inf, otherwise, lambda _: self._claims.pop(task_id, None)), error)
 
     def _held(self) -> Held:
-        """What beats name: tasks that were claimed and have not ended, with their claims."""
+        """Return the tasks that beats name: claimed and not ended, with their claims."""
         claim = self._unanswered
         return Held(dict(list(self._claims.items())), [claim.key] if claim is not None else [])
 
     def _lose(self, held: Held, lost: list[str]) -> None:
-        """These tasks are not this worker's any more: somebody else has them, or they have ended."""
+        """Forget claims of tasks that have ended or belong to another worker."""
         for task_id in lost:
             if self._claims.get(task_id) == held.tasks.get(task_id):
                 self._claims.pop(task_id, None)
 
     def start(self, task: ClaimedTask[Any]) -> None:
-        """A claimed task is running now."""
+        """Report that a claimed task runs."""
         self.put(task.task_id, "running", None, lasting(TROUBLE_S))
 
     def complete(self, task: ClaimedTask[Any], result: Any = None) -> None:
-        """A running task is done, and what it came to; raises ValueError for a result that is no JSON, or too large."""
+        """Report a completed task with its result; raises ValueError for a result that is no JSON, or too large."""
         self.put(task.task_id, "completed", None, lasting(TROUBLE_S), value_of(result).document)
 
     def fail(self, task: ClaimedTask[Any], error: str) -> None:
-        """A claimed or running task has failed, and why."""
+        """Report a claimed or running task as failed, with the reason."""
         self.fail_by_id(task.task_id, error)
 
     def fail_by_id(self, task_id: str, error: str) -> None:
-        """As `fail`, for who has only the id."""
+        """Report a task as failed, by its id alone."""
         self.put(task_id, "failed", sayable(error), lasting(TROUBLE_S))
 
     def cancel(self, task: ClaimedTask[Any]) -> None:
-        """A claimed or running task is given up."""
+        """Give a claimed or running task up."""
         self.put(task.task_id, "cancelled", None, lasting(TROUBLE_S))
 
     def heartbeat(self) -> None:
@@ -200,5 +200,5 @@ class Listener:
         self._wire.run(calls.beat(self._worker_id))
 
     def _told(self) -> bool:
-        """Whether news of tasks comes by itself at this moment."""
+        """Return whether a socket tells of new tasks at this moment."""
         return self._socket is not None and self._socket.connected

@@ -1,4 +1,4 @@
-"""Hearing soon of tasks that were taken from a worker: cancelled, or ended for taking too long or saying nothing."""
+"""Tasks that were taken from a worker: cancelled, or ended for running too long or making no progress."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WAIT_S = 20.0  # the hub may hold the question for so long
 
 
 class LostTasks:
-    """Asks for one worker, while something runs that takes longer than a moment; what it has lost, its beat then says.
+    """A question to the hub, asked while a task runs for longer than a moment: which tasks has this worker lost?
 
     `running()` says whether there is such a task, `held()` what the worker holds; `on_lost(task -> claim)` is called.
     """
@@ -42,7 +42,7 @@ class LostTasks:
         self._on_lost = on_lost
 
     async def hear_for_ever(self) -> None:
-        """Ask again and again; seldom where the hub, or a proxy before it, knows nothing of the question."""
+        """Ask again and again; seldom where the hub, or a proxy before it, does not know the question."""
         known, of, failures, told = 0, "", 0, False
         while True:
             await asyncio.sleep(LOOK_S)

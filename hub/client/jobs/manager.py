@@ -42,7 +42,7 @@ Kind = TypeVar("Kind", bound="type[Extension]")
 
 
 class JobManager(Listener):
-    """Registers extensions as jobs and claims their tasks: `with JobManager(url, token, execute=run) as manager:`.
+    """A worker for extensions, which it registers as jobs: `with JobManager(url, token, execute=run) as manager:`.
 
     With `execute`, tasks are claimed and run in a thread from the first registration on, one after the other: completed
     when it returns, failed with the text of what it raises. Without it the program calls `claim` or `listen`. From the
@@ -96,7 +96,7 @@ class JobManager(Listener):
         self._begun = False
 
     def begin_anew(self) -> None:
-        """Be no worker: in a forked child the worker is the parent's, and the child registers one of its own."""
+        """Forget the worker: in a forked child it is the parent's, and the child registers one of its own."""
         super().begin_anew()
         self._locks()
         self._providers.clear()
@@ -121,22 +121,22 @@ class JobManager(Listener):
         return iter(list(self._registry))
 
     def get_run_kwargs(self, full_name: str) -> dict[str, Any]:
-        """What was registered with the class, for its `run`."""
+        """Return the arguments registered with the class, for its `run`."""
         return self._registry[full_name][1]
 
     @property
     def handlers(self) -> dict[str, Any]:
-        """Full name -> handler of each provider, for extensions that read from them."""
+        """Return the handler of each provider by full name, for extensions that read from them."""
         return {name: provider.handler for name, provider in list(self._providers.items())}
 
     @property
     def worker_id(self) -> UUID | None:
-        """The worker this manager is to the hub; None before the first registration and after `disconnect`."""
+        """Return the id of the worker; None before the first registration and after `disconnect`."""
         return UUID(self._worker_id) if self._worker_id else None
 
     @property
     def failure(self) -> HubError | None:
-        """What ended the worker, None while it lives or when it was told to stop."""
+        """Return the error that ended the worker; None while it lives or after a stop."""
         return self._signals.failure
 
     # -- registering --------------------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ class JobManager(Listener):
     def submit_many(
         self, extensions: Sequence[Extension], room: str, *, job_room: str = "@global", **options: Unpack[SubmitOptions]
     ) -> list[str]:
-        """As `submit` for many of one class in few calls; their ids, in this order."""
+        """Submit many tasks of one class in few calls; return their ids, in this order."""
         if len({type(extension) for extension in extensions}) > 1:
             raise ValueError("submit_many takes extensions of one class")
         if not extensions:
@@ -253,7 +253,7 @@ class JobManager(Listener):
         return self._wire.run(submitting.submit_many(job_name(type(extensions[0]), job_room), payloads, room, options))
 
     def wait_for(self, task_id: str, timeout: float | None = None) -> TaskInfo:
-        """The task once it has ended; raises `TimeoutError` when it has not within `timeout` seconds (None: ever)."""
+        """Return the task once it has ended; raises `TimeoutError` after `timeout` seconds (None: never)."""
         return self._wire.run(submitting.wait_for(task_id, timeout))
 
     # -- living and leaving -------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ class HandlersUnready(HandlerFailed):
 
 
 class Processes:
-    """So many processes, which import the modules of the handlers. One that died or was stopped is replaced."""
+    """A fixed number of processes that import the modules of the handlers. One that died or was stopped is replaced."""
 
     def __init__(self, number: int) -> None:
         self._children = [_Child() for _ in range(number)]
@@ -96,7 +96,7 @@ class Processes:
 
     def _back(self, child: _Child, ended: asyncio.Future[Any]) -> None:
         """Have a process ready for the next task: one that died is replaced before it counts as idle."""
-        error = ended.exception()  # of one that was killed nobody else asks
+        error = ended.exception()  # no other code asks for one that was killed
         if child.runs or isinstance(error, HandlersUnready):
             self._idle.put_nowait(child)
         else:
@@ -105,7 +105,7 @@ class Processes:
 
 
 class _Child:
-    """One process and the pipe to it. What runs is said by one thread at a time, `lose` and `kill` by any."""
+    """One process and the pipe to it. One thread at a time gives it tasks; any thread may call `lose` and `kill`."""
 
     def __init__(self) -> None:
         self._process: multiprocessing.process.BaseProcess | None = None
@@ -132,7 +132,7 @@ class _Child:
 
     @property
     def runs(self) -> bool:
-        """Whether it waits for a task."""
+        """Return whether the process waits for a task."""
         return self._process is not None and not self._killed
 
     def run(self, task: Task, handlers: Mapping[str, Handler]) -> Any:
@@ -181,7 +181,7 @@ class _Child:
             self._pipe.send(said)
 
     def _end(self) -> str:
-        """How it ended, which it has."""
+        """Return how the process ended."""
         assert self._process is not None
         assert self._pipe is not None
         _kill(self._process)  # it is gone, perhaps not what it has begun
@@ -202,7 +202,7 @@ def _kill(process: multiprocessing.process.BaseProcess) -> None:
 
 
 def _serve(pipe: Connection, handlers: dict[str, Handler]) -> None:
-    """In the process: run what comes, until there is nobody any more to tell what came of it."""
+    """Run the tasks that come, in the process, until the worker has gone."""
     os.setsid()  # the group of all that handlers begin: they end with this process
     for name in MEANT:  # sent to all of a terminal or unit; the worker says when to end
         signal.signal(getattr(signal, name), lambda *_: None)
@@ -237,7 +237,7 @@ def _outcome(task: Task, handlers: Mapping[str, Handler]) -> tuple[Any, ...]:
     try:
         handler = handlers[task.job_name]
         return "returned", value_of(handler.fitting(handler.called(task))).document
-    except Exception as error:  # noqa: BLE001 - whatever a handler raises, it is told where the worker is
+    except Exception as error:  # noqa: BLE001 - any error of a handler is told to the worker
         return "raised", reason(error), traceback.format_exc()
     except BaseException as error:  # noqa: BLE001 - `sys.exit` ends no process here
         return "raised", f"ended by {error!r}", traceback.format_exc()

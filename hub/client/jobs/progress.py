@@ -1,4 +1,4 @@
-"""What tasks say of themselves while they run: gathered from any thread, sent once a second, and before an end."""
+"""Progress of running tasks: gathered from any thread, sent once a second, and before the end of a task."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_AT_ONCE = 100
 
 @dataclass(slots=True)
 class ProgressReport:
-    """What a task has said and nobody was sent yet."""
+    """The progress of a task that the hub has not been sent yet."""
 
     claim: str
     progress: float | None = None
@@ -35,12 +35,12 @@ class ProgressReport:
     log: deque[str] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def body(self, task_id: str) -> dict[str, Any]:
-        """As the wire has it."""
+        """Return the report as the wire has it."""
         said = {"claim": self.claim, "progress": self.progress, "message": self.message, "log": list(self.log)}
         return {"id": task_id, **{name: value for name, value in said.items() if value not in (None, "", [])}}
 
     def put_back(self, older: ProgressReport) -> None:
-        """What was to be sent before this, and was not."""
+        """Put an older report before this one, after it could not be sent."""
         if older.claim == self.claim:
             self.progress = older.progress if self.progress is None else self.progress
             self.message = older.message if self.message is None else self.message
@@ -48,7 +48,7 @@ class ProgressReport:
 
 
 class ProgressReporter:
-    """Speaks for the tasks of one worker. `on_lost(task -> claim)` is told of those that are not its own any more."""
+    """The sender of progress for the tasks of one worker. `on_lost(task -> claim)` is called with tasks it has lost."""
 
     def __init__(
         self, wire: Wire, worker_id: Callable[[], str], on_lost: Callable[[Mapping[str, str | None]], None]
@@ -65,7 +65,7 @@ class ProgressReporter:
         self._deaf = False  # a hub of a version that hears nothing of this
 
     def say(self, task_id: str, claim: str, progress: float | None, message: str | None, text: str | None) -> None:
-        """One more thing that a task says. From any thread."""
+        """Add to the progress of a task. Safe from any thread."""
         with self._lock:
             news = self._news.get(task_id)
             if news is None or news.claim != claim:
@@ -78,7 +78,7 @@ class ProgressReporter:
             self._loop.call_soon_threadsafe(self._woken.set)
 
     async def tell_for_ever(self) -> None:
-        """Send what there is, once a second."""
+        """Send all progress, once a second."""
         self._loop = asyncio.get_running_loop()
         while True:
             with self._lock:
@@ -91,12 +91,12 @@ class ProgressReporter:
             await asyncio.sleep(INTERVAL_S)
 
     def has_news(self, task_id: str) -> bool:
-        """Whether a task has said something that no hub has taken yet."""
+        """Return whether a task has progress that no hub has taken yet."""
         with self._lock:
             return task_id in self._news or task_id in self._away
 
     async def flush(self, task_id: str) -> None:
-        """Send what a task has said before its end is reported; gives up when that takes seconds."""
+        """Send the progress of a task before its end is reported; gives up when that takes seconds."""
         async with self._sending:
             with self._lock:
                 news = self._news.pop(task_id, None)
@@ -117,7 +117,8 @@ class ProgressReporter:
             return taken
 
     async def _tell(self, news: Mapping[str, ProgressReport]) -> None:
-        """Send it, the same request again for some seconds; what no hub has taken by then is kept for the next time."""
+        """Send reports, the same request again for some seconds; keep what no hub has taken by then for the next
+        time."""
         if not news or self._deaf:
             return
         body = {"worker_id": self._worker_id(), "tasks": [each.body(task_id) for task_id, each in news.items()]}

@@ -36,7 +36,7 @@ class RegisteredProvider:
 
 
 class ServedProviders(dict[str, RegisteredProvider]):
-    """Full name -> provider; with a backlog of its own for what cannot be handed in now, so that no report waits."""
+    """The providers by full name; their results have a backlog of their own, so that no report waits for one."""
 
     def __init__(self, backlog: Backlog) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class ServedProviders(dict[str, RegisteredProvider]):
                 log.warning("what provider %s has read was not handed in: %s", name, error)
 
     def drop(self, name: str, provider: RegisteredProvider, wire: SyncWire) -> None:
-        """Unregister a provider; raises what is in the way, and goes on in the background where that can help."""
+        """Unregister a provider; after a passing failure that goes on in the background. Raises the refusal."""
         try:
             wire.run(drop_provider(provider.id, lasting(TROUBLE_S)))
         except HubError as error:

@@ -1,4 +1,4 @@
-"""What a worker says to the hub and hears from it: claims, with the reports of what came of the tasks before."""
+"""The calls of a worker: claims, together with reports on the tasks before."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ LONGEST_WAIT_S = 20.0
 # for then the next one leaves soon.
 LINGER_S = 0.004
 BUSY_LINGER_S = 0.05
-# Who answers that there is nothing to do after this time has waited for something.
+# A hub that answers without a task after this time has held the claim.
 HELD_S = 0.5
 
 
 class ClaimReporter:
-    """Speaks for one worker. A call is repeated as it is until it is answered, so that a lost answer loses nothing.
+    """The calls of one worker. Each is repeated as it is until it is answered, so that a lost answer loses nothing.
 
     `on_lost(worker_id)` is awaited when the hub no longer has the worker; then `worker_id` is another one.
     """
@@ -63,16 +63,16 @@ class ClaimReporter:
         self.woken = asyncio.Event()
 
     def say(self, report: Report) -> None:
-        """Report this soon."""
+        """Send a report soon."""
         self._outbox.add(report)
         self._news.set()
 
     def unanswered(self) -> list[str]:
-        """The keys of claims on their way. From any thread."""
+        """Return the keys of claims on their way. Safe from any thread."""
         return [claim.key for claim in list(self._open.values()) if claim.limit]
 
     def unsaid(self) -> dict[str, str]:
-        """The tasks that are reported on, with their claims, until the hub has taken it. From any thread."""
+        """Return the tasks of reports that the hub has not taken yet, with their claims. Safe from any thread."""
         reports = [
             *self._outbox.reports(),
             *(report for claim in list(self._open.values()) for report in claim.reports),
@@ -80,12 +80,12 @@ class ClaimReporter:
         return {report.task: report.claim for report in reports}
 
     def forget(self) -> None:
-        """The worker is lost, and with it whatever was to be said of its tasks."""
+        """Forget the reports of a worker that was lost."""
         self._counts["lost"] += self._outbox.clear() + sum(len(claim.reports) for claim in self._open.values())
         self._open.clear()
 
     async def claim_for_ever(self, runner: TaskRunner) -> None:
-        """Claim as many tasks as there are runner for, and take reports along."""
+        """Claim as many tasks as the runner wants, and take reports along."""
         early = 0
         while True:
             while not (limit := runner.wanted()):
@@ -112,7 +112,7 @@ class ClaimReporter:
                 await _first(self.woken, rest_s)
 
     async def report_for_ever(self) -> None:
-        """Report what no claim takes along soon enough."""
+        """Send the reports that no claim takes along soon enough."""
         while True:
             await self._news.wait()
             if not self._calm.is_set():
@@ -124,7 +124,7 @@ class ClaimReporter:
                 await self._deliver(ClaimCall(self.worker_id, limit=0, reports=reports))
 
     async def close(self, runner: TaskRunner) -> list[ClaimCall]:
-        """Find out what unanswered calls came to, and say what is left to say, some seconds long; the calls left."""
+        """Finish unanswered calls and send the last reports, some seconds long; return the calls that are left."""
         try:
             async with asyncio.timeout(2 * LEAVE_S):
                 for claim in list(self._open.values()):
@@ -198,7 +198,7 @@ class ClaimReporter:
 
 
 async def _first(event: asyncio.Event, seconds: float) -> None:
-    """Until the event or so much later, whichever is first.
+    """Wait for the event, for so many seconds at most.
 
     Not `asyncio.wait_for`, which on Python 3.11 lets a cancellation go that comes just when the event does.
     """

@@ -27,7 +27,10 @@ READY_S = 1.0
 
 
 class TaskRunner:
-    """Runs up to `concurrency` tasks at a time. `say` is called with what came of each, `changed` set by more room."""
+    """A runner of up to `concurrency` tasks at once.
+
+    It calls `say` with each report, and sets `changed` for more room.
+    """
 
     def __init__(
         self,
@@ -56,7 +59,7 @@ class TaskRunner:
         self.changed = asyncio.Event()
 
     async def start(self) -> None:
-        """Return once processes have the handlers, where some are to run there; raises ValueError where they cannot."""
+        """Start the processes; raises ValueError where they cannot import the handlers."""
         if self._processes is not None:
             await self._processes.start(self.handlers)
 
@@ -67,11 +70,11 @@ class TaskRunner:
 
     @property
     def held(self) -> int:
-        """How many tasks are here."""
+        """Return the number of tasks that wait or run."""
         return len(self._waiting) + len(self._running)
 
     def wanted(self) -> int:
-        """How many tasks to claim now: none while enough are ready."""
+        """Return the number of tasks to claim now: none while enough are ready."""
         ready = self._prefetch.ready
         if self._closing or len(self._waiting) > ready // 2:
             return 0
@@ -99,11 +102,11 @@ class TaskRunner:
             self._give_back_waiting()
 
     def names(self) -> dict[str, str]:
-        """The tasks that are here and not reported on, with their claims. From any thread."""
+        """Return the tasks that are not reported on, with their claims. Safe from any thread."""
         return {task.id: task.claim for task in [*list(self._waiting), *list(self._running)] if not task.reported}
 
     def lose_some(self, lost: Mapping[str, str | None]) -> None:
-        """These claims of tasks are not this worker's any more: somebody else has them, or they have ended."""
+        """Stop tasks whose claims are over: they have ended, or belong to another worker."""
         for task in [task for task in [*self._waiting, *self._running] if lost.get(task.id) == task.claim]:
             if task.reported or task.lost:
                 continue
@@ -116,7 +119,7 @@ class TaskRunner:
                 self._cancel(task, running)
 
     def lose(self) -> None:
-        """Nothing here is this worker's any more: stop what can be stopped, and say nothing of it."""
+        """Stop all tasks, and report none: the worker was lost."""
         for task in [*self._waiting, *self._running]:
             task.lost = True
         self._counts["lost"] += len(self._waiting)
@@ -126,7 +129,7 @@ class TaskRunner:
                 self._cancel(task, running)
 
     def runs_longer(self, seconds: float) -> bool:
-        """Whether something has been running for longer than this."""
+        """Return whether a task has been running for longer than this."""
         return any(now_s() - begun_s > seconds for begun_s in self._begun.values())
 
     def _can_stop(self, task: Task) -> bool:
@@ -186,7 +189,7 @@ class TaskRunner:
         begin = self._processes.begin if self._processes is not None else None
         try:
             await handler.run(task, self._threads, begin, lambda report: self._tell(task, report))
-        except asyncio.CancelledError:  # by `lose` or `close`, and nobody else has this task
+        except asyncio.CancelledError:  # by `lose` or `close`, and the task has no other owner
             self._tell(task, Report(task.id, "pending"))
         finally:
             self._prefetch.ran(now_s() - begun_s)

@@ -1,4 +1,4 @@
-"""Schedules of an application: tasks that are submitted at certain times, for as long as nobody takes them away."""
+"""Schedules of an application: tasks that are submitted at certain times, until the schedule is removed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hub.client.jobs.calls import TROUBLE_S, ask, lasting, place
 
 
 class ScheduleOptions(TypedDict, total=False):
-    """When tasks are submitted, by `cron` or by `every`, and what is to be done about them."""
+    """The times at which tasks are submitted, by `cron` or by `every`, and the options of these tasks."""
 
     cron: str
     """Minute, hour, day of month, month and day of week: `30 2 * * mon-fri`."""
@@ -49,5 +49,5 @@ def schedule(name: str, job: str, payload: Mapping[str, Any], room: str, options
 
 
 def unschedule(name: str, room: str) -> Steps[None]:
-    """Take a schedule away; raises when there is none."""
+    """Remove a schedule; raises when there is none."""
     yield from ask(Send("DELETE", place("rooms", room, "schedules", name)), lasting(TROUBLE_S))

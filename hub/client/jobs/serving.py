@@ -28,18 +28,18 @@ REFUSED = frozenset({400, 413, 415, 422})
 
 
 class Counter(Protocol):
-    """What tasks come from and where the results go: the calls of a `JobManager`."""
+    """The source of tasks and the receiver of results: the calls of a `JobManager`."""
 
     def take(self, *, start: bool, wait_s: float, left_s: Left) -> tuple[ClaimedTask[Any], bool] | None:
-        """A task and whether it is running already, None when there is nothing to do."""
+        """Return a task and whether it is running already, None when no task is pending."""
 
     def put(self, task_id: str, status: str, error: str | None, left_s: Left, result: Any = None) -> None:
-        """Say what became of a task."""
+        """Report the outcome of a task."""
 
 
 @dataclass
 class StopSignals:
-    """How the threads of a worker speak to each other. `end` is for good."""
+    """The signals between the threads of a worker. `end` is for good."""
 
     contact: Contact
     stop: threading.Event = field(default_factory=threading.Event)
@@ -58,20 +58,20 @@ class StopSignals:
         self.wake.set()
 
     def over(self, error: HubError) -> bool:
-        """Whether a failed call ends the worker: the hub no longer has it, or contact is lost."""
+        """Return whether a failed call ends the worker: the hub no longer has it, or contact is lost."""
         ended = error if fatal(error) else self.contact.lost()
         if ended is not None:
             self.end(ended)
         return ended is not None
 
     def policy(self, seconds: float) -> Left:
-        """Time that runs from now, and is over soon after everything was stopped."""
+        """Return the time that is left of `seconds` from now; it is over soon after everything was stopped."""
         until_s = now_s() + seconds
         return lambda: min(until_s, self.stopped_s + LEAVE_S if self.stop.is_set() else until_s) - now_s()
 
 
 class WorkerServing:
-    """Runs `execute` for task after task; after a claim that finds nothing it rests, until there are news of one."""
+    """A loop that runs `execute` for task after task, and rests after a claim without a task until news of one."""
 
     def __init__(
         self,
@@ -138,7 +138,10 @@ class WorkerServing:
             self._say(task, "completed", None, result)
 
     def _value(self, returned: Any, task: ClaimedTask[Any]) -> Any:
-        """What the task came to. Programs return here what is no JSON, for nobody used to hear of it: they go on so."""
+        """Return a result that is JSON; None, with a warning, for a value that is none, as programs may return it here.
+
+        Some programs return values that are no JSON: these are left out, as they always were.
+        """
         try:
             return value_of(returned).document
         except ValueError as error:

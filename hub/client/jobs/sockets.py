@@ -26,7 +26,7 @@ Message = tuple[str, dict[str, str]]
 
 
 class Socket:
-    """A connection that is there when it can be: nothing here raises, and each new connection joins the rooms again.
+    """A connection that is open when it can be: no method raises, and each new connection joins the rooms again.
 
     `given` is True for a connection of one's own, or a `socketio.Client` that somebody else connects. `joined` gives
     the messages with which the rooms are joined; the other callbacks are called in threads of the connection.
@@ -72,11 +72,11 @@ class Socket:
 
     @property
     def connected(self) -> bool:
-        """Whether the connection is there at this moment."""
+        """Return whether the connection is open at this moment."""
         return bool(getattr(self._client, "connected", True))
 
     def start(self) -> None:
-        """Connect, in the background and for as long as it takes; nothing for a client that is somebody else's."""
+        """Connect, in the background and for as long as it takes; nothing for a client that was given."""
         if self._own:
             threading.Thread(target=self._connect, name="socket", daemon=True).start()
 
@@ -107,7 +107,7 @@ class Socket:
                     self._url, auth=self._auth, transports=["websocket"], namespaces=["/"], wait_timeout=CONNECT_S,
                     socketio_path=below,
                 )  # fmt: skip
-            except Exception as error:  # noqa: BLE001 - whatever it is, the next attempt may do better
+            except Exception as error:  # noqa: BLE001 - any error: the next attempt may do better
                 if not attempt:
                     log.warning("no Socket.IO connection to %s yet, going on without: %s", self._url, error)
             else:
@@ -124,7 +124,7 @@ class Socket:
     def _connected(self) -> None:
         for event, data in self._joined():
             self.emit(event, data)
-        self._on_task()  # what came while nobody heard
+        self._on_task()  # events may have been missed
         if self._before is not None:
             self._before()
 

@@ -27,14 +27,14 @@ MOST_BYTES = 512 * 1024
 
 
 def submit(job: str, payload: Mapping[str, Any], room: str, options: SubmitOptions) -> Steps[str]:
-    """Submit a task; its id."""
+    """Submit a task; return its id."""
     answer = yield from ask(_submission(job, room, {"payload": payload}, options, ""), lasting(TROUBLE_S))
     with readable():
         return str(answer.data["id"])
 
 
 def submit_many(job: str, payloads: Sequence[Mapping[str, Any]], room: str, options: SubmitOptions) -> Steps[list[str]]:
-    """Submit tasks of one job, as many in a call as the hub takes; their ids, in the order of the payloads."""
+    """Submit tasks of one job, as many in a call as the hub takes; return their ids, in the order of the payloads."""
     options = {"idempotency_key": uuid.uuid4().hex, **options}
     ids: list[str] = []
     for batch in _batches(payloads):
@@ -97,7 +97,7 @@ def _batches(payloads: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping
 
 
 def wait_for(task_id: str, timeout: float | None = None) -> Steps[TaskInfo]:
-    """The task once it is completed, failed or cancelled; raises `TimeoutError` when it is not in `timeout` seconds."""
+    """Return the task once it is completed, failed or cancelled; raises `TimeoutError` after `timeout` seconds."""
     until_s = now_s() + (math.inf if timeout is None else timeout)
     while True:
         asked_s = now_s()
@@ -110,12 +110,12 @@ def wait_for(task_id: str, timeout: float | None = None) -> Steps[TaskInfo]:
         left_s = until_s - now_s()
         if left_s <= 0:
             raise TimeoutError(f"task {task_id} is still {info.status} after {timeout:g} s")
-        # Who was asked to wait and did not would be asked without end; the last second is waited for here.
+        # A hub that answers at once would be asked without end; the last second is waited for here.
         yield Pause(min(left_s, 0.1 if wait_s < 1 else max(0.0, 1.0 - (now_s() - asked_s))))
 
 
 def result(task_id: str, timeout: float | None = None) -> Steps[Any]:
-    """What the task came to, once it has ended; raises what it ended with instead, and `TimeoutError`."""
+    """Return the result of the task once it has ended; raises its error instead, or `TimeoutError`."""
     info = yield from wait_for(task_id, timeout)
     if info.status == "failed":
         raise TaskFailed(info.error or "the task has failed", task=info.id)

@@ -60,7 +60,7 @@ class SyncWorker:
         forks.note(self)
 
     def begin_anew(self) -> None:
-        """Be a worker that has ended: in a forked child the worker is the parent's."""
+        """End the worker in a forked child: it is the parent's."""
         self._ready, self._ended = threading.Event(), threading.Event()
         self._ready.set()
         self._ended.set()
@@ -76,7 +76,7 @@ class SyncWorker:
         attempts: int = 1,
         backoff: float = 1.0,
     ) -> Callable[[Function], Function]:
-        """As `Worker.job`: run the tasks of a job with the decorated function."""
+        """Run the tasks of a job with the decorated function; see `Worker.job`."""
         registered = self._worker.job(
             category, name, schema=schema, room=room, max_runtime=max_runtime, attempts=attempts, backoff=backoff
         )
@@ -90,25 +90,25 @@ class SyncWorker:
 
     @property
     def worker_id(self) -> str | None:
-        """The worker this is to the hub; None while it is not registered."""
+        """Return the id of the worker; None while it is not registered."""
         return self._worker.worker_id
 
     @property
     def counts(self) -> Counter[str]:
-        """As `Worker.counts`: how many tasks were claimed, completed, failed, given back, lost, refused."""
+        """Return how many tasks were claimed, completed, failed, given back, lost, refused; see `Worker.counts`."""
         return self._worker.counts
 
     def run(self) -> None:
-        """Work until `stop` or a signal; a second signal does not wait for what runs. Raises what ended it."""
+        """Run tasks until `stop` or a signal; a second one hurries. Raises the error that ended the worker."""
         with self._signals(), self:
             self.ended()
 
     def ended(self) -> None:
-        """Return once it was told to stop, or something has ended it."""
+        """Wait until the worker was told to stop, or has failed."""
         self._ended.wait()
 
     def stop(self, *, hurry: bool = False) -> None:
-        """Let it end; with `hurry` what runs is given back at once. May be called from any thread, more than once."""
+        """End the worker, from any thread, more than once; with `hurry` running tasks are given back at once."""
         self._stopping = True
         self._worker.stop(hurry=hurry)
         self._ended.set()
@@ -150,7 +150,7 @@ class SyncWorker:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """Signals that would end it stop the worker, where they can be had; the handlers before them come back."""
+        """Stop the worker on signals that would end the process; the former handlers come back at the end."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

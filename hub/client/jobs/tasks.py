@@ -67,7 +67,7 @@ class ResultLost(TaskEnded):
 
 
 class SubmitOptions(TypedDict, total=False):
-    """What a submitter may ask for; everything is optional."""
+    """The options of a submitter; each is optional."""
 
     priority: int
     """From -100 to 100: a point counts as a second in the queue."""
@@ -123,17 +123,17 @@ class TaskInfo:
 
     @property
     def finished(self) -> bool:
-        """Whether it is completed, failed or cancelled: then it never changes again."""
+        """Return whether the task is completed, failed or cancelled: then it never changes again."""
         return self.status in TERMINAL
 
     @property
     def ok(self) -> bool:
-        """Whether it is completed."""
+        """Return whether the task is completed."""
         return self.status == "completed"
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> TaskInfo:
-        """The task of an answer; raises `HubError` when that is none."""
+        """Read the task of an answer; raises `HubError` when it is none."""
         with readable():
             return cls(
                 id=str(data["id"]),
@@ -161,7 +161,7 @@ class TaskInfo:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a worker says of a task it holds under a claim; `pending` gives it back to the queue."""
+    """A report of a worker on a task it holds under a claim; `pending` gives the task back to the queue."""
 
     task: str
     status: str
@@ -171,17 +171,17 @@ class Report:
 
     @property
     def size(self) -> int:
-        """About how many bytes it is on the wire."""
+        """Return about how many bytes the report has on the wire."""
         return 150 + len(self.error.encode()) + len(self.value.text.encode())
 
     def body(self) -> dict[str, Any]:
-        """As the wire has it."""
+        """Return the report as the wire has it."""
         said = {"id": self.task, "status": self.status, "error": self.error, "claim": self.claim}
         result = {} if self.value.document is None else {"result": self.value.document}
         return {name: value for name, value in said.items() if value} | result
 
     def shorter(self) -> Report:
-        """For one that does not get through: without its result, when the task fails and says why, or its error cut."""
+        """Return a smaller report: without its result, as a failure that says why, or with its error cut."""
         if not self.value.text:
             return replace(self, error=self.error[:SHORT_REASON])
         why = (
@@ -192,13 +192,13 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a worker holds - task -> claim - and the keys of its claims that were not answered yet."""
+    """The tasks of a worker with their claims, and the keys of its claims that are not answered yet."""
 
     tasks: Mapping[str, str]
     claims: Sequence[str] = ()
 
     def body(self, incarnation: str) -> dict[str, Any] | None:
-        """As a beat has it; nothing where a hub named no claim, or there is more than a beat may say."""
+        """Return the tasks as a beat has them; nothing where a hub named no claim, or there are too many for a beat."""
         if len(self.tasks) > MOST_HELD or not all(self.tasks.values()):
             return None
         return {
@@ -209,17 +209,17 @@ class Held:
 
 
 def reason(error: BaseException) -> str:
-    """What a failure is called in the task's record: the text of the exception, or its name where it has none."""
+    """Return the text of a failure for the record of the task: that of the exception, or its name where it has none."""
     return sayable(text_of(error) or repr(error))
 
 
 def text_of(error: BaseException) -> str:
-    """What an exception says, or that it fails to say anything, for it is reported in any case."""
+    """Return the text of an exception, or a note that it has none: a failure is reported in any case."""
     return str(TracebackException(type(error), error, None, limit=0))
 
 
 def sayable(text: str) -> str:
-    """As much of a text as a report takes. Surrogates, which a file's name may hold, do not travel: they are spelt."""
+    """Return as much of a text as a report takes, with surrogates escaped: file names may hold them."""
     return text[:LONGEST_REASON].encode("utf-8", "backslashreplace").decode()[:LONGEST_REASON]
 
 

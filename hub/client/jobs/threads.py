@@ -13,7 +13,7 @@ Work = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any]
 
 
 class Threads:
-    """Up to `most` threads, made as they are needed."""
+    """A pool of up to `most` threads, made as they are needed."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -52,7 +52,7 @@ class Threads:
                 error = raised if isinstance(raised, Exception) else RuntimeError(f"ended by {raised!r}")
             try:
                 loop.call_soon_threadsafe(_settle, future, result, error)
-            except RuntimeError:  # the loop is closed: nobody waits any more
+            except RuntimeError:  # the loop is closed: no task waits any more
                 return
 
 

@@ -22,34 +22,34 @@ class Upload(Send):
 
 
 class Credentials:
-    """Gives a request the token of the moment: a callable is asked anew each time; None is `HUB_TOKEN`, where set."""
+    """The token of each request: a callable is asked anew each time; None is `HUB_TOKEN`, where set."""
 
     def __init__(self, token: Token) -> None:
         self._token = token
 
     def now(self) -> str | None:
-        """The token, or None where callers need not say who they are."""
+        """Return the token, or None where callers need none."""
         token = self._token() if callable(self._token) else self._token
         return token if token is not None else os.environ.get("HUB_TOKEN")
 
     def shown(self) -> str:
-        """What stands in a refusal of a token that the program did not give."""
+        """Return the words that a refusal adds about a token that the program did not give."""
         if self._token is not None:
             return ""
         named = os.environ.get("HUB_TOKEN")
         return "the token shown was that of HUB_TOKEN" if named else "no token was shown: HUB_TOKEN is not set"
 
     def sign(self, send: Send) -> Send | Unreachable:
-        """The request, saying who sends it; a token that cannot be had now is trouble like that of the network."""
+        """Return the request with the token; a token that cannot be had now is trouble like that of the network."""
         try:
             token = self.now()
-        except Exception as error:  # noqa: BLE001 - whatever the callable does to get one
+        except Exception as error:  # noqa: BLE001 - the callable may fail in any way
             return Unreachable(f"there is no token: {error!r}", sent=False)
         return replace(send, headers={**send.headers, "Authorization": f"Bearer {token}"}) if token else send
 
 
 class Wire(AsyncTransport):
-    """Plays steps on the running event loop."""
+    """A transport for asyncio with the token of each request."""
 
     def __init__(
         self, url: str | None = None, token: Token = None, transport: httpx.AsyncBaseTransport | None = None
@@ -60,10 +60,10 @@ class Wire(AsyncTransport):
 
     @property
     def address(self) -> None:
-        """None: a token may be another one each time."""
+        """Return None: the token may be another one each time."""
 
     def twin(self) -> SyncWire:
-        """Connections of their own to the same hub, for a thread that may outlive this client."""
+        """Return new connections to the same hub, for a thread that may outlive this client."""
         return SyncWire(str(self._client.base_url), self._token)
 
     def _shown(self) -> str:
@@ -75,7 +75,7 @@ class Wire(AsyncTransport):
 
 
 class SyncWire(SyncTransport):
-    """Plays steps on the calling thread, through a client of its own or one that is given and stays its owner's."""
+    """A transport for threads with the token of each request, over its own connections or those of a given client."""
 
     def __init__(
         self, url: str | httpx.Client | None = None, token: Token = None, transport: httpx.BaseTransport | None = None
@@ -91,10 +91,10 @@ class SyncWire(SyncTransport):
 
     @property
     def address(self) -> None:
-        """None: a token may be another one each time."""
+        """Return None: the token may be another one each time."""
 
     def twin(self) -> SyncWire:
-        """Connections of their own to the same hub, for a thread that may outlive this client."""
+        """Return new connections to the same hub, for a thread that may outlive this client."""
         return SyncWire(self.url, self._token)
 
     def _shown(self) -> str:
@@ -102,7 +102,7 @@ class SyncWire(SyncTransport):
 
     @property
     def url(self) -> str:
-        """Where the hub is."""
+        """Return the URL of the hub."""
         return str(self._client.base_url).rstrip("/")
 
     def _send(self, send: Send) -> Outcome:
@@ -124,6 +124,6 @@ class SyncWire(SyncTransport):
             return Unreachable(f"no answer from {self.url}: {str(error) or type(error).__name__}")
 
     def close(self) -> None:
-        """Close the connections, unless they are somebody else's."""
+        """Close the connections, unless they were given."""
         if not self._lent:
             super().close()

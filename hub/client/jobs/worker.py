@@ -39,24 +39,23 @@ SLACK_S = 5.0
 
 
 class Worker:
-    """Runs tasks, `concurrency` at a time, until it is told to stop: `await Worker(url, token).run()`.
+    """A worker that runs tasks, `concurrency` at a time, until it is stopped: `await Worker(url, token).run()`.
 
     @worker.job("modifiers", schema=Rotate)
     async def rotate(payload: Rotate, task: Task) -> None: ...
 
     Tasks are claimed and reported many in one call; `prefetch` are held ready beyond those that run (None: none for
     tasks that take long, up to 200 for short ones). A thread of its own heartbeats every `heartbeat_interval` seconds,
-    whatever the handlers do. Plain functions run in threads; with `processes`, for those that compute, in that many
-    processes instead of `concurrency`, which import the module they stand at the top of. Such a process is killed where
-    an async handler would be cancelled; where it dies by itself, its task has failed.
+    also while handlers block. Plain functions run in threads; with `processes`, for those that compute, in that many
+    processes instead of `concurrency`, which import the module that defines them at its top. Such a process is killed
+    where an async handler would be cancelled; where it dies by itself, its task has failed.
 
-    It outlives hubs and Redis: what could not be reported is reported later, and a call whose answer was lost is
-    repeated as it was, so that nothing is run twice or forgotten. A worker that the hub has given up registers again;
-    what it held is lost to it, its async handlers are cancelled, and `task.lost` is set. The same happens, within a
-    second, to a task that somebody cancels; after `cancel_grace` seconds its handler is cancelled again. Only a refusal
-    ends it
-    (`Unauthorized`, `Forbidden`, `SchemaConflict`, ...), and is raised. `stop`, SIGTERM and SIGINT let it claim nothing
-    more, give what runs `grace` seconds to end, give back the rest, and tell the hub that it leaves.
+    It outlives hubs and Redis: a report that could not be sent is sent later, and a call whose answer was lost is
+    repeated as it was, so that no task runs twice or is forgotten. A worker that the hub has given up registers again;
+    its tasks are lost to it, their async handlers are cancelled, and `task.lost` is set. The same happens, within a
+    second, to a task that is cancelled; after `cancel_grace` seconds its handler is cancelled again. Only a refusal
+    ends the worker (`Unauthorized`, `Forbidden`, `SchemaConflict`, ...), and is raised. After `stop`, SIGTERM or SIGINT
+    it claims no more, gives running tasks `grace` seconds to end, gives back the rest, and leaves the hub.
 
     `url` defaults to `HUB_URL`, `token` to `HUB_TOKEN`; `room` is where jobs are registered. With `socket=True` the hub
     misses a worker that dies within seconds; it needs `python-socketio[client]`.
@@ -155,23 +154,23 @@ class Worker:
 
     @property
     def worker_id(self) -> str | None:
-        """The worker this is to the hub; None while it is not registered."""
+        """Return the id of the worker; None while it is not registered."""
         return self._reporter.worker_id or None
 
     # -- running ------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Work until `stop` or a signal; a second signal does not wait for what runs. Raises what ended it."""
+        """Run tasks until `stop` or a signal; a second one hurries. Raises the error that ended the worker."""
         with self._signals():
             async with self:
                 await self.ended()
 
     async def ended(self) -> None:
-        """Return once it was told to stop, or something has ended it."""
+        """Wait until the worker was told to stop, or has failed."""
         await self._stop.wait()
 
     def stop(self, *, hurry: bool = False) -> None:
-        """Let it end; with `hurry` what runs is given back at once. May be called from any thread, more than once."""
+        """End the worker, from any thread, more than once; with `hurry` running tasks are given back at once."""
         self._stopping = True
         self._hurried = self._hurried or hurry
         if self._loop is not None:
@@ -269,7 +268,7 @@ class Worker:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """Signals that would end it stop the worker, where they can be had; the handlers before them come back."""
+        """Stop the worker on signals that would end the process; the former handlers come back at the end."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -327,7 +326,7 @@ class Worker:
             return str(answer.data[member])
 
     async def _lost(self, worker_id: str) -> bool:
-        """The hub has given this worker up: be another one; False when somebody else has seen to that."""
+        """Register a new worker after the hub has given this one up; return False when another call has done it."""
         async with self._renewing:
             if self._reporter.worker_id != worker_id:
                 return False
@@ -349,13 +348,13 @@ class Worker:
             self._claiming = self._spawn(self._reporter.claim_for_ever(self._runner))
 
     def _held(self) -> Held:
-        """In the thread of the heart. In this order, for a task goes from a claim to a place to a report."""
+        """Return the held tasks, for the heartbeat. In this order: a task goes from a claim to a report."""
         claims = self._reporter.unanswered()
         runner = self._runner.names()
         return Held({**self._reporter.unsaid(), **runner}, claims)
 
     def _lost_some(self, held: Held, lost: list[str]) -> None:
-        """In the thread of the heart."""
+        """Forget lost tasks, in the thread of the heartbeat."""
         assert self._loop is not None
         with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(
@@ -366,7 +365,7 @@ class Worker:
         self._runner.lose_some(lost)
 
     def _heartbeat_ended(self, worker_id: str, error: HubError) -> None:
-        """In the thread of the heart."""
+        """End the worker, in the thread of the heartbeat."""
         assert self._loop is not None
         with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._not_beating, worker_id, error)
@@ -382,7 +381,7 @@ class Worker:
     # -- the socket ---------------------------------------------------------------------------------------------------
 
     def _news(self) -> None:
-        """In a thread of the socket."""
+        """Wake the worker, in a thread of the socket."""
         if self._loop is not None:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._reporter.woken.set)

@@ -1,5 +1,5 @@
--- What an autoscaler needs to know of a pool, in one look: its slots, and the live waiters it may serve, over all
--- labels they asked for. Of a label with a cap only as many count as the cap leaves room for: more slots would not help
+-- Read what an autoscaler needs to know of a pool: its slots, and the live waiters it may serve, over all
+-- labels they asked for. A label with a cap counts only as far as the cap leaves room: more slots would not help
 -- the others. At most `limit` labels below the pool, and as many with `*`, are looked at; of the rest below the pool
 -- one waiter each is counted, which is the least there are. Changes nothing.
 -- Returns {free, lent, published, 1 | 0 (under maintenance), waiting, labels waited for, 1 | 0 (there may be more)}

@@ -1,5 +1,5 @@
 -- Lend the slot that has waited longest in the best pool for a label: list move, session, deadline, count, in one step;
--- where there is none, or somebody else is to have it, stand in the queue. The request id is the ticket: safe to repeat, the
+-- where there is none, or a waiter is to have it, stand in the queue. The request id is the ticket: safe to repeat, the
 -- same one gets the same place or the same lease, and a repeat looks again whether the queue can be served.
 -- Returns {'ok', slot, token, item, pool, ms until it lapses, ms of the lease, run, dropped}
 --   | {'waiting', position in the queue of its label, ms it will take or -1, dropped}
@@ -20,7 +20,7 @@ command.change('capacity/borrow', {
   'repeated',           -- '1': this very call has asked before: it waits on
   'hub',                -- the hub that answers
   'wait_ms: number',    -- how long this call may wait, 0: not at all
-  'limit_ms: number',   -- the wait must not be expected to take longer; -1: whatever it takes
+  'limit_ms: number',   -- the wait must not be expected to take longer; -1: no limit
   'priority: number',   -- a point weighs as much as a second in the queue
   'max_label: number',  -- waiters per label
   'max_run: number',    -- waiters per run
@@ -34,7 +34,7 @@ command.change('capacity/borrow', {
   if known and known.label then
     if known.fingerprint ~= a.fingerprint then return {'reused'} end
     local waits = redis.call('ZSCORE', keys.queue(a.label), a.request)
-    if waits and a.wait_ms == 0 then return {'empty', work.dropped} end
+    if waits and a.wait_ms == 0 then return {'empty', call_state.dropped} end
     -- A call that waits on does not take the place from a later one, unless the hub of that one is gone.
     local later = waits and a.repeated == '1' and known.attempt ~= a.attempt and hubs.is_heard(known.hub)
     if not later then queue.attend(known, a.hub, a.attempt, store.clock_ms + a.wait_ms) end
@@ -43,7 +43,7 @@ command.change('capacity/borrow', {
     local reply = queue.standing(known, a.attempt, a.fingerprint, a.hub)
     if a.wait_ms > 0 or reply[1] ~= 'waiting' then return reply end
     tickets.set_aside(known, 'timeout')
-    return {'empty', work.dropped}
+    return {'empty', call_state.dropped}
   end
 
   local cap = caps.of(a.label)
@@ -61,7 +61,7 @@ command.change('capacity/borrow', {
         history.note('grant.lent', 'slot', found.slot, 'node', found.node, 'pool', found.pool, 'label', a.label, 'run', a.run,
           'ticket', a.request, 'ttl_ms', a.ttl_ms)
         serving.opened()
-        return {'ok', found.slot, found.token, found.item, found.pool, found.ttl_ms, found.ttl_ms, a.run, work.dropped}
+        return {'ok', found.slot, found.token, found.item, found.pool, found.ttl_ms, found.ttl_ms, a.run, call_state.dropped}
       end
       handoffs.hand_on(waiter, found)
     end
@@ -70,7 +70,7 @@ command.change('capacity/borrow', {
   if a.wait_ms <= math.max(0, store.settle_left_ms) then
     if store.settle_left_ms > 0 then return {'settling', math.ceil(store.settle_left_ms)} end
     if cap > 0 and live >= cap then return {'capped', live} end
-    return {'empty', work.dropped}
+    return {'empty', call_state.dropped}
   end
   local refusal = queue.admit(wanted, a.max_label, a.max_run, a.limit_ms, a.priority)
   if refusal then return refusal end

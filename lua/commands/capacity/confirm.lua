@@ -1,5 +1,5 @@
 -- The ticket of another realm, for which a slot was lent here for a few seconds, is served by that: the lease lasts as long as
--- was asked for, and belongs to this attempt too. Before that nobody owns it but the request itself. Safe to repeat.
+-- was asked for, and belongs to this attempt too. Before that the request itself is its only owner. Safe to repeat.
 -- Returns {'ok', ...} as capacity/borrow does | {'over', slot} | {'unknown'} (taken back) | {'settling'}
 command.finish('capacity/confirm', {
   'request',          -- under which it was lent

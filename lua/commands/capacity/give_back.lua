@@ -10,9 +10,9 @@ command.finish('capacity/give_back', {
   'run',      -- '' when the caller names none
   'only_run', -- '1': end nothing but a lease of that run
   'request',  -- request id
-  'keyed',    -- '1': the caller knows the request id, and may have used it for something else
+  'keyed',    -- '1': the caller knows the request id, and may have used it for another call
   'keep_s',   -- how long its answer is remembered
-  'arrived_ms',  -- the hub clock when the call came, at the latest; '' where nobody knows
+  'arrived_ms',  -- the hub clock when the call came, at the latest; '' where it is not known
   'revokes',  -- '1': an operator ends it, '2': at once, without a grace for its holder; '' else
 }, function(a)
   local held = redis.call('HGET', keys.session(a.slot), 'leaseToken')
@@ -22,7 +22,7 @@ command.finish('capacity/give_back', {
   if before then
     -- With the token: the hub is to remember it.
     local of, word, ended = string.match(before, '^return|(.*)|(%l[%l ]*)|?(%d*)$')
-    -- Who knows the key and names another lease than the one that ended under it means something else.
+    -- A caller that knows the key and names another lease than the one that ended under it means another lease.
     local other = a.keyed == '1' and a.token ~= '' and ended and ended ~= '' and ended ~= a.token
     local same = of == a.slot and not other
     return {same and word or 'reused', '', '', same and ended or ''}
@@ -36,7 +36,7 @@ command.finish('capacity/give_back', {
   end
 
   if a.token ~= '' and held ~= a.token then
-    -- He was told, and says that he has stopped. An operator who says twice that it ends does not know that.
+    -- The holder was told, and says that it has stopped. An operator who ends the lease twice does not know that.
     if a.revokes ~= '1' and revocations.believed_in(a.slot) and redis.call('HGET', keys.revoked_tokens, a.slot) == a.token then
       revocations.forget(a.slot)
       placing.offer_again(a.slot)
@@ -56,7 +56,7 @@ command.finish('capacity/give_back', {
     if session[2] then
       for _, pool in ipairs(redis.call('ZRANGE', keys.pools, 0, 99)) do likely[#likely + 1] = pool end
     end
-    record = strays.adopt_lent(a.slot, likely, session[2], session[1]) or record
+    record = foreign_items.adopt_lent(a.slot, likely, session[2], session[1]) or record
   end
   if record.place ~= 'lent' then
     if record.policy ~= 'reuse' then slots.mark_recycle(a.slot, record.part, 120) end

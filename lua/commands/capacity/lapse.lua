@@ -30,7 +30,7 @@ command.finish('capacity/lapse', {
       local record = slots.read(slot)
       if record.place == 'lent' then
         -- Of its deadline a holder knows himself. A program that deletes a footprint has the slot back with one sweep, and where
-        -- the idle rule is on nobody uses it: the holder is told, and the slot does not wait for him.
+        -- the idle rule is on no client uses it: the holder is told, and the slot does not wait for its answer.
         if word ~= 'lapsed' then revocations.revoke(slot, 0) end
         releases.release(slot, record, '120', 'grant.lapsed', word)
       else

@@ -15,14 +15,14 @@ command.change('capacity/publish', {
   '...slots',        -- per slot: id, pool, item, own idle rule in ms or '', and of what is lent token, label, run, or ''
 }, function(a, argv)
   if redis.call('SISMEMBER', keys.nodes, a.id) == 0 then return {'unknown'} end
-  local says, number = speakers.caller(a.part, a.incarnation, a.said_number)
+  local says, number = node_processes.caller(a.part, a.incarnation, a.said_number)
   if says ~= 'own' then return {says} end
   local words, others = {}, {}
   for i = 7, #argv, 7 do
     local slot, pool, item, idle_ms, token, label, run = unpack(argv, i, i + 6)
     local record = slots.read(slot)
     local own = record.item and record.part == a.part
-    local late = speakers.told_since(slot, a.part, own, a.incarnation, number)
+    local late = node_processes.told_since(slot, a.part, own, a.incarnation, number)
     local word, refused, other
     if not late and not own then refused, other = belonging.refusal(record, a.id, a.part, pool) end
     if record.item and not own and not other then record = slots.read(slot) end  -- it has changed hands
@@ -65,7 +65,7 @@ command.change('capacity/publish', {
         word = 'published'
       end
     end
-    if not late and not other then speakers.note_published(slot, a.part, a.incarnation, number) end
+    if not late and not other then node_processes.note_published(slot, a.part, a.incarnation, number) end
     words[#words + 1], others[#others + 1] = word, other or ''
   end
   if store.reporting then redis.call('HSET', keys.orders(a.part), 'reported', store.generation) end

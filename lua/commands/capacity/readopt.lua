@@ -3,7 +3,7 @@
 -- same slot, is left alone, and so is one that has ended since.
 -- Returns {'adopted' | 'kept'}
 --
--- Its node has said that it is lent, and not for whom, as plain clients do: then it was counted for the label of its pool.
+-- Its node has said that it is lent, and not for which run, as plain clients do: then it was counted for the label of its pool.
 local function name(a, record)
   endings.uncount(a.slot, record.label)
   redis.call('HSET', keys.session(a.slot), 'labelKey', a.label, 'runId', a.run)
@@ -24,7 +24,7 @@ command.change('capacity/readopt', {
   'ttl_ms: number',
 }, function(a)
   local record = slots.read(a.slot)
-  -- It was delivered, whatever the store remembers of that.
+  -- It was delivered, even if the store has lost that.
   if redis.call('HGET', keys.session(a.slot), 'leaseToken') == a.token then redis.call('HDEL', keys.slot(a.slot), 'unseen') end
   if not reports.is_live(a.slot, a.token) then return {'kept'} end
   if record.place == 'lent' then

@@ -1,6 +1,6 @@
 -- The caller of an attempt is gone, or has waited long enough: take back its lease, which goes to the next waiter, or
 -- its place in the queue, which a ticket with a key keeps for a while. A lease stays while another attempt has it too: that
--- caller may hold what he got. An attempt that has not been carried out yet never will be. Safe to repeat.
+-- caller may hold what it got. An attempt that has not been carried out yet never will be. Safe to repeat.
 -- Returns {'undone', slot, token} | {'granted'} (and left alone) | {'left', 'away' | 'dropped'} | {'nothing'}
 --   | {'elsewhere', realm, request, slot, token} (served in another realm, which is to take it back)
 command.finish('capacity/undo', {
@@ -10,11 +10,11 @@ command.finish('capacity/undo', {
   'why',      -- 'gone' | 'timeout' | 'stopping': only the place in the queue, a lease is left alone
 }, function(a)
   local before = redis.call('GET', keys.request(a.request))
-  local there = elsewhere.read(before)
+  local there = spill_over.read(before)
   if there then
     if a.why ~= 'gone' then return {'granted'} end
     if a.request ~= a.attempt then redis.call('SET', keys.request(a.attempt), 'undone', 'EX', 60) end
-    return elsewhere.said(there)
+    return spill_over.said(there)
   end
   local asked, slot, token, owners = string.match(before or '', '^(.-)|(.*)|(%d+)|(.*)$')
   local owns = slot and attempts.has(owners, a.attempt)

@@ -10,16 +10,16 @@ command.finish('capacity/withdraw', {
   'incarnation',  -- '' of plain clients
   'said_number',  -- of this call, which only rises in an incarnation; '' of plain clients
 }, function(a)
-  local says, number = speakers.caller(a.part, a.incarnation, a.said_number)
+  local says, number = node_processes.caller(a.part, a.incarnation, a.said_number)
   if says ~= 'own' then return {says == 'unknown' and 'unregistered' or says} end
   local record = slots.read(a.slot)
   if not record.item then
-    speakers.note_withdrawn(a.slot, a.part, number)
+    node_processes.note_withdrawn(a.slot, a.part, number)
     redis.call('DEL', keys.recycle(a.slot))
     return {'unknown'}
   end
   if record.node ~= a.node then return {'foreign'} end
-  if speakers.told_since(a.slot, a.part, true, a.incarnation, number) then return {'late'} end
+  if node_processes.told_since(a.slot, a.part, true, a.incarnation, number) then return {'late'} end
   if a.only_free == '1' and record.place == 'lent' then return {'lent'} end
   redis.call('DEL', keys.recycle(a.slot))
   slots.unlist(record.pool, record.item, record.place)
@@ -29,7 +29,7 @@ command.finish('capacity/withdraw', {
     history.slot('grant.ended', record, 'withdrawn')
   end
   slots.drop(a.slot, record.pool, record.part)
-  speakers.note_withdrawn(a.slot, a.part, number)
+  node_processes.note_withdrawn(a.slot, a.part, number)
   history.slot('slot.withdrawn', record, 'asked')
   serving.opened()
   return {'withdrawn', record.place == 'lent' and 1 or 0}

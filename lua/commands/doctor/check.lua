@@ -4,7 +4,7 @@ command.read('doctor/check', {
   'kind',                -- of the subjects: one of doctor.checks
   'fields: number',      -- arguments of one subject
   'timeout_ms: number',  -- after which a silent node or worker is dead, or a slot on offer must have a node on the books
-  'grace_ms: number',    -- how much longer something may last before a sweep must have ended it
+  'grace_ms: number',    -- how much longer it may last before a sweep must have ended it
   '...subjects',
 }, function(a, argv)
   local check, answers = doctor.checks[a.kind], {}

@@ -1,4 +1,4 @@
--- What an autoscaler needs to know of a job, in one look: the tasks that can be claimed, those that are put off, those that
+-- Read what an autoscaler needs to know of a job: the tasks that can be claimed, those that are put off, those that
 -- are claimed or run, its workers, and how long its tasks ran of late. At most `limit` workers, or tasks of workers that serve
 -- several jobs, are looked at.
 -- Changes nothing.

@@ -1,4 +1,4 @@
--- What jobs are; nothing changes. Returns per job: {full name, id, schema, workers, schema of results} | 0 (unknown or soft-deleted)
+-- Read jobs; nothing changes. Returns per job: {full name, id, schema, workers, schema of results} | 0 (unknown or soft-deleted)
 command.read('jobs/describe', {
   '...names',
 }, function(_, argv)

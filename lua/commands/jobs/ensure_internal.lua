@@ -1,4 +1,4 @@
--- Register an @internal job from configuration, whatever schema it had, and note that somebody executes it. Safe to repeat.
+-- Register an @internal job from configuration, replacing its schema, and note that an executor is there. Safe to repeat.
 -- Returns {'ok'}
 command.change('jobs/ensure_internal', {
   'full',

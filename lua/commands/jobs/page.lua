@@ -1,4 +1,4 @@
--- A page of several lists taken together, newest first; nobody stands in two of them. Nothing changes.
+-- A page of several lists taken together, newest first; no member stands in two of them. Nothing changes.
 -- Returns {how many there are in all, member, ...}
 command.read_unclocked('jobs/page', {
   'limit: number',

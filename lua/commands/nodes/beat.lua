@@ -16,7 +16,7 @@ command.finish('nodes/beat', {
     local part, incarnation = argv[i * 4 - 1], argv[i * 4 + 1]
     local duty = registered[i] == 1 and redis.call('HMGET', keys.orders(part), 'version', 'drain', 'republish', 'suspect',
       'reported', 'incarnation', 'cordon')
-    local word = duty and (incarnation == '' and 'own' or speakers.word(part, incarnation, duty[6]))
+    local word = duty and (incarnation == '' and 'own' or node_processes.word(part, incarnation, duty[6]))
     duties[i] = word == 'own' and duty or word == 'superseded' and 3 or 0
     if word == 'own' then  -- no other keeps the node alive
       readings[#readings + 1] = store.clock_ms
@@ -54,7 +54,7 @@ command.finish('nodes/beat', {
     local drains_away = duty[2] and not duty[7]
     if (duty[1] or '0') == version then return drains_away and 2 or 1 end
     return {duty[1] or '0', drains_away and 1 or 0, redis.call('HGETALL', keys.lent(part)), recycle_list(part),
-      incarnation ~= '' and offers.of(part) or '', drains.last_call(id, part), leases.asked(part)}
+      incarnation ~= '' and slot_digests.of(part) or '', drains.last_call(id, part), leases.asked(part)}
   end
   local answers = {}
   for i = 1, #heard do

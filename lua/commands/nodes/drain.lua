@@ -56,7 +56,7 @@ command.change('nodes/drain', {
       orders.changed(a.part)
     end
   elseif holds ~= (a.on == '1') then
-    return {'ok', '0', 0, 0, -1, a.number}  -- somebody has switched it back since the first batch
+    return {'ok', '0', 0, 0, -1, a.number}  -- it was switched back since the first batch
   end
   local held, lent = 0, 0
   local page = redis.call('SSCAN', keys.node_slots(a.part), a.cursor, 'COUNT', a.limit)

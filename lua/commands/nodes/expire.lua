@@ -17,7 +17,7 @@ command.finish('nodes/expire', {
     return {'gone'}
   end
   local word, seen = liveness.of(a.id, a.part, a.timeout_ms)
-  if word == 'stale' and store.reporting then word = 'fresh' end  -- the store was away, and so nobody could be heard
+  if word == 'stale' and store.reporting then word = 'fresh' end  -- the store was away, and no node could be heard
   if word == 'ahead' and times.parse(seen) <= store.now_ms + 5000 then word = 'fresh' end  -- no two clocks agree
   if a.action ~= 'look' then
     liveness.note_signs(a.id, a.part, word, seen, a.timeout_ms)

@@ -1,4 +1,4 @@
--- Look for nodes whose id, labels or pools contain a text, in whatever case; a stretch of them at a time.
+-- Look for nodes whose id, labels or pools contain a text, without regard to case; a stretch of them at a time.
 -- Returns {cursor to go on with, '0' when these were the last; how many were looked at; id...}
 command.read('nodes/find', {
   'text',

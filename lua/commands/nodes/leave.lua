@@ -9,8 +9,8 @@ command.finish('nodes/leave', {
 }, function(a)
   local known = redis.call('SISMEMBER', keys.nodes, a.id) == 1
   local current = redis.call('HGET', keys.orders(a.part), 'incarnation')
-  if speakers.word(a.part, a.incarnation, current) ~= 'own' then return {'superseded', 0, {}, 0} end
-  if known and a.incarnation ~= '' and current then speakers.retire(a.part, current) end
+  if node_processes.word(a.part, a.incarnation, current) ~= 'own' then return {'superseded', 0, {}, 0} end
+  if known and a.incarnation ~= '' and current then node_processes.retire(a.part, current) end
   redis.call('ZREM', keys.drain_deadlines, a.id)
   if known then history.note('node.left', 'node', a.id) end
   local dropped, ended, left = nodes.remove(a.id, a.part, a.limit)

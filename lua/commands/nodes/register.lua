@@ -1,6 +1,6 @@
 -- Put a node on the books, or bring its entry up to date; it counts as a beat. Safe to repeat.
 -- A process that says which one it is, and is newer than the one that was the node, takes over: the older one is told so
--- with its next beat, and whatever of it is late changes nothing. Which one is newer is said by the term that each was
+-- with its next beat, and its late calls change nothing. Which one is newer is said by the term that each was
 -- given when it registered first; without one it is the one that comes later.
 -- Returns {'registered' | 'updated', version, term or '', incarnation that is superseded by this or '',
 --     a drain or undrain that waited for the node to come back, as `drains.lua` tells it, or {},
@@ -33,7 +33,7 @@ command.change('nodes/register', {
     local past = redis.call('LPOS', keys.incarnations(a.part), a.incarnation)
     if past or (a.said_term ~= '' and duty[2] and numbers.above(duty[2], a.said_term)) then return {'superseded'} end
     term, before = a.said_term ~= '' and a.said_term or lease_texts.next_token(), duty[1] or ''
-    if duty[1] then speakers.retire(a.part, duty[1]) end
+    if duty[1] then node_processes.retire(a.part, duty[1]) end
     redis.call('DEL', keys.withdrawn(a.part))
     redis.call('HSET', keys.orders(a.part), 'incarnation', a.incarnation, 'term', term)
     redis.call('HINCRBY', keys.orders(a.part), 'version', 1)  -- so that its first beat is told everything

@@ -1,4 +1,4 @@
--- Look whether a node can be shut down without anybody noticing: it drains, so that nothing of it can be lent any more,
+-- Check whether a node can be shut down without harm to any lease: it drains, so that nothing of it can be lent any more,
 -- and nothing of it is lent. Up to `limit` slots are seen in one look; of a node with more, what is held back stays so
 -- while the same drain lasts, so that the batches of one drain are as good as one look. Changes nothing.
 -- Returns {'ok', number of its drain or '', ms to the deadline or -1, slots lent, slots on offer in this batch,

@@ -1,4 +1,4 @@
--- Forget the connections of hubs that are gone, in batches: nobody saw their workers hang up, so their heartbeats decide.
+-- Forget the connections of hubs that are gone, in batches: no hub saw their workers hang up, so heartbeats decide.
 -- Safe to repeat.
 -- Returns {'ok', connections forgotten, 1 | 0 (there may be more), 1 | 0 (`hub` is known to have connections)}
 command.finish('presence/retire', {

@@ -1,5 +1,5 @@
 -- Ask a provider for a result, unless it is there or has been asked for since a client joined the provider's room: what
--- was asked before that, nobody may have heard. Returns {'ready' | 'asked' | 'waiting'}
+-- was asked before that, no worker may have heard. Returns {'ready' | 'asked' | 'waiting'}
 --   | {'quota', ...} (as `quotas.take` says)
 command.add('providers/ask', {
   'full',
@@ -7,7 +7,7 @@ command.add('providers/ask', {
   'user',     -- who reads, '' for one without a name
   'hash',     -- of the parameters
   'params',   -- the text that was hashed
-  'ttl_ms',   -- for how long nobody asks again
+  'ttl_ms',   -- for how long it is not asked again
   'want_ms',  -- for how long an answer is taken
 }, function(a)
   if redis.call('EXISTS', keys.result(a.id .. ':' .. a.hash)) == 1 then return {'ready'} end

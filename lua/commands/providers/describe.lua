@@ -1,4 +1,4 @@
--- What providers are; nothing changes. Returns per provider: {full, id, at, schema, type, worker, user} | 0 (unknown)
+-- Read providers; nothing changes. Returns per provider: {full, id, at, schema, type, worker, user} | 0 (unknown)
 command.read('providers/describe', {
   '...names',
 }, function(_, argv)

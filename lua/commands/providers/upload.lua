@@ -1,5 +1,5 @@
 -- Keep what a provider answers to what it was asked, for its owner or a superuser, and wake those who wait for it. What a room
--- has too much of goes, the oldest first. The owner may say what nobody has asked for yet.
+-- has too much of goes, the oldest first. The owner may upload before it is asked.
 -- Returns {'ok'} | {'provider'} (unknown) | {'forbidden'} | {'unasked'} | {'quota'} (no room may have as much)
 command.add('providers/upload', {
   'id',

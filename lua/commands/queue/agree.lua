@@ -1,5 +1,5 @@
--- What holds for all hubs: of hubs that were given different settings the first one's, until every hub that ticks has been
--- given the same; `given` is the same text for the same settings. Safe to repeat, and written only when it is new. Returns
+-- Agree on the settings of all hubs. Where hubs were given different ones, those of the first hub hold, until every hub that
+-- ticks was given the same; `given` is the same text for the same settings. Safe to repeat, and written only when it is new. Returns
 -- {what they agree on, then what an operator has set over it: a text per setting, '' for nothing}
 command.change('queue/agree', {
   'hub',    -- '' of a command that is no hub: it overrules none

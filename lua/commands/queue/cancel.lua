@@ -8,7 +8,7 @@ command.finish('queue/cancel', {
 }, function(a)
   local before = redis.call('GET', keys.request(a.ticket))
   if before == 'undone' then return {'cancelled'} end
-  local there = elsewhere.read(before)
+  local there = spill_over.read(before)
   if there then return {'granted', there.slot} end
   local slot, token = string.match(before or '', '^.-|(.*)|(%d+)|.-$')
   if slot then return {redis.call('HGET', keys.session(slot), 'leaseToken') == token and 'granted' or 'over', slot} end

@@ -1,4 +1,4 @@
--- What has become of the tickets a hub attends, for announcements that were lost; a hub with waiters is heard with it.
+-- Read what has become of the tickets a hub attends, in case an announcement was lost; the call counts as a sign of the hub.
 -- Safe to repeat. Returns a word per ticket: 'waiting' | 'granted' | 'gone' (the caller asks again, in its own way)
 command.finish('queue/check', {
   'hub',

@@ -8,7 +8,7 @@ command.read('queue/find', {
   local answers = {}
   local function look(ticket)
     local record = redis.call('GET', keys.request(ticket)) or ''
-    local there = elsewhere.read(record)
+    local there = spill_over.read(record)
     if there then return {'elsewhere', there.realm, there.request, there.slot, there.token, there.asked} end
     local asked, slot, token = string.match(record, '^(.-)|(.*)|(%d+)|.-$')
     if slot then

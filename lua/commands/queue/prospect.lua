@@ -3,6 +3,6 @@ command.read('queue/prospect', {
   'label',
   'priority: number',
 }, function(a)
-  local ahead = arrivals.ahead_of(a.label, a.priority)
+  local ahead = queue_order.ahead_of(a.label, a.priority)
   return {ahead + 1, tickets.estimate(a.label, ahead)}
 end)

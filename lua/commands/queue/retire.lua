@@ -1,4 +1,4 @@
--- Drop what nobody attends: waiters and undelivered leases of hubs that are gone, tickets whose time is over. In batches;
+-- Drop what no hub attends: waiters and undelivered leases of hubs that are gone, tickets whose time is over. In batches;
 -- safe to repeat.
 -- Returns {'ok', waiters dropped or set aside, leases taken back, 1 | 0 (there is more)}
 command.finish('queue/retire', {
@@ -13,7 +13,7 @@ command.finish('queue/retire', {
       if t.label and t.hub == silent then
         tickets.set_aside(t, 'hub')
         dropped = dropped + 1
-        work.headroom[#work.headroom + 1] = t.label  -- those behind them may have been passed by
+        call_state.headroom[#call_state.headroom + 1] = t.label  -- those behind them may have been passed by
       end
       redis.call('SREM', keys.waiters(silent), ticket)
     end

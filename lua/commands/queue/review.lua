@@ -5,5 +5,5 @@ command.change('queue/review', {
 }, function(_, argv)
   for i = 1, #argv do serving.label(argv[i]) end
   serving.opened()
-  return {'ok', work.served}
+  return {'ok', call_state.served}
 end)

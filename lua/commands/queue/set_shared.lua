@@ -1,4 +1,4 @@
--- Set one of the settings that all hubs share, whatever they were given, or clear what was set. Safe to repeat.
+-- Set one of the settings that all hubs share, over the one they were given, or clear what was set. Safe to repeat.
 -- Returns {'ok'}
 command.change('queue/set_shared', {
   'name',   -- one of shared.NAMES

@@ -1,9 +1,9 @@
 -- Keep how many records of a source a pass found stuck, and the level of its alert, so that any hub goes on from there.
--- Of the passes within the window those are kept below whose number nothing was found later: the first is the lowest.
+-- Within the window a pass is kept while no later pass found fewer: the first one kept is the lowest.
 -- Safe to repeat: the same pass, the same answer. Returns {'ok', the level before, or ''}
 local DAY_MS, KEPT_DAYS = 86400000, 92
 
--- What the passes of a day (UTC) did, for reports.
+-- Add up what the passes of a day (UTC) did, for reports.
 local function count_day(a, did)
   local day = keys.zombie_day(string.format('%d:', math.floor(store.now_ms / DAY_MS)) .. a.source)
   local said = redis.call('HMGET', day, 'pass', 'most', 'worst')

@@ -1,4 +1,4 @@
--- What schedules are; nothing changes. Returns per schedule: its fields | 0 (unknown)
+-- Read schedules; nothing changes. Returns per schedule: its fields | 0 (unknown)
 command.read('schedules/describe', {
   '...schedules',
 }, function(_, argv)

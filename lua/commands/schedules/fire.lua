@@ -26,7 +26,7 @@ command.add('schedules/fire', {
       why = 'quota'
       return
     end
-    making.make({id = id, job = s.job, room = s.room, user = s.user, prio = s.prio ~= '0' and s.prio or nil,
+    submissions.make({id = id, job = s.job, room = s.room, user = s.user, prio = s.prio ~= '0' and s.prio or nil,
       max = max ~= '1' and max or nil, backoff_ms = max ~= '1' and backoff_ms or nil,
       silence = s.silence ~= '0' and s.silence or nil, unique = unique,
       bytes = numbers.whole(bytes)}, s.payload)

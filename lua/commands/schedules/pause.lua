@@ -1,6 +1,6 @@
 -- Pause a schedule, or let it go on: what it missed meanwhile is not caught up. Safe to repeat.
 -- Returns {'ok', schedule} | {'schedule'} (unknown, or written by no hub) | {'forbidden'}
---   | {'moved'} (its times follow from something else by now)
+--   | {'moved'} (its times follow from another rule by now)
 command.change('schedules/pause', {
   'schedule',
   'user',

@@ -1,4 +1,4 @@
--- A write after which a connection can wait for replicas: what it waits for is what was written before, by anybody.
+-- A write after which a connection can wait for replicas: it waits for all that was written before.
 -- Returns {'ok'}
 command.change_unclocked('store/confirm', {
 }, function()

@@ -3,7 +3,7 @@
 command.change_unclocked('store/restore_expire', {
   'expire',  -- as for switch_expire
   'by',
-  'at',      -- '' when nobody ever switched it
+  'at',      -- '' when it was never switched
 }, function(a)
   if a.at <= (redis.call('HGET', keys.store, 'expire_at') or '') then return {'kept'} end
   redis.call('HSET', keys.store, 'expire', a.expire, 'expire_by', a.by, 'expire_at', a.at)

@@ -1,9 +1,9 @@
 -- The brake of a sweeper, one for all hubs. A pass says whether too many nodes are stale at once, and gets to know
--- how many it may expire: `limit` per interval, whichever hub sweeps; none in the first `grace_ms`, which nodes that are
--- alive need to be heard again, and none while nobody at all is heard: then it is us, and the first node that is heard begins
--- the grace anew. (Of nodes: all workers may well be gone at once, and what they held is waited for.) Of workers, many that
+-- how many it may expire: `limit` per interval, over all hubs; none in the first `grace_ms`, which nodes that are
+-- alive need to be heard again, and none while no node at all is heard: then the fault is the hub's, and the first node that
+-- is heard begins the grace anew. (Of nodes: all workers may well be gone at once, and what they held is waited for.) Of workers, many that
 -- are silent while most others are heard are gone, unless the store was away a timeout ago or less, or there was a pass in
--- which nobody was heard: then those that are alive may only be late. A release lets all of them go at once. Safe to
+-- which no node was heard: then those that are alive may only be late. A release lets all of them go at once. Safe to
 -- repeat: the same pass, the same answer.
 -- Returns {word, number}: 'off' | 'ended' (not too many any more) | 'engaged' (by this pass) | 'held' (it was before)
 --   | 'released' (by an operator, until they are not too many any more, and not for ever)
@@ -40,7 +40,7 @@ command.finish('sweeping/brake', {
     return {'ended', a.stale}
   end
   if was[2] == a.pass_id then return {was[3], tonumber(was[4])} end
-  if store.reporting and not state then return {'off', a.stale} end  -- the store was away: nobody is expired now
+  if store.reporting and not state then return {'off', a.stale} end  -- the store was away: no node is expired now
 
   local lapsed = state == 'released' and store.clock_ms >= tonumber(was[7])
   local word = (not state or lapsed) and 'engaged' or state == 'engaged' and 'held' or 'released'

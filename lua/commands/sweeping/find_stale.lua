@@ -1,6 +1,6 @@
--- What the nodes are that may be stale; nothing changes. Returns per node: a word of liveness | 'gone' (not registered)
+-- Check the liveness of nodes that may be stale; nothing changes. Returns per node: a word of liveness | 'gone' (not registered)
 --   | 'suspect' (not stale yet, and silent for half the timeout)
--- As in `suspect`: one that writes its alive key itself, for 90 s each time, is not silent.
+-- As in `suspect`, a node that writes its alive key itself, for 90 s each time, is not silent.
 command.read('sweeping/find_stale', {
   'timeout_ms: number',
   '...nodes',            -- per node: raw id, id as part of a key

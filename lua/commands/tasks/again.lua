@@ -22,7 +22,7 @@ command.add('tasks/again', {
 
   redis.call('ZREM', keys.dead, a.id)
   redis.call('HINCRBY', keys.job(old.job), 'tasks', 1)
-  local t = making.make({id = a.new, job = old.job, room = old.room, user = a.user, prio = old.prio, max = old.max,
+  local t = submissions.make({id = a.new, job = old.job, room = old.room, user = a.user, prio = old.prio, max = old.max,
     backoff_ms = old.max and old.backoff_ms, silence = old.silence,
     bytes = numbers.whole(#payload + quotas.EACH)}, payload)
   return {'ok', job_queue.task_reply(t)}

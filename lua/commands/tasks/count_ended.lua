@@ -1,4 +1,4 @@
--- Count the tasks that have ended since they were counted last, whatever ended them, for the metrics: each once, over all hubs.
+-- Count the tasks that have ended since they were counted last, for the metrics: each once, over all hubs.
 -- With each job is kept how long its tasks ran of late. What ended before the first count is not counted. Not safe to repeat:
 -- when the answer is lost, so is what it counted.
 -- Returns {'ok', 1 | 0 (there may be more), {job, status, how many, ...}, {job, kind, microseconds in all, how many in each

@@ -1,4 +1,4 @@
--- What tasks are; nothing changes. Returns per task: its fields | 0 (unknown)
+-- Read tasks; nothing changes. Returns per task: its fields | 0 (unknown)
 command.read('tasks/describe', {
   '...ids',
 }, function(_, argv)

@@ -1,5 +1,5 @@
 -- Fail tasks whose time is over, the oldest first, and try those again that have another attempt. Safe to repeat.
--- kind: 'internal' (an @internal task that nobody ended) | 'ownerless' (claimed by nobody) | 'runtime' (longer than its claim
+-- kind: 'internal' (an @internal task that was not ended) | 'ownerless' (claimed by no worker) | 'runtime' (longer than its claim
 -- allowed) | 'silent' (it said nothing for longer than its submitter allowed). Returns {'ok', how many failed, 1 | 0 (there may be more)}
 command.finish('tasks/overdue', {
   'kind',

@@ -9,5 +9,5 @@ command.finish('tasks/settle', {
     local t = tasks.read(id)
     if t and t.after then chains.look_again(t, outcomes.close) else redis.call('ZREM', keys.blocked, id) end
   end
-  return {'ok', (work.to_settle <= 0 or #unheard == a.limit) and 1 or 0}
+  return {'ok', (call_state.to_settle <= 0 or #unheard == a.limit) and 1 or 0}
 end)

@@ -1,4 +1,4 @@
--- What a task is, with what it came to and what it says of itself; nothing changes. Lists have `tasks/describe`, which reads less.
+-- Read a task with its result and its progress; nothing changes. Lists use `tasks/describe`, which reads less.
 -- Returns {'ok', task, result (JSON, '' for none), {share, message, when it said so, its silence, text of its log, ...},
 --   {task it waits for, ...}}
 --   | {'task'} (unknown)

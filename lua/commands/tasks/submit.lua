@@ -2,7 +2,7 @@
 -- Safe to repeat: a task that exists is answered as it is. Under a unique key that another task stands for, that one is answered,
 -- and a request with a key of its own is answered with it again.
 -- Returns {'ok', task, ...} | {'job'} (no such active job) | {'reused'} (the key came with another request)
---   | {'unknown', task, ...} (those it is to wait for that nobody knows) | {'quota', ...} (as `quotas.take` says)
+--   | {'unknown', task, ...} (those it is to wait for that are unknown) | {'quota', ...} (as `quotas.take` says)
 command.add('tasks/submit', {
   'full',
   'room',
@@ -57,7 +57,7 @@ command.add('tasks/submit', {
     made = made + 1
     local tried = a.attempts ~= '1'
     local waits = open and open[1] and not failed
-    local t = making.make({id = id, job = a.full, room = a.room, user = a.user, prio = a.priority ~= '0' and a.priority or nil,
+    local t = submissions.make({id = id, job = a.full, room = a.room, user = a.user, prio = a.priority ~= '0' and a.priority or nil,
       max = tried and a.attempts or nil, backoff_ms = tried and a.backoff_ms or nil,
       silence = a.silence_ms ~= '0' and a.silence_ms or nil, unique = a.unique ~= '' and a.unique or nil,
       after = waits and policy or nil, bytes = numbers.whole(#payload + quotas.EACH)}, payload, tonumber(a.due_us), waits and open)

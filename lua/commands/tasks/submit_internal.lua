@@ -1,7 +1,7 @@
 -- Submit a task to an @internal job: it is claimed from the start, and its message for the executors goes into the stream
--- in the same step, so nobody can ask to run what is not claimed yet. Where the stream takes nothing the task has failed.
+-- in the same step, so no caller can ask to run what is not claimed yet. Where the stream takes nothing the task has failed.
 -- Safe to repeat: a task that exists is answered as it is, and there is no second message.
--- Returns {'ok', task} | {'failed', task, why} | {'job'} (no such active job) | {'executor'} (nobody executes it, and
+-- Returns {'ok', task} | {'failed', task, why} | {'job'} (no such active job) | {'executor'} (no executor runs, and
 -- nothing was stored) | {'reused'} (the key came with another request) | {'quota', ...} (as `quotas.take` says)
 command.add('tasks/submit_internal', {
   'full',

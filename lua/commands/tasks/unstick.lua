@@ -1,6 +1,6 @@
 -- Queue tasks again that a worker claimed and has not started within the threshold, or fail those that were brought back too
 -- often. All is looked at again here. Safe to repeat: what was brought back is not claimed any more, and who claims it next has
--- all the time again. A worker that held one finds a conflict when it reports, as long as nobody has claimed it. After that its results
+-- all the time again. A worker that held one finds a conflict when it reports, as long as no worker has claimed it. After that its results
 -- (tasks/finish) are forbidden, for they say whose they are; tasks/move knows only users, so there a worker of the same user
 -- still moves it.
 -- Returns per task: 0 (not stuck) | 1 (queued again) | 2 (failed)

@@ -38,7 +38,7 @@ command.change('workers/compare', {
   if #odd > 0 then redis.call('HSET', keys.worker(a.worker), 'odd', table.concat(odd, ' '))
   elseif record[2] then redis.call('HDEL', keys.worker(a.worker), 'odd') end
 
-  -- Adopt a task that is claimed here by nobody, since the claim was lost.
+  -- Adopt a task that no worker has claimed here, since the claim was lost.
   local was_away = store.reopened_ms and store.clock_ms - store.reopened_ms < 4 * a.patience_ms
   local function adopt(t, claim)
     job_queue.leave(t)

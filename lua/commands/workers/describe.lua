@@ -1,4 +1,4 @@
--- What workers are; nothing changes. Returns per worker: {id, last beat, jobs it is linked to, user} | 0 (unknown)
+-- Read workers; nothing changes. Returns per worker: {id, last beat, jobs it is linked to, user} | 0 (unknown)
 command.read('workers/describe', {
   '...ids',
 }, function(_, argv)

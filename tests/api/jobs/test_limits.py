@@ -5,7 +5,7 @@ import json
 import pytest
 
 from hub.api.app import TABLE
-from hub.api.handling.bounds import BATCH_BYTES, SLACK_BYTES, Bounds
+from hub.api.handling.bounds import BATCH_BYTES, ERRORS_BYTES, SLACK_BYTES, Bounds
 from hub.jobs.names import params_hash
 from tests.api.jobs.people import JOB, is_problem
 from tests.world import settings_for
@@ -78,7 +78,7 @@ BOUNDS = Bounds(settings_for("redis://nowhere"))
     [
         ("POST", SUBMIT, BATCH_BYTES + SLACK_BYTES), ("POST", "/rooms/tasks/tasks/x", BATCH_BYTES + SLACK_BYTES),
         ("PUT", "/rooms/lab/jobs", 256 * KIB + SLACK_BYTES), ("PUT", "/rooms/lab/providers", 256 * KIB + SLACK_BYTES),
-        ("POST", "/tasks/claim", BATCH_BYTES + SLACK_BYTES), ("PATCH", "/tasks/x", BATCH_BYTES + SLACK_BYTES),
+        ("POST", "/tasks/claim", ERRORS_BYTES + SLACK_BYTES), ("PATCH", "/tasks/x", ERRORS_BYTES + SLACK_BYTES),
         ("POST", "/providers/x/results", 16 * 1024 * KIB), ("DELETE", "/providers/x", 64 * KIB),
         ("POST", "/workers", 64 * KIB), ("PATCH", "/workers/x", 64 * KIB), ("GET", "/rooms/lab/workers", 64 * KIB),
         ("POST", "", 64 * KIB), ("POST", "/", 64 * KIB), ("POST", "/x/results", 64 * KIB),

@@ -11,6 +11,7 @@ from typing import Any
 from redis import Redis
 
 from hub.store.keys import Keys
+from tests.machine.jobs.holdings import held, kept
 from tests.machine.jobs.model import ACTIVE, Model, Schedule, Task, groups
 
 SHARED = ("@global", "@internal")
@@ -40,6 +41,7 @@ def seen(redis: Redis) -> dict[str, Any]:
     heads = {
         full: redis.zrange(keys.job_queue(full), 0, 0, withscores=True) for full in redis.zrange(keys.heads, 0, -1)
     }
+    found["used"] = kept(redis)
     found["heads"] = {
         full: bool(first) and first[0][1] == redis.zscore(keys.heads, full) for full, first in heads.items()
     }
@@ -134,7 +136,7 @@ def said(model: Model) -> dict[str, Any]:
             len(mine),
             sum(bool(t.later or t.after) for t in mine),
         ]
-    return {"job": {}, **found}
+    return {"job": {}, "used": held(model), **found}
 
 
 def _waiting(tasks: Iterable[Task]) -> dict[str, Any]:

@@ -422,7 +422,7 @@ class JobsMachine(ScheduleSteps, RuleBasedStateMachine):
         if old is None:
             return
         new = self.new_id()
-        answer = self.call("tasks/again", id=old.id, new=new, user=user, superuser=int(superuser))
+        answer = self.call("tasks/again", id=old.id, new=new, user=user, superuser=int(superuser), told=0)
         job: Job = self.model.jobs[old.job]
         if not superuser and old.user != user:
             assert answer == ["forbidden"]

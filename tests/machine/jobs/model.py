@@ -26,6 +26,7 @@ class Worker:
 class Job:
     schema: str
     id: str
+    user: str  # who registered the schema that it has
     deleted: bool = False
 
 
@@ -139,8 +140,10 @@ class Model:
             return "worker"
         word = "joined" if job and not job.deleted and job.id != new_job else "created"
         if job is None:
-            self.jobs[full] = Job(schema, new_job)
+            self.jobs[full] = Job(schema, new_job, user)
         elif job.deleted:
+            if len(job.schema) != len(schema):
+                job.user = user
             job.deleted, job.schema = False, schema
         self.workers.setdefault(worker, Worker(user, self.clock_ms)).jobs.add(full)
         return word

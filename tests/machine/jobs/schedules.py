@@ -188,9 +188,9 @@ class ScheduleSteps:
         """What a script says of a schedule."""
         (
             _, _, user, at, job, payload, cron, every_ms, zone, catch_up, paused, due, priority, attempts, _backoff,
-            _silence, unique, last, task, fired, why, broken, again,
+            _silence, unique, last, task, fired, why, broken, again, counted,
         ) = reply  # fmt: skip
-        assert (payload, priority) == ("{}", "0")
+        assert (payload, priority, counted) == ("{}", "0", "514")
         return Schedule(
             user,
             at,

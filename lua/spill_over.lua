@@ -1,18 +1,19 @@
 -- Spill-over: tickets of this realm that are served in another one. This store decides: a ticket that is in the queue is
--- taken out of it, and what its request is answered with says where its lease is.
-local elsewhere = {}
+-- taken out of it, and the answer of its request says where its lease is.
+local spill_over = {}
 
--- What a request was answered with, where that is a lease in another realm; nil else.
-function elsewhere.read(record)
+-- Read the answer of a request; returns nil unless it is a lease in another realm.
+function spill_over.read(record)
   local asked, realm, request, slot, token = string.match(record or '', '^elsewhere (%S+) (%S+) (%S+) (%S+) (%d+)$')
   return asked and {asked = asked, realm = realm, request = request, slot = slot, token = token}
 end
 
--- As a reply.
-function elsewhere.said(there) return {'elsewhere', there.realm, there.request, there.slot, there.token} end
+-- The reply of a command that says where a lease is.
+function spill_over.said(there) return {'elsewhere', there.realm, there.request, there.slot, there.token} end
 
--- Whether the ticket was in the queue: then it is served there, and nowhere else. there: realm request slot token.
-function elsewhere.serve(t, there, keep_lease_s)
+-- Serve a ticket in the other realm and nowhere else, if it is in the queue. Returns whether it was.
+-- there: realm request slot token.
+function spill_over.serve(t, there, keep_lease_s)
   if not (t.label and redis.call('ZSCORE', keys.queue(t.label), t.id)) then return false end
   tickets.step_out(t)
   local record = table.concat({'elsewhere', t.fingerprint, there.realm, there.request, there.slot, there.token}, ' ')
@@ -25,4 +26,4 @@ function elsewhere.serve(t, there, keep_lease_s)
   return true
 end
 
-return elsewhere
+return spill_over

@@ -1,15 +1,15 @@
--- What the hub offers of a node.
-local offers = {}
+-- Digests of the slots that the hub offers of a node.
+local slot_digests = {}
 
--- The node is told anew what is offered of it, with its next beat.
-function offers.changed(part)
+-- The slots of a node have changed: tell the node the new digest with its next heartbeat.
+function slot_digests.changed(part)
   if redis.call('HDEL', keys.orders(part), 'offers') == 1 then orders.changed(part) end
 end
 
--- What the hub offers of a node, in short, so that the node can see whether that is what it has: how many slots, and the
--- sum of the first ten hex digits of the SHA-1 of each id, in 40 bits. It is kept until that changes. '' of a node with
--- so many slots that it would take too long.
-function offers.of(part)
+-- The digest by which a node sees whether the hub offers what the node has: the number of slots, and the sum of the first ten
+-- hex digits of the SHA-1 of each id, in 40 bits. It is kept until the slots change. '' where a node has so many slots that it
+-- would take too long.
+function slot_digests.of(part)
   local known = redis.call('HGET', keys.orders(part), 'offers')
   if known then return known end
   if redis.call('SCARD', keys.node_slots(part)) > 2000 then return '' end
@@ -22,4 +22,4 @@ function offers.of(part)
   return found
 end
 
-return offers
+return slot_digests

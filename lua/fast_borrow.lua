@@ -1,15 +1,15 @@
--- At once: the short way of a borrow that nothing stands in the way of.
-local at_once = {}
+-- The fast way of a borrow: the next slot of the exact pool, where nothing speaks against it.
+local fast_borrow = {}
 
--- Take the slot that is next in a pool straight into the in-use list, where nothing speaks against that: neither its item
--- nor its node is in doubt, the pool is not under maintenance, and nothing is known of the attempt. nil else, and nothing
--- has been done; the second word says whether the pool has no free slot at all.
-function at_once.take(pool, attempt)
+-- Take the next slot of a pool straight into the in-use list, where nothing speaks against that: neither its item nor its node
+-- is in doubt, the pool is not under maintenance, and the attempt is new. Else returns nil, with nothing done, and whether the
+-- pool has no free slot at all.
+function fast_borrow.take(pool, attempt)
   local available, inuse = keys.available(pool), keys.inuse(pool)
   local item = redis.call('LMOVE', available, inuse, 'LEFT', 'RIGHT')
   if not item then return nil, true end
   local slot = items.glance(item)
-  -- One question for all three; which of them it was is asked only where there is something.
+  -- One EXISTS for three keys; the single ones are asked only where that finds one.
   local count = slot and redis.call('EXISTS', keys.maintenance(pool), keys.recycle(slot), keys.request(attempt)) or 2
   local other = count == 1 and redis.call('EXISTS', keys.recycle(slot)) == 1 and (supply.take_unmarked(pool) or item)
   if other and other ~= item then
@@ -26,16 +26,16 @@ function at_once.take(pool, attempt)
   redis.call('LMOVE', inuse, available, 'RIGHT', 'LEFT')
 end
 
--- Find a slot for a label, as `matching.find` does, for an attempt of which nothing is known; nil also when something is. A
--- slot of the exact pool is in the in-use list then, as `listed` says.
-function at_once.find(label, attempt)
+-- Find a slot for a label, as `matching.find` does, for a new attempt; returns nil also for one that is known. A slot of the
+-- exact pool is in the in-use list then, as `listed` says.
+function fast_borrow.find(label, attempt)
   local wild = turns.is_wild(label)
   local exact, empty
-  if not wild then exact, empty = at_once.take(label, attempt) end
+  if not wild then exact, empty = fast_borrow.take(label, attempt) end
   if exact then return exact end
   if redis.call('EXISTS', keys.request(attempt)) == 1 then return nil end
   if empty then pools.close(label) end
   return not (wild or empty) and supply.take(label) or matching.find_elsewhere(label, wild)
 end
 
-return at_once
+return fast_borrow

@@ -1,11 +1,11 @@
--- Making: a new task, which waits to be claimed.
-local making = {}
+-- Submissions: a new task waits to be claimed.
+local submissions = {}
 
 local ASKED = {'prio', 'attempt', 'max', 'backoff_ms', 'silence', 'unique', 'due', 'after', 'bytes'}
 
--- t: id, job, room and user, and of ASKED what was asked for; it is not claimed before `due_us`, and not before its parents,
--- if any, are over.
-function making.make(t, payload, due_us, parents)
+-- Make a task. t: id, job, room, user, and those of ASKED that were asked for. It is not claimed before `due_us`, and not
+-- before its parents, if any, are over.
+function submissions.make(t, payload, due_us, parents)
   t.status, t.at = 'pending', numbers.digits(store.next_us())
   local record = {'job', t.job, 'room', t.room, 'user', t.user, 'at', t.at, 'status', 'pending'}
   if t.max then t.attempt = '1' end
@@ -25,4 +25,4 @@ function making.make(t, payload, due_us, parents)
   return recalls.end_made(t.id) and tasks.read(t.id) or t
 end
 
-return making
+return submissions

@@ -1,8 +1,9 @@
--- Strays: items that another program put into a list.
-local strays = {}
+-- Items that another program put into a list.
+local foreign_items = {}
 
--- As `settle_item`, of an item whose record does not say that it is free here: another program put it there.
-function strays.settle(pool, item)
+-- Take in an item whose record does not say that it is free here, because another program put it there. Returns the slot, or
+-- nil where it cannot be lent: call_state.dropped says why.
+function foreign_items.settle(pool, item)
   local slot, node, idle_ms = items.read(item)
   local known = redis.call('HMGET', keys.slot(slot or items.nameless(item)), 'item', 'pool', 'place', 'part')
   local reason
@@ -17,7 +18,7 @@ function strays.settle(pool, item)
     slots.drop(slot, known[2], known[4])  -- its item was moved here
   end
   if reason then
-    for _, fact in ipairs({pool, reason, item}) do work.dropped[#work.dropped + 1] = fact end
+    for _, fact in ipairs({pool, reason, item}) do call_state.dropped[#call_state.dropped + 1] = fact end
     return nil
   end
   local part = ids.key_part(node)
@@ -31,9 +32,9 @@ function strays.settle(pool, item)
   return {slot = slot, item = item, pool = pool, node = node, part = part, own_idle_ms = idle_ms}
 end
 
--- A slot without a record that another program has lent, from the first of these pools whose in-use list has it: its record
--- is made as of a lease of this label and run. nil where none has it.
-function strays.adopt_lent(slot, pools_of_it, label, run)
+-- Make the record of a slot that another program has lent, as of a lease of this label and run. It is looked for in the in-use
+-- lists of these pools. Returns nil where none has it.
+function foreign_items.adopt_lent(slot, pools_of_it, label, run)
   for _, pool in ipairs(pools_of_it) do
     for _, item in ipairs(redis.call('LRANGE', keys.inuse(pool), 0, 999)) do
       if items.glance(item) == slot then
@@ -48,4 +49,4 @@ function strays.adopt_lent(slot, pools_of_it, label, run)
   end
 end
 
-return strays
+return foreign_items

@@ -1,0 +1,107 @@
+"""Rules that keep the knowledge of operations in one table, and the API readable room by room."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import httpx
+import pytest
+
+from hub.api.app import TABLE, create_app
+from hub.api.operations import ANYBODY
+from tests.test_layout import TOP, imports, module_of, room
+from tests.world import settings_for
+
+API = Path("hub/api")
+FILES = sorted(path.relative_to(TOP) for path in (TOP / API).rglob("*.py"))
+ENDPOINTS = {"capacity", "jobs", "operators", "console"}
+SECRETS = {f"{role}_secret": f"{role}-secret-of-the-test" for role in ("runner", "node", "admin")}
+FLOORS = 10
+PREFIXES_AND_EXAMPLES = 4  # two prefixes, the address of a channel, the example of a problem document
+
+
+def beside_rows(path: Path) -> Iterator[str]:
+    """The paths of operations that a file names outside decorators and docstrings."""
+    heads = {
+        "/" + each.split("/")[1] for each in json.loads((TOP / API / "contract/openapi.json").read_text())["paths"]
+    }
+    begins = re.compile(rf"\^?\(?(?:{'|'.join(map(re.escape, heads))})(?:[/\"(|{{]|$)")
+    tree = ast.parse((TOP / path).read_text())
+    in_rows = {id(each) for node in ast.walk(tree) for each in decorators_and_docstring(node)}
+    for node in ast.walk(tree):
+        text = node.value if isinstance(node, ast.Constant) and id(node) not in in_rows else None
+        if isinstance(text, str) and begins.match(text):
+            yield f"{path}: {text}"
+
+
+def decorators_and_docstring(node: ast.AST) -> Iterator[ast.AST]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        for decorator in node.decorator_list:
+            yield from ast.walk(decorator)
+    body = node.body if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) else []
+    if body and isinstance(body[0], ast.Expr):
+        yield body[0].value
+
+
+def test_the_path_of_an_operation_stands_in_its_row_alone() -> None:
+    found = [named for path in FILES for named in beside_rows(path)]
+    assert len(found) <= PREFIXES_AND_EXAMPLES, found
+    rows = (TOP / API / "capacity/leases.py").read_text()
+    assert '"/session/borrow"' in rows  # what is looked for is written so
+
+
+def test_the_rooms_of_the_api_stand_on_ten_floors_at_most() -> None:
+    """The longest chain of imports from room to room."""
+    rooms: dict[Path, set[Path]] = {}
+    for path in FILES:
+        used = {found for name in imports(path) if (found := module_of(name)) in FILES}
+        rooms.setdefault(room(path), set()).update(room(each) for each in used if each and each.name != "__init__.py")
+
+    @cache
+    def floors(name: Path) -> int:
+        return 1 + max((floors(used) for used in rooms.get(name, ()) if used != name), default=0)
+
+    assert max(map(floors, rooms)) <= FLOORS
+    assert floors(API / "app.py") > floors(API / "pipeline.py") > floors(API / "operations.py")
+
+
+def test_endpoints_leave_it_to_the_pipeline_who_may_call() -> None:
+    """They are given the caller by `admission`; what finds out who it is they do not import."""
+    asks = {"admit", "caller", "reader", "superuser", "speaker", "joiner"}
+    found = []
+    for path in FILES:
+        if path.parts[2] in ENDPOINTS:
+            for node in ast.walk(ast.parse((TOP / path).read_text())):
+                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("hub.api.callers"):
+                    found += [f"{path}: {each.name}" for each in node.names if each.name in asks]
+    assert found == []
+
+
+def test_every_operation_that_the_contract_shows_says_who_may_call_or_tells_how_the_hub_is() -> None:
+    everybodys = {row.route.operation_id for row in TABLE.rows if row.route.include_in_schema and not row.facts.who}
+    assert everybodys == {"getHealth", "getHubReadiness", "getLiveness", "getReadiness", "getMetrics"}
+
+
+@pytest.mark.parametrize("credential", ["", "wrong", "admin-secret-of-the-test"])
+async def test_an_endpoint_that_is_reached_past_the_pipeline_refuses(redis_server, credential) -> None:  # type: ignore[no-untyped-def]
+    """With the routes alone, as a plain application of the framework, no operation is anybody's."""
+    app = create_app(settings_for(redis_server.url, **SECRETS), sweep=False).app
+    transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+    rows = [row for row in TABLE.rows if row.facts.who and ANYBODY not in row.facts.who]
+    assert len(rows) > 80
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://hub", headers={"x-hub-secret": credential}) as api,
+    ):
+        let_in = []
+        for row in rows:
+            path = re.sub(r"\{task_id[^}]*\}", "3f1c9a64-7d2e-4b58-9c11-5e0a8f7b2d43", row.path)
+            answer = await api.request(row.method, re.sub(r"\{[^}]+\}", "x", path), json={})
+            if answer.is_success or answer.status_code >= 500:
+                let_in.append((row.method, row.path, answer.status_code))
+        assert let_in == []
