@@ -61,4 +61,4 @@ async def slow_down(found: Serving, scope: Scope, token: str = "") -> None:
             return  # he may not do this, but he did not guess
     except StoreUnavailable:
         return  # nobody can tell
-    await found.guesses.slow(found.proxies.caller(scope), found.hub.settings.request_timeout_s / 2)
+    await found.wrong_secrets.slow(found.proxies.caller(scope), found.hub.settings.request_timeout_s / 2)

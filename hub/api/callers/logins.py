@@ -69,7 +69,7 @@ def _port(host: bytes) -> int:
     return int(text) if colon and text.isdigit() and len(text) <= 5 else 0
 
 
-class Door:
+class LoginGate:
     """Lets logins in."""
 
     def __init__(self, serving: Serving) -> None:

@@ -14,7 +14,7 @@ from hub.api.dispatch.body import Read
 from hub.api.dispatch.part import Part
 from hub.api.handling.bounds import Bounds
 from hub.api.handling.context import Serving
-from hub.api.handling.large_bodies import Freight
+from hub.api.handling.large_bodies import LargeBodies
 from hub.api.handling.problems import as_hub_error, note_failure, refuse
 from hub.api.operations import ALIAS, EVERYTHING, Found, Table
 from hub.api.paths import SOCKETS, keep_escaped
@@ -57,7 +57,7 @@ class Realms:
         self._tokens = TokensFile(settings.tokens_file)
         self._closing: set[asyncio.Task[None]] = set()
         self._table, self._bounds = table, Bounds(settings)
-        self._freight, self._secrets = Freight(settings), Secrets(settings)
+        self._large_bodies, self._secrets = LargeBodies(settings), Secrets(settings)
         self._take()
 
     def _take(self) -> None:
@@ -92,7 +92,7 @@ class Realms:
         if not needs_body(found):
             await self._part_of(await self._find(found, scope, None))(scope, receive, send)
             return
-        read = Read(scope, receive, self._freight)
+        read = Read(scope, receive, self._large_bodies)
         try:
             body = await read.whole(self._bounds.of(found, scope["path"]), self.settings.request_timeout_s)
             await self._part_of(await self._find(found, scope, body))(scope, read.receive, send)

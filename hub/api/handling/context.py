@@ -9,10 +9,10 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from hub.api.handling.browsers import Gate
-from hub.api.handling.large_bodies import Freight
+from hub.api.handling.large_bodies import LargeBodies
 from hub.api.handling.proxies import FORWARDED, Proxies
-from hub.api.handling.stalls import READ_S, Standstill
-from hub.api.handling.wrong_secrets import Guesses
+from hub.api.handling.stalls import READ_S, Stalls
+from hub.api.handling.wrong_secrets import WrongSecrets
 from hub.core import Hub
 from hub.errors import CallerGone, Stopping
 from hub.history.live import Live
@@ -32,12 +32,12 @@ class Serving:
     def __init__(self, hub: Hub, secrets: Secrets, tokens_file: TokensFile, gate: Gate) -> None:
         self.hub = hub
         self.gate = gate
-        self.freight = Freight(hub.settings)
+        self.large_bodies = LargeBodies(hub.settings)
         self.secrets = secrets
         self.holders = Holders(hub.tokens, tokens_file)
         self.live = Live(hub.store)
-        self.standstill = Standstill()
-        self.guesses = Guesses()
+        self.stalls = Stalls()
+        self.wrong_secrets = WrongSecrets()
         # The addresses in FORWARDED_ALLOW_IPS, the server's own variable, may say who called.
         self.proxies = Proxies(os.environ.get(FORWARDED, "127.0.0.1"))
         self.stopping = False
@@ -86,7 +86,7 @@ def hang_up(scope: Scope) -> None:
 
 async def check_listening(request: Request) -> None:
     """Raise `CallerGone` when the caller has hung up: he may have asked another hub since. The body has been read."""
-    if serving(request).standstill.is_over_just_now():
+    if serving(request).stalls.is_over_just_now():
         await asyncio.sleep(READ_S)
     if await is_gone(request):
         raise CallerGone(_GONE)
@@ -94,7 +94,7 @@ async def check_listening(request: Request) -> None:
 
 async def check_caller(scope: Scope, found: Serving) -> None:
     """As `check_listening`, of any request before it is looked at: nothing is changed for a caller who hung up."""
-    if found.standstill.is_over_just_now():
+    if found.stalls.is_over_just_now():
         await asyncio.sleep(READ_S)
     if getattr(scope[CYCLE], "disconnected", False):
         raise CallerGone(_GONE)

@@ -12,7 +12,7 @@ LIGHT = 65_536  # bytes: what is not larger is not counted
 WAIT_S = 20.0  # for others to be done
 
 
-class Freight:
+class LargeBodies:
     """Lets large bodies in, in the order in which they come, as far as their callers and all of them have room."""
 
     def __init__(self, settings: Settings) -> None:

@@ -16,7 +16,7 @@ _MOST: Final = 100
 _BYTES_MAX: Final = 2**20
 
 
-class _Rendering:
+class _SharedList:
     """An answer that is made, or was: None when nobody else may have it."""
 
     def __init__(self, state: Hashable) -> None:
@@ -34,11 +34,11 @@ class _Rendering:
             self.messages.set_result(self._heard if good and size <= _BYTES_MAX else None)
 
 
-class Renderings:
+class SharedLists:
     """Those of the last second. One is good for as long as nothing has happened since it was begun."""
 
     def __init__(self) -> None:
-        self._kept: dict[Hashable, _Rendering] = {}
+        self._kept: dict[Hashable, _SharedList] = {}
         self._changes = 0
 
     def changed(self) -> None:
@@ -60,7 +60,7 @@ class Renderings:
         self, key: Hashable, position: str, render: Callable[[Callable[[Message], None]], Awaitable[None]]
     ) -> None:
         """Answer, and let others have it. `render` is given what hears each message on its way."""
-        made = _Rendering((position, self._changes))
+        made = _SharedList((position, self._changes))
         if len(self._kept) >= _MOST:
             self._kept.clear()
         self._kept[key] = made

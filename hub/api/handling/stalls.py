@@ -14,7 +14,7 @@ AFTER_S = 1.0  # in which what gathered meanwhile is read
 READ_S = 0.05  # for the end of a connection to be read, once its request was
 
 
-class Standstill:
+class Stalls:
     """Watches the event loop it is made on."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ ADDRESSES_MAX: Final = 10_000  # remembered, about 1 MB
 _log = get_logger("hub.api")
 
 
-class Guesses:
+class WrongSecrets:
     """Counts the wrong secrets of each address."""
 
     def __init__(self) -> None:
