@@ -43,7 +43,7 @@ class Read:
         return b"".join(message["body"] for message in self._messages)
 
     async def receive(self) -> Message:
-        """What was read, and then what follows it."""
+        """Return what was read, and then what follows it."""
         return self._messages.pop(0) if self._messages else await self._receive()
 
     def unload(self) -> None:

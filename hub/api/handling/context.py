@@ -1,4 +1,4 @@
-"""What every route needs: the hub, the caller and what he may do, and answers in JSON."""
+"""What every endpoint needs: the hub, its guards, and whether its caller is still there."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SERVING = "hub.serving"  # in the scope of a request: what it is served with, fo
 
 
 class Serving:
-    """What an application serves with, kept in `app.state.serving`."""
+    """The hub and the guards of an application, kept in `app.state.serving`."""
 
     def __init__(self, hub: Hub, secrets: Secrets, tokens_file: TokensFile, gate: Gate) -> None:
         self.hub = hub
@@ -51,7 +51,7 @@ class Serving:
         self.hub.queue.stop()
 
     async def close(self) -> None:
-        """As `stop`, and nothing of it reads the store any more when this returns."""
+        """Stop; nothing here reads the store any more when this returns."""
         self.stop()
         await self.live.close()
 
@@ -75,7 +75,7 @@ _GONE = "The caller hung up before anything was done"
 
 
 async def is_gone(request: Request) -> bool:
-    """Whether the caller has hung up. The server knows; asking it by a message costs a fifth of a claim."""
+    """Return whether the caller has hung up. The server knows; asking it by a message costs a fifth of a claim."""
     gone: bool | None = getattr(request.scope.get(CYCLE), "disconnected", None)
     return await request.is_disconnected() if gone is None else gone
 
@@ -87,7 +87,7 @@ def hang_up(scope: Scope) -> None:
 
 
 async def check_listening(request: Request) -> None:
-    """Raise `CallerGone` when the caller has hung up: he may have asked another hub since. The body has been read."""
+    """Raise `CallerGone` when the caller has hung up: it may have asked another hub since. The body has been read."""
     if serving(request).stalls.is_over_just_now():
         await asyncio.sleep(READ_S)
     if await is_gone(request):
@@ -95,7 +95,7 @@ async def check_listening(request: Request) -> None:
 
 
 async def check_caller(scope: Scope, found: Serving) -> None:
-    """As `check_listening`, of any request before it is looked at: nothing is changed for a caller who hung up."""
+    """Raise `CallerGone` before a request is looked at: nothing is changed for a caller that has hung up."""
     if found.stalls.is_over_just_now():
         await asyncio.sleep(READ_S)
     if getattr(scope[CYCLE], "disconnected", False):

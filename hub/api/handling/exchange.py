@@ -48,7 +48,7 @@ class Exchange:
         await self._wire(message)
 
     async def repeat(self, messages: Sequence[Message]) -> None:
-        """Answer as somebody else was answered."""
+        """Answer as another caller was answered."""
         self.started, self.status = True, 200
         for message in messages:
             await self._wire(message)
@@ -61,7 +61,7 @@ class Exchange:
                 raise TooLarge(too_large(self.limit))
 
     def weigh(self, large_bodies: LargeBodies, scope: Scope) -> None:
-        """Count a large body among those that are under way, once somebody wants to read it."""
+        """Count a large body among those that are under way, once it is going to be read."""
         self._large_bodies, self._scope = large_bodies, scope
 
     def unload(self) -> None:
@@ -106,7 +106,7 @@ class HeadExchange(Exchange):
 
 
 def _sender(scope: Scope) -> str:
-    """Who sends a body: the credential he shows, or where he is."""
+    """Return the sender of a body: the credential it shows, or its address."""
     headers = first_of(scope["headers"])
     shown = headers.get(b"authorization") or headers.get(b"x-hub-secret")
     return hashlib.sha256(shown).hexdigest() if shown else str((scope.get("client") or [""])[0])

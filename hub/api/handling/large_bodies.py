@@ -62,7 +62,7 @@ class LargeBodies:
         self._loaded[caller] += size
 
     def _let_in(self) -> None:
-        """Those who wait, the first first; who has too much under way himself holds up nobody else."""
+        """Let bodies in that wait, in their order; a caller with too much under way holds up no other."""
         for entry in list(self._waiting):
             caller, size, place = entry
             if self._all + size > self._most:

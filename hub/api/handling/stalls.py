@@ -23,7 +23,7 @@ class Stalls:
         self._turn()
 
     def is_over_just_now(self) -> bool:
-        """Whether it stood still less than a second ago."""
+        """Return whether the process stood still less than a second ago."""
         return time.monotonic() - self._woke < AFTER_S
 
     def _turn(self) -> None:

@@ -58,7 +58,7 @@ class WrongSecrets:
 
 
 def neighbourhood(address: str | None) -> str:
-    """What one party has: an address, of IPv6 the network of 64 bits."""
+    """Return the addresses that one party has: an address, of IPv6 the network of 64 bits."""
     try:
         found = ip_address(address or "")
     except ValueError:
