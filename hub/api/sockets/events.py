@@ -111,7 +111,7 @@ class Events(AsyncPubSubManager):  # type: ignore[misc]
             await cancel_all([self.thread])
 
     async def disconnect(self, sid: str, namespace: str | None = None, **options: Any) -> Any:
-        """Disconnect as python-socketio does, one after the other: to leave thousands of rooms takes some milliseconds."""
+        """Disconnect as python-socketio does, one by one: to leave thousands of rooms takes some milliseconds."""
         if not options.get("ignore_queue"):  # for whichever hub it is, which then comes here
             return await super().disconnect(sid, namespace, **options)
         async with self._leaving:

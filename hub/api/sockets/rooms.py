@@ -235,7 +235,7 @@ class Rooms:
     async def _place(
         self, sid: str, connection: SocketConnection, room: str, worker: str | None
     ) -> tuple[RealmPlace, Caller | None]:
-        """Return where a room is, and which caller the client is there; raises `Unauthorized` where it is not the same."""
+        """Return where a room is, and which caller the client is there; raises `Unauthorized` for another caller."""
         place = None if connection.names_realm else self._others.find(room, worker or "")
         if place is None:
             return self._here, connection.caller
