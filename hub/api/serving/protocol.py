@@ -234,7 +234,7 @@ class HubProtocol(HttpToolsProtocol):
         self._refuse(BadInput(f"{msg} Send HTTP/1.1 with a head of at most 32 KiB."))
 
     def _refuse(self, refusal: HubError) -> None:
-        """Answer what is no request, or nobody's turn, and hang up."""
+        """Answer what is no request, or has no place, and hang up."""
         self.transport.write(last_words(refusal))
         self.transport.close()
 

@@ -145,7 +145,7 @@ class Box:
         self.hub = Hub(store, self.settings)
         await self.hub.agreed.agree()
         self.edge.app.state.serving = Serving(self.hub, Secrets(self.settings), TokensFile(None), Gate(self.settings))
-        self.edge.app.state.serving.standstill = self  # the time of this process jumps
+        self.edge.app.state.serving.stalls = self  # the time of this process jumps
         self.node_sweeper, self.lease_sweeper = sweepers(self.hub)
         self.worker_sweeper = WorkerSweeperService(store, self.settings, self.hub.workers)
         self.task_sweeper = TaskSweeperService(store, self.settings, self.hub.workers)
