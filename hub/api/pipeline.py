@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hub.api.callers.admission import admit
 from hub.api.callers.credentials import slow_down_guesses
 from hub.api.callers.logins import MARK, LoginGate, Visit
-from hub.api.contract.speech import ASKED, Speech, Writer
+from hub.api.contract.neutral_answers import ASKED, NeutralAnswers, NeutralWriter
 from hub.api.handling import request_counts
 from hub.api.handling.bounds import Bounds
 from hub.api.handling.browsers import Gate, first_of
@@ -47,14 +47,16 @@ _log = get_logger("hub.api")
 class RequestPipeline:
     """The outermost ASGI application; `app` is the one with the routes, and `table` has a row for each of them."""
 
-    def __init__(self, app: FastAPI, settings: Settings, table: Table, gate: Gate | None, speech: Speech) -> None:
+    def __init__(
+        self, app: FastAPI, settings: Settings, table: Table, gate: Gate | None, neutral_answers: NeutralAnswers
+    ) -> None:
         self.app = app
         self._table = table
         self._gate = gate
         self._timeout_s = settings.request_timeout_s
         self._deadlines = Deadlines(self._timeout_s)
         self._bounds = Bounds(settings)
-        self._speech = speech
+        self._neutral_answers = neutral_answers
         self._shared_lists = SharedLists()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -90,8 +92,8 @@ class RequestPipeline:
                 scope[TIME], scope[CYCLE] = limit, getattr(receive, "__self__", None)
                 headers = self._gate.check(scope, row) if self._gate else first_of(scope["headers"])
                 if ASKED in headers.get(b"accept", b""):
-                    exchange.speak(Writer(self._speech, scope, exchange.put))
-                    scope[SPEECH] = self._speech
+                    exchange.speak(NeutralWriter(self._neutral_answers, scope, exchange.put))
+                    scope[SPEECH] = self._neutral_answers
                 exchange.check_length(headers.get(b"content-length", b""))
                 if (serving := getattr(self.app.state, "serving", None)) is not None:
                     scope[SERVING] = serving

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import httptools
 import orjson
 
-from hub.api.contract.speech import ASKED
+from hub.api.contract.neutral_answers import ASKED
 from hub.api.handling import browsers
 from hub.api.handling.context import Serving
 from hub.api.handling.problems import MEDIA_TYPE, problem
