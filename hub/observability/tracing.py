@@ -6,6 +6,7 @@ Without those variables nothing here is imported or done; the exporter is that o
 
 from __future__ import annotations
 
+import io
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,6 +42,22 @@ def wanted(variables: Mapping[str, str]) -> bool:
     return True
 
 
+def _session() -> Any:
+    """Return what the exporter sends with: nothing is read of an answer but its head, however long it may be."""
+    import requests
+
+    def heard(answer: Any, **_: Any) -> Any:
+        head = requests.Response()
+        head.status_code, head.reason, head.headers = answer.status_code, answer.reason, answer.headers
+        head.raw = io.BytesIO()
+        answer.close()
+        return head
+
+    session = requests.Session()
+    session.hooks["response"].append(heard)
+    return session
+
+
 class Tracing:
     """The tracer of this process; `on` is the only thing that is read where traces are off."""
 
@@ -61,7 +78,7 @@ class Tracing:
         named = "OTEL_SERVICE_NAME" in os.environ or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
         resource = Resource.create({} if named else {"service.name": "capacity-hub"})
         self.use(TracerProvider(resource=resource, shutdown_on_exit=False))
-        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(session=_session())))
 
     def use(self, provider: Any) -> None:
         """Make spans with this provider. It is not the global one: spans of other libraries are not wanted."""

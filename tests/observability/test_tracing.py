@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import socket
+import socketserver
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -189,6 +192,48 @@ def test_a_collector_that_is_away_holds_up_no_request_and_no_stop(start_hub):
     assert [call("GET", "/pools")[1].status_code for _ in range(20)] == [200] * 20
     hub.signal(signal.SIGTERM)
     assert hub.process.wait(PATIENCE_S) == 0
+
+
+ENDLESS = b"HTTP/1.1 200 OK\r\n\r\n"
+HOSTILE = {
+    "endless": (ENDLESS, b"x" * 65536),
+    "endless refusal": (ENDLESS.replace(b"200 OK", b"400 No"), b"x" * 65536),
+    "endless chunks": (ENDLESS.replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n"), b"2\r\nxx\r\n"),
+    "no HTTP": (b"\x00\xff\r\n\r\n", b""),
+    "elsewhere": (b"HTTP/1.1 307 Go\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n", b""),
+}
+
+
+@pytest.mark.parametrize("how", HOSTILE)
+def test_what_a_collector_answers_holds_up_nothing(start_hub, how):
+    begins, goes_on = HOSTILE[how]
+    asked: list[int] = []
+
+    class Hostile(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            length = next(int(line.split(b":")[1]) for line in self.rfile if line.lower().startswith(b"content-length"))
+            asked.append(length)
+            with contextlib.suppress(OSError):
+                self.wfile.write(begins)
+                while goes_on:
+                    self.wfile.write(goes_on)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Hostile) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        hub = start_hub(
+            OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{server.server_address[1]}", OTEL_BSP_SCHEDULE_DELAY="50"
+        )
+        call = Caller(hub)
+
+        def asked_again() -> bool:
+            assert call("GET", "/pools")[1].status_code == 200
+            return len(asked) > 2
+
+        wait_until(asked_again)
+        hub.signal(signal.SIGTERM)
+        assert hub.process.wait(PATIENCE_S) == 0
+        server.shutdown()
 
 
 @pytest.mark.parametrize(

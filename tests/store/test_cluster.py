@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from urllib.parse import quote
 
 import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -16,7 +17,7 @@ from hub.store.connection import open_store
 from hub.store.keys import Keys
 from tests.bench.fleet import wanted
 from tests.cluster import RedisCluster
-from tests.world import eventually, settings_for
+from tests.world import HubProcess, eventually, settings_for
 
 TAG = "{hub}:"
 KEYS = Keys(TAG)
@@ -54,6 +55,36 @@ async def test_everything_is_in_one_slot_and_the_shard_is_found_whichever_server
                 assert bool(client.dbsize()) == (server is cluster.owner(TAG))
         async with open_store(settings_for(f"redis+cluster://127.0.0.1:{server.port}", key_prefix=TAG)) as store:
             assert await store.read("LLEN", FREE) == 2
+
+
+@pytest.mark.parametrize("name", ["{a}", "{", "}{", "{}x", "a{b}c", "{hub}", "*", "?[^a]", "\\*"])
+async def test_no_id_is_a_hash_tag_or_a_pattern(cluster, name):
+    """Everything is called so at once, and beside it something that a pattern of that name would find."""
+    hub = HubProcess({"HUB_REDIS_URL": cluster.url, "HUB_KEY_PREFIX": TAG})
+    try:
+        hub.wait_until_ready()
+        room, job = f"/v1/joblib/rooms/{quote(name, safe='')}", quote(f"{name}:modifiers:{name}", safe="")
+        async with hub.client("node") as node, hub.client("runner") as runner, hub.client("admin") as admin:
+            for at, each in enumerate((name, "xaxbc")):
+                slots = [{"labelKey": LABEL, "slotId": f"s{at}{number}", "endpoint": "ws://n"} for number in range(2)]
+                (await node.post("/node/register", json={"nodeId": each, "slots": slots})).raise_for_status()
+            (await admin.post("/admin/tokens", json={"user": name})).raise_for_status()
+            wanted_so = {"labelKey": LABEL, "runId": name}
+            lent = (await runner.post("/session/borrow", json=wanted_so, headers={"idempotency-key": name})).json()
+            assert [
+                each["browserId"] for each in (await runner.get("/sessions", params={"run": name})).json()["sessions"]
+            ] == [lent["browserId"]]
+            body = {"category": "modifiers", "name": name, "schema": {}}
+            worker = (await admin.put(f"{room}/jobs", json=body)).raise_for_status().json()["worker_id"]
+            (await admin.post(f"{room}/tasks/{job}", json={"payload": {}})).raise_for_status()
+            claim = {"worker_id": worker, "limit": 9}
+            tasks = (await admin.post("/v1/joblib/tasks/claim", json=claim)).raise_for_status().json()["tasks"]
+            assert [task["room_id"] for task in tasks] == [name]
+            (await node.delete(f"/node/{quote(name, safe='')}")).raise_for_status()
+            assert (await runner.get(f"/pools/{LABEL}")).json()["total"] == 2
+            assert [each["nodeId"] for each in (await admin.get("/nodes?detail=1")).json()["nodes"]] == ["xaxbc"]
+    finally:
+        hub.kill()
 
 
 async def test_who_waits_is_notified_by_the_shard_alone(cluster, hub):
