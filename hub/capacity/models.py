@@ -85,7 +85,7 @@ def listed_id(item: str) -> str:
 
 
 def text_of(said: Mapping[str, Any], name: str, item: str) -> str:
-    """Return a member of an item as text; a number as it is written there, '' for anything else than text or a number."""
+    """Return a member of an item as text; a number as it is written there, '' for what is neither text nor a number."""
     value = said.get(name)
     if isinstance(value, str):
         return value

@@ -61,7 +61,7 @@ class Holders:
         return self._inside + digest
 
     def digest_of(self, secret: str) -> str | None:
-        """Return the digest of a secret, or of the one that a handle stands for; None for a text that can be neither."""
+        """Return the digest of a secret, or of the one a handle stands for; None for a text that can be neither."""
         return secret[len(self._inside) :] if secret.startswith(self._inside) else digest_of(secret)
 
     async def resolve(self, secret: str) -> Holder | None:

@@ -212,7 +212,7 @@ class Logins:
 
 
 def too_many(kept: Sequence[Login], new: Login, each_max: int, most: int) -> list[Login]:
-    """Return the logins, of these with the newest first, that make room for a new one: no credential logs out another."""
+    """Return the logins, of these, newest first, that make room for a new one: no credential logs out another."""
     of: dict[str, list[Login]] = {}
     for each in kept:
         of.setdefault(each.token or each.name, []).append(each)
