@@ -1,4 +1,4 @@
-"""Rooms, jobs, tasks, runs, providers and users that somebody named to break the page with: it shows them as they are."""
+"""Rooms, jobs, tasks, runs, providers and users with names meant to break the page: it shows them as they are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tests.world import HubProcess
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
 NAMES = [
-    "<img src=x onerror=alert(1)>", '"><script>alert(2)</script>', "<b>x</b>&amp;", "javascript;alert(3)", "a?x#y", "100%",
+    "<img src=x onerror=alert(1)>", '"><script>alert(2)</script>', "<b>x</b>&amp;", "javascript;alert(3)", "a?x#y",
+    "100%",
     "%2e%2e", "'); drop", "*", "{a}[b]?", "${7*7}", "\u202egnp.exe", "日本 é 🦀", "constructor", "__proto__", "x" * 100,
 ]  # fmt: skip
 VIEWS = ("overview", "jobs", "tasks", "schedules", "leases", "queue", "events", "events/audit", "access", "stuck")

@@ -60,8 +60,7 @@ async def drop(request: Request) -> Answer[None]:
     ),
 )
 async def retry(request: Request) -> Answer[TaskShape]:
-    """Submit a new task like one that has failed or was cancelled, which is no dead letter any more. For its submitter.
-    """
+    """Submit a new task like one that failed or was cancelled, which is no dead letter any more. For its submitter."""
     who = caller_of(request)
     task, hub = bodies.path_id(request, "task_id"), hub_of(request)
     await room_access.reach_task(who, hub, task)

@@ -165,8 +165,7 @@ async def claim(request: Request) -> Answer[ClaimedShape]:
 async def _reported(
     hub: Hub, said: list[ResultBody], body: bodies.SentBody, worker: str, who: Caller, key: str
 ) -> list[OutcomeShape]:
-    """Return the outcomes of a worker's reports. A task fails whose result is not kept: it will not be reported anew.
-    """
+    """Return the outcomes of a worker's reports. A task whose result is not kept fails: it is not reported anew."""
     values, most = bodies.results(said, body), hub.settings.task_result_max_bytes
     reports, large = [], set()
     for each, value in zip(said, values, strict=True):
