@@ -126,7 +126,7 @@ async def _refuse_what_is_there(store: Store, digest: str) -> None:
 
 
 async def lines_of(store: Store) -> AsyncIterator[Line]:
-    """Yield all that is in a store: a line per key, and several for a large one, all but the first of which say `more`."""
+    """Yield all that is in a store: a line per key, several for a large one, all but the first of which say `more`."""
     async for names in keys_of(store, store.keys.prefix):
         for some in batched(names, BESIDE):
             heads = await _together(store, [(word, name) for name in some for word in ("TYPE", "PEXPIRETIME")])
@@ -304,7 +304,7 @@ def _fits(kind: str, value: Any) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    """Return whether Redis can be given it: half of a character stands for a byte that is no text, and no other does."""
+    """Return whether Redis can take it: half of a character stands for a byte that is no text, and no other does."""
     try:
         return isinstance(value, str) and value.encode("utf-8", "surrogateescape") is not None
     except UnicodeEncodeError:

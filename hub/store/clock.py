@@ -51,7 +51,7 @@ class HubClock:
         store.when_told = self._say_told
 
     def paused_by_outage(self, grace_s: float, outage_s: float = 10.0) -> bool:
-        """Return whether Redis was out of reach for `outage_s` or more and came back less than `grace_s` seconds ago."""
+        """Return whether Redis was out of reach for `outage_s` or more and is back for less than `grace_s` seconds."""
         if self.away_since is not None:
             return True
         if self._last_outage is None:
@@ -160,7 +160,7 @@ class HubClock:
             _log.warning("expiry switch restored", expire=expire or "default", by=by, at=at)
 
     async def _say_told(self) -> None:
-        """Say that this hub has said what it remembers: when all have, lending goes on before the time for it is over."""
+        """Say that this hub has said what it remembers: when all have, lending goes on before its time is over."""
         store = self._store
         await self._told(hub_id=self.hub_id, floor=store.highest_token, heard_ms=store.highest_ms)
 

@@ -33,7 +33,7 @@ class ExternalRedis:
 
     @classmethod
     def at(cls, url: str, settings: Settings) -> Self:
-        """Return the Redis of a URL, connected on first use; raises ValueError where no connection takes its options."""
+        """Return the Redis of a URL, connected on first use; raises ValueError for options that no connection takes."""
         try:
             client = make_client(url, settings)
             pool: Any = client.connection_pool

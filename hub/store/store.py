@@ -106,7 +106,7 @@ class Store:
         return list(await asyncio.gather(*(self.read(*command) for command in commands)))
 
     async def libraries(self) -> dict[str, float]:
-        """Return the libraries of other versions of the hub on this server: for how many seconds no hub has used each."""
+        """Return the libraries of other versions of the hub on this server, and for how many seconds each is unused."""
         try:
             return await idle_libraries(self.client, self.library)
         except (RedisError, OSError) as error:
@@ -233,7 +233,7 @@ class Store:
             self.fence = (generation, clock_ms)
 
     def wall_s(self) -> float:
-        """Return the time of Redis, in seconds since 1970, as far as it was heard: of this machine where it never was."""
+        """Return the time of Redis in seconds since 1970, as it was heard; of this machine where it never was."""
         return time.time() if self._wall_s is None else time.monotonic() + self._wall_s
 
     def latest_ms(self) -> int | None:
@@ -367,7 +367,7 @@ class Store:
                 answer.set_result(reply)
 
     async def _carry_out(self, commands: list[tuple[Any, ...]]) -> list[Any]:
-        """Return the answers, if they are of the primary still: those of a server that no longer is are worth nothing."""
+        """Return the answers, if they are of the primary still: those of a former one are worth nothing."""
         who = self.primary and self.primary.identity
         try:
             replies = await self._pipeline.carry(commands)
