@@ -65,7 +65,7 @@ class GroupReader:
         await self._client.aclose()
 
     async def _left_over(self, most: int) -> list[Entry]:
-        """Return what other readers took and did not acknowledge: looked for twice in the time that they have for it."""
+        """Return what other readers took and did not acknowledge: they are looked for twice in their time."""
         if self._cursor == "0-0" and time.monotonic() - self._looked_at < self._idle_ms / 2000:
             return []
         self._looked_at = time.monotonic()
