@@ -158,7 +158,7 @@ class JobsMachine(ScheduleSteps, RuleBasedStateMachine):
 
     @step(full=names, user=users, room=rooms, wanted=st.booleans())
     def a_worker_goes_whose_tasks_may_be_tried_again(self, full: str, user: str, room: str, wanted: bool) -> None:
-        """Remove a worker, often the last one of its job. Its tasks fail in batches; the first may be cancelled then."""
+        """Remove a worker, often the last one of its job. Its tasks fail in batches; one may be cancelled."""
         if len(self.model.workers) < 5 and len(self.model.tasks) < 24:
             worker = self.new_id()
             self.do_register(full, "{}", worker, user, new_worker=True)
