@@ -1,11 +1,11 @@
-"""Every refusal of the hub: what it is called on the wire, its HTTP status, and its facts.
+"""Every refusal of the hub: its name on the wire, its HTTP status, and its facts.
 
     HubError
     |- BadInput 400          InvalidJson, MissingMember, InvalidValue, InvalidLabel, NodeIdCollides
     |- NotFound 404          UnknownNode, UnknownTicket, NoSuchPool
     |- Unauthorized 401, Foreign 403, MethodNotAllowed 405, RequestTimedOut, CallerGone 408
     |- LeaseOver, Withdrawn, SlotLent, TicketGranted, BrakeOff, NodeTaken, Superseded 409
-    |- TooLarge 413, NotJson 415, KeyReused 422; NoReason, NamesDiffer 422 of hub/api/{console/door,shapes/neutral}.py
+    |- TooLarge 413, NotJson 415, KeyReused 422; NoReason, NamesDiffer 422 of hub/api/{callers/logins,shapes/neutral}.py
     |- Internal, ForeignKey, StoreFault, UnknownReply 500; NodeSilent, NodeRefused of hub/capacity/nodes/asking.py
     |- Unavailable 503       Settling, Stopping, StoreUnavailable, Late, StoreFull, RecordsUnavailable (Retry-After)
     |  |- NoCapacity         Capped, WaitedInVain, DeadlineMissed, LabelQueueFull, RunQueueFull
@@ -73,7 +73,7 @@ class Unauthorized(HubError):
 
 
 class Foreign(HubError):
-    """A web page of somebody else, or a name that is not this hub's."""
+    """A web page of another site, or a host name that is not this hub's."""
 
     code = "foreign"
     status = 403
@@ -107,21 +107,21 @@ class RequestTimedOut(HubError):
 
 
 class LeaseOver(HubError):
-    """The lease this call speaks of has ended; the slot may belong to somebody else by now."""
+    """The lease of this call has ended; its slot may be lent again by now."""
 
     code = "grant-over"
     status = 409
 
 
 class Withdrawn(HubError):
-    """Somebody gave this borrow up while it waited."""
+    """The borrow was given up while it waited."""
 
     code = "withdrawn"
     status = 409
 
 
 class SlotLent(HubError):
-    """The slot was to be withdrawn only if nobody holds it, and somebody does."""
+    """The slot was to be withdrawn only if it is free, and it is lent."""
 
     code = "slot-lent"
     status = 409
@@ -135,14 +135,14 @@ class BrakeOff(HubError):
 
 
 class NodeTaken(HubError):
-    """A node was to join, and somebody else may be that node, or it may not any more."""
+    """A node may not join: another machine may be that node, or its token was revoked."""
 
     code = "node-taken"
     status = 409
 
 
 class Superseded(HubError):
-    """Another process has registered under this node's, or worker's, id since, and is it by now; or this one left."""
+    """Another process has registered under the id of this node or worker since and is it now; or this one left."""
 
     code = "superseded"
     status = 409
@@ -186,7 +186,7 @@ class Capped(NoCapacity):
 
 
 class WaitedInVain(NoCapacity):
-    """The caller stood in the queue as long as he may and was not served."""
+    """The caller stood in the queue for the longest time allowed and was not served."""
 
     code = "timeout"
 
@@ -198,19 +198,19 @@ class DeadlineMissed(NoCapacity):
 
 
 class LabelQueueFull(NoCapacity):
-    """As many wait for this label as may."""
+    """The queue of this label is full."""
 
     code = "per-label-cap"
 
 
 class RunQueueFull(NoCapacity):
-    """As many borrows of this run wait as may."""
+    """The run has as many waiting borrows as it may have."""
 
     code = "per-run-cap"
 
 
 class CallerGone(HubError):
-    """The caller hung up while he waited: there is nobody to answer."""
+    """The caller hung up while it waited: no answer can be given."""
 
     code = "caller-gone"
     status = 408
@@ -324,14 +324,14 @@ class InvalidTaskTransition(JobsProblem):
 
 
 class ResultNotAsked(JobsProblem):
-    """A provider answers what nobody has asked it."""
+    """A provider answers a question that was not asked."""
 
     code = "result-not-asked"
     status = 409
 
 
 class QuotaExceeded(JobsProblem):
-    """The user, or the room, holds as much of this as one may. Nothing was done."""
+    """The user or the room holds as much of this as it may. Nothing was done."""
 
     code = "quota-exceeded"
     status = 409
@@ -379,7 +379,7 @@ class StartRefused(HubError):
 
 
 class SourceRefused(StartRefused):
-    """A source of records that does not fit what is there; the sentence names the file, the source and the field."""
+    """A source of records that does not fit its table; the sentence names the file, the source and the field."""
 
     code = "source-refused"
 
@@ -391,7 +391,7 @@ class RecordsUnavailable(Unavailable):
 
 
 class UnknownReply(HubError):
-    """A script answered something its caller does not know: a bug, never a user's mistake."""
+    """An answer of a script that its caller does not know: a bug, never a user's mistake."""
 
     code = "unknown-reply"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
@@ -129,6 +129,7 @@ class Row:
         self.route, self.path = route, route.path
         self.endpoint: Callable[..., Awaitable[Response]] = route.endpoint
         self.facts = facts_of(route)
+        self.roles = tuple(role for role in self.facts.who if role != TOKEN)
         takes = route.dependant
         self._request, self._parts = takes.request_param_name, [each.name for each in takes.path_params]
         # What needs more of FastAPI than the request and parts of the path goes through it.
@@ -191,7 +192,7 @@ class Table:
     """The rows of a hub, found by a dictionary, or by what their path begins with."""
 
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
-        self._plain: dict[str, dict[str, Row]] = {}
+        self._plain: dict[str, dict[str, Found]] = {}
         self._named: dict[str, dict[str, list[_Named]]] = {}
         self._lengths: dict[str, list[int]] = {}
         self.rows = [Row(route) for route in routes if isinstance(route, APIRoute)]
@@ -201,7 +202,7 @@ class Table:
     def _add(self, row: Row) -> None:
         start, brace, rest = row.path.partition("{")
         if not brace:
-            self._plain.setdefault(row.path, {})[row.method] = row
+            self._plain.setdefault(row.path, {})[row.method] = Found(row, {}, True)
             return
         starts = self._named.setdefault(row.method, {})
         starts.setdefault(start, []).append(_Named(row, rest[:-1] if rest[:-1].isidentifier() else ""))
@@ -210,24 +211,23 @@ class Table:
     def find(self, method: str, path: str) -> Found:
         """Find the row of a request, and the parts of its path."""
         plain = self._plain.get(path) or self._plain.get(path.removesuffix("\n"), {})  # as patterns that end in $
-        if (row := plain.get(method)) is not None:
-            return Found(row, {}, True)
-        for row, parts in self._fitting(method, path):
-            return Found(row, parts, True)
-        for row in plain.values():
-            return Found(row, {}, False)
-        for other in self._named:
-            for row, parts in self._fitting(other, path):
-                return Found(row, parts, False)
-        return _NOWHERE
+        if (found := plain.get(method)) is not None:
+            return found
+        if (fitting := self._fitting(method, path)) is not None:
+            return fitting
+        for found in plain.values():
+            return found._replace(is_taken=False)
+        others = (self._fitting(other, path) for other in self._named)
+        return next((found._replace(is_taken=False) for found in others if found is not None), _NOWHERE)
 
-    def _fitting(self, method: str, path: str) -> Iterator[tuple[Row, dict[str, Any]]]:
-        """Find the rows of a method whose path has parts, the longest beginning first."""
+    def _fitting(self, method: str, path: str) -> Found | None:
+        """Find the first row of a method whose path has parts, the longest beginning first."""
         for length in self._lengths.get(method, ()):
             start = path[:length]
             for named in self._named[method].get(start, ()):
                 if (parts := named.parts(path, start)) is not None:
-                    yield named.row, parts
+                    return Found(named.row, parts, True)
+        return None
 
 
 _NOWHERE: Final = Found(None, {}, False)

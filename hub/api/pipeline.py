@@ -83,6 +83,7 @@ class RequestPipeline:
         found = self._table.find(scope["method"], scope["path"])
         row = found.row
         exchange = kind(receive, send, self._bounds.of(found, scope["path"]))
+        work: AbstractContextManager[None] = nullcontext()
         is_endless = row is not None and row.facts.endless
         try:
             with nullcontext() if is_endless else self._deadlines.begin() as limit:
@@ -92,7 +93,14 @@ class RequestPipeline:
                     exchange.speak(Writer(self._speech, scope, exchange.put))
                     scope[SPEECH] = self._speech
                 exchange.check_length(headers.get(b"content-length", b""))
-                with await self._listened_to(scope, headers, exchange):
+                if (serving := getattr(self.app.state, "serving", None)) is not None:
+                    scope[SERVING] = serving
+                    exchange.weigh(serving.freight, scope)
+                    if scope["method"] != "GET":
+                        await check_caller(scope, serving)
+                        if b"prefer" in headers:
+                            work = _until(scope, serving.hub.store.latest_ms())
+                with work:
                     if b"cookie" in headers or MARK in headers or (row is not None and row.facts.page):
                         await self._visited(scope, headers, exchange, found)
                     else:
@@ -106,19 +114,6 @@ class RequestPipeline:
         finally:
             exchange.unload()
             request_counts.note(scope, exchange.status, time.perf_counter() - started, timed=not is_endless)
-
-    async def _listened_to(
-        self, scope: Scope, headers: Mapping[bytes, bytes], exchange: Exchange
-    ) -> AbstractContextManager[None]:
-        """Weigh the body, and change nothing for a caller that has hung up, or whose wait (`Prefer`) is over."""
-        if (serving := getattr(self.app.state, "serving", None)) is not None:
-            scope[SERVING] = serving
-            exchange.weigh(serving.freight, scope)
-            if scope["method"] != "GET":
-                await check_caller(scope, serving)
-                if b"prefer" in headers:
-                    return _until(scope, serving.hub.store.latest_ms())
-        return nullcontext()
 
     async def _visited(self, scope: Scope, headers: Mapping[bytes, bytes], exchange: Exchange, found: Found) -> None:
         """Answer a call that a page may have made: with a cookie, or with the mark of the console."""
@@ -245,7 +240,8 @@ class RequestPipeline:
 
 
 def _until(scope: Scope, now_ms: int | None) -> AbstractContextManager[None]:
-    """Around a call that says with `Prefer: wait=N` how long its caller waits: after that nothing is changed for it."""
+    """Return what surrounds a call that says with `Prefer: wait=N` how long its caller waits: after that nothing is
+    changed for it."""
     preferences = b",".join(value for name, value in scope["headers"] if name == b"prefer")
     wait_s = preferred_wait(preferences.decode("latin-1"))
     return waiting_until(now_ms + 1000 * wait_s) if wait_s and now_ms is not None else nullcontext()

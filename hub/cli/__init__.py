@@ -4,13 +4,10 @@ Exit codes: 0 done, 1 refused or failed (one sentence on stderr), 2 wrong usage.
 an agent (`-- COMMAND`) decides with its own exit code.
 """
 
-import sys
-
-# The command that httpx comes with would be imported with it: 20 ms of every command, for nothing. `None` is to httpx
-# as if that command's packages were not installed.
-sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
-
 try:
+    from hub.cli.libraries import leave_out_httpx_command
+
+    leave_out_httpx_command()
     from hub.cli.main_program import main
 except ModuleNotFoundError as error:
     if str(error.name).split(".")[0] == "hub":

@@ -7,15 +7,18 @@ import dataclasses
 import getpass
 import os
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
 
 import typer
 
 from hub.cli import global_options, output, tables
-from hub.cli.all_realms import RealmPart, note_errors
-from hub.cli.connection import Address, connect, operating
+from hub.cli.all_realms import RealmPart, silent_realms
+from hub.cli.answers import CommandAnswer
+from hub.cli.command import Work, command
+from hub.cli.connection import HubApi
 from hub.cli.inputs import Usage
-from hub.cli.options import AsJson, Secret, Url
 from hub.cli.progress import Bar
 from hub.cli.times import when
 from hub.errors import HubError
@@ -23,67 +26,27 @@ from hub.wire import time_at
 
 Switch = Literal["on", "off", "default"]
 
+_PATIENCE = "something looks wrong; waiting to see whether the next sweep repairs it."
+_FINDING = ("RULE", "WHAT", "PROBLEM", "REPAIRED")
 _SWITCH: dict[Switch, bool | None] = {"on": True, "off": False, "default": None}
 
 
+@command("admin")
 def sweep(
-    once: Annotated[bool, typer.Option("--once", help="Required: hubs sweep by themselves all the time.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing, show what would be done.")] = False,
-    as_json: AsJson = False,
-    url: Url = None,
-    secret: Secret = None,
-) -> None:
-    """Look for dead nodes and lapsed leases now."""
+    hub: HubApi,
+    once: Annotated[
+        bool, typer.Option("--once", help="Required, because hubs sweep by themselves all the time.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")] = False,
+) -> Work:
+    """Look for dead nodes and expired leases now."""
     if not once:
         raise Usage("Hubs sweep by themselves all the time; say --once to sweep now as well.")
-    asyncio.run(_sweep(operating(url, secret), as_json, dry_run=dry_run))
+    return _sweep(hub, dry_run=dry_run)
 
 
-def expire(
-    switch: Annotated[
-        Literal["on", "off", "default"] | None,
-        typer.Argument(help="on, off, or default: back to HUB_SWEEPER_EXPIRE. Nothing: show it."),
-    ] = None,
-    as_json: AsJson = False,
-    url: Url = None,
-    secret: Secret = None,
-) -> None:
-    """Switch whether dead nodes are removed, for all hubs at once; or show it."""
-    asyncio.run(_expire(operating(url, secret), switch, as_json))
-
-
-def brake(
-    action: Annotated[
-        Literal["status", "release"],
-        typer.Argument(help="status: show it. release: have all removed that are silent now."),
-    ] = "status",
-    workers: Annotated[bool, typer.Option("--workers", help="The brake on workers; else that on nodes.")] = False,
-    as_json: AsJson = False,
-    url: Url = None,
-    secret: Secret = None,
-) -> None:
-    """Show or release the brake: when very many nodes are silent at once, none goes at first, then a few at a time."""
-    of: Literal["nodes", "workers"] = "workers" if workers else "nodes"
-    asyncio.run(_brake(operating(url, secret), as_json, of=of, release=action == "release"))
-
-
-def doctor(
-    repair: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired.")] = False,
-    as_json: AsJson = False,
-) -> int:
-    """Check every invariant on Redis itself (HUB_REDIS_URL or the running embedded server)."""
-    if global_options.realm() == global_options.ALL:
-        return asyncio.run(_doctor_of_all(as_json, repair=repair))
-    return asyncio.run(_doctor(as_json, repair=repair))
-
-
-async def _sweep(at: Address, as_json: bool, *, dry_run: bool) -> None:
-    """Look once for dead nodes and lapsed leases, and show what was done, or with `dry_run` would be."""
-    async with connect(at) as hub:
-        answer = await hub.post("admin", "sweep", body={"dryRun": dry_run})
-    if as_json:
-        output.put_json(answer)
-        return
+async def _sweep(hub: HubApi, *, dry_run: bool) -> CommandAnswer:
+    answer = await hub.post("admin", "sweep", body={"dryRun": dry_run})
     nodes, leases = _part(answer, "nodes"), _part(answer, "leases")
     held = nodes.get("heldBack") or 0
     if dry_run:
@@ -92,51 +55,64 @@ async def _sweep(at: Address, as_json: bool, *, dry_run: bool) -> None:
     else:
         done = f": {nodes.get('expired')} expired, {nodes.get('refreshed')} kept"
         done += f", {held} held back by the brake" if held else ""
-    output.put(
+    lines = [
         f"Nodes: {nodes.get('scanned')} scanned, {nodes.get('stale')} stale{done}; "
-        f"{output.plural(nodes.get('errors'), 'error')}, {nodes.get('elapsedMs')} ms."
-    )
-    output.put(
+        f"{output.plural(nodes.get('errors'), 'error')}, {nodes.get('elapsedMs')} ms.",
         f"Leases: {leases.get('processed')} scanned, {leases.get('returned')} {'overdue' if dry_run else 'returned'}; "
-        f"{output.plural(leases.get('errors'), 'error')}, {leases.get('elapsedMs')} ms."
-    )
-    for name in nodes.get("names") or ():
-        output.put(f"  stale: {output.one_line(str(name))}")
-    if dry_run:
-        output.put("Nothing was changed.")
+        f"{output.plural(leases.get('errors'), 'error')}, {leases.get('elapsedMs')} ms.",
+        *(f"  stale: {output.one_line(str(name))}" for name in nodes.get("names") or ()),
+        *(["Nothing was changed."] if dry_run else ()),
+    ]
+    return CommandAnswer(answer, "\n".join(lines))
 
 
-async def _expire(at: Address, switch: Switch | None, as_json: bool) -> None:
-    """Switch expiry for all hubs, or show how it is switched."""
-    async with connect(at) as hub:
-        if switch is None:
-            answer = await hub.get("admin", "sweeper")
-        else:
-            answer = await hub.put("admin", "sweeper", body={"expire": _SWITCH[switch], "by": caller()})
-    if as_json:
-        output.put_json(answer)
-        return
+@command("admin")
+async def expire(
+    hub: HubApi,
+    switch: Annotated[
+        Literal["on", "off", "default"] | None,
+        typer.Argument(
+            help="The switch: on, off, or default for what HUB_SWEEPER_EXPIRE says. Without it the switch is shown."
+        ),
+    ] = None,
+) -> CommandAnswer:
+    """Switch the removal of dead nodes on or off for all hubs, or show the switch."""
+    if switch is None:
+        answer = await hub.get("admin", "sweeper")
+    else:
+        answer = await hub.put("admin", "sweeper", body={"expire": _SWITCH[switch], "by": caller()})
     state = "on: dead nodes are removed" if answer.get("expire") else "off: dead nodes are kept"
     if answer.get("source") == "setting":
         why = "HUB_SWEEPER_EXPIRE says so"
     else:
         who = f"set by {answer.get('setBy') or 'somebody'} {when(answer.get('setAt'))}"
         why = f"{who}; HUB_SWEEPER_EXPIRE says {'on' if answer.get('setting') else 'off'}"
-    output.put(f"Expiry is {state} ({output.one_line(why)}).")
+    return CommandAnswer(answer, f"Expiry is {state} ({output.one_line(why)}).")
 
 
-async def _brake(at: Address, as_json: bool, *, of: Literal["nodes", "workers"], release: bool) -> None:
-    """Show a brake, or let those go that it holds back."""
-    async with connect(at) as hub:
-        if release:
-            answer = await hub.post("admin", "brake", "release", body={"by": caller(), "of": of})
-        else:
-            answer = await hub.get("admin", "brake", of=of)
-    if as_json:
-        output.put_json(answer)
-        return
+@command("admin")
+async def brake(
+    hub: HubApi,
+    action: Annotated[
+        Literal["status", "release"],
+        typer.Argument(help="Show the brake with status, or remove all that are silent now with release."),
+    ] = "status",
+    workers: Annotated[
+        bool, typer.Option("--workers", help="The brake on workers instead of the brake on nodes.")
+    ] = False,
+) -> CommandAnswer:
+    """Show or release the brake: when very many nodes are silent at once, none is removed at first, then a few."""
+    of = "workers" if workers else "nodes"
+    if action == "release":
+        answer = await hub.post("admin", "brake", "release", body={"by": caller(), "of": of})
+    else:
+        answer = await hub.get("admin", "brake", of=of)
+    return CommandAnswer(answer, output.one_line(_brake_sentence(answer, of)))
+
+
+def _brake_sentence(answer: dict[str, Any], of: str) -> str:
     bounds = f"more than {answer.get('percent')} % of the {of}, and at least {answer.get('minimum')}"
-    seen = f"{answer.get('stale')} of {answer.get('registered')} {of} are silent"
+    silent = f"{answer.get('stale')} of {answer.get('registered')} {of} are silent"
     again = "hub brake release" + (" --workers" if of == "workers" else "")
     match answer.get("state"):
         case "engaged":
@@ -144,59 +120,66 @@ async def _brake(at: Address, as_json: bool, *, of: Literal["nodes", "workers"],
             goes = f"Each sweep interval removes at most {most} and holds {held} back"
             if why := answer.get("why"):
                 goes = f"None is removed: {why}"
-            text = f"The brake was engaged {when(answer.get('since'))}: {seen}. {goes}; `{again}` lets them go."
+            return f"The brake was engaged {when(answer.get('since'))}: {silent}. {goes}; `{again}` lets them go."
         case "released":
-            text = (
-                f"The brake was released by {answer.get('releasedBy')} {when(answer.get('releasedAt'))}: {seen}; "
+            return (
+                f"The brake was released by {answer.get('releasedBy')} {when(answer.get('releasedAt'))}: {silent}; "
                 "all of them are removed by the next sweep, then the brake is ready again."
             )
         case _:
-            text = f"The brake is off; it is engaged when {bounds}, are silent at once."
-    output.put(output.one_line(text))
+            return f"The brake is off; it is engaged when {bounds}, are silent at once."
+
+
+@command()
+async def doctor(
+    repair: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired.")] = False,
+) -> CommandAnswer:
+    """Check every invariant on Redis itself: at HUB_REDIS_URL, or on the embedded server."""
+    look = _doctor_of_all if global_options.realm() == global_options.ALL else _doctor
+    return await look(repair=repair)
 
 
 def caller() -> str:
-    """Who will be shown as the one who switched."""
+    """Return the name under which the hub records what this command switches."""
     try:
         return f"{getpass.getuser()}@{socket.gethostname()}"
     except (KeyError, OSError):  # a user id without a name
         return f"{os.getuid()}@{socket.gethostname()}"
 
 
-async def _doctor(as_json: bool, *, repair: bool) -> int:
-    """Check every invariant on Redis itself; 0 when all hold or what did not is repaired."""
+async def _doctor(*, repair: bool) -> CommandAnswer:
     from hub.cli.direct import store_settings, store_shown  # these alone need the store's packages
     from hub.doctor import examine
     from hub.store.connection import open_store
 
     settings = store_settings("The doctor works on Redis itself")
 
-    async with open_store(settings) as store:
-        patience = asyncio.create_task(_ask_for_patience())
-        try:
-            with Bar("keys", await store.read("DBSIZE")) as bar:
-                findings = await examine(store, repair=repair, settings=settings, seen=bar.to)
-            idle = await store.libraries()
-        finally:
-            patience.cancel()
+    async with open_store(settings) as store, _patience():
+        with Bar("keys", await store.read("DBSIZE")) as bar:
+            findings = await examine(store, repair=repair, settings=settings, seen=bar.to)
+        idle = await store.libraries()
     open_ones = [finding for finding in findings if not finding.repaired]
-    if as_json:
-        output.put_json({"clean": not open_ones, "findings": [dataclasses.asdict(finding) for finding in findings]})
-    elif findings:
-        rows = [(each.invariant, each.subject, each.problem, each.repaired) for each in findings]
-        tables.put_table(("RULE", "WHAT", "PROBLEM", "REPAIRED"), rows)
-    else:
-        output.put(f"Every invariant holds in {store_shown(settings)}.")
-    for library, idle_s in sorted(idle.items()):
-        output.note(f"{library} is a library of another version of the hub, last used {_ago(idle_s)}.")
+    notes = [
+        f"{library} is a library of another version of the hub, last used {_ago(idle_s)}."
+        for library, idle_s in sorted(idle.items())
+    ]
     if open_ones:
         hint = "" if repair else "; `hub doctor --repair` repairs what can be repaired"
-        output.note(f"{output.plural(len(open_ones), 'finding')}{hint}.")
-    return 1 if open_ones else 0
+        notes.append(f"{output.plural(len(open_ones), 'finding')}{hint}.")
+
+    def show() -> None:
+        if findings:
+            rows = [(each.invariant, each.subject, each.problem, each.repaired) for each in findings]
+            tables.put_table(_FINDING, rows)
+        else:
+            output.put(f"Every invariant holds in {store_shown(settings)}.")
+
+    document = {"clean": not open_ones, "findings": [dataclasses.asdict(finding) for finding in findings]}
+    return CommandAnswer(document, show, notes, 1 if open_ones else 0)
 
 
-async def _doctor_of_all(as_json: bool, *, repair: bool) -> int:
-    """The same of every realm, side by side; one whose store does not answer is told as a realm that is not sound."""
+async def _doctor_of_all(*, repair: bool) -> CommandAnswer:
+    """Examine every realm, side by side; one whose store does not answer is told as a realm that is not sound."""
     from hub.cli.direct import every_realm
     from hub.doctor import Finding, examine
     from hub.settings import Settings
@@ -205,38 +188,43 @@ async def _doctor_of_all(as_json: bool, *, repair: bool) -> int:
     async def look(name: str, settings: Settings) -> RealmPart[list[Finding]]:
         try:
             async with open_store(settings) as store:
-                found = await examine(store, repair=repair, settings=settings)
-                return RealmPart(name, time_at(store.wall_s()), "", found)
+                findings = await examine(store, repair=repair, settings=settings)
+                return RealmPart(name, time_at(store.wall_s()), "", findings)
         except HubError as error:
             return RealmPart(name, None, str(error), None)
 
-    patience = asyncio.create_task(_ask_for_patience())
-    try:
+    async with _patience():
         parts = await asyncio.gather(*(look(name, settings) for name, settings in every_realm().items()))
-    finally:
-        patience.cancel()
-    rows = [(part.realm, each) for part in parts for each in part.found or ()]
-    open_ones = [each for _, each in rows if not each.repaired]
-    if as_json:
-        told = [part.facts() | {"findings": list(map(dataclasses.asdict, part.found or ()))} for part in parts]
-        output.put_json({"clean": not open_ones and all(part.found is not None for part in parts), "realms": told})
-    elif rows:
-        said = [(realm, each.invariant, each.subject, each.problem, each.repaired) for realm, each in rows]
-        tables.put_table(("REALM", "RULE", "WHAT", "PROBLEM", "REPAIRED"), said)
-    elif sound := [part.realm for part in parts if part.found is not None]:
-        output.put(f"Every invariant holds in {', '.join(sound)}.")
+    findings = [(part.realm, finding) for part in parts for finding in part.answer or ()]
+    open_ones = [finding for _, finding in findings if not finding.repaired]
+    notes, code = silent_realms(parts)
     if open_ones:
-        output.note(f"{output.plural(len(open_ones), 'finding')}.")
-    return max(note_errors(parts), 1 if open_ones else 0)
+        notes.insert(0, f"{output.plural(len(open_ones), 'finding')}.")
+
+    def show() -> None:
+        if findings:
+            rows = [(realm, each.invariant, each.subject, each.problem, each.repaired) for realm, each in findings]
+            tables.put_table(("REALM", *_FINDING), rows)
+        elif sound := [part.realm for part in parts if part.answer is not None]:
+            output.put(f"Every invariant holds in {', '.join(sound)}.")
+
+    realms = [part.facts() | {"findings": list(map(dataclasses.asdict, part.answer or ()))} for part in parts]
+    document = {"clean": not open_ones and all(part.answer is not None for part in parts), "realms": realms}
+    return CommandAnswer(document, show, notes, max(code, 1 if open_ones else 0))
 
 
 def _ago(seconds: float) -> str:
     return f"{output.plural(round(seconds // 3600), 'hour')} ago" if seconds >= 3600 else "within the last hour"
 
 
-async def _ask_for_patience() -> None:
-    await asyncio.sleep(3)
-    output.note("something looks wrong; waiting to see whether the next sweep repairs it.")
+@asynccontextmanager
+async def _patience() -> AsyncIterator[None]:
+    """Ask for patience when the block takes longer than a sound store does."""
+    asking = asyncio.get_running_loop().call_later(3, output.note, _PATIENCE)
+    try:
+        yield
+    finally:
+        asking.cancel()
 
 
 def _part(answer: dict[str, Any], name: str) -> dict[str, Any]:

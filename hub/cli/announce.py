@@ -29,7 +29,10 @@ _log = get_logger("hub.agent")
 def agent(
     command: Command = None,
     node: Annotated[
-        str | None, typer.Option(parser=read_id, metavar="NODE", help="Its id; else HUB_NODE_ID, else the host name.")
+        str | None,
+        typer.Option(
+            parser=read_id, metavar="NODE", help="The id of the node. Default: HUB_NODE_ID, then the host name."
+        ),
     ] = None,
     slots: Annotated[
         list[PoolOption] | None,
@@ -37,20 +40,21 @@ def agent(
     ] = None,
     label: Annotated[
         list[Pair] | None,
-        typer.Option("--label", parser=read_pair, metavar="KEY=VALUE", help="A fact about the machine. Repeatable."),
+        typer.Option("--label", parser=read_pair, metavar="KEY=VALUE", help="A label of the machine. Repeatable."),
     ] = None,
     base_url: Annotated[
-        str | None, typer.Option(parser=read_url, metavar="URL", help="Where the machine itself can be reached.")
+        str | None, typer.Option(parser=read_url, metavar="URL", help="The address of the machine itself.")
     ] = None,
     policy: Annotated[
-        Literal["reuse", "recycle"], typer.Option(help="Whether a returned slot is lent again as it is.")
+        Literal["reuse", "recycle"],
+        typer.Option(help="Lend a returned slot again as it is, or have the node recycle it first."),
     ] = "reuse",
     join_token_file: JoinTokenFile = None,
     token_file: TokenFile = None,
     url: Url = None,
     secret: Secret = None,
 ) -> int:
-    """Announce this machine and what it lends, and heartbeat for it until SIGTERM or Ctrl-C, or while COMMAND runs."""
+    """Announce this machine and its slots, and send heartbeats until SIGTERM or Ctrl-C, or while COMMAND runs."""
     offered, facts = slots or [], label or []
     each_once(offered, "--slots")
     each_once(facts, "--label")
@@ -77,7 +81,7 @@ def _own_node_id() -> str:
 
 
 async def _announce(at: Address, node: str, options: AgentOptions, command: list[str]) -> int:
-    """Be the node until a signal, or until the command has ended, then leave; the exit code."""
+    """Announce the node until a signal, or until the command has ended; return the exit code."""
     machine = _Machine(at, node, options)
     with Signals(lambda number: machine.leave(named(number))) as signals:
         if not command:
@@ -98,7 +102,7 @@ async def _announce(at: Address, node: str, options: AgentOptions, command: list
 
 
 class _Machine:
-    """The node of this process, and what its log says about it."""
+    """The node of this process, with the log of its life."""
 
     def __init__(self, at: Address, node: str, options: AgentOptions) -> None:
         self._facts = {"node": node, "slots": sum(options.get("pools", {}).values()), "hub": mask_url(at.url)}
@@ -126,7 +130,7 @@ def _say_drain(on: bool) -> None:
 
 
 def _own_token(options: AgentOptions, join_token_file: Path | None, token_file: Path | None) -> None:
-    """Where a node finds what it joins with, and keeps the token it makes."""
+    """Set where the node finds its join token and keeps its own token."""
     if join_token_file is not None:
         options["join_token"] = join_token_file.read_text().strip()
     if token_file is not None:

@@ -1,8 +1,9 @@
-"""The commands as they are typed, and where each is: its module is imported when it is called, and not before."""
+"""The tree of commands: the module of a command is imported when it is called."""
 
 from __future__ import annotations
 
 import importlib
+from copy import copy
 from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
@@ -30,46 +31,46 @@ NOUNS: dict[str, dict[str, Entry]] = {
     "node": {
         "ls": Entry("look:nodes", "Show the registered nodes.", of="all"),
         "show": Entry("look:nodes", "Show a node, with its slots.", of="one"),
-        "drain": Entry("draining:drain", "Lend nothing more of a node, which is to go."),
-        "cordon": Entry("draining:cordon", "Lend nothing more of a node, and say why."),
-        "undrain": Entry("draining:undrain", "Lend of a drained or cordoned node again."),
+        "drain": Entry("draining:drain", "Stop lending the slots of a node that is to go."),
+        "cordon": Entry("draining:cordon", "Stop lending the slots of a node, for a reason."),
+        "undrain": Entry("draining:undrain", "Lend the slots of a drained or cordoned node again."),
     },
     "pool": {
         "ls": Entry("look:pools", "Show the pools: slots free, lent and held back.", of="all"),
         "show": Entry("look:pools", "Show a pool.", of="one"),
     },
     "lease": {
-        "ls": Entry("look:leases", "Show what is lent.", of="all"),
+        "ls": Entry("look:leases", "Show the leases.", of="all"),
         "show": Entry("look:leases", "Show the lease of a slot.", of="one"),
     },
     "realm": {
         "ls": Entry("realms:ls", "Show the realms that the hub serves."),
-        "show": Entry("realms:show", "Show a realm, and what is its own by itself."),
+        "show": Entry("realms:show", "Show a realm, with the labels, rooms and nodes that belong to it."),
         "add": Entry("realms:add", "Add a realm to the file of realms."),
         "move": Entry("realms:move", "Move the store of a realm to another server."),
-        "rm": Entry("realms:rm", "Take a realm out of the file of realms."),
+        "rm": Entry("realms:rm", "Remove a realm from the file of realms."),
     },
     "job": {
-        "ls": Entry("jobs:jobs", "Show the jobs that are seen from a room.", of="all"),
+        "ls": Entry("jobs:jobs", "Show the jobs that a room can use.", of="all"),
         "show": Entry("jobs:jobs", "Show a job, with its workers and its schema.", of="one"),
     },
     "worker": {
         "ls": Entry("jobs:workers", "Show the workers."),
-        "show": Entry("history:worker", "Show a worker, and why it is as it is."),
+        "show": Entry("history:worker", "Show a worker and explain its state."),
     },
     "provider": {
-        "ls": Entry("providers:ls", "Show the providers that are seen from a room."),
+        "ls": Entry("providers:ls", "Show the providers that a room can use."),
         "show": Entry("providers:show", "Show a provider, with its schema."),
     },
     "task": {
-        "ls": Entry("jobs:tasks", "Show the tasks submitted to a room.", of="all"),
+        "ls": Entry("jobs:tasks", "Show the tasks of a room.", of="all"),
         "show": Entry("jobs:tasks", "Show a task, with its result, progress and log.", of="one"),
         "submit": Entry("jobs:submit", "Submit a task to a job."),
         "cancel": Entry("jobs:cancel", "Cancel a task."),
-        "retry": Entry("jobs:retry", "Submit a task that failed once more."),
+        "retry": Entry("jobs:retry", "Submit a failed task again."),
     },
 }
-NOUNS["session"] = NOUNS["lease"]  # its first name
+_NUMBERS = {"int range": "N", "float range": "SECONDS", "float": "SECONDS"}
 _OF_ONE = {"as_json", "url", "secret", "token"}  # what else may be said where one thing is shown
 
 
@@ -80,27 +81,25 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "agent": Entry("announce:agent", "Announce this machine and what it lends."),
         "node": Entry("", "Nodes: ls, show, drain, cordon, undrain."),
         "pool": Entry("", "Pools: ls, show."),
-        "lease": Entry("", "What is lent: ls, show."),
-        "session": Entry("", "What is lent: ls, show.", hidden=True),
+        "lease": Entry("", "Leases: ls, show."),
         "drain": Entry("draining:drain", "", hidden=True),
         "cordon": Entry("draining:cordon", "", hidden=True),
         "undrain": Entry("draining:undrain", "", hidden=True),
-        "caps": Entry("queue:caps_app", "How many leases of a label may be live at once: ls, show, set, clear."),
+        "caps": Entry("queue:caps_app", "Caps on the leases of a label: ls, show, set, clear."),
     },
     "Look": {
         "realm": Entry("", "Realms: ls, show, add, move, rm."),
-        "status": Entry("status:status", "Say how the fleet is, and name every trouble."),
-        "usage": Entry("usage:usage", "Show who holds how much of what takes memory."),
-        "config": Entry("config:config_app", "Settings that all hubs share: ls, show, set, clear."),
+        "status": Entry("status:status", "Show the state of the fleet and every trouble."),
+        "usage": Entry("usage:usage", "Show which users and rooms hold most of the memory."),
+        "config": Entry("config:config_app", "Settings: ls, show, set, clear."),
         "top": Entry("top:top", "Watch pools, nodes, the queue and tasks as they change."),
         "nodes": Entry("look:nodes", "", hidden=True),
         "pools": Entry("look:pools", "", hidden=True),
         "leases": Entry("look:leases", "", hidden=True),
-        "sessions": Entry("look:leases", "", hidden=True),
-        "queue": Entry("queue:queue_app", "Who waits: ls, show, cancel."),
-        "autoscale": Entry("look:autoscale", "Show how many slots a pool should have, or tasks of a job there are."),
-        "why": Entry("history:why", "Say why a node, a slot, a task, a worker ... is as it is."),
-        "events": Entry("history:events", "Show what happened last, or follow what happens."),
+        "queue": Entry("queue:queue_app", "The queue: ls, show, cancel."),
+        "autoscale": Entry("look:autoscale", "Show how many slots a pool should have, or how many tasks a job has."),
+        "why": Entry("history:why", "Explain the state of a node, slot, task, worker ..."),
+        "events": Entry("history:events", "Show the latest events, or follow new ones."),
         "ui": Entry("ui:ui", "Open the console, logged in."),
         "manual": Entry("manual:manual", "Read the manual of this version."),
     },
@@ -115,23 +114,22 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "submit": Entry("jobs:submit", "Submit a task to a job."),
         "cancel": Entry("jobs:cancel", "", hidden=True),
         "retry": Entry("jobs:retry", "", hidden=True),
-        "schedule": Entry("schedules:app", "Tasks at certain times: ls, show, add, pause, resume, rm."),
+        "schedule": Entry("schedules:app", "Schedules of tasks: ls, show, add, pause, resume, rm."),
         "dead": Entry("dead:app", "Dead letters: ls, show, retry, drop."),
     },
     "Recover": {
-        "recovery": Entry("recovery:app", "Bring back records that are stuck in databases around the hub."),
-        "doctor": Entry("admin:doctor", "Check every invariant on Redis itself, and repair."),
-        "store": Entry("backup:app", "Copy what is in Redis into a file, and back."),
-        "sweep": Entry("admin:sweep", "Look for dead nodes and lapsed leases now."),
-        "expire": Entry("admin:expire", "Switch whether dead nodes are removed."),
+        "recovery": Entry("recovery:app", "Reset records that are stuck in the databases around the hub."),
+        "doctor": Entry("admin:doctor", "Check every invariant on Redis itself, and repair what is broken."),
+        "store": Entry("backup:app", "Copy the store into a file, and back."),
+        "sweep": Entry("admin:sweep", "Look for dead nodes and expired leases now."),
+        "expire": Entry("admin:expire", "Switch the removal of dead nodes on or off."),
         "brake": Entry("admin:brake", "Show or release the brake on mass removal."),
-        "zombies": Entry("recovery:app", "", hidden=True),  # the first name of recovery, in scripts and crontabs
     },
     "Run": {
-        "demo": Entry("demo:demo", "Try it: a hub with a Redis of its own and three agents."),
+        "demo": Entry("demo:demo", "Try the hub with a Redis of its own and three agents."),
         "serve": Entry("serving:serve", "Run a hub."),
         "internal-worker": Entry("internal:internal_worker", "Run tasks of the @internal jobs."),
-        "completion": Entry("completing:completion", "Make a shell complete commands, options and ids."),
+        "completion": Entry("completing:completion", "Print the completion script of a shell."),
         "token": Entry("tokens:app", "Tokens of users and of nodes: ls, show, create, revoke."),
     },
 }
@@ -144,18 +142,18 @@ class Listed(TyperGroup):
     groups = GROUPS
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Every name, in the order of the groups."""
+        """Return every name, in the order of the groups."""
         return [name for entries in self.groups.values() for name in entries]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """What the list shows of a command."""
+        """Return a stand-in for a command, with its line in the list."""
         for group, entries in self.groups.items():
             if entry := entries.get(cmd_name):
                 return TyperCommand(cmd_name, help=entry.says, rich_help_panel=group, hidden=entry.hidden)
         return None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The command itself, and what is left of the line for it."""
+        """Return the command itself, and the rest of the line."""
         name, found, rest = super().resolve_command(ctx, args)
         if name is None or found is None:
             return name, None, rest
@@ -168,19 +166,36 @@ def _load(name: str, entry: Entry) -> Any:
         noun.groups = {"Commands": NOUNS[name]}
         return noun
     module, _, attribute = entry.home.partition(":")
-    found = getattr(importlib.import_module(f"hub.cli.{module}"), attribute)
-    if isinstance(found, typer.Typer):
-        group = typer.main.get_group(found)
+    target = getattr(importlib.import_module(f"hub.cli.{module}"), attribute)
+    if isinstance(target, typer.Typer):
+        group = typer.main.get_group(target)
         group.name = name
+        for command in group.commands.values():
+            _name_values(command)
         return group
     alone = typer.Typer(add_completion=False)
-    alone.command(name)(found)
+    alone.command(name)(target)
     command = typer.main.get_command(alone)
+    _name_values(command)
     return command if entry.of is None else _narrowed(command, entry)
 
 
+def _name_values(command: Any) -> None:
+    """Have the help of a command name its values LABEL, N or SECONDS, where typer would show types and readers.
+
+    Its paragraphs lose the line breaks of the source, which typer keeps.
+    """
+    command.help = "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
+    for parameter in command.params:
+        if parameter.param_type_name == "option":
+            parameter.metavar = parameter.metavar or _NUMBERS.get(parameter.type.name)
+        elif parameter.type.name != "choice":
+            parameter.type = copy(parameter.type)
+            parameter.type.get_metavar = lambda *_, **__: ""
+
+
 def _narrowed(command: Any, entry: Entry) -> Any:
-    """The command of a list, for all that is in it, or for one and not without its id."""
+    """Return the command of a list without its argument, or with its argument required."""
     ids = [each for each in command.params if each.param_type_name == "argument"]
     options = [each for each in command.params if each not in ids]
     command.help = entry.says
@@ -223,20 +238,18 @@ def _realms(context: typer.Context, incomplete: str) -> list[str]:
 def _root(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
     verbose: Annotated[  # taken off the line before it is read here, so that it may stand behind any command
-        bool, typer.Option(VERBOSE, help="Say where settings come from, and what is done otherwise than asked.")
+        bool, typer.Option(VERBOSE, help="Print where settings come from, and notes on proxies.")
     ] = False,
-    utc: Annotated[
-        bool, typer.Option(UTC, help="Show times as they are, in UTC, instead of how long ago they were.")
-    ] = False,
+    utc: Annotated[bool, typer.Option(UTC, help="Show times in UTC instead of how long ago they were.")] = False,
     realm: Annotated[  # as those above
         str,
         typer.Option(
             REALM,
             metavar="NAME",
-            help="In which realm; for hub status * is all of them.",
+            help="The realm. '*' shows all realms, where a command lists them.",
             autocompletion=_realms,
         ),
     ] = "",

@@ -1,4 +1,4 @@
-"""Waiting at the end of a command for what could not be told the hub in time."""
+"""The wait at the end of a command for calls that the hub has not heard yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command under our wing: it gets our signals, and nothing of it is left running when it must not be."""
+"""A command that runs as our child: it gets our signals, and its descendants end with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Self
 from hub.client.signals import ending, is_for_the_program
 from hub.errors import HubError
 
-# The terminal is gone, and nobody can ask the command to end again.
+# The terminal is gone, so the command cannot be asked to end a second time.
 HANG_UP_GRACE_S = 10.0
 # For what a command has started, once a signal has ended the command itself.
 REST_GRACE_S = 10.0
@@ -27,7 +27,7 @@ _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 class Child:
-    """A running command, and what it has started, as far as that can be known.
+    """A running command and its descendants, as far as they can be known.
 
     In front of a terminal it stays in our process group, so that Ctrl-C and Ctrl-Z mean what they always mean;
     everywhere else it gets a group of its own, which is signalled as one.
@@ -65,13 +65,13 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The process id of the command itself."""
+        """Return the process id of the command itself."""
         return self._process.pid
 
     async def wait(self) -> int:
-        """Its exit code once it has ended; 128 and the number of the signal that ended it, as shells say it.
+        """Wait for the end and return the exit code: 128 and the number of a signal that ended it, as shells do.
 
-        When a signal ended it, the processes that it has started end as well: they are given a while to do so.
+        When a signal ended it, the processes that it has started are ended as well, after a grace period.
         """
         code = await self._process.wait()
         if self._told or code < 0:
@@ -82,10 +82,10 @@ class Child:
         return code if code >= 0 else 128 - code
 
     def forward(self, number: int) -> None:
-        """Pass on a signal we got: as it is where it is for the program, else as the one that asks to end.
+        """Pass on a signal: as it is where it is for the program, otherwise as the signal that asks to end.
 
-        Ctrl-C is given to the command by the terminal. A terminal that is closed tells nobody but us, so all that runs
-        in front of it is told by us, and is ended when it has not ended by itself after a while.
+        The terminal gives Ctrl-C to the command itself. A terminal that is closed tells only us: we tell the command,
+        and end it when it has not ended after the grace period.
         """
         if is_for_the_program(number):
             self._send(number, [self.pid] if self._process.returncode is None else [])
@@ -142,7 +142,7 @@ class Child:
         return self._own_group  # otherwise we ourselves are in that group, and it says nothing
 
     def _signal(self, number: int) -> None:
-        """Send a signal to all of it: to the group as one, and to those who left the group, or who are in ours."""
+        """Send a signal to the process group, and to each descendant that is not in it."""
         self._told.add(number)
         if self._own_group:
             with suppress(ProcessLookupError, PermissionError):
@@ -155,14 +155,14 @@ class Child:
                 os.kill(pid, number)
 
     def _all(self) -> list[int]:
-        """The command while it runs, and all below it; its orphans are our own children, where the system can."""
+        """Return the running command and its descendants; its orphans are our children, where the system can."""
         roots = self._adopted()
         if self._process.returncode is None:
             roots.append(self.pid)
         return [each for root in roots for each in (root, *_descendants(root))]
 
     def _adopted(self) -> list[int]:
-        """The orphans of the command that run."""
+        """Return the orphans of the command that run."""
         orphans = set(_children(os.getpid())) - self._beside - {self.pid}
         return [orphan for orphan in orphans if os.waitpid(orphan, os.WNOHANG) == (0, 0)]
 
@@ -192,7 +192,7 @@ class Signals:
 
 
 def _in_front_of_a_terminal() -> bool:
-    """Whether we are what the person at the terminal is looking at."""
+    """Return whether this process is in the foreground of a terminal."""
     try:
         terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
     except OSError:
@@ -226,7 +226,7 @@ def _group(pid: int) -> int:
 
 
 def die_with(parent: int, signum: signal.Signals) -> Callable[[], None]:
-    """A step between fork and exec, where the system has it: what outlived us would go on using what is not ours."""
+    """Return a step between fork and exec that ends the child with its parent, where the system can."""
 
     def prepare() -> None:
         if _libc is not None:

@@ -1,5 +1,6 @@
-"""Completion in a shell: words of the command line, and ids that the hub is asked for. A hub that does not answer at
-once is not waited for, and nothing is said about it."""
+"""Completion in a shell: words of the command line, and ids that the hub is asked for.
+
+A hub that does not answer at once is given up without a message."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from hub.cli import output
+from hub.cli.libraries import begin_completion
 
 ASK_S = 2.0  # for a list of ids: the user who presses Tab waits for it
 MOST = 500
@@ -74,7 +76,7 @@ complete --command hub --no-files --arguments '(_hub_complete)'
 
 
 class Shell(StrEnum):
-    """Shells that can be told."""
+    """The shells that can complete."""
 
     bash = "bash"
     zsh = "zsh"
@@ -82,7 +84,7 @@ class Shell(StrEnum):
 
 
 def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> None:
-    """Print what makes a shell complete commands, options and the ids that the hub lists, such as nodes and tasks.
+    """Print the script that completes commands, options and ids, such as those of nodes and tasks, in a shell.
 
     bash: eval "$(hub completion bash)" in ~/.bashrc. zsh: the same in ~/.zshrc, after compinit. fish: hub completion
     fish > ~/.config/fish/completions/hub.fish.
@@ -91,12 +93,8 @@ def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> No
 
 
 def begin() -> list[str]:
-    """Know the shells, in a process that one of them asks; the words that say which realm the line is about."""
-    from typer import _completion_classes
-
-    # What a command says of itself has no markup: Rich, which would take it out, is half of what a Tab costs.
-    _completion_classes._sanitize_help_text = lambda text: text
-    _completion_classes.completion_init()
+    """Prepare for a line that a shell completes; return the words that name its realm."""
+    begin_completion()
     line = os.environ.get(_LINE, "")
     if asked := _REALM_NEXT.search(line):
         os.environ[_LINE] = f"hub --realm {asked[1]}"  # which may stand behind any command, and is known to the first
@@ -120,7 +118,7 @@ class Ids:
     search: bool = False
 
     async def ask(self, context: typer.Context, incomplete: str) -> set[str]:
-        """What the hub lists."""
+        """Return the ids that the hub lists."""
         from hub.cli.connection import address, over_http  # only who presses Tab behind an id waits for these
         from hub.cli.environment import environment
         from hub.client.calls import NEUTRAL, path
@@ -133,22 +131,19 @@ class Ids:
         if token := environment().get("HUB_TOKEN", "").strip() if self.where.startswith("v1/") else "":
             headers["authorization"] = f"Bearer {token}"
         async with over_http(address(url, "" if token else None, self.role)) as transport:
-            try:
-                send = Send("GET", path(*parts), query=query, headers=headers)
-                found = (await transport.run(exchange(send, RetryPolicy(0.0, ASK_S)))).data
-            finally:
-                await transport.close()
-        return set(_at(found, self.path.split(".")))
+            send = Send("GET", path(*parts), query=query, headers=headers)
+            answer = await transport.run(exchange(send, RetryPolicy(0.0, ASK_S)))
+        return set(_at(answer.data, self.path.split(".")))
 
 
-def _at(found: Any, path: list[str]) -> Iterator[str]:
-    if isinstance(found, list):
-        for each in found:
+def _at(document: Any, path: list[str]) -> Iterator[str]:
+    if isinstance(document, list):
+        for each in document:
             yield from _at(each, path)
-    elif path and isinstance(found, dict):
-        yield from _at(found.get(path[0]), path[1:])
-    elif isinstance(found, str):
-        yield found
+    elif path and isinstance(document, dict):
+        yield from _at(document.get(path[0]), path[1:])
+    elif isinstance(document, str):
+        yield document
 
 
 def _of(*several: Ids) -> Callable[[typer.Context, str], list[str]]:
@@ -159,8 +154,8 @@ def _of(*several: Ids) -> Callable[[typer.Context, str], list[str]]:
             return await asyncio.gather(*(each.ask(context, incomplete) for each in several), return_exceptions=True)
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
-        said = io.StringIO()  # beside a command line that is being typed nothing is said
-        with contextlib.suppress(Exception), contextlib.redirect_stderr(said):
+        unseen = io.StringIO()  # beside a command line that is being typed nothing is said
+        with contextlib.suppress(Exception), contextlib.redirect_stderr(unseen):
             import hub.cli.connection  # noqa: F401 - the time is the hub's: what it takes to import is not counted
 
             answers = [each for each in asyncio.run(ask(context, incomplete)) if isinstance(each, set)]

@@ -1,4 +1,4 @@
-"""How a command reaches the hub: over HTTP, or, where none answers, the same application inside this process."""
+"""The hub of a command: its address, the secret to show, and its API, over HTTP or inside this process."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import asyncio
 import errno
 import logging
 import re
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
 import typer
@@ -33,13 +33,14 @@ _SECRETS: dict[Role, tuple[str, ...]] = {
     "node": ("HUB_NODE_SECRET",),
     "admin": ("HUB_ADMIN_SECRET", "HUB_RUNNER_SECRET"),
 }
+PAGE = 500  # asked for at a time
 # Long enough for a hub that is just starting; a person is waiting.
 _PATIENCE = RetryPolicy(trouble_s=5.0, attempt_s=10.0)
 _KNOCK_S = 2.0
-_NOBODY_THERE = {errno.ECONNREFUSED, errno.EADDRNOTAVAIL, errno.ENETUNREACH, errno.EAFNOSUPPORT}
+_NOT_LISTENING = {errno.ECONNREFUSED, errno.EADDRNOTAVAIL, errno.ENETUNREACH, errno.EAFNOSUPPORT}
 
 
-# What each of them is needed for, by those who are told that theirs is refused.
+# What a person is told whose secret is refused.
 _NEEDED: dict[Role, str] = {
     "look": "looking needs HUB_RUNNER_SECRET, HUB_ADMIN_SECRET or HUB_NODE_SECRET",
     "runner": "borrowing and returning needs HUB_RUNNER_SECRET",
@@ -51,7 +52,7 @@ _shown: dict[str, str] = {}  # where the secret that was shown last comes from, 
 
 @dataclass(frozen=True)
 class Address:
-    """Which hub, and what to show it. `chosen`: named on the command line, so no other one will do."""
+    """A hub and the secret to show it; `chosen` when the command line names it, so that no other one will do."""
 
     url: str
     secret: str
@@ -59,8 +60,10 @@ class Address:
 
 
 def address(url: str | None, secret: str | None, role: Role, *, of_all: bool = False) -> Address:
-    """The hub of the command line, else of the environment and `.env`, and the secret of the role: in the realm that
-    the command line names, unless it is `of_all`."""
+    """Return the hub of the command line, else of the environment and `.env`, and the secret of the role.
+
+    It is the address of the realm that the command line names, unless it is `of_all` realms.
+    """
     variables = environment()
     if url is None:
         named = variables.get("HUB_URL", "").strip()
@@ -74,8 +77,8 @@ def address(url: str | None, secret: str | None, role: Role, *, of_all: bool = F
     if secret is None:
         lists = ((name, variables.get(name, "")) for name in _SECRETS[role])
         # While secrets are rotated the variable is a list; any member of it is accepted.
-        members = ((name, member.strip()) for name, text in lists for member in text.split(","))
-        source, secret = next((found for found in members if found[1]), ("", ""))
+        given = ((name, member.strip()) for name, text in lists for member in text.split(","))
+        source, secret = next((member for member in given if member[1]), ("", ""))
     else:
         secret = given_secret(secret, "--secret")
     _shown.update(source=source, needed=_NEEDED[role])
@@ -86,7 +89,7 @@ def address(url: str | None, secret: str | None, role: Role, *, of_all: bool = F
 
 
 def in_realm(url: str) -> str:
-    """The address of the realm that the command line names, at the hub of this address; raises `Usage`."""
+    """Return the address of the realm that the command line names; raise `Usage` where that is no name."""
     name = global_options.realm()
     if name is None:
         return url
@@ -99,7 +102,7 @@ def in_realm(url: str) -> str:
 
 
 def secret_refused(error: Unauthorized) -> str:
-    """What a person needs to know when the hub refuses the secret of this command."""
+    """Return the sentence for a person whose secret the hub refuses."""
     source = _shown.get("source")
     what = f"the secret, which is from {source}" if source else "a call without a secret"
     why = f" ({error.detail.rstrip('.')})" if error.detail else ""
@@ -107,75 +110,90 @@ def secret_refused(error: Unauthorized) -> str:
     return f"The hub refuses {what}{why}; {needed}, as the hub has it. --secret @FILE gives another one."
 
 
-def looking(url: str | None, secret: str | None, *, of_all: bool = False) -> Address:
-    """The hub for a command that only shows: the realm that the command line names, unless it is `of_all`."""
-    plain_logs()
-    return address(url, secret, "look", of_all=of_all)
-
-
-def operating(url: str | None, secret: str | None) -> Address:
-    """The hub for a command of an operator."""
-    plain_logs()
-    return address(url, secret, "admin")
-
-
 class HubApi:
-    """A hub that can be asked."""
+    """The HTTP API of a hub, to be asked within `async with`.
 
-    def __init__(self, transport: AsyncTransport, *below: str) -> None:
-        self._transport = transport
-        self._below = below  # the path that all paths are behind
+    Where no hub listens, and none was named on the command line, the same application answers inside this process.
+    """
+
+    def __init__(self, at: Address, transport: AsyncTransport | None = None, *below: str) -> None:
+        """Ask the hub at this address, over this transport if one is given; `below` is in front of all paths."""
+        self.at = at
+        self._below = below
+        self._open = AsyncExitStack()
+        if transport is not None:
+            self._transport = transport
+
+    async def __aenter__(self) -> Self:
+        self._transport = await self._open.enter_async_context(_connected(self.at))
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        await self._open.aclose()
 
     def within(self, realm: str) -> HubApi:
-        """A realm of that hub."""
-        return HubApi(self._transport, "realms", realm)
+        """Return the API of a realm of this hub."""
+        return HubApi(self.at, self._transport, "realms", realm)
 
     async def get(self, *parts: str, **query: Any) -> dict[str, Any]:
-        """What the hub shows under this path; a `HubError` when it refuses."""
+        """Return what the hub shows under this path; raise a `HubError` when it refuses."""
         wanted = {name: str(value) for name, value in query.items() if value is not None}
-        return await self._ask(Send("GET", path(*self._below, *parts), query=wanted, headers=NEUTRAL))
+        return await self._send("GET", parts, query=wanted)
 
     async def post(self, *parts: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """What the hub answers to this; a `HubError` when it refuses."""
-        return await self._ask(
-            Send("POST", path(*self._below, *parts), body if body is not None else {}, headers=NEUTRAL)
-        )
+        """Post a body and return the answer; raise a `HubError` when the hub refuses."""
+        return await self._send("POST", parts, body if body is not None else {})
 
     async def put(self, *parts: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """What the hub answers to this; a `HubError` when it refuses."""
-        return await self._ask(Send("PUT", path(*self._below, *parts), body, headers=NEUTRAL))
+        """Put a body and return the answer; raise a `HubError` when the hub refuses."""
+        return await self._send("PUT", parts, body)
 
     async def delete(self, *parts: str) -> dict[str, Any]:
-        """What the hub answers to this; a `HubError` when it refuses."""
-        return await self._ask(Send("DELETE", path(*self._below, *parts), headers=NEUTRAL))
+        """Delete what is under this path and return the answer; raise a `HubError` when the hub refuses."""
+        return await self._send("DELETE", parts)
 
-    async def _ask(self, send: Send) -> dict[str, Any]:
+    async def _send(
+        self,
+        method: str,
+        parts: Sequence[str],
+        body: Mapping[str, Any] | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        wait_s: float = 0.0,
+    ) -> dict[str, Any]:
+        where = path(*self._below, *parts)
+        send = Send(method, where, body, query or {}, {**NEUTRAL, **(headers or {})}, wait_s=wait_s)
         answer = await self._transport.run(exchange(send, _PATIENCE))
         if not isinstance(answer.data, dict):
-            raise HubError(f"What answers {send.method} {send.path} is no capacity hub.")
+            raise HubError(f"The server that answers {method} {where} is no capacity hub.")
         return answer.data
 
 
 @asynccontextmanager
-async def connect(at: Address) -> AsyncIterator[HubApi]:
-    """The hub at this address; where none listens there and none was asked for by name, straight on Redis."""
+async def _connected(at: Address) -> AsyncIterator[AsyncTransport]:
     if await listens(at.url):
         connection = over_http(at)
     elif at.chosen:
         raise HubUnavailable(f"No hub listens at {mask_url(at.url)}.")
     else:
-        from hub.cli.direct import in_process  # the packages of a hub, which need not be waited for where one runs
+        from hub.cli.direct import in_process  # the packages of a hub are not waited for where one runs
 
         connection = in_process(at.url, at.secret)
     async with connection as transport:
-        try:
-            yield HubApi(transport)
-        finally:
-            await transport.close()
+        yield transport
+
+
+def members(page: Mapping[str, Any], noun: str) -> tuple[int, list[dict[str, Any]]]:
+    """Return how many there are and those on this page; raise a `HubError` when this is no page of them."""
+    try:
+        return int(page["total"]), list(page[noun])
+    except (KeyError, TypeError, ValueError):
+        raise HubError(f"The server at this address is no capacity hub: it shows no {noun}.") from None
 
 
 async def listens(url: str) -> bool:
-    """False when the connection is refused; every other trouble is for the real request to tell."""
+    """Return False when the connection is refused; every other trouble is for the real request to tell."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
@@ -185,16 +203,20 @@ async def listens(url: str) -> bool:
         return False
     except OSError as error:
         # A name with several addresses: asyncio folds what each of them said into the text of one error.
-        said = {int(number) for number in re.findall(r"\[Errno (\d+)\]", str(error))}
-        return not (errno.ECONNREFUSED in said and said <= _NOBODY_THERE)
+        numbers = {int(number) for number in re.findall(r"\[Errno (\d+)\]", str(error))}
+        return not (errno.ECONNREFUSED in numbers and numbers <= _NOT_LISTENING)
     writer.close()
     return True
 
 
 @asynccontextmanager
 async def over_http(at: Address) -> AsyncIterator[AsyncTransport]:
-    """How a hub is reached that listens, or that may come."""
-    yield AsyncTransport(at.url, at.secret, "")
+    """Lend a transport to a hub that listens, or that may come."""
+    transport = AsyncTransport(at.url, at.secret, "")
+    try:
+        yield transport
+    finally:
+        await transport.close()
 
 
 def plain_logs() -> None:

@@ -48,10 +48,10 @@ _WORTH_SHOWING = re.compile(
 def demo(
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65_535, help="Where it listens; else HUB_PORT, else 8080. Another if that is taken."),
+        typer.Option(min=0, max=65_535, help="The port to listen on. Default: HUB_PORT, then 8080, then a free one."),
     ] = None,
 ) -> int:
-    """Try it: a hub with a Redis of its own and three agents; nothing of it stays."""
+    """Try the hub with a Redis of its own and three agents; nothing of it stays."""
     plain_logs()
     return asyncio.run(_demo(_wanted_port() if port is None else port))
 
@@ -121,7 +121,7 @@ def _free_port(wanted: int) -> int:
 
 
 def _environment(url: str, port: int, folder: Path) -> dict[str, str]:
-    """What the processes of the demo see: none of the settings of the shell that started it."""
+    """Return the environment of the demo's processes, without the settings of the shell that started it."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -148,7 +148,7 @@ def _environment(url: str, port: int, folder: Path) -> dict[str, str]:
 async def _running(
     words: list[str], environment: dict[str, str], *, piped: bool
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A `hub` command as a process of its own, ended on leaving. Ctrl-C is for us: we end them in good order."""
+    """Run a `hub` command as a process until the block ends. Ctrl-C goes to us, and we end them in order."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "hub.cli", *words,
         env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
@@ -188,7 +188,7 @@ class _Log:
                 self._kept.append(text)
 
     def show(self) -> None:
-        """From now on, and what has gathered so far."""
+        """Show the lines so far, and all that follow."""
         self._shown = True
         for text in self._kept:
             output.tell(text)
@@ -256,10 +256,10 @@ def _explain(url: str, port: int, hub_pid: int, agents: dict[str, int]) -> None:
 
 
 def _hub_command() -> str:
-    """How the person can call this very `hub` from the folder they are in."""
+    """Return how to call this very `hub` from the current folder."""
     ours = Path(sys.executable).parent / "hub"
-    found = shutil.which("hub")
-    if found is not None and ours.exists() and os.path.samefile(found, ours):
+    on_path = shutil.which("hub")
+    if on_path is not None and ours.exists() and os.path.samefile(on_path, ours):
         return "hub"
     if not ours.exists():
         return f"{shlex.quote(sys.executable)} -m hub.cli"

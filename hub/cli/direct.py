@@ -1,4 +1,4 @@
-"""How a command works straight on Redis, where no hub answers or none is needed."""
+"""Commands that work straight on Redis, where no hub answers or none is needed."""
 
 from __future__ import annotations
 
@@ -23,21 +23,33 @@ from hub.store import keeper
 
 @asynccontextmanager
 async def in_process(url: str, secret: str) -> AsyncIterator[AsyncTransport]:
-    """What calls go through as they would to the hub at this URL, where none listens."""
+    """Lend a transport to a hub inside this process, where none listens at this URL."""
     settings = store_settings(f"No hub listens at {mask_url(url)}", "say where one is with --url or HUB_URL")
+    output.note(f"no hub listens at {mask_url(url)}; working straight on Redis at {store_shown(settings)}.")
+    async with within_process(settings, secret) as transport:
+        yield transport
+
+
+@asynccontextmanager
+async def within_process(settings: Settings, secret: str) -> AsyncIterator[AsyncTransport]:
+    """Run a hub with these settings inside this process, and lend the transport to it."""
     from hub.api.app import create_app  # the server's packages cost half a second that the doctor need not wait
 
-    output.note(f"no hub listens at {mask_url(url)}; working straight on Redis at {store_shown(settings)}.")
     app = create_app(settings, sweep=False)
     async with app.app.router.lifespan_context(app.app):
-        inside = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-        yield AsyncTransport("http://in-process", secret, "", inside)
+        transport = AsyncTransport(
+            "http://in-process", secret, "", httpx.ASGITransport(app=app, raise_app_exceptions=False)
+        )
+        try:
+            yield transport
+        finally:
+            await transport.close()
 
 
 def store_settings(why: str, or_say: str = "name its Redis in HUB_REDIS_URL") -> Settings:
-    """The settings of a command that works straight on Redis, with quiet logs; refused when no Redis is running.
+    """Return the settings of a command that works straight on Redis; refuse it when no Redis runs.
 
-    `or_say` is what else may be done about that than starting a hub.
+    `or_say` names the alternative to starting a hub. Logs are quiet.
     """
     environment()  # says where they come from
     settings = _of_realm(load_settings())
@@ -50,16 +62,18 @@ def store_settings(why: str, or_say: str = "name its Redis in HUB_REDIS_URL") ->
 
 
 def every_realm() -> dict[str, Settings]:
-    """The settings of such a command in each realm that `HUB_REALMS` and the file name, with quiet logs."""
+    """Return the settings of such a command in each realm that `HUB_REALMS` and the file name."""
     environment()
     settings = load_settings()
-    found = {DEFAULT: settings} if serves(settings, DEFAULT) else {}
-    found |= {realm.name: settings_of(realm, settings) for realm in read_known(settings) if realm.name != DEFAULT}
-    return {name: _quiet(each) for name, each in found.items() if serves(settings, name)}
+    settings_by_realm = {DEFAULT: settings} if serves(settings, DEFAULT) else {}
+    settings_by_realm |= {
+        realm.name: settings_of(realm, settings) for realm in read_known(settings) if realm.name != DEFAULT
+    }
+    return {name: _quiet(each) for name, each in settings_by_realm.items() if serves(settings, name)}
 
 
 def realm_settings(realm: Realm) -> Settings:
-    """The settings of a command that works straight on the Redis of a realm, with quiet logs."""
+    """Return the settings of a command that works straight on the Redis of a realm."""
     return _quiet(settings_of(realm, load_settings()))
 
 
@@ -71,24 +85,26 @@ def _quiet(settings: Settings) -> Settings:
 
 
 def _of_realm(settings: Settings) -> Settings:
-    """The settings of the realm that the command line names."""
+    """Return the settings of the realm that the command line names."""
     name = global_options.realm()
     if name is None or name == DEFAULT:
         return settings
-    found = {realm.name: realm for realm in read_known(settings) if realm.name != DEFAULT}
-    if name not in found:
-        there = f"{settings.realms_file} has {', '.join([DEFAULT, *found])}" if found else "HUB_REALMS_FILE names none"
+    realms = {realm.name: realm for realm in read_known(settings) if realm.name != DEFAULT}
+    if name not in realms:
+        there = (
+            f"{settings.realms_file} has {', '.join([DEFAULT, *realms])}" if realms else "HUB_REALMS_FILE names none"
+        )
         raise Usage(f"There is no realm {output.one_line(name)}: {there}.")
-    return settings_of(found[name], settings)
+    return settings_of(realms[name], settings)
 
 
 def store_shown(settings: Settings) -> str:
-    """Where the store is, without its password."""
+    """Return where the store is, without its password."""
     return mask_url(settings.redis_url) if settings.redis_url else str(settings.data_dir)
 
 
 def _embedded_runs(settings: Settings) -> bool:
-    """Whether a server lives in the data directory: it holds this lock for as long as it does."""
+    """Return whether a server runs in the data directory: it holds a lock while it does."""
     try:
         lock = os.open(settings.data_dir / keeper.SERVER_LOCK, os.O_RDWR)
     except OSError:

@@ -1,6 +1,4 @@
-"""What surrounds a command: the environment with the nearest `.env`, proxies that are not for hubs of this machine, and
-secrets, which do not belong on a command line.
-"""
+"""The environment of a command: the variables with the nearest `.env`, proxies, and secrets."""
 
 from __future__ import annotations
 
@@ -24,22 +22,22 @@ _SECRET_NAME = re.compile(r"HUB_(.+_)?SECRETS?")
 
 
 def environment() -> Environment:
-    """The variables of the process and of the nearest `.env`; says which file that is where it may surprise."""
-    found = read_environment()
-    for sentence in found.file.passed_over:
+    """Return the variables of the process and of the nearest `.env`; note which file that is where it may surprise."""
+    variables = read_environment()
+    for sentence in variables.file.passed_over:
         output.note_once(f"{sentence}.")
-    if found.file.path is not None:
-        tell = output.note_if_verbose if found.file.path.parent == Path.cwd() else output.note_once
-        tell(f"settings come from {found.file.path}.")
+    if variables.file.path is not None:
+        tell = output.note_if_verbose if variables.file.path.parent == Path.cwd() else output.note_once
+        tell(f"settings come from {variables.file.path}.")
     # The SDK knows only the environment, and so does a command that is run with a slot.
     for name in TLS_NAMES:
-        if found.is_from_file(name):
-            os.environ[name] = found[name]
-    return found
+        if variables.is_from_file(name):
+            os.environ[name] = variables[name]
+    return variables
 
 
 def given_secret(text: str, option: str) -> str:
-    """What `--secret` or `--token` means: `@FILE` what is in the file, `-` what stdin says; anything else is itself."""
+    """Return the secret of `--secret` or `--token`: `@FILE` reads it from the file, `-` from stdin."""
     if text == "-":
         return _contents(sys.stdin.read(_LONGEST_SECRET), option, "stdin")
     if text.startswith("@"):
@@ -52,8 +50,8 @@ def given_secret(text: str, option: str) -> str:
             raise Usage(f"{option}: {text[1:]} is no text.") from None
     if text and text.isascii():  # no other text is a secret, and is refused as soon as it is used
         output.note_once(
-            f"what follows {option} is seen by everybody on this machine who lists its processes; "
-            f"{option} @FILE or {option} - shows it to nobody."
+            f"what follows {option} is visible to every user of this machine who lists its processes; "
+            f"{option} @FILE or {option} - keeps it hidden."
         )
     return text
 
@@ -66,7 +64,7 @@ def _contents(text: str, option: str, where: str) -> str:
 
 
 def tell_of_proxies(url: str) -> None:
-    """With `--verbose`, that a proxy is not asked for a hub of this machine."""
+    """Note, with `--verbose`, that a proxy is not used for a hub of this machine."""
     proxies = urllib.request.getproxies_environment()
     proxy = proxies.get(urlsplit(url).scheme.lower()) or proxies.get("all")
     if proxy and is_of_this_machine(url):
@@ -74,5 +72,5 @@ def tell_of_proxies(url: str) -> None:
 
 
 def without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables without the secrets of the hub: what is run with a slot gets the slot and nothing more."""
+    """Return the variables without the secrets of the hub, for a command that is run with a slot."""
     return {name: value for name, value in variables.items() if not _SECRET_NAME.fullmatch(name)}

@@ -1,5 +1,6 @@
-"""A whole terminal for a command that is looked at: keys one by one, and a picture that is drawn anew. However it ends,
-the terminal is as it was."""
+"""The whole terminal for one command: keys one by one, and a picture that is redrawn.
+
+However it ends, the terminal is restored."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _WORDS = {
 
 
 def is_terminal() -> bool:
-    """Whether somebody looks at stdout and types at stdin, in a terminal that can be drawn on."""
+    """Return whether stdin and stdout are a terminal that can be drawn on."""
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
@@ -55,7 +56,7 @@ class Screen:
         self._close()
 
     def draw(self, picture: Any) -> None:
-        """Show this."""
+        """Draw a picture."""
         if self._live is not None:
             self._live.update(picture, refresh=True)
 
@@ -73,7 +74,7 @@ class Screen:
             termios.tcsetattr(self._keys, termios.TCSADRAIN, self._before)
 
     def _suspend(self) -> None:
-        """Ctrl-Z: the shell gets its terminal back, and we ours when we go on."""
+        """Give the shell its terminal back on Ctrl-Z, and take it again afterwards."""
         self._close()
         os.kill(os.getpid(), signal.SIGSTOP)
         self._open()

@@ -11,11 +11,13 @@ import httpx
 import typer
 
 from hub.cli import completing, output, tables
+from hub.cli.answers import CommandAnswer
 from hub.cli.child import Signals
-from hub.cli.connection import Address, HubApi, address, connect, listens, plain_logs
-from hub.cli.inputs import read_id, read_label
-from hub.cli.job_inputs import read_uuid
-from hub.cli.options import AsJson, Secret, Url
+from hub.cli.command import command
+from hub.cli.connection import Address, HubApi, listens
+from hub.cli.inputs import read_id
+from hub.cli.options import AsJson
+from hub.cli.values import LABEL, NODE, RUN, SLOT, TASK, WORKER
 from hub.client.trust import tls_context
 from hub.errors import HubError, HubUnavailable, NotFound
 from hub.jobs.names import parse_full_name, to_id
@@ -31,7 +33,9 @@ _BACK_S = 2.0
 _OWN = ("id", "at", "event", "rule")
 
 
-def why(
+@command("runner")
+async def why(
+    hub: HubApi,
     subject: Annotated[
         str,
         typer.Argument(
@@ -42,36 +46,25 @@ def why(
             autocompletion=completing.anything,
         ),
     ],
-    kind: Annotated[Kind | None, typer.Option(help="What ID names; else all that it may name.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Events shown at most, the latest.")] = 20,
-    as_json: AsJson = False,
-    url: Url = None,
-    secret: Secret = None,
-) -> None:
-    """Say why a node, a slot, a task, a worker ... is as it is: what happened, by which rule, and what happens next."""
-    plain_logs()
-    asyncio.run(_why(address(url, secret, "runner"), subject, [kind] if kind else _kinds(subject), limit, as_json))
+    kind: Annotated[
+        Kind | None, typer.Option(help="The kind of thing that ID names. Default: every kind that it may name.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Show at most the N latest events.")] = 20,
+) -> CommandAnswer:
+    """Explain the state of a node, slot, task, worker ...: what happened, by which rule, and what happens next."""
+    return await _why(hub, subject, [kind] if kind else _kinds(subject), limit)
 
 
-def worker(
-    worker: Annotated[
-        str,
-        typer.Argument(
-            parser=read_uuid, metavar="WORKER", help="The id of the worker.", autocompletion=completing.workers
-        ),
-    ],
-    as_json: AsJson = False,
-    url: Url = None,
-    secret: Secret = None,
-) -> None:
-    """Show a worker, and why it is as it is."""
-    plain_logs()
-    asyncio.run(_why(address(url, secret, "runner"), worker, ["worker"], 20, as_json))
+@command("runner")
+async def worker(hub: HubApi, worker: Annotated[str, WORKER.argument("The id of the worker.")]) -> CommandAnswer:
+    """Show a worker and explain its state."""
+    return await _why(hub, worker, ["worker"], 20)
 
 
 def _kinds(subject: str) -> list[Kind]:
-    """What an id may name, by its form: workers and tasks have UUIDs, the full name of a job has two colons, that of a
-    schedule has one."""
+    """Return what an id may name by its form.
+
+    Workers and tasks have UUIDs; the full name of a job has two colons, that of a schedule has one."""
     kinds = list(_KINDS)
     try:
         to_id(subject)
@@ -84,67 +77,59 @@ def _kinds(subject: str) -> list[Kind]:
     return kinds
 
 
-def events(
-    follow: Annotated[bool, typer.Option("--follow", help="Go on with what happens, until Ctrl-C.")] = False,
-    kind: Annotated[EventKind | None, typer.Option(help="Only events of this kind.")] = None,
-    node: Annotated[
-        str | None,
-        typer.Option(parser=read_id, metavar="NODE", help="Only about this node.", autocompletion=completing.nodes),
-    ] = None,
-    slot: Annotated[
-        str | None,
-        typer.Option(parser=read_id, metavar="SLOT", help="Only about this slot.", autocompletion=completing.slots),
-    ] = None,
-    pool: Annotated[
-        str | None,
-        typer.Option(
-            parser=read_label, metavar="LABEL", help="Of this pool or label.", autocompletion=completing.pools
-        ),
-    ] = None,
-    run: Annotated[
-        str | None,
-        typer.Option(parser=read_id, metavar="RUN", help="Only about this run.", autocompletion=completing.runs),
-    ] = None,
-    worker: Annotated[
-        str | None,
-        typer.Option(parser=read_uuid, metavar="ID", help="Only about this worker.", autocompletion=completing.workers),
-    ] = None,
-    task: Annotated[
-        str | None,
-        typer.Option(parser=read_uuid, metavar="ID", help="Only about this task.", autocompletion=completing.tasks),
-    ] = None,
+@command("runner")
+async def events(
+    at: Address,
+    follow: Annotated[bool, typer.Option("--follow", help="Follow new events, until Ctrl-C.")] = False,
+    kind: Annotated[EventKind | None, typer.Option(help="Show only events of this kind.")] = None,
+    node: Annotated[str | None, NODE.option("Show only events of this node.")] = None,
+    slot: Annotated[str | None, SLOT.option("Show only events of this slot.")] = None,
+    pool: Annotated[str | None, LABEL.option("Show only events of this pool or label.")] = None,
+    run: Annotated[str | None, RUN.option("Show only events of this run.")] = None,
+    worker: Annotated[str | None, WORKER.option("Show only events of this worker.")] = None,
+    task: Annotated[str | None, TASK.option("Show only events of this task.")] = None,
     job: Annotated[
         str | None,
-        typer.Option(parser=read_id, metavar="JOB", help="Only about this job.", autocompletion=completing.jobs),
+        typer.Option(
+            parser=read_id, metavar="JOB", help="Show only events of this job.", autocompletion=completing.jobs
+        ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Begin with so many of the latest.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Begin with the N latest events.")] = 20,
     as_json: AsJson = False,
-    url: Url = None,
-    secret: Secret = None,
-) -> None:
-    """Show what happened last, and with --follow what happens. With --json, following, each event is a line."""
-    plain_logs()
-    asked = {"kind": kind, "node": node, "slot": slot, "pool": pool, "run": run} | {
-        "worker": worker,
-        "task": task,
-        "job": job,
-    }
-    which = {name: value for name, value in asked.items() if value is not None}
-    asyncio.run(_events(address(url, secret, "runner"), which, limit, as_json, follow=follow))
+) -> CommandAnswer | None:
+    """Show the latest events, and follow new ones with --follow. With both --follow and --json each event is a line."""
+    filters = {"kind": kind, "node": node, "slot": slot, "pool": pool, "run": run}
+    filters |= {"worker": worker, "task": task, "job": job}
+    which = {name: value for name, value in filters.items() if value is not None}
+    return await _events(at, which, limit, as_json, follow=follow)
 
 
-async def _why(at: Address, subject: str, kinds: list[Kind], limit: int, as_json: bool) -> None:
-    async with connect(at) as hub:
-        answers = [found for kind in kinds if (found := await _ask(hub, kind, subject, limit)) is not None]
+async def _events(
+    at: Address, which: dict[str, str], limit: int, as_json: bool, *, follow: bool
+) -> CommandAnswer | None:
+    if follow and not await listens(at.url):
+        raise HubUnavailable(f"No hub listens at {mask_url(at.url)}; only a running hub can be followed.")
+    async with HubApi(at) as hub:
+        since = await _newest(hub) if follow else None  # first: where nothing is found below, the stream goes on here
+        newest = (await hub.get("history", limit=limit, **which)).get("events") or []
+    if since is not None:
+        await _follow(at, which, newest, since, as_json)
+        return None
+    return CommandAnswer({"events": newest}, "\n".join(map(_line, reversed(newest))) or "No events.")
+
+
+async def _why(hub: HubApi, subject: str, kinds: list[Kind], limit: int) -> CommandAnswer:
+    answers = [answer for kind in kinds if (answer := await _ask(hub, kind, subject, limit)) is not None]
     if not answers:
         raise NotFound(f"Nothing is known of a {' or a '.join(kinds)} {subject}")
-    if as_json:
-        output.put_json(answers[0] if len(kinds) == 1 else {"found": answers})
-        return
-    for number, found in enumerate(answers):
-        if number:
-            output.put("")
-        _put_explanation(found)
+
+    def show() -> None:
+        for number, answer in enumerate(answers):
+            if number:
+                output.put("")
+            _put_explanation(answer)
+
+    return CommandAnswer(answers[0] if len(kinds) == 1 else {"found": answers}, show)
 
 
 async def _ask(hub: HubApi, kind: Kind, subject: str, limit: int) -> dict[str, Any] | None:
@@ -154,56 +139,38 @@ async def _ask(hub: HubApi, kind: Kind, subject: str, limit: int) -> dict[str, A
         return None
 
 
-def _put_explanation(found: dict[str, Any]) -> None:
+def _put_explanation(answer: dict[str, Any]) -> None:
     output.put(
-        output.one_line(f"{found.get('kind')} {found.get('id')} is {found.get('state')}: {found.get('because')}")
+        output.one_line(f"{answer.get('kind')} {answer.get('id')} is {answer.get('state')}: {answer.get('because')}")
     )
-    facts = {name: value for name, value in (found.get("facts") or {}).items() if value not in (None, [], "")}
+    facts = {name: value for name, value in (answer.get("facts") or {}).items() if value not in (None, [], "")}
     tables.put_facts((f"  {_words(name)}", _fact(value)) for name, value in facts.items())
-    for step in found.get("next") or ():
+    for step in answer.get("next") or ():
         left = step.get("inSeconds")
-        when = f"in {output.duration(left)}" if left is not None else "at some time"
-        output.put(output.one_line(f"next  {step.get('event')} {when}. {step.get('rule')}"))
-    for event in found.get("history") or ():
+        when = "" if left is None else f" in {output.duration(left)}"
+        output.put(output.one_line(f"next  {step.get('event')}{when}. {step.get('rule')}"))
+    for event in answer.get("history") or ():
         output.put(_line(event))
-    if not found.get("complete"):
+    if not answer.get("complete"):
         output.put("(older events are not shown, or are no longer kept)")
 
 
-async def _events(at: Address, which: dict[str, str], limit: int, as_json: bool, *, follow: bool) -> None:
-    if follow and not await listens(at.url):
-        raise HubUnavailable(f"No hub listens at {mask_url(at.url)}; only a running hub can be followed.")
-    async with connect(at) as hub:
-        since = await _newest(hub) if follow else None  # first: where nothing is found below, the stream goes on here
-        found = (await hub.get("history", limit=limit, **which)).get("events") or []
-    if since is not None:
-        await _follow(at, which, found, since, as_json)
-        return
-    if as_json:
-        output.put_json({"events": found})
-        return
-    for event in reversed(found):
-        _put(event, as_json)
-    if not found:
-        output.put("No events.")
-
-
 async def _newest(hub: HubApi) -> str:
-    """The id of the newest event of all; one before the first where there is none."""
-    found = (await hub.get("history", limit=1)).get("events")
-    return str(found[0]["id"]) if found else "0"
+    """Return the id of the newest event of all, or one before the first where there is none."""
+    newest = (await hub.get("history", limit=1)).get("events")
+    return str(newest[0]["id"]) if newest else "0"
 
 
 async def _follow(
-    at: Address, which: dict[str, str], found: Sequence[dict[str, Any]], since: str, as_json: bool
+    at: Address, which: dict[str, str], newest: Sequence[dict[str, Any]], since: str, as_json: bool
 ) -> None:
-    """Show what was found, and what happens after it, until a signal."""
+    """Show the newest events, and what happens after them, until a signal."""
     task = asyncio.current_task()
     assert task is not None
-    stream = Stream(at, which, found[0]["id"] if found else since)
+    stream = Stream(at, which, newest[0]["id"] if newest else since)
     with Signals(lambda _: task.cancel()):
         try:
-            for event in reversed(found):
+            for event in reversed(newest):
                 _put(event, as_json)
             while True:
                 try:
@@ -225,7 +192,7 @@ class Stream:
         self._last = last
 
     async def read(self, begun: Callable[[], object] = bool) -> AsyncIterator[dict[str, Any]]:
-        """Until the hub ends it; `begun` is called when it begins.
+        """Yield events until the hub ends the stream; call `begun` when it begins.
 
         Raises `httpx.HTTPError`, and `HubError` when the hub will not be followed.
         """
@@ -252,7 +219,7 @@ class Stream:
 
 
 def _neutral(event: dict[str, Any]) -> dict[str, Any]:
-    """As a list of events has it: a stream calls the time as it always did."""
+    """Return an event of a stream with the names of a list, which calls the time `at`."""
     return {"at" if name == "atUtc" else name: value for name, value in event.items()}
 
 
@@ -267,7 +234,7 @@ def _line(event: dict[str, Any]) -> str:
 
 
 def _words(name: str) -> str:
-    """`sinceBeatSeconds` as `since beat seconds`."""
+    """Return `sinceBeatSeconds` as `since beat seconds`."""
     return "".join(f" {char.lower()}" if char.isupper() else char for char in name)
 
 

@@ -1,4 +1,4 @@
-"""What may stand on a command line: checked here, before anything is sent anywhere."""
+"""The values of a command line, checked before anything is sent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 class Usage(Exception):
-    """A command line that cannot be meant; the text is one sentence."""
+    """A command line that makes no sense; the text is one sentence."""
 
 
 class InputEnded(Exception):
@@ -34,21 +34,21 @@ class InputEnded(Exception):
 
 
 class PoolOption(NamedTuple):
-    """`LABEL=N`."""
+    """A label and a number of slots, `LABEL=N`."""
 
     label: str
     slots: int
 
 
 class Pair(NamedTuple):
-    """`KEY=VALUE`."""
+    """A label of a machine, `KEY=VALUE`."""
 
     key: str
     value: str
 
 
 def read_label(text: str) -> str:
-    """A pool label in its normal form."""
+    """Return a pool label in its normal form."""
     try:
         return parse_label(text).text
     except InvalidLabel as error:
@@ -57,7 +57,7 @@ def read_label(text: str) -> str:
 
 
 def read_pool(text: str) -> PoolOption:
-    """`LABEL=N`, N at least 1."""
+    """Return the label and the number of slots of `LABEL=N`."""
     label, equals, count = text.rpartition("=")
     if not equals:
         raise typer.BadParameter(f"{shown(text)} is not LABEL=N, such as gpu:a100=2.")
@@ -68,7 +68,7 @@ def read_pool(text: str) -> PoolOption:
 
 
 def read_pair(text: str) -> Pair:
-    """`KEY=VALUE`; the value may be empty and may contain `=`."""
+    """Return the two parts of `KEY=VALUE`; the value may be empty and may contain `=`."""
     key, equals, value = text.partition("=")
     if not (equals and key.strip()):
         raise typer.BadParameter(f"{shown(text)} is not KEY=VALUE, such as region=eu.")
@@ -76,7 +76,7 @@ def read_pair(text: str) -> Pair:
 
 
 def read_id(text: str) -> str:
-    """The id of a node, a slot or a run."""
+    """Return the id of a node, a slot or a run."""
     trimmed = text.strip()
     if not trimmed or len(trimmed) > LONGEST_ID or not trimmed.isprintable() or trimmed in (".", ".."):
         raise typer.BadParameter(f"{shown(text)} is no id: write 1 to {LONGEST_ID} printable characters.")
@@ -84,7 +84,7 @@ def read_id(text: str) -> str:
 
 
 def read_url(text: str) -> str:
-    """Where a hub is, such as http://hub:8080; a path in front of the hub's own is kept."""
+    """Return the address of a hub, such as http://hub:8080; a path in front of the hub's own is kept."""
     try:
         parts = urlsplit(text.strip())
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -96,7 +96,7 @@ def read_url(text: str) -> str:
 
 
 def seconds(*, least: float) -> Callable[[str], float]:
-    """A reader of durations in seconds, not shorter than `least`."""
+    """Return a reader of durations in seconds, not shorter than `least`."""
 
     def read(text: str) -> float:
         try:
@@ -111,11 +111,11 @@ def seconds(*, least: float) -> Callable[[str], float]:
 
 
 def span(least_s: float, most_s: float, bounds: str) -> Callable[[str], float]:
-    """A reader of lengths of time, in seconds, written as `90`, `90s`, `10m`, `2h` or `1d`."""
+    """Return a reader of durations such as `90`, `90s`, `10m`, `2h` or `1d`, in seconds."""
 
     def read(text: str) -> float:
-        found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)([smhd]?)", text.strip())
-        value = float(found[1]) * _UNITS_S[found[2]] if found else math.nan
+        match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)([smhd]?)", text.strip())
+        value = float(match[1]) * _UNITS_S[match[2]] if match else math.nan
         if not least_s <= value <= most_s:
             raise typer.BadParameter(f"{shown(text)} is not a time from {bounds}, such as 90s, 10m or 2h.")
         return value
@@ -143,5 +143,5 @@ def each_once(pairs: Iterable[tuple[str, object]], option: str) -> None:
 
 
 def shown(text: str) -> str:
-    """Something foreign inside a sentence of ours: quoted, short, and without anything a terminal would obey."""
+    """Return foreign text for a sentence: quoted, short, and without what a terminal would obey."""
     return repr(text if len(text) <= 80 else text[:77] + "...")

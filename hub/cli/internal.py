@@ -21,13 +21,15 @@ _log = get_logger("hub.internal")
 
 
 def internal_worker(
-    concurrency: Annotated[int, typer.Option(min=1, max=1000, help="Run so many tasks at once.")] = 4,
+    concurrency: Annotated[int, typer.Option(min=1, max=1000, help="Run at most N tasks at once.")] = 4,
     grace: Annotated[
         float,
-        typer.Option(parser=seconds(least=0), metavar="SECONDS", help="Told to stop, let tasks run on for so long."),
+        typer.Option(
+            parser=seconds(least=0), metavar="SECONDS", help="The grace period for running tasks at shutdown."
+        ),
     ] = 20.0,
 ) -> int:
-    """Run tasks of the @internal jobs in HUB_INTERNAL_JOBS until SIGTERM or Ctrl-C; the second one ends it at once."""
+    """Run tasks of the @internal jobs in HUB_INTERNAL_JOBS until SIGTERM or Ctrl-C. A second Ctrl-C ends it at once."""
     settings = load_settings()
     configure_logs(settings)
     for note in settings.notes:

@@ -1,4 +1,4 @@
-"""What may stand on the command lines about jobs: names, rooms, ids, payloads and times, checked before they leave."""
+"""The values of command lines about jobs: names, rooms, ids, payloads and times, checked before they are sent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from hub.cli import completing
 from hub.cli.inputs import Usage, shown
 from hub.errors import InvalidRoomId
 from hub.jobs.names import check_room, dashed, parse_full_name, to_id
@@ -19,7 +18,7 @@ STDIN = "-"
 
 
 def read_uuid(text: str) -> str:
-    """The id of a worker or a task: a UUID in any of its spellings, as the wire writes it."""
+    """Return the id of a worker or a task as the wire writes it, from any spelling of a UUID."""
     try:
         return dashed(to_id(text.strip()))
     except ValueError:
@@ -27,7 +26,7 @@ def read_uuid(text: str) -> str:
 
 
 def read_room(text: str) -> str:
-    """A room; it is part of a path, so a slash would make two of it."""
+    """Return a room. It is a part of a path, so it has no slash."""
     try:
         check_room(text)
     except InvalidRoomId:
@@ -38,7 +37,7 @@ def read_room(text: str) -> str:
 
 
 def read_full_name(text: str) -> str:
-    """The full name of a job."""
+    """Return the full name of a job."""
     parts = parse_full_name(text)
     if parts is None or not _is_text(text):
         raise typer.BadParameter(
@@ -49,14 +48,14 @@ def read_full_name(text: str) -> str:
 
 
 def read_key(text: str) -> str:
-    """An Idempotency-Key, which travels as a header."""
+    """Return an Idempotency-Key, which travels as a header."""
     if not text.strip() or len(text) > KEY_MAX or not text.isascii() or not text.isprintable():
         raise typer.BadParameter(f"{shown(text)} is no key: write 1 to {KEY_MAX} printable ASCII characters.")
     return text
 
 
 def read_moment(text: str) -> str:
-    """A time with its offset from UTC, as ISO 8601 writes it."""
+    """Return a time with its offset from UTC, as ISO 8601 writes it."""
     try:
         known = datetime.fromisoformat(text.strip()).tzinfo is not None
     except ValueError:
@@ -67,7 +66,7 @@ def read_moment(text: str) -> str:
 
 
 def read_payload(text: str) -> dict[str, Any]:
-    """A JSON object: the text itself, or with `-` what stands on stdin; raises `Usage`."""
+    """Return the JSON object of a text, or with `-` of stdin; raise `Usage`."""
     where = "PAYLOAD" if text != STDIN else "What stands on stdin"
     try:
         if text == STDIN:
@@ -88,7 +87,7 @@ def _no_number(name: str) -> float:
 
 
 def _is_text(text: str) -> bool:
-    """Whether it can travel: an argument that is not UTF-8 reaches us with characters that cannot."""
+    """Return whether a text can be sent: an argument that is not UTF-8 has characters that cannot."""
     try:
         return bool(text.encode())
     except UnicodeEncodeError:
@@ -96,23 +95,11 @@ def _is_text(text: str) -> bool:
 
 
 Room = Annotated[str | None, typer.Option("--room", parser=read_room, metavar="ROOM", help="The room.")]
-FullName = Annotated[
-    str,
-    typer.Argument(
-        parser=read_full_name, metavar="JOB", help="ROOM:CATEGORY:NAME of a job.", autocompletion=completing.jobs
-    ),
-]
-
-
-def task_id(complete: Any = completing.tasks) -> Any:
-    """The id of a task, completed with some of those there are."""
-    return typer.Argument(parser=read_uuid, metavar="TASK", help="The id of the task.", autocompletion=complete)
-
-
-OpenTask = Annotated[str, task_id(completing.tasks_open)]
-EndedTask = Annotated[str, task_id(completing.tasks_over)]
-DeadTask = Annotated[str, task_id(completing.dead)]
 Token = Annotated[
     str | None,
-    typer.Option("--token", metavar="@FILE|-", help="A bearer token of `hub token`; else HUB_TOKEN, else the secret."),
+    typer.Option(
+        "--token",
+        metavar="@FILE|-",
+        help="A file with a bearer token of `hub token`, or - for stdin. Default: HUB_TOKEN, then the secret.",
+    ),
 ]

@@ -6,163 +6,122 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import typer
 
 from hub.cli import completing, output, tables
+from hub.cli.answers import CommandAnswer, Listing, Row
 from hub.cli.child import Signals
-from hub.cli.job_inputs import (
-    EndedTask,
-    FullName,
-    OpenTask,
-    Room,
-    Token,
-    read_full_name,
-    read_key,
-    read_moment,
-    read_payload,
-    read_uuid,
-)
-from hub.cli.jobs_api import JobsApi, JobsCaller, caller, jobs_api
-from hub.cli.options import AsJson, Limit, Secret, Url
+from hub.cli.command import Work, command
+from hub.cli.job_inputs import Room, read_key, read_moment, read_payload
+from hub.cli.jobs_api import JobsApi
+from hub.cli.options import AsJson, Limit
 from hub.cli.times import when
+from hub.cli.values import JOB, TASK, EndedTask, FullName, MaxAttempts, OpenTask, Payload, Priority
 from hub.errors import HubError, Unavailable
 from hub.jobs.models import TERMINAL
 from hub.jobs.names import GLOBAL, parse_full_name
 
-OnFailure = Literal["fail", "run"]
 Status = Literal["pending", "claimed", "running", "completed", "failed", "cancelled"]
-Row = dict[str, Any]
 After = Annotated[
     list[str] | None,
     typer.Option(
         metavar="TASK",
-        help="It waits until this task is over; repeat it for several.",
+        help="Start the task after this one has ended. Repeatable.",
         autocompletion=completing.tasks_open,
+    ),
+]
+MaxSilence = Annotated[
+    float | None, typer.Option(min=1, help="Fail the task when it has run for this long without a sign of progress.")
+]
+UniqueKey = Annotated[
+    str | None, typer.Option(metavar="KEY", help="Show the existing task of this key instead, if there is one.")
+]
+OnFailure = Annotated[
+    Literal["fail", "run"] | None,
+    typer.Option(help="Fail the task, or run it all the same, when one of those was not completed."),
+]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        parser=read_key, metavar="KEY", help="An idempotency key: the same key within 24 h gets the same task."
     ),
 ]
 
 WAIT_S = 30  # asked for at a time
-PAUSE_S = 1.0  # before a hub is asked again that does not let anybody wait, or does not answer
-
-_JOB_COLUMNS = ("JOB", "WORKERS")
-_WORKER_COLUMNS = ("WORKER", "LAST BEAT", "JOBS")
-_TASK_COLUMNS = ("TASK", "STATUS", "JOB", "ROOM", "SUBMITTED", "STARTED", "ENDED", "POSITION", "WORKER", "ERROR")
-_LESS_WANTED = ("STARTED", "WORKER", "ENDED", "ROOM", "POSITION")
+PAUSE_S = 1.0  # before a hub is asked again that refuses to wait, or does not answer
 
 
-def jobs(
-    job: Annotated[
-        str | None,
-        typer.Argument(
-            parser=read_full_name,
-            metavar="[JOB]",
-            help="Only this one, with its schema.",
-            autocompletion=completing.jobs,
-        ),
-    ] = None,
+@command()
+async def jobs(
+    api: JobsApi,
+    job: Annotated[str | None, JOB.argument("Show only this job, with its schema.")] = None,
     room: Room = None,
     limit: Limit = 1000,
-    as_json: AsJson = False,
-    url: Url = None,
-    secret: Secret = None,
-    token: Token = None,
-) -> None:
-    """Show the jobs that are seen from a room, newest first; without --room those of @global."""
-    if job is not None:
-        _show_job(as_json, asyncio.run(_job(caller(url, secret, token), room or _room_of(job), job)))
-        return
-    where = ("rooms", room or GLOBAL, "jobs")
-    found = asyncio.run(_pages(caller(url, secret, token), limit, "fullName", where))
-    show(as_json, "jobs", found, _JOB_COLUMNS, _job_row, numbers=("WORKERS",))
+) -> CommandAnswer:
+    """Show the jobs that a room can use, newest first. Default: those of @global."""
+    if job is None:
+        return _JOBS.answer(await api.pages(limit, "fullName", "rooms", room or GLOBAL, "jobs"))
+    answer = await api.ask("GET", "rooms", room or _room_of(job), "jobs", job)
+    return CommandAnswer(answer, lambda: _put_job(answer))
 
 
-def workers(
-    room: Room = None,
-    limit: Limit = 1000,
-    as_json: AsJson = False,
-    url: Url = None,
-    secret: Secret = None,
-    token: Token = None,
-) -> None:
-    """Show all workers, newest first; with --room those of the jobs that are seen from it."""
+@command()
+async def workers(api: JobsApi, room: Room = None, limit: Limit = 1000) -> CommandAnswer:
+    """Show the workers, newest first; with --room those of the jobs that the room can use."""
     where = ("workers",) if room is None else ("rooms", room, "workers")
-    found = asyncio.run(_pages(caller(url, secret, token), limit, "id", where))
-    show(as_json, "workers", found, _WORKER_COLUMNS, _worker_row, numbers=("JOBS",))
+    return _WORKERS.answer(await api.pages(limit, "id", *where))
 
 
-def tasks(
-    task: Annotated[
-        str | None,
-        typer.Argument(
-            parser=read_uuid,
-            metavar="[TASK]",
-            help="Only this one, with its result, progress and log.",
-            autocompletion=completing.tasks,
-        ),
-    ] = None,
+@command()
+async def tasks(
+    api: JobsApi,
+    task: Annotated[str | None, TASK.argument("Show only this task, with its result, progress and log.")] = None,
     room: Room = None,
-    job: Annotated[
-        str | None,
-        typer.Option(
-            "--job", parser=read_full_name, metavar="JOB", help="Only of this job.", autocompletion=completing.jobs
-        ),
-    ] = None,
-    status: Annotated[Status | None, typer.Option(help="Only in this status.")] = None,
+    job: Annotated[str | None, JOB.option("Show only tasks of this job.", "--job")] = None,
+    status: Annotated[Status | None, typer.Option(help="Show only tasks in this status.")] = None,
     limit: Limit = 100,
-    as_json: AsJson = False,
-    url: Url = None,
-    secret: Secret = None,
-    token: Token = None,
-) -> None:
-    """Show the tasks submitted to a room, newest first; without --room to that of the job, else to @global."""
+) -> CommandAnswer:
+    """Show the tasks of a room, newest first. Default: the room of the job, then @global."""
     if task is not None:
-        show_task(as_json, asyncio.run(_task(caller(url, secret, token), task)))
-        return
+        answer = await api.ask("GET", "tasks", task)
+        return CommandAnswer(answer, lambda: _put_task(answer))
     if job is None:
         where = ["rooms", room or GLOBAL, "tasks"]
     else:
         where = ["rooms", room or _room_of(job), "jobs", job, "tasks"]
-    found = asyncio.run(_pages(caller(url, secret, token), limit, "id", where, status=status))
-    show_tasks(as_json, found)
+    return _TASKS.answer(await api.pages(limit, "id", *where, status=status))
 
 
+@command()
 def submit(
+    api: JobsApi,
     job: FullName,
-    payload: Annotated[str, typer.Argument(metavar="PAYLOAD", help="A JSON object; - reads it from stdin.")] = "{}",
+    payload: Payload = "{}",
     room: Room = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Until the task has ended; 1 unless it was completed.")] = False,
-    priority: Annotated[
-        int | None, typer.Option(min=-100, max=100, help="A point of it counts as a second in the queue.")
-    ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Return when the task has ended, with exit code 1 unless it was completed.")
+    ] = False,
+    priority: Priority = None,
     not_before: Annotated[
-        str | None, typer.Option(parser=read_moment, metavar="TIME", help="Not before this time, in ISO 8601.")
+        str | None,
+        typer.Option(parser=read_moment, metavar="TIME", help="Start the task no earlier than this time, in ISO 8601."),
     ] = None,
-    max_attempts: Annotated[int | None, typer.Option(min=1, max=100, help="Try again when it fails.")] = None,
-    max_silence: Annotated[
-        float | None, typer.Option(min=1, help="Seconds it may run and say nothing before it fails.")
-    ] = None,
-    unique_key: Annotated[
-        str | None, typer.Option(help="The task that stands for this key is shown instead, where there is one.")
-    ] = None,
+    max_attempts: MaxAttempts = None,
+    max_silence: MaxSilence = None,
+    unique_key: UniqueKey = None,
     unique_for: Annotated[
-        float | None, typer.Option(min=0, help="Seconds from its submit for which a completed task stands for its key.")
+        float | None, typer.Option(min=0, help="How long after its submit a completed task still counts for its key.")
     ] = None,
     after: After = None,
-    on_failure: Annotated[
-        OnFailure | None, typer.Option(help="What becomes of it when one of those is not completed.")
-    ] = None,
-    key: Annotated[
-        str | None, typer.Option(parser=read_key, metavar="KEY", help="The same key within 24 h gets the same task.")
-    ] = None,
+    on_failure: OnFailure = None,
+    key: Key = None,
     as_json: AsJson = False,
-    url: Url = None,
-    secret: Secret = None,
-    token: Token = None,
-) -> int:
-    """Submit a task to a job and print its id; without --room to the room of the job."""
+) -> Work:
+    """Submit a task to a job and print its id. Default of --room: the room of the job."""
     wanted: dict[str, Any] = {"payload": read_payload(payload)}
     given = {
         "priority": priority,
@@ -176,40 +135,30 @@ def submit(
     }
     wanted |= {name: value for name, value in given.items() if value is not None}
     where = ("rooms", room or _room_of(job), "tasks", job)
-    return asyncio.run(_submit(caller(url, secret, token), where, wanted, key, as_json, wait=wait))
+    return _submit(api, where, wanted, key, as_json, wait=wait)
 
 
-def cancel(
-    task: OpenTask, as_json: AsJson = False, url: Url = None, secret: Secret = None, token: Token = None
-) -> None:
-    """Cancel a task that has not ended. A worker of the SDK hears of it within a second, others when they report."""
-    answer = asyncio.run(_cancel(caller(url, secret, token), task))
-    if as_json:
-        output.put_json(answer)
-    else:
-        output.put(f"{answer.get('id')} is cancelled.")
+@command()
+async def cancel(api: JobsApi, task: OpenTask) -> CommandAnswer:
+    """Cancel a task. A worker of the SDK learns of it within a second, others when they report."""
+    headers = {"idempotency-key": secrets.token_hex(16)}
+    answer = await api.ask("PATCH", "tasks", task, body={"status": "cancelled"}, headers=headers)
+    return CommandAnswer(answer, f"{answer.get('id')} is cancelled.")
 
 
-def retry(
-    task: EndedTask, as_json: AsJson = False, url: Url = None, secret: Secret = None, token: Token = None
-) -> None:
-    """Submit a task that failed or was cancelled once more, as a new one, and print the id of that."""
-    answer = asyncio.run(ask_to_retry(caller(url, secret, token), task))
-    if as_json:
-        output.put_json(answer)
-    else:
-        output.put(str(answer.get("id")))
+@command()
+async def retry(api: JobsApi, task: EndedTask) -> CommandAnswer:
+    """Submit a failed or cancelled task again as a new task, and print its id."""
+    return await ask_to_retry(api, task)
 
 
-async def _job(who: JobsCaller, room: str, job: str) -> Row:
-    async with jobs_api(who) as api:
-        return await api.ask("GET", "rooms", room, "jobs", job)
+async def ask_to_retry(api: JobsApi, task: str) -> CommandAnswer:
+    """Submit a task once more, one new task however often the hub has to be asked, and show its id."""
+    answer = await api.ask("POST", "tasks", task, "retry", headers={"idempotency-key": secrets.token_hex(16)})
+    return CommandAnswer(answer, str(answer.get("id")))
 
 
-def _show_job(as_json: bool, job: Row) -> None:
-    if as_json:
-        output.put_json(job)
-        return
+def _put_job(job: Row) -> None:
     workers = job.get("workers") or ()
     schemas = ("SCHEMA", _json(job.get("schema") or None)), ("RESULTS", _json(job.get("resultSchema")))
     tables.put_facts((("JOB", job.get("fullName")), ("WORKERS", len(workers)), *schemas))
@@ -218,19 +167,10 @@ def _show_job(as_json: bool, job: Row) -> None:
         tables.put_table(("WORKER",), [(worker,) for worker in workers])
 
 
-async def _task(who: JobsCaller, task: str) -> Row:
-    async with jobs_api(who) as api:
-        return await api.ask("GET", "tasks", task)
-
-
-def show_task(as_json: bool, task: Row) -> None:
-    """One task, and its log below it."""
-    if as_json:
-        output.put_json(task)
-        return
+def _put_task(task: Row) -> None:
     tables.put_facts((name, value) for name, value in _task_facts(task) if value is not None)
-    for said in task.get("log", ()):
-        output.put(output.one_line(f"{when(said.get('at'))}  {said.get('text')}"))
+    for line in task.get("log", ()):
+        output.put(output.one_line(f"{when(line.get('at'))}  {line.get('text')}"))
 
 
 def _task_facts(task: Row) -> Iterable[tuple[str, Any]]:
@@ -257,69 +197,26 @@ def _json(value: Any) -> str | None:
     return None if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def show_tasks(as_json: bool, found: tuple[int, list[Row]], what: str = "tasks") -> None:
-    """Tasks, one a line."""
-    show(as_json, "tasks", found, _TASK_COLUMNS, _task_row, ("POSITION",), _LESS_WANTED, what)
-
-
-def show(
-    as_json: bool,
-    noun: str,
-    found: tuple[int, list[Row]],
-    columns: Sequence[str],
-    row: Callable[[Row], Iterable[Any]],
-    numbers: Sequence[str] = (),
-    expendable: Sequence[str] = (),
-    what: str = "",
-) -> None:
-    """How many there are and those that were asked for; `what` they are called where it is not `noun`."""
-    (total, rows), what = found, what or noun
-    if as_json:
-        output.put_json({"total": total, noun: rows})
-    elif rows:
-        tables.put_table(columns, [tuple(row(each)) for each in rows], numbers=numbers, expendable=expendable)
-    else:
-        output.put(f"No {what}.")
-    if total > len(rows) and rows:
-        output.note(f"{len(rows)} of {total} {what} shown; --limit shows more.")
-
-
-async def ask_to_retry(who: JobsCaller, task: str) -> Row:
-    """The new task, the same one however often it has to be asked for."""
-    async with jobs_api(who) as api:
-        headers = {"idempotency-key": secrets.token_hex(16)}
-        return await api.ask("POST", "tasks", task, "retry", headers=headers)
-
-
-async def _pages(who: JobsCaller, limit: int, name: str, where: Sequence[str], **query: Any) -> tuple[int, list[Row]]:
-    async with jobs_api(who) as api:
-        return await api.pages(limit, name, *where, **query)
-
-
 async def _submit(
-    who: JobsCaller, where: Sequence[str], wanted: Row, key: str | None, as_json: bool, *, wait: bool
-) -> int:
-    async with jobs_api(who) as api:
-        headers = {"idempotency-key": key or secrets.token_hex(16)}  # a repeat after a lost answer makes no second task
-        task = await api.ask("POST", *where, body=wanted, headers=headers)
-        if wait:
-            task = await _until_ended(api, str(task.get("id")), as_json)
-        elif not as_json:
-            output.put(str(task.get("id")))
-    if as_json:
-        output.put_json(task)
-    if not wait or task.get("status") == "completed":
-        return 0
+    api: JobsApi, where: Sequence[str], wanted: Row, key: str | None, as_json: bool, *, wait: bool
+) -> CommandAnswer:
+    headers = {"idempotency-key": key or secrets.token_hex(16)}  # a repeat after a lost answer makes no second task
+    task = await api.ask("POST", *where, body=wanted, headers=headers)
+    if not wait:
+        return CommandAnswer(task, str(task.get("id")))
+    task = await _until_ended(api, str(task.get("id")), as_json)
+    if task.get("status") == "completed":
+        return CommandAnswer(task, None)
     why = f": {task['error']}" if task.get("error") else ""
-    output.note(f"the task {'has failed' if task.get('status') == 'failed' else 'was cancelled'}{why}.")
-    return 1
+    ended = "has failed" if task.get("status") == "failed" else "was cancelled"
+    return CommandAnswer(task, None, [f"the task {ended}{why}."], code=1)
 
 
 async def _until_ended(api: JobsApi, task: str, as_json: bool) -> Row:
-    """The task once it has ended; interrupted, it goes on. Once the id is printed, the user may interrupt."""
+    """Wait until a task has ended. Once its id is printed, the user may interrupt; the task goes on."""
     current = asyncio.current_task()
     assert current is not None
-    told = False
+    noted = False
     with Signals(lambda _: current.cancel()):
         try:
             if not as_json:
@@ -327,22 +224,16 @@ async def _until_ended(api: JobsApi, task: str, as_json: bool) -> Row:
             while True:
                 asked = time.monotonic()
                 try:
-                    found = await api.ask("GET", "tasks", task, headers={"prefer": f"wait={WAIT_S}"}, wait_s=WAIT_S)
-                    if found.get("status") in TERMINAL:
-                        return found
+                    answer = await api.ask("GET", "tasks", task, headers={"prefer": f"wait={WAIT_S}"}, wait_s=WAIT_S)
+                    if answer.get("status") in TERMINAL:
+                        return answer
                 except Unavailable as error:
-                    if not told:
+                    if not noted:
                         output.note(f"still waiting: {error.detail or error.code}")
-                    told = True
+                    noted = True
                 await asyncio.sleep(max(0.0, PAUSE_S - (time.monotonic() - asked)))
         except asyncio.CancelledError:
             raise HubError(f"Interrupted; task {task} goes on.") from None
-
-
-async def _cancel(who: JobsCaller, task: str) -> Row:
-    async with jobs_api(who) as api:
-        headers = {"idempotency-key": secrets.token_hex(16)}
-        return await api.ask("PATCH", "tasks", task, body={"status": "cancelled"}, headers=headers)
 
 
 def _room_of(full: str) -> str:
@@ -365,3 +256,15 @@ def _task_row(task: Row) -> Iterable[Any]:
         *(when(task.get(name)) for name in ("createdAt", "startedAt", "completedAt")),
         task.get("queuePosition"), task.get("workerId"), task.get("error"),
     )  # fmt: skip
+
+
+_JOBS = Listing("jobs", ("JOB", "WORKERS"), _job_row, numbers=("WORKERS",))
+_WORKERS = Listing("workers", ("WORKER", "LAST BEAT", "JOBS"), _worker_row, numbers=("JOBS",))
+_TASKS = Listing(
+    "tasks",
+    ("TASK", "STATUS", "JOB", "ROOM", "SUBMITTED", "STARTED", "ENDED", "POSITION", "WORKER", "ERROR"),
+    _task_row,
+    numbers=("POSITION",),
+    expendable=("STARTED", "WORKER", "ENDED", "ROOM", "POSITION"),
+)
+DEAD_LETTERS = replace(_TASKS, called="dead letters")

@@ -6,21 +6,25 @@ import asyncio
 import os
 import signal
 import uuid
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
-from hub.cli import completing, output, tables
+from hub.cli import output, tables
+from hub.cli.answers import CommandAnswer
 from hub.cli.backlog import late
 from hub.cli.child import Child, Signals
-from hub.cli.connection import Address, address, connect, listens, plain_logs, secret_refused
+from hub.cli.command import Work, command
+from hub.cli.connection import Address, HubApi, listens, secret_refused
 from hub.cli.environment import without_secrets
 from hub.cli.inputs import InputEnded, Usage, check_command, read_id, read_label, seconds
-from hub.cli.options import AsJson, Command, Secret, Url
+from hub.cli.options import AsJson, Command
 from hub.cli.queue_position import tell_position
 from hub.cli.times import when
+from hub.cli.values import LABEL, RUN, SLOT
 from hub.client import HubClient, Slot
 from hub.errors import HubError, HubUnavailable, LeaseLost, NoCapacity, NoSuchPool, NotFound, Unauthorized
 from hub.settings import mask_url
@@ -30,24 +34,16 @@ NO_SLOT, NOT_ALLOWED, NO_HUB = 75, 77, 69
 # How long before its lease ends a command that could not be kept in it is asked to stop: time to put things in order.
 STOP_AHEAD_S = 5.0
 STOP_AHEAD_SHARE = 0.1
-# The hub said that the lease has ended: the slot may be somebody else's already.
+# The hub said that the lease has ended: the slot may have a new holder already.
 OVER_GRACE_S = 1.0
 _LOOK_S = 1.0
 
-Wanted = Annotated[
-    str,
-    typer.Argument(
-        parser=read_label,
-        metavar="LABEL",
-        help="What to borrow, such as gpu:a100.",
-        autocompletion=completing.pools,
-    ),
-]
+Wanted = Annotated[str, LABEL.argument("The label to borrow, such as gpu:a100.")]
 
 
 @dataclass(frozen=True)
 class LendRequest:
-    """What is to be borrowed."""
+    """A wish for a slot, as the command line has it."""
 
     label: str
     ttl_s: float | None
@@ -59,42 +55,43 @@ class LendRequest:
     realms: str = ""
 
 
-Run = Annotated[
-    str | None,
-    typer.Option(parser=read_id, metavar="RUN", help="The run the slot is for.", autocompletion=completing.runs),
-]
+Run = Annotated[str | None, RUN.option("The run that uses the slot.")]
 
 
+@command("runner")
 def borrow(
+    at: Address,
     label: Wanted,
     command: Command = None,
     ttl: Annotated[
         float | None,
-        typer.Option(parser=seconds(least=0.1), metavar="SECONDS", help="Length of the lease, renewed all the time."),
+        typer.Option(
+            parser=seconds(least=0.1), metavar="SECONDS", help="The length of the lease. It is renewed until you stop."
+        ),
     ] = None,
     run: Run = None,
     wait: Annotated[
         float,
-        typer.Option(parser=seconds(least=0), metavar="SECONDS", help="Wait in the queue so long while none is free."),
+        typer.Option(
+            parser=seconds(least=0), metavar="SECONDS", help="How long to wait in the queue while no slot is free."
+        ),
     ] = 0.0,
-    priority: Annotated[
-        int, typer.Option(min=-100, max=100, help="A point of it counts as a second in the queue.")
-    ] = 0,
+    priority: Annotated[int, typer.Option(min=-100, max=100, help="Each point counts as one second of waiting.")] = 0,
     wait_for_pool: Annotated[
-        bool, typer.Option("--wait-for-pool", help="Wait also while no pool serves LABEL yet, instead of refusing.")
+        bool, typer.Option("--wait-for-pool", help="Wait as well while no pool serves LABEL yet.")
     ] = False,
     realms: Annotated[
         str,
-        typer.Option(metavar="NAMES", help="Realms that may serve it, such as eu,us: it waits in the first (--wait)."),
+        typer.Option(
+            metavar="NAMES", help="Realms that may lend the slot, such as eu,us. With --wait it queues in the first."
+        ),
     ] = "",
     on_refusal: Annotated[
-        int, typer.Option("--exit-code-on-refusal", min=1, max=255, help="The exit code where no slot was lent.")
+        int, typer.Option("--exit-code-on-refusal", min=1, max=255, help="The exit code when no slot was lent.")
     ] = NO_SLOT,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not tell the place in the queue.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not print the position in the queue.")] = False,
     as_json: AsJson = False,
-    url: Url = None,
-    secret: Secret = None,
-) -> int:
+) -> Coroutine[Any, Any, int]:
     """Borrow a slot and keep it until Ctrl-C or SIGTERM, or while COMMAND runs.
 
     Exit codes: that of COMMAND; 75 where no slot was lent, 77 where it is not allowed, 69 where no hub answers.
@@ -107,8 +104,42 @@ def borrow(
         if as_json:
             raise Usage("--json prints the slot and COMMAND gets it in its environment: give one of the two.")
     wanted = LendRequest(label, ttl, run, wait, priority, wait_for_pool, quiet, realms)
+    return _borrow(at, wanted, command or [], on_refusal, as_json)
+
+
+@command("runner")
+def give_back(
+    hub: HubApi,
+    slot: Annotated[str, SLOT.argument("The id of the slot.")],
+    label: Annotated[
+        str | None,
+        typer.Option(parser=read_label, metavar="LABEL", help="The pool of the slot. Default: the hub is asked."),
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            parser=read_id, metavar="TOKEN", help="Return the slot only if it is lent with this fencing token."
+        ),
+    ] = None,
+    run: Annotated[str | None, RUN.option("Return the slot only if it is lent to this run.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="End the lease of another holder. Needs --reason.")] = False,
+    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="The reason, for the audit log.")] = None,
+) -> Work:
+    """Give a borrowed slot back. Prove that it is yours with --token or --run, or end it with --force and --reason.
+
+    With --force the holder is told, and the slot is lent again when the holder has stopped or the grace period is over.
+    """
+    if sum((token is not None, run is not None, force)) > 1:
+        raise Usage("--token, --run and --force each say by what right: give one of them.")
+    if force != bool(reason and reason.strip()):
+        raise Usage("--force and --reason TEXT go together.")
+    return _give_back(hub, slot, label, Right(token, run, reason if force else None))
+
+
+async def _borrow(at: Address, wanted: LendRequest, command: list[str], on_refusal: int, as_json: bool) -> int:
+    """Borrow a slot and hold it until a signal, or until the command has ended; return the exit code."""
     try:
-        return asyncio.run(_borrow(address(url, secret, "runner"), wanted, command or [], as_json))
+        return await _borrow_and_hold(at, wanted, command, as_json)
     except (NoCapacity, NoSuchPool) as error:
         raise InputEnded(str(error), on_refusal) from None
     except Unauthorized as error:
@@ -117,47 +148,7 @@ def borrow(
         raise InputEnded(str(error), NO_HUB) from None
 
 
-def give_back(
-    slot: Annotated[
-        str, typer.Argument(parser=read_id, metavar="SLOT", help="The id of the slot.", autocompletion=completing.slots)
-    ],
-    label: Annotated[
-        str | None, typer.Option(parser=read_label, metavar="LABEL", help="Its pool; else looked up.")
-    ] = None,
-    token: Annotated[
-        str | None, typer.Option(parser=read_id, metavar="TOKEN", help="Return only what was lent with this token.")
-    ] = None,
-    run: Annotated[
-        str | None,
-        typer.Option(
-            parser=read_id,
-            metavar="RUN",
-            help="Return only what is lent to this run.",
-            autocompletion=completing.runs,
-        ),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="End somebody else's lease; needs --reason.")] = False,
-    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why, for the audit log.")] = None,
-    as_json: AsJson = False,
-    url: Url = None,
-    secret: Secret = None,
-) -> None:
-    """Give a borrowed slot back. It has to be yours: say its token or its run, or --force and why.
-
-    With --force its holder is told, and it is lent on when he has stopped or the grace is over.
-    """
-    if sum((token is not None, run is not None, force)) > 1:
-        raise Usage("--token, --run and --force each say by what right: give one of them.")
-    if force != bool(reason and reason.strip()):
-        raise Usage("--force and --reason TEXT go together.")
-    plain_logs()
-    by = Right(token, run, reason if force else None)
-    asyncio.run(_give_back(address(url, secret, "runner"), slot, label, by, as_json))
-
-
-async def _borrow(at: Address, wanted: LendRequest, command: list[str], as_json: bool) -> int:
-    """Borrow a slot and hold it until a signal, or until the command has ended; the exit code."""
-    plain_logs()
+async def _borrow_and_hold(at: Address, wanted: LendRequest, command: list[str], as_json: bool) -> int:
     task = asyncio.current_task()
     assert task is not None
     with Signals(lambda _: task.cancel()) as signals:
@@ -165,13 +156,13 @@ async def _borrow(at: Address, wanted: LendRequest, command: list[str], as_json:
             if wanted.wait_s == 0 and not await listens(at.url):
                 raise HubUnavailable(f"No hub listens at {mask_url(at.url)}.")
             async with late(signals), HubClient(at.url, at.secret) as client, AsyncExitStack() as held:
-                slot = await _come(client, at, wanted, held)
+                slot = await _lend(client, at, wanted, held)
                 if command:
                     return await _run(slot, command, signals)
                 await _hold(slot, signals, as_json)
         except NoSuchPool as error:
-            said = str(error) if str(error).endswith("?") else f"{error};"
-            raise NoSuchPool(f"{said} --wait-for-pool waits for one that comes later.") from None
+            sentence = str(error) if str(error).endswith("?") else f"{error};"
+            raise NoSuchPool(f"{sentence} --wait-for-pool waits for one that comes later.") from None
         except NoCapacity as error:
             if wanted.wait_s:
                 raise
@@ -183,7 +174,7 @@ async def _borrow(at: Address, wanted: LendRequest, command: list[str], as_json:
     return 0
 
 
-async def _come(client: HubClient, at: Address, wanted: LendRequest, held: AsyncExitStack) -> Slot:
+async def _lend(client: HubClient, at: Address, wanted: LendRequest, held: AsyncExitStack) -> Slot:
     """Borrow the slot, until `held` ends; a person who waits is told the place in the queue."""
     ticket = uuid.uuid4().hex
     borrowing = client.borrow(
@@ -286,47 +277,41 @@ def _document(slot: Slot) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Right:
-    """By what somebody ends a lease: its token, its run, or as an operator who says why."""
+    """The right to end a lease: its token, its run, or an operator's reason."""
 
     token: str | None = None
     run: str | None = None
     reason: str | None = None
 
     def body(self) -> dict[str, Any]:
-        """As the wire has it."""
+        """Return the members of the body of a return."""
         if self.token:
             return {"lease": {"token": self.token}}
         return {"runId": self.run, "onlyRun": True} if self.run else {"revoke": True, "reason": self.reason}
 
 
-async def _give_back(at: Address, slot_id: str, label: str | None, by: Right, as_json: bool) -> None:
-    """Give a slot back that somebody borrowed; without its label, the session says which pool it is of."""
-    async with connect(at) as hub:
-        if label is None or by == Right():
-            try:
-                session = await hub.get("sessions", slot_id)
-            except NotFound:
-                if by.token:  # a store that was lost may be about to hear of it: then this says so
-                    await hub.get("leases", slot_id, "verify", token=by.token)
-                raise NotFound(f"The slot {slot_id} is not lent.") from None
-            if by == Right():
-                raise HubError(_whose(slot_id, session))
-            label = str(session.get("pool"))
-        answer = await hub.post("session", "return", body={"label": label, "slotId": slot_id, **by.body()})
-        if by.run and "note" in answer:
-            raise HubError(f"The slot {slot_id} is not lent to run {by.run}; nothing was changed.")
-    if as_json:
-        output.put_json(answer)
-    elif "note" in answer:
-        output.put(f"{slot_id}: {answer['note']}.")
-    else:
-        output.put(f"{slot_id} is given back.")
+async def _give_back(hub: HubApi, slot_id: str, label: str | None, by: Right) -> CommandAnswer:
+    """Give a slot back; without its label, the lease says which pool it is of."""
+    if label is None or by == Right():
+        try:
+            lease = await hub.get("sessions", slot_id)
+        except NotFound:
+            if by.token:  # a store that was lost may be about to hear of it: then this says so
+                await hub.get("leases", slot_id, "verify", token=by.token)
+            raise NotFound(f"The slot {slot_id} is not lent.") from None
+        if by == Right():
+            raise HubError(_whose(slot_id, lease))
+        label = str(lease.get("pool"))
+    answer = await hub.post("session", "return", body={"label": label, "slotId": slot_id, **by.body()})
+    if by.run and "note" in answer:
+        raise HubError(f"The slot {slot_id} is not lent to run {by.run}; nothing was changed.")
+    return CommandAnswer(answer, f"{slot_id}: {answer['note']}." if "note" in answer else f"{slot_id} is given back.")
 
 
-def _whose(slot_id: str, session: dict[str, Any]) -> str:
-    left = output.duration(session.get("secondsLeft"))
+def _whose(slot_id: str, lease: dict[str, Any]) -> str:
+    left = output.duration(lease.get("secondsLeft"))
     return (
-        f"The slot {slot_id} is lent to run {session.get('runId') or '(none)'} as {session.get('label')}, borrowed "
-        f"{when(session.get('borrowedAt'))}, {left} left. "
+        f"The slot {slot_id} is lent to run {lease.get('runId') or '(none)'} as {lease.get('label')}, borrowed "
+        f"{when(lease.get('borrowedAt'))}, {left} left. "
         "Say --token or --run if it is yours, else --force --reason TEXT."
     )

@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and the one sentence when it did not do what was asked."""
+"""The main program: it runs a command and ends with its exit code, or with one sentence that says why not."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ import typer
 from hub.cli import global_options, output
 from hub.cli.app import app
 from hub.cli.inputs import InputEnded, Usage
+from hub.cli.libraries import UsageError
 from hub.errors import HubError, Unauthorized
 
 DONE, REFUSED, WRONG_USAGE = 0, 1, 2
 
-_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
-
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the command of `words`, or of the process; its exit code. Refusals are one sentence, never a traceback."""
+    """Run the command of `words`, or of the process, and return its exit code; refusals are one sentence."""
     output.begin()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -51,10 +50,10 @@ def _run(words: Sequence[str]) -> int:
         raise
     except Usage as error:
         return _end(str(error), WRONG_USAGE)
-    except _UsageError as error:
+    except UsageError as error:
         return _end(_usage_sentence(error), WRONG_USAGE)
     except Unauthorized as error:
-        from hub.cli.connection import secret_refused  # whatever was refused has imported it
+        from hub.cli.connection import secret_refused  # the refused command has imported it
 
         return _end(secret_refused(error), REFUSED, error)
     except InputEnded as error:
@@ -84,8 +83,8 @@ def _usage_sentence(error: Exception) -> str:
 def _end(sentence: str, code: int, error: Exception | None = None) -> int:
     sentence = sentence if sentence.endswith((".", "?", "!")) else f"{sentence}."
     if global_options.is_given(global_options.JSON):
-        known = error if isinstance(error, HubError) else None
-        output.put_problem(known.code if known else "usage" if code == WRONG_USAGE else "failed", sentence, code)
+        refusal = error if isinstance(error, HubError) else None
+        output.put_problem(refusal.code if refusal else "usage" if code == WRONG_USAGE else "failed", sentence, code)
     else:
         output.note(sentence)
     return code

@@ -1,9 +1,11 @@
-"""`hub manual`: the documentation that this installation carries, page by page."""
+"""`hub manual`: the documentation that this installation carries, by page, or by what it says of a word or an alert."""
 
 from __future__ import annotations
 
+import difflib
 import re
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -15,8 +17,12 @@ from hub.cli import output, tables
 from hub.cli.inputs import Usage, shown
 
 FOLDER = Path(hub.__file__).parent / "manual"
-INDEX = "README.md"  # a code host shows it when somebody opens the folder
+INDEX = "README.md"  # a code host shows it with the folder
+GLOSSARY = "glossary"
+MOST = 6  # paragraphs that mention a word, of those that mention it most
+DEFINES = 100  # the score of the row of a table that is about the word
 _ENTRY = re.compile(r"^- \[(\w+)\]\(\1\.md\): (.+)$", re.MULTILINE)
+_HEADING = re.compile(r"#+ +(.+)")
 
 
 class ManualPage(NamedTuple):
@@ -26,22 +32,125 @@ class ManualPage(NamedTuple):
     about: str
 
 
+class Paragraph(NamedTuple):
+    """A paragraph, list item, table row or piece of code, with the page and the heading above it."""
+
+    page: str
+    heading: str
+    text: str
+
+
 def pages() -> list[ManualPage]:
-    """The pages, in the order in which a newcomer reads them."""
+    """Return the pages, in the order in which a newcomer reads them."""
     return [ManualPage(*entry) for entry in _ENTRY.findall((FOLDER / INDEX).read_text(encoding="utf-8"))]
 
 
 def manual(
-    page: Annotated[str | None, typer.Argument(metavar="PAGE", help="Else all are named.")] = None,
+    topic: Annotated[
+        str | None, typer.Argument(metavar="PAGE|WORD", help="A page, an alert such as HubDown, or a word.")
+    ] = None,
 ) -> None:
-    """Read the manual of this version: without PAGE its pages are listed."""
-    known = pages()
-    if page is None:
-        tables.put_table(("PAGE", "ABOUT"), known)
-        output.put("\nRead one with: hub manual PAGE")
+    """Read the manual of this version: a page, or the paragraphs on an alert or a word. Default: list the pages."""
+    if topic is None:
+        tables.put_table(("PAGE", "ABOUT"), pages())
+        output.put("\nRead one with: hub manual PAGE; find what is said of something with: hub manual WORD")
         return
-    name = page.strip().lower().removesuffix(".md")
-    if name not in {each.name for each in known}:
-        raise Usage(f"There is no page {shown(page)}; the pages are {', '.join(each.name for each in known)}.")
-    text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    text = _page(topic) or _found(topic)
+    if text is None:
+        raise Usage(_unknown(topic))
     output.put_rendered(tables.render(Markdown(text), sys.stdout) if sys.stdout.isatty() else text.rstrip("\n"))
+
+
+def _page(topic: str) -> str | None:
+    name = topic.strip().lower().removesuffix(".md")
+    return _read(name) if name in {page.name for page in pages()} else None
+
+
+def _read(page: str) -> str:
+    return (FOLDER / f"{page}.md").read_text(encoding="utf-8")
+
+
+def _found(topic: str) -> str | None:
+    """Return what the manual says of a word: its section where a heading is the word, else what mentions it most."""
+    word = _plain(topic)
+    if not word:
+        return None
+    everything = [paragraph for page in pages() for paragraph in _paragraphs(page.name)]
+    if named := [paragraph for paragraph in everything if _plain(paragraph.heading) == word]:
+        return _joined(named)
+    whole = re.compile(rf"(?<![\w-]){re.escape(word)}(?:e?s)?(?![\w-])", re.IGNORECASE)
+    scores = [_score(word, whole, paragraph) for paragraph in everything]
+    best = sorted(range(len(everything)), key=lambda at: -scores[at])[:MOST]
+    chosen = [everything[at] for at in sorted(best, key=lambda at: (-(scores[at] // DEFINES), at)) if scores[at]]
+    if not chosen:
+        return None
+    others = [
+        paragraph for score, paragraph in zip(scores, everything, strict=True) if score and paragraph not in chosen
+    ]
+    if others:
+        where = ", ".join(f"hub manual {name}" for name in dict.fromkeys(paragraph.page for paragraph in others))
+        output.note(f"{output.plural(len(others), 'more paragraph')} with {shown(topic)} in: {where}")
+    return _joined(chosen)
+
+
+def _score(word: str, whole: re.Pattern[str], paragraph: Paragraph) -> int:
+    """Return how much a paragraph says of a word: one for each mention, more below a heading that has the word."""
+    mentions = len(whole.findall(paragraph.text))
+    if not mentions:
+        return 0
+    defines = _is_row_of(word, paragraph.text)
+    definition = (2 if paragraph.page == GLOSSARY else 1) * DEFINES if defines else 0
+    return mentions + (3 if whole.search(paragraph.heading) else 0) + definition
+
+
+def _paragraphs(page: str) -> Iterator[Paragraph]:
+    heading, lines, is_code, head = page, list[str](), False, ""
+    for line in (*_read(page).splitlines(), ""):
+        is_code ^= line.startswith("```")
+        starts = not is_code and (not line.strip() or line.startswith(("#", "- ", "|")) or re.match(r"\d+\. ", line))
+        if starts and lines:
+            yield Paragraph(page, heading, head + "\n".join(lines))
+            lines = []
+        if not line.startswith("|"):
+            head = ""
+        if not is_code and (title := _HEADING.fullmatch(line)):
+            heading = title[1]
+        elif line.startswith("|") and not is_code and head.count("\n") != 2:
+            head += f"{line}\n"  # the two lines above the rows of a table: each row is shown below them
+        elif line.strip() or is_code:
+            lines.append(line)
+
+
+def _is_row_of(word: str, text: str) -> bool:
+    """Return whether a paragraph is the row of a table that begins with this word."""
+    return word in _first_cell(text)
+
+
+def _first_cell(text: str) -> list[str]:
+    row = text.rpartition("\n")[2]
+    return [_plain(name) for name in row.split("|")[1].split(",")] if row.startswith("| ") else []
+
+
+def _plain(text: str) -> str:
+    return text.strip().strip("`*").strip().lower()
+
+
+def _joined(paragraphs: Sequence[Paragraph]) -> str:
+    """Return paragraphs as Markdown, below their headings, each said once."""
+    parts, above = list[str](), ("", "")
+    for paragraph in paragraphs:
+        if (place := (paragraph.page, paragraph.heading)) != above:
+            parts.append(f"## {paragraph.page}: {paragraph.heading}")
+        above = place
+        parts.append(paragraph.text)
+    return "\n\n".join(parts) + "\n"
+
+
+def _unknown(topic: str) -> str:
+    names = [page.name for page in pages()]
+    known = {_plain(paragraph.heading): paragraph.heading for name in names for paragraph in _paragraphs(name)}
+    known |= {word: word for paragraph in _paragraphs(GLOSSARY) for word in _first_cell(paragraph.text)}
+    known |= {name: name for name in names}
+    near = difflib.get_close_matches(_plain(topic), known, n=1, cutoff=0.7)
+    hint = f"; did you mean {known[near[0]]}?" if near else "."
+    return f"The manual says nothing of {shown(topic)}{hint} Its pages are {', '.join(names)}."

@@ -1,4 +1,4 @@
-"""Options that many commands have, and groups whose first command need not be said."""
+"""Options that many commands have, and groups whose default command is `ls`."""
 
 from __future__ import annotations
 
@@ -12,34 +12,42 @@ from hub.cli.inputs import read_url
 
 Url = Annotated[
     str | None,
-    typer.Option("--url", parser=read_url, metavar="URL", help="The hub; else HUB_URL, else http://127.0.0.1:8080."),
+    typer.Option(
+        "--url", parser=read_url, metavar="URL", help="The hub. Default: HUB_URL, then http://127.0.0.1:8080."
+    ),
 ]
 Secret = Annotated[
     str | None,
     typer.Option(
         "--secret",
         metavar="@FILE|-",
-        help="A file with it, or - for stdin; else HUB_ADMIN_, HUB_RUNNER_ or HUB_NODE_SECRET.",
+        help="A file with the secret, or - for stdin. Default: HUB_ADMIN_SECRET, HUB_RUNNER_SECRET or HUB_NODE_SECRET.",
     ),
 ]
 JoinTokenFile = Annotated[
     Path | None,
-    typer.Option(exists=True, dir_okay=False, metavar="FILE", help="With a token to join with; else HUB_JOIN_TOKEN."),
+    typer.Option(
+        exists=True, dir_okay=False, metavar="FILE", help="A file with a join token. Default: HUB_JOIN_TOKEN."
+    ),
 ]
 TokenFile = Annotated[
     Path | None,
-    typer.Option(dir_okay=False, metavar="FILE", help="Keeps the token of this node; else HUB_NODE_TOKEN_FILE."),
+    typer.Option(
+        dir_okay=False, metavar="FILE", help="The file that keeps the token of this node. Default: HUB_NODE_TOKEN_FILE."
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000_000, help="Show at most so many.")]
-Command = Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help="A command to run, after two dashes.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000_000, help="Show at most N.")]
+Command = Annotated[
+    list[str] | None, typer.Argument(metavar="-- COMMAND", help="The command to run, after two dashes.")
+]
 
 
 class ShowsByDefault(TyperGroup):
     """A group that lists what there is unless the first word is another command of it."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As click does, with `ls` put before what begins with no command."""
+        """Parse the words of the group, with `ls` put before words that begin with no command."""
         if not args or args[0] not in (*self.commands, "-h", "--help"):
             args = ["ls", *args]
         return super().parse_args(ctx, args)

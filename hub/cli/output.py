@@ -1,4 +1,4 @@
-"""What people and programs see: results on stdout, everything else on stderr."""
+"""The output of commands: results on stdout, everything else on stderr."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _noted: set[str] = set()  # what `note_once` has said
 
 
 class ReaderGone(Exception):
-    """The reader of our stdout has seen enough. Not an OSError: those are failures of the command itself."""
+    """A closed pipe behind stdout. It is not an OSError, since those are failures of the command itself."""
 
 
 class Unwritable(Exception):
-    """The result cannot be written to stdout: a disk that is full, a terminal that is gone."""
+    """A result that cannot be written to stdout: a disk that is full, a terminal that is gone."""
 
 
 def begin() -> None:
@@ -76,7 +76,7 @@ def json_text(document: Any, indent: int | None = None) -> str:
 
 
 def note(sentence: str) -> None:
-    """Print a sentence for the person who called on stderr; one that cannot be told changes nothing."""
+    """Print a sentence for the user on stderr; it is dropped where it cannot be printed."""
     tell(f"hub: {one_line(sentence)}")
 
 
@@ -105,7 +105,7 @@ def tell(line: str) -> None:
 
 
 def one_line(text: str) -> str:
-    """Foreign text without anything that breaks a line or that a terminal would obey."""
+    """Return foreign text without anything that breaks a line or that a terminal would obey."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
@@ -118,7 +118,7 @@ def size(count: Any) -> str:
 
 
 def duration(seconds: Any) -> str:
-    """`0.4 s`, `12 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`; `-` for what is no number."""
+    """Return `0.4 s`, `12 s`, `3 min 5 s`, `2 h 10 min` or `3 d 4 h`; `-` for what is no number."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         return "-"
     if seconds < 10:
@@ -132,10 +132,10 @@ def duration(seconds: Any) -> str:
 
 
 def pairs(facts: Any) -> str:
-    """`region=eu os=linux`."""
+    """Return labels as `region=eu os=linux`."""
     return " ".join(f"{key}={value}" for key, value in facts.items()) if isinstance(facts, dict) else ""
 
 
 def plural(count: Any, noun: str) -> str:
-    """`1 slot`, `2 slots`."""
+    """Return `1 slot` or `2 slots`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

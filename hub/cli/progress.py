@@ -1,4 +1,4 @@
-"""How far something long is, on stderr: drawn where somebody looks, and nothing where a program reads."""
+"""A progress bar on stderr, drawn on terminals only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Self
 
 
 def is_watched() -> bool:
-    """Whether stderr is a terminal that can be drawn on."""
+    """Return whether stderr is a terminal that can be drawn on."""
     return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
@@ -37,6 +37,6 @@ class Bar:
             self._drawn.stop()
 
     def to(self, done: int) -> None:
-        """So many are done."""
+        """Show how many are done."""
         if self._drawn is not None:
             self._drawn.update(self._task, completed=done)

@@ -1,5 +1,6 @@
-"""Where a borrow stands in the queue, told on stderr while it waits: on a terminal a line that changes, else a line for
-each place."""
+"""The position of a borrow in the queue, shown on stderr while it waits.
+
+A terminal shows one line that changes; elsewhere each new position is a line."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ LOOK_S = 1.0  # between two looks, and before the first: a wait that is over by 
 
 @asynccontextmanager
 async def tell_position(at: Address, ticket: str, label: str) -> AsyncIterator[None]:
-    """Tell where the ticket stands while the block runs."""
+    """Show the position of a ticket while the block runs."""
     task = asyncio.create_task(_tell(at, ticket, label))
     try:
         yield
@@ -29,7 +30,7 @@ async def tell_position(at: Address, ticket: str, label: str) -> AsyncIterator[N
 
 async def _tell(at: Address, ticket: str, label: str) -> None:
     async with over_http(at) as transport:
-        hub, status, told = HubApi(transport), None, None
+        hub, status, noted = HubApi(at, transport), None, None
         try:
             if is_watched():
                 from rich.console import Console
@@ -47,17 +48,16 @@ async def _tell(at: Address, ticket: str, label: str) -> None:
                     continue
                 if status is not None:
                     status.update(Text(output.one_line(sentence(label, place))))
-                elif place.get("position") != told:
-                    told = place.get("position")
+                elif place.get("position") != noted:
+                    noted = place.get("position")
                     output.note(sentence(label, place))
         finally:
             if status is not None:
                 status.stop()
-            await transport.close()
 
 
 def sentence(label: str, place: dict[str, Any]) -> str:
-    """Where somebody stands, and how long it will take as far as anybody knows."""
+    """Return the sentence on a position in the queue, with the estimated wait where it is known."""
     estimate = place.get("estimatedWaitSeconds")
     takes = "how long it takes is not known" if estimate is None else f"about {output.duration(round(estimate))} to go"
     return f"waiting for {label}: number {place.get('position')} in the queue, {takes}."

@@ -7,7 +7,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,97 +15,89 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hub.cli import completing, output, tables, times
-from hub.cli.connection import Address, connect, looking
+from hub.cli import completing, output, tables
+from hub.cli.answers import CommandAnswer, Row, facts
+from hub.cli.command import command
+from hub.cli.connection import HubApi
 from hub.cli.environment import environment
 from hub.cli.inputs import Usage
-from hub.cli.options import AsJson, Secret, Url
+from hub.cli.times import when
 from hub.errors import HubError, StartRefused, StoreUnavailable
 
 if TYPE_CHECKING:
     from hub.settings.realms import Realm
 
-File = Annotated[Path | None, typer.Option(dir_okay=False, metavar="FILE", help="The file; else HUB_REALMS_FILE.")]
+File = Annotated[
+    Path | None, typer.Option(dir_okay=False, metavar="FILE", help="The file of realms. Default: HUB_REALMS_FILE.")
+]
 Patterns = Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="Of what is its own; * is any text.")]
 _URL = re.compile(r"""(?m)^([ \t]*url[ \t]*=[ \t]*)(?:"[^"\n]*"|'[^'\n]*')""")
 _BEGINS = re.compile(r"(?m)^[ \t]*\[\[[ \t]*realms[ \t]*\]\]")
 
 
-def ls(as_json: AsJson = False, url: Url = None, secret: Secret = None) -> None:
+@command()
+async def ls(hub: HubApi) -> CommandAnswer:
     """Show the realms that the hub serves."""
-    found = asyncio.run(realms_at(looking(url, secret)))
-    if as_json:
-        output.put_json(found)
-        return
+    answer = await hub.get("realms")
     rows = [
-        (
-            each["name"],
-            each["state"],
-            times.when(each["asOf"]) or "never",
-            each["url"],
-            output.one_line(each["error"] or ""),
-        )
-        for each in found["realms"]
+        (realm["name"], realm["state"], _seen(realm), realm["url"], output.one_line(realm["error"] or ""))
+        for realm in answer["realms"]
     ]
-    tables.put_table(("REALM", "STATE", "AS OF", "STORE", "ERROR"), rows, expendable=("AS OF",))
+    columns = ("REALM", "STATE", "AS OF", "STORE", "ERROR")
+    return CommandAnswer(answer, lambda: tables.put_table(columns, rows, expendable=("AS OF",)))
 
 
-def show(
+@command()
+async def show(
+    hub: HubApi,
     name: Annotated[
         str,
         typer.Argument(
             metavar="REALM",
-            help="Its name; default for the one without a name.",
+            help="The name of the realm; the realm without a name is called default.",
             autocompletion=completing.realms,
         ),
     ],
-    as_json: AsJson = False,
-    url: Url = None,
-    secret: Secret = None,
-) -> None:
-    """Show a realm, and what is its own by itself."""
-    found = asyncio.run(realms_at(looking(url, secret)))
-    one = next((each for each in found["realms"] if each["name"] == name), None)
-    if one is None:
-        names = ", ".join(each["name"] for each in found["realms"])
+) -> CommandAnswer:
+    """Show a realm, with the labels, rooms and nodes that belong to it."""
+    realms = (await hub.get("realms"))["realms"]
+    realm = next((realm for realm in realms if realm["name"] == name), None)
+    if realm is None:
+        names = ", ".join(realm["name"] for realm in realms)
         raise HubError(f"This hub serves no realm {output.one_line(name)}; it serves {names}.")
-    if as_json:
-        output.put_json(one)
-        return
-    one = {**one, "asOf": _seen(one)}
-    facts = [(key.upper(), one[key]) for key in ("name", "state", "asOf", "url", "error") if one[key]]
-    facts += [(kind.upper(), "  ".join(one[kind])) for kind in ("labels", "rooms", "nodes") if one[kind]]
-    if one["spillTo"]:
-        after = output.duration(one["spillAfterSeconds"])
-        facts.append(("SPILLS OVER TO", f"{', '.join(one['spillTo'])} after {after}"))
-    tables.put_facts(facts)
+    return facts(realm, _facts({**realm, "asOf": _seen(realm)}))
 
 
-def _seen(realm: dict[str, Any]) -> str:
-    return times.when(realm["asOf"]) or "never"
+def _facts(realm: Row) -> Iterable[tuple[str, Any]]:
+    known = [(key.upper(), realm[key]) for key in ("name", "state", "asOf", "url", "error") if realm[key]]
+    known += [(kind.upper(), "  ".join(realm[kind])) for kind in ("labels", "rooms", "nodes") if realm[kind]]
+    if realm["spillTo"]:
+        after = output.duration(realm["spillAfterSeconds"])
+        known.append(("SPILLS OVER TO", f"{', '.join(realm['spillTo'])} after {after}"))
+    return known
 
 
-async def realms_at(at: Address) -> dict[str, Any]:
-    """What the hub says of its realms."""
-    async with connect(at) as hub:
-        return await hub.get("realms")
+def _seen(realm: Row) -> str:
+    return when(realm["asOf"]) or "never"
 
 
 def add(
-    name: Annotated[str, typer.Argument(metavar="REALM", help="1 to 32 of a-z, 0-9 and -.")],
-    url: Annotated[str, typer.Argument(metavar="URL", help="Its store, as HUB_REDIS_URL has it.")],
+    name: Annotated[str, typer.Argument(metavar="REALM", help="The name of the realm: 1 to 32 of a-z, 0-9 and -.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="The Redis of the realm, written as in HUB_REDIS_URL.")],
     label: Patterns = None,
     room: Patterns = None,
     node: Patterns = None,
     spill_to: Annotated[
-        list[str] | None, typer.Option(metavar="REALM", help="May serve its tickets; the best first.")
+        list[str] | None,
+        typer.Option(metavar="REALM", help="A realm that may serve its tickets, the preferred one first. Repeatable."),
     ] = None,
     spill_after: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="For how long a ticket waits in it before; else 5.")
+        float | None,
+        typer.Option(metavar="SECONDS", help="How long a ticket waits in its own realm first. Default: 5."),
     ] = None,
     file: File = None,
 ) -> None:
-    """Add a realm at the end of the file; its rules come after those that are there."""
+    """Add a realm at the end of the file; its rules come after the others."""
     path = _file(file)
     before = path.read_text() if path.exists() else ""
     lines = ["[[realms]]", f"name = {_quoted(name)}", f"url = {_quoted(url)}"]
@@ -123,28 +115,34 @@ def add(
 
 
 def rm(
-    name: Annotated[str, typer.Argument(metavar="REALM", help="Its name.", autocompletion=completing.realms)],
+    name: Annotated[
+        str, typer.Argument(metavar="REALM", help="The name of the realm.", autocompletion=completing.realms)
+    ],
     file: File = None,
 ) -> None:
-    """Take a realm out of the file. Its store stays as it is."""
+    """Remove a realm from the file. Its store stays as it is."""
     path = _file(file)
     before, _, after, realms = _around(path, name)
-    with _tried(path, before + after) as (made, found):
-        if found != [each for each in realms if each.name != name]:
+    with _tried(path, before + after) as (made, left):
+        if left != [each for each in realms if each.name != name]:
             raise Usage(f"{path} holds something between its realms; take the realm out by hand.")
         os.replace(made, path)
     output.put(f"{path} has realm {name} no longer. Hubs close it after SIGHUP; what is in its store stays there.")
 
 
 def move(
-    name: Annotated[str, typer.Argument(metavar="REALM", help="Its name.", autocompletion=completing.realms)],
+    name: Annotated[
+        str, typer.Argument(metavar="REALM", help="The name of the realm.", autocompletion=completing.realms)
+    ],
     to: Annotated[
-        str | None, typer.Option(metavar="URL", help="Where its store is to be; nothing of it is there.")
+        str | None, typer.Option(metavar="URL", help="The new Redis of the realm, where nothing of the realm is yet.")
     ] = None,
-    back: Annotated[bool, typer.Option("--back", help="Undo a move that is not over: the store stays.")] = False,
+    back: Annotated[
+        bool, typer.Option("--back", help="Undo a move that is not finished: the store stays where it is.")
+    ] = False,
     file: File = None,
 ) -> None:
-    """Move the store of a realm to another server while hubs run; they follow it. Repeat it if it was cut short."""
+    """Move the store of a realm to another server while hubs run. Repeat it if it was interrupted."""
     if (to is not None) == back:
         raise Usage("Say where the store is to be with --to URL, or undo a move that is not over with --back.")
     path = _file(file)
@@ -170,7 +168,7 @@ def move(
 
 
 async def _carry(realm: Realm, there: Realm) -> tuple[int, float]:
-    """How many keys were copied, and in how many seconds."""
+    """Copy the store of a realm; return the number of keys and the seconds."""
     from hub.cli.direct import realm_settings
     from hub.store import moving
     from hub.store.connection import open_store
@@ -199,11 +197,14 @@ async def _stay(realm: Realm) -> None:
 
 @contextmanager
 def _elsewhere(path: Path, name: str, url: str) -> Iterator[tuple[Path, Realm]]:
-    """The file with another URL for a realm, as it would be, and that realm."""
+    """Yield a draft of the file with another URL for a realm, and that realm."""
     before, own, after, realms = _around(path, name)
-    with _tried(path, before + _URL.sub(lambda found: found[1] + _quoted(url), own, count=1) + after) as (made, found):
-        there = next(each for each in found if each.name == name)
-        if [replace(each, url=there.url) if each.name == name else each for each in realms] != found:
+    with _tried(path, before + _URL.sub(lambda match: match[1] + _quoted(url), own, count=1) + after) as (
+        made,
+        changed,
+    ):
+        there = next(each for each in changed if each.name == name)
+        if [replace(each, url=there.url) if each.name == name else each for each in realms] != changed:
             raise Usage(
                 f"{path} cannot be changed by this command: the url of {name} is not written in a line of its own."
             )
@@ -211,7 +212,7 @@ def _elsewhere(path: Path, name: str, url: str) -> Iterator[tuple[Path, Realm]]:
 
 
 def _around(path: Path, name: str) -> tuple[str, str, str, list[Realm]]:
-    """The text of the file before a realm, of the realm, and after it; and all realms."""
+    """Return the text of the file before, of and after a realm; and all realms."""
     from hub.settings.realms import read_realms
 
     if not path.exists():
@@ -221,7 +222,7 @@ def _around(path: Path, name: str) -> tuple[str, str, str, list[Realm]]:
     if name not in names:
         raise Usage(f"{path} has no realm {output.one_line(name)}; it has {', '.join(names) or 'none'}.")
     text = path.read_text()
-    starts = [*(found.start() for found in _BEGINS.finditer(text)), len(text)]
+    starts = [*(match.start() for match in _BEGINS.finditer(text)), len(text)]
     if len(starts) != len(names) + 1:
         raise Usage(f"{path} is not written with [[realms]] above each; change it by hand.")
     begin, end = starts[names.index(name)], starts[names.index(name) + 1]
@@ -231,7 +232,7 @@ def _around(path: Path, name: str) -> tuple[str, str, str, list[Realm]]:
 def _file(given: Path | None) -> Path:
     named = environment().get("HUB_REALMS_FILE", "").strip()
     if given is None and not named:
-        raise Usage("Which file? Say --file FILE, or set HUB_REALMS_FILE.")
+        raise Usage("No file of realms is named: say --file FILE, or set HUB_REALMS_FILE.")
     return given or Path(named)
 
 
@@ -246,7 +247,7 @@ def _quoted(text: str) -> str:
 
 @contextmanager
 def _tried(path: Path, text: str) -> Iterator[tuple[Path, list[Realm]]]:
-    """The file as it would be, beside it, and its realms: nothing that a hub would refuse."""
+    """Yield a draft beside the file, and its realms; refuse what a hub would refuse."""
     from hub.settings.realms import read_realms
 
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o600  # there may be passwords in it
@@ -257,9 +258,9 @@ def _tried(path: Path, text: str) -> Iterator[tuple[Path, list[Realm]]]:
             file.write(text)
         made.chmod(mode)
         try:
-            found = [*read_realms(made)]
+            realms = [*read_realms(made)]
         except StartRefused as error:
             raise StartRefused(str(error).replace(name, str(path))) from None
-        yield made, found
+        yield made, realms
     finally:
         made.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""`hub recovery`: records that are stuck in the databases around the hub, looked at, brought back, watched."""
+"""`hub recovery`: show, reset and watch records that are stuck in the databases around the hub."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import typer
 
 from hub.cli import output, tables
 from hub.cli.child import Signals
+from hub.cli.command import command
 from hub.cli.inputs import YEAR_S, Usage, shown, span
 from hub.cli.options import AsJson, Limit
 from hub.cli.progress import Bar, is_watched
@@ -31,7 +32,7 @@ _WATCHED = ("SOURCE", "STUCK", "OLDEST", "THRESHOLD", "TROUBLE")
 _PAUSE_S = 5.0
 _PREVIEW = 1000  # records that a dry run shows at most
 
-app = typer.Typer(help="Look at records that are stuck in the databases around the hub, and bring them back.")
+app = typer.Typer(help="Show records that are stuck in the databases around the hub, and reset them.")
 
 app.command("forget")(forget)
 app.command("report")(report)
@@ -39,69 +40,76 @@ app.command("report")(report)
 File = Annotated[
     Path | None,
     typer.Option(
-        "--file", metavar="PATH", help="A TOML file of sources; else HUB_RECOVERY_FILE, HUB_RECOVERY_SOURCES."
+        "--file", metavar="PATH", help="A TOML file of sources. Default: HUB_RECOVERY_FILE, then HUB_RECOVERY_SOURCES."
     ),
 ]
 Sources = Annotated[
-    list[str] | None, typer.Option("--source", metavar="NAME", help="Only of this source. Repeatable. Else: of all.")
+    list[str] | None,
+    typer.Option("--source", metavar="NAME", help="Only this source. Repeatable. Default: all sources."),
 ]
 
 
 @app.command("ls")
-def listed(
+@command()
+async def listed(
     source: Sources = None,
     older_than: Annotated[
         float | None,
         typer.Option(
             parser=span(0.1, YEAR_S, "0.1s to 366d"),
             metavar="TIME",
-            help="Stuck for longer than this alone: 90m, 2h, 1d; else than the threshold of its source.",
+            help="Show only records stuck for longer than this: 90m, 2h, 1d. Default: the threshold of the source.",
         ),
     ] = None,
     limit: Limit = 100,
     file: File = None,
     as_json: AsJson = False,
 ) -> int:
-    """Show the records a reset would touch, the longest stuck first. 1 when a source cannot be read."""
-    return asyncio.run(_list(choose(file, source), older_than, limit, as_json))
+    """Show the records that a reset would touch, the longest stuck first. Exit code 1 when a source cannot be read."""
+    return await _list(choose(file, source), older_than, limit, as_json)
 
 
 @app.command("reset")
-def reset(
-    source: Annotated[str, typer.Option("--source", metavar="NAME", help="The source.")],
+@command()
+async def reset(
+    source: Annotated[str, typer.Option("--source", metavar="NAME", help="The name of the source.")],
     ids: Annotated[
-        list[str] | None, typer.Option("--id", metavar="ID", help="Only this record. Repeatable. Else: all.")
+        list[str] | None,
+        typer.Option("--id", metavar="ID", help="Reset only this record. Repeatable. Default: all stuck records."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing, show what would be touched.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be reset, and change nothing.")] = False,
     file: File = None,
     as_json: AsJson = False,
 ) -> int:
-    """Bring back what is stuck in a source, batch by batch. 1 when something asked for was not stuck, or still is."""
-    return asyncio.run(_reset(choose(file, [source]), ids, as_json, dry_run=dry_run))
+    """Reset the stuck records of a source, batch by batch. Exit code 1 when one was not stuck, or still is."""
+    return await _reset(choose(file, [source]), ids, as_json, dry_run=dry_run)
 
 
 @app.command("watch")
-def watch(
+@command()
+async def watch(
     source: Sources = None,
     interval: Annotated[
         float | None,
-        typer.Option(parser=span(0.1, 86_400, "0.1s to 1d"), metavar="TIME", help="Pause between looks; else 5s."),
+        typer.Option(
+            parser=span(0.1, 86_400, "0.1s to 1d"), metavar="TIME", help="The pause between two looks. Default: 5s."
+        ),
     ] = None,
     file: File = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document per look, each in a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each look.")] = False,
 ) -> None:
-    """Show again and again how many records of each source are stuck, until Ctrl-C."""
-    asyncio.run(_watch(choose(file, source), _PAUSE_S if interval is None else interval, as_json))
+    """Show how many records of each source are stuck, again and again until Ctrl-C."""
+    await _watch(choose(file, source), _PAUSE_S if interval is None else interval, as_json)
 
 
 @app.command("check")
-def check(file: File = None, as_json: AsJson = False) -> int:
-    """Look whether every source is as it is declared, and say of each that is not what is wrong, in one sentence.
+@command()
+async def check(file: File = None, as_json: AsJson = False) -> int:
+    """Check every source against its declaration, and say in one sentence what is wrong with it.
 
-    2 when a declaration does not fit what is there, 1 when the records of a source cannot be reached, 0 when all is
-    well.
+    Exit codes: 0 all is well, 1 the records of a source cannot be reached, 2 a declaration does not fit them.
     """
-    return asyncio.run(_check(choose(file, None), as_json))
+    return await _check(choose(file, None), as_json)
 
 
 async def _list(chosen: Chosen, older_than_s: float | None, limit: int, as_json: bool) -> int:
@@ -113,34 +121,35 @@ async def _list(chosen: Chosen, older_than_s: float | None, limit: int, as_json:
             )
     async with Opened(chosen) as opened:
         answers = await opened.ask(lambda records: records.look(limit + 1, older_than_s))
-        found = sorted(
-            ((source, stuck) for source, several in answers.said for stuck in several), key=lambda each: -each[1].age_s
+        stuck_records = sorted(
+            ((source, stuck) for source, several in answers.answered for stuck in several),
+            key=lambda each: -each[1].age_s,
         )
-        total: int | None = len(found)
-        if len(found) > limit:
+        total: int | None = len(stuck_records)
+        if len(stuck_records) > limit:
             total = None
             if older_than_s is None:
-                total = sum(count for _, count in (await opened.ask(lambda records: records.count())).said)
-    _show(found[:limit], total, answers.troubles, as_json)
+                total = sum(count for _, count in (await opened.ask(lambda records: records.count())).answered)
+    _show(stuck_records[:limit], total, answers.troubles, as_json)
     answers.tell()
-    if len(found) > limit:
+    if len(stuck_records) > limit:
         which = f"{limit} of {total}" if total else f"the first {limit} of the"
         output.note(f"{which} stuck records shown; --limit shows more.")
     return answers.code
 
 
 def _show(
-    found: Sequence[tuple[Source, Stuck]],
+    records_shown: Sequence[tuple[Source, Stuck]],
     total: int | None,
     troubles: Sequence[SourceTrouble],
     as_json: bool,
     **facts: Any,
 ) -> None:
     if as_json:
-        records = [_document(source, stuck) for source, stuck in found]
+        records = [_document(source, stuck) for source, stuck in records_shown]
         output.put_json({**facts, "total": total, "records": records, "errors": [_told(each) for each in troubles]})
-    elif found:
-        rows = [_row(source, stuck) for source, stuck in found]
+    elif records_shown:
+        rows = [_row(source, stuck) for source, stuck in records_shown]
         tables.put_table(_COLUMNS, rows, numbers=("RESETS",), expendable=("RESETS", "STATUS"))
     elif not troubles:
         output.put("No stuck records.")
@@ -181,7 +190,7 @@ async def _reset(chosen: Chosen, ids: Sequence[str] | None, as_json: bool, *, dr
     if as_json:
         troubles = [_told(each) for each in answers.troubles]
         output.put_json({"source": name, "dryRun": False, **work.facts(), "errors": troubles})
-    elif not answers.said and not work.began:
+    elif not answers.answered and not work.began:
         return answers.code
     else:
         output.put(work.sentence(name))
@@ -191,7 +200,7 @@ async def _reset(chosen: Chosen, ids: Sequence[str] | None, as_json: bool, *, dr
 
 
 class _Work:
-    """A reset under way: what it has done so far is known also when it is interrupted or its database goes away."""
+    """A reset under way. Its progress is known also when it is interrupted or its database goes away."""
 
     def __init__(self, opened: Opened, ids: Sequence[str] | None) -> None:
         self._opened = opened
@@ -229,14 +238,16 @@ class _Work:
         self.held = await records.count()
 
     async def _these(self, records: Records, ids: Sequence[str]) -> None:
-        found, self.not_stuck = await _of_ids(records, ids)
-        names = [stuck.id for stuck in found]
+        stuck_records, self.not_stuck = await _of_ids(records, ids)
+        names = [stuck.id for stuck in stuck_records]
         size = records.source.batch_size
         for start in range(0, len(names), size):
             await self._batch(records, names[start : start + size])
         done = {*self.reset, *self.failed}
         still = [name for name in names if name not in done and await records.look(1, ids=[name])]
-        self.not_stuck += [name for name in names if name not in done and name not in still]  # somebody was faster
+        self.not_stuck += [
+            name for name in names if name not in done and name not in still
+        ]  # reset by another process meanwhile
         self.held = len(still)
 
     async def _batch(self, records: Records, ids: Sequence[str] | None) -> int:
@@ -247,22 +258,22 @@ class _Work:
         return done.count
 
     def facts(self) -> dict[str, Any]:
-        """What was done, for programs."""
+        """Return what was done, for programs."""
         return {"reset": self.reset, "failed": self.failed, "notStuck": self.not_stuck, "stillStuck": self.held}
 
     def sentence(self, name: str) -> str:
-        """What was done, for people."""
+        """Return what was done, for people."""
         if not self.reset and not self.failed:
             return f"{name}: nothing was reset."
         return f"{name}: {output.plural(len(self.reset), 'record')} reset, {len(self.failed)} failed for good."
 
     def tell(self, name: str, *, refused: bool) -> int:
-        """Say what was not done; the exit code. With `refused` it is said already why."""
+        """Note what was not done and return the exit code; with `refused` the reason is noted already."""
         if self.not_stuck:
             output.note(f"not stuck in {name}, and left alone: {', '.join(map(shown, self.not_stuck))}.")
         if self.held:
             some = "1 record is" if self.held == 1 else f"{self.held} records are"
-            why = "" if refused else ": somebody holds a lock, or the time came only now"
+            why = "" if refused else ": a record is locked, or became due only now"
             output.note(f"{some} stuck in {name} still{why}.")
         if self.interrupted:
             output.note("interrupted; what was reset stays reset.")
@@ -270,8 +281,8 @@ class _Work:
 
 
 async def _of_ids(records: Records, ids: Sequence[str]) -> tuple[list[Stuck], list[str]]:
-    """Those of these ids that are stuck, and the ids of which none is. One by one: an id has several spellings."""
-    found: dict[str, Stuck] = {}
+    """Return the stuck records of these ids, and the other ids. One by one, since an id has several spellings."""
+    stuck_by_id: dict[str, Stuck] = {}
     others = []
     for each in dict.fromkeys(ids):
         try:
@@ -280,38 +291,38 @@ async def _of_ids(records: Records, ids: Sequence[str]) -> tuple[list[Stuck], li
             raise Usage(f"--id {shown(each)}: {error}.") from None
         if not stuck:
             others.append(each)
-        found |= {one.id: one for one in stuck}
-    return list(found.values()), others
+        stuck_by_id |= {one.id: one for one in stuck}
+    return list(stuck_by_id.values()), others
 
 
 async def _preview(opened: Opened, chosen: Chosen, ids: Sequence[str] | None, as_json: bool) -> int:
     async def look(records: Records) -> tuple[list[Stuck], list[str], int]:
         if ids is None:
             return await records.look(_PREVIEW), [], await records.count()
-        found, others = await _of_ids(records, ids)
-        return found, others, len(found)
+        shown_records, others = await _of_ids(records, ids)
+        return shown_records, others, len(shown_records)
 
     answers = await opened.ask(look)
     answers.tell()
     name = _name(chosen)
-    if not answers.said:
+    if not answers.answered:
         if as_json:
             _show([], None, answers.troubles, as_json, source=name, dryRun=True, notStuck=[])
         return answers.code
-    ((source, (found, others, total)),) = answers.said
-    pairs = [(source, each) for each in found]
+    ((source, (shown_records, others, total)),) = answers.answered
+    pairs = [(source, each) for each in shown_records]
     _show(pairs, total, answers.troubles, as_json, source=name, dryRun=True, notStuck=others)
     if others:
         output.note(f"not stuck in {name}: {', '.join(map(shown, others))}.")
-    if total > len(found):
-        output.note(f"{len(found)} of {total} stuck records shown.")
+    if total > len(shown_records):
+        output.note(f"{len(shown_records)} of {total} stuck records shown.")
     if not as_json:
         output.put("Nothing was changed.")
     return 1 if others else answers.code
 
 
 def _name(chosen: Chosen) -> str:
-    """What the one source is called, also where its declaration is refused."""
+    """Return the name of the one source, also where its declaration is refused."""
     return chosen.sources[0].name if chosen.sources else str(chosen.troubles[0].source)
 
 
@@ -342,7 +353,7 @@ async def _look_around(opened: Opened) -> list[dict[str, Any]]:
             "thresholdSeconds": source.threshold_s,
             "trouble": None,
         }
-        for source, (count, age_s) in answers.said
+        for source, (count, age_s) in answers.answered
     ]
     return rows + [
         {"source": each.source, "stuck": None, "oldestSeconds": None, "thresholdSeconds": None, "trouble": each.why}
@@ -374,12 +385,12 @@ async def _check(chosen: Chosen, as_json: bool) -> int:
     async with Opened(chosen) as opened:
         answers = await opened.ask(lambda records: records.check())
     if as_json:
-        sound = [{"source": source.name, "state": "ok", "why": None} for source, _ in answers.said]
+        sound = [{"source": source.name, "state": "ok", "why": None} for source, _ in answers.answered]
         output.put_json({"ok": not answers.troubles, "sources": sound + [_told(each) for each in answers.troubles]})
     else:
-        for source, _ in answers.said:
+        for source, _ in answers.answered:
             output.put(f"{source.name} ok")
-        if not answers.said and not answers.troubles:
+        if not answers.answered and not answers.troubles:
             output.put("No sources are declared.")
     answers.tell()
     return 2 if any(each.state == "refused" for each in answers.troubles) else answers.code

@@ -1,23 +1,20 @@
-"""`hub recovery forget`: a source that was taken out of every declaration on purpose."""
+"""`hub recovery forget`: forget a source that was removed from every declaration on purpose."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 import typer
 
 from hub.cli import output
+from hub.cli.command import command
 from hub.cli.direct import store_settings
 from hub.cli.inputs import Usage, shown
 
 
-def forget(source: Annotated[str, typer.Argument(metavar="NAME", help="The source.")]) -> None:
-    """Forget a source that no hub declares any more, so that no alert says that nobody cleans it."""
-    asyncio.run(_forget(source))
-
-
-async def _forget(source: str) -> None:
+@command()
+async def forget(source: Annotated[str, typer.Argument(metavar="NAME", help="The name of the source.")]) -> None:
+    """Forget a source that no hub declares any more, so that no alert is raised for it."""
     settings = store_settings("Which sources are known is in the hub's own store")
     from hub.store.connection import open_store  # other commands need not wait for it
 

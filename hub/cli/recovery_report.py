@@ -5,7 +5,6 @@ For people who were not there.
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
@@ -13,10 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from hub.cli import output
-from hub.cli.connection import Address, connect, operating
+from hub.cli.answers import CommandAnswer
+from hub.cli.command import command
+from hub.cli.connection import HubApi, members
 from hub.cli.inputs import span
-from hub.cli.look import members
-from hub.cli.options import AsJson, Secret, Url
 
 _DAY_S = 86_400.0
 _COLUMNS = (
@@ -25,33 +24,26 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def report(
+@command("admin")
+async def report(
+    hub: HubApi,
     since: Annotated[
         float,
         typer.Option(
-            parser=span(_DAY_S, 90 * _DAY_S, "1d to 90d"), metavar="TIME", help="Days to tell of, today included: 7d."
+            parser=span(_DAY_S, 90 * _DAY_S, "1d to 90d"),
+            metavar="TIME",
+            help="The days to report, today included, such as 7d.",
         ),
     ] = "7d",  # type: ignore[assignment]
-    as_json: AsJson = False,
-    url: Url = None,
-    secret: Secret = None,
-) -> None:
-    """Tell what the hub found stuck in each source, brought back and gave up, as Markdown."""
-    asyncio.run(_report(operating(url, secret), math.ceil(since / _DAY_S), as_json))
+) -> CommandAnswer:
+    """Report in Markdown what the hub found stuck, reset and gave up in each source."""
+    answer = await hub.get("console", "report", "stuck", days=math.ceil(since / _DAY_S))
+    return CommandAnswer(answer, lambda: output.put("\n".join(_markdown(answer))))
 
 
-async def _report(at: Address, days: int, as_json: bool) -> None:
-    async with connect(at) as hub:
-        found = await hub.get("console", "report", "stuck", days=days)
-    if as_json:
-        output.put_json(found)
-    else:
-        output.put("\n".join(_markdown(found)))
-
-
-def _markdown(found: dict[str, Any]) -> Iterable[str]:
-    _, sources = members({"total": 0, **found}, "sources")
-    yield f"# Stuck records, {found.get('from')} to {found.get('to')}"
+def _markdown(report: dict[str, Any]) -> Iterable[str]:
+    _, sources = members({"total": 0, **report}, "sources")
+    yield f"# Stuck records, {report.get('from')} to {report.get('to')}"
     yield ""
     if not sources:
         yield "No source is known: no hub has declared one within a week."

@@ -1,4 +1,4 @@
-"""The sources a command is about and their records; what is wrong with one hides no other."""
+"""The sources of a recovery command and their records; a broken source hides no other."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class SourceTrouble:
-    """Why nothing can be said of a source: it is declared wrongly, or its records cannot be reached now."""
+    """The reason why a source cannot be used: a wrong declaration, or records that cannot be reached."""
 
     source: str | None  # None where not even the name is known
     state: Literal["refused", "unreachable"]
@@ -37,17 +37,17 @@ class SourceTrouble:
 
     @classmethod
     def of(cls, source: str | None, error: Exception) -> SourceTrouble:
-        """What an error says about a source."""
-        said = (error.detail or error.code) if isinstance(error, HubError) else f"{type(error).__name__}: {error}"
-        if not isinstance(error, HubError) or (source is not None and f"source {source}" not in said):
-            said = f"source {source}: {said}"
+        """Return the trouble that an error means for a source."""
+        text = (error.detail or error.code) if isinstance(error, HubError) else f"{type(error).__name__}: {error}"
+        if not isinstance(error, HubError) or (source is not None and f"source {source}" not in text):
+            text = f"source {source}: {text}"
         state: Literal["refused", "unreachable"] = "refused" if isinstance(error, StartRefused) else "unreachable"
-        return cls(source, state, mask_url(said if said.endswith((".", "?")) else f"{said}."))
+        return cls(source, state, mask_url(text if text.endswith((".", "?")) else f"{text}."))
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What can be used of what was asked for, and what is wrong with the rest."""
+    """The usable sources of a command, and the troubles of the others."""
 
     settings: Settings
     sources: list[Source]
@@ -56,9 +56,9 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Answers(Generic[T]):
-    """What the sources said, in the order in which they are declared, and what is wrong with those that did not."""
+    """The answers of the sources in the order of their declarations, and the troubles of the others."""
 
-    said: list[tuple[Source, T]]
+    answered: list[tuple[Source, T]]
     troubles: list[SourceTrouble]
 
     def tell(self) -> None:
@@ -68,12 +68,12 @@ class Answers(Generic[T]):
 
     @property
     def code(self) -> int:
-        """1 when a source could not say anything."""
+        """Return 1 when a source could not answer."""
         return 1 if self.troubles else 0
 
 
 def choose(file: Path | None, names: Iterable[str] | None) -> Chosen:
-    """The sources of this file, else of the settings, all of them or those of these names.
+    """Return the sources of this file, or of the settings: all of them or those of these names.
 
     Raises `Usage` where nothing names any, and for a name that no source has.
     """
@@ -123,10 +123,10 @@ class Opened:
         sources = self._chosen.sources
         answers = await asyncio.gather(*(self._ask(source, question, closed) for source in sources))
         troubles = [*self._chosen.troubles, *(each for each in answers if isinstance(each, SourceTrouble))]
-        said = [
+        answered = [
             (source, each) for source, each in zip(sources, answers, strict=True) if not isinstance(each, SourceTrouble)
         ]
-        return Answers(said, troubles)
+        return Answers(answered, troubles)
 
     async def _ask(
         self, source: Source, question: Callable[[Records], Awaitable[T]], closed: HubError | None
@@ -137,7 +137,7 @@ class Opened:
             return await question(self._open(source))
         except Usage:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a driver raises is the trouble of one source
+        except Exception as error:  # noqa: BLE001 - any error of a driver is the trouble of one source
             return SourceTrouble.of(source.name, error)
 
     def _open(self, source: Source) -> Records:

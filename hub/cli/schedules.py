@@ -2,80 +2,76 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import typer
 
-from hub.cli import completing, output, tables
+from hub.cli import completing, output
+from hub.cli.answers import CommandAnswer, Listing, Row, facts
+from hub.cli.command import Work, command
 from hub.cli.inputs import span
-from hub.cli.job_inputs import FullName, Room, Token, read_payload
-from hub.cli.jobs import Row, show
-from hub.cli.jobs_api import JobsCaller, caller, jobs_api
-from hub.cli.options import AsJson, Limit, Secret, Url
+from hub.cli.job_inputs import Room, read_payload
+from hub.cli.jobs_api import JobsApi
+from hub.cli.options import Limit
 from hub.cli.times import when
+from hub.cli.values import FullName, MaxAttempts, Payload, Priority
 from hub.jobs.names import GLOBAL, parse_full_name
 
-app = typer.Typer(help="Submit tasks at certain times: once however many hubs there are.")
+app = typer.Typer(help="Submit tasks at certain times, once each however many hubs run.")
 Name = Annotated[
     str,
     typer.Argument(metavar="NAME", help="The name of the schedule in its room.", autocompletion=completing.schedules),
 ]
 CatchUp = Literal["skip", "one", "all"]
 _every = span(1, 31_536_000, "1s to 365d")
-_COLUMNS = ("SCHEDULE", "JOB", "TIMES", "NEXT", "LAST", "FIRED", "WHY")
 
 
 @app.command("ls")
-def listed(
-    room: Room = None,
-    limit: Limit = 1000,
-    as_json: AsJson = False,
-    url: Url = None,
-    secret: Secret = None,
-    token: Token = None,
-) -> None:
-    """Show the schedules of a room, newest first; without --room those of @global."""
-    found = asyncio.run(_pages(caller(url, secret, token), room or GLOBAL, limit))
-    show(as_json, "schedules", found, _COLUMNS, _row, ("FIRED",), ("LAST", "WHY", "FIRED"))
+@command()
+async def listed(jobs: JobsApi, room: Room = None, limit: Limit = 1000) -> CommandAnswer:
+    """Show the schedules of a room, newest first. Default: those of @global."""
+    return _SCHEDULES.answer(await jobs.pages(limit, "name", "rooms", room or GLOBAL, "schedules"))
 
 
 @app.command("show")
-def look(
-    name: Name, room: Room = None, as_json: AsJson = False, url: Url = None, secret: Secret = None, token: Token = None
-) -> None:
-    """Show a schedule: when it is due next, and what its last time came to."""
-    found = asyncio.run(_ask(caller(url, secret, token), "GET", room, name))
-    _put(as_json, found)
+@command()
+async def look(jobs: JobsApi, name: Name, room: Room = None) -> CommandAnswer:
+    """Show a schedule: when it is due next, and what became of the last time."""
+    schedule = await _ask(jobs, "GET", room, name)
+    return facts(schedule, _facts(schedule))
 
 
 @app.command("add")
+@command()
 def add(
+    jobs: JobsApi,
     name: Name,
     job: FullName,
-    payload: Annotated[str, typer.Argument(metavar="PAYLOAD", help="A JSON object; - reads it from stdin.")] = "{}",
+    payload: Payload = "{}",
     cron: Annotated[
-        str | None, typer.Option(help="Minute, hour, day of month, month and day of week: '30 2 * * mon-fri'.")
+        str | None,
+        typer.Option(
+            metavar="CRON", help="Minute, hour, day of month, month and day of week, such as '30 2 * * mon-fri'."
+        ),
     ] = None,
     every: Annotated[
-        float | None, typer.Option(parser=_every, metavar="DURATION", help="In its place: once in 90s, 15m, 6h.")
+        float | None,
+        typer.Option(parser=_every, metavar="DURATION", help="The interval, instead of --cron: 90s, 15m, 6h."),
     ] = None,
-    zone: Annotated[str | None, typer.Option(help="The time zone --cron counts in; else UTC.")] = None,
-    catch_up: Annotated[CatchUp, typer.Option(help="What becomes of times at which no hub was there.")] = "one",
+    zone: Annotated[str | None, typer.Option(metavar="ZONE", help="The time zone of --cron. Default: UTC.")] = None,
+    catch_up: Annotated[
+        CatchUp, typer.Option(help="Skip the times at which no hub ran, or submit one task, or one task for each.")
+    ] = "one",
     room: Room = None,
-    priority: Annotated[int | None, typer.Option(min=-100, max=100, help="Of its tasks.")] = None,
-    max_attempts: Annotated[int | None, typer.Option(min=1, max=100, help="Try a task again when it fails.")] = None,
+    priority: Priority = None,
+    max_attempts: MaxAttempts = None,
     unique_key: Annotated[
-        str | None, typer.Option(help="Make no task while the one that stands for this key is there.")
+        str | None, typer.Option(metavar="KEY", help="Submit no task while one with this key exists.")
     ] = None,
-    as_json: AsJson = False,
-    url: Url = None,
-    secret: Secret = None,
-    token: Token = None,
-) -> None:
-    """Make a schedule, or change the one of that name; without --room in the room of the job."""
+) -> Work:
+    """Make a schedule, or change the one of that name. Default of --room: the room of the job."""
     given = {
         "cron": cron,
         "everySeconds": every,
@@ -87,57 +83,39 @@ def add(
     wanted: Row = {"job": job, "payload": read_payload(payload), "catchUp": catch_up}
     wanted |= {member: value for member, value in given.items() if value is not None}
     where = room or (parse_full_name(job) or (GLOBAL,))[0]
-    found = asyncio.run(_ask(caller(url, secret, token), "PUT", where, name, wanted))
-    if as_json:
-        output.put_json(found)
-    else:
-        output.put(f"{name} is due {when(found.get('nextAt'))}.")
+    return _put(jobs, where, name, wanted)
+
+
+async def _put(jobs: JobsApi, room: str, name: str, wanted: Row) -> CommandAnswer:
+    schedule = await _ask(jobs, "PUT", room, name, wanted)
+    return CommandAnswer(schedule, f"{name} is due {when(schedule.get('nextAt'))}.")
 
 
 @app.command("pause")
-def pause(
-    name: Name, room: Room = None, as_json: AsJson = False, url: Url = None, secret: Secret = None, token: Token = None
-) -> None:
-    """Have a schedule make no tasks until it is resumed."""
-    found = asyncio.run(_ask(caller(url, secret, token), "PATCH", room, name, {"paused": True}))
-    if as_json:
-        output.put_json(found)
-    else:
-        output.put(f"{name} is paused.")
+@command()
+async def pause(jobs: JobsApi, name: Name, room: Room = None) -> CommandAnswer:
+    """Pause a schedule: it submits no tasks until it is resumed."""
+    return CommandAnswer(await _ask(jobs, "PATCH", room, name, {"paused": True}), f"{name} is paused.")
 
 
 @app.command("resume")
-def resume(
-    name: Name, room: Room = None, as_json: AsJson = False, url: Url = None, secret: Secret = None, token: Token = None
-) -> None:
-    """Have a paused schedule go on with its next time."""
-    found = asyncio.run(_ask(caller(url, secret, token), "PATCH", room, name, {"paused": False}))
-    if as_json:
-        output.put_json(found)
-    else:
-        output.put(f"{name} is due {when(found.get('nextAt'))}.")
+@command()
+async def resume(jobs: JobsApi, name: Name, room: Room = None) -> CommandAnswer:
+    """Resume a paused schedule at its next time."""
+    schedule = await _ask(jobs, "PATCH", room, name, {"paused": False})
+    return CommandAnswer(schedule, f"{name} is due {when(schedule.get('nextAt'))}.")
 
 
 @app.command("rm")
-def remove(
-    name: Name, room: Room = None, as_json: AsJson = False, url: Url = None, secret: Secret = None, token: Token = None
-) -> None:
-    """Delete a schedule; the tasks it has made stay."""
-    asyncio.run(_ask(caller(url, secret, token), "DELETE", room, name))
-    if as_json:
-        output.put_json({"name": name, "deleted": True})
-    else:
-        output.put(f"{name} is no schedule any more.")
+@command()
+async def remove(jobs: JobsApi, name: Name, room: Room = None) -> CommandAnswer:
+    """Delete a schedule; its tasks stay."""
+    await _ask(jobs, "DELETE", room, name)
+    return CommandAnswer({"name": name, "deleted": True}, f"{name} is no schedule any more.")
 
 
-async def _pages(who: JobsCaller, room: str, limit: int) -> tuple[int, list[Row]]:
-    async with jobs_api(who) as api:
-        return await api.pages(limit, "name", "rooms", room, "schedules")
-
-
-async def _ask(who: JobsCaller, method: str, room: str | None, name: str, body: Row | None = None) -> Row:
-    async with jobs_api(who) as api:
-        return await api.ask(method, "rooms", room or GLOBAL, "schedules", name, body=body)
+async def _ask(jobs: JobsApi, method: str, room: str | None, name: str, body: Row | None = None) -> Row:
+    return await jobs.ask(method, "rooms", room or GLOBAL, "schedules", name, body=body)
 
 
 def _times(schedule: Row) -> str:
@@ -162,15 +140,21 @@ def _row(schedule: Row) -> Iterable[Any]:
     yield schedule.get("problem") or schedule.get("why") or ""
 
 
-def _put(as_json: bool, schedule: Row) -> None:
-    if as_json:
-        output.put_json(schedule)
-        return
-    facts = (
+_SCHEDULES = Listing(
+    "schedules",
+    ("SCHEDULE", "JOB", "TIMES", "NEXT", "LAST", "FIRED", "WHY"),
+    _row,
+    numbers=("FIRED",),
+    expendable=("LAST", "WHY", "FIRED"),
+)
+
+
+def _facts(schedule: Row) -> Iterable[tuple[str, Any]]:
+    known = (
         ("SCHEDULE", schedule.get("name")), ("ROOM", schedule.get("room")), ("JOB", schedule.get("job")),
         ("TIMES", _times(schedule)), ("CATCH UP", schedule.get("catchUp")), ("NEXT", _next(schedule)),
         ("LAST", when(schedule.get("lastAt")) or None), ("LAST TASK", schedule.get("lastTask")),
         ("FIRED", schedule.get("fired")), ("WHY", schedule.get("why")), ("PROBLEM", schedule.get("problem")),
         ("PAYLOAD", json.dumps(schedule.get("payload"), ensure_ascii=False)),
     )  # fmt: skip
-    tables.put_facts((name, value) for name, value in facts if value is not None)
+    return [(name, value) for name, value in known if value is not None]

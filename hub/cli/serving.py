@@ -18,18 +18,31 @@ from hub.settings import load_settings
 
 
 def serve(
-    host: Annotated[str | None, typer.Option(help="Address to listen on; else HUB_HOST, else 127.0.0.1.")] = None,
+    host: Annotated[
+        str | None, typer.Option(metavar="HOST", help="The address to listen on. Default: HUB_HOST, then 127.0.0.1.")
+    ] = None,
     port: Annotated[
-        int | None, typer.Option(min=0, max=65_535, help="Else HUB_PORT, else 8080; 0: a free one.")
+        int | None,
+        typer.Option(min=0, max=65_535, help="The port to listen on; 0 is a free one. Default: HUB_PORT, then 8080."),
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, max=256, help="Processes; else HUB_WORKERS, else 1.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=256, help="The number of processes. Default: HUB_WORKERS, then 1.")
+    ] = None,
     realm: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Realms to serve, comma-separated; else HUB_REALMS, else all.")
+        str | None,
+        typer.Option(metavar="NAMES", help="The realms to serve, comma-separated. Default: HUB_REALMS, then all."),
     ] = None,
-    tls_cert: Annotated[str | None, typer.Option(metavar="FILE", help="Certificate; else HUB_TLS_CERT.")] = None,
-    tls_key: Annotated[str | None, typer.Option(metavar="FILE", help="Its key; else HUB_TLS_KEY.")] = None,
+    tls_cert: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The certificate of the hub. Default: HUB_TLS_CERT.")
+    ] = None,
+    tls_key: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The key of the certificate. Default: HUB_TLS_KEY.")
+    ] = None,
     tls_client_ca: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Authorities of callers' certificates; else HUB_TLS_CLIENT_CA.")
+        str | None,
+        typer.Option(
+            metavar="FILE", help="The authorities that sign certificates of callers. Default: HUB_TLS_CLIENT_CA."
+        ),
     ] = None,
 ) -> int:
     """Run a hub until SIGTERM or Ctrl-C."""
@@ -40,7 +53,7 @@ def serve(
 
 
 def _serve(overrides: dict[str, object | None]) -> int:
-    """Run a hub until it is told to stop; what the command line says goes before the environment. The exit code."""
+    """Run a hub until a signal, with the command line over the environment; return the exit code."""
     # Into the environment of this process: several workers are processes that read it again.
     os.environ.update({name: str(value) for name, value in overrides.items() if value is not None})
     settings = load_settings()
@@ -61,7 +74,7 @@ def _serve(overrides: dict[str, object | None]) -> int:
 
 
 def _check_port(host: str, port: int) -> None:
-    """Refuse an address that somebody else listens on, before a store or a process is started for it."""
+    """Refuse an address that is in use, before a store or a process is started for it."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -69,10 +82,10 @@ def _check_port(host: str, port: int) -> None:
             probe.bind((host, port))
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
-                return  # whatever else is wrong with the address, the server says
+                return  # the server tells what else is wrong with the address
             raise StartRefused(f"Port {port} of {host} is taken; name another with --port or HUB_PORT.") from None
 
 
 def _end(signum: int, frame: FrameType | None) -> None:
-    """Told to stop before the server listens to signals itself, or once more when it has stopped: no failure."""
+    """End without failure on a signal before the server handles signals itself, or after it has stopped."""
     raise SystemExit(0)

@@ -1,4 +1,4 @@
-"""Tables of what people see, as wide and as coloured as what they look at bears."""
+"""Tables and facts as text, as wide and as coloured as the terminal allows."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rich.text import Text
 
 from hub.cli import global_options, output
 
-# What a table may take where nobody looks at it through a window: no line of it is broken.
+# The width of a table outside a terminal, where no line is broken.
 UNBOUNDED = 100_000
 GAP = 3
 _TOP_LEFT: Final = "\x1b[H\x1b[J"  # and nothing below it
-# Columns of what somebody copies into the next command.
+# Columns of ids that are copied into the next command.
 IDS: Final = frozenset(
     {
         "NODE", "POOL", "SLOT", "RUN", "LABEL", "TICKET", "TASK", "JOB", "WORKER", "ID", "SETTING", "TOKEN", "SCHEDULE",
@@ -40,7 +40,7 @@ def put_table(
     numbers: Collection[str] = (),
     expendable: Sequence[str] = (),
 ) -> None:
-    """A table; `numbers` are the columns that line up on the right. Where stdout is no terminal, plain text.
+    """Print a table, as plain text where stdout is no terminal; `numbers` are right-aligned columns.
 
     A terminal too narrow for all of it is spared the `expendable` columns, one after the other.
     """
@@ -65,13 +65,13 @@ def put_table(
 
 
 def begin_picture(beside: str) -> None:
-    """The line above a picture that is shown again and again: on a terminal at the place of the last one."""
+    """Print the first line of a table that is refreshed: on a terminal at the place of the last one."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     output.put_rendered(f"{_TOP_LEFT}{now}  {beside}" if sys.stdout.isatty() else now)
 
 
 def render(thing: Any, stream: TextIO, least: int = 0) -> str:
-    """The text of something Rich can show, as wide and as coloured as the stream bears it."""
+    """Return the text of a Rich object, as wide and as coloured as the stream allows."""
     terminal = stream.isatty()
     console = Console(file=io.StringIO(), force_terminal=terminal, width=max(least, _width(stream)), highlight=False)
     with console.capture() as capture:
@@ -96,7 +96,7 @@ def _cell(value: Any) -> Text:
 
 
 def put_facts(facts: Iterable[tuple[str, Any]]) -> None:
-    """Names and values, one under the other."""
+    """Print names and values, one pair a line."""
     grid = Table.grid(padding=(0, GAP, 0, 0))
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")

@@ -1,4 +1,4 @@
-"""Instants as people see them: how long ago, or with `--utc` as they are."""
+"""Times for people: how long ago, or with `--utc` the time itself."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from hub.cli import global_options, output
 
 
 def when(text: Any, now: datetime | None = None) -> str:
-    """`12 s ago`, `in 3 min`, or with `--utc` `2026-11-23T08:40:10Z`; what is no time stays as it is."""
-    said = str(text or "")
+    """Return `12 s ago` or `in 3 min`, with `--utc` `2026-11-23T08:40:10Z`; text that is no time stays as it is."""
+    shown = str(text or "")
     try:
-        at = datetime.fromisoformat(said)
+        at = datetime.fromisoformat(shown)
     except ValueError:
-        return said
+        return shown
     at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     if global_options.is_given(global_options.UTC):
         return at.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -23,5 +23,5 @@ def when(text: Any, now: datetime | None = None) -> str:
 
 
 def since(ms: Any) -> str:
-    """`12 s ago` for a time in ms that has passed since; `never` where it is not known."""
+    """Return `12 s ago` for a duration in ms, and `never` where it is not known."""
     return f"{output.duration(ms / 1000)} ago" if isinstance(ms, int | float) else "never"

@@ -4,41 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from contextlib import suppress
+from typing import Any
 
 import httpx
 
 from hub.cli.child import Signals
-from hub.cli.connection import Address, HubApi, address, connect, listens, plain_logs
+from hub.cli.command import command
+from hub.cli.connection import Address, HubApi, listens
 from hub.cli.fullscreen import Screen, is_terminal
 from hub.cli.history import Stream
 from hub.cli.inputs import Usage
-from hub.cli.options import Secret, Url
 from hub.cli.top_views import ALL, TABS, Frame, Snapshot, View
 from hub.errors import HubError
 
 LEAST_S = 1.0  # between two fetches, however much happens
 MOST_S = 5.0  # what makes no event, as heartbeats, is seen so late
-WITHOUT_EVENTS_S = 2.0  # between two fetches where nobody sends events
+WITHOUT_EVENTS_S = 2.0  # between two fetches without a stream of events
 BACK_S = 2.0  # until a stream that was cut is asked for again
 _DRAW_S = 1.0  # the age of what is shown goes on
 
 
-def top(url: Url = None, secret: Secret = None) -> None:
+@command()
+def top(at: Address) -> Coroutine[Any, Any, None]:
     """Watch pools, nodes, the queue and tasks as they change; q ends it."""
-    plain_logs()
     if not is_terminal():
         raise Usage("hub top needs a terminal; hub status is for scripts.")
-    asyncio.run(_top(address(url, secret, "look")))
+    return _top(at)
 
 
 async def _top(at: Address) -> None:
-    async with connect(at) as hub:
+    async with HubApi(at) as hub:
         await Top(at, hub, streams=await listens(at.url)).run()
 
 
 class Top:
-    """Fetches what is looked at when something has happened, and draws it."""
+    """The loop of `hub top`: it fetches the chosen tabs after each event and draws them."""
 
     def __init__(self, at: Address, hub: HubApi, *, streams: bool) -> None:
         self._at, self._hub, self._streams = at, hub, streams
@@ -49,7 +51,7 @@ class Top:
         self._live = False
 
     async def run(self) -> None:
-        """Until q, or a signal."""
+        """Fetch and draw until q or a signal."""
         with Signals(lambda _: self._over.set()), Screen(self._press, self._redraw.set) as screen:
             jobs = [self._fetch_when_dirty(), self._draw(screen)]
             if self._streams:
@@ -65,19 +67,19 @@ class Top:
                 raise error
 
     async def _fetch_when_dirty(self) -> None:
-        """At once, then when something has happened, at most once a second."""
+        """Fetch at once, then after each event, at most once a second."""
         most_s = MOST_S if self._streams else WITHOUT_EVENTS_S
         while True:
             self._dirty.clear()
             try:
                 overview = await self._hub.get("console", "overview")
-                found = {tab.name: await tab.ask(self._hub) for tab in self._view.shown}
+                rows = {tab.name: await tab.ask(self._hub) for tab in self._view.shown}
             except HubError as error:
                 if self._at_s is None:
                     raise  # nothing to look at: the caller is told why
                 self._trouble = f"Not refreshed: {error.detail or error.code}"
             else:
-                self._seen = Snapshot(overview, {**self._seen.rows, **found})
+                self._seen = Snapshot(overview, {**self._seen.rows, **rows})
                 self._at_s, self._trouble = time.monotonic(), ""
             self._redraw.set()
             await asyncio.sleep(LEAST_S)
@@ -86,7 +88,7 @@ class Top:
                     await self._dirty.wait()
 
     async def _listen(self) -> None:
-        """Events only mark what is shown as out of date."""
+        """Listen to events, which mark the picture as out of date."""
         stream = Stream(self._at, {}, "")
         while True:
             try:

@@ -1,4 +1,4 @@
-"""What `hub top` shows: tabs with their columns, sorted and filtered, and how they are drawn."""
+"""The tabs of `hub top`: their columns, sorting, filter and drawing."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ HELP: Final = "1-4 pane  0 all  s sort  r turn round  / filter  ↑↓ scroll  q
 
 
 class Column(NamedTuple):
-    """A column: its title, what a row has there, how that is said, and whether it gives way where there is no room."""
+    """A column: its title, the value of a row, its text, and whether it shrinks where there is no room."""
 
     title: str
     value: Callable[[Mapping[str, Any]], Any]
-    said: Callable[[Any], str] = str
+    text: Callable[[Any], str] = str
     number: bool = False
     gives: bool = False
 
 
 @dataclass(frozen=True)
 class Tab:
-    """One list: where it comes from, and what of it is shown, sorted by which column at first."""
+    """A list of `hub top`: its source, its columns and its first order."""
 
     name: str
     ask: Callable[[HubApi], Awaitable[tuple[int, list[dict[str, Any]]]]]
@@ -49,7 +49,7 @@ class Tab:
 
 @dataclass
 class Snapshot:
-    """What was fetched last: the overview, and the rows of tabs with how many there are in all."""
+    """The last fetch: the overview, and the rows of each tab with their total."""
 
     overview: dict[str, Any] = field(default_factory=dict)
     rows: dict[str, tuple[int, list[dict[str, Any]]]] = field(default_factory=dict)
@@ -59,8 +59,8 @@ def _member(name: str) -> Callable[[Mapping[str, Any]], Any]:
     return lambda row: row.get(name)
 
 
-def _of(title: str, member: str, said: Callable[[Any], str] = str, *, number: bool = False) -> Column:
-    return Column(title, _member(member), said, number)
+def _of(title: str, member: str, text: Callable[[Any], str] = str, *, number: bool = False) -> Column:
+    return Column(title, _member(member), text, number)
 
 
 def _name(title: str, member: str) -> Column:
@@ -81,17 +81,17 @@ async def _nodes(hub: HubApi) -> tuple[int, list[dict[str, Any]]]:
 
 
 async def _queue(hub: HubApi) -> tuple[int, list[dict[str, Any]]]:
-    found = await hub.get("queue", limit=LABELS, tickets=ROWS)
-    _, lines = _listed(found, "labels")
+    queue = await hub.get("queue", limit=LABELS, tickets=ROWS)
+    _, lines = _listed(queue, "labels")
     rows = [{**ticket, "label": line.get("label")} for line in lines for ticket in line.get("tickets") or ()]
-    return int(found.get("waiting") or 0), rows
+    return int(queue.get("waiting") or 0), rows
 
 
 async def _tasks(hub: HubApi) -> tuple[int, list[dict[str, Any]]]:
     total, rows = 0, list[dict[str, Any]]()
     for status in ("running", "claimed", "pending", "dead"):
-        some, found = _listed(await hub.get("console", "tasks", status=status, limit=ROWS // 4), "tasks")
-        total, rows = total + some, rows + [{**row, "status": status} for row in found]
+        some, tasks = _listed(await hub.get("console", "tasks", status=status, limit=ROWS // 4), "tasks")
+        total, rows = total + some, rows + [{**row, "status": status} for row in tasks]
     return total, rows
 
 
@@ -124,7 +124,7 @@ TABS: Final = (
 
 @dataclass
 class View:
-    """What somebody has chosen to look at."""
+    """The user's choice: tab, order, filter and scroll position."""
 
     tab: str = "pools"
     sort: dict[str, tuple[int, bool]] = field(default_factory=lambda: {p.name: (p.by, p.turned) for p in TABS})
@@ -134,7 +134,7 @@ class View:
 
     @property
     def shown(self) -> list[Tab]:
-        """The tabs that are to be seen."""
+        """Return the tabs to draw."""
         return [tab for tab in TABS if self.tab in (tab.name, ALL)]
 
     def choose(self, tab: str) -> None:
@@ -155,7 +155,7 @@ class View:
 
 
 class Frame:
-    """Everything that is on the screen, for as many lines as there are."""
+    """The whole screen, for as many lines as it has."""
 
     def __init__(self, view: View, seen: Snapshot, status: str, trouble: str = "") -> None:
         self._view, self._seen, self._status, self._trouble = view, seen, status, trouble
@@ -198,13 +198,13 @@ class Frame:
         return [*lines, tabs]
 
     def _pane(self, tab: Tab, width: int, height: int) -> list[Any]:
-        found = arranged(tab, self._view, self._seen)
-        if not found:
+        rows_to_show = arranged(tab, self._view, self._seen)
+        if not rows_to_show:
             why = "Nothing fits the filter." if self._view.text else f"No {tab.name}."
             return [Text(why if tab.name in self._seen.rows else "…", style="dim"), *[Text("")] * (height - 1)]
         room = height - 1
-        first = min(self._view.first, max(0, len(found) - room))
-        rows = [[_cell(column, row) for column in tab.columns] for row in found[first : first + room]]
+        first = min(self._view.first, max(0, len(rows_to_show) - room))
+        rows = [[_cell(column, row) for column in tab.columns] for row in rows_to_show[first : first + room]]
         by, turned = self._view.sort[tab.name]
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), width=width, header_style="bold")
         for place, column in enumerate(tab.columns):
@@ -218,10 +218,10 @@ class Frame:
 
 
 def arranged(tab: Tab, view: View, seen: Snapshot) -> list[dict[str, Any]]:
-    """The rows of a tab that fit the filter, in order; those with nothing in that column come last."""
+    """Return the rows of a tab that fit the filter, sorted; rows without a value come last."""
     rows = seen.rows.get(tab.name, (0, []))[1]
     wanted = view.text.lower()
-    fitting = [row for row in rows if wanted in " ".join(_said(column, row) for column in tab.columns).lower()]
+    fitting = [row for row in rows if wanted in " ".join(_text_of(column, row) for column in tab.columns).lower()]
     by, turned = view.sort[tab.name]
     column = tab.columns[by]
     known = [row for row in fitting if column.value(row) not in (None, "")]
@@ -234,19 +234,19 @@ def _rank(value: Any) -> tuple[int, float, str]:
     return (0, float(value), "") if is_number else (1, 0.0, str(value).lower())
 
 
-def _said(column: Column, row: Mapping[str, Any]) -> str:
+def _text_of(column: Column, row: Mapping[str, Any]) -> str:
     value = column.value(row)
-    return "-" if value is None or value == "" else output.one_line(column.said(value))
+    return "-" if value is None or value == "" else output.one_line(column.text(value))
 
 
 def _cell(column: Column, row: Mapping[str, Any]) -> Text:
-    text = _said(column, row)
+    text = _text_of(column, row)
     style = "dim" if text == "-" else _STYLES.get(text.partition(",")[0], "")
     return Text(text, style, no_wrap=True, overflow="ellipsis")
 
 
 def _count(seen: Snapshot, tab: Tab) -> str:
-    """How many there are; and how many of them are known here, to be sorted and filtered, where that is not all."""
+    """Return how many rows there are, and how many of them were fetched where that is not all."""
     if tab.name not in seen.rows:
         return "…"
     total, rows = seen.rows[tab.name]

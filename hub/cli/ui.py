@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import html
 import os
 import sys
@@ -13,8 +12,9 @@ from typing import Annotated, Literal
 import typer
 
 from hub.cli import output
-from hub.cli.connection import Address, address, connect, listens, plain_logs
-from hub.cli.options import AsJson, Secret, Url
+from hub.cli.answers import CommandAnswer
+from hub.cli.command import command
+from hub.cli.connection import Address, HubApi, listens
 from hub.errors import HubUnavailable, NotFound
 from hub.settings import load_settings, mask_url
 
@@ -30,47 +30,44 @@ _FORWARD = """\
 _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
-def ui(
+@command("admin")
+async def ui(
+    at: Address,
     role: Annotated[
-        Literal["viewer", "operator", "admin"], typer.Option(help="What may be done with the link, at most.")
+        Literal["viewer", "operator", "admin"], typer.Option(help="The role of the login that the link makes.")
     ] = "admin",
-    opens: Annotated[bool, typer.Option("--open/--no-open", help="Open it, where there is a screen.")] = True,
-    as_json: AsJson = False,
-    url: Url = None,
-    secret: Secret = None,
-) -> None:
-    """Print a link that opens the console and logs in, once; and open it."""
-    plain_logs()
-    asyncio.run(_ui(address(url, secret, "admin"), role, as_json, opens=opens))
-
-
-async def _ui(at: Address, role: str, as_json: bool, *, opens: bool) -> None:
+    opens: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the link in a browser, where there is a screen.")
+    ] = True,
+) -> CommandAnswer:
+    """Print a link that opens the console and logs in once, and open it."""
     if not await listens(at.url):
         raise HubUnavailable(f"No hub listens at {mask_url(at.url)}; start one with `hub serve`.")
-    async with connect(at) as hub:
+    async with HubApi(at) as hub:
         try:
             made = (
                 await hub.post("console", "links", body={"role": role}) if at.secret else await hub.get("console", "me")
             )
         except NotFound:
             raise HubUnavailable(f"The hub at {mask_url(at.url)} has no console: HUB_CONSOLE is off there.") from None
-    url = f"{at.url.rstrip('/')}/"
-    if link := made.get("link"):
+    url, link = f"{at.url.rstrip('/')}/", made.get("link")
+    if link:
         url += f"#/login/{link}"
-    if as_json:
-        output.put_json({"url": url, "role": made.get("role"), "seconds": made.get("seconds")})
-    else:
+
+    def show() -> None:
         output.put(url)
         if link:
             output.note(f"good once, within {made['seconds'] // 60} minutes, as {made['role']}.")
-    if opens and not as_json and _has_a_screen():
-        _open(url, load_settings().data_dir)
+        if opens and _has_a_screen():
+            _open(url, load_settings().data_dir)
+
+    return CommandAnswer({"url": url, "role": made.get("role"), "seconds": made.get("seconds")}, show)
 
 
 def _open(url: str, folder: Path) -> None:
-    """Have a browser open the link, by a page that this user alone can read.
+    """Open the link in a browser, through a page that only this user can read.
 
-    What a program is started with is seen by everybody on this machine who lists its processes.
+    The arguments of a program are visible to every user of this machine who lists its processes.
     """
     page = folder / _PAGE
     try:

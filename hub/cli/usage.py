@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import typer
 
 from hub.cli import output, tables
-from hub.cli.connection import address, connect, plain_logs
-from hub.cli.options import AsJson, Secret, Url
+from hub.cli.answers import CommandAnswer
+from hub.cli.command import command
+from hub.cli.connection import HubApi
 
 _COLUMNS = ("WHAT", "OWNER", "NAME", "HELD", "AT MOST", "SHARE")
 _IN_BYTES: Final = {"tasks": "open tasks", "schemas": "schemas"}
-OfTheStore = Annotated[bool, typer.Option("--store", help="Say first how much of its memory Redis has in use.")]
+OfTheStore = Annotated[bool, typer.Option("--store", help="Show as well how much of its memory Redis has in use.")]
 
 
-def usage(store: OfTheStore = False, as_json: AsJson = False, url: Url = None, secret: Secret = None) -> None:
+@command()
+async def usage(hub: HubApi, store: OfTheStore = False) -> CommandAnswer:
     """Show which users and rooms hold most of the open tasks, schemas, schedules, providers and rooms."""
-    plain_logs()
-    asyncio.run(_usage(store, as_json, url, secret))
+    answer = await hub.get("console", "usage")
 
+    def show() -> None:
+        if store:
+            tables.put_facts([("STORE", memory(answer["store"]))])
+        rows = [_row(holder) for holder in answer["holders"]]
+        tables.put_table(_COLUMNS, rows, numbers=("HELD", "AT MOST", "SHARE"))
 
-async def _usage(store: bool, as_json: bool, url: str | None, secret: str | None) -> None:
-    async with connect(address(url, secret, "look")) as hub:
-        found = await hub.get("console", "usage")
-    if as_json:
-        output.put_json(found if store else {"holders": found["holders"]})
-        return
-    if store:
-        tables.put_facts([("STORE", memory(found["store"]))])
-    tables.put_table(_COLUMNS, [_row(each) for each in found["holders"]], numbers=("HELD", "AT MOST", "SHARE"))
+    return CommandAnswer(answer if store else {"holders": answer["holders"]}, show)
 
 
 def memory(store: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What users and rooms hold, from the records of all that counts; an owner whose numbers move meanwhile is left out."""
+"""What users and rooms hold, from the records of all that counts; while something is made nothing is judged."""
 
 from __future__ import annotations
 
@@ -35,10 +35,14 @@ class Holdings:
         return [["differs"] if found[kind] else [] for kind in kinds]
 
     async def wrong(self) -> dict[str, list[HeldByOwner]]:
-        """Return the owners of each kind whose number is not what the records say."""
-        before = await self._kept()
+        """Return the owners of each kind whose number is not what the records say; none where a record was made
+        meanwhile: another may have gone, and the number be the same.
+        """
+        made, before = await self._made(), await self._kept()
         counted = await self._counted()
         after = await self._kept()
+        if made != await self._made():
+            return {kind: [] for kind in KINDS}
         return {
             kind: [
                 HeldByOwner(owner, str(before[kind][owner]), str(counted[kind][owner]))
@@ -47,6 +51,11 @@ class Holdings:
             ]
             for kind in KINDS
         }
+
+    async def _made(self) -> str | None:
+        """Return the instant of the latest record: each has one of its own."""
+        made: str | None = await self._store.read("HGET", self._store.keys.store, "last_us")
+        return made
 
     async def _kept(self) -> dict[str, Counter[str]]:
         asked = (("ZRANGE", self._store.keys.used(kind), 0, -1, "WITHSCORES") for kind in KINDS)

@@ -48,7 +48,7 @@ def _because(node: Node, timeout_ms: int) -> str:
     if node.since_beat_ms is None:
         beat = "No hub ever heard it: it writes its heartbeats into Redis itself"
     else:
-        beat = f"Its last beat was {seconds(node.since_beat_ms)} ago on the hub clock"
+        beat = f"Its last heartbeat was {seconds(node.since_beat_ms)} ago on the hub clock"
     match node.state:
         case "suspect" if (node.since_beat_ms or 0) * 2 > timeout_ms:
             said = f"{beat}, more than half of HUB_NODE_TIMEOUT ({half}): nothing of it is lent until it beats again."

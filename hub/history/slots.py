@@ -82,7 +82,7 @@ async def _free(hub: Hub, record: dict[str, str], facts: dict[str, Any]) -> Now:
         rule = "Maintenance ends when the slots of the pool are replaced, after two minutes at the latest."
         because = f"It is free, and its pool {pool} is under maintenance, so it is not lent."
         return Now("free", because, facts, (NextStep("pool.maintenance", rule),))
-    because = f"It is free in {pool}: nobody whom it may serve waits, or those who do are at their cap."
+    because = f"It is free in {pool}: no ticket waits for it, or the labels of those that wait are at their caps."
     rule = "The next borrow it may serve gets the slot of the pool that has been free longest."
     if facts["recycle"]:
         rule += " Its node is asked to replace it; until then others are lent before it."

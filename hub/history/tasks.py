@@ -138,19 +138,19 @@ def _held(hub: Hub, task: TaskRecord, around: _Around) -> tuple[str, list[NextSt
         steps.append(NextStep(end, rule, around.left_ms(around.runtime_ms)))
     if task.job.startswith(f"{INTERNAL}:"):
         timeout_ms = settings.internal_task_timeout_s * 1000
-        because = f"Whoever executes @internal jobs {began}."
+        because = f"An internal worker {began}."
         rule = f"Unless it is over by then: HUB_INTERNAL_TASK_TIMEOUT_SECONDS ({seconds(timeout_ms)}). {after}"
         steps.append(NextStep(end, rule, around.left_ms(around.internal_ms, timeout_ms)))
     elif task.worker is None:
         because = "It was moved by hand, so no worker holds it."
-        rule = f"Unless it is moved on by hand: nobody holds it for HUB_WORKER_TIMEOUT_SECONDS. {after}"
+        rule = f"Unless it is moved on by hand: no worker holds it for HUB_WORKER_TIMEOUT_SECONDS. {after}"
         steps.append(NextStep(end, rule, around.left_ms(around.ownerless_ms, timeout_ms)))
     elif around.beat_ms is None:
         because = f"Worker {dashed(task.worker)} held it and is gone."
-        steps.append(NextStep(end, f"What a removed worker held fails. {after}", 0))
+        steps.append(NextStep(end, f"The tasks of a removed worker fail. {after}", 0))
     else:
         silent = seconds(around.clock_ms - around.beat_ms)
-        because = f"Worker {dashed(task.worker)} {began}; it beat {silent} ago on the hub clock."
+        because = f"Worker {dashed(task.worker)} {began}; its last heartbeat was {silent} ago on the hub clock."
         if around.hung_up_ms is not None:
             rule = f"Unless its worker connects again: HUB_SIO_DISCONNECT_GRACE_SECONDS after it hung up. {after}"
             steps.append(NextStep(end, rule, around.left_ms(around.hung_up_ms)))

@@ -46,7 +46,7 @@ async def worker_now(hub: Hub, worker: str) -> Now | None:
         "connections": connections,
         "brake": brake or "off",
     }
-    because = f"Its last beat was {seconds(silent_ms)} ago on the hub clock"
+    because = f"Its last heartbeat was {seconds(silent_ms)} ago on the hub clock"
     if stale:
         because += f", more than HUB_WORKER_TIMEOUT_SECONDS ({seconds(timeout_ms)})"
     because += f"; it holds {held} {'task' if held == 1 else 'tasks'}."

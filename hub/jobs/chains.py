@@ -14,21 +14,21 @@ FOLLOWERS = 100  # of those that wait for a task that are looked at
 
 @dataclass(frozen=True)
 class Link:
-    """A task at the other end of a link. status: `gone` for one that nobody knows any more."""
+    """A task at the other end of a link. status: `gone` for a task that is not known any more."""
 
     task: str
     job: str
     status: str
 
     def document(self) -> dict[str, str]:
-        """As it goes over the wire."""
+        """Return the link as it goes over the wire."""
         return {"task": dashed(self.task), "job": self.job, "status": self.status}
 
 
 @dataclass(frozen=True)
 class Links:
-    """Of a task: those it waits for, with `run_on_failure` whatever they come to; those that wait for it, and how many
-    more.
+    """The links of a task: the tasks it waits for, with `run_on_failure` however they end; the tasks that wait for it,
+    and how many more.
     """
 
     waits_for: tuple[Link, ...]
@@ -38,7 +38,7 @@ class Links:
 
 
 async def links_of(store: Store, task: str) -> Links:
-    """Which tasks a task waits for, and which wait for it."""
+    """Return which tasks a task waits for, and which wait for it."""
     keys = store.keys
     policy, parents, total, (_, children) = await store.read_all(
         [
@@ -55,6 +55,6 @@ async def links_of(store: Store, task: str) -> Links:
 
 
 async def links_to(store: Store, tasks: Sequence[str]) -> tuple[Link, ...]:
-    """Each of these tasks as it is."""
+    """Return each of these tasks as a link."""
     found = await read_each(store, (("HMGET", store.keys.task(task), "job", "status") for task in tasks), ("", ""))
     return tuple(Link(task, job or "", status or "gone") for task, (job, status) in zip(tasks, found, strict=True))

@@ -20,14 +20,16 @@ LONGEST = 500  # characters of a message: a payload may be in it
 
 @lru_cache(maxsize=KEPT)
 def compiled(schema: str) -> Any:
-    """The validator, draft 2020-12; it reads no `$ref` from anywhere else. Raises ValueError for what is no schema."""
+    """Return the validator, draft 2020-12, which reads no `$ref` from elsewhere. Raises ValueError for text that is no
+    schema.
+    """
     from jsonschema_rs import Draft202012Validator
 
     return Draft202012Validator(orjson.loads(schema), offline=True)
 
 
 def answer(schema: str, payloads: list[str]) -> dict[str, Any]:
-    """What is wrong with the first payload that does not fit."""
+    """Return the faults of the first payload that does not fit."""
     try:
         validator = compiled(schema)
     except Exception as error:  # noqa: BLE001 - whatever a library says of a document of somebody else's

@@ -36,10 +36,11 @@ class Dispatch:
     async def submit(
         self, room: str, full: str, payload: str, user: str, task: str, *, key: str = "", fingerprint: str = ""
     ) -> TaskRecord:
-        """The new task, `claimed`, or `failed` where it could not be handed over; the same id gets the same task.
+        """Submit a task; return it `claimed`, or `failed` where it could not be handed over. The same id gets the same
+        task.
 
-        Raises `JobNotFound`, `InternalJobNotConfigured` when nobody executes the job, and `KeyReused` when the key of
-        the request came with another fingerprint; then nothing was stored.
+        Raises `JobNotFound`, `InternalJobNotConfigured` when no executor runs the job, `QuotaExceeded`, and `KeyReused`
+        when the key of the request came with another fingerprint; then nothing was stored.
         """
         message, why_not = _message(room, full, payload, task)
         again = partial(
@@ -75,7 +76,7 @@ class Dispatch:
 
 
 def _message(room: str, full: str, payload: str, task: str) -> tuple[bytes, str]:
-    """What executors read; or nothing, and why there can be no such message."""
+    """Return the message for executors; or an empty one, and why there can be none."""
     from taskiq.message import TaskiqMessage
 
     try:
@@ -88,7 +89,7 @@ def _message(room: str, full: str, payload: str, task: str) -> tuple[bytes, str]
 
 @cache
 def formatter() -> TaskiqFormatter:
-    """What a broker of taskiq writes and reads messages with. Importing taskiq takes a third of a second, once."""
+    """Return the formatter of a broker of taskiq. Importing taskiq takes a third of a second, once."""
     from taskiq import InMemoryBroker
 
     return InMemoryBroker().formatter

@@ -40,10 +40,11 @@ class Jobs:
         self._demand = store.script("jobs/demand")
 
     async def register(self, wanted: JobRequest, schema: Any, user: str, superuser: bool) -> tuple[Job, bool]:
-        """The job with the worker that serves it now, and whether it is new or was taken back.
+        """Register a job; return it with the worker that serves it now, and whether it is new or was taken back.
 
-        `schema` is what the text in the wanted says. Raises `Forbidden`, `InvalidCategory`, `SchemaConflict`,
-        `Malformed` for a schema that took too long, and `WorkerNotFound`, in this order; a refusal leaves no trace.
+        `schema` is the parsed text of `wanted.schema`. Raises `Forbidden`, `InvalidCategory`, `SchemaConflict`,
+        `Malformed` for a schema that took too long, `WorkerNotFound` and `QuotaExceeded`, in this order; a refusal
+        leaves no trace.
         """
         if wanted.room in SHARED and not superuser:
             raise Forbidden(f"Only a superuser registers jobs in {wanted.room}")
@@ -94,24 +95,24 @@ class Jobs:
         await self._mark_slow(digest=schema_digest(orjson.loads(schema)), said=took)
 
     async def ensure_internal(self, full: str, schema: Any, text: str) -> None:
-        """Register an `@internal` job that somebody executes, whatever schema it had."""
+        """Register an `@internal` job that has an executor, over any schema that it had."""
         await self._ensure_internal(full=full, id=new_id(self._realm), schema=text, digest=schema_digest(schema))
 
     async def get(self, full: str) -> Job:
-        """The active job of this full name; raises `JobNotFound`."""
+        """Return the active job of this full name; raises `JobNotFound`."""
         found = await self._read([full])
         if not found:
             raise no_job(full)
         return found[0]
 
     async def page(self, room: str, limit: int, offset: int) -> Page[Job]:
-        """The active jobs that are seen from a room."""
+        """Return the active jobs that are seen from a room."""
         rooms = [room] if room in SHARED else [room, *SHARED]
         return await self._pages.read([self._store.keys.room_jobs(r) for r in rooms], limit, offset, self._read)
 
     async def demand(self, full: str) -> JobDemand:
-        """What there is to do for a job, at one moment; also for one that nobody offers. Raises `JobNotFound` for a
-        name that is none.
+        """Return how much there is to do for a job, at one moment; also for a job without workers. Raises `JobNotFound`
+        for text that is no name.
         """
         if parse_full_name(full) is None:
             raise no_job(full)
@@ -128,13 +129,13 @@ def _job(reply: Any) -> Job:
 
 
 def new_id(realm: str = "") -> str:
-    """A random UUID as 32 hex digits: version 4, or 8 in a realm with a name, which it says."""
+    """Return a random UUID as 32 hex digits: version 4, or 8 in a realm with a name, which it says."""
     value = int(random_hex(16), 16) & ~(0xF << 76) & ~(0x3 << 62) | (0x4 << 76) | (0x2 << 62)
     return stamped(f"{value:032x}", realm)
 
 
 def no_job(full: str) -> JobNotFound:
-    """For a job that is not active, or a name that is none."""
+    """Return the refusal for a job that is not active, or a name that is none."""
     if parse_full_name(full) is None:
         return JobNotFound(f"Invalid job name format: {full!r} is not room:category:name")
     return JobNotFound(f"There is no active job {full}")

@@ -230,14 +230,14 @@ class Claim:
 
 
 class Value(NamedTuple):
-    """What was returned: its JSON, '' for None, and the same read again, which nobody changes any more."""
+    """A returned value: its JSON, '' for None, and the same parsed again, which nothing changes any more."""
 
     text: str = ""
     document: Any = None
 
 
 def value_of(returned: Any, most: int = MOST_RESULT_BYTES) -> Value:
-    """What was returned, a pydantic model as the object it is; raises ValueError with the sentence that helps."""
+    """Return what a handler returned as a value; raises ValueError with the sentence that helps."""
     if callable(dump := getattr(returned, "model_dump", None)):
         returned = dump(mode="json")
     if returned is None:
@@ -263,7 +263,7 @@ def value_of(returned: Any, most: int = MOST_RESULT_BYTES) -> Value:
 
 
 def _levels(document: Any) -> int:
-    """How deep lists and objects stand in each other."""
+    """Count how deep lists and objects are nested."""
     deep, level = 0, [document]
     while level := [each for each in level if isinstance(each, dict | list)]:
         deep += 1

@@ -19,17 +19,17 @@ _usual = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
 
 
 def to_id(text: str) -> str:
-    """A UUID in any of its spellings as 32 hex digits; raises ValueError."""
+    """Return a UUID in any of its spellings as 32 hex digits; raises ValueError."""
     return text.replace("-", "") if _usual(text) else UUID(text).hex
 
 
 def dashed(hex_id: str) -> str:
-    """The 32 digits as the wire writes them."""
+    """Return the 32 digits as the wire writes them."""
     return f"{hex_id[:8]}-{hex_id[8:12]}-{hex_id[12:16]}-{hex_id[16:20]}-{hex_id[20:]}"
 
 
 def time_text(at_us: int) -> str:
-    """A time in microseconds since 1970 as the wire writes it."""
+    """Return a time in microseconds since 1970 as the wire writes it."""
     return f"{second_text(at_us // 1_000_000)}.{at_us % 1_000_000:06d}Z"
 
 
@@ -50,7 +50,7 @@ def check_category(category: str, allowed: Collection[str], setting: str) -> Non
 
 
 def full_name(room: str, category: str, name: str) -> str:
-    """The full name of a job or a provider."""
+    """Return the full name of a job or a provider."""
     return f"{room}:{category}:{name}"
 
 
@@ -61,7 +61,7 @@ def parse_full_name(full: str) -> tuple[str, str, str] | None:
 
 
 def preferred_wait(prefer: str | None) -> int | None:
-    """The seconds of `wait=N` anywhere in a `Prefer` header; None when there is no such word."""
+    """Return the seconds of `wait=N` anywhere in a `Prefer` header; None without such a word."""
     found = re.search(r"\bwait=(\d+)\b", prefer or "", re.ASCII)
     return int(found[1][:9]) if found else None
 
@@ -72,12 +72,14 @@ def params_text(params: Mapping[str, str]) -> str:
 
 
 def params_hash(params: Mapping[str, str]) -> str:
-    """What the result for these parameters is kept under."""
+    """Return the hash under which the result for these parameters is kept."""
     return hashlib.sha256(params_text(params).encode()).hexdigest()
 
 
 def schema_digest(schema: Any) -> str:
-    """The same for schemas that are structurally equal: key order and 1 or 1.0 make no difference, true and 1 do."""
+    """Return a digest that is the same for schemas of equal structure: key order and 1 or 1.0 make no difference, true
+    and 1 do.
+    """
     canonical = json.dumps(_by_value(schema), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:32]
 

@@ -21,8 +21,8 @@ class Pages:
     async def read(
         self, keys: Sequence[str], limit: int, offset: int, describe: Callable[[list[str]], Awaitable[list[R]]]
     ) -> Page[R]:
-        """At most `limit` records after the first `offset`, and the exact number of all. `describe` leaves out what has
-        gone between the two looks.
+        """Read at most `limit` records after the first `offset`, and count all. `describe` leaves out records that went
+        between the two looks.
         """
         total, *members = await self._page(limit=limit, offset=offset, rest=keys)
         found: list[R] = []

@@ -31,11 +31,11 @@ class Presence:
         store.when_replaced(self._bind_again)
 
     def stop(self) -> None:
-        """This hub is about to hang up on everybody: from now on nobody's hanging up is held against the workers."""
+        """Stop blaming workers for lost connections: this hub is about to close all of them."""
         self._grace_ms = -1
 
     def connected(self, connection: str) -> None:
-        """A connection was made here; workers may be bound to it until it has ended."""
+        """Note a connection that was made here; workers may be bound to it until it has ended."""
         self._open[connection] = {}
 
     async def bind(self, worker: str, user: str, connection: str) -> bool:
@@ -56,7 +56,7 @@ class Presence:
                 raise UnknownReply(self._bind.name, reply)
 
     async def ended(self, connection: str) -> None:
-        """A connection has ended: its workers are due after the grace unless they are back or have another one.
+        """End a connection: its workers are due after the grace unless they are back or have another one.
 
         While Redis is away that is put off; the grace begins when it is noted.
         """
@@ -76,9 +76,7 @@ class Presence:
         _log.error("worker connection check failed", why=repr(error))
 
     async def look_after(self) -> None:
-        """One round: connections of hubs that are gone are forgotten. Where ours have been, they are named again: this
-        hub had seemed to be gone.
-        """
+        """Forget connections of hubs that are gone; name the own ones again where this hub was taken for gone."""
         more = known = 1
         while more:
             match await self._retire(hub=self._hub_id, limit=BATCH):

@@ -21,7 +21,8 @@ class Progress:
         self._progress = store.script("tasks/progress")
 
     async def note(self, worker: str, user: str, said: Sequence[Said], request: str = "") -> list[Outcome]:
-        """A word per task: ok, gone, forbidden or conflict; raises `WorkerNotFound` and `Forbidden`.
+        """Note what tasks say of themselves; return a word per task: ok, gone, forbidden or conflict. Raises
+        `WorkerNotFound` and `Forbidden`.
 
         A repeat with the same `request` notes nothing anew.
         """
@@ -45,5 +46,5 @@ def _texts(said: Said) -> tuple[str, ...]:
 
 
 def cut(text: str, most: int) -> str:
-    """As much of a text as has so many bytes."""
+    """Return as much of a text as has so many bytes."""
     return text if len(text) * 4 <= most else text.encode()[:most].decode(errors="ignore")

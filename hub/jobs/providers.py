@@ -51,7 +51,9 @@ class Providers:
         self._upload = store.script("providers/upload")
 
     async def register(self, wanted: ProviderRequest, user: str, superuser: bool) -> tuple[ProviderRecord, bool]:
-        """The provider and whether it is new; raises `Forbidden`, `InvalidCategory` and `WorkerNotFound`."""
+        """Register a provider; return it and whether it is new. Raises `Forbidden`, `InvalidCategory`, `WorkerNotFound`
+        and `QuotaExceeded`.
+        """
         if wanted.room in SHARED and not superuser:
             raise Forbidden(f"Only a superuser registers providers in {wanted.room}")
         if self._categories is not None:
@@ -82,7 +84,7 @@ class Providers:
         raise UnknownReply(self._register.name, reply)
 
     async def get(self, room: str, full: str) -> ProviderRecord:
-        """The provider, if it is seen from the room; raises `ProviderNotFound`."""
+        """Return the provider, if it is seen from the room; raises `ProviderNotFound`."""
         parts = parse_full_name(full)
         seen = parts is not None and (room == GLOBAL or parts[0] in (room, GLOBAL))
         found = await self._read([full]) if seen else []
@@ -91,11 +93,11 @@ class Providers:
         return found[0]
 
     async def name(self, provider: str) -> str:
-        """The full name of a provider, empty for one nobody knows."""
+        """Return the full name of a provider, empty for an unknown id."""
         return await self._store.read("GET", self._store.keys.provider_name(provider)) or ""
 
     async def page(self, room: str, limit: int, offset: int) -> Page[ProviderRecord]:
-        """The providers that are seen from a room."""
+        """Return the providers that are seen from a room."""
         keys = [self._store.keys.room_providers(name) for name in dict.fromkeys((room, GLOBAL))]
         return await self._pages.read(keys, limit, offset, self._read)
 
@@ -107,7 +109,7 @@ class Providers:
         self._recent.note(partial(remove, told=1))
 
     async def cached(self, provider: ProviderRecord, params: Mapping[str, str]) -> bytes | None:
-        """What it answered for these parameters a while ago, None when that is not remembered."""
+        """Return the answer to these parameters that is kept, None where there is none."""
         return await self._result(f"{provider.id}:{params_hash(params)}")
 
     async def read(self, provider: ProviderRecord, params: Mapping[str, str], wait_s: float, user: str = "") -> bytes:
@@ -138,7 +140,7 @@ class Providers:
                 await subscription.wait(min(left_s, RECHECK_S))
 
     async def joined(self, full: str) -> None:
-        """Somebody has joined the room of a provider: what it was asked while nobody may have heard is asked again."""
+        """Have a provider asked again: a client has joined its room, and may not have heard earlier questions."""
         await self._join(full=full)
 
     async def upload(self, provider: str, digest: str, body: bytes, user: str, superuser: bool) -> None:

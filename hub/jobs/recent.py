@@ -43,12 +43,12 @@ class Recent:
         store.when_replaced(self.recall)
 
     def registered(self, again: Again, size: int) -> None:
-        """A job was registered: that is said before anything about tasks."""
+        """Remember that a job was registered: that is said before anything about tasks."""
         self._jobs.add(again)
         self.note(again, size)
 
     def note(self, again: Again, size: int = 0) -> None:
-        """This was done; `again` does it once more, or finds it done."""
+        """Remember a call; `again` makes it once more, or finds it made."""
         now = time.monotonic()
         self._calls.append((now, size, again))
         self._bytes += size
@@ -60,7 +60,7 @@ class Recent:
                 break
 
     def reported(self, result: Result, request: str, worker: str = "") -> None:
-        """A task was moved by a report, or cancelled."""
+        """Remember that a task was moved by a report, or cancelled."""
         end = {"id": result.task, "status": result.status, "error": result.error, "claim": result.claim,
                "request": f"{request}:{result.status}", "worker": worker, "result": result.value}  # fmt: skip
 
@@ -114,6 +114,6 @@ class Recent:
         return recalled
 
     async def _once_more(self, again: Again, until: float) -> None:
-        """With every tick: the hub that knows of the job has yet to speak."""
+        """Say it again with every tick until the hub that knows of the job has spoken."""
         if await again() == ["job"] and time.monotonic() < until:
             self._store.later(partial(self._once_more, again, until))

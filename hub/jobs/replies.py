@@ -8,7 +8,7 @@ from hub.jobs.models import TaskInFull, TaskRecord
 
 
 def task_of(reply: Any) -> TaskRecord:
-    """The task of a reply of `lua/job_queue.lua`."""
+    """Return the task of a reply of `lua/job_queue.lua`."""
     (
         task,
         job,
@@ -52,7 +52,7 @@ def task_of(reply: Any) -> TaskRecord:
 
 
 def shown_of(task: Any, result: str, said: list[str], after: list[str]) -> TaskInFull:
-    """The same for who asks for it alone, with what `lua/progress.lua` answers."""
+    """Return a task in full, with what `lua/progress.lua` answers."""
     share, message, at, silence, *log = said
     split = (text.partition(" ") for text in log)
     return TaskInFull(

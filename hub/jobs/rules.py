@@ -61,7 +61,7 @@ class Rule:
             raise ValueError(f"{self.zone!r} is no time zone: write one such as Europe/Berlin") from None
 
     def due(self, after_us: int) -> Iterator[int]:
-        """When it is due after a time, one after the other."""
+        """Yield the times at which it is due after a time, one after the other."""
         if self.every_ms:
             while (after_us := after_us + self.every_ms * 1000) < TOO_FAR_US:
                 yield after_us
@@ -75,11 +75,11 @@ class Rule:
                 yield at_us
 
     def next(self, after_us: int) -> int | None:
-        """When it is due next after a time; None for never."""
+        """Return when it is due next after a time; None for never."""
         return next(self.due(after_us), None)
 
     def missed(self, due_us: int, now_us: int, most: int) -> list[int]:
-        """When it was due from `due_us` until now, of many the latest `most`."""
+        """Return the times at which it was due from `due_us` until now, of many the latest `most`."""
         if self.every_ms:
             step_us = self.every_ms * 1000
             last = (now_us - due_us) // step_us
@@ -102,9 +102,9 @@ class Unreadable(Rule):
         """Accept any text."""
 
     def due(self, after_us: int) -> Iterator[int]:
-        """Refuse to say."""
+        """Yield the times at which it is due after a time, one after the other."""
         raise ValueError(self.why)
 
     def missed(self, due_us: int, now_us: int, most: int) -> list[int]:
-        """Refuse to say."""
+        """Return the times at which it was due from `due_us` until now, of many the latest `most`."""
         raise ValueError(self.why)

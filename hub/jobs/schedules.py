@@ -89,8 +89,8 @@ class Schedule:
         return self.fault or self.broken
 
     def times(self, now_us: int) -> tuple[list[int], int | None]:
-        """When it was due until now, as far as that is caught up with, and when it is due next. What is less than
-        a minute late was not missed. Raises ValueError for one that cannot be read.
+        """Return the times at which it was due until now, as far as they are caught up with, and when it is due next. A
+        time less than a minute ago was not missed. Raises ValueError for a schedule that cannot be read.
         """
         if self.fault:
             raise ValueError(self.fault)
@@ -117,7 +117,9 @@ class Schedules:
         self._put_aside = store.script("schedules/put_aside")
 
     async def put(self, wanted: Schedule, user: str, superuser: bool) -> tuple[Schedule, bool]:
-        """The schedule, and whether it is new; raises `JobNotFound`, `Forbidden` for another's, `TooManySchedules`."""
+        """Make or change a schedule; return it and whether it is new. Raises `JobNotFound`, `Forbidden` for another
+        user's, `QuotaExceeded` and `TooManySchedules`.
+        """
         options = wanted.options
         reply = await self._put(
             room=wanted.room,
@@ -153,19 +155,19 @@ class Schedules:
         raise UnknownReply(self._put.name, reply)
 
     async def _next(self, rule: Rule) -> int | str:
-        """When a rule is due next, '' for never; one that cannot be read is to be looked at at once."""
+        """Return when a rule is due next, '' for never; one that cannot be read is due at once."""
         now_us = int((await self._due(limit=0))[0])
         return now_us if isinstance(rule, Unreadable) else rule.next(now_us) or ""
 
     async def get(self, room: str, name: str) -> Schedule:
-        """The schedule; raises `ScheduleNotFound`."""
+        """Return the schedule; raises `ScheduleNotFound`."""
         found = await self._read([f"{room}:{name}"])
         if not found:
             raise no_schedule(room, name)
         return found[0]
 
     async def page(self, room: str, limit: int, offset: int) -> Page[Schedule]:
-        """The schedules of a room."""
+        """Return the schedules of a room."""
 
         async def read(names: list[str]) -> list[Schedule]:
             return await self._read([f"{room}:{name}" for name in names])
@@ -173,15 +175,15 @@ class Schedules:
         return await self._pages.read([self._store.keys.room_schedules(room)], limit, offset, read)
 
     async def soonest(self, text: str, limit: int, offset: int) -> Page[Schedule]:
-        """Those of all rooms whose `room:name` contains a text: the one that is due next first, those that are paused
-        last.
+        """Return the schedules of all rooms whose `room:name` contains a text: the one that is due next first, paused
+        ones last.
         """
         ids = await self._store.read("ZRANGE", self._store.keys.schedules, 0, -1)
         found = [each for each in ids if text.lower() in each.lower()]
         return Page(await self._read(found[offset : offset + limit]), len(found))
 
     async def pause(self, room: str, name: str, user: str, superuser: bool, *, paused: bool) -> Schedule:
-        """The schedule, paused or going on; raises `ScheduleNotFound` and `Forbidden`."""
+        """Pause a schedule or let it go on, and return it; raises `ScheduleNotFound` and `Forbidden`."""
         found = await self.get(room, name)
         reply = await self._pause(
             schedule=found.id,
@@ -205,8 +207,8 @@ class Schedules:
             raise _refused(reply, room, name, self._remove.name)
 
     async def fire_due(self) -> int:
-        """How many tasks were made of the schedules that are due; another hub may have fired some of them. One that
-        cannot be fired is put aside, and those behind it come in the same pass.
+        """Fire the schedules that are due; return how many tasks this hub made. A schedule that cannot be fired is put
+        aside, and those behind it come in the same pass.
         """
         made = told = 0
         for _ in range(BITES_MAX):
@@ -232,7 +234,9 @@ class Schedules:
         return made
 
     async def _set_aside(self, read: Sequence[str], plan: str, now_us: int, why: str, told: int) -> bool:
-        """Whether this is news. The reason stays with the schedule until it is fired, replaced or removed."""
+        """Put a schedule aside; return whether this is news. The reason stays with it until it is fired, replaced or
+        removed.
+        """
         named, why = ":".join(read[:2]) if read[0] else read[1], why[:WHY_MAX]
         reply = await self._put_aside(schedule=named, due_us=read[_DUE], plan=plan, why=why, again_us=now_us + AGAIN_US)
         match reply:
@@ -277,7 +281,7 @@ class _RecordReading:
         self.faults: list[str] = []
 
     def number(self, name: str, text: str, otherwise: int = 0, least: int = 0) -> int:
-        """The number that a text is, written as a hub writes it."""
+        """Return the number that a text is, written as a hub writes it."""
         if not text:
             return otherwise
         if _whole(text) and least <= (number := int(text)) < TOO_FAR_US:
@@ -286,14 +290,14 @@ class _RecordReading:
         return otherwise
 
     def text(self, text: str) -> str:
-        """The text with nothing in it that is none."""
+        """Return the text without bytes that are no text."""
         shown = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         if shown != text:
             self.faults.append("it holds bytes that are no text")
         return shown
 
     def rule(self, cron: str, every_ms: str, zone: str) -> Rule:
-        """When it is due."""
+        """Return the rule of when it is due."""
         every = self.number("interval", every_ms)
         why = "its record does not say when it is due"
         if cron or every:
@@ -305,7 +309,7 @@ class _RecordReading:
         return Unreadable(cron, every, zone, why)
 
     def payload(self, text: str) -> str:
-        """A JSON document."""
+        """Return the JSON document, `{}` for text that is none."""
         try:
             orjson.loads(text)
         except ValueError:
@@ -315,7 +319,7 @@ class _RecordReading:
 
 
 def _schedule_of(reply: Sequence[str]) -> Schedule:
-    """The schedule of a reply of `lua/schedules.lua`; what is wrong with its record is its fault."""
+    """Return the schedule of a reply of `lua/schedules.lua`; its `fault` says what is wrong with the record."""
     read = _RecordReading()
     (
         room, name, user, at, job, payload, cron, every_ms, zone, catch_up, paused, due, priority, attempts, backoff_ms,
@@ -367,10 +371,10 @@ def _refused(reply: Any, room: str, name: str, script: str) -> Exception:
 
 
 def no_schedule(room: str, name: str) -> ScheduleNotFound:
-    """For a schedule that a room has not."""
+    """Return the refusal for a schedule that a room has not."""
     return ScheduleNotFound(f"There is no schedule {name} in room {room}")
 
 
 def not_yours(name: str) -> Forbidden:
-    """For a schedule of somebody else."""
+    """Return the refusal for a schedule of another user."""
     return Forbidden(f"Schedule {name} is changed by who made it or a superuser alone")

@@ -29,7 +29,7 @@ def batches(payloads: Sequence[str]) -> Iterator[tuple[int, int]]:
 def request_of(
     realm: str, key: str, user: str, room: str, full: str, payloads: Sequence[str], options: Options
 ) -> tuple[str, list[str], str]:
-    """The key as it is kept, an id per payload - the same for the same key - and the fingerprint of the request."""
+    """Return the key as it is kept, an id per payload, the same for the same key, and the request's fingerprint."""
     if not key:
         return "", [new_id(realm) for _ in payloads], ""
     kept = hashlib.sha256(f"{user}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -47,13 +47,13 @@ def request_of(
 
 
 def derived(seed: str, realm: str) -> str:
-    """An id that is the same for the same seed."""
+    """Return an id that is the same for the same seed."""
     digest = hashlib.sha256(seed.encode()).hexdigest()
     return stamped(f"{digest[:12]}4{digest[13:16]}{'89ab'[int(digest[16], 16) % 4]}{digest[17:32]}", realm)
 
 
 def unique_of(room: str, full: str, options: Options) -> str:
-    """The unique key of a submit as it is kept, and for how many microseconds after it; empty for none."""
+    """Return the unique key of a submit as it is kept, and for how many microseconds after it; empty for none."""
     if not options.unique_key:
         return ""
     named = f"{room}\0{full}\0{options.unique_key}".encode("utf-8", "surrogatepass")
@@ -61,12 +61,12 @@ def unique_of(room: str, full: str, options: Options) -> str:
 
 
 def after_of(options: Options) -> str:
-    """What becomes of a task when one it waits for is not completed, and those it waits for; empty for none."""
+    """Return what becomes of a task when one it waits for is not completed, and which it waits for; empty for none."""
     return ",".join(("run" if options.run_on_failure else "fail", *options.after)) if options.after else ""
 
 
 def unknown_parents(after: Sequence[str], unknown: Sequence[str]) -> Malformed:
-    """For tasks that one is to wait for and nobody knows, or the caller may not see."""
+    """Return the refusal for tasks to wait for that are unknown, or that the caller may not see."""
     missing = frozenset(unknown)
     places = [(place, dashed(task)) for place, task in enumerate(after) if task in missing]
     return Malformed(

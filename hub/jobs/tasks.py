@@ -68,10 +68,11 @@ class Tasks:
     async def submit(
         self, room: str, full: str, payloads: Sequence[str], user: str, options: Options = PLAIN, key: str = ""
     ) -> list[TaskRecord]:
-        """The new tasks, in order; with a key, those that the same request was given within the last 24 h. In the
-        place of a task with a unique key that another one stands for, that one.
+        """Submit tasks; return them in order. With a key return the tasks that the same request was given within the
+        last 24 h, and with a unique key the task that stands for it.
 
-        Raises `JobNotFound`, `KeyReused` when the key came with another request, and `Malformed` for unknown parents.
+        Raises `JobNotFound`, `QuotaExceeded`, `KeyReused` when the key came with another request, and `Malformed` for
+        unknown parents.
         """
         key, ids, fingerprint = request_of(self._realm, key, user, room, full, payloads, options)
         if full.startswith(f"{INTERNAL}:"):  # claimed at once: nothing to put off or to repeat
@@ -129,9 +130,10 @@ class Tasks:
     async def claim(
         self, worker: str, user: str, wanted: Claim = ONE, gone: Callable[[], Awaitable[bool]] | None = None
     ) -> list[TaskRecord]:
-        """The oldest tasks the worker may have, none when there are none; raises `WorkerNotFound` and `Forbidden`.
+        """Claim the oldest tasks that the worker may have; return none when there are none. Raises `WorkerNotFound` and
+        `Forbidden`.
 
-        While hubs say what they remember, of ends of tasks too, it waits, and claims nothing for a caller who is gone.
+        While hubs say what they remember, of ends of tasks too, it waits, and claims nothing for a caller that is gone.
         """
         until = time.monotonic() + SETTLES_S
         while (found := await self._claimed(worker, user, wanted)) is None:
@@ -143,7 +145,7 @@ class Tasks:
         return found
 
     async def _claimed(self, worker: str, user: str, wanted: Claim) -> list[TaskRecord] | None:
-        """As `claim`; None while nothing is given out."""
+        """Claim as `claim`; return None while nothing is given out."""
         request = wanted.request or random_hex(8)
         try:
             reply = await self._claim(
@@ -193,8 +195,8 @@ class Tasks:
     async def claim_or_wait(
         self, worker: str, user: str, wanted: Claim, wait_s: float, gone: Callable[[], Awaitable[bool]] | None = None
     ) -> list[TaskRecord]:
-        """As `claim`, but waits for work where there is none, for at most `wait_s` seconds; claims nothing for a caller
-        who is gone. That there was nothing is not remembered: he may wait on.
+        """Claim as `claim`, but wait for work where there is none, for at most `wait_s` seconds; claim nothing for a
+        caller that is gone. That there was nothing is not remembered: the caller may wait on.
         """
         wanted = replace(wanted, final=False)
         until = time.monotonic() + wait_s
@@ -215,11 +217,11 @@ class Tasks:
         self, task: str, status: str, error: str = "", *,
         user: str = "", superuser: bool = False, request: str = "", claim: str = "", value: str = "",
     ) -> TaskRecord:  # fmt: skip
-        """The task in its new status; raises `TaskNotFound`, `Forbidden` and `InvalidTaskTransition`.
+        """Move a task to a status and return it; raises `TaskNotFound`, `Forbidden` and `InvalidTaskTransition`.
 
         `value` is what a completed one came to, as JSON. With a `claim` the move is about that one: where the task was
-        claimed again, it is refused as well.
-        A repeat with the same `request` gets the same answer, as long as the task has not moved on.
+        claimed again, it is refused as well. A repeat with the same `request` gets the same answer, as long as the task
+        has not moved on.
         """
         request = f"{user}:{request}" if request else random_hex(6)
         reply = await self._move(
@@ -243,7 +245,8 @@ class Tasks:
         raise UnknownReply(self._move.name, reply)
 
     async def finish(self, worker: str, user: str, results: Sequence[Result], request: str = "") -> list[Outcome]:
-        """A word per result: ok, gone, forbidden or conflict; raises `WorkerNotFound` and `Forbidden`.
+        """Take the results of a worker; return a word per result: ok, gone, forbidden or conflict. Raises
+        `WorkerNotFound` and `Forbidden`.
 
         A repeat with the same `request` gets the same words.
         """
@@ -266,14 +269,14 @@ class Tasks:
         return words
 
     async def get(self, task: str) -> TaskRecord:
-        """The task; raises `TaskNotFound`."""
+        """Return the task; raises `TaskNotFound`."""
         found = await self._read([task])
         if not found:
             raise no_task(task)
         return found[0]
 
     async def show(self, task: str) -> TaskInFull:
-        """The task and what it came to; raises `TaskNotFound`."""
+        """Return the task and what it came to; raises `TaskNotFound`."""
         match await self._show(id=task):
             case ["ok", found, result, said, after]:
                 return shown_of(found, result, said, after)
@@ -283,7 +286,7 @@ class Tasks:
                 raise UnknownReply(self._show.name, reply)
 
     async def wait(self, task: str, seconds: float) -> TaskInFull:
-        """As `show`, as soon as the task has ended, or as it is after so many seconds."""
+        """Return as `show`, as soon as the task has ended, or as it is after so many seconds."""
         until = time.monotonic() + seconds
         found = await self.show(task)
         if found.task.status in TERMINAL or seconds <= 0:
@@ -297,22 +300,22 @@ class Tasks:
                 await subscription.wait(min(left_s, RECHECK_S))
 
     async def page_of_room(self, room: str, status: str | None, limit: int, offset: int) -> Page[TaskRecord]:
-        """The tasks submitted to a room."""
+        """Return the tasks submitted to a room."""
         keys = [self._store.keys.room_tasks(f"{s}:{room}") for s in _statuses(status)]
         return await self._pages.read(keys, limit, offset, self._read)
 
     async def page_of_job(self, room: str, full: str, status: str | None, limit: int, offset: int) -> Page[TaskRecord]:
-        """The tasks of a job that were submitted to a room; raises `JobNotFound`."""
+        """Return the tasks of a job that were submitted to a room; raises `JobNotFound`."""
         await self._jobs.get(full)
         keys = [self._store.keys.job_tasks(f"{s}:{room}:{full}") for s in _statuses(status)]
         return await self._pages.read(keys, limit, offset, self._read)
 
     async def dead_page(self, limit: int, offset: int) -> Page[TaskRecord]:
-        """The dead letters: tasks that failed for the last time they might."""
+        """Return the dead letters: tasks that failed for the last time they might."""
         return await self._pages.read([self._store.keys.dead], limit, offset, self._read)
 
     async def dead(self, task: str) -> TaskRecord:
-        """A dead letter; raises `TaskNotFound`."""
+        """Return a dead letter; raises `TaskNotFound`."""
         if await self._store.read("ZSCORE", self._store.keys.dead, task) is None:
             raise TaskNotFound(f"Task {dashed(task)} is no dead letter")
         return await self.get(task)
@@ -323,11 +326,11 @@ class Tasks:
             raise TaskNotFound(f"Task {dashed(task)} is no dead letter")
 
     async def retry(self, task: str, user: str, superuser: bool, key: str = "") -> TaskRecord:
-        """A new task like one that has failed or was cancelled, which leaves the dead-letter list; with a key the same
-        one whenever it is repeated.
+        """Submit a task once more that failed or was cancelled; it leaves the dead-letter list. With a key a repeat
+        returns the same new task.
 
-        Raises `TaskNotFound`, `Forbidden` for anybody but its submitter or a superuser, `InvalidTaskTransition` while
-        it has not failed, and `JobNotFound` when its job is no more.
+        Raises `TaskNotFound`, `Forbidden` for all but its submitter and superusers, `InvalidTaskTransition` while it
+        has not failed, `QuotaExceeded`, and `JobNotFound` when its job is no more.
         """
         new = derived(f"{user}\0{key}\0{task}", self._realm) if key else new_id(self._realm)
         again = partial(self._again, id=task, new=new, user=user, superuser=int(superuser))
@@ -351,11 +354,11 @@ class Tasks:
                 raise UnknownReply(self._again.name, reply)
 
     async def several(self, ids: list[str]) -> list[TaskRecord]:
-        """The tasks of these ids that are known, in this order."""
+        """Return the tasks of these ids that are known, in this order."""
         return [task for start in range(0, len(ids), BATCH) for task in await self._read(ids[start : start + BATCH])]
 
     async def pending(self, jobs: Sequence[str], limit: int, offset: int) -> Page[TaskRecord]:
-        """The tasks that can be claimed, of these jobs, the one submitted last first."""
+        """Return the tasks of these jobs that can be claimed, the one submitted last first."""
         return await self._pages.read([self._store.keys.job_queue(full) for full in jobs], limit, offset, self._read)
 
     async def _read(self, ids: list[str]) -> list[TaskRecord]:
@@ -367,5 +370,5 @@ def _statuses(status: str | None) -> Sequence[str]:
 
 
 def no_task(task: str) -> TaskNotFound:
-    """For a task nobody has submitted, or which is forgotten."""
+    """Return the refusal for a task that is unknown or forgotten."""
     return TaskNotFound(f"Task {dashed(task)} is not known")

@@ -17,7 +17,7 @@ class JobTurns:
 
     @asynccontextmanager
     async def of(self, user: str) -> AsyncIterator[None]:
-        """A turn of this user, until the block ends."""
+        """Hold a turn of this user until the block ends."""
         await self._take(user)
         try:
             yield

@@ -41,7 +41,7 @@ class Validation:
         self._told: set[str] = set()
 
     async def check(self, job: str, schema: str, payloads: Sequence[str], user: str) -> Fault | None:
-        """The first fault, None where all fit, or the schema is none that can be checked against."""
+        """Return the first fault, None where all fit, or where the schema cannot be checked against."""
         if schema == "{}":
             return None
         async with self._turns.of(user):
@@ -67,7 +67,9 @@ class Validation:
             await process.wait()
 
     async def _ask(self, question: bytes) -> dict[str, Any] | TimeoutError | None:
-        """What it says; an error when that takes more processor time than it may, None when it breaks down or hangs."""
+        """Ask the process; return its answer, an error when that takes more processor time than it may, None when it
+        breaks down or hangs.
+        """
         try:
             if self._process is None or self._process.returncode is not None:
                 async with asyncio.timeout(BEGIN_S):

@@ -35,7 +35,7 @@ class Workers:
         self._describe = store.script("workers/describe")
 
     async def create(self, user: str, worker: str) -> WorkerRecord:
-        """A worker of the user's, under the id the caller brings."""
+        """Make a worker of the user's, under the id that the caller brings."""
         match await self._create(worker=worker, user=user):
             case ["ok", beat]:
                 return WorkerRecord(worker, int(beat), user=user)
@@ -43,10 +43,10 @@ class Workers:
                 raise UnknownReply(self._create.name, reply)
 
     def beat(self, worker: str, user: str) -> asyncio.Future[int]:
-        """The time of this beat in microseconds, once Redis has it.
+        """Take a beat; return its time in microseconds, once Redis has it.
 
-        Beats that come while one call is under way go out together in the next. Fails with `WorkerNotFound`, with
-        `Forbidden` for anybody but its owner, and with `StoreUnavailable`.
+        Beats that come while one call is under way go out together in the next. Raises `WorkerNotFound`, `Forbidden`
+        for all but its owner, and `StoreUnavailable`.
         """
         return self._beats.take((worker, user))
 
@@ -75,8 +75,9 @@ class Workers:
         raise UnknownReply(self._compare.name, reply)
 
     async def taken(self, worker: str, user: str, since: int, seconds: float) -> int:
-        """How often a task was taken from it - cancelled, or ended for its silence - once that is not `since` any more,
-        or after so many seconds; raises `WorkerNotFound` and `Forbidden`."""
+        """Return how often a task was taken from a worker - cancelled, or ended for its silence - once that is not
+        `since` any more, or after so many seconds; raises `WorkerNotFound` and `Forbidden`.
+        """
         until = time.monotonic() + seconds
         async with self._store.notifications.listen(self._store.keys.worker_notice(worker)) as subscription:
             while True:
@@ -142,34 +143,34 @@ class Workers:
         raise UnknownReply(self._remove.name, reply)
 
     async def get(self, worker: str) -> WorkerRecord:
-        """The worker; raises `WorkerNotFound`."""
+        """Return the worker; raises `WorkerNotFound`."""
         found = await self.several([worker])
         if not found:
             raise unknown(worker)
         return found[0]
 
     async def rooms(self, worker: str) -> list[str]:
-        """The rooms whose jobs it serves; none for a worker nobody knows."""
+        """Return the rooms whose jobs it serves; none for an unknown worker."""
         return list(await self._store.read("HKEYS", self._store.keys.worker_rooms(worker)))
 
     async def serves(self, worker: str) -> bool:
-        """Whether there is a job or a provider that it serves."""
+        """Return whether there is a job or a provider that it serves."""
         keys = self._store.keys
         return bool(await self._store.read("EXISTS", keys.worker_jobs(worker), keys.worker_providers(worker)))
 
     async def page(self, limit: int, offset: int) -> Page[WorkerRecord]:
-        """All workers of all users."""
+        """Return all workers of all users."""
         return await self._pages.read([self._store.keys.workers], limit, offset, self.several)
 
     async def page_of_room(self, room: str, limit: int, offset: int) -> Page[WorkerRecord]:
-        """The workers of the jobs that are seen from a room."""
+        """Return the workers of the jobs that are seen from a room."""
         own = "@*" if room == "*" else room
         lists = [room] if room in (GLOBAL, INTERNAL) else [own, "*"]
         keys = [self._store.keys.room_workers(name) for name in lists]
         return await self._pages.read(keys, limit, offset, self.several)
 
     async def several(self, ids: list[str]) -> list[WorkerRecord]:
-        """Those of these that are there."""
+        """Return the known workers of these ids."""
         return [_worker(reply) for reply in await self._describe(rest=ids) if reply]
 
 
@@ -199,17 +200,17 @@ def _worker(reply: Any) -> WorkerRecord:
 
 
 def unknown(worker: str) -> WorkerNotFound:
-    """For a worker nobody has registered, or not any more."""
+    """Return the refusal for a worker that is not registered, or not any more."""
     return WorkerNotFound(f"Worker {dashed(worker)} is not known; it may have been removed after it fell silent")
 
 
 def superseded(worker: str) -> Superseded:
-    """For a process that another one has taken a worker over from."""
+    """Return the refusal for a process whose worker another one has taken over."""
     return Superseded(
         f"Another process is worker {dashed(worker)} by now; this one should end, or register a new worker"
     )
 
 
 def not_yours(worker: str) -> Forbidden:
-    """For a worker of somebody else."""
+    """Return the refusal for a worker of another user."""
     return Forbidden(f"Worker {dashed(worker)} belongs to another user")

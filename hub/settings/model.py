@@ -271,6 +271,19 @@ class Settings(recovery.RecoverySettings, QuotaSettings, JobsSettings, HubSettin
         """Return environment name -> value in the unit of that name; secrets and credentials in URLs as `***`."""
         return {knob.name: _shown(knob, getattr(self, field)) for field, knob in knobs().items()}
 
+    def explained(self) -> list[dict[str, str]]:
+        """Return every setting with its value, its default, its source and its purpose; secrets as `***`."""
+        now, default = self.masked(), Settings().masked()
+        return [
+            {
+                "name": knob.name, "value": now[knob.name], "default": default[knob.name],
+                "source": ".env file" if field in self.from_env_file
+                else "default" if now[knob.name] == default[knob.name] else "environment",
+                "about": Settings.model_fields[field].description or "",
+            }
+            for field, knob in knobs().items()
+        ]  # fmt: skip
+
     def changed(self) -> dict[str, str]:
         """Return the settings that differ from their default, as `masked` shows them."""
         defaults = Settings().masked()

@@ -1,4 +1,4 @@
-"""Many records to a script, without one bad record spoiling the rest."""
+"""Scripts that take many records, where one bad record does not spoil the rest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _log = get_logger("hub.sweeping")
 async def each(
     records: Sequence[str], size: int, script: Callable[[Sequence[str]], Awaitable[list[str]]]
 ) -> tuple[list[tuple[str, str]], int]:
-    """A word per record from a script that takes many: (record, word) pairs, and how many records failed.
+    """Run a script over many records; return (record, word) pairs, and how many records failed.
 
     A batch that trips over a key another program has overwritten is repeated record by record.
     """

@@ -29,7 +29,7 @@ _log = get_logger("hub.sweeping")
 
 
 class Pass(Protocol):
-    """What a pass found; `facts` are those of the summary line."""
+    """The result of a pass; `facts` are those of the summary line."""
 
     @property
     def scanned(self) -> int: ...
@@ -109,14 +109,14 @@ class SweepLoop:
         return self._due_from + self._due_every_s - time.monotonic()
 
     async def _pause(self, pause_s: float) -> float:
-        """Wait for the next turn; returns how long it took."""
+        """Wait for the next turn; return how long that took."""
         started = time.clock_gettime(_CLOCK)
         # A tenth of jitter keeps the services of a hub from falling into step.
         await asyncio.sleep(pause_s * random.uniform(0.95, 1.05))
         return time.clock_gettime(_CLOCK) - started
 
     async def once(self) -> bool:
-        """One pass with its summary line and its metrics; False when there was none to be made now."""
+        """Make one pass, with its summary line and its metrics; return False when none could be made now."""
         started = time.monotonic()
         try:
             with tracing.sweep(self._name):
@@ -140,7 +140,7 @@ class SweepLoop:
         return True
 
     def _tell_unmade(self, took_s: float) -> None:
-        """The line of a pass that Redis did not allow, once per interval however often it is tried again."""
+        """Log a pass that Redis did not allow, once per interval however often it is tried again."""
         if self._due_s() <= 0:
             self._tell_failed(took_s, store="away")
 

@@ -1,4 +1,4 @@
-"""A pass that found something to do is written into the history, for those who ask later what the hub did by itself."""
+"""Passes that found something to do, written into the history: later it says what the hub did by itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ P = TypeVar("P", bound=Pass | None)
 
 
 def noted(store: Store, name: str, sweep: Callable[[], Awaitable[P]]) -> Callable[[], Awaitable[P]]:
-    """The same pass; an eventful one leaves an event named after it."""
+    """Return the same pass with an event named after it, left when it was eventful."""
     note = store.script("store/note")
 
     async def sweep_and_note() -> P:

@@ -13,7 +13,7 @@ _log = get_logger("hub.sweeping")
 
 
 class Counted(Protocol):
-    """What a pass found, errors included."""
+    """The numbers of a pass, errors included."""
 
     errors: int
 
@@ -22,7 +22,7 @@ P = TypeVar("P", bound=Counted)
 
 
 async def in_turn(service: str, done: P, *steps: Callable[[P], Awaitable[None]]) -> None:
-    """Run the steps; what fails is logged and counted in `done`. Raises `StoreUnavailable`, which ends the pass."""
+    """Run the steps; log failures and count them in `done`. Raises `StoreUnavailable`, which ends the pass."""
     for step in steps:
         try:
             await step(done)

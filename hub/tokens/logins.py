@@ -21,6 +21,8 @@ IDLE_S: Final = 2 * 3600.0  # without a call
 LINK_S: Final = 300  # for a link to be opened
 LOGINS_MAX: Final = 1_000  # the oldest of the credential with the most go
 LOGINS_EACH: Final = 100  # of one credential, the oldest go
+LINKS_MAX: Final = 1_000  # that nobody has opened; as of logins
+LINKS_EACH: Final = 100
 REMEMBERED_S: Final = 1.0  # one that was ended at another hub is good here for this long
 LATELY_S: Final = 5.0  # a page that is open makes itself heard more often
 TOUCH_S: Final = 30.0
@@ -89,7 +91,7 @@ class Logins:
         for each in await self.all():
             if not self._is_good(each, now):
                 await self.end(each.id)
-        for each in too_many(await self.all(), login):
+        for each in too_many(await self.all(), login, LOGINS_EACH, LOGINS_MAX):
             await self.end(each.id)
         made = replace(login, id=digest(key)[:ID_DIGITS], at_s=now, seen_s=now)
         facts = {name: value for name, value in asdict(made).items() if name not in ("id", "seen_s")}
@@ -183,29 +185,41 @@ class Logins:
 
     async def make_link(self, login: Login, key: str) -> None:
         """Keep what a link stands for, until it is opened or five minutes are over."""
-        await self._store.read(
-            "SET", self._store.keys.login_link(digest(key)), orjson.dumps(asdict(login)).decode(), "EX", LINK_S
-        )
+        store, links, now = self._store, self._store.keys.login_links, self._store.wall_s()
+        texts = await store.read("HGETALL", links)
+        made = [replace(Login(**orjson.loads(text)), id=name) for name, text in texts.items()]
+        kept = sorted((each for each in made if now - each.at_s < LINK_S), key=lambda each: -each.at_s)
+        over = {each.id for each in made} - {each.id for each in kept}
+        over |= {each.id for each in too_many(kept, login, LINKS_EACH, LINKS_MAX)}
+        if over:
+            await store.read("HDEL", links, *sorted(over))
+        text = orjson.dumps(asdict(replace(login, at_s=now))).decode()
+        await store.read("HSET", links, digest(key), text)
+        await store.read("EXPIRE", links, LINK_S)
 
     async def open_link(self, key: str) -> Login | None:
         """What a link stands for, this once."""
-        text = await self._store.read("GETDEL", self._store.keys.login_link(digest(key)))
-        return Login(**orjson.loads(text)) if text else None
+        links, name = self._store.keys.login_links, digest(key)
+        text = await self._store.read("HGET", links, name)
+        if not text or not await self._store.read("HDEL", links, name):
+            return None
+        login = Login(**orjson.loads(text))
+        return login if self._store.wall_s() - login.at_s < LINK_S else None
 
     @staticmethod
     def _is_good(login: Login, now_s: float) -> bool:
         return now_s < login.until_s and now_s - login.seen_s < IDLE_S
 
 
-def too_many(kept: Sequence[Login], new: Login) -> list[Login]:
-    """The logins, of these with the newest first, that make room for a new one: no credential logs out another."""
+def too_many(kept: Sequence[Login], new: Login, each_max: int, most: int) -> list[Login]:
+    """Return those of these, the newest first, that make room for a new one: no credential shuts out another."""
     of: dict[str, list[Login]] = {}
     for each in kept:
         of.setdefault(each.token or each.name, []).append(each)
     own = of.get(new.token or new.name, [])
-    going = own[LOGINS_EACH - 1 :]
-    del own[LOGINS_EACH - 1 :]
-    for _ in range(len(kept) - len(going) - LOGINS_MAX + 1):
+    going = own[each_max - 1 :]
+    del own[each_max - 1 :]
+    for _ in range(len(kept) - len(going) - most + 1):
         going.append(max(of.values(), key=len).pop())
     return going
 

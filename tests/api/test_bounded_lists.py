@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, suppress
 from typing import Any
 
 import pytest
 
+from hub.api.handling import poll_places, socket_places
+from hub.api.handling.poll_places import LongPolls
+from hub.api.handling.socket_places import Places
 from hub.api.handling.wrong_secrets import FREE, WAIT_MAX_S, Guesses
 from hub.core import Hub
 from hub.errors import NodeTaken, Unavailable
@@ -29,6 +32,50 @@ async def of_logins(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     again = new_key()
     await kept.create(again, Login("admin secret", "admin", bound="x"))
     assert await kept.find(again) is not None
+
+
+async def of_login_links(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logins, "LINKS_EACH", 5)
+    monkeypatch.setattr(logins, "LINKS_MAX", 8)
+    kept, strong = Logins(hub.store), new_key()
+    await kept.make_link(Login("admin secret", "admin", bound="x"), strong)
+    for token in range(3):
+        for _ in range(6):
+            await kept.make_link(Login("token of bob", "viewer", token=f"d{token}"), new_key())
+    assert await hub.store.read("HLEN", hub.store.keys.login_links) == 8
+    again = new_key()
+    await kept.make_link(Login("admin secret", "admin", bound="x"), again)
+    assert [bool(await kept.open_link(key)) for key in (strong, again, again)] == [True, True, False]
+
+
+async def of_sockets(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket_places, "SESSIONS_MAX", 8)
+    places = Places()
+
+    def come(number: int, credential: str) -> None:
+        places.let_in(places.take(f"10.0.0.{number}"), credential)
+
+    for number in range(6):
+        come(number, "weak")
+    with pytest.raises(Unavailable, match="This credential"):
+        come(6, "weak")
+    come(7, "strong")
+
+
+async def of_long_polls(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(poll_places, "POLLS_MAX", 8)
+    polls = LongPolls()
+    with ExitStack() as waiting:
+        for _ in range(6):
+            waiting.enter_context(polls.place("weak"))
+        with pytest.raises(Unavailable, match="This credential"):
+            waiting.enter_context(polls.place("weak"))
+        for _ in range(2):
+            waiting.enter_context(polls.place("strong"))
+        with pytest.raises(Unavailable, match="The hub"):
+            waiting.enter_context(polls.place("other"))
+    with polls.place("weak"):
+        pass
 
 
 async def of_the_audit_log(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +135,8 @@ async def of_guesses(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 LISTS: list[Callable[..., Awaitable[Any]]] = [
-    of_logins, of_the_audit_log, of_refusals, of_event_streams, of_nodes_that_join, of_guesses
+    of_logins, of_login_links, of_sockets, of_long_polls, of_the_audit_log, of_refusals, of_event_streams,
+    of_nodes_that_join, of_guesses,
 ]  # fmt: skip
 
 

@@ -85,7 +85,7 @@ async def test_a_listener_hears_what_happens_after_he_came_with_the_rule_behind_
     assert {name: lent[name] for name in ("event", "slot", "node", "pool", "label", "run")} == {
         "event": "grant.lent", "slot": "s1", "node": "n1", "pool": POOL, "label": POOL, "run": "r1",
     }  # fmt: skip
-    assert lent["rule"].startswith("It was free longest")
+    assert lent["rule"].startswith("Best-matching pool, longest-free slot")
     assert returned["id"] == stream.last_id
 
 

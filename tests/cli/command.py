@@ -53,7 +53,7 @@ class Command:
         return f"@{file}"
 
     def json(self, *words: str) -> Any:
-        """What it prints with `--json`: neutral names, whatever it is."""
+        """Return what a command prints with `--json`, which has neutral names only."""
         done = self(*words, "--json")
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)
@@ -61,7 +61,7 @@ class Command:
         return found
 
     def ask(self, path: str) -> Any:
-        """What the hub itself shows: quicker than the command, and no judge in its own case."""
+        """Return what the hub itself shows: quicker than the command, and independent of it."""
         headers = {"x-hub-secret": self.environment["HUB_RUNNER_SECRET"]}
         answer = httpx.get(self.environment["HUB_URL"] + path, headers=headers, timeout=PATIENCE_S)
         assert answer.status_code == 200, answer.text

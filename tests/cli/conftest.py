@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command import Command
+from tests.cli.command import Command, leave, register
 from tests.cli.terminal import Terminal
 from tests.world import HubProcess, RedisServer
 
@@ -36,6 +36,21 @@ def command(shared_hub: HubProcess, tmp_path: Path) -> Iterator[Command]:
     made = Command(shared_hub, tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture
+def announce(shared_hub: HubProcess, command: Command) -> Iterator[Callable[..., None]]:
+    """Announce nodes that never beat to the shared hub; they go when the commands of the test have ended."""
+    announced: list[str] = []
+
+    def announce_node(node: str, **body: Any) -> None:
+        register(shared_hub, node, **body)
+        announced.append(node)
+
+    yield announce_node
+    command.close()
+    for node in announced:
+        leave(shared_hub, node)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ PREFIX = "/v1/joblib"
 
 
 class Joblib:
-    """The jobs API of a hub, asked by its operator, or by whoever has the token."""
+    """The jobs API of a hub, asked by its operator or by the holder of a token."""
 
     def __init__(self, hub: HubProcess, token: str = "") -> None:
         headers = {"authorization": f"Bearer {token}"} if token else {"x-hub-secret": hub.admin_secret}

@@ -15,7 +15,7 @@ _PASSED_ON = ("content-type", "retry-after")
 
 
 def mangled(value: Any) -> Any:
-    """The same document with more behind each text, and each name of what is named by others."""
+    """Return a document with more behind each text and each name that users choose."""
     match value:
         case str():
             return f"{value}{EVIL}"

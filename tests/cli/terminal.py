@@ -68,7 +68,7 @@ class Terminal:
 
     @property
     def shown(self) -> str:
-        """What stands there so far; what was read may end in the middle of a character, or of an end of a line."""
+        """Return the output so far, which may end in the middle of a character or of an end of a line."""
         return self._said.decode(errors="replace").replace("\r\n", "\n")
 
     @property
@@ -78,7 +78,7 @@ class Terminal:
 
     @property
     def plain(self) -> str:
-        """What stands there, without colours."""
+        """Return the text on the screen, without colours."""
         return re.sub(r"\x1b\[[0-9;]*m", "", self.shown)
 
     def type(self, text: str) -> None:

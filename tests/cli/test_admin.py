@@ -32,7 +32,7 @@ def test_a_drained_node_lends_nothing_until_it_is_undrained(own_command: Command
     assert own_command.json("drain", "n1")["draining"] is True
 
 
-def test_a_node_nobody_knows_cannot_be_drained(own_command: Command):
+def test_an_unknown_node_cannot_be_drained(own_command: Command):
     done = own_command("drain", "n9")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "n9" in done.stderr

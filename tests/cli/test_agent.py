@@ -147,4 +147,4 @@ def test_a_machine_joins_and_drains_itself_with_the_token_it_has_made(
     assert (refused.returncode, "rack-7" in refused.stderr) == (1, True), refused.stderr
     agent.signal(signal.SIGTERM)
     assert agent.end() == 0
-    command("token", "revoke", *[each["id"] for each in command.json("token", "list")["tokens"]])
+    command("token", "revoke", *[each["id"] for each in command.json("token", "ls")["tokens"]])

@@ -7,7 +7,7 @@ import json
 import re
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,12 +17,12 @@ import pytest
 
 from hub.cli import child, lend
 from hub.cli.child import Signals
-from tests.cli.command import Command, alive, leave, register
+from tests.cli.command import Command, alive, register
 from tests.contract.names import old_names
 from tests.world import PATIENCE_S, SLACK_S, HubProcess, eventually, wait_until
 
 TABLE = "import os, json; print(json.dumps({k: v for k, v in os.environ.items() if k.startswith('HUB_')}))"
-# Says who it is and then does not listen to anybody.
+# Prints its process id and then ignores signals.
 STUBBORN = "trap '' TERM INT; echo $$ > {file}; while :; do sleep 0.05; done"
 
 
@@ -30,12 +30,9 @@ NODE = {"slots": [{"labelKey": "gpu:a100", "slotId": "s1", "endpoint": "ws://n1/
 
 
 @pytest.fixture(autouse=True)
-def node(shared_hub: HubProcess, command: Command) -> Iterator[None]:
+def node(announce: Callable[..., None]) -> None:
     """A node with one slot; nothing but the borrower decides about it."""
-    register(shared_hub, "n1", **NODE)
-    yield
-    command.close()
-    leave(shared_hub, "n1")
+    announce("n1", **NODE)
 
 
 def sessions(command: Command) -> list[dict[str, Any]]:
@@ -108,7 +105,7 @@ def test_who_may_not_borrow_hears_which_secret_was_shown_and_which_is_needed(com
 
 
 def requests(hub: HubProcess) -> float:
-    """How often somebody has asked for the slot."""
+    """Return how many calls have asked for the slot."""
     metrics = httpx.get(f"{hub.url}/metrics", timeout=PATIENCE_S).text
     return float(re.search(r'^hub_borrow_requests_total\{label="gpu:a100"\} (\S+)', metrics, re.MULTILINE)[1])
 
@@ -123,7 +120,7 @@ def test_a_wait_can_be_interrupted(command: Command, shared_hub: HubProcess):
     assert waiting.err.endswith("hub: Interrupted before a slot of gpu:a100 was lent.\n")
 
 
-def test_whoever_waits_hears_each_place_once_and_nothing_when_quiet(command: Command):
+def test_a_waiting_borrow_prints_each_position_once_and_nothing_when_quiet(command: Command):
     held = command.start("borrow", "gpu:a100")
     held.until_out("TOKEN")
     first = command.start("borrow", "gpu:a100", "--wait", "60", "--quiet")
@@ -235,7 +232,7 @@ def test_a_signal_ends_the_wait_and_says_until_when_the_slot_is_lent(own_command
     assert re.search(r"could not return slot s1 \(no time is left\); it stays lent until \d\d:\d\d:\d\d", running.err)
 
 
-def test_a_grant_ended_by_somebody_else_stops_the_command(command: Command, tmp_path: Path):
+def test_a_lease_that_another_caller_ends_stops_the_command(command: Command, tmp_path: Path):
     pid = tmp_path / "pid"
     running = command.start("borrow", "gpu:a100", "--ttl", "8", "--", "sh", "-c", STUBBORN.format(file=pid))
     wait_until(lambda: pid.exists() and pid.read_text().strip() != "")

@@ -1,4 +1,4 @@
-"""What a command has started is found whatever of it ends meanwhile."""
+"""The descendants of a command are found while some of them end."""
 
 from __future__ import annotations
 

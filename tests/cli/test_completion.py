@@ -82,7 +82,7 @@ def ids(shared_hub: HubProcess) -> Iterator[dict[str, str]]:
 
 
 def in_bash(command: Command, line: str, tmp_path: Path) -> list[str]:
-    """What bash puts in the place of the last word of a line when Tab is pressed behind it.
+    """Return the word that bash completes at the end of a line.
 
     `hub` runs beside bash, with the variables that bash has set for it, and what it says goes back to bash.
     """
@@ -107,7 +107,7 @@ def in_bash(command: Command, line: str, tmp_path: Path) -> list[str]:
 
 
 def until_in_bash(command: Command, line: str, tmp_path: Path, fits: Callable[[list[str]], bool]) -> None:
-    """Who presses Tab waits two seconds at most for the hub, and presses it again where the machine is busy."""
+    """A Tab waits two seconds at most for the hub; it is pressed again where the machine is busy."""
     words: list[str] = []
 
     def asked() -> bool:
@@ -148,7 +148,7 @@ def test_bash_completes_commands_options_and_ids(command: Command, tmp_path: Pat
         "hub events --pool tab": "tab:one", "hub why rack-8": "rack-8",
     }.items(),
 )  # fmt: skip
-def test_bash_completes_whatever_id_a_command_takes(
+def test_bash_completes_every_kind_of_id_that_a_command_takes(
     command: Command, tmp_path: Path, ids: dict[str, str], line: str, found: str
 ):
     until_in_bash(command, line, tmp_path, lambda words: ids.get(found, found) in words)

@@ -78,12 +78,12 @@ def test_waiting_ends_when_the_node_has_gone(own_command: Command, own_hub, slot
     )
 
 
-def test_waiting_fails_when_somebody_undrains_the_node(own_command: Command, slot):
+def test_waiting_fails_when_an_operator_undrains_the_node(own_command: Command, slot):
     waiting = own_command.start("drain", "n1", "--wait")
     waiting.until_err("waiting")
     assert own_command("undrain", "n1").returncode == 0
     assert waiting.end() == 1
-    assert waiting.err.splitlines()[-1] == "hub: n1 does not drain any more: somebody else has undrained it."
+    assert waiting.err.splitlines()[-1] == "hub: n1 does not drain any more: another operator has undrained it."
 
 
 def test_waiting_outlives_a_hub_that_is_gone_for_a_while(own_command: Command, own_hub, start_hub, slot):

@@ -16,7 +16,7 @@ from tests.world import PATIENCE_S, clean_environment
 TABLE = "import os, json; print(json.dumps(dict(os.environ)))"
 AS_OTHER = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of somebody else")
 NOBODY = 65_534
-SEEN = "is seen by everybody on this machine who lists its processes"
+SEEN = "is visible to every user of this machine who lists its processes"
 
 
 def told_by_file(command: Command, folder: Path, **more: str) -> Path:
@@ -112,7 +112,7 @@ def test_no_module_of_the_working_directory_runs_because_a_file_says_so(tmp_path
     assert f"has to be installed, or {setting} set in the environment" in done.stderr
     assert f"env_file={tmp_path / '.env'}" in done.stderr
     by_hand = started(tmp_path, "internal-worker", HUB_INTERNAL_JOBS="planted")
-    assert "it ran" in by_hand.stdout  # what somebody typed is believed
+    assert "it ran" in by_hand.stdout  # what was typed is believed
 
 
 def test_a_proxy_is_not_asked_for_a_hub_of_this_machine(command: Command, shared_hub):

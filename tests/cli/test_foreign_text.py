@@ -1,4 +1,4 @@
-"""Whatever a hub says, and others through it, no command has a terminal obey it: tables, sentences, JSON, logs."""
+"""Foreign text: no table, sentence, JSON or log of a command makes a terminal obey it."""
 
 from __future__ import annotations
 

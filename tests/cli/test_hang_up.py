@@ -1,26 +1,23 @@
-"""A terminal that is closed: the system tells the leader of its session, and nobody else. What that held is given back,
+"""A terminal that is closed: the system tells the leader of its session alone. What that held is given back,
 and nothing that it has started lives on."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Command, alive, leave, register
+from tests.cli.command import Command, alive
 from tests.cli.test_signals import FAMILY, HURRY, NODE, family, lent, nodes
-from tests.world import HubProcess, free_port, wait_until
+from tests.world import free_port, wait_until
 
 
 @pytest.fixture(autouse=True)
-def node(shared_hub: HubProcess, command: Command) -> Iterator[None]:
+def node(announce: Callable[..., None]) -> None:
     """Slots to lend; nothing but the borrowers decides about them."""
-    register(shared_hub, "held", **NODE)
-    yield
-    command.close()
-    leave(shared_hub, "held")
+    announce("held", **NODE)
 
 
 @pytest.mark.parametrize("beside", ["exit", ""], ids=["heeds", "ignores"])

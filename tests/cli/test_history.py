@@ -36,7 +36,7 @@ def lent(shared_hub: HubProcess) -> Iterator[dict[str, Any]]:
     leave(shared_hub, node)
 
 
-def test_an_id_is_found_whatever_it_names(command: Command, lent):
+def test_an_id_is_found_for_every_kind_of_thing(command: Command, lent):
     for subject, kind in ((lent["browserId"], "slot"), (lent["node"], "node"), (lent["run"], "run")):
         done = command("why", subject)
         assert (done.returncode, done.stderr) == (0, "")
@@ -52,11 +52,11 @@ def test_a_lent_slot_is_explained_in_lines_people_can_read(command: Command, len
     assert "Unless it is returned or renewed" in lease
     events = [line for line in rest if line.startswith("2")]
     assert [line.split()[1] for line in events] == ["grant.lent", "slot.published"]
-    assert events[0].endswith("with nobody before.")
+    assert events[0].endswith("the queue was empty.")
     assert command.json("why", lent["browserId"], "--kind", "slot")["state"] == "lent"
 
 
-def test_what_nobody_knows_is_a_failure_and_a_wrong_kind_a_wrong_usage(command: Command, lent):
+def test_an_unknown_id_is_a_failure_and_a_wrong_kind_a_wrong_usage(command: Command, lent):
     done = command("why", "nobody")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "hub: Nothing is known of a node or a slot or a ticket or a run nobody.\n"
@@ -116,7 +116,7 @@ def test_what_happens_between_the_last_events_and_the_stream_is_shown_as_well(
     assert [json.loads(line)["event"] for line in shown] == ["node.registered", "node.left"]
 
 
-def test_without_a_hub_redis_is_asked_and_nobody_can_be_followed(lone_command: Command, shared_hub, lent):
+def test_without_a_hub_redis_is_asked_and_events_cannot_be_followed(lone_command: Command, shared_hub, lent):
     lone_command.environment.pop("HUB_URL")
     lone_command.environment |= {"HUB_REDIS_URL": shared_hub.redis_url, "HUB_URL": "http://127.0.0.1:9"}
     found = lone_command("why", lent["node"], "--kind", "node")

@@ -80,7 +80,7 @@ def test_leases_are_shown_and_filtered(command: Command, fleet):
         (["--pool", "gpu:v100"], 0),
     ):
         assert command.json("leases", *words)["total"] == total, words
-    assert command.json("sessions", fleet["browserId"])["runId"] == "run-7"
+    assert command.json("leases", fleet["browserId"])["runId"] == "run-7"
     assert command("leases", "--run", "other").stdout == "No leases.\n"
 
 
@@ -153,7 +153,7 @@ def test_something_else_that_answers_is_not_taken_for_a_hub(command: Command, tm
 
 
 def test_times_are_how_long_ago_they_were_and_with_utc_as_they_are(command: Command, fleet):
-    since = [re.split(r"  +", command("session", "ls", *words).stdout.splitlines()[1])[5] for words in ((), ("--utc",))]
+    since = [re.split(r"  +", command("lease", "ls", *words).stdout.splitlines()[1])[5] for words in ((), ("--utc",))]
     assert re.fullmatch(r"[0-9.]+ (s|min|h)( [0-9]+ (s|min))? ago", since[0])
     assert re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z", since[1])
 

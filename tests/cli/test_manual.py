@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
+from pathlib import Path
 
 import pytest
 
-from hub.cli import manual
+from hub.cli import main, manual
 from tests.cli.command import Command
 from tests.cli.terminal import Terminal
 from tests.manual.pages import MANUAL
@@ -22,7 +24,7 @@ def test_without_a_page_all_are_named_with_what_they_are_about(lone_command: Com
 
 
 @pytest.mark.parametrize("word", ["queue", "Queue", "queue.md"])
-def test_a_page_is_shown_as_it_was_written_where_nobody_looks_through_a_window(lone_command: Command, word: str):
+def test_a_page_is_printed_as_it_was_written_outside_a_terminal(lone_command: Command, word: str):
     done = lone_command("manual", word)
     assert (done.returncode, done.stdout) == (0, (MANUAL / "queue.md").read_text())
 
@@ -36,17 +38,53 @@ def test_a_terminal_is_shown_headings_and_tables(lone_command: Command):
     assert "## Limits" not in terminal.shown
 
 
-@pytest.mark.parametrize("word", ["quue", "", "../security", "README"])
-def test_an_unknown_page_is_refused_in_a_sentence_that_names_the_pages(lone_command: Command, word: str):
-    done = lone_command("manual", word)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.count("\n") == 1
-    assert all(name in done.stderr for name in NAMES)
-    assert "Traceback" not in done.stderr
+@pytest.mark.parametrize(
+    ("word", "suggested"),
+    [
+        ("quue", "did you mean queue?"),
+        ("../security", "did you mean security?"),
+        ("HubDwon", "did you mean HubDown?"),
+        ("brak", "did you mean brake?"),
+        ("", ""),
+        ("no-such-word", ""),
+    ],
+)
+def test_an_unknown_word_is_refused_in_a_sentence_that_names_the_pages_and_what_is_near(word, suggested, capsys):
+    assert main(["manual", word]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert all(name in err for name in NAMES)
+    assert suggested in err
+    assert ("did you mean" in err) == bool(suggested)
+
+
+ALERTS = re.findall(r"- alert: (\w+)", (Path(__file__).parents[2] / "deploy" / "alerts.yml").read_text())
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+def test_an_alert_is_found_with_its_paragraph_on_any_page(alert, capsys):
+    assert main(["manual", alert.lower()]) == 0
+    out, err = capsys.readouterr()
+    heading, _, paragraph = out.partition("\n\n")
+    assert heading.endswith(f": {alert}")
+    assert err == ""
+    page = heading.removeprefix("## ").partition(":")[0]
+    written = (MANUAL / f"{page}.md").read_text()
+    assert paragraph.splitlines()[0] in written.partition(f"### {alert}\n")[2]
+
+
+def test_a_word_is_found_with_its_meaning_first_and_then_what_mentions_it_most(capsys):
+    assert main(["manual", "Brake"]) == 0
+    out, err = capsys.readouterr()
+    headings = [line for line in out.splitlines() if line.startswith("## ")]
+    assert headings[0] == "## glossary: Glossary"
+    assert len(headings) == manual.MOST
+    assert all("brake" in part.lower() for part in out.split("## ")[1:])
+    assert re.fullmatch(r"hub: \d+ more paragraphs with 'Brake' in: (hub manual \w+(, |\n))+", err)
 
 
 def test_an_installation_carries_every_page(wheel):
     with zipfile.ZipFile(wheel) as found:
         carried = {name: found.read(name) for name in found.namelist() if name.startswith("hub/manual/")}
     pages = {f"hub/manual/{path.name}": path.read_bytes() for path in MANUAL.iterdir() if path.is_file()}
-    assert carried == pages  # and no picture: they are for whoever reads it in the repository
+    assert carried == pages  # and no picture: those are for readers of the repository

@@ -57,7 +57,7 @@ def lend_both(command: Command) -> None:
         command.start("borrow", LABEL).until_out("TOKEN")
 
 
-def test_nobody_waits(command: Command):
+def test_an_empty_queue_is_said_to_be_empty(command: Command):
     assert command("queue").stdout == "Nobody waits.\n"
     assert command("queue", LABEL).stdout == f"Nobody waits for {LABEL}.\n"
     assert command.json("queue") == {"total": 0, "waiting": 0, "away": 0, "labels": []}
@@ -77,7 +77,7 @@ def test_who_waits_is_shown_in_the_order_of_the_line(command: Command):
     ]
     assert command("queue", "no:such").stdout == "Nobody waits for no:such.\n"
     cut = command("queue", "--limit", "1")
-    assert (len(cut.stdout.splitlines()), cut.stderr) == (2, "hub: 1 of 2 who wait shown; --limit shows more.\n")
+    assert (len(cut.stdout.splitlines()), cut.stderr) == (2, "hub: 1 of 2 tickets shown; --limit shows more.\n")
     (line,) = command.json("queue", LABEL)["labels"]
     assert [ticket["runId"] for ticket in line["tickets"]] == ["r2", "r1"]
     first = line["tickets"][0]["ticket"]
@@ -90,7 +90,7 @@ def test_who_waits_is_shown_in_the_order_of_the_line(command: Command):
     assert (gone.returncode, gone.stderr.count("No such ticket")) == (1, 1)
 
 
-def test_a_place_is_given_up_and_whoever_waits_is_told(command: Command):
+def test_a_cancelled_ticket_ends_the_borrow_that_waits_with_a_sentence(command: Command):
     lend_both(command)
     borrower = come(command)
     ticket = command.json("queue")["labels"][0]["tickets"][0]["ticket"]
@@ -153,7 +153,7 @@ def test_caps_are_shown_set_and_cleared(command: Command, shared_hub: HubProcess
     assert any("@" in actor for actor in actors), "who it was at this machine"
 
 
-def test_whoever_a_raised_cap_lets_in_is_served(command: Command):
+def test_a_raised_cap_serves_the_tickets_that_it_lets_in(command: Command):
     assert command("caps", "set", LABEL, "1").returncode == 0
     command.start("borrow", LABEL).until_out("TOKEN")
     borrower = come(command, "--", "echo", "let in")

@@ -64,7 +64,7 @@ def test_records_in_postgresql_are_listed_and_reset(pg: Database, file: Path, ca
     assert pg.jobs()[short].status == "Failed"
 
 
-def test_what_somebody_works_on_with_a_lock_is_left_and_told(pg: Database, file: Path, capsys):
+def test_a_locked_record_is_left_alone_and_named(pg: Database, file: Path, capsys):
     pg.make_jobs()
     pg.add(1, 2)
     declare(file, pg)
@@ -72,13 +72,13 @@ def test_what_somebody_works_on_with_a_lock_is_left_and_told(pg: Database, file:
     with locked(pg, "SELECT * FROM jobs WHERE id = 2 FOR UPDATE"):
         code, out, err = hub(capsys, file, "reset", "--source", "jobs")
     assert (code, out) == (1, "jobs: 1 record reset, 0 failed for good.\n")
-    assert err == "hub: 1 record is stuck in jobs still: somebody holds a lock, or the time came only now.\n"
+    assert err == "hub: 1 record is stuck in jobs still: a record is locked, or became due only now.\n"
     assert {id: job.status for id, job in pg.jobs().items()} == {"1": "Pending", "2": "Processing"}
 
 
 @contextmanager
 def locked(pg: Database, statement: str) -> Iterator[None]:
-    """Somebody who holds what a statement has locked."""
+    """A transaction that holds the rows of a statement locked."""
     with asyncio.Runner() as runner:
         theirs = runner.run(asyncpg.connect(host=str(pg.place.folder), user=USER, database=pg.name))
         runner.run(theirs.execute("BEGIN"))

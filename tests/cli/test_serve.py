@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 
@@ -23,10 +24,12 @@ def test_a_hub_shows_its_settings_masked_on_one_line_and_every_note(lone_command
         HUB_AUDIT_MAX_ENTRIES="1",
     )
     wait_until(lambda: _answers(port), 60)
-    shown = [line for line in hub.err.splitlines() if " settings " in line]
+    shown = [line for line in hub.err.splitlines() if " hub starting " in line]
     assert len(shown) == 1
     assert f"HUB_PORT={port}" in shown[0]
     assert "HUB_RUNNER_SECRET=***" in shown[0]
+    names = set(re.findall(r"\b((?:HUB|REDIS|LOG)_[A-Z_]+)=", shown[0]))
+    assert names == {"HUB_PORT", "HUB_RUNNER_SECRET", "HUB_REDIS_URL", "HUB_AUDIT_MAX_ENTRIES", "HUB_DATA_DIR"}
     assert "hush" not in hub.err
     warnings = [line for line in hub.err.splitlines() if " WARNING " in line and "HUB_AUDIT_MAX_ENTRIES" in line]
     assert len(warnings) == 1
@@ -76,7 +79,7 @@ def test_the_embedded_store_of_a_running_hub_is_found_and_outlives_the_command(l
     port = free_port()
     hub = lone_command.start("serve", "--port", str(port))
     wait_until(lambda: _answers(port), 60)
-    shown = lone_command("nodes")  # HUB_URL names a place where nobody listens
+    shown = lone_command("nodes")  # HUB_URL names an address without a hub
     assert (shown.returncode, shown.stdout) == (0, "No nodes.\n")
     assert "working straight on Redis at" in shown.stderr
     assert lone_command("doctor").stdout.startswith("Every invariant holds in ")
@@ -106,7 +109,7 @@ def test_several_workers_serve_one_port_and_tell_the_same_of_the_line(lone_comma
 
 
 def _lines_seen(port: int) -> set[str]:
-    """What `/metrics` says of those who wait, asked on so many connections that every process answers some."""
+    """Return what `/metrics` says of queues, asked on so many connections that every process answers some."""
     seen = set()
     for _ in range(20):
         lines = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S).text.splitlines()

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from hub.client.signals import named
-from tests.cli.command import Command, Running, alive, leave, register
+from tests.cli.command import Command, Running, alive
 from tests.world import PATIENCE_S, HubProcess, wait_until
 
 # Ignored where no handler is, by the system or by Python; stops, after which a process goes on; faults of its own.
@@ -62,12 +62,9 @@ sys.exit(0)
 
 
 @pytest.fixture(autouse=True)
-def node(shared_hub: HubProcess, command: Command) -> Iterator[None]:
+def node(announce: Callable[..., None]) -> None:
     """A node with a slot for each signal; nothing but the borrowers decides about it."""
-    register(shared_hub, "held", **NODE)
-    yield
-    command.close()
-    leave(shared_hub, "held")
+    announce("held", **NODE)
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ def test_a_table_has_colours_and_keeps_to_the_width_of_the_terminal(terminal, co
 
 
 def test_an_id_is_never_broken_and_with_wide_nothing_is(terminal, command: Command, shared_hub: HubProcess):
-    """What somebody copies into the next command stands in one line, however narrow the terminal."""
+    """An id that is copied into the next command stays on one line, however narrow the terminal."""
     name = "rack-" + "7" * 90
     register(shared_hub, name, pools={"gpu:v100": 1}, labels={"rack": "r" * 60})
     try:
@@ -101,7 +101,7 @@ def test_what_a_command_started_is_ended_too_when_the_lease_is_lost(terminal, ow
     wait_until(lambda: not alive(int((tmp_path / "pid").read_text())))
 
 
-def test_whoever_waits_sees_his_place_change_in_one_line(terminal, command: Command):
+def test_a_waiting_borrow_shows_its_position_on_one_line_that_changes(terminal, command: Command):
     command.start("borrow", "gpu:a100").until_out("TOKEN")
     waiting = terminal(command, "borrow", "gpu:a100", "--wait", "60")
     waiting.until("number 1 in the queue")

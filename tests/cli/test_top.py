@@ -55,7 +55,7 @@ class Terminal:
 
     @property
     def lately(self) -> str:
-        """What was drawn since the last key."""
+        """Return what was drawn since the last key."""
         return self.said[self._read_from :]
 
     def press(self, keys: str) -> None:

@@ -55,12 +55,12 @@ def test_the_link_is_opened_where_there_is_a_screen(hub, capsys, monkeypatch, tm
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
-    assert main(["ui"]) == 0  # nobody sees it here
+    assert main(["ui"]) == 0  # it is not shown here
     assert len(opened) == 2
 
 
 def test_no_process_is_started_with_the_link(hub, tmp_path, terminal):
-    """A browser that says what it was started with: everybody on the machine could read that."""
+    """A browser that prints its arguments, which every user of the machine could read."""
     (tmp_path / "browser").write_text(f'#!/bin/sh\necho "$0 $*" > {tmp_path}/started\n')
     (tmp_path / "browser").chmod(0o755)
     more = {"DISPLAY": ":0", "BROWSER": str(tmp_path / "browser")}

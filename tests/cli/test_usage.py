@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import sys
+from io import BytesIO, TextIOWrapper
 
 import pytest
 
@@ -57,8 +59,8 @@ WRONG = {
     "nodes --url http://hub:99999": "is no address of a hub",
     "nodes n1 --state alive": "NODE and --state exclude each other.",
     "pools gpu": "'gpu' is no label",
-    "sessions --label a:b --run r1": "--label and --run exclude each other.",
-    "sessions s1 --node n1": "SLOT and --node exclude each other.",
+    "leases --label a:b --run r1": "--label and --run exclude each other.",
+    "leases s1 --node n1": "SLOT and --node exclude each other.",
     "return": "Missing argument 'SLOT'",
     "return s1 --label gpu": "'gpu' is no label",
     "drain": "Missing argument 'NODE'",
@@ -83,16 +85,65 @@ WRONG = {
     "paint": "No such command 'paint'",
     "nodes --colour": "No such option: --colour",
 }
+OF_JOBS = {
+    "submit": "Missing argument 'JOB'",
+    "submit one:modifiers": "'one:modifiers' is no job: write ROOM:CATEGORY:NAME",
+    "submit o@e:modifiers:a": "'o@e' is no room",
+    "submit one:modifiers:a [1]": "PAYLOAD is no JSON object",
+    "submit one:modifiers:a {": "PAYLOAD is no JSON: ",
+    'submit one:modifiers:a {"x":NaN}': "NaN is no number",
+    'submit one:modifiers:a {"x":1e999}': "PAYLOAD is no JSON: ",
+    r'submit one:modifiers:a {"x":"\ud800"}': "PAYLOAD is not text in UTF-8",
+    "submit one:modifiers:a -": "What stands on stdin is not text in UTF-8.",
+    "submit one:modifiers:a --priority 101": "--priority",
+    "submit one:modifiers:a --max-attempts 0": "--max-attempts",
+    "submit one:modifiers:a --not-before soon": "'soon' is no time with its offset",
+    "submit one:modifiers:a --not-before 2030-01-01T00:00:00": "is no time with its offset",
+    "submit one:modifiers:a --key schlüssel": "is no key",
+    "submit one:modifiers:a --room a/b": "'a/b' is no room",
+    "submit one:modifiers:a --token a --secret b": "--token and --secret exclude each other.",
+    "submit one:modifiers:a --token ä": "The token has characters",
+    "cancel one": "'one' is no UUID",
+    "retry": "Missing argument 'TASK'",
+    "tasks --status done": "--status",
+    "tasks --room a:b": "'a:b' is no room",
+    "tasks --limit 0": "--limit",
+    "jobs --room @mine": "'@mine' is no room",
+    "workers --limit many": "--limit",
+    "dead": "Missing command",
+    "dead show one": "'one' is no UUID",
+    "events --task one": "'one' is no UUID",
+}
+OF_TOKENS = {
+    "token": "Missing command",
+    "token create": "Missing option '--user'",
+    "token create --user ann bob": "Got unexpected extra argument",
+    "token create --user=": "'' must be 1 to 200 printable characters",
+    f"token create --user {'x' * 201}": "must be 1 to 200 printable characters",
+    "token create --user a\x07": "must be 1 to 200 printable characters",
+    "token create --user ann --user-id 7": "'7' must be a UUID",
+    "token create --user ann --scope all": "'all' is none of worker, submit, read, admin",
+    "token create --user ann --scope": "'--scope' requires an argument",
+    "token create --user ann --node rack-7": "--user and --node exclude each other",
+    "token create --node rack-7 --room lab": "--room are for tokens of users",
+    "token revoke": "Missing argument 'ID'",
+    "token revoke ..": "'..' is no id",
+    "token revoke a b": "unexpected extra argument",
+    "token ls all": "unexpected extra argument",
+    "token remove": "No such command 'remove'",
+}
+LINES = [*WRONG.items(), *OF_JOBS.items(), *OF_TOKENS.items()]
 
 
-@pytest.mark.parametrize(("line", "sentence"), WRONG.items(), ids=WRONG.keys())
+@pytest.mark.parametrize(("line", "sentence"), LINES, ids=[repr(line)[1:60] for line, _ in LINES])
 def test_a_wrong_command_line_is_refused_in_one_sentence_before_anything_is_sent(line, sentence, monkeypatch, capsys):
     def no_network(*_: object, **__: object) -> None:
         raise AssertionError("the network was touched")
 
     monkeypatch.setattr(socket, "socket", no_network)
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(b"\xff")))
     monkeypatch.setenv("DISABLE_DOTENV", "1")
-    code = main(line.split())
+    code = main(line.split(" "))
     out, err = capsys.readouterr()
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith('{"code": "usage", ' if "--json" in line.partition(" -- ")[0] else "hub: ")
@@ -128,7 +179,7 @@ def test_the_version_is_printed(capsys):
     [
         "nodes",
         "pools",
-        "sessions",
+        "leases",
         "drain n1",
         "undrain n1",
         "sweep --once",

@@ -310,7 +310,8 @@ async def test_a_login_is_over_after_its_time(browser, redis, seen_s, made_s):
 async def test_a_link_logs_in_once(api, browser, redis):
     made = (await api.post("/console/links", json={"role": "viewer"}, headers=ADMIN)).json()
     assert made["link"] not in str(redis.keys())
-    assert 0 < redis.ttl(redis.keys("hub:login_link:*")[0]) <= 300
+    assert made["link"] not in str(redis.hgetall("hub:login_links"))
+    assert 0 < redis.ttl("hub:login_links") <= 300
     answer = await browser.send("POST", "/console/session", {"link": made["link"]})
     assert (answer.status_code, answer.json()["login"]["role"]) == (201, "viewer")
     browser.cookie = answer.headers["set-cookie"].partition(";")[0]
@@ -318,6 +319,14 @@ async def test_a_link_logs_in_once(api, browser, redis):
     assert (await Browser(api).send("POST", "/console/session", {"link": made["link"]})).status_code == 404
     logins = (await api.get("/audit?category=console", headers=ADMIN)).json()
     assert [each["details"]["bought"] for each in logins if each["action"] == "console.login"] == ["with a link"]
+
+
+async def test_a_link_that_is_five_minutes_old_logs_nobody_in(api, browser, redis):
+    made = (await api.post("/console/links", json={"role": "viewer"}, headers=ADMIN)).json()
+    ((name, text),) = redis.hgetall("hub:login_links").items()
+    at = float(re.search(r'"at_s":([0-9.]+)', text)[1])
+    redis.hset("hub:login_links", name, text.replace(f'"at_s":{at}', f'"at_s":{at - 301}'))
+    assert (await browser.send("POST", "/console/session", {"link": made["link"]})).status_code == 404
 
 
 async def test_what_was_done_stands_in_the_audit_log_with_its_reason(browser):

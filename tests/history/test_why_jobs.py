@@ -120,7 +120,7 @@ async def test_an_internal_task_ends_with_its_own_timeout(hub):
     task = new_id()
     await Dispatch(hub.store).submit("one", "@internal:modifiers:i", "{}", USER, task)
     found = await explain(hub, "task", task)
-    assert found.now.because == "Whoever executes @internal jobs has claimed it and not started yet."
+    assert found.now.because == "An internal worker has claimed it and not started yet."
     assert coming(found) == [("task.failed", pytest.approx(3600, abs=2))]
 
 

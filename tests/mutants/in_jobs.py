@@ -14,6 +14,14 @@ TASKS = (
         "a task that has ended is still watched for its runtime",
     ),
     Mistake(
+        "outcomes.lua", "  tasks.uncount(t)\n", "",
+        "a task that has ended still counts for its user and its room",
+    ),
+    Mistake(
+        "commands/tasks/submit.lua", "    if t then spare = spare + #argv[i + 1] + quotas.EACH end\n", "",
+        "a submit that is repeated counts twice",
+    ),
+    Mistake(
         "outcomes.lua", "  redis.call('ZREM', keys.ownerless, t.id)\n", "",
         "a task that has ended counts as claimed by nobody",
     ),

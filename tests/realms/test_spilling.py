@@ -230,7 +230,7 @@ async def test_a_ticket_that_was_served_elsewhere_says_so(api):
     cancelled = await api.delete("/queue/k1", headers=IN_EU)
     assert (cancelled.json()["code"], cancelled.json()["browserId"]) == ("ticket-granted", "s1")
     (event,) = await events(api, "eu", "ticket.elsewhere")
-    assert (event["slot"], event["realm"], "bound of spill-over" in event["rule"]) == ("s1", "us", True)
+    assert (event["slot"], event["realm"], "spill_after_s" in event["rule"]) == ("s1", "us", True)
     why = (await api.get("/why/ticket/k1", headers=IN_EU)).json()
     assert (why["state"], "realm us" in why["because"]) == ("elsewhere", True), why
     assert 'hub_tickets_served_elsewhere_total{realm="eu",to="us"}' in (await api.get("/metrics")).text.replace(

@@ -76,7 +76,7 @@ async def test_a_command_does_nothing_while_one_of_its_keys_has_moved_already(cl
     with move.source.client() as client:
         before = client.hgetall(KEYS.store)
         with pytest.raises(StoreUnavailable):
-            await tick.probe(hub_id="h", leader_ms=2000, reserve_percent=10)
+            await tick.probe(hub_id="h", leader_ms=2000, limits="reserve=10")
         assert client.hgetall(KEYS.store) == before
 
 

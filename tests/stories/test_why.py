@@ -84,7 +84,7 @@ async def test_a_slot_whose_lease_lapsed_says_so(api, hub):
     found = await why(api, "slot", "s1")
     assert found["state"] == "free"
     assert found["history"][0]["event"] == "grant.lapsed"
-    assert "Nobody renewed the lease" in found["history"][0]["rule"]
+    assert "The lease was not renewed" in found["history"][0]["rule"]
     assert found["facts"]["recycle"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -9,7 +10,7 @@ from starlette.requests import Request
 from hub.api.callers.nodes import Speaker, joiner, speaker
 from hub.api.callers.users import Caller, caller, reader, superuser
 from hub.api.handling.context import Serving, serving
-from hub.api.operations import ANYBODY, TOKEN, Operation, Row
+from hub.api.operations import ANYBODY, TOKEN, Row
 from hub.core import Hub
 from hub.errors import Unauthorized
 from hub.jobs.names import check_room
@@ -25,7 +26,8 @@ async def admit(request: Request, row: Row) -> None:
     to be asked and does not answer.
     """
     try:
-        request.scope[_CALLER] = await _caller(request, row.facts)
+        asking = _ask(request, row)
+        request.scope[_CALLER] = None if asking is None else await asking
     except Unauthorized:
         if row.facts.denied is not None:
             await row.facts.denied(request)
@@ -35,24 +37,27 @@ async def admit(request: Request, row: Row) -> None:
 
 async def admit_again(request: Request) -> None:
     """Raise as `admit` does when the caller may not call any more: its token may have been revoked meanwhile."""
-    await _caller(request, request.scope[_ROW].facts)
+    if (asking := _ask(request, request.scope[_ROW])) is not None:
+        await asking
 
 
-async def _caller(request: Request, facts: Operation) -> Caller | Speaker | None:
+def _ask(request: Request, row: Row) -> Awaitable[Caller | Speaker | None] | None:
+    """Begin to ask who calls; None when nothing more has to be asked."""
+    facts = row.facts
     if facts.room_first:
         check_room(request.path_params["room_id"])
     if not facts.who or ANYBODY in facts.who:
         return None
     if facts.anonymous:
-        return await reader(request)
+        return reader(request)
     if facts.superuser:
-        return await superuser(request, *facts.scopes)
+        return superuser(request, *facts.scopes)
     if facts.scopes:
-        return await caller(request, *facts.scopes)
+        return caller(request, *facts.scopes)
     if facts.joins:
-        return await joiner(request)
+        return joiner(request)
     if TOKEN in facts.who:
-        return await speaker(request, *(role for role in facts.who if role != TOKEN))
+        return speaker(request, *row.roles)
     serving(request).secrets.check(request.headers, *facts.who)
     return None
 

@@ -26,8 +26,8 @@ DESIRED_MAX = 1_000_000  # slots or tasks: far above any pool
     **operation("getJobDemand", (RUNNER, ADMIN), p.MIN, p.MAX, p.HEADROOM, refusals=(JobNotFound,)),
 )
 async def of_job(request: Request) -> Answer[JobDemandShape]:
-    """How many tasks of a job there are to work on: those claimed or running and those that can be claimed, with
-    `headroom` more to spare, within `min` and `max`. An autoscaler divides it by what one worker runs at a time.
+    """Return how many tasks of a job there are to work on: those claimed or running, those that can be claimed, and
+    `headroom` more, within `min` and `max`. An autoscaler divides it by what one worker runs at a time.
 
     `runSeconds` makes an estimate of it: `pending * runSeconds` of work wait. A job that nobody offers is answered too:
     its first worker is yet to come. With `truncated` its workers hold so much that `held` and `desired` are the least
@@ -56,8 +56,8 @@ async def of_job(request: Request) -> Answer[JobDemandShape]:
     **operation("getDemand", (RUNNER, ADMIN), p.MIN, p.MAX, p.HEADROOM, refusals=(InvalidLabel,)),
 )
 async def of_pool(request: Request, label: str) -> Answer[DemandShape]:
-    """How many slots a pool should have: those lent and those its live waiters need, with `headroom` more to spare,
-    within `min` and `max`. A pool without slots is answered too: somebody may be waiting for its first one.
+    """Return how many slots a pool should have: those lent, those its live waiters need, and `headroom` more,
+    within `min` and `max`. A pool without slots is answered too: a borrow may be waiting for its first one.
 
     A waiter that several pools may serve counts for each of them; one that its cap keeps waiting counts for none. With
     `truncated` so many labels are waited for that `waiting` and `desired` are the least there may be.
@@ -84,7 +84,7 @@ async def of_pool(request: Request, label: str) -> Answer[DemandShape]:
 
 
 def _bounds(request: Request) -> tuple[int, int, int]:
-    """The least, the most, and what to spare; raises `InvalidValue`."""
+    """Return the least, the most, and the headroom; raises `InvalidValue`."""
     query = request.query_params
     spare = whole_number(query.get("headroom", "0"), "headroom", 0, DESIRED_MAX)
     least = whole_number(query.get("min", "0"), "min", 0, DESIRED_MAX)

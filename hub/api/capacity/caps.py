@@ -25,7 +25,8 @@ ALL = "*"  # every label without a cap of its own
 
 @router.get("/admin/caps", **operation("listCaps", (ADMIN,)))
 async def caps(request: Request) -> Answer[CapsShape]:
-    """The caps by label, with what is live and who waits; `default` is for labels without one of their own.
+    """Return the caps by label, with the live leases and the borrows that wait; `default` is for labels without one of
+    their own.
 
     0 is no limit. One set at run time wins over one of the environment.
     """
@@ -64,7 +65,7 @@ async def set_cap(request: Request, label: str) -> Answer[CapShape]:
 
 
 async def _in_force(hub: Hub) -> dict[str, tuple[int, str]]:
-    """Label -> (cap, who says so). `ALL` is always there."""
+    """Return the cap and its source by label; `ALL` is always there."""
     found = {ALL: (0, "default")}
     for label, source, cap in await hub.queue.caps():  # in order: what was set at run time comes last
         found[label] = (cap, source)

@@ -134,7 +134,7 @@ async def _lend(hub: Hub, request: Request, wanted: BorrowRequest) -> Lease:
 
 
 async def hung_up(request: Request) -> None:
-    """Ends when the caller has hung up."""
+    """Wait until the caller has hung up."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
@@ -174,12 +174,12 @@ def _borrow_request(request: Request, hub: Hub, said: BorrowBody, label: Label, 
 
 
 def longest_wait_s(settings: Settings) -> float:
-    """How long a call may wait in the queue: it must be answered before the time of the request is over."""
+    """Return how long a call may wait in the queue: it must be answered before the time of the request is over."""
     return min(settings.borrow_queue_timeout_s, settings.request_timeout_s * 0.95)
 
 
 def granted(hub: Hub, lease: Lease, run_name: str | None) -> GrantShape:
-    """A lease as its borrower is answered."""
+    """Return a lease as its borrower is answered."""
     said = lease.said
     endpoint, kind = said.get("webSocketEndpoint"), said.get("browserType")
     shown = GrantShape(
@@ -217,7 +217,7 @@ def granted(hub: Hub, lease: Lease, run_name: str | None) -> GrantShape:
 async def give_back(request: Request) -> Answer[ReturnedShape]:
     """Give a slot back. Any number of repetitions answers 200; those that changed nothing carry a note.
 
-    An operator who ends somebody else's lease says `revoke`: its holder is told, and the slot is lent on when he has
+    An operator ends the lease of another holder with `revoke`: the holder is told, and the slot is lent on when it has
     stopped or `HUB_REVOKE_GRACE_SECONDS` are over; with `force` at once. A `reason` beside it goes into the audit log.
     With `onlyRun` nothing is ended but a lease of the run that the call names.
     """
@@ -287,7 +287,7 @@ async def renew(request: Request) -> Answer[RenewedShape]:
     **operation("verifyLease", (RUNNER, NODE, ADMIN, TOKEN), p.FENCE, refusals=(Forbidden, Settling)),
 )
 async def verify(request: Request, slot: str) -> Answer[VerifiedShape]:
-    """Whether a fencing token is that of the lease that holds the slot now; for the side that owns the resource."""
+    """Compare a fencing token with that of the lease that holds the slot now; for the side that owns the resource."""
     who, hub = speaker_of(request), hub_of(request)
     token = request.query_params.get("token", "")
     if not token:
@@ -322,7 +322,7 @@ async def verify(request: Request, slot: str) -> Answer[VerifiedShape]:
     ),
 )
 async def sessions(request: Request) -> Answer[SessionPageShape]:
-    """What is lent, the leases that end first at the top; all, or those of one label, pool, node or run."""
+    """Return the live leases, those that end first at the top; all, or those of one label, pool, node or run."""
     hub = hub_of(request)
     offset, limit = bodies.page(request)
     filters = {
@@ -358,7 +358,7 @@ async def _page(
 
 @router.get("/sessions/{slot}", **operation("getLease", (RUNNER, ADMIN), refusals=(NotFound,)))
 async def session(request: Request, slot: str) -> Answer[SessionShape]:
-    """The live lease of a slot; 404 when it is not lent."""
+    """Return the live lease of a slot; 404 when it is not lent."""
     hub = hub_of(request)
     found = await hub.leases.find(key_part(slot))
     if found is None:

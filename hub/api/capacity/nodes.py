@@ -125,7 +125,7 @@ def _registration(said: RegisterBody) -> Registration:
 
 
 def _pool_labels(hub: Hub, node: Registration) -> list[str]:
-    """Real nodes name their pools as apps, and may have filled them before they register."""
+    """Return the labels of pools among the apps of a node, which may have filled these pools before."""
     return [app for app in node.apps[:SLOTS_MAX] if hub.pools.usable(app)]
 
 
@@ -234,7 +234,7 @@ async def heartbeat(request: Request) -> Answer[OrdersShape]:
     ),
 )
 async def heartbeats(request: Request) -> Answer[BeatenShape]:
-    """Up to 1,000 heartbeats in one call, for an agent per host; each is answered on its own."""
+    """Take up to 1,000 heartbeats in one call, for an agent per host; each is answered on its own."""
     who, hub = speaker_of(request), hub_of(request)
     listed = BeatsBody.read(await bodies.read_body(request)).beats
     answers = await asyncio.gather(*(_one(hub, who, each, request.url.path) for each in listed))
@@ -269,8 +269,8 @@ async def _one(hub: Hub, who: Speaker, document: Any, path: str) -> OrdersShape 
     ),
 )
 async def nodes(request: Request) -> Answer[list[NodeId] | NodePageShape]:
-    """The ids of all nodes; with `detail=1` a page of nodes as operators see them: all, those of one `state`, or those
-    whose id, labels or pools contain `q`.
+    """Return the ids of all nodes; with `detail=1` a page of nodes as operators see them: all, those of one `state`, or
+    those whose id, labels or pools contain `q`.
 
     With `q` alone 20,000 nodes are looked through at a time: `total` is how many are registered, and `next` goes on.
     """
@@ -303,7 +303,7 @@ async def nodes(request: Request) -> Answer[list[NodeId] | NodePageShape]:
     ),
 )
 async def safe_to_kill(request: Request, node_id: str) -> Answer[DepartureShape]:
-    """Whether a node can be shut down without anybody noticing: it drains, and nothing of it is lent.
+    """Return whether a node can be shut down without harm: it drains, and nothing of it is lent.
 
     404 when it is not registered: it has left or was expired, and nothing is known to be of it. For a node timeout
     after a loss of the store that is not certain, and the answer is 503 `settling`.
@@ -329,7 +329,7 @@ async def safe_to_kill(request: Request, node_id: str) -> Answer[DepartureShape]
     **operation("getNode", (RUNNER, ADMIN, NODE, TOKEN), refusals=(InvalidValue, Forbidden, UnknownNode)),
 )
 async def node(request: Request, node_id: str) -> Answer[NodeInFullShape]:
-    """One node with its slots, and with what it was told to do; 404 when it is not registered."""
+    """Return a node with its slots and its open orders; 404 when it is not registered."""
     who, hub = speaker_of(request), hub_of(request)
     who.check(check_node_id(node_id))
     found = await hub.nodes.get(check_node_id(node_id))
@@ -349,7 +349,7 @@ def _order(order: Order) -> OrderOfNodeShape:
 
 
 def shown(node: Node) -> NodeShape:
-    """A node as JSON."""
+    """Return a node as operators see it."""
     try:
         labels = orjson.loads(node.labels)
     except orjson.JSONDecodeError:

@@ -29,7 +29,7 @@ async def publish(hub: Hub, node_id: str, slots: list[PublishedSlot], said: Publ
 
 
 def publication(hub: Hub, node_id: str, said: PublishBody, document: dict[str, Any]) -> list[PublishedSlot]:
-    """The slots that a body names. Raises `InvalidValue`, `InvalidLabel` or `MissingMember`."""
+    """Return the slots that a body names. Raises `InvalidValue`, `InvalidLabel` or `MissingMember`."""
     kinds = parse_kinds(hub.settings.label_kinds)
     labels: dict[str, Label] = {name: parse_label(name, kinds) for name in _named_labels(said)}
     return _slots(said, document, node_id, labels)
@@ -43,7 +43,9 @@ def _shown(node_id: str, slot: PublishedSlot, offered: Offered) -> PublishedSlot
 
 
 def _slots(said: PublishBody, document: dict[str, Any], node_id: str, labels: dict[str, Label]) -> list[PublishedSlot]:
-    """The slots of a publication, from `slots` and `pools`, with the tokens of `lent`. `labels` holds parsed ones."""
+    """Return the slots of a publication, from `slots` and `pools`, with the tokens of `lent`. `labels` holds parsed
+    ones.
+    """
     listed = list(said.slots)
     common = {name: document[name] for name in ("webSocketEndpoint", "endpoint") if document.get(name) is not None}
     for label, count in said.pools.items():
@@ -60,7 +62,7 @@ def _slots(said: PublishBody, document: dict[str, Any], node_id: str, labels: di
 
 
 def _named_labels(said: PublishBody) -> set[str]:
-    """Every label text a publication names."""
+    """Return every label text that a publication names."""
     return {*said.pools, *(SlotBody.read(each).label_key for each in said.slots)}
 
 
@@ -76,7 +78,7 @@ def _slot(node_id: str, raw: dict[str, Any], labels: dict[str, Label], of: Publi
 
 
 def _pool_slot_id(node_id: str, label: str, number: int) -> str:
-    """The name the hub gives the n-th slot of a pool of a node: always the same, so that a repeat changes nothing."""
+    """Return the name of the n-th slot of a pool of a node: always the same, so that a repeat changes nothing."""
     whole = f"{node_id}-{label.replace(':', '.')}-{number}"
     try:
         return check_slot_id(whole)

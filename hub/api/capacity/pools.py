@@ -43,14 +43,14 @@ _COMPANIONS = ("target", "since", "snap_avail", "snap_inuse")  # their flags wou
     ),
 )
 async def pools(request: Request) -> Answer[PoolsShape]:
-    """The state of the pools by label, a page of all or of those that contain `q`, and of the first nodes."""
+    """Return the state of the pools by label, a page of all or of those that contain `q`, and of the first nodes."""
     hub = hub_of(request)
     offset, limit = bodies.page(request)
     return Answer(await state(hub, offset, limit, bodies.search(request)))
 
 
 async def state(hub: Hub, offset: int, limit: int, text: str = "") -> PoolsShape:
-    """The pool state document: pools, workers, now."""
+    """Return pools, nodes and the time."""
     total, labels = await hub.pools.labels(offset, limit, text)
     found = [pool for pool in await hub.pools.describe(labels) if hub.pools.usable(pool.label)]
     versions = await hub.pools.versions([pool.label for pool in found])
@@ -93,7 +93,7 @@ async def _workers(hub: Hub) -> list[NodeOfPoolsShape]:
     **operation("getPool", (RUNNER, ADMIN, NODE), refusals=(InvalidLabel, NotFound)),
 )
 async def pool(request: Request, label: str) -> Answer[PoolShape]:
-    """The counts of one pool; 404 when it has no slots."""
+    """Return the counts of one pool; 404 when it has no slots."""
     hub = hub_of(request)
     (found,) = await hub.pools.describe([parse_label(label).text])
     if not (found.published or found.free or found.lent):

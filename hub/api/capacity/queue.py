@@ -61,10 +61,10 @@ SHOWN_MAX = 20_000  # tickets in one answer
     ),
 )
 async def queue(request: Request) -> Answer[QueueShape]:
-    """Who waits, by label, those whose turn is next at the top: a page of the labels, or one, and of each the first
-    `tickets` in the queue.
+    """Return the borrows that wait, by label, those whose turn is next at the top: a page of the labels, or one, and of
+    each the first `tickets` in the queue.
 
-    `away` counts tickets nobody attends at the moment: they are passed over and keep their place for a minute.
+    `away` counts tickets that no call attends at the moment: they are passed over and keep their place for a minute.
     """
     hub = hub_of(request)
     offset, limit = bodies.page(request)
@@ -119,7 +119,7 @@ def _estimate(estimate_ms: int) -> float | None:
     ),
 )
 async def look(request: Request, ticket: str) -> Answer[WaitingTicketShape | GrantedTicketShape]:
-    """What has become of a borrow, named by its `Idempotency-Key` or by its ticket: `waiting`, `away` or `granted`.
+    """Return the state of a borrow, named by its `Idempotency-Key` or by its ticket: `waiting`, `away` or `granted`.
 
     A plain look changes nothing; a lease it shows is still that of its waiter. With `Prefer: wait=N`, and
     with the runner's secret, this call attends a ticket that has a key as a repeat of the borrow would: its place is
@@ -141,7 +141,7 @@ async def look(request: Request, ticket: str) -> Answer[WaitingTicketShape | Gra
 
 
 async def _attend(request: Request, hub: Hub, ticket: Ticket, wait_s: int) -> Ticket:
-    """The ticket once it is granted, or as it is after so long."""
+    """Return the ticket once it is granted, or as it is after the wait."""
     if serving_of(request).stopping:
         raise Stopping()
     wanted = BorrowRequest(

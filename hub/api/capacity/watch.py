@@ -69,8 +69,8 @@ async def watch(request: Request) -> Answer[WatchedShape]:
     ),
 )
 async def orders(request: Request, node_id: str) -> Answer[OrdersVersionShape]:
-    """The version of what the node is told; with `Prefer: wait=N` as soon as it is not `since` any more, or after N
-    seconds.
+    """Return the version of the orders to a node; with `Prefer: wait=N` as soon as it is not `since` any more, or after
+    N seconds.
 
     It changes with each lease of the node that begins or ends, with drains, and with slots that are to be replaced. The
     answer to a heartbeat tells what it is; the node need not wait for the time of the next one.

@@ -18,8 +18,6 @@ from hub.api.shapes.answer import Answer
 from hub.errors import MissingMember, NotFound
 from hub.history.explained import Kind
 from hub.history.why import KINDS, why
-from hub.settings import Settings
-from hub.settings.model import knobs
 from hub.store.keys import key_part
 from hub.tokens.secrets import ADMIN, RUNNER
 
@@ -30,18 +28,9 @@ router = APIRouter()
 async def settings(request: Request) -> Response:
     """Every setting as it is in force in this process, and where it came from; nothing secret."""
     hub = hub_of(request)
-    now, default = hub.settings.masked(), Settings().masked()
-    rows = [
-        {
-            "name": knob.name, "value": now[knob.name], "default": default[knob.name],
-            "source": ".env file" if field in hub.settings.from_env_file
-            else "default" if now[knob.name] == default[knob.name] else "environment",
-            "about": Settings.model_fields[field].description or "",
-        }
-        for field, knob in knobs().items()
-    ]  # fmt: skip
     file = str(hub.settings.env_file) if hub.settings.env_file else None
-    return Answer({"settings": rows, "notes": hub.settings.notes, "envFile": file, "now": in_ms(hub, 0)})
+    notes = hub.settings.notes
+    return Answer({"settings": hub.settings.explained(), "notes": notes, "envFile": file, "now": in_ms(hub, 0)})
 
 
 @router.get("/console/find", **unlisted(page=True, who=(RUNNER, ADMIN)))

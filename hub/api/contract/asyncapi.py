@@ -10,7 +10,7 @@ from hub.api.shapes.messages import CHANNELS, SENT, TAKEN, DoneShape
 
 
 def document() -> dict[str, Any]:
-    """The AsyncAPI document."""
+    """Return the AsyncAPI document."""
     shapes = [shape for _, shape, _ in SENT.values()] + [shape for shape, _ in TAKEN.values()]
     components = Components([*shapes, DoneShape])
     messages = {name: _message(name, shape, about, components) for name, (_, shape, about) in SENT.items()}

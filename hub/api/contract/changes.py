@@ -9,7 +9,7 @@ Document = dict[str, Any]
 
 
 def breaks(old: Document, new: Document) -> list[str]:
-    """All that those who were generated from `old` would miss in `new`."""
+    """Return what clients that were generated from `old` would miss in `new`."""
     compared = _Comparison(old, new)
     return list(dict.fromkeys(compared.spoken() if "asyncapi" in old else compared.all()))
 
@@ -32,7 +32,7 @@ class _Comparison:
                     yield from self._operation(name, old, new)
 
     def spoken(self) -> Iterator[str]:
-        """The same, of two documents of AsyncAPI: what the hub says is read like an answer, what it takes is sent."""
+        """Compare two documents of AsyncAPI: messages of the hub are read like answers, those it takes are sent."""
         for name, old in self._old["operations"].items():
             new = self._new["operations"].get(name)
             if new is None or new["channel"] != old["channel"]:
@@ -113,7 +113,7 @@ class _Comparison:
                 yield from self._schema(where, old[inner], new[inner], asked=asked)
 
     def _kinds(self, where: str, old: Document, new: Document, *, asked: bool) -> Iterator[str]:
-        """Values of an enumeration, types, and the alternatives of a choice."""
+        """Compare the values of an enumeration, the types, and the alternatives of a choice."""
         for value in old.get("enum", []):
             if value not in new.get("enum", [value]):
                 yield f"The value {value} is gone from {where}."

@@ -34,7 +34,7 @@ _SCHEMES: Final = {
 }
 _TAGS: Final = {
     "nodes": "Machines and processes that offer slots.",
-    "sessions": "Slots in somebody's hands.",
+    "sessions": "Leases of slots.",
     "queue": "Borrows that wait.",
     "pools": "All slots of a label.",
     "admin": "What operators do.",
@@ -53,7 +53,7 @@ _ANSWER_HEADERS: Final = {
     "Location": ("Where to look for the task.", f"{PREFIX}/tasks/{TASK}", {"type": "string"}),
     "WWW-Authenticate": ("What would let the caller in.", "x-hub-secret", {"type": "string"}),
 }
-# What any call may be refused with, whatever it asks for.
+# The refusals of any call.
 _ALWAYS: Final = (
     errors.BadInput, errors.Foreign, errors.RequestTimedOut, errors.CallerGone, errors.TooLarge, errors.Internal,
     errors.ForeignKey, errors.StoreFault, errors.UnknownReply, errors.Unavailable, errors.Stopping,
@@ -64,7 +64,7 @@ _OF_BODIES: Final = (errors.InvalidJson, errors.MissingMember, errors.InvalidVal
 
 
 def document(routes: Iterable[APIRoute]) -> dict[str, Any]:
-    """The OpenAPI document of these routes."""
+    """Return the OpenAPI document of these routes."""
     listed = [route for route in routes if route.include_in_schema]
     components = Components(list(_shapes(listed)))
     twins = Twins(components.schemas)
@@ -116,7 +116,7 @@ def _shapes(routes: Iterable[APIRoute]) -> Iterator[Any]:
 
 
 def _within(shape: Any) -> Iterator[type[BaseModel]]:
-    """The models that stand in members which are read by hand."""
+    """Yield the models in members that have a reader of their own."""
     for field in getattr(shape, "model_fields", {}).values():
         for member in (each for each in field.metadata if isinstance(each, Member)):
             yield from (each for each in member.schema.values() if isinstance(each, type))
@@ -213,7 +213,7 @@ def _refused(route: APIRoute, said: Operation, components: Components) -> dict[s
 
 
 def _common(status: int) -> set[type[errors.HubError]]:
-    """What most operations are refused with by this status."""
+    """Return the refusals with this status that most operations share."""
     listed = (*_ALWAYS, *_CHANGING, errors.Unauthorized, errors.Malformed)
     return {each for each in listed if each.status == status}
 

@@ -13,12 +13,12 @@ Put = Callable[[Any], Any]
 
 
 def twin(name: str) -> str:
-    """What the schema of these names is called."""
+    """Return the name of the schema in neutral names."""
     return f"Neutral{name}"
 
 
 def beside(schema: Schema) -> Schema:
-    """The schema of a body, with the neutral names beside the others, of which none is required any more."""
+    """Return the schema of a body with the neutral names beside the old ones, none of which is required any more."""
     members, others = schema["properties"], {name for name in schema["properties"] if _said_otherwise(name)}
     if not others:
         return schema
@@ -51,11 +51,11 @@ class Twins:
             self._differ |= more
 
     def schemas(self) -> dict[str, Schema]:
-        """The second ones, by name."""
+        """Return the schemas in neutral names, by name."""
         return {twin(name): self.of(self._schemas[name]) for name in sorted(self._differ)}
 
     def of(self, schema: Schema) -> Schema:
-        """A schema in these names."""
+        """Return a schema in neutral names."""
         if "$ref" in schema:
             name = schema["$ref"].removeprefix(_REF)
             return {**schema, "$ref": _REF + twin(name)} if name in self._differ else schema
@@ -97,7 +97,7 @@ class Twins:
         return {**member, "type": ["string", "null"]} if name == "lastSeen" else self.of(member)
 
     def put(self, schema: Schema) -> Put | None:
-        """What puts a document of this schema into these names; None where it is the same in both."""
+        """Return the function that puts a document of this schema into neutral names; None where both are the same."""
         if "$ref" in schema:
             name = schema["$ref"].removeprefix(_REF)
             return self._put_named(name) if name in self._differ else None

@@ -15,7 +15,7 @@ class Components:
     """The named schemas of a document."""
 
     def __init__(self, shapes: Iterable[Any]) -> None:
-        """Those of these types, and of all that are in them."""
+        """Make the schemas of these types and of all types in them."""
         self.responses: dict[str, Any] = {}
         self._keys: dict[str, Any] = {}
         wanted = []
@@ -31,7 +31,7 @@ class Components:
                 member["examples"] = [example(member, self.schemas)]
 
     def of(self, shape: Any) -> dict[str, Any]:
-        """The schema of one of the types: a reference where it has a name."""
+        """Return the schema of one of the types: a reference where it has a name."""
         found: dict[str, Any] = self._schemas[self._keys[repr(shape)]]
         return found
 
@@ -42,7 +42,7 @@ def _called(name: str) -> str:
 
 
 def tidied(schema: dict[str, Any], *, defaults: bool = False) -> dict[str, Any]:
-    """The same without titles, and without defaults unless they are wanted; null as one more type where it can be."""
+    """Return a schema without titles, without defaults unless they are wanted, and with null as one more type."""
     found: dict[str, Any] = {}
     for name, value in schema.items():
         if name == "$ref":
@@ -64,7 +64,7 @@ def tidied(schema: dict[str, Any], *, defaults: bool = False) -> dict[str, Any]:
 
 
 def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """`anyOf` of a plain type and null as one schema; what is said of the type is said of both."""
+    """Join `anyOf` of a plain type and null into one schema; what is said of the type is said of both."""
     kinds = schema.get("anyOf", [])
     if len(kinds) != 2 or {"type": "null"} not in kinds:
         return schema
@@ -78,7 +78,7 @@ def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def example(schema: dict[str, Any], named: dict[str, Any]) -> Any:
-    """What it looks like, put together from the examples of its members."""
+    """Return an example of a schema, put together from the examples of its members."""
     if "$ref" in schema:
         return example(named[schema["$ref"].removeprefix(_REF)], named)
     inner = schema.get("items")
@@ -96,7 +96,7 @@ def example(schema: dict[str, Any], named: dict[str, Any]) -> Any:
 
 
 def _is_plain(schema: dict[str, Any]) -> bool:
-    """Whether it has no members of its own."""
+    """Return whether a schema has no members of its own."""
     return not (
         "$ref" in schema or "properties" in schema or any(not _is_plain(each) for each in schema.get("anyOf", ()))
     )

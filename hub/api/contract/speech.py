@@ -23,7 +23,7 @@ _CONTRACT: Final = Path(contract.__file__).with_name("openapi.json")
 
 
 class Speech:
-    """What becomes of the answers of each endpoint."""
+    """The functions that put the answers of each endpoint into neutral names."""
 
     def __init__(self, routes: Callable[[], Iterable[APIRoute]]) -> None:
         self._routes = routes
@@ -40,7 +40,7 @@ class Speech:
         return None if schema is None else find(schema, document, self._schemas)
 
     def put(self, endpoint: Any, status: int, kind: bytes, body: bytes) -> bytes | None:
-        """A body in neutral names; None for an answer that is no part of the contract."""
+        """Return a body in neutral names; None for an answer that is no part of the contract."""
         if self._ways is None:
             self._learn()
         if kind == _PROBLEM:

@@ -10,6 +10,7 @@ from starlette.types import Scope
 
 from hub.api.handling.browsers import Gate
 from hub.api.handling.large_bodies import Freight
+from hub.api.handling.poll_places import LongPolls
 from hub.api.handling.proxies import FORWARDED, Proxies
 from hub.api.handling.stalls import READ_S, Standstill
 from hub.api.handling.wrong_secrets import Guesses
@@ -38,6 +39,7 @@ class Serving:
         self.live = Live(hub.store)
         self.standstill = Standstill()
         self.guesses = Guesses()
+        self.polls = LongPolls()
         # The addresses in FORWARDED_ALLOW_IPS, the server's own variable, may say who called.
         self.proxies = Proxies(os.environ.get(FORWARDED, "127.0.0.1"))
         self.stopping = False

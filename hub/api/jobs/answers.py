@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 def nothing() -> Answer[None]:
-    """The answer to what is done, when there is nothing to say."""
+    """Return an answer without a body."""
     return Answer(None, 204)
 
 
@@ -38,12 +38,12 @@ def beaten(worker: str, at_us: int) -> WorkerShape:
 
 
 def worker(found: WorkerRecord) -> ListedWorkerShape:
-    """A worker in a list."""
+    """Return a worker in a list."""
     return ListedWorkerShape(id=dashed(found.id), last_heartbeat=time_text(found.beat_us), job_count=found.jobs)
 
 
 def job(found: Job) -> JobShape:
-    """A job in full."""
+    """Return a job in full."""
     shown = JobShape(
         id=dashed(found.id),
         room_id=found.room,
@@ -60,13 +60,13 @@ def job(found: Job) -> JobShape:
 
 
 def job_line(found: Job) -> ListedJobShape:
-    """A job in a list."""
+    """Return a job in a list."""
     workers = [dashed(each) for each in found.workers]
     return ListedJobShape(full_name=found.full, category=found.category, name=found.name, workers=workers)
 
 
 def task(found: TaskRecord) -> TaskShape:
-    """A task. What only some callers ask for stands there only where it was asked for."""
+    """Return a task; members of options that its submit did not ask for are left out."""
     shown = TaskShape(
         id=dashed(found.id),
         job_name=found.job,
@@ -101,7 +101,7 @@ def claimed(found: TaskRecord, *, named: bool) -> ClaimedTaskShape:
 
 
 def shown(found: TaskInFull) -> TaskInFullShape:
-    """A task for who asks for it alone: with what it came to."""
+    """Return a task in full, with its result and its progress."""
     document = cast(TaskInFullShape, task(found.task))  # which has no other member that is required
     if found.result == LOST:
         document["resultLost"] = True
@@ -119,7 +119,7 @@ def shown(found: TaskInFull) -> TaskInFullShape:
 
 
 def schedule(found: Schedule) -> ScheduleShape:
-    """A schedule."""
+    """Return a schedule."""
     options = found.options
     shown = ScheduleShape(
         name=found.name,
@@ -151,14 +151,14 @@ def schedule(found: Schedule) -> ScheduleShape:
 
 
 def submitted(found: TaskRecord) -> Answer[TaskShape]:
-    """The answer to a submit: the task, where to look for it, and when; 200 where it was there already."""
+    """Return the answer to a submit: the task, its address, and when to look; 200 for a task that existed already."""
     answer = Answer(task(found), 200 if found.stood else 202)
     answer.headers.update({"location": f"{PREFIX}/tasks/{dashed(found.id)}", "retry-after": "1"})
     return answer
 
 
 def provider(found: ProviderRecord) -> ProviderShape:
-    """A provider; its content type shows in what it answers."""
+    """Return a provider; its content type shows in its answers."""
     return ProviderShape(
         id=dashed(found.id),
         room_id=found.room,

@@ -49,7 +49,7 @@ _UUID = "Input should be a valid UUID"
 
 
 class Slice(NamedTuple):
-    """Which part of a list is asked for, and tasks of which status."""
+    """The part of a list, and the status of tasks, that a query asks for."""
 
     limit: int
     offset: int
@@ -79,7 +79,7 @@ class SentBody(NamedTuple):
 
 
 def malformed(kind: str, where: Iterable[str | int], message: str, given: Any) -> Malformed:
-    """One thing that is wrong with a request, as pydantic says it."""
+    """Return the refusal of a request with one fault, in the form of pydantic."""
     return Malformed(errors=[WrongShape(type=kind, loc=list(where), msg=message, input=given)])
 
 
@@ -124,7 +124,7 @@ def _whole(text: bytes, model: type[M], check: Callable[[Any], None]) -> tuple[M
 
 @cache
 def _camel(model: type[BaseModel]) -> tuple[tuple[str, str], ...]:
-    """The members of a body that have a name in camelCase beside that with underscores."""
+    """Return the members of a body that have a name in camelCase beside that with underscores."""
     names = (name for name, field in model.model_fields.items() if field.alias is None and not name.endswith("_"))
     return tuple((name, to_camel(name)) for name in names if "_" in name)
 
@@ -155,7 +155,7 @@ def validated(model: type[M], document: Any, where: str, text: bytes = b"") -> M
 
 
 def _shown(given: Any, text: bytes) -> Any:
-    """A part of what was sent, for the refusal; nothing of what is large, or nested too deeply to be written again."""
+    """Return a part of a body for the refusal; None for one that is large, or nested too deeply to be written again."""
     if len(text) > SHOWN_BYTES:
         return None
     try:
@@ -166,7 +166,7 @@ def _shown(given: Any, text: bytes) -> Any:
 
 
 def path_id(request: Request, name: str) -> str:
-    """An id that is part of the path, as 32 hex digits; raises `Malformed`."""
+    """Return an id that is part of the path, as 32 hex digits; raises `Malformed`."""
     given = request.path_params[name]
     try:
         return to_id(given)
@@ -182,7 +182,7 @@ def check_schedule_name(name: str) -> None:
 
 
 def request_key(request: Request, user: str) -> str:
-    """The `Idempotency-Key` of a user's call, digested so that any text fits into a key; empty without one."""
+    """Return the `Idempotency-Key` of a user's call, digested so that any text fits into a key; empty without one."""
     given = request.headers.get("idempotency-key")
     if given is None:
         return ""
@@ -193,24 +193,24 @@ def request_key(request: Request, user: str) -> str:
 
 
 def digest_of(user: str, key: str) -> str:
-    """A key as it is kept."""
+    """Return the digest of a key."""
     return hashlib.sha256(f"{user}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def wait_preference(request: Request) -> int | None:
-    """Seconds of `Prefer: wait=N`, None without it."""
+    """Return the seconds of `Prefer: wait=N`, None without it."""
     given = request.headers.getlist("prefer")
     return preferred_wait(", ".join(given)) if given else None
 
 
 def part(request: Request, model: type[PageQuery] = PageQuery) -> Slice:
-    """The part of a list that the query asks for; raises `Malformed`."""
+    """Return the part of a list that the query asks for; raises `Malformed`."""
     asked = validated(model, dict(request.query_params), "query")
     return Slice(asked.limit, min(asked.offset, OFFSET_MAX), asked.status if isinstance(asked, TasksQuery) else None)
 
 
 def schema(said: JobBody, body: SentBody, settings: Settings) -> str:
-    """The schema of a job or a provider as it was sent; raises `TooLarge` and `Malformed`."""
+    """Return the schema of a job or a provider as it was sent; raises `TooLarge` and `Malformed`."""
     name = next((name for name in ("schema", "schema_") if name in body.document), None)
     if name is None:
         return "{}"
@@ -220,7 +220,7 @@ def schema(said: JobBody, body: SentBody, settings: Settings) -> str:
 
 
 def result_schema(said: ServedBody, body: SentBody, settings: Settings) -> str:
-    """The schema of what the tasks of a job come to, as it was sent; empty where there is none."""
+    """Return the schema of the results of a job, as it was sent; empty where there is none."""
     if said.result_schema is None:
         return ""
     text = body.opaque("resultSchema")
@@ -253,14 +253,14 @@ async def payloads(said: SubmitBody, body: SentBody, settings: Settings) -> list
 
 
 def payload(body: SentBody, settings: Settings) -> str:
-    """What a task is to be about, as it was sent; raises `TooLarge` and `Malformed`."""
+    """Return the payload of a task as it was sent; raises `TooLarge` and `Malformed`."""
     text = body.opaque("payload") if "payload" in body.document else "{}"
     _check(text, settings.task_payload_max_bytes, ("body", "payload"))
     return text
 
 
 def result(body: SentBody, settings: Settings) -> str:
-    """What a task came to, as it was sent, empty for nothing; raises `TooLarge` and `Malformed`."""
+    """Return the result of a task as it was sent, empty for none; raises `TooLarge` and `Malformed`."""
     if body.document.get("result") is None:
         return ""
     text, most = body.opaque("result"), settings.task_result_max_bytes
@@ -271,7 +271,7 @@ def result(body: SentBody, settings: Settings) -> str:
 
 
 def results(said: Sequence[ResultBody], body: SentBody) -> list[str]:
-    """The same for each of the reports of a claim, however long or deep they are."""
+    """Return the result of each report of a claim, of any length and depth."""
     if all(each.result is None for each in said):
         return [""] * len(said)
     texts = body.opaque_list("results")
@@ -281,19 +281,19 @@ def results(said: Sequence[ResultBody], body: SentBody) -> list[str]:
 
 
 def unfit(result: str, most: int) -> str:
-    """Why a result is not kept; empty where it is."""
+    """Return the reason for which a result is not kept; empty where it is."""
     if is_longer(result, most):
         return too_large(result, most)
     return f"The result has more than {NESTING_MAX} levels." if is_deep(result, NESTING_MAX) else ""
 
 
 def is_longer(text: str, most: int) -> bool:
-    """Whether a text has more bytes than this."""
+    """Return whether a text has more than `most` bytes."""
     return len(text) > most or (not text.isascii() and len(text.encode()) > most)
 
 
 def too_large(text: str, most: int) -> str:
-    """What there is to do about a result that is."""
+    """Return the advice for a result that is too long."""
     return (
         f"The result has {len(text.encode())} bytes, and {most} are allowed (HUB_TASK_RESULT_MAX_BYTES): "
         "store it elsewhere and return a reference to it."

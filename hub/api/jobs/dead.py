@@ -20,7 +20,7 @@ router = APIRouter(prefix=PREFIX, tags=["dead letters"])
 
 @router.get("/dead", **operation("listDeadLetters", CALLER, query=PageQuery, scopes=("admin",), superuser=True))
 async def listed(request: Request) -> Answer[TaskPageShape]:
-    """The dead letters, newest first."""
+    """Return the dead letters, newest first."""
     asked = bodies.part(request)
     found = await hub_of(request).tasks.dead_page(asked.limit, asked.offset)
     items = [answers.task(each) for each in found.items]
@@ -31,7 +31,7 @@ async def listed(request: Request) -> Answer[TaskPageShape]:
     "/dead/{task_id}", **operation("getDeadLetter", CALLER, refusals=(TaskNotFound,), scopes=("admin",), superuser=True)
 )
 async def look(request: Request) -> Answer[TaskShape]:
-    """One dead letter."""
+    """Return one dead letter."""
     task = bodies.path_id(request, "task_id")
     return Answer(answers.task(await hub_of(request).tasks.dead(task)))
 
@@ -60,7 +60,7 @@ async def drop(request: Request) -> Answer[None]:
     ),
 )
 async def retry(request: Request) -> Answer[TaskShape]:
-    """A new task like one that has failed or was cancelled; a dead letter is one no longer. For its submitter."""
+    """Submit a new task like one that failed or was cancelled, which is no dead letter any more. For its submitter."""
     who = caller_of(request)
     task, hub = bodies.path_id(request, "task_id"), hub_of(request)
     await room_access.reach_task(who, hub, task)

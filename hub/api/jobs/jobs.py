@@ -67,7 +67,7 @@ async def register(request: Request) -> Answer[JobShape]:
     "/rooms/{room_id}/jobs", **operation("listJobs", CALLER, query=PageQuery, refusals=(InvalidRoomId,), anonymous=True)
 )
 async def listed(request: Request) -> Answer[JobPageShape]:
-    """The jobs that are seen from a room, newest first."""
+    """Return the jobs that are seen from a room, newest first."""
     who = reader_of(request)
     asked = bodies.part(request)
     room = request.path_params["room_id"]
@@ -83,7 +83,7 @@ async def listed(request: Request) -> Answer[JobPageShape]:
     **operation("listTasksOfJob", CALLER, query=TasksQuery, refusals=(InvalidRoomId, JobNotFound), anonymous=True),
 )
 async def tasks(request: Request) -> Answer[TaskPageShape]:
-    """The tasks of a job that were submitted to a room, newest first."""
+    """Return the tasks of a job that were submitted to a room, newest first."""
     who = reader_of(request)
     asked = bodies.part(request, TasksQuery)
     room = request.path_params["room_id"]
@@ -100,7 +100,7 @@ async def tasks(request: Request) -> Answer[TaskPageShape]:
     **operation("getJob", CALLER, refusals=(InvalidRoomId, JobNotFound), anonymous=True),
 )
 async def look(request: Request) -> Answer[JobShape]:
-    """An active job by its full name, room:category:name."""
+    """Return an active job by its full name, room:category:name."""
     who = reader_of(request)
     room, full = request.path_params["room_id"], request.path_params["job_name"]
     check_room(room)

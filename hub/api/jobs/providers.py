@@ -76,7 +76,7 @@ async def register(request: Request) -> Answer[ProviderShape]:
     **operation("listProviders", CALLER, query=PageQuery, refusals=(InvalidRoomId,), anonymous=True),
 )
 async def listed(request: Request) -> Answer[ProviderPageShape]:
-    """The providers that are seen from a room, newest first."""
+    """Return the providers that are seen from a room, newest first."""
     who = reader_of(request)
     asked = bodies.part(request)
     room = request.path_params["room_id"]
@@ -98,7 +98,7 @@ async def listed(request: Request) -> Answer[ProviderPageShape]:
     ),
 )
 async def look(request: Request) -> Answer[ProviderShape]:
-    """A provider by its full name, room:category:name."""
+    """Return a provider by its full name, room:category:name."""
     who = reader_of(request)
     room, full = request.path_params["room_id"], request.path_params["name"]
     check_room(room)
@@ -121,7 +121,7 @@ async def look(request: Request) -> Answer[ProviderShape]:
     ),
 )
 async def read(request: Request) -> Response:
-    """What a provider answers for the parameters of the query, asked for or from the cache.
+    """Return the answer of a provider to the parameters of the query, fresh or from the cache.
 
     Waits a few seconds for it, with `Prefer: wait=N` N seconds; 504 when there is none by then.
     """
@@ -188,7 +188,7 @@ async def remove(request: Request) -> Answer[None]:
     ),
 )
 async def upload(request: Request) -> Answer[None]:
-    """What a provider answers to the request of this hash, in bytes as they are. For its owner and superusers."""
+    """Take the answer of a provider to the request of this hash, in bytes as they are. For its owner and superusers."""
     who = caller_of(request)
     provider = bodies.path_id(request, "provider_id")
     digest = request.headers.get("x-request-hash")

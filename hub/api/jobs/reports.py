@@ -1,4 +1,4 @@
-"""Reports on tasks as they arrive: an outcome is heard whatever its text says, else its task would run on. Pure."""
+"""Reports on tasks as they arrive: an outcome counts with any text, else its task would run on. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def spelt(body: bytes) -> bytes:
 
 
 def kept(error: str | None) -> str:
-    """As much of the error of a task as is kept."""
+    """Return as much of the error of a task as is kept."""
     if not error or len(error) <= ERROR_BYTES // 4:
         return error or ""
     text = error.encode()
@@ -43,7 +43,7 @@ def kept(error: str | None) -> str:
 
 
 def _cut(string: bytes) -> bytes:
-    """The beginning of a JSON string, longer than what is kept of it: that is cut, and marked, once it is read."""
+    """Return the beginning of a JSON string, more than is kept of it: the reader cuts it and marks the cut."""
     if len(string) <= 8 * ERROR_BYTES:
         return string
     inside = string[1 : 8 * ERROR_BYTES]  # an escape of one character may have six

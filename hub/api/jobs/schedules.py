@@ -24,7 +24,7 @@ ROOM, ONE = "/rooms/{room_id}/schedules", "/rooms/{room_id}/schedules/{schedule}
 
 @router.get(ROOM, **operation("listSchedules", CALLER, query=PageQuery, refusals=(InvalidRoomId,), anonymous=True))
 async def listed(request: Request) -> Answer[SchedulePageShape]:
-    """The schedules of a room, newest first."""
+    """Return the schedules of a room, newest first."""
     who = reader_of(request)
     asked = bodies.part(request)
     room = request.path_params["room_id"]
@@ -37,7 +37,7 @@ async def listed(request: Request) -> Answer[SchedulePageShape]:
 
 @router.get(ONE, **operation("getSchedule", CALLER, refusals=(InvalidRoomId, ScheduleNotFound), anonymous=True))
 async def look(request: Request) -> Answer[ScheduleShape]:
-    """One schedule."""
+    """Return one schedule."""
     who = reader_of(request)
     room, name = request.path_params["room_id"], request.path_params["schedule"]
     check_room(room)

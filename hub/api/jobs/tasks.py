@@ -100,7 +100,7 @@ async def _check(hub: Hub, full: str, payloads: list[str], user: str, *, many: b
 
 
 def _options(said: SubmitBody, full: str) -> Options:
-    """What is asked for beyond the plain submit; raises `Malformed` for an `@internal` job, which knows none of it."""
+    """Return the options of a submit; raises `Malformed` for an `@internal` job, which knows none of them."""
     if full.startswith(f"{INTERNAL}:") and said.model_dump(exclude={"payload", "payloads"}, exclude_none=True):
         message = (
             "priority, notBefore, maxAttempts, backoffSeconds, maxSilenceSeconds, uniqueKey and after should be left "
@@ -129,7 +129,7 @@ def _options(said: SubmitBody, full: str) -> Options:
     ),
 )
 async def claim(request: Request) -> Answer[ClaimedShape]:
-    """The oldest task of all the jobs of a worker, or null; for its owner alone.
+    """Claim the oldest task of all the jobs of a worker, or null; for its owner alone.
 
     `limit` asks for several, `waitSeconds` waits for one, `start` takes them as running. `results` says first what has
     become of others. With an `Idempotency-Key` a repeat is answered with the same tasks while the worker holds them, or
@@ -165,7 +165,7 @@ async def claim(request: Request) -> Answer[ClaimedShape]:
 async def _reported(
     hub: Hub, said: list[ResultBody], body: bodies.SentBody, worker: str, who: Caller, key: str
 ) -> list[OutcomeShape]:
-    """What has become of a worker's reports. A task fails whose result is not kept: nobody will report it anew."""
+    """Return the outcomes of a worker's reports. A task whose result is not kept fails: it is not reported anew."""
     values, most = bodies.results(said, body), hub.settings.task_result_max_bytes
     reports, large = [], set()
     for each, value in zip(said, values, strict=True):
@@ -185,8 +185,9 @@ async def _reported(
 
 
 async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key: str) -> list[TaskRecord]:
-    """The tasks a claim gets. When the caller has hung up they are given back, unless he can ask for them again; and
-    when his token was revoked while he waited."""
+    """Claim tasks. They are given back when the caller has hung up and cannot ask for them again, and when its token
+    was revoked meanwhile.
+    """
     worker, user = said.worker_id.hex, who.user
     runtime_ms = int((said.runtime_s or 0) * 1000)
     wait_s = min(said.wait_s or 0, hub.settings.long_poll_max_wait_s)
@@ -223,7 +224,7 @@ async def _give_back(hub: Hub, worker: str, user: str, tasks: list[TaskRecord]) 
     **operation("listTasksOfRoom", CALLER, query=TasksQuery, refusals=(InvalidRoomId,), anonymous=True),
 )
 async def of_room(request: Request) -> Answer[TaskPageShape]:
-    """The tasks submitted to a room, newest first."""
+    """Return the tasks submitted to a room, newest first."""
     who = reader_of(request)
     asked = bodies.part(request, TasksQuery)
     room = request.path_params["room_id"]
@@ -239,7 +240,7 @@ async def of_room(request: Request) -> Answer[TaskPageShape]:
     **operation("getTask", CALLER, p.PREFER, headers=("Preference-Applied",), refusals=(TaskNotFound,), anonymous=True),
 )
 async def look(request: Request) -> Answer[TaskInFullShape]:
-    """A task with its result; with `Prefer: wait=N` as soon as it has ended, or as it is after N seconds."""
+    """Return a task with its result; with `Prefer: wait=N` as soon as it has ended, or as it is after N seconds."""
     who = reader_of(request)
     task = bodies.path_id(request, "task_id")
     hub = hub_of(request)

@@ -33,7 +33,7 @@ router = APIRouter(prefix=PREFIX, tags=["workers"])
     ),
 )
 async def create(request: Request) -> Answer[WorkerShape]:
-    """A new worker of the caller's. It must beat from now on, or it is removed."""
+    """Make a worker of the caller's. It must beat from now on, or it is removed."""
     who = caller_of(request)
     await check_listening(request)
     hub = hub_of(request)
@@ -43,7 +43,7 @@ async def create(request: Request) -> Answer[WorkerShape]:
 
 @router.get("/workers", **operation("listWorkers", CALLER, query=PageQuery, anonymous=True))
 async def listed(request: Request) -> Answer[WorkerPageShape]:
-    """All workers of all users, newest first; not for a token that is bound to rooms."""
+    """Return all workers of all users, newest first; not for a token that is bound to rooms."""
     who = reader_of(request)
     if who and who.rooms:
         raise Forbidden("This is of all rooms; a token that is bound to some asks for /rooms/{room_id}/workers.")
@@ -58,7 +58,7 @@ async def listed(request: Request) -> Answer[WorkerPageShape]:
     **operation("listWorkersOfRoom", CALLER, query=PageQuery, refusals=(InvalidRoomId,), anonymous=True),
 )
 async def of_room(request: Request) -> Answer[WorkerPageShape]:
-    """The workers of the jobs that are seen from a room, newest first."""
+    """Return the workers of the jobs that are seen from a room, newest first."""
     who = reader_of(request)
     asked = bodies.part(request)
     room = request.path_params["room_id"]
@@ -108,7 +108,8 @@ async def beat(request: Request) -> Answer[WorkerShape]:
     **operation("getTaken", CALLER, p.PREFER, query=TakenQuery, refusals=(WorkerNotFound,), scopes=(WORKER,)),
 )
 async def taken(request: Request) -> Answer[TakenShape]:
-    """How often a task was taken from a worker, because it was cancelled or silent for too long; for its owner alone.
+    """Return how often a task was taken from a worker, because it was cancelled or silent for too long; for its owner
+    alone.
 
     With `Prefer: wait=N` as soon as it is not `since` any more: then its next heartbeat, with `tasks`, says which.
     """
@@ -134,7 +135,7 @@ async def taken(request: Request) -> Answer[TakenShape]:
     ),
 )
 async def remove(request: Request) -> Answer[None]:
-    """Remove a worker. What it has claimed fails, its providers go, and so do jobs that nobody serves any more."""
+    """Remove a worker. What it has claimed fails, its providers go, and so do jobs without another worker."""
     who = caller_of(request)
     worker, hub = bodies.path_id(request, "worker_id"), hub_of(request)
     await room_access.reach_worker(who, hub, worker)

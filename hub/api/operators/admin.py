@@ -87,7 +87,7 @@ async def undrain(request: Request, node_id: str) -> Answer[SwitchedShape]:
 
 
 def _operated(request: Request, node_id: str) -> str:
-    """The node, for its operators and for itself; raises what refuses everybody else."""
+    """Return the node for its operators and for itself; refuse all others."""
     who, node = speaker_of(request), check_node_id(node_id)
     who.check(node)
     return node
@@ -139,7 +139,7 @@ async def remove_node(request: Request, node_id: str) -> Answer[LeftShape]:
 
 @router.get("/admin/sweeper", **operation("getSweeper", (ADMIN,)))
 async def sweeper(request: Request) -> Answer[SweeperShape]:
-    """Whether stale nodes are removed, who says so, and what the brake does."""
+    """Return whether stale nodes are removed, the source of that, and the state of the brake."""
     return Answer(await _switch_state(hub_of(request)))
 
 
@@ -176,8 +176,8 @@ async def _switch_state(hub: Hub) -> SweeperShape:
 
 @router.get("/admin/brake", **operation("getBrake", (ADMIN,), p.OF_BRAKE))
 async def brake(request: Request) -> Answer[BrakeShape]:
-    """Whether so many nodes, or with `of=workers` workers, are silent at once that the sweeper holds most of them back,
-    and who released it.
+    """Return the state of the brake: whether so many nodes, or with `of=workers` workers, are silent at once that the
+    sweeper holds most of them back.
     """
     hub = hub_of(request)
     return Answer(await brake_shape(Brake(hub.store, hub.settings, _braked(request.query_params.get("of")))))
@@ -230,7 +230,7 @@ async def brake_shape(brake: Brake) -> BrakeShape:
 
 
 def _braked(of: Any) -> Literal["nodes", "workers"]:
-    """Whose brake is meant; raises `InvalidValue`."""
+    """Return the kind of brake that is meant; raises `InvalidValue`."""
     match of:
         case None | "nodes":
             return "nodes"

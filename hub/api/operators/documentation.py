@@ -46,25 +46,25 @@ _PAGE: Final = """<!doctype html>
 
 @router.get("/docs", **unlisted(about=EVERYTHING, linked=True))
 async def docs() -> Response:
-    """The page."""
+    """Return the page."""
     return Response(_PAGE, media_type="text/html", headers=_HEADERS)
 
 
 @router.get("/openapi.json", **unlisted(about=EVERYTHING))
 async def document() -> Response:
-    """The wire, as it stands in the file that changes of it are compared with."""
+    """Return the contract of HTTP."""
     return Response(_contract("openapi.json"), media_type="application/json")
 
 
 @router.get("/asyncapi.json", **unlisted())
 async def spoken() -> Response:
-    """The same of Socket.IO and the stream of events."""
+    """Return the contract of Socket.IO and the stream of events."""
     return Response(_contract("asyncapi.json"), media_type="application/json")
 
 
 @router.get("/docs/{name}", **unlisted())
 async def asset(name: str) -> Response:
-    """A file of the page."""
+    """Return a file of the page."""
     if name not in TYPES:
         raise NotFound(f"There is no /docs/{name}.")
     headers = {**_HEADERS, "cache-control": "public, max-age=3600"}
@@ -73,7 +73,7 @@ async def asset(name: str) -> Response:
 
 @router.get("/redoc", **unlisted(linked=True))
 async def redoc() -> Response:
-    """The other page there once was."""
+    """Lead from the address of a former page to the page."""
     return RedirectResponse("docs", 302)
 
 

@@ -45,8 +45,8 @@ def _which(query: Mapping[str, str]) -> Wanted:
 
 @router.get("/history", **operation("listEvents", (RUNNER, ADMIN), p.LIMIT, *p.EVENTS_OF))
 async def history(request: Request) -> Answer[EventsShape]:
-    """What happened last, newest first: all, or that of some kinds and about one node, slot, pool, run, ticket, worker,
-    task, job or schedule.
+    """Return the latest events, newest first: all, or those of some kinds and about one node, slot, pool, run, ticket,
+    worker, task, job or schedule.
 
     `complete` says that there is nothing older, neither beyond `limit` nor trimmed from the bounded history.
     """
@@ -66,8 +66,8 @@ async def history(request: Request) -> Answer[EventsShape]:
     ),
 )
 async def explain(request: Request, kind: str, id: str) -> Answer[ExplanationShape]:
-    """Why a `node`, `slot`, `ticket`, `run`, `task`, `worker`, `job` or `schedule` is as it is: what happened, by which
-    rule, and what comes next. 404 when nothing is known of it.
+    """Explain the state of a `node`, `slot`, `ticket`, `run`, `task`, `worker`, `job` or `schedule`: the events, the
+    rules behind them, and the next step. 404 when nothing is known of it.
 
     A ticket is named by its id or by the `Idempotency-Key` of its borrow, a job by its full name, a schedule by
     `room:name`.
@@ -109,7 +109,7 @@ def _shown(events: Iterable[Event]) -> list[EventShape]:
     ),
 )
 async def events(request: Request) -> Response:
-    """What happens from now on, or after the event of `Last-Event-ID` (or `?after=`), as server-sent events.
+    """Send the events from now on, or after that of `Last-Event-ID` (or `?after=`), as server-sent events.
 
     `gap`: events before the next one have been trimmed. `slow`: this stream was not read and ends; come back with the
     last id. A comment comes every 15 s.
@@ -119,7 +119,7 @@ async def events(request: Request) -> Response:
 
 
 def after_of(request: Request) -> str | None:
-    """The id of the event after which a listener goes on, where he names one."""
+    """Return the id of the event after which a listener goes on, where it names one."""
     name, given = "after", request.query_params.get("after", "")
     if not given:
         name, given = "Last-Event-ID", request.headers.get("last-event-id", "")
@@ -161,7 +161,7 @@ class EventStream(Response):
             sending.result()
 
     async def _watch(self, scope: Scope, tasks: Sequence[asyncio.Task[None]]) -> None:
-        """Until one of them is over, or the listener has taken nothing of one send for too long.
+        """Wait until one of the tasks is over, or the listener has taken nothing of one send for too long.
 
         One timer for the stream costs less than one for each send.
         """
@@ -191,7 +191,7 @@ class EventStream(Response):
         await put(b"", more=False)
 
     async def _replay(self, put: Callable[..., Awaitable[None]], after: str, since: str) -> None:
-        """What happened between the two ids, as far as it is still there."""
+        """Send the events between the two ids that are still there."""
         upto = parse_id(since, "id")
         while True:
             page = await self._live.history.after(after)

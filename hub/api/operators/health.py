@@ -83,7 +83,7 @@ class StoreBreaker:
     ),
 )
 async def health(request: Request) -> Answer[HealthShape]:
-    """Whether Redis answers a ping, and how fast."""
+    """Return whether Redis answers a ping, and how fast."""
     found = serving_of(request)
     breaker: StoreBreaker = request.app.state.breaker
     if breaker.is_open:
@@ -112,7 +112,7 @@ async def health(request: Request) -> Answer[HealthShape]:
     ),
 )
 async def health_ready(request: Request) -> Answer[HubReadyShape]:
-    """For load balancers: this hub takes requests and Redis answers, whether or not anything is free.
+    """Tell load balancers whether this hub takes requests and Redis answers; free slots do not matter.
 
     Of a hub with realms it is enough that the store of one answers; `realms` says of each how it is.
     """
@@ -137,7 +137,7 @@ async def health_ready(request: Request) -> Answer[HubReadyShape]:
     ),
 )
 async def health_live(_: Request) -> Answer[HubLiveShape]:
-    """For a supervisor: this process answers, whatever has become of Redis."""
+    """Tell a supervisor that this process answers, with or without Redis."""
     return Answer(HubLiveShape(status="live"))
 
 
@@ -150,7 +150,7 @@ class Readiness:
         self._counting = asyncio.Lock()
 
     async def counts(self, hub: Hub, *, fresh: bool) -> tuple[int, int, int, int]:
-        """Nodes heard within two minutes, and slots: all, lent, free."""
+        """Return the number of nodes heard within two minutes, and of slots: all, lent, free."""
         if fresh:
             return await _counts(hub)
         async with self._counting:
@@ -174,7 +174,7 @@ async def _counts(hub: Hub) -> tuple[int, int, int, int]:
 
 @router.get("/ready", **operation("getReadiness", ()))
 async def ready(request: Request) -> Answer[ReadyShape]:
-    """Whether a borrow could succeed: a node was heard within two minutes and a slot is free.
+    """Return whether a borrow could succeed: a node was heard within two minutes and a slot is free.
 
     Without a secret the answer may be a second old.
     """
@@ -214,7 +214,9 @@ def _not_stopping(request: Request) -> Serving:
     ),
 )
 async def show_metrics(request: Request) -> Response:
-    """Prometheus text. Gauges of the store are read now; while it is away they keep their last value."""
+    """Return the metrics as Prometheus text. Gauges of the store are read now; while it is away they keep their last
+    value.
+    """
     serving_of(request)
     realms: ServedRealms | None = request.app.state.realms
     if realms is None:
@@ -323,7 +325,7 @@ async def _refresh_zombies(hub: Hub, sources: Sequence[str]) -> None:
 
 @router.get("/diagnostics", **operation("getDiagnostics", (ADMIN,)))
 async def diagnostics(request: Request) -> Answer[DiagnosticsShape]:
-    """How this hub is set up, and the nodes it sees."""
+    """Return the settings of this hub and the nodes it knows."""
     hub = hub_of(request)
     settings = hub.settings
     config = HubConfigShape(
@@ -340,6 +342,6 @@ async def diagnostics(request: Request) -> Answer[DiagnosticsShape]:
 
 @router.get("/diagnostics/env", **operation("getEnvironment", (ADMIN,)))
 async def diagnostics_env(request: Request) -> Answer[EnvironmentShape]:
-    """The hub's own variables in the environment of this process, without secrets; others are nobody's concern."""
+    """Return the hub's own variables in the environment of this process, without secrets."""
     hub = hub_of(request)
     return Answer(EnvironmentShape(env=own_variables(), now=in_ms(hub, 0)))

@@ -21,7 +21,7 @@ router = APIRouter(tags=["admin"])
 
 @router.get("/admin/settings", **operation("listSettings", (RUNNER, ADMIN)))
 async def settings(request: Request) -> Answer[SharedSettingsShape]:
-    """What holds for all hubs, who set it, and which hubs were given something else."""
+    """Return the settings that hold for all hubs, their source, and the hubs that were given another value."""
     hub = hub_of(request)
     return Answer(SharedSettingsShape(settings=[_row(each) for each in await hub.agreed.look()]))
 

@@ -47,7 +47,7 @@ _REFUSALS = (Forbidden, InvalidJson, MissingMember, InvalidValue)
 )
 async def create(request: Request) -> Answer[MadeTokenShape]:
     """Make a token for a user, for a node, or for nodes to join with. Its secret is in `token`, here and never again;
-    with `sha256` nobody but the caller knows it, and the call may be repeated. Tokens of nodes and to join with are
+    with `sha256` the caller alone knows it, and the call may be repeated. Tokens of nodes and to join with are
     made and revoked with the admin secret alone.
 
     The first token of a hub without secrets shuts its jobs API to everybody who shows none.
@@ -77,7 +77,7 @@ async def create(request: Request) -> Answer[MadeTokenShape]:
     **operation("listTokens", CALLER, p.OFFSET, p.LIMIT, refusals=_REFUSALS, scopes=("admin",), superuser=True),
 )
 async def tokens(request: Request) -> Answer[TokensShape]:
-    """The tokens, newest first, and those of HUB_TOKENS_FILE; never a secret."""
+    """Return the tokens, newest first, and those of HUB_TOKENS_FILE; never a secret."""
     found = serving_of(request)
     offset, limit = bodies.page(request)
     total, page = await found.hub.tokens.page(offset, limit)
@@ -90,7 +90,7 @@ async def tokens(request: Request) -> Answer[TokensShape]:
     **operation("getToken", CALLER, refusals=(*_REFUSALS, NotFound), scopes=("admin",), superuser=True),
 )
 async def look(request: Request, id: str) -> Answer[TokenShape]:
-    """A token, without its secret."""
+    """Return a token, without its secret."""
     found = serving_of(request)
     return Answer(_shown(found.holders.file.find(id) or await found.hub.tokens.get(id)))
 

@@ -25,7 +25,7 @@ router = APIRouter(tags=["operations"])
     ),
 )
 async def worker_env(request: Request, node_id: str) -> Answer[NodeEnvironmentShape]:
-    """The environment of a registered node, asked of the node itself; its refusal comes with its status."""
+    """Return the environment of a registered node, asked of the node itself; its refusal comes with its status."""
     hub = hub_of(request)
     node = await hub.nodes.get(node_id)
     secret = hub.settings.node_secret

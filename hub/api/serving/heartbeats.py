@@ -15,7 +15,7 @@ from hub.api.capacity.nodes import heartbeat, router
 from hub.api.capacity.orders import orders_json
 from hub.api.handling import request_counts
 from hub.api.handling.context import Serving
-from hub.api.operations import TOKEN, row_of
+from hub.api.operations import row_of
 from hub.api.serving.private import Cycle
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.node_bodies import BeatBody
@@ -26,7 +26,6 @@ from hub.tokens.secrets import HEADER
 
 HEARTBEAT = row_of(router.routes, heartbeat)
 PATH = HEARTBEAT.path
-_ROLES = tuple(role for role in HEARTBEAT.facts.who if role != TOKEN)
 _taken = request_counts.row(PATH, HEARTBEAT.method, 200)
 _SECRET = HEADER.encode()
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
@@ -74,7 +73,7 @@ def _read(serving: Serving, cycle: Cycle) -> Beat:
                 break
         secret = given.decode("latin-1")
         try:
-            serving.secrets.check_value(secret, *_ROLES)
+            serving.secrets.check_value(secret, *HEARTBEAT.roles)
         except Unauthorized:
             holder = serving.holders.remembered(secret)
             if holder is None or not speaks(holder):

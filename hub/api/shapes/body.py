@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
-from hub.api.shapes.readers import Member, to_wire
+from hub.api.shapes.readers import to_wire
 from hub.errors import InvalidValue, MissingMember
 
 
@@ -25,7 +25,7 @@ class Body(BaseModel):
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
-        """The body; raises `MissingMember` and `InvalidValue`."""
+        """Read a body; raises `MissingMember` and `InvalidValue`."""
         if not cls.nulls and None in document.values():
             document = {name: value for name, value in document.items() if value is not None}
         for name, spelled in cls.spellings.items():
@@ -35,13 +35,6 @@ class Body(BaseModel):
             return cast(Self, cls.__pydantic_validator__.validate_python(document))
         except ValidationError as error:
             raise cls._refusal(error.errors(include_url=False)[0]) from None
-
-    @classmethod
-    def reader(cls, name: str) -> Callable[[Any], Any]:
-        """What reads this member, for those who read a body by hand."""
-        (field,) = (field for field in cls.model_fields.values() if field.alias == name)
-        (found,) = (each for each in field.metadata if isinstance(each, Member))
-        return lambda value: found.read(value, name)
 
     @classmethod
     def _refusal(cls, fault: ErrorDetails) -> MissingMember | InvalidValue:

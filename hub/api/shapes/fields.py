@@ -8,7 +8,7 @@ from pydantic import Field
 
 
 def told(text: str, example: Any, **more: Any) -> Any:
-    """What the contract says of a member: a sentence and an example."""
+    """Describe a member for the contract by a sentence and an example."""
     return Field(description=text, examples=[example], **more)
 
 
@@ -33,14 +33,14 @@ MaybeRunId = Annotated[str, told("The run of the lease that was meant; empty whe
 TicketId = Annotated[str, told("The ticket: a borrow that waits, or was asked for under a key.", "key-5f0c0ffee")]
 Position = Annotated[int, told("The place in the queue of the label, from 1.", 3, ge=0)]
 Estimate = Annotated[
-    float | None, told("How long the wait may be, from the pace of the queue; null while nobody can know.", 12.5)
+    float | None, told("How long the wait may be, from the pace of the queue; null while it is unknown.", 12.5)
 ]
 SecondsLeft = Annotated[float, told("How many seconds are left, on the hub clock.", 17.25)]
 DeadlineLeft = Annotated[float | None, told("Seconds until what is lent of it ends; null without a deadline.", 600.0)]
 Note = Annotated[str, told("Why nothing was changed; not there when something was.", "already returned")]
 Now = Annotated[str, told("The time of the store.", TIME, json_schema_extra=DATE_TIME)]
 Utc = Annotated[str, told("When, by the clock of the store.", TIME, json_schema_extra=DATE_TIME)]
-SetBy = Annotated[str | None, told("Who did it, as he said; null when nobody did.", "ann")]
+SetBy = Annotated[str | None, told("The name given by the caller that did it; null when it was not done.", "ann")]
 Slots = Annotated[int, told("How many slots it has on offer or lent.", 8, ge=0)]
 Lent = Annotated[int, told("How many of its slots are lent.", 3, ge=0)]
 Free = Annotated[int, told("How many of its slots are free.", 4, ge=0)]

@@ -32,7 +32,7 @@ def _is_moment(text: str) -> str:
 
 
 def moment_us(text: str) -> int:
-    """A time in microseconds since 1970, 0 for one before that; raises pydantic's error for what is none."""
+    """Return a time in microseconds since 1970, 0 for an earlier one; raises pydantic's error for no time."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -103,7 +103,7 @@ class ProviderBody(JobBody):
 
 
 class TaskOptions(BaseModel):
-    """What is to be done about tasks beyond the plain submit."""
+    """Options of tasks beyond the plain submit."""
 
     priority: Annotated[StrictInt, told("The higher one is claimed first.", 0, ge=-100, le=100)] | None = None
     max_attempts: Attempts | None = Field(default=None, alias="maxAttempts")
@@ -135,7 +135,7 @@ class TaskOptions(BaseModel):
 
 
 def options_of(said: TaskOptions, **more: Any) -> Options:
-    """What is asked for; None in `more` is what is not."""
+    """Return the options that a body asks for, with those of `more` that are not None."""
     asked = {
         "priority": said.priority,
         "max_attempts": said.max_attempts,
@@ -209,13 +209,13 @@ class ScheduleBody(TaskOptions):
 
 
 class PauseBody(BaseModel):
-    """Whether a schedule makes no tasks."""
+    """The pause of a schedule, or its end."""
 
     paused: Annotated[StrictBool, told("Whether it makes no tasks.", True)]
 
 
 class ResultBody(BaseModel):
-    """What a worker says of a task it holds under a claim; `pending` gives it back to the queue."""
+    """A worker's report on a task it holds under a claim; `pending` gives the task back to the queue."""
 
     id: TaskId
     status: Annotated[
@@ -247,7 +247,7 @@ class ClaimBody(BaseModel):
 
 
 class SaidBody(BaseModel):
-    """What a task says of itself while it runs: what is left out stays as it is; `log` is added to its log."""
+    """The progress of a running task. Members that are left out stay as they are; `log` is added to its log."""
 
     id: TaskId
     claim: ClaimName | None = None
@@ -257,7 +257,7 @@ class SaidBody(BaseModel):
 
 
 class ProgressBody(BaseModel):
-    """What tasks that a worker runs say of themselves."""
+    """The progress of tasks that a worker runs."""
 
     worker_id: WorkerId
     tasks: Annotated[list[SaidBody], told("The tasks.", [], min_length=1, max_length=HELD_MAX)]
@@ -271,7 +271,7 @@ class HeldTaskBody(BaseModel):
 
 
 class WorkerBeatBody(BaseModel):
-    """What a worker holds, where it says so, and the keys of its claims that have had no answer yet."""
+    """The tasks a worker holds, if it lists them, and the keys of its claims that have had no answer yet."""
 
     tasks: Annotated[list[HeldTaskBody], told("The tasks it holds.", [], max_length=HELD_MAX)] | None = None
     claims: Annotated[
@@ -282,7 +282,7 @@ class WorkerBeatBody(BaseModel):
 
 
 class MoveBody(BaseModel):
-    """The status a task is to have; `claim` says which claim of it is meant, and any other is left alone."""
+    """The status a task is to have. With `claim` it changes only while it is held under that claim."""
 
     status: Annotated[Status, told("What it is to be.", "cancelled")]
     error: Why | None = None
@@ -293,25 +293,25 @@ class MoveBody(BaseModel):
 
 
 class PageQuery(BaseModel):
-    """Which part of a list is shown."""
+    """The part of a list that is shown."""
 
     limit: Annotated[int, told("How many are answered at most.", 50, ge=0, le=500)] = 50
     offset: Annotated[int, told("How many are left out at the top.", 0, ge=0)] = 0
 
 
 class LeaveQuery(BaseModel):
-    """Which process leaves: it ends a worker that is another one by now for nobody."""
+    """The process that leaves; a worker that another process has become by now stays."""
 
     incarnation: Process = ""
 
 
 class TakenQuery(BaseModel):
-    """What was known before: how often a task was taken from the worker."""
+    """How often a task was taken from the worker when the caller asked last."""
 
     since: Annotated[int, told("The number that was answered last.", 0, ge=0, le=2**53)] = 0
 
 
 class TasksQuery(PageQuery):
-    """Which tasks, and which part of their list."""
+    """A part of a list of tasks, all or those of one status."""
 
     status: Annotated[Status | None, told("Only tasks of this status.", "pending")] = None

@@ -227,7 +227,7 @@ class TaskIdsShape(TypedDict):
 
 
 class OutcomeShape(TypedDict):
-    """What has become of a report."""
+    """The outcome of a report."""
 
     id: w.TaskId
     outcome: Annotated[
@@ -248,13 +248,13 @@ class ClaimedShape(TypedDict):
 
 
 class ProgressedShape(TypedDict):
-    """What has become of what tasks said of themselves."""
+    """The outcomes of reported progress."""
 
     tasks: Annotated[list[OutcomeShape], told("One for each, in order.", [])]
 
 
 class ProviderShape(TypedDict):
-    """What answers reads."""
+    """A provider of data, which answers reads."""
 
     id: Annotated[str, told("The id of the provider.", w.TASK, json_schema_extra={"format": "uuid"})]
     room_id: w.Room

@@ -97,7 +97,7 @@ Token = told("The fencing token of the lease.", TOKEN)
 
 
 class BorrowBody(Body):
-    """What a borrower asks for."""
+    """A borrow: the label and the terms."""
 
     label_key: Annotated[str, LABEL]
     ttl_seconds: Annotated[
@@ -131,7 +131,7 @@ class ReturnBody(Body):
     lease_token: Annotated[
         Text, told("The fencing token: no other lease is ended than the one that has it.", TOKEN)
     ] = ""
-    revoke: Annotated[Truth, told("End somebody else's lease; its holder is told and has a grace.", False)] = False
+    revoke: Annotated[Truth, told("End a lease of another holder, which is told and has a grace.", False)] = False
     force: Annotated[Truth, told("The same, without a grace.", False)] = False
     only_run: Annotated[Truth, told("End no lease but one of the run that the call names.", False)] = False
     reason: Annotated[
@@ -157,7 +157,7 @@ class RenewBody(Body):
 
 
 class HeldBody(Body):
-    """A lease that somebody holds."""
+    """A lease and its token, as its holder names it."""
 
     spellings = _BROWSER
     missing = dict.fromkeys(("browserId", "leaseToken"), (_NOT_HELD, "leases"))
@@ -186,7 +186,7 @@ class WatchBody(Body):
 
 
 class AttributeBody(Body):
-    """Which test runs on a slot."""
+    """The test that runs on a slot."""
 
     test_id: Annotated[str, given_text("missing testId"), told("The test.", "login.spec.ts")]
     run_id: RunId = None

@@ -11,7 +11,7 @@ from hub.api.shapes.fields import told
 
 
 class GrantShape(TypedDict):
-    """A slot in somebody's hands."""
+    """A lease of a slot to the caller."""
 
     browserId: w.SlotId
     webSocketEndpoint: Annotated[
@@ -39,7 +39,7 @@ class GrantShape(TypedDict):
 
 
 class ReturnedShape(TypedDict):
-    """The slot is not the caller's any more."""
+    """A slot that was given back."""
 
     returned: w.SlotId
     note: NotRequired[w.Note]
@@ -56,7 +56,7 @@ class RenewedShape(TypedDict):
 
 
 class VerifiedShape(TypedDict):
-    """Whether a token is that of the lease which holds the slot now."""
+    """The result of comparing a token with that of the current lease of a slot."""
 
     slotId: w.SlotId
     valid: Annotated[bool, told("Whether it is.", True)]
@@ -106,12 +106,12 @@ class EndedLeaseShape(TypedDict):
     leaseToken: w.LeaseToken
     reason: Annotated[
         Literal["not lent", "stale token", "lapsed"],
-        told("How the store knows: nobody holds the slot, somebody else does, or the time is over.", "not lent"),
+        told("How the store knows: the slot is not lent, has another holder, or the time is over.", "not lent"),
     ]
 
 
 class WatchedShape(TypedDict):
-    """Those of the leases that are over."""
+    """The watched leases that are over."""
 
     over: Annotated[list[EndedLeaseShape], told("Empty when the time was over before any of them was.", [])]
 
@@ -157,7 +157,7 @@ class LabelQueueShape(TypedDict):
 
 
 class QueueShape(TypedDict):
-    """Who waits, by label."""
+    """The borrows that wait, by label."""
 
     total: Annotated[int, told("How many labels are waited for.", 1, ge=0)]
     waiting: Annotated[int, told("How many borrows wait, for any label.", 3, ge=0)]

@@ -52,7 +52,7 @@ class TaskProgressShape(TypedDict):
 
 
 class ProviderRequestShape(TypedDict):
-    """Somebody reads what a provider should answer."""
+    """A read that a provider should answer."""
 
     request_id: Annotated[str, told("The hash of the request, which the answer names.", "9f86d081884c7d65")]
     provider_name: w.FullName
@@ -81,13 +81,13 @@ class ProviderRoomShape(TypedDict):
 
 
 class WatchedRoomShape(TypedDict):
-    """A room whose tasks, jobs and providers somebody looks at."""
+    """A room whose tasks, jobs and providers the client shows."""
 
     room_id: w.Room
 
 
 class DoneShape(TypedDict):
-    """What the client said has been done; a text in its place says why not."""
+    """The call of the client was carried out; a text in its place says why not."""
 
     status: Annotated[Literal["ok"], told("It is done.", "ok")]
 
@@ -101,17 +101,17 @@ class GapShape(TypedDict):
 
 
 class SlowShape(TypedDict):
-    """The stream was not read and ends."""
+    """The end of a stream that was not read."""
 
     rule: Annotated[str, told("That in a sentence.", "Too much waited to be sent; come back with the last id.")]
 
 
 class MessageChannel(NamedTuple):
-    """Where something is said: its address, a sentence, and what the parts of the address are."""
+    """A channel of messages: its address, a sentence, and the parts of the address."""
 
     address: str
     about: str
-    parts: dict[str, tuple[str, str]] = {}  # noqa: RUF012 - nobody changes it
+    parts: dict[str, tuple[str, str]] = {}  # noqa: RUF012 - it is never changed
 
 
 ROOM: Final = "room"
@@ -132,7 +132,7 @@ SENT: Final[dict[str, tuple[str, Any, str]]] = {
     "task_progress_event": (ROOM, TaskProgressShape, "A task that was submitted to the room said how far it is."),
     "provider_result_ready": (ROOM, ResultReadyShape, "A provider of the room has answered."),
     "task_available": ("jobs", TaskAvailableShape, "A task of the job can be claimed."),
-    "provider_request": ("providers", ProviderRequestShape, "Somebody asks the provider."),
+    "provider_request": ("providers", ProviderRequestShape, "A read waits for the provider."),
     "event": ("events", EventShape, "Something happened; the name of the event is what did, such as `grant.lent`."),
     "gap": ("events", GapShape, "Events before the next one have been trimmed."),
     "slow": ("events", SlowShape, "The stream was not read and ends; come back with the last id."),

@@ -49,7 +49,7 @@ NAMES: Final[Mapping[str, str]] = {
 }
 """What is not here is called alike, in camelCase."""
 LEASE: Final = {"leaseToken": "token", "ttlSeconds": "ttlSeconds", "expiresAtUtc": "expiresAt"}
-"""These stand together in `lease`: the seconds where it says when it ends, and not where somebody asks for some."""
+"""These stand together in `lease`; the seconds only beside the time at which the lease ends."""
 FREE: Final = frozenset(("facts", "details"))
 """Of an explanation, and of an entry of the audit log: no schema says what is in them."""
 OF_SLOTS: Final = {"webSocketEndpoint": "address", "browserType": "kind", "browserVersion": "version"}
@@ -68,17 +68,17 @@ class NamesDiffer(HubError):
 
 
 def name_of(name: str) -> str:
-    """What a member is called."""
+    """Return the neutral name of a member."""
     return NAMES.get(name) or (to_camel(name) if "_" in name else name)
 
 
 def renamed(document: Mapping[str, object]) -> dict[str, Any]:
-    """The members of a document in these names; what they hold is left alone."""
+    """Return a document with its own members in neutral names; the values stay as they are."""
     return {name_of(name): value for name, value in document.items()}
 
 
 def problem(document: dict[str, Any]) -> dict[str, Any]:
-    """A refusal that speaks of slots; published clients look for what it says of browsers."""
+    """Return a refusal that speaks of slots where it spoke of browsers, as published clients expect it."""
     detail = str(document.get("detail"))
     if not detail.startswith(_SAID_OF_BROWSERS):
         return document
@@ -86,7 +86,7 @@ def problem(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def said(document: dict[str, Any]) -> dict[str, Any]:
-    """A body in the old names, whichever it has; raises `NamesDiffer` when it has both, with two values."""
+    """Return a body in the old names; raises `NamesDiffer` for a member that is given in both, with two values."""
     if "label" in document:
         document = _either(document, "labelKey", "label", document["label"])
     if "slotId" in document:
@@ -104,7 +104,7 @@ def _either(document: dict[str, Any], old: str, new: str, value: Any) -> dict[st
 
 
 def slot_said(slot: dict[str, Any]) -> dict[str, Any]:
-    """A slot that is published, in the names that are kept; those of its `attributes` stand beside them."""
+    """Return a published slot in the old names, with its `attributes` as members beside them."""
     if "label" not in slot or "labelKey" in slot:
         return slot
     said = dict(slot)
@@ -116,7 +116,7 @@ def slot_said(slot: dict[str, Any]) -> dict[str, Any]:
 
 
 def attributes(item: Any) -> Any:
-    """What a node published of a slot, without what the lease says itself and what it left empty."""
+    """Return the attributes of a slot: members that its node gave a value and that the lease does not repeat."""
     if not isinstance(item, dict):
         return item
     old = {new: old for old, new in OF_SLOTS.items()}

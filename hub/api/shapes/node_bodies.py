@@ -182,7 +182,7 @@ NodeId = Annotated[
 
 
 class CallerBody(Body):
-    """Which process speaks for a node."""
+    """The process that speaks for a node."""
 
     incarnation: Incarnation = ""
     number: Annotated[
@@ -197,7 +197,7 @@ class CallerBody(Body):
     ] = None
 
     def caller(self) -> NodeCaller:
-        """Who tells the hub of slots, and with which number, that counts only beside an incarnation."""
+        """Return the process and the number of its call, which counts only beside an incarnation."""
         return NodeCaller(self.incarnation, str(self.number) if self.incarnation and self.number is not None else "")
 
 

@@ -12,7 +12,7 @@ from hub.api.shapes.problems import ProblemShape
 
 
 class PublishedSlotShape(TypedDict):
-    """What has become of one slot of a publication."""
+    """The outcome for one slot of a publication."""
 
     browserId: w.SlotId
     labelKey: w.PoolLabel
@@ -24,7 +24,7 @@ class PublishedSlotShape(TypedDict):
 
 
 class AskedForShape(TypedDict):
-    """As what a lent slot was asked for."""
+    """The label and the run that a lent slot was asked for with."""
 
     labelKey: w.AskedLabel
     runId: w.MaybeRunId
@@ -111,7 +111,7 @@ class OrdersShape(TypedDict):
 
 
 class OrdersVersionShape(TypedDict):
-    """Whether there is something to tell a node."""
+    """The version of the orders to a node."""
 
     nodeId: w.NodeId
     version: w.Version
@@ -177,19 +177,19 @@ class SlotOfNodeShape(TypedDict):
 
 
 class OrderOfNodeShape(TypedDict):
-    """What a node was told to do and has not done yet."""
+    """An order that a node has not carried out yet."""
 
     order: Annotated[
         Literal["drain", "cordon", "rebuild", "recycle"],
         told(
             "`drain`, `cordon`: nothing more of it is lent; `rebuild`: withdraw, drain and rebuild all slots; "
-            "`recycle`: replace some slots when nobody is connected.",
+            "`recycle`: replace some slots when they have no connection.",
             "rebuild",
         ),
     ]
     secondsLeft: Annotated[
         float | None,
-        told("Seconds until what is lent ends, or a rebuild is dropped that nobody began; null: no limit.", 287.5),
+        told("Seconds until what is lent ends, or a rebuild that was not begun is dropped; null: no limit.", 287.5),
     ]
     reason: NotRequired[Annotated[str, told("Why it is cordoned.", "fan is broken")]]
     slots: NotRequired[Annotated[list[w.SlotId], told("The slots to replace.", [w.SLOT])]]
@@ -211,7 +211,7 @@ class NodePageShape(TypedDict):
 
 
 class DepartureShape(TypedDict):
-    """Whether a node can be shut down without anybody noticing."""
+    """The answer to the question whether a node can be shut down without harm."""
 
     nodeId: w.NodeId
     safe: Annotated[bool, told("It drains, and nothing of it is lent or can be.", True)]

@@ -71,7 +71,7 @@ By = Annotated[
 
 
 class DrainBody(Body):
-    """How long those who hold slots of the node may keep them."""
+    """The time that holders of the node's slots may keep them."""
 
     deadline_seconds: Annotated[
         float | None, number(1, DRAIN_DEADLINE_MAX_S), told("What is lent ends after so many; never unless told.", 600)
@@ -79,7 +79,7 @@ class DrainBody(Body):
 
 
 class SwitchBody(Body):
-    """Whether nodes expire; null for what each hub was set up with."""
+    """The switch of expiry; null leaves it to the settings of each hub."""
 
     nulls = True
     expire: Annotated[
@@ -135,14 +135,14 @@ class ReleaseBody(Body):
 
 
 class SweepBody(Body):
-    """Whether the pass only says what it would do."""
+    """A pass of the sweepers, or with `dryRun` a report of its effects."""
 
     nulls = True
     dry_run: Annotated[bool, Member(_flag, type="boolean"), told("Only say what it would do.", True)] = False
 
 
 class CordonBody(Body):
-    """Why nothing more of a node is lent."""
+    """The reason for which nothing more of a node is lent."""
 
     reason: Annotated[
         str,
@@ -152,7 +152,7 @@ class CordonBody(Body):
 
 
 class TokenBody(Body):
-    """Whom a token is for: one of `user`, `node` and `join`. What stands below `user` is for users alone."""
+    """A token for one of `user`, `node` and `join`. The members from `userId` to `rooms` are for users alone."""
 
     user: Annotated[
         str,
@@ -195,7 +195,7 @@ class TokenBody(Body):
     sha256: Annotated[
         str,
         Member(reading_with(read_digest), type="string", pattern="^[0-9a-f]{64}$"),
-        told("The digest of a secret that the caller made and nobody else knows.", "9f86d081884c7d65" * 4),
+        told("The digest of a secret that the caller made and keeps to itself.", "9f86d081884c7d65" * 4),
     ] = ""
 
     @classmethod

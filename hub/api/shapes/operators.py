@@ -14,7 +14,7 @@ from hub.history.explained import Kind
 
 
 class SwitchedShape(TypedDict):
-    """Whether a node is lent from, as it is now."""
+    """A node that was drained, cordoned, or opened again."""
 
     nodeId: w.NodeId
     draining: Annotated[bool, told("Whether it drains.", True)]
@@ -33,7 +33,7 @@ class UpgradingShape(TypedDict):
 
 
 class BrakeShape(TypedDict):
-    """What keeps the sweeper from removing very many at once."""
+    """The brake, which keeps the sweeper from removing very many at once."""
 
     state: Annotated[Literal["off", "engaged", "released"], told("Whether it holds any back.", "off")]
     percent: Annotated[float, told("It engages when more than so many percent are silent.", 30)]
@@ -51,7 +51,7 @@ class BrakeShape(TypedDict):
 
 
 class SweeperShape(TypedDict):
-    """Whether nodes expire, and who says so."""
+    """The switch of expiry and the source of its position."""
 
     expire: Annotated[bool, told("Whether they do.", True)]
     source: w.Source
@@ -62,7 +62,7 @@ class SweeperShape(TypedDict):
 
 
 class NodesSweptShape(TypedDict):
-    """What a pass over the nodes did, or would do."""
+    """The effects of a pass over the nodes."""
 
     scanned: Annotated[int, told("How many are registered.", 40, ge=0)]
     stale: Annotated[int, told("How many are silent for the whole timeout.", 1, ge=0)]
@@ -75,7 +75,7 @@ class NodesSweptShape(TypedDict):
 
 
 class LeasesSweptShape(TypedDict):
-    """What a pass over the leases did, or would do."""
+    """The effects of a pass over the leases."""
 
     processed: Annotated[int, told("How many were looked at.", 12, ge=0)]
     returned: Annotated[int, told("How many lapsed.", 1, ge=0)]
@@ -95,13 +95,13 @@ class SweptShape(TypedDict):
 
 
 class AuditEntryShape(TypedDict):
-    """Who changed what."""
+    """An entry of the audit log: a change and its author."""
 
     timestampUtc: w.Utc
     category: Annotated[str, told("What it concerns.", "admin")]
     action: Annotated[str, told("What was done.", "node.drain")]
-    actor: Annotated[str | None, told("Who the caller said he was.", "ann")]
-    by: Annotated[str | None, told("Which secret or token he has shown.", "admin secret")]
+    actor: Annotated[str | None, told("The name that the caller gave.", "ann")]
+    by: Annotated[str | None, told("The secret or token that the caller showed.", "admin secret")]
     remoteIp: Annotated[str | None, told("Where the call came from.", "10.0.0.3")]
     correlationId: Annotated[str | None, told("The run it belongs to.", w.RUN)]
     severity: Annotated[str, told("`Info` or `Warning`.", "Info")]
@@ -132,8 +132,8 @@ class SharedSettingShape(TypedDict):
     name: Annotated[str, told("Its name in the environment.", "HUB_NODE_TIMEOUT")]
     value: Annotated[str, told("What holds for all hubs, as it is written in the environment.", "60")]
     agreed: Annotated[str, told("What hubs agree on, which holds where no operator has set anything.", "60")]
-    setBy: Annotated[str | None, told("Who set it at run time; null where nobody has.", "ann@rack-7")]
-    setAtUtc: Annotated[str | None, told("When; null where nobody has.", w.TIME, json_schema_extra=w.DATE_TIME)]
+    setBy: Annotated[str | None, told("Who set it at run time; null where it was not set.", "ann@rack-7")]
+    setAtUtc: Annotated[str | None, told("When; null where it was not set.", w.TIME, json_schema_extra=w.DATE_TIME)]
     otherwise: Annotated[
         dict[str, str], told("Hubs that were given another value, and which one.", {"5f0e7d21c4b89a36": "90"})
     ]
@@ -155,7 +155,7 @@ class TokenShape(TypedDict):
     user: Annotated[str, told("The name of the user or the node.", "ann")]
     userId: Annotated[str, told("The id of the user.", w.TASK, json_schema_extra={"format": "uuid"})]
     superuser: Annotated[bool, told("Whether the user may do everything.", False)]
-    active: Annotated[bool, told("Whether it lets anybody in.", True)]
+    active: Annotated[bool, told("Whether it is accepted.", True)]
     scopes: Annotated[
         list[Literal["worker", "submit", "read", "admin"]] | None,
         told("What it is for; null for everything.", ["submit"]),
@@ -183,7 +183,7 @@ class TokensShape(TypedDict):
 
 
 class RevokedShape(TypedDict):
-    """A token lets nobody in any more."""
+    """A token that was revoked."""
 
     revoked: Annotated[str, told("Its id.", "3b0c44298fc1c149")]
     last: Annotated[bool, told("There is none left, so that a hub without secrets is open again.", False)]
@@ -200,14 +200,14 @@ class EventShape(TypedDict):
 
 
 class EventsShape(TypedDict):
-    """What happened last, newest first."""
+    """The latest events, newest first."""
 
     events: Annotated[list[EventShape], told("The events.", [])]
     complete: w.Complete
 
 
 class StepShape(TypedDict):
-    """What comes next."""
+    """The next event to expect."""
 
     event: Annotated[str, told("What will happen.", "grant.lapsed")]
     inSeconds: Annotated[
@@ -217,7 +217,7 @@ class StepShape(TypedDict):
 
 
 class ExplanationShape(TypedDict):
-    """Why a thing is as it is."""
+    """The state of a thing, its reason, and its history."""
 
     kind: Annotated[Kind, told("What kind of thing it is.", "slot")]
     id: Annotated[str, told("Its id.", w.SLOT)]
@@ -230,7 +230,7 @@ class ExplanationShape(TypedDict):
 
 
 class RedisHealthShape(TypedDict):
-    """How the store answers."""
+    """The answer time of the store."""
 
     pingMs: Annotated[float, told("Milliseconds until it answered.", 0.4)]
 
@@ -290,7 +290,7 @@ class ReadyShape(TypedDict):
 
 
 class HubConfigShape(TypedDict):
-    """How this hub is set up."""
+    """The settings of this hub."""
 
     redisUrl: Annotated[str, told("Its store, without a password.", "redis://10.0.0.5:6379")]
     borrowTrailingFallback: Annotated[bool, told("Whether shorter labels serve longer ones.", True)]
@@ -302,7 +302,7 @@ class HubConfigShape(TypedDict):
 
 
 class DiagnosticsShape(TypedDict):
-    """How this hub is set up, and the nodes it sees."""
+    """The settings of this hub and the nodes it knows."""
 
     hubConfig: Annotated[HubConfigShape, told("Its settings.", None)]
     workers: Annotated[list[NodeOfPoolsShape], told("The first hundred nodes.", [])]
@@ -318,6 +318,6 @@ class EnvironmentShape(TypedDict):
 
 @with_config(ConfigDict(extra="allow"))
 class NodeEnvironmentShape(TypedDict):
-    """What a node says of its environment, as it says it."""
+    """The environment of a node, in its own words."""
 
     env: NotRequired[Annotated[Any, told("Its variables.", {"PLAYWRIGHT_VERSION": "1.48.0"})]]

@@ -63,7 +63,7 @@ OF_LABEL: Final = Parameter("label", "Only what was asked for under this label."
 OF_POOL: Final = Parameter("pool", "Only slots of this pool.", w.LABEL)
 OF_NODE: Final = Parameter("node", "Only slots of this node.", w.NODE)
 OF_RUN: Final = Parameter("run", "Only leases of this run.", w.RUN)
-FENCE: Final = Parameter("token", "The fencing token that somebody shows.", w.TOKEN, required=True)
+FENCE: Final = Parameter("token", "The fencing token that is compared.", w.TOKEN, required=True)
 DETAIL: Final = Parameter("detail", "`1` for a page of nodes instead of all ids.", "1")
 CURSOR: Final = Parameter("cursor", "The `next` of the page before.", "0", {"type": "string", "default": "0"})
 STATE: Final = Parameter(
@@ -80,7 +80,7 @@ OF_BRAKE: Final = Parameter(
     "of", "Whose brake.", "nodes", {"type": "string", "enum": ["nodes", "workers"], "default": "nodes"}
 )
 SEARCH: Final = Parameter(
-    "q", "Only what contains this text, in whatever case.", "rack-7", {"type": "string", "maxLength": 200}
+    "q", "Only what contains this text, in upper or lower case.", "rack-7", {"type": "string", "maxLength": 200}
 )
 SKIP: Final = Parameter("skip", "How many entries are left out at the top.", 0, _whole(0, 10**9, 0))
 TAKE: Final = Parameter("take", "How many entries are answered at most.", 100, _whole(1, 10**9, 100))

@@ -28,12 +28,12 @@ from hub.errors import InvalidValue, MissingMember
 
 @cache
 def to_wire(name: str) -> str:
-    """The name of a field as the wire has it."""
+    """Return the name of a field on the wire."""
     return to_camel(name)
 
 
 def as_text(value: Any, name: str) -> str:
-    """A text; numbers and booleans count as what they would be written. Raises `InvalidValue`."""
+    """Return a text; numbers and booleans count as they are written. Raises `InvalidValue`."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -44,7 +44,7 @@ def as_text(value: Any, name: str) -> str:
 
 
 def as_seconds(value: Any) -> float | None:
-    """A duration in seconds, from a number or numeric text; None when it cannot be read as one."""
+    """Return a duration in seconds from a number or numeric text; None when it cannot be read as one."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:
@@ -55,7 +55,7 @@ def as_seconds(value: Any) -> float | None:
 
 
 def whole_number(value: Any, name: str, low: int, high: int) -> int:
-    """A whole number within bounds; raises `InvalidValue` that names them."""
+    """Return a whole number within bounds; raises `InvalidValue` that names them."""
     try:
         number = int(str(value)) if isinstance(value, str | int | float) else low - 1
     except ValueError:
@@ -108,7 +108,7 @@ _NOT_BLANK = r"[^\s\x1c-\x1f]"  # as `str.strip` sees it, in the words of the li
 
 
 def given_text(missing: str, named: str = "") -> Member:
-    """A text that must not be blank; `missing` says what it is."""
+    """Return the reader of a text that must not be blank; `missing` is the refusal of a blank one."""
 
     def read(value: Any, name: str) -> str:
         if not (found := as_text(value, name)).strip():
@@ -119,7 +119,7 @@ def given_text(missing: str, named: str = "") -> Member:
 
 
 def whole(low: int, high: int, **schema: Any) -> Member:
-    """A whole number within bounds."""
+    """Return the reader of a whole number within bounds."""
 
     def read(value: Any, name: str) -> int:
         return whole_number(value, name, low, high)
@@ -129,7 +129,7 @@ def whole(low: int, high: int, **schema: Any) -> Member:
 
 
 def number(low: int, high: int, says: str = "must be a number") -> Member:
-    """A number of seconds within bounds."""
+    """Return the reader of a number of seconds within bounds."""
 
     def read(value: Any, name: str) -> float:
         found = as_seconds(value)
@@ -142,7 +142,7 @@ def number(low: int, high: int, says: str = "must be a number") -> Member:
 
 
 def one_of(*words: str) -> Member:
-    """One of these words."""
+    """Return the reader of one of these words."""
 
     def read(value: Any, name: str) -> str:
         if value not in words:

@@ -22,7 +22,7 @@ SPEECH = "hub.speech"  # in the scope of a caller that asks for neutral names: t
 
 
 def read_object(body: bytes) -> dict[str, Any]:
-    """The JSON object of a body; raises `InvalidJson`. The content type does not matter."""
+    """Return the JSON object of a body; raises `InvalidJson`. The content type does not matter."""
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -56,7 +56,7 @@ def unknown(request: Request, document: Any) -> Any:
 
 
 def text(document: dict[str, Any], *names: str) -> str | None:
-    """The first of these members that is there, as text; raises `InvalidValue`."""
+    """Return the first of these members that has a value, as text; raises `InvalidValue`."""
     for name in names:
         if (value := document.get(name)) is not None:
             return as_text(value, name)
@@ -64,7 +64,7 @@ def text(document: dict[str, Any], *names: str) -> str | None:
 
 
 def run_id(request: Request, said: Any) -> str:
-    """The run a call belongs to: x-run-id, query runId, Correlation-Id, `said` in the body; empty when none is."""
+    """Return the run of a call: x-run-id, query runId, Correlation-Id, or `said` in the body; empty without one."""
     return check_run_id(
         _header(request, "x-run-id").strip()
         or (request.query_params.get("runId") or "").strip()
@@ -74,7 +74,7 @@ def run_id(request: Request, said: Any) -> str:
 
 
 def _header(request: Request, name: str) -> str:
-    """A header as the UTF-8 it was sent in; as Latin-1, which HTTP says it is, when it is no UTF-8."""
+    """Return a header decoded as UTF-8, or as Latin-1, the encoding that HTTP names, where it is no UTF-8."""
     given = request.headers.get(name) or ""
     try:
         return given.encode("latin-1").decode()
@@ -83,14 +83,14 @@ def _header(request: Request, name: str) -> str:
 
 
 def new_run_id(now_s: float) -> str:
-    """A run id for a borrow that names none: that time in UTC to the millisecond, a hyphen, 32 hex digits."""
+    """Return a run id for a borrow that names none: the time in UTC to the millisecond, a hyphen, 32 hex digits."""
     at_ms = int(1000 * now_s)
     digits = second_text(at_ms // 1000).translate(_DIGITS_ALONE)
     return f"{digits}{at_ms % 1000:03d}-{random_hex(16)}"
 
 
 def request_key(request: Request) -> str | None:
-    """The `Idempotency-Key` of a call, digested so that any text fits into a key; None without one."""
+    """Return the `Idempotency-Key` of a call, digested so that any text fits into a key; None without one."""
     given = request.headers.get("idempotency-key")
     if given is None:
         return None
@@ -100,12 +100,12 @@ def request_key(request: Request) -> str | None:
 
 
 def wait_preference(request: Request) -> int | None:
-    """Seconds of `Prefer: wait=N`, None without it."""
+    """Return the seconds of `Prefer: wait=N`, None without it."""
     return preferred_wait(",".join(request.headers.getlist("prefer")))
 
 
 def preferred_wait(prefer: str) -> int | None:
-    """The seconds of `wait=N`, None without it.
+    """Return the seconds of `wait=N`, None without it.
 
     As RFC 7240 says, one that cannot be read is ignored, and of several the first counts.
     """
@@ -126,7 +126,7 @@ def switch(request: Request, name: str) -> bool:
 
 
 def page(request: Request) -> tuple[int, int]:
-    """(offset, limit) of a listing; 0 and 100 when they are not given."""
+    """Return offset and limit of a listing; 0 and 100 when they are not given."""
     query = request.query_params
     return (
         whole_number(query.get("offset", "0"), "offset", 0, 10**9),
@@ -135,7 +135,7 @@ def page(request: Request) -> tuple[int, int]:
 
 
 def search(request: Request) -> str:
-    """What the entries of a listing are to contain: `q`; all do when it is not given."""
+    """Return the text that the entries of a listing must contain, `q`; empty when it is not given."""
     wanted = request.query_params.get("q", "").strip()
     if len(wanted) > SEARCH_MAX:
         raise InvalidValue(f"q has at most {SEARCH_MAX} characters; this one has {len(wanted)}", member="q")

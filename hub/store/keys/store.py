@@ -106,11 +106,11 @@ class OfTokens(Section):
         "until it ends",
     )
     logins_seen = One("hub:logins_seen", "zset", "login -> when it was used last", "with the login")
-    login_link = Each(
-        "hub:login_link:{digest}",
-        "string",
-        "the login that a one-time link makes",
-        "300 s, or until opened",
+    login_links = One(
+        "hub:login_links",
+        "hash",
+        "SHA-256 of a one-time link -> the login that it makes, and when it was made",
+        "300 s after the last one; a field until it is opened",
         seconds=300,
     )
 
