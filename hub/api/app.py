@@ -13,12 +13,12 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from hub import __version__
-from hub.api.callers.logins import Door
+from hub.api.callers.logins import LoginGate
 from hub.api.capacity import autoscaling, caps, joining, leases, nodes, pools, queue, watch
 from hub.api.console import jobs as console_jobs
 from hub.api.console import logins, lookups, overview, pages, stuck_records
 from hub.api.contract.document import document
-from hub.api.contract.speech import Speech
+from hub.api.contract.neutral_answers import NeutralAnswers
 from hub.api.dispatch import views
 from hub.api.dispatch.realms import Realms
 from hub.api.handling import request_counts
@@ -107,7 +107,7 @@ def create_app(
         async with open_store(settings) as store:
             hub = spilling_over(Hub(store, settings), among)
             app.state.serving = Serving(hub, Secrets(settings), tokens_file, gate)
-            app.state.sockets, app.state.door = Sockets(app.state.serving, among), Door(app.state.serving)
+            app.state.sockets, app.state.logins = Sockets(app.state.serving, among), LoginGate(app.state.serving)
             await hub.agreed.agree(speaks=sweep)  # a command that works straight on Redis overrules no hub
             await offer(hub, internal_jobs)
             webhook = Webhook(posted_to)
@@ -131,7 +131,7 @@ def create_app(
     app.state.realms = among
     app.state.sources = [source.name for source in sources]
     _furnish(app, settings)
-    return RequestPipeline(app, settings, TABLE, gate if sweep else None, Speech(routes))
+    return RequestPipeline(app, settings, TABLE, gate if sweep else None, NeutralAnswers(routes))
 
 
 def _furnish(app: FastAPI, settings: Settings) -> None:
@@ -139,7 +139,7 @@ def _furnish(app: FastAPI, settings: Settings) -> None:
     app.openapi = lambda: document(routes())  # type: ignore[method-assign]
     app.state.breaker = health.StoreBreaker(settings.redis_breaker_threshold, settings.redis_breaker_cooldown_ms / 1000)
     app.state.readiness = health.Readiness()
-    app.state.glance = overview.Glance(app.state)
+    app.state.overview = overview.OverviewCache(app.state)
     app.add_exception_handler(HubError, on_hub_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_hub_error)
@@ -243,7 +243,7 @@ def _record_sweepers(hub: Hub, sources: Sequence[Source], webhook: Webhook) -> l
 def _loops(app: FastAPI, services: Sequence[RecordSweeperService]) -> list[Callable[[], Awaitable[None]]]:
     """Those of the queue and of open pages, and one for each source, so that one that hangs holds up no other."""
     serving: Serving = app.state.serving
-    hub, glance = serving.hub, app.state.glance
+    hub, overviews = serving.hub, app.state.overview
     interval_s = hub.settings.zombie_cleanup_interval_minutes * 60
     cleaning = [
         _loop(
@@ -253,7 +253,7 @@ def _loops(app: FastAPI, services: Sequence[RecordSweeperService]) -> list[Calla
         )
         for service in services
     ]  # fmt: skip
-    telling = partial(glance.keep_telling, serving)
+    telling = partial(overviews.keep_telling, serving)
     return [hub.queue.listen, hub.queue.go_round, request_counts.keep_flushing, telling, *cleaning]
 
 

@@ -17,8 +17,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hub.api.callers.admission import admit
 from hub.api.callers.credentials import slow_down_guesses
-from hub.api.callers.logins import MARK, Door, Visit
-from hub.api.contract.speech import ASKED, Speech, Writer
+from hub.api.callers.logins import MARK, LoginGate, Visit
+from hub.api.contract.neutral_answers import ASKED, NeutralAnswers, NeutralWriter
 from hub.api.handling import request_counts
 from hub.api.handling.bounds import Bounds
 from hub.api.handling.browsers import Gate, first_of
@@ -28,7 +28,7 @@ from hub.api.handling.exchange import Exchange, HeadExchange, too_large
 from hub.api.handling.light_request import LightRequest
 from hub.api.handling.long_polls import TIME
 from hub.api.handling.problems import answer, as_hub_error, note_failure, refuse
-from hub.api.handling.shared_lists import Renderings
+from hub.api.handling.shared_lists import SharedLists
 from hub.api.operations import ALIAS, SAFE, Found, Table
 from hub.api.paths import SOCKETS, is_ours, keep_escaped, read_id
 from hub.api.shapes.reading import SPEECH, preferred_wait
@@ -47,15 +47,17 @@ _log = get_logger("hub.api")
 class RequestPipeline:
     """The outermost ASGI application; `app` is the one with the routes, and `table` has a row for each of them."""
 
-    def __init__(self, app: FastAPI, settings: Settings, table: Table, gate: Gate | None, speech: Speech) -> None:
+    def __init__(
+        self, app: FastAPI, settings: Settings, table: Table, gate: Gate | None, neutral_answers: NeutralAnswers
+    ) -> None:
         self.app = app
         self._table = table
         self._gate = gate
         self._timeout_s = settings.request_timeout_s
         self._deadlines = Deadlines(self._timeout_s)
         self._bounds = Bounds(settings)
-        self._speech = speech
-        self._renderings = Renderings()
+        self._neutral_answers = neutral_answers
+        self._shared_lists = SharedLists()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -90,12 +92,12 @@ class RequestPipeline:
                 scope[TIME], scope[CYCLE] = limit, getattr(receive, "__self__", None)
                 headers = self._gate.check(scope, row) if self._gate else first_of(scope["headers"])
                 if ASKED in headers.get(b"accept", b""):
-                    exchange.speak(Writer(self._speech, scope, exchange.put))
-                    scope[SPEECH] = self._speech
+                    exchange.speak(NeutralWriter(self._neutral_answers, scope, exchange.put))
+                    scope[SPEECH] = self._neutral_answers
                 exchange.check_length(headers.get(b"content-length", b""))
                 if (serving := getattr(self.app.state, "serving", None)) is not None:
                     scope[SERVING] = serving
-                    exchange.weigh(serving.freight, scope)
+                    exchange.weigh(serving.large_bodies, scope)
                     if scope["method"] != "GET":
                         await check_caller(scope, serving)
                         if b"prefer" in headers:
@@ -117,14 +119,14 @@ class RequestPipeline:
 
     async def _visited(self, scope: Scope, headers: Mapping[bytes, bytes], exchange: Exchange, found: Found) -> None:
         """Answer a call that a page may have made: with a cookie, or with the mark of the console."""
-        door: Door | None = getattr(self.app.state, "door", None)
-        visit: Visit | None = await door.enter(scope, headers, found) if door else None
+        logins: LoginGate | None = getattr(self.app.state, "logins", None)
+        visit: Visit | None = await logins.enter(scope, headers, found) if logins else None
         facts = found.row.facts if found.row is not None and found.is_taken else None
-        headers = first_of(scope["headers"])  # the door has put others there
-        if visit is None or door is None:
+        headers = first_of(scope["headers"])  # the gate of logins has put others there
+        if visit is None or logins is None:
             await self._answer(scope, headers, exchange, found)
         elif visit.login and facts and facts.endless:
-            await door.while_good(visit, self._answer(scope, headers, exchange, found))
+            await logins.while_good(visit, self._answer(scope, headers, exchange, found))
         elif visit.login and facts and facts.shared and not isinstance(exchange, HeadExchange):
             await self._list(visit.login, scope, headers, exchange, found)
         else:
@@ -132,19 +134,22 @@ class RequestPipeline:
                 exchange.before_answer = self._changed
             await self._answer(scope, headers, exchange, found)
             if exchange.status < 400:
-                await door.note(visit, scope, found.row)
+                await logins.note(visit, scope, found.row)
 
     async def _list(
         self, login: Login, scope: Scope, headers: Mapping[bytes, bytes], exchange: Exchange, found: Found
     ) -> None:
         """A list that many pages may ask for at once: made once for all who show the same credential and role."""
-        live, (_, credential) = self.app.state.serving.live, scope["headers"][-1]  # as the door has put it there
+        live, (_, credential) = (
+            self.app.state.serving.live,
+            scope["headers"][-1],
+        )  # as the login gate has put it
         if not live.followed:  # nobody would learn here that something has happened
             await self._answer(scope, headers, exchange, found)
             return
         asked = (headers.get(b"accept"), headers.get(b"accept-encoding"), credential, login.role)
         key, position = (scope["path"], scope["query_string"], *asked), live.position
-        if (messages := await self._renderings.find(key, position)) is not None:
+        if (messages := await self._shared_lists.find(key, position)) is not None:
             scope[request_counts.ROUTE] = scope["path"]
             await exchange.repeat(messages)
             return
@@ -153,12 +158,12 @@ class RequestPipeline:
             exchange.tell(hear)
             await self._answer(scope, headers, exchange, found)
 
-        await self._renderings.make(key, position, render)
+        await self._shared_lists.make(key, position, render)
 
     def _changed(self) -> None:
         """A page has changed something: whoever asks from now on sees it."""
-        self._renderings.changed()
-        self.app.state.glance.changed()
+        self._shared_lists.changed()
+        self.app.state.overview.changed()
 
     async def _answer(self, scope: Scope, headers: Mapping[bytes, bytes], exchange: Exchange, found: Found) -> None:
         """Let the caller in, and call the endpoint. FastAPI calls those that need more of it, and answers what there

@@ -165,7 +165,7 @@ def _serve(settings: Settings) -> int:
     elif not settings.node_secret:
         _log.warning("no node secret", why="HUB_NODE_SECRET is not set: only nodes with tokens of their own register")
     if not settings.open_access:
-        _warn_of_weak_doors(settings)
+        _warn_of_weak_secrets(settings)
     if settings.listens_beyond_loopback and not settings.tls_cert:
         why = "secrets can be read on their way: set HUB_TLS_CERT, or let only a proxy with TLS reach this address"
         _log.warning("no tls", host=settings.host, why=why)
@@ -179,7 +179,7 @@ def _serve(settings: Settings) -> int:
     return 0 if server.started else 1
 
 
-def _warn_of_weak_doors(settings: Settings) -> None:
+def _warn_of_weak_secrets(settings: Settings) -> None:
     """Warn of settings that let in more callers than the operator may expect."""
     secrets = {
         "HUB_RUNNER_SECRET": settings.runner_secret,

@@ -70,7 +70,7 @@ class Agreed:
             await self.agree()
 
     async def set(self, name: str, text: str | None, by: str) -> None:
-        """Set one of the settings for all hubs, whatever they were given, or clear it with None.
+        """Set a setting for all hubs, over what they were given, or clear it with None.
 
         Raises `NotFound` for a setting that hubs do not share, `BadInput` for a text that it cannot have.
         """
@@ -81,7 +81,7 @@ class Agreed:
         await self.agree(speaks=self._speaks)
 
     async def look(self) -> list[SharedSetting]:
-        """Every setting, in the order in which they are compared."""
+        """Return every setting, in the order in which they are compared."""
         keys = self._store.keys
         fields, heard = await self._store.read_all([("HGETALL", keys.store), ("ZRANGE", keys.hubs, 0, -1)])
         agreed = Shared.read(fields["shared"]) if "shared" in fields else self._given

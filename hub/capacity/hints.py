@@ -36,11 +36,11 @@ class Hints:
             raise NoSuchPool(await self._sentence(label))
 
     async def of(self, label: str) -> str:
-        """The sentence for a label that no pool can serve, empty for any other."""
+        """Return the sentence for a label that no pool can serve, empty for any other."""
         return "" if await self.is_served(label) else await self._sentence(label)
 
     async def is_served(self, label: str) -> bool:
-        """Whether a pool with slots, free or lent, could serve a label."""
+        """Return whether a pool with slots, free or lent, could serve a label."""
         now = time.monotonic()
         if now - self._served.get(label, -KNOWN_S) < KNOWN_S:
             return True
@@ -78,7 +78,7 @@ class Hints:
 
 
 def nearest(label: str, labels: list[str]) -> str:
-    """The label that was probably meant, empty where none is much like it."""
+    """Return the label that was probably meant, empty where none is much like it."""
     folded = {other.lower().replace("0", "o"): other for other in reversed(labels)}
     found = get_close_matches(label.lower().replace("0", "o"), folded, n=1, cutoff=LIKE)
     return folded[found[0]] if found else ""

@@ -45,7 +45,8 @@ def parse_label(
     segments_min: int = 2,
     case: Literal["keep", "lower", "upper"] = "keep",
 ) -> Label:
-    """The label `given` spells; raises `InvalidLabel` with the reason code of the first rule it breaks.
+    """Return the label that `given` spells; raises `InvalidLabel` with the reason code of the first rule that it
+    breaks.
 
     `kinds` are the words allowed as second segment, compared without case; empty allows any. With `wildcards`, a label
     that contains `*` is not checked for its kind.
@@ -95,7 +96,7 @@ def _invalid(reason: str) -> InvalidLabel:
 
 @cache
 def parse_kinds(text: str) -> frozenset[str]:
-    """The words of `HUB_LABEL_KINDS`; `*` or nothing means any."""
+    """Return the words of `HUB_LABEL_KINDS`; `*` or nothing means any."""
     words = frozenset(word.strip() for word in text.split(",") if word.strip())
     return ANY_KIND if "*" in words else words
 

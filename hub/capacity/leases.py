@@ -48,12 +48,12 @@ _log = get_logger("hub.capacity")
 
 
 def new_attempt(realm: str) -> str:
-    """The name of a borrow or a return that brings none; it says its realm where that has a name."""
+    """Return a name for a borrow or a return that brings none; it says its realm where that has a name."""
     return f"try-{f'{realm}.' if realm else ''}{random_hex(12)}"
 
 
 def keep_key_s(settings: Settings, ttl_ms: int = 0) -> int:
-    """How long an `Idempotency-Key` is remembered: at least as long as the lease it stands for."""
+    """Return how long an `Idempotency-Key` is remembered: at least as long as the lease that it stands for."""
     return math.ceil(max(settings.idempotency_s, ttl_ms / 1000))
 
 
@@ -115,7 +115,7 @@ class Leases:
         return answer
 
     async def _at_once(self, wanted: BorrowRequest) -> Lease | None:
-        """A slot that nothing stands in the way of; None where the long script is to be asked."""
+        """Lend a slot that nothing stands in the way of; return None where the long script is to be asked."""
         if time.monotonic() < self._busy_until:
             return None
         reply = await self._lend_now(**self._asked(wanted))
@@ -163,7 +163,7 @@ class Leases:
                 leaving.cancel()
 
     async def _try_again(self, wanted: BorrowRequest, until: float) -> Lease | Waiting:
-        """As `_try`, through an outage of the store as long as there is time: the place is kept in it."""
+        """Try as `_try`, through an outage of the store as long as there is time: the place in the queue is kept."""
         while True:
             try:
                 return await self._try(wanted, repeated=True)
@@ -308,7 +308,7 @@ class Leases:
         return bool(word == "undone")
 
     async def _gone(self, request: str, attempt: str) -> list[Any]:
-        """The caller of an attempt is gone."""
+        """Undo an attempt whose caller is gone."""
         with for_nobody():
             word, *said = await self._undo(request=request, attempt=attempt, hub=self._queue.hub_id, why="gone")
         if word == "undone":
@@ -338,16 +338,16 @@ class Leases:
         raise refusal(wanted, reply) or UnknownReply(self._confirm.name, reply)
 
     async def lapse(self, slots: Sequence[str]) -> list[str]:
-        """What became of nominated leases, a word for each; `lua/commands/capacity/lapse.lua` lists the words."""
+        """End nominated leases; return a word for each, as `lua/commands/capacity/lapse.lua` lists them."""
         return list(await self._lapse(rest=slots))
 
     async def find(self, slot: str) -> LeaseRecord | None:
-        """The live lease of a slot, None when there is none."""
+        """Return the live lease of a slot, None when there is none."""
         (found,) = await self.find_all([slot])
         return found
 
     async def find_all(self, slots: Sequence[str]) -> list[LeaseRecord | None]:
-        """The live leases of slots, None where there is none (any more)."""
+        """Return the live leases of slots, None for each slot that is not lent any more."""
         keys = self._store.keys
         fields = ("labelKey", "poolLabel", "runId", "nodeId", "borrowedAtUtc", "ttlSeconds")
         rows = await read_each(self._store, [("HMGET", keys.session(key_part(slot)), *fields) for slot in slots])
@@ -365,7 +365,7 @@ class Leases:
         return [max(0, int(float(deadline or 0)) - int(clock or 0)) for deadline in deadlines]
 
     async def page(self, index: str, offset: int, limit: int) -> tuple[int, list[str]]:
-        """How many slots a sorted index holds, and those from `offset` on."""
+        """Return how many slots a sorted index holds, and the slots from `offset` on."""
         total, slots = await self._store.read_all(
             [("ZCARD", index), ("ZRANGE", index, offset, offset + limit - 1)],
         )
@@ -383,7 +383,7 @@ async def _first_of(woken: asyncio.Event, leaving: asyncio.Future[None] | None, 
 
 
 def _record(slot: str, row: Sequence[str | None] | None, left_ms: int) -> LeaseRecord | None:
-    """The lease that a session says; None for none, and for one whose session another program has overwritten."""
+    """Return the lease that a session says; None for none, and for a session that another program has overwritten."""
     if row is None or not row[0]:
         return None
     label, pool, run, node, since, ttl_s = (text or "" for text in row)

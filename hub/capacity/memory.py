@@ -41,12 +41,12 @@ class Memory:
         store.when_replaced(self.recall)
 
     def lent(self, lease: Lease) -> None:
-        """This lease was made: it is to come back should the store lose it."""
+        """Remember that this lease was made: it is to come back should the store lose it."""
         self._store.highest_token = max(self._store.highest_token, lease.token, key=int)
         self._note(self.leases, lease.slot, lease)
 
     def renewed(self, slot: str, token: str, left_ms: int) -> None:
-        """The holder was told that this lease goes on for so long."""
+        """Remember that the holder was told that this lease goes on for so long."""
         self._note(self.renewals, slot, (token, left_ms))
 
     def over(self, slot: str, token: str, *, grace_ms: int = 0) -> None:
@@ -60,11 +60,11 @@ class Memory:
             self._note(self.ends, slot, (token, self._store.clock_ms + grace_ms if grace_ms else 0))
 
     def cancelled(self, ticket: str) -> None:
-        """This ticket was given up."""
+        """Remember that this ticket was given up."""
         self._note(self.given_up, ticket, None)
 
     async def recall(self) -> None:
-        """Tell a store that lost it what this hub did so recently that nobody else may know of it."""
+        """Tell a store that lost it what this hub did so recently that no other hub may know of it."""
         self._forget_old()
         ended = [text for slot, (_, (token, until_ms)) in self.ends.items() for text in (slot, token, str(until_ms))]
         for start in range(0, len(ended), 3 * BATCH):

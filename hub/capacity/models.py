@@ -45,7 +45,9 @@ _CONTROL = re.compile(r"(?<!\\)(?:\\\\)*\\(?:u00[01]|[bfnrt])")  # as JSON write
 
 
 def slot_item(node_id: str, slot_id: str, label_kind: str, said: Mapping[str, Any]) -> str:
-    """The list item of a slot: compact JSON, members in the order other programs write them, extra ones at the end."""
+    """Return the list item of a slot: compact JSON, members in the order other programs write them, extra ones at the
+    end.
+    """
     document = {
         "nodeId": node_id,
         "browserId": slot_id,
@@ -63,7 +65,7 @@ def slot_item(node_id: str, slot_id: str, label_kind: str, said: Mapping[str, An
 
 
 def read_item(item: str) -> dict[str, Any]:
-    """What an item says, whichever program wrote it; empty when it is not a JSON object."""
+    """Return what an item says, written by any program; empty when it is not a JSON object."""
     try:
         document = orjson.loads(item.encode("utf-8", "surrogateescape"))
     except orjson.JSONDecodeError:
@@ -72,7 +74,7 @@ def read_item(item: str) -> dict[str, Any]:
 
 
 def listed_id(item: str) -> str:
-    """The id a list item has a record under: as `lua/items.lua` finds it."""
+    """Return the id under which a list item has a record, as `lua/items.lua` finds it."""
     said = read_item(item)
     for name in ("browserId", "slotId"):
         if text_of(said, name, item).strip(_BLANKS):
@@ -83,7 +85,7 @@ def listed_id(item: str) -> str:
 
 
 def text_of(said: Mapping[str, Any], name: str, item: str) -> str:
-    """A member of an item as text; a number as it is written there, anything else than text or a number is nothing."""
+    """Return a member of an item as text; a number as it is written there, '' for what is neither text nor a number."""
     value = said.get(name)
     if isinstance(value, str):
         return value
@@ -102,7 +104,7 @@ def compact(document: Any, member: str) -> str:
 
 
 def check_slot_id(slot_id: str) -> str:
-    """The id, when it can be part of a key as it is; raises `InvalidValue`."""
+    """Return the id, when it can be part of a key as it is; raises `InvalidValue`."""
     if not slot_id or key_part(slot_id) != slot_id:
         raise InvalidValue(
             f"slot id {slot_id[:60]!r} must be 1 to 200 letters, digits, hyphens, underscores or dots", member="slotId"
@@ -113,7 +115,7 @@ def check_slot_id(slot_id: str) -> str:
 
 
 def check_run_id(run: str) -> str:
-    """The id without blanks around it, '' for no run; raises `InvalidValue`."""
+    """Return the id without blanks around it, '' for no run; raises `InvalidValue`."""
     run = run.strip()
     if len(run) > RUN_MAX:
         raise InvalidValue(f"a run id has at most {RUN_MAX} characters", member="runId")
@@ -148,7 +150,7 @@ class Waiting:
     estimate_ms: int
 
     def facts(self) -> dict[str, Any]:
-        """As the wire says it; the estimate is null while it is not known."""
+        """Return it as the wire says it; the estimate is null while it is not known."""
         known = self.estimate_ms >= 0
         return {"position": self.position, "estimatedWaitSeconds": self.estimate_ms / 1000 if known else None}
 
@@ -174,12 +176,12 @@ class Ticket:
 
     @property
     def keyed(self) -> bool:
-        """Whether its caller chose an `Idempotency-Key`, and may come back for it."""
+        """Return whether its caller chose an `Idempotency-Key`, and may come back for it."""
         return self.id.startswith("key-")
 
 
 class Lease(NamedTuple):
-    """A slot in somebody's hands: `left_ms` until it lapses, measured when the store answered."""
+    """A slot lent to a holder: `left_ms` until it lapses, measured when the store answered."""
 
     slot: str
     token: str

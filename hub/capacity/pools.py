@@ -200,7 +200,7 @@ class Pools:
         raise UnknownReply(self._restart.name, reply)
 
     async def labels(self, offset: int, limit: int, text: str = "") -> tuple[int, list[str]]:
-        """How many pools have slots, or have and contain a text, and a page of their labels in order."""
+        """Return how many pools have slots, or have and contain a text, and a page of their labels in order."""
         keys = self._store.keys
         if text:
             every = await self._store.read("ZRANGE", keys.pools, 0, -1)
@@ -212,7 +212,7 @@ class Pools:
         return int(total), list(labels)
 
     async def describe(self, labels: Sequence[str]) -> list[Pool]:
-        """The counts of pools; a pool whose maintenance is over is opened again by being looked at."""
+        """Return the counts of pools; a pool whose maintenance is over is opened again by being looked at."""
         pools = []
         for start in range(0, len(labels), BATCH):
             batch = labels[start : start + BATCH]
@@ -223,13 +223,13 @@ class Pools:
         return pools
 
     async def demand(self, label: str) -> Demand:
-        """What a pool has and who waits for it, at one moment; also of a pool that has no slots."""
+        """Return what a pool has and what waits for it, at one moment; also of a pool that has no slots."""
         reply = await self._autoscale(pool=label, limit=WAITING_LABELS_MAX)
         free, lent, published, maintenance, waiting, labels, truncated = reply
         return Demand(label, free, lent, published, bool(maintenance), waiting, labels, bool(truncated))
 
     async def versions(self, labels: Sequence[str]) -> list[str | None]:
-        """The kind version the first slot of each pool names."""
+        """Return the kind version that the first slot of each pool names."""
         keys = self._store.keys
         lists = (key for label in labels for key in (keys.available(label), keys.inuse(label)))
         heads = await read_each(self._store, [("LINDEX", key, 0) for key in lists])
@@ -237,7 +237,7 @@ class Pools:
         return [version if isinstance(version := each.get("browserVersion"), str) else None for each in said]
 
     async def lent(self, label: str, offset: int, limit: int) -> tuple[int, list[str]]:
-        """How many slots of a pool are lent, and a page of them, those lent first at the top."""
+        """Return how many slots of a pool are lent, and a page of them, those lent first at the top."""
         name = self._store.keys.inuse(label)
         total, items = await self._store.read_all([("LLEN", name), ("LRANGE", name, offset, offset + limit - 1)])
         named = (read_item(item) for item in items)
@@ -284,7 +284,7 @@ class Pools:
         self._discovered = time.monotonic()
 
     def usable(self, label: str) -> bool:
-        """Whether text found in Redis is a label of this hub in its normal form."""
+        """Return whether text found in Redis is a label of this hub in its normal form."""
         try:
             return parse_label(label, self._kinds).text == label
         except InvalidLabel:

@@ -26,7 +26,7 @@ def not_reported(slot: str) -> Settling:
 
 
 def refusal(wanted: BorrowRequest, reply: list[Any]) -> HubError | None:
-    """What an answer without a slot and without a place means; None for one that is not known."""
+    """Return what an answer without a slot and without a place means; None for an unknown one."""
     none_free = f"No browser available for {wanted.label}"
     match reply:
         case ["capped", live]:

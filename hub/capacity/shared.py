@@ -36,7 +36,7 @@ class Shared(NamedTuple):
 
     @staticmethod
     def of(settings: Settings) -> Shared:
-        """What a hub was given."""
+        """Return the settings that a hub was given."""
         return Shared(
             int(settings.node_timeout_s * 1000),
             settings.borrow_trailing_fallback,
@@ -49,20 +49,20 @@ class Shared(NamedTuple):
 
     @staticmethod
     def read(text: str) -> Shared:
-        """What `text` was made of."""
+        """Return the settings that `text` was made of."""
         return Shared(**{name: _plain(value) for name, value in orjson.loads(text).items()})
 
     @property
     def text(self) -> str:
-        """The same text for the same settings."""
+        """Return a text that is the same for the same settings."""
         return orjson.dumps(self._asdict()).decode()
 
     def over(self, values: dict[str, Any]) -> Shared:
-        """These, with some values of others."""
+        """Return these settings with some values of others."""
         return self._replace(**{name: _plain(value) for name, value in values.items()})
 
     def named(self) -> dict[str, str]:
-        """Each value as it is written in the environment, under the name of its setting."""
+        """Return each value as it is written in the environment, under the name of its setting."""
         shown = (
             f"{self.timeout_ms / 1000:g}", *(str(flag).lower() for flag in self[1:4]), str(self.default),
             ",".join(f"{label}={cap}" for label, cap in self.caps), f"{self.grace_ms / 1000:g}",
@@ -70,25 +70,27 @@ class Shared(NamedTuple):
         return dict(zip(names(), shown, strict=True))
 
     def differences(self, other: Shared) -> dict[str, tuple[str, str]]:
-        """The settings whose values differ: name -> here, there."""
+        """Return the settings whose values differ: name with the value here and there."""
         here, there = self.named(), other.named()
         return {name: (here[name], there[name]) for name in here if here[name] != there[name]}
 
 
 def names() -> dict[str, str]:
-    """The name of each setting in the environment -> the member of `Shared`."""
+    """Return the name of each setting in the environment with its member of `Shared`."""
     return {knobs()[field].name: member for member, field in FIELDS.items()}
 
 
 def member(name: str) -> str:
-    """The member of `Shared` of a setting; raises `NotFound` for one that hubs do not share."""
+    """Return the member of `Shared` of a setting; raises `NotFound` for one that hubs do not share."""
     if name not in names():
         raise NotFound(f"{name[:80]} is none of the settings that all hubs share: {', '.join(names())}.")
     return names()[name]
 
 
 def value_of(name: str, text: str) -> str:
-    """As JSON, what a setting is given as it is written in the environment; raises `BadInput` for what it cannot be."""
+    """Return as JSON the value of a setting as it is written in the environment; raises `BadInput` for a text that it
+    cannot have.
+    """
     field = FIELDS[member(name)]
     knob = knobs()[field]
     try:

@@ -43,10 +43,10 @@ class Tickets:
         self._cancel = store.script("queue/cancel")
 
     async def find(self, *names: str) -> Ticket:
-        """The first of these ids that is a ticket: with a place in the queue, with its lease, or with
-        where it was served.
+        """Return the first of these ids that is a ticket: with a place in the queue, with its lease, or with where it
+        was served.
 
-        Raises `UnknownTicket` when none is one, and `LeaseOver` when what it was granted has ended.
+        Raises `UnknownTicket` when none is one, and `LeaseOver` when the lease that it was granted has ended.
         """
         for name, row in zip(names, await self._look(rest=names), strict=True):
             match row:
@@ -67,7 +67,7 @@ class Tickets:
         raise UnknownTicket(_UNKNOWN)
 
     async def prospect(self, label: str, priority: int) -> Waiting:
-        """The place a borrow would have if it came now."""
+        """Return the place that a borrow would have if it came now."""
         return Waiting(*await self._prospect(label=label, priority=priority))
 
     async def cancel(self, *names: str) -> None:
@@ -92,7 +92,7 @@ class Tickets:
         raise UnknownTicket(_UNKNOWN)
 
     async def counts(self) -> tuple[int, int, int]:
-        """How many labels have a queue, how many tickets stand in one, and how many are away."""
+        """Return how many labels have a queue, how many tickets stand in one, and how many are away."""
         keys = self._store.keys
         labels, known, hubs = await self._store.read_all(
             [("ZCARD", keys.turns), ("ZCARD", keys.ticket_deadlines), ("ZRANGE", keys.hubs, 0, -1)]
@@ -105,7 +105,7 @@ class Tickets:
         return list(await self._store.read("ZRANGE", self._store.keys.turns, offset, offset + limit - 1))
 
     async def queues(self, labels: Sequence[str], tickets: int) -> list[LabelQueue]:
-        """The queues of labels, each with so many tickets from its head; also of labels nobody waits for."""
+        """Return the queues of labels, each with so many tickets from its head; also of labels without waiters."""
         rows: list[Any] = []
         for batch in batched(labels, max(1, min(BATCH, NAMES_MAX // max(1, tickets)))):
             rows += await self._describe(count=tickets, rest=batch)

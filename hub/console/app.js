@@ -1,5 +1,5 @@
 // The frame of all views: navigation, login, connection to the hub, and keys.
-import { cls, html, render, useEffect, useState } from "./lib/dom.js";
+import { cls, html, render, useEffect, useRef, useState } from "./lib/dom.js";
 import { Dialogs } from "./lib/dialog.js";
 import { start } from "./lib/live.js";
 import { askMe, leave, over, useMe } from "./lib/me.js";
@@ -7,7 +7,6 @@ import { ConnectionMonitor } from "./lib/parts.js";
 import { consoleOf, go, here, to, useRoute } from "./lib/router.js";
 import { refresh } from "./lib/store.js";
 import { send } from "./lib/api.js";
-import { Help } from "./screens/help.js";
 import { Login } from "./screens/login.js";
 
 /**
@@ -107,6 +106,20 @@ function Theme() {
   };
   return html`<button type="button" class="quiet icon" id="theme" onClick=${change} aria-label=${`Use the ${other} theme`}>
     <span aria-hidden="true">${now === "dark" ? "☀" : "☾"}</span></button>`;
+}
+
+/** @param {{views: Record<string, any[]>, over: () => void}} props */
+function Help({ views, over }) {
+  const box = useRef(/** @type {HTMLDialogElement|null} */ (null));
+  useEffect(() => box.current?.showModal(), []);
+  return html`<dialog ref=${box} aria-labelledby="help" onClose=${over}><form method="dialog">
+    <h2 id="help">Keys</h2>
+    <dl class="keys"><div><dt><kbd>/</kbd></dt><dd>find any id, and why it is as it is</dd></div>
+      <div><dt><kbd>?</kbd></dt><dd>this</dd></div>
+      ${Object.values(views).map(([title, , key]) => html`<div key=${key}><dt><kbd>g</kbd> <kbd>${key}</kbd></dt><dd>${title}</dd></div>`)}
+      <div><dt><kbd>Tab</kbd>, <kbd>Enter</kbd>, <kbd>Esc</kbd></dt><dd>everything else</dd></div></dl>
+    <p class="faint">The same is on the command line: <code>hub --help</code>. <a href="#/manual/console">About this console</a>.</p>
+    <div class="acts"><button type="submit" class="main" autofocus>Close</button></div></form></dialog>`;
 }
 
 /** @param {{me: any}} props */

@@ -59,7 +59,7 @@ class Copied:
 
 
 async def hubs_alive(store: Store) -> int:
-    """How many hubs tick on this store."""
+    """Count the hubs that tick on this store."""
     tick_ms, clock_ms = await store.read("HMGET", store.keys.store, "tick_ms", "clock_ms")
     seconds, micros = await store.read("TIME")
     if tick_ms is None or int(seconds) + int(micros) / 1e6 - int(tick_ms) / 1000 > QUIET_S:
@@ -126,7 +126,7 @@ async def _refuse_what_is_there(store: Store, digest: str) -> None:
 
 
 async def lines_of(store: Store) -> AsyncIterator[Line]:
-    """All that is in a store: a key a line, and a large one in several, all but the first of which say `more`."""
+    """Yield all that is in a store: a line per key, several for a large one, all but the first of which say `more`."""
     async for names in keys_of(store, store.keys.prefix):
         for some in batched(names, BESIDE):
             heads = await _together(store, [(word, name) for name in some for word in ("TYPE", "PEXPIRETIME")])
@@ -142,7 +142,7 @@ async def lines_of(store: Store) -> AsyncIterator[Line]:
 
 
 async def _together(store: Store, commands: Iterable[tuple[Any, ...]]) -> list[Any]:
-    """The answers of plain commands, in one go: a task for each would cost more than they do."""
+    """Return the answers of plain commands, in one go: a task for each would cost more than they do."""
     try:
         async with store.client.pipeline(transaction=False) as pipe:
             for command in commands:
@@ -164,7 +164,7 @@ class _Reading:
         self._head |= {"ends": ends_ms} if ends_ms > 0 else {}
 
     def command(self) -> tuple[Any, ...]:
-        """What reads the next part."""
+        """Return the command that reads the next part."""
         match self._kind:
             case "string":
                 return "GET", self._name
@@ -175,7 +175,7 @@ class _Reading:
         return _SCANS[self._kind], self._name, self.after, "COUNT", PART
 
     def take(self, answer: Any) -> Line | None:
-        """The line of a part; None for one in which there is nothing, such as of a key that has ended since."""
+        """Return the line of a part; None for an empty one, such as of a key that has ended since."""
         value = answer
         match self._kind:
             case "string":
@@ -205,7 +205,7 @@ async def _put(store: Store, line: Line) -> None:
 
 
 def commands_of(prefix: str, line: Line) -> list[tuple[Any, ...]]:
-    """What puts a line into a store, in this order."""
+    """Return the commands that put a line into a store, in order."""
     name, value = prefix + line["key"], line["value"]
     commands: list[tuple[Any, ...]] = [] if line.get("more") else [("DEL", name)]
     match line["type"]:
@@ -245,7 +245,7 @@ class _Writer:
 
 
 def _checked(path: Path) -> str:
-    """The digest of the file; raises `CopyRefused` where it is not what was written."""
+    """Return the digest of the file; raises `CopyRefused` where it is not what was written."""
     digest, lines, end = hashlib.sha256(), 0, b""
     with path.open("rb") as file:
         while line := file.readline(LONGEST if lines else LONGEST_HEAD):
@@ -278,7 +278,7 @@ def _document(line: bytes) -> dict[str, Any]:
 
 
 def _is_line(document: Line) -> bool:
-    """Whether it is a part of a key as `write_copy` writes it: another one is refused before anything is written."""
+    """Return whether it is a part of a key as `write_copy` writes it: others are refused before anything is written."""
     match document:
         case {"key": key, "type": kind, "value": value, **more} if _is_text(key) and kind in list(_BEGINS):
             ends, is_more = more.pop("ends", 1), more.pop("more", True)
@@ -304,7 +304,7 @@ def _fits(kind: str, value: Any) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether Redis can be given it: half of a character stands for a byte that is no text, and no other does."""
+    """Return whether Redis can take it: half of a character stands for a byte that is no text, and no other does."""
     try:
         return isinstance(value, str) and value.encode("utf-8", "surrogateescape") is not None
     except UnicodeEncodeError:
@@ -323,7 +323,7 @@ def _is_record(fields: Any) -> bool:
 
 
 def _lines(path: Path) -> Iterator[Line]:
-    """The lines between the first and the last."""
+    """Yield the lines between the first and the last."""
     with path.open("rb") as file:
         next(file)
         for line in file:

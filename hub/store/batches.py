@@ -21,7 +21,7 @@ class Batches(ABC, Generic[Item, Answer]):
         self._sender: asyncio.Task[None] | None = None
 
     def take(self, item: Item) -> asyncio.Future[Answer]:
-        """The answer to this item. Fails with what the call raised, or with what it answered to this item."""
+        """Return the answer to this item. Raises what the call raised, or what it answered to this item."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, answer))
         if self._sender is None or self._sender.done():
@@ -30,7 +30,7 @@ class Batches(ABC, Generic[Item, Answer]):
 
     @abstractmethod
     async def call(self, items: list[Item]) -> Sequence[Answer | Exception]:
-        """The answers to these items, in their order."""
+        """Return the answers to these items, in their order."""
 
     async def _send(self) -> None:
         await asyncio.sleep(0)  # items that can be taken now join the first call

@@ -19,13 +19,13 @@ _urgent: ContextVar[bool] = ContextVar("urgent", default=False)
 
 
 def until_ms() -> int | str:
-    """The reading of the hub clock until which the caller waits, '' where he has not said it."""
+    """Return the reading of the hub clock until which the caller waits, '' where it has not said so."""
     found = _patience.get()
     return "" if found is None or found.until_ms is None else found.until_ms
 
 
 def is_urgent() -> bool:
-    """Whether calls made here are part of a tick."""
+    """Return whether calls made here are part of a tick."""
     return _urgent.get()
 
 

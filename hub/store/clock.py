@@ -51,7 +51,7 @@ class HubClock:
         store.when_told = self._say_told
 
     def paused_by_outage(self, grace_s: float, outage_s: float = 10.0) -> bool:
-        """Whether Redis was out of reach for `outage_s` or more and came back less than `grace_s` seconds ago."""
+        """Return whether Redis was out of reach for `outage_s` or more and is back for less than `grace_s` seconds."""
         if self.away_since is not None:
             return True
         if self._last_outage is None:
@@ -77,7 +77,7 @@ class HubClock:
                 await self._resign(hub_id=self.hub_id)
 
     async def tick(self) -> None:
-        """One tick, sent also while the store is away: this is how the hub finds out that Redis is back."""
+        """Tick once, also while the store is away: this is how the hub finds out that Redis is back."""
         self._begun += 1
         self._store.silence.is_over_just_now()  # asked before this tick ends the silence
         heard = False
@@ -141,26 +141,26 @@ class HubClock:
         self._take_switch(*switched)
 
     def _take_switch(self, expire: str, by: str, at: str) -> None:
-        """What operators last said about expiry, whichever hub they said it to."""
+        """Take what operators last said about expiry, to any hub."""
         if self._switch_known and (expire, by, at) != self._switched:
             _log.warning("expiry switched", expire=expire or "default", by=by, at=at)
         self._switched, self._switch_known = (expire, by, at), True
         self.expire_override = None if expire == "" else expire == "true"
 
     async def read_switch(self) -> tuple[bool | None, str | None, str | None]:
-        """The run-time value of `HUB_SWEEPER_EXPIRE` (None: not set), who set it and when."""
+        """Return the run-time value of `HUB_SWEEPER_EXPIRE` (None: not set), who set it and when."""
         keys = self._store.keys
         expire, by, at = await self._store.read("HMGET", keys.store, "expire", "expire_by", "expire_at")
         return (None, None, None) if expire is None else (expire == "true", by, at)
 
     async def _restore_switch(self) -> None:
-        """A store that came back empty or older has forgotten what operators switched; the hubs have not."""
+        """Tell a store that came back empty or older what operators switched; the hubs have not forgotten it."""
         expire, by, at = self._switched
         if await self._restore(expire=expire, by=by, at=at) == ["restored"]:
             _log.warning("expiry switch restored", expire=expire or "default", by=by, at=at)
 
     async def _say_told(self) -> None:
-        """This hub has said what it remembers: when all have, lending goes on before the time for it is over."""
+        """Say that this hub has said what it remembers: when all have, lending goes on before its time is over."""
         store = self._store
         await self._told(hub_id=self.hub_id, floor=store.highest_token, heard_ms=store.highest_ms)
 

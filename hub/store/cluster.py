@@ -50,7 +50,7 @@ class Cluster:
         self._clients: dict[Address, Redis] = {}
 
     async def find(self) -> Address:
-        """The primary of the slot by the server that knows the latest change."""
+        """Return the primary of the slot by the server that knows the latest change."""
         views: list[_View] = []
         asked: set[Address] = set()
         asking: set[asyncio.Task[_View | None]] = set()
@@ -112,7 +112,7 @@ class Cluster:
 
 
 def _agreed(views: list[_View]) -> Address | None:
-    """Who owns the slot, once a majority of the primaries has answered that the latest view names."""
+    """Return the owner of the slot, once a majority of the primaries that the latest view names has answered."""
     latest = max(views, key=lambda view: view.epoch, default=None)
     if latest is None or len(latest.primaries & {view.by for view in views}) * 2 <= len(latest.primaries):
         return None
@@ -120,7 +120,7 @@ def _agreed(views: list[_View]) -> Address | None:
 
 
 def cluster(url: str, options: Mapping[str, Any], prefix: str) -> Cluster:
-    """The cluster that the URL names, and the slot of a prefix in it; raises ValueError where it is none."""
+    """Return the cluster that the URL names, and the slot of a prefix in it; raises ValueError where it is none."""
     named = read_cluster_url(url)
     asked = {key: options[key] for key in ASKED_WITH} | {"decode_responses": True} | named.server
 

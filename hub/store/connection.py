@@ -33,7 +33,7 @@ _log = get_logger("hub.store")
 
 
 def make_client(url: str, settings: Settings, primary: Primary | None = None) -> Redis:
-    """A client whose text survives bytes that are not UTF-8; it connects on first use.
+    """Make a client whose text survives bytes that are not UTF-8; it connects on first use.
 
     With `primary` every connection greets the server through it, and follows it where Sentinels or a cluster say that
     it is.
@@ -54,7 +54,9 @@ def make_client(url: str, settings: Settings, primary: Primary | None = None) ->
 
 
 def make_primary(url: str, settings: Settings) -> Primary:
-    """The server of a URL, to be known by its identity, and found again where the URL names those who know it."""
+    """Return the server of a URL, to be known by its identity, and found again where the URL names servers that know
+    it.
+    """
     if is_sentinel(url):
         return Primary(sentinels(url, _options(settings)))
     return Primary(cluster(url, _options(settings), settings.key_prefix) if is_cluster(url) else None)
@@ -75,7 +77,7 @@ def _options(settings: Settings) -> dict[str, Any]:
 
 @asynccontextmanager
 async def open_store(settings: Settings, *, opened: bool = True) -> AsyncIterator[Store]:
-    """The store the settings name, checked and opened; closed on leaving. Raises `StartRefused` in one sentence, and
+    """Open the store that the settings name, and close it on leaving. Raises `StartRefused` in one sentence, and
     `StoreMoved`. With `opened=False` there need not be one yet: it takes plain commands, and no others.
     """
     if settings.redis_url:

@@ -30,7 +30,7 @@ _log = get_logger("hub.store.embedded")
 
 
 def find_server() -> str | None:
-    """The path of the installed `redis-server` or `valkey-server`, or None."""
+    """Return the path of the installed `redis-server` or `valkey-server`, or None."""
     return shutil.which("redis-server") or shutil.which("valkey-server")
 
 
@@ -45,7 +45,7 @@ class EmbeddedRedis:
         self._users: int | None = None
 
     async def start(self) -> str:
-        """The URL of the running server; raises `StartRefused` in one sentence when there is none to be had."""
+        """Start the server; return its URL. Raises `StartRefused` in one sentence when there is none to be had."""
         binary = find_server()
         if binary is None:
             raise StartRefused("Neither redis-server nor valkey-server is on the PATH.")
@@ -65,7 +65,7 @@ class EmbeddedRedis:
         return f"unix://{quote(path)}"
 
     async def stop(self) -> None:
-        """Stop using the server; where nobody else does, return when it has ended."""
+        """Stop using the server; where no other hub uses it, return when it has ended."""
         if self._users is None:
             return
         last = keeper.try_lock(self._users, fcntl.LOCK_EX)
@@ -131,7 +131,9 @@ async def _locked(lock: int, mode: int, bound_s: float) -> bool:
 
 
 def _socket_path(data_dir: Path) -> str:
-    """In the data directory, or in the first short enough folder for passing files where that would be too long."""
+    """Return a path in the data directory, or in the first short enough folder for passing files where that would be
+    too long.
+    """
     path = data_dir / "redis.sock"
     if _fits(path):
         return str(path)
@@ -181,7 +183,7 @@ def _user(uid: int) -> str:
 
 
 def _make_private(folder: Path) -> None:
-    """Make the folder for this user alone; where somebody else made it first, that is refused."""
+    """Make the folder for this user alone; one that another user made first is refused."""
     folder.mkdir(mode=0o700, exist_ok=True)
     facts = folder.stat(follow_symlinks=False)
     if facts.st_uid != os.getuid() or facts.st_mode & (stat.S_IRWXG | stat.S_IRWXO):

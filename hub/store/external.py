@@ -33,7 +33,7 @@ class ExternalRedis:
 
     @classmethod
     def at(cls, url: str, settings: Settings) -> Self:
-        """The Redis of a URL, connected on first use; raises ValueError where no connection takes its options."""
+        """Return the Redis of a URL, connected on first use; raises ValueError for options that no connection takes."""
         try:
             client = make_client(url, settings)
             pool: Any = client.connection_pool
@@ -43,7 +43,7 @@ class ExternalRedis:
         return cls(client)
 
     async def read(self, *command: Any) -> Any:
-        """The answer of one plain command; raises `StoreFault` when Redis will not have it.
+        """Return the answer of a plain command; raises `StoreFault` when Redis will not have it.
 
         Raises `StoreUnavailable` as well, which goes on from the name of the server: `does not answer: ...`.
         """
@@ -53,7 +53,7 @@ class ExternalRedis:
             raise _fault(error) from None
 
     async def call(self, script: Script, keys: Sequence[str], rest: Iterable[Any] = (), **named: Any) -> Any:
-        """The answer of a script that takes its keys from its caller; the errors are those of `read`."""
+        """Return the answer of a script that takes its keys from its caller; the errors are those of `read`."""
         arguments = (len(keys), *keys, *script.ordered(rest, named))
         try:
             return await self._send(("EVALSHA", script.sha, *arguments))

@@ -44,7 +44,7 @@ _NOT_HERE = ("non local key", "slot not served")
 
 
 class Overdue(Late):
-    """The caller has said how long he waits, and that is over."""
+    """A refusal: the time is over for which the caller has said it waits."""
 
 
 class LostAgain(StoreUnavailable):
@@ -79,7 +79,7 @@ class StoreTooNew(StoreUnavailable):
 
 
 class StoreMoves(StoreUnavailable):
-    """The store is on its way to another server, or is being filled: nobody serves from it now."""
+    """A refusal: the store is on its way to another server, or is being filled, and no hub serves from it now."""
 
 
 class StoreMoved(StoreMoves):
@@ -105,7 +105,7 @@ def refuse_unopened(word: str, said: str) -> None:
 
 
 def is_away(error: Exception) -> bool:
-    """Whether this error means that Redis cannot serve anybody now."""
+    """Return whether this error means that Redis cannot serve any caller now."""
     return isinstance(error, _AWAY) or (isinstance(error, ResponseError) and str(error).startswith(_AWAY_WORDS))
 
 
@@ -115,7 +115,7 @@ def _moves(error: Exception) -> bool:
 
 
 def translated(error: Exception) -> Exception:
-    """An error of redis-py as one of the hub's where it means the store or a key; else the error itself."""
+    """Return an error of redis-py as one of the hub's where it means the store or a key; else the error itself."""
     if isinstance(error, ResponseError) and "WRONGTYPE" in str(error):
         return ForeignKey("A key of the hub holds another type than the hub writes; hub doctor tells which.")
     if not (is_away(error) or _moves(error)):
@@ -126,7 +126,7 @@ def translated(error: Exception) -> Exception:
 
 
 def unanswered(error: StoreUnavailable, *, changes: bool) -> StoreUnavailable:
-    """What is told of a call that Redis did not answer: of one that changes something, that it may have done so."""
+    """Return the error of a call that Redis did not answer: of one that changes something, that it may have done so."""
     if not changes or type(error) is not StoreUnavailable:
         return error
     return StoreUnavailable(

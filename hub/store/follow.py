@@ -25,12 +25,12 @@ class Follower:
         self._wait_ms = min(WAIT_MS, max(1, int(timeout_s * 500))) if timeout_s else WAIT_MS
 
     async def newest(self) -> str:
-        """The id of the last entry; `0-0` when there is none."""
+        """Return the id of the last entry; `0-0` when there is none."""
         entries = await self._ask("XREVRANGE", self._key, "+", "-", "COUNT", 1)
         return str(entries[0][0]) if entries else "0-0"
 
     async def next(self, after: str) -> list[tuple[str, dict[str, str]]]:
-        """The entries that follow, as soon as there are any; none when none came in a second."""
+        """Return the entries that follow, as soon as there are any; none when none came in a second."""
         found = await self._ask("XREAD", "COUNT", BATCH, "BLOCK", self._wait_ms, "STREAMS", self._key, after)
         return list(found[0][1]) if found else []
 

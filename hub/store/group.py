@@ -47,7 +47,7 @@ class GroupReader:
             await self._ask("XGROUP", "CREATE", self._key, self._group, "0", "MKSTREAM")
 
     async def next(self, most: int) -> list[Entry]:
-        """At most so many entries, as soon as there are any; none when none came in a second."""
+        """Return at most so many entries, as soon as there are any; none when none came in a second."""
         try:
             return await self._left_over(most) or await self._new(most)
         except _Gone:
@@ -55,7 +55,7 @@ class GroupReader:
             return []
 
     async def acknowledge(self, entry: str) -> None:
-        """Take an entry as done: it comes to nobody any more."""
+        """Take an entry as done: it is given to no reader any more."""
         await self._store.read("XACK", self._key, self._group, entry)
 
     async def close(self) -> None:
@@ -65,7 +65,7 @@ class GroupReader:
         await self._client.aclose()
 
     async def _left_over(self, most: int) -> list[Entry]:
-        """What others took and did not acknowledge: looked for twice in the time they are given for it."""
+        """Return what other readers took and did not acknowledge: they are looked for twice in their time."""
         if self._cursor == "0-0" and time.monotonic() - self._looked_at < self._idle_ms / 2000:
             return []
         self._looked_at = time.monotonic()

@@ -49,7 +49,7 @@ def try_lock(fd: int, mode: int) -> bool:
 
 
 def answers(path: str) -> bool:
-    """Whether a server on the socket takes commands; one that is still loading its file does not."""
+    """Return whether a server on the socket takes commands; one that is still loading its file does not."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(1)
         try:
@@ -150,7 +150,7 @@ def _close_what_was_inherited() -> None:
 
 
 def _let_go_of_the_terminal() -> None:
-    """A reader of the hub's output to its end must not wait for the keeper."""
+    """Close the outputs: a reader of the hub's output to its end must not wait for the keeper."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)

@@ -11,7 +11,9 @@ from hub.store.store import Store
 
 
 async def read_each(store: Store, commands: Iterable[tuple[Any, ...]], otherwise: Any = None) -> list[Any]:
-    """The answers of plain commands, sent together; `otherwise` for a key of another type, which hides no other one."""
+    """Return the answers of plain commands, sent together; `otherwise` for a key of another type, which hides no other
+    one.
+    """
 
     async def one(command: tuple[Any, ...]) -> Any:
         try:

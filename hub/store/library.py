@@ -82,7 +82,7 @@ class Command:
 
     @classmethod
     def declared(cls, text: str) -> Command:
-        """As the file of a command says; raises ValueError where it does not say it."""
+        """Read what the file of a command declares; raises ValueError where it declares none."""
         found = _DECLARED.search(text)
         if found is None:
             raise ValueError("the file of a command declares it: command.change('room/name', {'argument', ...}, ...")
@@ -92,7 +92,7 @@ class Command:
         return cls(found[2], named, len(named) < len(arguments), changes)
 
     def ordered(self, rest: Iterable[Any], named: dict[str, Any]) -> list[Any]:
-        """The arguments in order; raises TypeError for names that are not its own."""
+        """Return the arguments in order; raises TypeError for names that are not its own."""
         try:
             if len(named) != len(self.arguments):
                 raise KeyError
@@ -122,25 +122,25 @@ class Library:
         self.commands = commands
 
     def function(self, name: str) -> str:
-        """What Redis knows a command as."""
+        """Return the name under which Redis knows a command."""
         return f"{self.name}_{name.replace('/', '_')}"
 
     def call(
         self, name: str, keys: Keys, arguments: Iterable[Any], fence: tuple[Any, Any] = NO_FENCE, until_ms: Any = ""
     ) -> tuple[Any, ...]:
-        """The call of a command; `fence` is what the hub knows of the store, its generation and its clock, and
-        `until_ms` the reading of that clock until which somebody waits for the answer.
+        """Return the call of a command; `fence` is what the hub knows of the store, its generation and its clock, and
+        `until_ms` the reading of that clock until which the caller waits for the answer.
         """
         return ("FCALL", self.function(name), 1, keys.store, *arguments, *fence, until_ms, keys.database)
 
     def replaced(self, old: str, new: str) -> Library:
-        """The same with another text in places: a version of its own."""
+        """Return the library with another text in places: a version of its own."""
         return Library(self.body.replace(old, new), self.commands)
 
 
 @cache
 def library() -> Library:
-    """The library of this version of the hub."""
+    """Return the library of this version of the hub."""
     files = sorted((folder() / "commands").glob("*/*.lua"))
     texts = [path.read_text() for path in files]
     commands = [Command.declared(text) for text in texts]
@@ -149,13 +149,13 @@ def library() -> Library:
 
 
 def modules(*names: str) -> str:
-    """The text of modules, for programs that use some of them alone."""
+    """Return the text of modules, for programs that use some of them alone."""
     return "".join(map(_module, names))
 
 
 @cache
 def script(name: str) -> Script:
-    """The script `lua/external/<name>.lua`."""
+    """Return the script `lua/external/<name>.lua`."""
     source = (folder() / "external" / f"{name}.lua").read_text()
     text = f"{modules(*EXTERNAL)}{_RUN}{source}return answer\n"
     sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()

@@ -23,7 +23,7 @@ async def load(client: Redis, library: Library) -> None:
 
 
 async def call(client: Redis, library: Library, command: tuple[Any, ...]) -> Any:
-    """The answer of a command, which may be the first that this server hears of the library."""
+    """Return the answer of a command, which may be the first that this server hears of the library."""
     try:
         return await client.execute_command(*command)  # type: ignore[no-untyped-call]
     except ResponseError as error:
@@ -34,16 +34,17 @@ async def call(client: Redis, library: Library, command: tuple[Any, ...]) -> Any
 
 
 async def last_used(client: Redis, name: str) -> int | None:
-    """When a hub used a library last, by the time of Redis in ms; None when nobody did since this server was started.
+    """Return when a hub used a library last, by the time of Redis in ms; None when no hub did since this server was
+    started.
 
-    It says so itself, whichever prefixes and databases those hubs are in; raises `ResponseError` where there is none.
+    It counts hubs of all prefixes and databases; raises `ResponseError` where there is no such library.
     """
     used_ms = int(await client.execute_command("FCALL", f"{name}_{LAST_USED}", 0))  # type: ignore[no-untyped-call]
     return used_ms if used_ms >= 0 else None
 
 
 async def idle_libraries(client: Redis, own: Library) -> dict[str, float]:
-    """The libraries of other versions of the hub: for how many seconds no hub has used each.
+    """Return the libraries of other versions of the hub: for how many seconds no hub has used each.
 
     One that was not used since the server was started is as idle as that is long; one that does not say is left out.
     """

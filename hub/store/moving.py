@@ -82,7 +82,7 @@ async def stay(old: Store) -> None:
 
 
 async def _check_place(new: Store, move_id: str | None) -> None:
-    """Whether the new store is empty, or what is in it comes from this move."""
+    """Check that the new store is empty, or holds what comes from this move."""
     turn = await new.read("GET", new.keys.restoring)
     if turn is not None and not (move_id and turn.startswith(f"{move_id} ")):
         raise MoveRefused("A copy was begun there and not finished; empty that place first, or name another one.")

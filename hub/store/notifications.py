@@ -40,7 +40,7 @@ class Subscription:
         self._notified.set()
 
     def said(self) -> list[str]:
-        """What the channels have said since the last time, in this order."""
+        """Return what the channels have said since the last time, in this order."""
         words = self._kept
         if not words:
             return []
@@ -48,7 +48,7 @@ class Subscription:
         return words
 
     async def wait(self, seconds: float) -> bool:
-        """Whether it was notified within so many seconds; it can be again."""
+        """Return whether it was notified within so many seconds; it can be again."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._notified.wait()
@@ -76,7 +76,7 @@ class Notifications:
 
     @asynccontextmanager
     async def listen(self, *channels: str, keep: bool = False) -> AsyncIterator[Subscription]:
-        """A subscription for these channels, once Redis has confirmed that it is heard; raises `StoreUnavailable`.
+        """Subscribe to these channels; return once Redis has confirmed it. Raises `StoreUnavailable`.
 
         With `keep` it keeps what they say, until it is asked.
         """
@@ -99,7 +99,7 @@ class Notifications:
                 asyncio.ensure_future(self._unsubscribe(over)).add_done_callback(_look_at)
 
     async def close(self) -> None:
-        """Notify everybody and give the connection back."""
+        """Notify all waiters and give the connection back."""
         self._closing = True
         if self._reader is not None:
             waking = asyncio.ensure_future(self._wake_reader())
@@ -145,7 +145,7 @@ class Notifications:
                 await unsubscribe(*over)
 
     def _leave(self, subscription: Subscription, channels: tuple[str, ...]) -> list[str]:
-        """Wait no more; returns the channels nobody waits for."""
+        """Wait no more; return the channels without waiters."""
         over = []
         for channel in channels:
             self._waiting[channel].discard(subscription)
@@ -155,7 +155,7 @@ class Notifications:
         return over
 
     async def _read(self, pubsub: PubSub) -> None:
-        """Read until nobody waits any more."""
+        """Read until there are no waiters."""
         monitor = ConnectionMonitor(pubsub)
         try:
             while True:
@@ -177,7 +177,7 @@ class Notifications:
                     await self._give_back(pubsub)
 
     async def _give_back(self, pubsub: PubSub) -> None:
-        """Close the connection and notify everybody. The reader of it ends by that."""
+        """Close the connection and notify all waiters. Its reader ends by that."""
         self._pubsub = self._reader = None
         answers, self._confirmed = list(self._confirmed.values()), {}
         for answer in answers:
@@ -206,6 +206,6 @@ class Notifications:
 
 
 def _look_at(done: asyncio.Future[Any]) -> None:
-    """A failure that nobody waits for any more is no news: the reader has met it as well."""
+    """Look at a failure that is waited for no more, and is no news: the reader has met it as well."""
     if not done.cancelled():
         done.exception()

@@ -24,8 +24,8 @@ class Packed(AbstractConnection):
         return packed
 
     async def read_answers(self, count: int) -> list[Any]:
-        """The answers to so many commands, errors of Redis among them. Raises what `read_response` raises when the
-        connection fails, and closes it then; it has no timeout of its own.
+        """Return the answers to so many commands, errors of Redis among them. Raises what `read_response` raises when
+        the connection fails, and closes it then; it has no timeout of its own.
         """
         try:
             parser: Any = self._parser
@@ -57,6 +57,6 @@ _PACKED: dict[Any, type[AbstractConnection]] = {
 
 
 def packed(pool: ConnectionPool) -> ConnectionPool:
-    """The same pool, before its first connection, of such connections."""
+    """Return the pool, before its first connection, with such connections."""
     pool.connection_class = _PACKED[pool.connection_class]
     return pool

@@ -23,8 +23,8 @@ class Pipeline:
         self._connection: Any = None
 
     async def carry(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """The answers in order, errors of Redis among them. Raises what redis-py raises when the connection fails; one
-        that was cut is tried once more, as the client is told to, and then all commands are sent again.
+        """Return the answers in order, errors of Redis among them. Raises what redis-py raises when the connection
+        fails; one that was cut is tried once more, as the client is told to, and then all commands are sent again.
         """
         metrics.redis_round_trips.inc()
         metrics.redis_commands.inc(len(commands))
@@ -66,7 +66,7 @@ class Pipeline:
         return [self._read(command[0], answer) for command, answer in zip(commands, answers, strict=True)]
 
     def _read(self, name: Any, answer: Any) -> Any:
-        """An answer as redis-py gives it, which makes another one of those to some commands."""
+        """Return an answer as redis-py gives it: it converts those of some commands."""
         if name == "FCALL" or name not in self._client.response_callbacks or isinstance(answer, ResponseError):
             return answer
         return self._client.response_callbacks[name](answer)

@@ -50,13 +50,13 @@ class Primary:
         self._asked_at = float("-inf")
 
     async def locate(self) -> tuple[str, int] | None:
-        """The address to connect to; asks for it where it is not known."""
+        """Return the address to connect to; ask for it where it is not known."""
         if self.address is None:
             await self.ask()
         return self.address
 
     async def ask(self) -> bool:
-        """Whether the primary is at another address than it was before."""
+        """Return whether the primary is at another address than it was before."""
         if self._finder is None:
             return False
         before, self.address = self.address, await self._finder.find()
@@ -64,11 +64,11 @@ class Primary:
         return before not in (None, self.address)
 
     async def ask_again(self) -> bool:
-        """As `ask`, where the last answer is as old as a tick."""
+        """Ask as `ask`, where the last answer is as old as a tick."""
         return time.monotonic() - self._asked_at >= ASK_S and await self.ask()
 
     async def greet(self, connection: Any) -> None:
-        """The beginning of every connection. Raises `AnotherServer`, or ConnectionError for a replica."""
+        """Begin a connection. Raises `AnotherServer`, or ConnectionError for a replica."""
         try:
             await connection.on_connect()
             identity = await _identity(connection)
@@ -94,7 +94,7 @@ class Primary:
             await self._finder.close()
 
     def forget(self) -> None:
-        """The next connection says who the server is."""
+        """Let the next connection say which server it is."""
         self.identity = None
 
 
@@ -136,7 +136,7 @@ class _Pool(BlockingConnectionPool):
 
 
 def located_client(server: Mapping[str, Any], options: Mapping[str, Any], primary: Primary) -> Redis:
-    """A client that connects to wherever the primary is; `server` says what to show it."""
+    """Make a client that connects to wherever the primary is; `server` says what to show it."""
     shown = dict(server)
     kind = LocatedSSLConnection if shown.pop("ssl", False) else LocatedConnection
     return Redis.from_pool(_Pool(connection_class=kind, primary=primary, **options, **shown))

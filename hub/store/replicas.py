@@ -40,7 +40,7 @@ class Replicas(Batches[None, None]):
             await self.take(None)
 
     async def call(self, items: list[None]) -> Sequence[None]:
-        """One write and one WAIT, on one connection: Redis waits for what came before the last write of that."""
+        """Write once and WAIT, on one connection: Redis waits for what came before the last write of that."""
         library = self._store.library
         try:
             async with self._store.client.pipeline(transaction=False) as pipe:

@@ -14,7 +14,7 @@ _SCANS = {"hash": "HSCAN", "set": "SSCAN", "zset": "ZSCAN"}
 
 
 async def keys_of(store: Store, begin: str) -> AsyncIterator[list[str]]:
-    """The keys that begin so; one that comes and goes meanwhile may be left out, any may come twice."""
+    """Yield the keys that begin so; one that comes and goes meanwhile may be left out, any may come twice."""
     cursor: Any = "0"
     options = ("MATCH", pattern(begin)) if begin else ()
     while True:
@@ -25,7 +25,9 @@ async def keys_of(store: Store, begin: str) -> AsyncIterator[list[str]]:
 
 
 async def members_of(store: Store, key: str, kind: str) -> AsyncIterator[list[str]]:
-    """The members of a set, a sorted set, or the fields of a hash, a batch at a time; none of a key of another type."""
+    """Yield the members of a set, a sorted set, or the fields of a hash, a batch at a time; none of a key of another
+    type.
+    """
     cursor: Any = "0"
     while True:
         (page,) = await read_each(store, [(_SCANS[kind], key, cursor, "COUNT", LIST_PAGE)])
@@ -38,7 +40,7 @@ async def members_of(store: Store, key: str, kind: str) -> AsyncIterator[list[st
 
 
 async def items_of(store: Store, key: str) -> AsyncIterator[list[str]]:
-    """The items of a list, a batch at a time; none of a key of another type."""
+    """Yield the items of a list, a batch at a time; none of a key of another type."""
     position = 0
     while True:
         (items,) = await read_each(store, [("LRANGE", key, position, position + LIST_PAGE - 1)])
@@ -49,10 +51,10 @@ async def items_of(store: Store, key: str) -> AsyncIterator[list[str]]:
 
 
 def _names(found: Any) -> list[str]:
-    """The names in an answer of SSCAN, HSCAN (a dict) or ZSCAN (pairs)."""
+    """Return the names in an answer of SSCAN, HSCAN (a dict) or ZSCAN (pairs)."""
     return [each if isinstance(each, str) else each[0] for each in found]
 
 
 def pattern(begin: str) -> str:
-    """What SCAN takes for keys that begin so."""
+    """Return the pattern of SCAN for keys that begin so."""
     return "".join(f"\\{c}" if c in "*?[]\\^-" else c for c in begin) + "*"

@@ -27,7 +27,7 @@ class Sentinels:
         self._service = service
 
     async def find(self) -> tuple[str, int]:
-        """The primary by the Sentinel that knows the latest failover."""
+        """Return the primary by the Sentinel that knows the latest failover."""
         needed = len(self._clients) // 2 + 1
         known: list[tuple[int, str, int]] = []
         asking = [asyncio.ensure_future(self._ask(client)) for client in self._clients]
@@ -62,7 +62,7 @@ class Sentinels:
 
 
 def sentinels(url: str, options: Mapping[str, Any]) -> Sentinels:
-    """Those that the URL names; raises ValueError where it is none."""
+    """Return the Sentinels that the URL names; raises ValueError where it names none."""
     named = read_sentinel_url(url)
     asked = {key: options[key] for key in ASKED_WITH} | named.sentinel
     return Sentinels([Redis(host=host, port=port, **asked) for host, port in named.hosts], named.service)

@@ -16,11 +16,11 @@ class Silence:
         self._over_at = float("-inf")
 
     def ticked(self) -> None:
-        """A tick is over."""
+        """Note that a tick is over."""
         self.ticked_at = time.monotonic()
 
     def is_over_just_now(self) -> bool:
-        """Whether this hub stood still until less than a second ago."""
+        """Return whether this hub stood still until less than a second ago."""
         now = time.monotonic()
         if self.ticked_at is not None and now - self.ticked_at > SILENT_S:
             self.ticked_at = self._over_at = now

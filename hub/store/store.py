@@ -69,7 +69,7 @@ class Store:
         self._debts: deque[Callable[[], Awaitable[None]]] = deque(maxlen=10_000)
 
     def script(self, name: str) -> ScriptCall:
-        """The command `lua/commands/<name>.lua` as a coroutine function of its named arguments."""
+        """Return the command `lua/commands/<name>.lua` as a coroutine function of its named arguments."""
         return ScriptCall(self, self.library.commands[name])
 
     def when_replaced(self, action: Callable[[], Awaitable[None]]) -> None:
@@ -95,18 +95,18 @@ class Store:
                 _log.error("postponed call failed", why=str(answer), exc_info=answer)
 
     async def read(self, *command: Any) -> Any:
-        """The answer of one plain command; raises `StoreUnavailable`, or `StoreFault` when Redis will not have it."""
+        """Return the answer of a plain command; raises `StoreUnavailable`, or `StoreFault` when Redis refuses it."""
         try:
             return await self._send(command)
         except ResponseError as error:
             raise StoreFault(f"{command[0]}: {error}") from error
 
     async def read_all(self, commands: Iterable[tuple[Any, ...]]) -> list[Any]:
-        """The answers of several plain commands, sent together; raises `StoreUnavailable`."""
+        """Return the answers of several plain commands, sent together; raises `StoreUnavailable`."""
         return list(await asyncio.gather(*(self.read(*command) for command in commands)))
 
     async def libraries(self) -> dict[str, float]:
-        """The libraries of other versions of the hub on this server: for how many seconds no hub has used each."""
+        """Return the libraries of other versions of the hub on this server, and for how many seconds each is unused."""
         try:
             return await idle_libraries(self.client, self.library)
         except (RedisError, OSError) as error:
@@ -131,7 +131,7 @@ class Store:
         """Make sure the store is open and the library is loaded.
 
         What keeps tokens rising: a server that was started anew, or has become the primary, refuses every command, so
-        nobody can grant anything before `store/open` has moved the tokens past those that may be lost.
+        that nothing is lent before `store/open` has moved the tokens past those that may be lost.
         """
         seen = self._openings
         async with self._opening:
@@ -233,11 +233,11 @@ class Store:
             self.fence = (generation, clock_ms)
 
     def wall_s(self) -> float:
-        """The time of Redis, in seconds since 1970, as far as it was heard: of this machine where it never was."""
+        """Return the time of Redis in seconds since 1970, as it was heard; of this machine where it never was."""
         return time.time() if self._wall_s is None else time.monotonic() + self._wall_s
 
     def latest_ms(self) -> int | None:
-        """What the hub clock reads now at the most: it was read some time after it was asked for."""
+        """Return what the hub clock reads now at the most: it was read some time after it was asked for."""
         if not self.ticks or self.asked_at is None:
             return None
         return self.clock_ms + 1 + int(1000 * (time.monotonic() - self.asked_at))
@@ -251,7 +251,7 @@ class Store:
         self._tick_over = asyncio.Event()
 
     def _sure(self) -> bool:
-        """Whether a tick was answered so recently that the primary it was sent to still is the primary."""
+        """Return whether a tick was answered so recently that the primary it was sent to still is the primary."""
         return not self.ticks or self.heard_at is None or time.monotonic() - self.heard_at <= FRESH_S
 
     async def _identity(self) -> str:
@@ -367,7 +367,7 @@ class Store:
                 answer.set_result(reply)
 
     async def _carry_out(self, commands: list[tuple[Any, ...]]) -> list[Any]:
-        """The answers, if they are of the primary still: those of a server that no longer is are worth nothing."""
+        """Return the answers, if they are of the primary still: those of a former one are worth nothing."""
         who = self.primary and self.primary.identity
         try:
             replies = await self._pipeline.carry(commands)
@@ -392,9 +392,9 @@ class ScriptCall:
         self.name = command.name
 
     async def __call__(self, *, rest: Iterable[Any] = (), **named: Any) -> Any:
-        """The command's answer; raises `StoreUnavailable`, and TypeError for names that are not its own."""
+        """Return the command's answer; raises `StoreUnavailable`, and TypeError for names that are not its own."""
         return await self._store.call(self._command, self._command.ordered(rest, named))
 
     async def probe(self, **named: Any) -> Any:
-        """As a call, but past everything that waits, and also while the store is away."""
+        """Run it as a call does, but past all that waits, and also while the store is away."""
         return await self._store.probe(self._command, self._command.ordered((), named))

@@ -14,5 +14,5 @@ _KEY: Final = secrets.token_bytes(32)
 
 
 def secret_of(name: str) -> str:
-    """What stands for a certificate of this name in this process."""
+    """Return the secret that stands for a certificate of this name in this process."""
     return f"certificate.{hmac.digest(_KEY, name.encode('utf-8', 'surrogateescape'), 'sha256').hex()}"

@@ -43,7 +43,7 @@ def _read_secret(value: Any) -> str:
 
 
 def _read_certificate(value: Any) -> str:
-    """The digest of what stands for a certificate of this name."""
+    """Return the digest of the secret that stands for a certificate of this name."""
     return str(digest_of(secret_of(read_name(value))))
 
 
@@ -72,7 +72,7 @@ class TokensFile:
 
     @property
     def tokens(self) -> list[Token]:
-        """What it holds, in the order of the file."""
+        """Return the tokens of the file, in its order."""
         return list(self._tokens.values())
 
     def read(self) -> None:
@@ -83,7 +83,9 @@ class TokensFile:
             _log.info("tokens file loaded", path=str(self._path), tokens=len(self._tokens))
 
     def read_again(self) -> None:
-        """As `read`, for a hub that serves: a file that cannot be used is logged and what was known stays."""
+        """Read as `read`, for a hub that serves: a file that cannot be used is logged, and the tokens stay as they
+        were.
+        """
         try:
             self.read()
         except StartRefused as error:
@@ -112,17 +114,17 @@ class TokensFile:
                 loop.remove_signal_handler(signal.SIGHUP)
 
     def resolve(self, secret: str) -> Holder | None:
-        """Who holds this secret; None when nobody does."""
+        """Return the holder of this secret; None for an unknown one."""
         digest = digest_of(secret) if self._tokens else None
         return self.of_digest(digest) if digest else None
 
     def of_digest(self, digest: str) -> Holder | None:
-        """Who holds the secret with this digest; None when nobody does."""
+        """Return the holder of the secret with this digest; None for an unknown one."""
         found = self._tokens.get(id_of(digest))
         return found.holder if found and hmac.compare_digest(found.digest, digest) else None
 
     def find(self, token_id: str) -> Token | None:
-        """The token with this id."""
+        """Return the token with this id."""
         return self._tokens.get(token_id)
 
 

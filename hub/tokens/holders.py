@@ -36,7 +36,7 @@ class Holders:
 
     @property
     def changes(self) -> tuple[int, int]:
-        """Others than before when somebody may be no longer who he was; as of the last `look`."""
+        """Return two numbers that differ from before when a holder may have changed; as of the last `look`."""
         return self._forgotten, self.file.readings
 
     async def look(self) -> None:
@@ -57,15 +57,17 @@ class Holders:
         return self._looked is not None and time.monotonic() - self._looked < REMEMBERED_S
 
     def handle(self, digest: str) -> str:
-        """What stands for the secret of this digest here, in this process alone: a login does not keep the secret."""
+        """Return what stands for the secret of this digest in this process alone: a login does not keep the secret."""
         return self._inside + digest
 
     def digest_of(self, secret: str) -> str | None:
-        """The digest of a secret, or of the one that a handle stands for; None for what can be neither."""
+        """Return the digest of a secret, or of the one a handle stands for; None for a text that can be neither."""
         return secret[len(self._inside) :] if secret.startswith(self._inside) else digest_of(secret)
 
     async def resolve(self, secret: str) -> Holder | None:
-        """Who holds this secret, None when nobody does; raises `StoreUnavailable` when that cannot be known."""
+        """Return the holder of this secret, None for an unknown one; raises `StoreUnavailable` when that cannot be
+        known.
+        """
         digest = self.digest_of(secret)
         known = self.file.of_digest(digest or "")
         if known is not None:
@@ -87,7 +89,7 @@ class Holders:
         return found
 
     def remembered(self, secret: str) -> Holder | None:
-        """As `resolve`, for callers who cannot wait: None also when the store would have to be asked."""
+        """Resolve as `resolve`, for callers that cannot wait: None also when the store would have to be asked."""
         known = self.file.resolve(secret)
         if known is not None or not self._found or not self._is_fresh():
             return known
@@ -95,7 +97,7 @@ class Holders:
         return holder if time.monotonic() - since < LOOKED_UP_S else None
 
     async def none(self) -> bool:
-        """Whether there is not one token anywhere; raises `StoreUnavailable` when that cannot be known."""
+        """Return whether there is not one token; raises `StoreUnavailable` when that cannot be known."""
         if self.file.tokens:
             return False
         now = time.monotonic()

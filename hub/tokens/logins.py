@@ -31,9 +31,9 @@ ID_DIGITS: Final = 16
 
 @dataclass(frozen=True)
 class Login:
-    """Somebody who has shown `name`, a credential, and may do with it what his role may.
+    """A login of a caller that has shown `name`, a credential, with the rights of its role.
 
-    `bound` ties it to a shared secret, which stands nowhere; `token` is the digest of a user's token.
+    `bound` ties it to a shared secret, which is stored nowhere; `token` is the digest of a user's token.
     """
 
     name: str
@@ -48,22 +48,22 @@ class Login:
 
     @property
     def until_s(self) -> float:
-        """When it ends whatever happens."""
+        """Return when it ends at the latest."""
         return self.at_s + LIFE_S
 
 
 def capped(role: str, most: str) -> str:
-    """The lesser of two roles."""
+    """Return the lesser of two roles."""
     return min(role, most, key=ROLES.index)
 
 
 def bond(key: str, secret: bytes) -> str:
-    """What ties a login to a shared secret: nobody finds the secret by it who does not have the key as well."""
+    """Return what ties a login to a shared secret: the secret is not found by it without the key."""
     return hmac.new(key.encode(), secret, hashlib.sha256).hexdigest()
 
 
 def digest(key: str) -> str:
-    """What is kept of the key of a login, or of a link."""
+    """Return what is kept of the key of a login, or of a link."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
@@ -100,7 +100,7 @@ class Logins:
         return made
 
     async def find(self, key: str) -> Login | None:
-        """The login of this key, as of a second ago; raises `StoreUnavailable`."""
+        """Return the login of this key, as of a second ago; raises `StoreUnavailable`."""
         full, now = digest(key), time.monotonic()
         found = self._found.get(full)
         for _ in range(2):  # the look under way may have begun long ago, the one after it has not
@@ -122,7 +122,7 @@ class Logins:
         return login
 
     async def _look(self, full: str, now: float) -> _Found | None:
-        """Look for one that was not there a moment ago: who guesses waits for nobody, and nobody for him."""
+        """Look for a login that was not there a moment ago; a caller that guesses keys delays no other."""
         kept, (login,) = self._found, await self._read([full])
         if login is None:
             return None
@@ -164,7 +164,7 @@ class Logins:
         return [login if login and self._is_good(login, now_s) else None for login in found]
 
     async def all(self) -> list[Login]:
-        """Every login that is kept, the newest first."""
+        """Return every login that is kept, the newest first."""
         keys = self._store.keys
         texts = await self._store.read("HGETALL", keys.logins)
         seen = await self._store.read("ZMSCORE", keys.logins_seen, *texts) if texts else []
@@ -172,7 +172,7 @@ class Logins:
         return sorted((each for each in found if each), key=lambda each: -each.at_s)
 
     async def good(self) -> list[Login]:
-        """Those that are not over."""
+        """Return the logins that are not over."""
         now = self._store.wall_s()
         return [each for each in await self.all() if self._is_good(each, now)]
 
@@ -198,7 +198,7 @@ class Logins:
         await store.read("EXPIRE", links, LINK_S)
 
     async def open_link(self, key: str) -> Login | None:
-        """What a link stands for, this once."""
+        """Return the login that a link stands for, once."""
         links, name = self._store.keys.login_links, digest(key)
         text = await self._store.read("HGET", links, name)
         if not text or not await self._store.read("HDEL", links, name):
@@ -212,7 +212,7 @@ class Logins:
 
 
 def too_many(kept: Sequence[Login], new: Login, each_max: int, most: int) -> list[Login]:
-    """Return those of these, the newest first, that make room for a new one: no credential shuts out another."""
+    """Return the logins, of these, newest first, that make room for a new one: no credential logs out another."""
     of: dict[str, list[Login]] = {}
     for each in kept:
         of.setdefault(each.token or each.name, []).append(each)
@@ -230,7 +230,7 @@ def new_key() -> str:
 
 
 def _login(name: str, text: str | None, seen: Any, full: str = "") -> Login | None:
-    """None also for what nobody reads here: another version of the hub, or another program, has written it."""
+    """Read a login; None also for a record of another version of the hub, or of another program."""
     if text is None:
         return None
     try:

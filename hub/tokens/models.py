@@ -32,10 +32,10 @@ JOIN: Final = "join"
 
 @dataclass(frozen=True)
 class Holder:
-    """The one who shows a token: `user` is 32 hex digits; without `scopes` he may do everything the user may, without
-    `rooms` in all of them.
+    """The holder of a token: `user` is 32 hex digits; without `scopes` it may do all that the user may, without `rooms`
+    in all of them.
 
-    One of kind `NODE` speaks for the node it is named like and for nothing else; one of kind `JOIN` makes such tokens.
+    A holder of kind `NODE` speaks for the node of its name and for nothing else; one of kind `JOIN` makes such tokens.
     """
 
     name: str
@@ -61,35 +61,35 @@ class Token:
 
 
 def new_secret(realm: str = "") -> str:
-    """A secret of 256 random bits that shows whose it is, and of which realm where that has a name."""
+    """Return a secret of 256 random bits that says its realm where that has a name."""
     return f"hub_{f'{realm}.' if realm else ''}{secrets.token_urlsafe(32)}"
 
 
 def realm_in(secret: str) -> str | None:
-    """The realm that a secret says, None where it says none."""
+    """Return the realm that a secret says, None where it says none."""
     found = _OF_REALM.fullmatch(secret)
     return found[1] if found else None
 
 
 def digest_of(secret: str) -> str | None:
-    """What is kept of a secret; None for a text that cannot be one."""
+    """Return what is kept of a secret; None for a text that cannot be one."""
     if len(secret) > SECRET_MAX or not _SECRET.fullmatch(secret):
         return None
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def id_of(digest: str) -> str:
-    """What a token is called where its secret is not shown."""
+    """Return the name of a token that is shown instead of its secret."""
     return digest[:ID_DIGITS]
 
 
 def user_of(name: str) -> str:
-    """The id of a user of whom nothing but the name is known."""
+    """Return the id of a user of whom nothing but the name is known."""
     return uuid5(_USERS, name).hex
 
 
 def read_name(value: Any) -> str:
-    """The name of a user; ValueError tells what one is."""
+    """Return the name of a user; ValueError tells what a name is."""
     if (
         not isinstance(value, str)
         or not 1 <= len(value) <= NAME_MAX
@@ -101,7 +101,7 @@ def read_name(value: Any) -> str:
 
 
 def read_user(value: Any) -> str:
-    """A UUID in any of its spellings as 32 hex digits; ValueError otherwise."""
+    """Return a UUID in any of its spellings as 32 hex digits; ValueError otherwise."""
     try:
         return UUID(value).hex
     except (ValueError, AttributeError, TypeError):
@@ -109,7 +109,7 @@ def read_user(value: Any) -> str:
 
 
 def read_digest(value: Any) -> str:
-    """A SHA-256 in hex digits; ValueError otherwise."""
+    """Return a SHA-256 in hex digits; ValueError otherwise."""
     if not isinstance(value, str) or not re.fullmatch(r"[0-9a-fA-F]{64}", value):
         raise ValueError("must be a SHA-256, 64 hex digits")
     return value.lower()
@@ -123,7 +123,7 @@ def read_flag(value: Any) -> bool:
 
 
 def read_scopes(value: Any) -> frozenset[str]:
-    """Some of `SCOPES`, at least one: who may do everything is given none at all, not an empty list."""
+    """Return some of `SCOPES`, at least one: a token that may do everything has no scopes at all, not an empty list."""
     if not isinstance(value, list) or not value or not all(isinstance(each, str) and each in SCOPES for each in value):
         raise ValueError(f"must be a list of some of {', '.join(SCOPES)}; leave it out for all of them")
     return frozenset(value)
@@ -145,7 +145,7 @@ def _is_room(value: Any) -> bool:
 
 
 def read_node(value: Any) -> str:
-    """The id of a node; ValueError tells what one is."""
+    """Return the id of a node; ValueError tells what an id is."""
     if not isinstance(value, str) or value != value.strip() or not 1 <= len(value) <= NODE_MAX or "\0" in value:
         raise ValueError(f"must be the id of a node, 1 to {NODE_MAX} characters without blanks around them")
     return value

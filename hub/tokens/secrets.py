@@ -15,7 +15,7 @@ RUNNER, NODE, ADMIN = "runner", "node", "admin"
 
 
 class Secrets:
-    """The secrets in force. With none set everybody may do everything: such a hub serves on loopback only."""
+    """The secrets in force. Without one every caller may do everything: such a hub serves on loopback only."""
 
     def __init__(self, settings: Settings) -> None:
         self.open = settings.open_access
@@ -38,11 +38,11 @@ class Secrets:
 
     @property
     def members(self) -> tuple[bytes, ...]:
-        """Every text that is accepted, of any role."""
+        """Return every text that is accepted, of any role."""
         return tuple(sorted({member for accepted in self._accepted.values() for member in accepted}))
 
     def name(self, given: str) -> str:
-        """What this secret is called, empty when it is none in force."""
+        """Return the name of this secret, empty when it is not in force."""
         shown = given.encode("latin-1", "replace")
         found = ""
         for role, members in self._accepted.items():  # the text of a list as a whole is accepted too
@@ -60,7 +60,7 @@ class Secrets:
             self.check_value(headers.get(HEADER, ""), *roles)
 
     def check_value(self, given: str, *roles: str) -> None:
-        """As `check`, for a header that has been found already."""
+        """Check as `check`, for a header that has been found already."""
         if self.open:
             return
         allowed = False
@@ -73,13 +73,13 @@ class Secrets:
 
 
 def _parts(secret: SecretStr | None) -> list[bytes]:
-    """The members of a comma-separated list, in order."""
+    """Return the members of a comma-separated list, in order."""
     text = secret.get_secret_value() if secret else ""
     return [part.strip().encode() for part in text.split(",") if part.strip()]
 
 
 def _members(secret: SecretStr | None) -> tuple[bytes, ...]:
-    """Every member of a comma-separated list, for rotation, and the text as a whole."""
+    """Return every member of a comma-separated list, for rotation, and the text as a whole."""
     text = secret.get_secret_value() if secret else ""
     parts = {part.strip() for part in text.split(",")} | {text, text.strip()}
     return tuple(part.encode() for part in sorted(parts) if part)

@@ -85,7 +85,7 @@ class Tokens:
                 raise UnknownReply(self._revoke.name, reply)
 
     async def get(self, token_id: str) -> Token:
-        """The token with this id; raises `NotFound` when none has it."""
+        """Return the token with this id; raises `NotFound`."""
         row = await self._store.read("HMGET", self._store.keys.token(token_id), *_FIELDS, *_LATER_FIELDS)
         found = _token(row)
         if found is None:
@@ -93,17 +93,17 @@ class Tokens:
         return found
 
     async def resolve(self, secret: str) -> Holder | None:
-        """Who holds this secret; None when nobody does."""
+        """Return the holder of this secret; None for an unknown one."""
         digest = digest_of(secret)
         return await self.of_digest(digest) if digest else None
 
     async def of_digest(self, digest: str) -> Holder | None:
-        """Who holds the secret with this digest; None when nobody does."""
+        """Return the holder of the secret with this digest; None for an unknown one."""
         found = await self._read(id_of(digest))
         return found.holder if found and hmac.compare_digest(found.digest, digest) else None
 
     async def none(self) -> bool:
-        """Whether there is not one token."""
+        """Return whether there is not one token."""
         return not await self._store.read("EXISTS", self._store.keys.tokens)
 
     async def changed(self) -> str | None:
@@ -128,7 +128,7 @@ class Tokens:
 
 
 def unknown(token_id: str) -> NotFound:
-    """For a token that there is not."""
+    """Return the refusal for an unknown token."""
     return NotFound(f"No token has the id {token_id[:80]!r}.")
 
 

@@ -12,7 +12,7 @@ import pytest
 from hub.api.handling import poll_places, socket_places
 from hub.api.handling.poll_places import LongPolls
 from hub.api.handling.socket_places import Places
-from hub.api.handling.wrong_secrets import FREE, WAIT_MAX_S, Guesses
+from hub.api.handling.wrong_secrets import FREE, WAIT_MAX_S, WrongSecrets
 from hub.core import Hub
 from hub.errors import NodeTaken, Unavailable
 from hub.history import live
@@ -126,7 +126,7 @@ async def join_token(hub: Hub, name: str) -> Token:
 
 
 async def of_guesses(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    guesses = Guesses()
+    guesses = WrongSecrets()
     assert guesses.early_s("10.0.0.2", 0.0) == 0
     for _ in range(int(FREE) * 10):
         slowest = guesses.early_s("10.0.0.1", 0.0)

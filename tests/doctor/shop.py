@@ -20,7 +20,7 @@ PROVIDER = "one:frames:p"
 
 
 class Shop:
-    """What there is: `shop.waiting` is an id as it stands in keys, `shop.shown("waiting")` the same as people see it.
+    """The records of the store: `shop.waiting` is an id as it stands in keys, `shop.shown("waiting")` as people see it.
 
     Worker `local` serves JOB and LATE in room one and holds `claimed` and `running`; `shared` serves SHARED and another
     job in room two; GONE is soft-deleted.

@@ -323,7 +323,7 @@ def _said(found: Finding, expected: set[tuple[str, str, str]]) -> str:
     return found.problem
 
 
-# What no repair can know how to repair: somebody has to look.
+# No repair can know how to repair these: an operator has to look.
 UNMENDED: dict[str, tuple[Callable[[Redis], object], set[tuple[str, str]]]] = {
     "a key nobody knows": (lambda r: r.set("hub:forgotten", "1"), {("C12", "hub:forgotten")}),
     "a session that is no hash": (

@@ -1,4 +1,4 @@
-"""What the doctor leaves alone: healthy stores in use, what others wrote, what a sweep is about to repair."""
+"""The doctor leaves alone: healthy stores in use, what others wrote, what a sweep is about to repair."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POOL = "gpu:a100"
 
 
 async def problems(hub: Hub, *, repair: bool = False, settings: Settings | None = None) -> list[str]:
-    """What an examination finds on a store on which no hub sweeps, as short lines."""
+    """Return what an examination finds on a store on which no hub sweeps, as short lines."""
     await hub.store.read("HINCRBY", hub.store.keys.store, "tick_ms", -3_600_000)
     found = await examine(hub.store, repair=repair, settings=settings or hub.settings, pause_s=0.01)
     return [f"{each.invariant} {each.subject}: {each.problem}" for each in found]

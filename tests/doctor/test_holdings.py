@@ -1,4 +1,4 @@
-"""What users and rooms hold: every record counts once, the doctor finds a number that is wrong and puts it right."""
+"""The holdings of users and rooms: every record counts once, the doctor finds a wrong number and puts it right."""
 
 from __future__ import annotations
 

@@ -460,7 +460,7 @@ async def test_a_task_without_a_status_is_dropped_everywhere(shop: Shop, hub: Hu
     assert await look(hub) == []
 
 
-# What no repair can know how to repair: somebody has to look.
+# No repair can know how to repair these: an operator has to look.
 UNMENDED: dict[str, tuple[Break, set[tuple[str, str]]]] = {
     "a served job whose schema is lost": (
         lambda s: (s.redis.delete(f"hub:job:{JOB}"), s.redis.hset(f"hub:job:{JOB}", "tasks", 5)),

@@ -64,7 +64,7 @@ class Life:
             made = await self._hub.tasks.submit(room, full, ["{}", '{"a":1}', "{}"], USER, options)
             if self._rolls.random() < 0.5:
                 await self._hub.tasks.move(made[0].id, "cancelled", user=USER)
-        except HubError:  # somebody else's job may be gone, or the task taken
+        except HubError:  # another worker's job may be gone, or the task taken
             return
 
     async def _work(self, worker: str) -> None:

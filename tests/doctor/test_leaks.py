@@ -1,4 +1,4 @@
-"""What is over leaves nothing behind: every key that stays has an end of its own."""
+"""Leases, tasks and nodes that are over leave nothing behind: every key that stays has an end of its own."""
 
 from __future__ import annotations
 

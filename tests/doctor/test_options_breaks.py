@@ -1,4 +1,4 @@
-"""What stands beside tasks that were submitted with more than a payload, broken by hand."""
+"""Records beside tasks that were submitted with more than a payload, broken by hand."""
 
 from __future__ import annotations
 

@@ -100,13 +100,13 @@ BREAKS: dict[str, tuple[Callable[[Redis], object], set[tuple[str, str, str]]]] =
     ),
     "a line the store has forgotten": (
         lambda r: r.hdel("hub:store", "waiting"),
-        {("C5", "hub:store", "says that nobody waits")},
+        {("C5", "hub:store", "says that no borrower waits")},
     ),
     "a cap the store has forgotten": (
         lambda r: r.hset("hub:caps", "set:gpu:none", 1),
         {("C4", "hub:store", "says that there is no cap")},
     ),
-    "a free slot beside a waiter": (push_unnoticed, {("C5", f"pool {POOL}", "has a free slot that somebody")}),
+    "a free slot beside a waiter": (push_unnoticed, {("C5", f"pool {POOL}", "has a free slot and a waiter")}),
 }
 
 

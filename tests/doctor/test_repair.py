@@ -1,4 +1,4 @@
-"""What a repair does to what people hold, and that it does nothing where nothing is broken."""
+"""Repairs keep the leases that people hold, and do nothing where nothing is broken."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def valid(api: httpx.AsyncClient, lease: dict[str, Any]) -> bool:
     return bool(answer.json()["valid"])
 
 
-async def test_a_holder_keeps_a_slot_that_was_on_offer_behind_his_back(
+async def test_a_holder_keeps_a_slot_that_was_put_on_offer_meanwhile(
     api: httpx.AsyncClient, hub: Hub, redis: Redis
 ) -> None:
     lease = await held(api, "s1")

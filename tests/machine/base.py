@@ -45,7 +45,7 @@ def step(**how: Any) -> Callable[[Callable[..., None]], Any]:
 
 
 def pick(some: Iterable[str], which: int) -> str:
-    """One of some names, whichever."""
+    """Choose one of some names."""
     names = sorted(some)
     return names[which % len(names)]
 
@@ -166,7 +166,7 @@ class Base(RuleBasedStateMachine):
         )  # fmt: skip
 
     def publish_all(self, node: str) -> None:
-        """As it is, which changes nothing but that it is known."""
+        """Note a fact that changes nothing else."""
         for slot in sorted(self.model.of_node(node)):
             record = self.model.slots[slot]
             version = read_item(record.item)["browserVersion"]

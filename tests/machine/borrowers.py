@@ -1,4 +1,4 @@
-"""What borrowers do, and what ends their grants."""
+"""Steps of borrowers, and steps that end their grants."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Borrowers(Base):
 
     @step(which=any_one, hub=hubs, label=labels, same=st.booleans(), wait_ms=waits)
     def repeat(self, which: int, hub: str, label: str, same: bool, wait_ms: int) -> None:
-        """A caller who has heard nothing asks again, perhaps another hub, or uses his key for something else."""
+        """Have a caller without an answer ask again, perhaps another hub, or use its key for another call."""
         if self.asked:
             wanted = self.asked[-1 - which % len(self.asked)]
             wanted = replace(wanted, wait_ms=wait_ms, repeated=False)
@@ -50,7 +50,7 @@ class Borrowers(Base):
 
     @step(which=any_one, hub=hubs)
     def come_back(self, which: int, hub: str) -> None:
-        """A caller with a key who was away is attended again, or fetches what was handed to him."""
+        """Have a caller with a key, who was away, be attended again, or fetch what was handed to it."""
         keys = [request for request in self.model.tickets if self.model.tickets[request].wanted.keyed]
         if keys:
             ticket = self.model.tickets[pick(keys, which)]
@@ -78,7 +78,7 @@ class Borrowers(Base):
 
     @step(which=any_one)
     def give_back_as_well(self, which: int) -> None:
-        """The same again: most waiters are served by it."""
+        """Add another rule of this kind: most waiters are served by it."""
         if self.model.grants:
             slot = pick(self.model.grants, which)
             self.hand_in(slot, str(self.model.grants[slot].token), "")
@@ -93,7 +93,7 @@ class Borrowers(Base):
 
     @step(slot=slots, which=any_one, run=st.sampled_from(["", "r1", "r2"]), request=st.sampled_from(["", "return-1"]))
     def give_back_something(self, slot: str, which: int, run: str, request: str) -> None:
-        """Whatever slot, with the token of whatever grant of it."""
+        """Choose any slot, with the token of any grant of it."""
         self.hand_in(slot, self.some_token(slot, which), run, request)
 
     @step(which=any_one)
@@ -104,14 +104,14 @@ class Borrowers(Base):
 
     @step(which=any_one, own=st.booleans())
     def stop_in_time(self, which: int, own: bool) -> None:
-        """A holder who was told that his grant is over says that he has stopped, or somebody else says so."""
+        """Have a holder who was told that its grant is over, or another caller, say that it has stopped."""
         if self.model.revoked:
             slot = pick(self.model.revoked, which)
             self.hand_in(slot, self.model.revoked[slot][1] if own else "1", "")
 
     @step(limit=st.sampled_from([1, 20]))
     def relend(self, limit: int) -> None:
-        """A hub looks for slots whose last holder had his time."""
+        """Have a hub look for slots whose last holder had its time."""
         self.do_relend(limit)
 
     def some_token(self, slot: str, which: int) -> str:
@@ -134,7 +134,7 @@ class Borrowers(Base):
 
     @step(which=any_one, how=st.sampled_from(["lease", "idle", "look", "look"]))
     def lapse(self, which: int, how: str) -> None:
-        """A sweeper looks at some grants; of one, somebody has deleted a footprint."""
+        """Have a sweeper look at some grants; the footprint of one was deleted."""
         if self.model.grants and how != "look":
             slot = pick(self.model.grants, which)
             grant, lease = self.model.grants[slot], how == "lease"

@@ -53,7 +53,7 @@ class Direct:
         self.call("queue/agree", hub="", given=given.text)
 
     def open(self, run_id: str = "r") -> None:
-        """What a hub does that finds the server without functions, or the store unopened: as `hub.store.store`."""
+        """Load the functions, or open the store, where that is missing, as `hub.store.store` does."""
         opening = {
             "run_id": run_id, "lost": self._known, "settle_ms": SETTLE_MS, "floor": "0", "timeout_ms": "0",
             "heard_ms": "0", "cluster": "0", "format": FORMAT,
@@ -98,5 +98,5 @@ class Direct:
         return self._runner.run(once())
 
     def examine(self) -> list[Finding]:
-        """What the doctor finds."""
+        """Return the findings of the doctor."""
         return self._runner.run(examine(self._hub.store, settings=self._hub.settings))

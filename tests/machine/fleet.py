@@ -1,4 +1,4 @@
-"""What nodes and their operators do, and what happens to nodes."""
+"""Steps of nodes and their operators, and accidents of nodes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Fleet(Base):
             self.do_resume()
         elif how == "resume":
             self.do_resume()
-        elif how == "undrain":  # by somebody who believes that it drains
+        elif how == "undrain":  # by a caller that believes that it drains
             for other in sorted(self.model.aside):
                 self.do_drain(other, False, 64)
 
@@ -97,7 +97,7 @@ class Fleet(Base):
             assert word == ("left" if node in self.model.nodes else "unknown"), f"{node} {word}"
             self.check_removal(node, before, answer, Model.remove)
             return
-        if node in self.model.nodes and how != "nominated":  # for whatever reason; only a stale one is expired
+        if node in self.model.nodes and how != "nominated":  # for any reason; only a stale one is expired
             self.silence(node)
             self.age(node, TIMEOUT_MS + 1)
         action = how if how in ("look", "refresh") else "expire"
@@ -112,7 +112,7 @@ class Fleet(Base):
 
     @step(which=any_one, limit=limits, again=st.booleans())
     def prune(self, which: int, limit: int, again: bool) -> None:
-        """The next batch, by whoever finds what is left of a node; or by a sweeper that still believes in it."""
+        """Take the next batch of what is left of a node, by any hub, or by a sweeper that still believes in it."""
         if self.model.leaving and again:
             self.expire(pick(self.model.leaving, which), "expire", limit)
         elif self.model.leaving:
@@ -142,7 +142,7 @@ class Fleet(Base):
         self.model.nodes[node].alive_until_ms, self.model.nodes[node].seen = 0, False
 
     def age(self, node: str, ms: int) -> None:
-        """As if it had been heard so long ago on the hub clock."""
+        """Age the last heartbeat of a node by so much on the hub clock."""
         self.redis.zadd(self.keys.beats, {node: self.model.clock_ms - ms})
         self.model.nodes[node].beat_ms = self.model.clock_ms - ms
 
@@ -182,7 +182,7 @@ class Fleet(Base):
 
     @step(node=nodes, on=rarely, other=st.booleans())
     def drain_a_little(self, node: str, on: bool, other: bool) -> None:
-        """The operator's hub dies after the first batch, or somebody switches it back between two batches."""
+        """Let the operator's hub die after the first batch, or an operator switch it back between two batches."""
         cursor = self.drain_batch(node, on, "0", 1, None)
         if other and cursor is not None:
             self.drain_batch(node, not on, "0", 64, None)
@@ -245,7 +245,7 @@ class Fleet(Base):
 
     @step(pool=pools, waiting=st.lists(labels, max_size=3), on_s=st.sampled_from([5, 121, 121]), look=st.booleans())
     def replace(self, pool: str, waiting: list[str], on_s: int, look: bool) -> None:
-        """A restart in which the free slots are replaced at once; some come in turn, and nobody looks at the pool."""
+        """Restart a pool whose free slots are replaced at once; some come in turn, and no caller looks at the pool."""
         self.restart_pool(pool)
         for slot in list(self.model.free.get(pool, [])):
             record = self.model.slots[slot]
@@ -259,7 +259,7 @@ class Fleet(Base):
 
     @step(which=any_one, on_s=st.sampled_from([5, 11, 121, 121]), how=works)
     def maintain(self, which: int, on_s: int, how: str) -> None:
-        """The steps of it one by one: a hub may die between them, and whoever looks at the pool may end it."""
+        """Take its steps one by one: a hub may die between them, and any caller that looks at the pool may end it."""
         if how == "restart":
             self.restart_pool(POOLS[which % len(POOLS)])
         elif self.model.maintenance:

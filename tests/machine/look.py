@@ -1,4 +1,4 @@
-"""What the store holds, read in one go, and what it must hold when the model is right."""
+"""The contents of the store, read in one go, and those that it must have when the model is right."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Look:
         self._redis.close()
 
     def seen(self) -> dict[str, Any]:
-        """What the store holds."""
+        """Return what the store holds."""
         self._connection.send_packed_command(self._packed)
         answers = iter([self._connection.read_response() for _ in range(self._count)])
         names, ticket = next(answers), self._keys.ticket("")
@@ -83,8 +83,8 @@ class Look:
         return found
 
     def said(self, model: Model, seen: dict[str, Any]) -> dict[str, Any]:
-        """What it must hold. Two things are the store's business: whether it has noticed the end of a maintenance, and
-        how long it keeps a ticket that was granted.
+        """Return what it must hold. Two things are left to the store: whether it has noticed the end of a maintenance,
+        and how long it keeps a ticket that was granted.
         """
         slots, grants = model.slots, model.grants
         waiting = [ticket for ticket in model.tickets.values() if ticket.state == "waiting"]

@@ -1,4 +1,4 @@
-"""What the rules say: the store as plain Python. A method is one script and returns what that script must answer."""
+"""The rules: the store as plain Python. A method is one script and returns what that script must answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.machine.records import TIMEOUT_MS, Maintenance, Node, Slot
 
 @dataclass
 class Model(Queue):
-    """One store. Whatever a script has made possible it must serve as well: `finish` comes after each."""
+    """A store. A script must also serve the waiters that it made room for: `finish` comes after each."""
 
     returns: dict[str, tuple[str, str, str]] = field(default_factory=dict)  # request -> slot, word, token that ended
 
@@ -42,11 +42,11 @@ class Model(Queue):
             self.orders[node] = self.orders.get(node, set()) & self.marked
 
     def to_report(self, node: str) -> bool:
-        """Whether it is to publish again: what it has, and what of it is lent."""
+        """Return whether a node is to publish again: what it has, and what of it is lent."""
         return self.reporting and bool(self.of_node(node)) and self.reported.get(node, 0) != self.opening
 
     def orders_for(self, node: str) -> tuple[bool, dict[str, str], set[str]] | None:
-        """Whether it drains, its lent slots, those to replace; None when it is to register and publish again."""
+        """Return whether a node drains, its lent slots, those to replace; None when it is to publish again."""
         if node not in self.nodes or self.to_report(node) or node in self.republish:
             return None
         lent = {slot: str(self.grants[slot].token) for slot in self.of_node(node) if slot in self.grants}
@@ -63,12 +63,12 @@ class Model(Queue):
         return {slot for node in back for slot in self.aside[node]}
 
     def liveness(self, node: str, action: str, keep: bool) -> str:
-        """What a sweeper is told that nominates a node."""
+        """Return the answer to a sweeper that nominates a node."""
         if node not in self.nodes:
             return "gone"
         if self.alive(node) or self.nodes[node].seen or self.clock_ms - self.nodes[node].beat_ms <= TIMEOUT_MS:
             return "alive" if self.alive(node) else "fresh"
-        if self.reporting:  # the store was away, and so nobody could be heard
+        if self.reporting:  # the store was away, and no node could be heard
             return "fresh"
         offers = any(self.slots[s].place == "free" or s in self.aside.get(node, ()) for s in self.of_node(node))
         if action == "expire" and keep and offers:
@@ -101,7 +101,7 @@ class Model(Queue):
             self.reported.pop(node, None)
 
     def next_number(self) -> str:
-        """Of a drain or undrain: they are counted with the tokens."""
+        """Return the number of a drain or undrain: they are counted with the tokens."""
         self.token += 1
         return str(self.token)
 
@@ -193,7 +193,7 @@ class Model(Queue):
         record = self.slots.get(slot)
         if record and record.place == "lent":
             return "lent", ""
-        # Whatever it says to be lent: this store has lost no grant, so that one has ended.
+        # The node may say that it is lent; this store has lost no grant, so that one has ended.
         if record and (record.pool, record.item) == (pool, item):
             record.policy, record.reported = policy, self.opening
             if slot in self.aside.get(node, ()):
@@ -255,7 +255,8 @@ class Model(Queue):
     def end_by_caller(self, slot: str, token: str, run: str, revokes: str) -> list[Any]:
         grant, record = self.grants.get(slot), self.slots.get(slot)
         if token and (not grant or str(grant.token) != token):
-            if self.believed_in(slot) and self.revoked[slot][1] == token:  # he was told, and says that he has stopped
+            # The holder was told, and says that it has stopped.
+            if self.believed_in(slot) and self.revoked[slot][1] == token:
                 self.offer_again(slot)
             return ["stale token", "", "", ""]
         if not grant or not record:
@@ -263,7 +264,7 @@ class Model(Queue):
                 self.mark(slot)
             return ["not lent", record.pool if record else "", "", ""]
         of_the_last = grant.unseen or (run and run == grant.before and run != grant.run)
-        if not token and of_the_last:  # a late repeat: whoever means this grant must name its token
+        if not token and of_the_last:  # a late repeat: a caller that means this grant must name its token
             return ["not lent", record.pool, "", ""]
         if revokes == "1":
             self.revoke(slot)

@@ -127,7 +127,7 @@ class Places:
         return False
 
     def is_over(self, pool: str) -> bool:
-        """Whether the maintenance of a pool ends as soon as somebody looks."""
+        """Return whether the maintenance of a pool ends as soon as a caller looks."""
         found = self.maintenance[pool]
         if self.lent.get(pool) or found.on_s < 10:
             return False

@@ -46,7 +46,7 @@ class Queue(Places):
         return 0 < self.cap_of(label) <= self.live(label)
 
     def reoffer(self, label: str) -> None:
-        """Freed slots find a label while somebody waits for it and its cap leaves room."""
+        """Let freed slots find a label while a ticket waits for it and its cap leaves room."""
         if label in self.turns and not self.queue(label):
             self.turns.remove(label)
         (self.offered.add if label in self.turns and not self.capped(label) else self.offered.discard)(label)
@@ -70,7 +70,7 @@ class Queue(Places):
             self.reoffer(ticket.wanted.label)
 
     def set_aside(self, ticket: Ticket) -> str:
-        """Nobody attends it: with a key it keeps its place for a while, else it is dropped."""
+        """Leave a ticket unattended: with a key it keeps its place for a while, else it is dropped."""
         self.step_out(ticket, "away")
         ticket.patience_ms = self.clock_ms + AWAY_MS
         if ticket.wanted.keyed:
@@ -207,7 +207,7 @@ class Queue(Places):
         return served
 
     def finish(self) -> None:
-        """What every script ends with: whatever it has made possible is served."""
+        """Serve the waiters that a script made room for, as every script does at its end."""
         while self.headroom or self.reopened:
             if self.headroom:
                 self.serve_label(self.headroom.pop(0))
@@ -215,7 +215,7 @@ class Queue(Places):
                 self.serve_pool(self.reopened.pop(0))
 
     def overlooked(self) -> list[Any]:
-        """Free slots beside live waiters that may have them: there must be none, whatever the turns."""
+        """Free slots beside live waiters that may have them: there must be none, in any order of turns."""
         if self.settling:
             return []
         found = []
@@ -296,7 +296,7 @@ class Queue(Places):
         return self.stand(wanted)
 
     def stand(self, wanted: BorrowRequest) -> list[Any]:
-        """The answer to somebody who waits, or did until now; the estimate is known to exist or not, and no more."""
+        """Return the answer to a caller that waits, or did until now; of the estimate it says whether there is one."""
         if wanted.id in self.answered:
             return self.repeat(wanted, self.answered[wanted.id])
         return ["waiting", self.queue(wanted.label).index(wanted.id) + 1, wanted.label in self.moved, []]
@@ -345,7 +345,7 @@ class Queue(Places):
         return ["undone", before.slot, str(before.token)] if self.take_back(request) else ["nothing"]
 
     def take_back(self, request: str) -> bool:
-        """Take back a grant that nobody received; a ticket with a key keeps its place."""
+        """Take back a grant that no caller received; a ticket with a key keeps its place."""
         before = self.answered[request]
         grant = self.grants.get(before.slot)
         if not grant or grant.token != before.token:
@@ -376,7 +376,7 @@ class Queue(Places):
         return ["cancelled"]
 
     def look(self, request: str) -> list[Any]:
-        """What anybody may know of a ticket."""
+        """Return what any caller may know of a ticket."""
         before, ticket = self.answered.get(request), self.tickets.get(request)
         if before:
             grant = self.grants.get(before.slot)
@@ -410,7 +410,7 @@ class Queue(Places):
         return min(((at, hub) for hub, at in self.hubs.items() if not self.heard(hub)), default=(0, None))[1]
 
     def retire(self, limit: int, aside: Sequence[str], undelivered: Sequence[str]) -> list[Any]:
-        """Drop what nobody attends. Of a silent hub the script chooses: waiters `aside`, grants `undelivered`."""
+        """Drop what no hub attends. Of a silent hub the script chooses: waiters `aside`, grants `undelivered`."""
         silent, dropped, undone = self.silent_hub(), 0, 0
         if silent:
             for request in aside:

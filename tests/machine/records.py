@@ -1,4 +1,4 @@
-"""What the model is made of."""
+"""The records of the model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Slot:
 
 @dataclass
 class Grant:
-    """A slot in somebody's hands. The footprints are there until somebody deletes them."""
+    """A slot that is lent. The footprints are there until a program deletes them."""
 
     token: int
     label: str
@@ -45,7 +45,7 @@ class Grant:
     footprint: bool = True
     idle_footprint: bool = True
     before: str | None = None  # the run it was taken over from in the very step in which that one ended
-    unseen: bool = False  # and nobody has fetched it yet
+    unseen: bool = False  # and no caller has fetched it yet
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Maintenance:
 
 @dataclass
 class Answered:
-    """What a request was answered with, to which attempt."""
+    """The answer of a request, and the attempt that got it."""
 
     asked: str
     slot: str

@@ -24,7 +24,7 @@ class Machine(Fleet, Borrowers, Waiters):
         for request in sorted(self.model.tickets):
             ticket = self.model.tickets[request]
             self.undo(request, ticket.attempt, ticket.hub, "stopping")
-        self.do_wait(70_000)  # nobody is heard, no place is kept
+        self.do_wait(70_000)  # no hub is heard, no place is kept
         while self.do_retire(50):
             pass
         for node in sorted(self.model.leaving):
@@ -55,7 +55,7 @@ def run(server: RedisServer, examples: int, *, shrink: bool) -> None:
 
 
 def run_jobs(server: RedisServer, examples: int, *, shrink: bool) -> None:
-    """As `run`, for the machine of jobs, workers and tasks."""
+    """Run the machine of jobs, workers and tasks."""
     JobsMachine.steps = 0
     JobsMachine.direct = Direct(server)
     try:

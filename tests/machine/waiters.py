@@ -1,4 +1,4 @@
-"""What hubs do for those who wait, what operators do to the queue, and accidents."""
+"""Steps of hubs for waiters, of operators with the queue, and accidents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Waiters(Base):
 
     @step(which=any_one, how=losses, why=st.sampled_from(["gone", "timeout"]))
     def give_up(self, which: int, how: str, why: str) -> None:
-        """A waiter has waited long enough, or his caller hung up, or a hub got no answer and takes back what it was."""
+        """End a wait: its time is over, its caller hangs up, or its hub got no answer and takes back what it was."""
         wanted = self.asked[-1 - which % len(self.asked)] if self.asked else None
         handed = {request: hub for hub, requests in self.model.handed.items() for request in requests}
         if how == "handed" and handed:
@@ -43,7 +43,7 @@ class Waiters(Base):
 
     @step(which=any_one, look=st.booleans(), again=st.sampled_from([True, False, False, False]))
     def cancel(self, which: int, look: bool, again: bool) -> None:
-        """Somebody who knows a ticket looks at it, or cancels it; a hub says again after a loss that it was."""
+        """Let a caller that knows a ticket look at it, or cancel it; a hub says again after a loss that it was."""
         known = [*self.model.tickets, *(wanted.id for wanted in self.asked[-3:])]
         request = pick(known, which) if known else "unknown"
         if not look:
@@ -57,7 +57,7 @@ class Waiters(Base):
 
     @step(hub=hubs, some=st.lists(labels, max_size=2), how=st.sampled_from(["all", "some", "retire", "retire one"]))
     def look_after(self, hub: str, some: list[str], how: str) -> None:
-        """A round of a hub, or a part of one: its waiters, their queues, and whom nobody attends."""
+        """Take a round of a hub, or a part of one: its waiters, their queues, and unattended tickets."""
         if how.startswith("retire"):
             self.do_retire(1 if how == "retire one" else 50)
             return
@@ -71,7 +71,7 @@ class Waiters(Base):
         self.call("queue/review", lambda: self.model.review(some), rest=some)
 
     def do_retire(self, limit: int) -> bool:
-        """Drop what nobody attends, and whether there is more; of a silent hub Redis picks whom."""
+        """Drop what no hub attends; return whether there is more. Of a silent hub Redis picks which."""
         silent = self.model.silent_hub() or ""
         attended, handed = sorted(self.model.attended(silent)), sorted(self.model.handed.get(silent, ()))
         while comb(len(attended), min(limit, len(attended))) * perm(len(handed), min(limit, len(handed))) > ORDERS_MAX:
@@ -148,14 +148,14 @@ class Waiters(Base):
                 self.do_review(list(self.model.turns))
 
     def begin_again(self, label: str, ms: int) -> None:
-        """Somebody comes in the queue while nothing is lent; nodes report, and lending begins again."""
+        """Let a borrow come into the queue while nothing is lent; nodes report, and lending begins again."""
         self.ask(label=label, run="r1", keyed=False, hub="h1", wait_ms=30_000)
         for node in sorted(self.model.nodes):
             self.publish_all(node)
         self.do_wait(ms)
 
     def do_restart(self) -> None:
-        """As a hub sees it: no scripts, another run id; then nothing is lent for a while."""
+        """Restart the server as a hub sees it: no scripts, another run id; then nothing is lent for a while."""
         self.redis.hset(self.keys.store, "run_id", "before")
         self.redis.function_flush()
         self.direct.open()

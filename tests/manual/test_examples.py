@@ -60,6 +60,6 @@ def test_what_is_shown_can_be_run(example: Example, demo: tuple[Command, str], t
         assert example.language == "sh"
         words = ["bash", "-euo", "pipefail", "-c", text]
     environment = {**command.environment, "HUB_URL": url, "PATH": f"{tools}{os.pathsep}{command.environment['PATH']}"}
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=90, cwd=tmp_path)
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=240, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert example.shows in done.stdout, (done.stdout, done.stderr)

@@ -1,4 +1,4 @@
-"""Databases of one's own with a table of jobs in them; fixtures for whoever imports them."""
+"""Fixtures: private databases with a table of jobs in them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ INDEX = "CREATE INDEX jobs_by_status ON jobs (status, updated_at)"
 
 @dataclass(frozen=True)
 class Job:
-    """What a record holds after a test; `fresh` when it was updated within the last minute."""
+    """Return the fields of a record after a test; `fresh` when it was updated within the last minute."""
 
     status: Any
     fresh: bool | None
@@ -46,7 +46,7 @@ class Job:
 
 @dataclass
 class Database:
-    """A fresh database: `execute` is somebody else who uses it."""
+    """A fresh database: `execute` is another program that uses it."""
 
     kind: str
     url: str

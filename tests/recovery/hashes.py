@@ -34,7 +34,7 @@ def put(redis, id, age_s=3600.0, *, updated_at=None, score=None, index="orders",
 
 
 def at_exactly(records, microseconds):
-    """The same records, whose scripts find this time, in microseconds, wherever they ask Redis for it."""
+    """Return the same records, whose scripts read this time from Redis, in microseconds."""
     time = f"{{'{microseconds // 10**6}', '{microseconds % 10**6}'}}"
     clock = (
         "local real = redis local redis = setmetatable({call = function(command, ...) "

@@ -33,7 +33,7 @@ max_client_conn = 200
 logfile = {folder}/bouncer.log
 pidfile = {folder}/bouncer.pid
 """
-# In `auth_type = any` everybody is the user that the database says, or the one the server is reached as.
+# In `auth_type = any` every client is the user that the database says, or the one the server is reached as.
 
 
 class PgBouncer:

@@ -54,7 +54,7 @@ class Postgres:
         return f"{driver}://{user}@/{database}?host={self.folder}"
 
     def start(self) -> None:
-        """Start it, with whatever its folder holds, and wait until it answers."""
+        """Start it on its folder, and wait until it answers."""
         if not self._data.exists():
             self._make()
         options = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]

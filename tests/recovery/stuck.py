@@ -10,7 +10,7 @@ from hub.recovery.models import RedisSource, Reset, Stuck
 
 
 def source(name: str = "orders", **more: Any) -> RedisSource:
-    """A source that nobody reaches over."""
+    """A source in memory, without a database."""
     return RedisSource(name=name, index="orders", key="order:{id}", **more)
 
 
@@ -60,7 +60,7 @@ class MadeUp:
 
 
 class WithParked(MadeUp):
-    """The same, with outcomes that wait for them, of which three are written at a time."""
+    """A source with outcomes that wait, of which three are written at a time."""
 
     parked = 0
 

@@ -30,7 +30,7 @@ async def test_what_is_cancelled_while_its_connection_is_closed_ends(sqlite):
     for _ in range(100):  # until it closes the connection, which waits for the statement
         await asyncio.sleep(0)
     running = asyncio.all_tasks() - others
-    for task in (using, *(running - {using})):  # in whichever order; in this one it did not end
+    for task in (using, *(running - {using})):  # in any order; in this one it did not end
         task.cancel()
     await asyncio.wait([using])
     goes_on.set()

@@ -1,4 +1,4 @@
-"""What MySQL is asked, word by word."""
+"""The statements that MySQL gets, word by word."""
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
@@ -27,7 +27,7 @@ def rows():
 
 
 def said(statement):
-    """As it is sent, with its values."""
+    """Return a statement as it is sent, with its values."""
     options = {"literal_binds": True, "render_postcompile": True}
     return " ".join(str(statement.compile(dialect=DIALECT, compile_kwargs=options)).split())
 

@@ -1,4 +1,4 @@
-"""What a database says, shown without the password of the source, and without telling it by a gap."""
+"""Messages of databases are shown without the password of the source, and without telling it by a gap."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_a_field_is_read_as_written(path, monkeypatch, line, field, value):
     assert getattr(source, field) == value
 
 
-def test_hashes_may_hold_times_in_utc_without_saying_so_and_otherwise_nobody_guesses(path):
+def test_hashes_may_hold_times_in_utc_without_saying_so_and_other_sources_must_say_it(path):
     path.write_text(MAILS + MAILS.replace('"mails"\nk', '"utc"\nk') + 'time_zone = "UTC"\n')
     assert [each.time_zone for each in read_sources(path)] == [None, "UTC"]
 
@@ -124,7 +124,7 @@ def test_a_file_without_sources_is_one(path, text):
     assert read_sources(path) == []
 
 
-def test_a_source_without_a_threshold_has_that_of_the_settings_for_whoever_reads_the_file(path, monkeypatch):
+def test_a_source_without_a_threshold_has_that_of_the_settings_for_every_reader_of_the_file(path, monkeypatch):
     path.write_text(ORDERS + MAILS + "threshold_minutes = 5\n")
     assert [each.threshold_minutes for each in read_sources(str(path))] == [60, 5]
     monkeypatch.setenv("ZOMBIE_STUCK_THRESHOLD_MINUTES", "7.5")
@@ -374,7 +374,7 @@ def test_a_survey_finds_what_can_be_used_and_says_of_each_of_the_rest_why_not(pa
     assert ([each.name for each in sources], [str(each).startswith(str(path)) for each in refused]) == ([], [True])
 
 
-def test_one_source_is_read_whatever_the_others_are(path):
+def test_one_source_is_read_beside_broken_ones(path):
     path.write_text(ORDERS + TASKS + "max_attempts = 0\n" + MAILS)
     assert read_source(path, "mails").name == "mails"
     with pytest.raises(SourceRefused, match=r"source tasks, max_attempts: "):

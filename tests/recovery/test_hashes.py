@@ -132,7 +132,7 @@ async def test_ages_are_exact_to_the_microsecond(hub, redis, text):
      "0001-01-01T00:00:00Z", "0001-01-01T00:00:00+01:00", "0001-01-01T00:00:00+23:59", "0001-01-01T00:00:00-14:00",
      "1969-12-31T23:59:59.999999Z", "1970-01-01T00:59:59+01:00"],
 )  # fmt: skip
-async def test_a_time_that_nobody_can_read_is_never_touched(hub, redis, text):
+async def test_a_record_with_an_unreadable_time_is_never_touched(hub, redis, text):
     put(redis, "a", updated_at=text)
     put(redis, "waits")
     before = redis.hgetall("order:a")

@@ -76,7 +76,7 @@ async def test_keys_in_different_slots_of_a_cluster_are_refused(cluster):
         await records.close()
 
 
-async def test_whoever_forgets_the_store_or_an_argument_is_told(hub):
+async def test_a_call_without_the_store_or_an_argument_is_refused(hub):
     with pytest.raises(TypeError):
         HashRecords(RedisSource(**FIELDS), None)
     records = records_of(hub)

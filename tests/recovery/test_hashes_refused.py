@@ -91,7 +91,7 @@ async def test_of_a_url_only_the_server_and_the_database_are_shown(url, shown):
 
 
 async def refused(records):
-    """What a check says."""
+    """Return what a check says."""
     with pytest.raises(SourceRefused) as error:
         await records.check()
     return str(error.value)
@@ -131,7 +131,7 @@ TIMES = {
 
 
 @pytest.mark.parametrize("text", TIMES)
-async def test_times_of_stuck_records_that_nobody_can_read_are_refused(hub, redis, text):
+async def test_unreadable_times_of_stuck_records_are_refused(hub, redis, text):
     put(redis, "a", updated_at=text)
     put(redis, "b")
     said = await refused(records_of(hub))

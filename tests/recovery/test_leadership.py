@@ -1,4 +1,4 @@
-"""Who cleans a source: one of the hubs that declare it, and what is said when nobody does."""
+"""The leader of a source is one of the hubs that declare it; a source without one is reported."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def last_pass(hub: HubProcess, source: str) -> float | None:
 def test_a_source_that_the_leading_hub_does_not_declare_is_cleaned_by_one_that_does(
     start_hub, sqlite: Database, tmp_path, redis
 ):
-    """As in the middle of a rolling deployment."""
+    """Make two hubs as in the middle of a rolling deployment."""
     sqlite.make_jobs()
     sqlite.add(1)
     leading = start_hub()
@@ -47,7 +47,7 @@ def test_a_source_that_the_leading_hub_does_not_declare_is_cleaned_by_one_that_d
     wait_until(lambda: last_pass(leading, "orders") is not None, why=leading.log)
 
 
-def test_nobody_passes_over_a_source_that_was_declared_and_every_hub_shows_since_when(
+def test_a_source_that_no_hub_declares_any_more_is_shown_with_its_last_time_by_every_hub(
     start_hub, sqlite: Database, tmp_path, redis, redis_server, monkeypatch, capsys
 ):
     sqlite.make_jobs()
@@ -69,7 +69,7 @@ def test_nobody_passes_over_a_source_that_was_declared_and_every_hub_shows_since
 
 @pytest.fixture
 async def offices(hub: Hub, redis_server):
-    """The same source at two hubs that tick."""
+    """Make two hubs that tick, with the same source."""
     async with open_store(settings_for(redis_server.url)) as store:
         other = Hub(store, hub.settings)
         await hub.clock.tick()

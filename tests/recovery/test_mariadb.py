@@ -55,7 +55,7 @@ def database(mariadb: Database) -> Database:
 
 
 @pytest.mark.parametrize("column", ["aware", "naive"])
-async def test_a_time_is_one_of_utc_whatever_the_zone_of_the_server(mariadb, opened, column):
+async def test_a_time_is_in_utc_for_every_zone_of_the_server(mariadb, opened, column):
     mariadb.make_jobs(updated_at=column)
     mariadb.add(1)
     mariadb.add(2, age_s=600)
@@ -67,7 +67,7 @@ async def test_a_time_is_one_of_utc_whatever_the_zone_of_the_server(mariadb, ope
     }  # fmt: skip
 
 
-async def test_a_row_that_somebody_else_holds_is_left_to_them(mariadb, opened):
+async def test_a_row_that_another_session_holds_is_left_alone(mariadb, opened):
     mariadb.make_jobs()
     mariadb.add(1, 2, 3)
     somebody = await asyncmy.connect(unix_socket=str(mariadb.place.socket), user="root", db=mariadb.name)
@@ -86,7 +86,7 @@ ZERO_DATES = ("0000-00-00 00:00:00", "2022-11-00 20:59:22", "2022-00-03 00:00:00
 @pytest.mark.parametrize("column", ["datetime(6)", "datetime", "timestamp(6) NULL"])
 @pytest.mark.parametrize("zero", ZERO_DATES)
 async def test_a_zero_date_is_no_time_for_any_command(mariadb, opened, column, zero):
-    """What `ls` shows is what `reset` touches, and `check` names the value."""
+    """`ls` shows exactly what `reset` touches, and `check` names the value."""
     mariadb.make_jobs(updated_at=column)
     mariadb.add(1)
     lenient = "SET STATEMENT sql_mode = '' FOR INSERT INTO jobs (id, status, updated_at) VALUES"

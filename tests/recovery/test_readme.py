@@ -1,4 +1,4 @@
-"""What the page on recovery shows of records, done."""
+"""The examples of the page on recovery, run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of passes for reports: summed by day, once for each pass, and for a bounded time."""
+"""The numbers of passes that reports keep: summed by day, once for each pass, and for a bounded time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def today(redis):
 
 
 def move(redis, days, name="orders"):
-    """As if what was kept today had happened so many days ago."""
+    """Age what was kept today by so many days."""
     redis.rename(f"hub:zombie_day:{today(redis)}:{name}", f"hub:zombie_day:{today(redis) - days}:{name}")
 
 
@@ -60,7 +60,7 @@ async def test_passes_are_summed_day_by_day_and_source_by_source(ticking, redis)
     assert (never["passes"], never["worstLevel"], never["days"]) == (0, None, [])
 
 
-async def test_the_worst_level_is_told_whatever_came_after(ticking, redis):
+async def test_the_worst_level_is_told_also_after_better_ones(ticking, redis):
     levels = levels_of(ticking)
     for number, found in enumerate((0, ticking.settings.zombie_critical_above + 1, 0)):
         await levels.note("orders", f"p{number}", found)

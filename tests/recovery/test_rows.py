@@ -41,7 +41,7 @@ def stop_clock(database, records, now=NOON):
 
 
 def text(moment):
-    """As SQLAlchemy writes it, which PostgreSQL reads as well."""
+    """Write a time as SQLAlchemy does, which PostgreSQL reads as well."""
     return f"'{moment.astimezone(UTC).strftime('%Y-%m-%d %H:%M:%S.%f')}'"
 
 
@@ -108,7 +108,7 @@ async def test_where_clocks_are_put_back_nothing_fresh_is_taken_for_stuck(pg, op
     assert set((await later.reset()).reset) == {"1", "3"}
 
 
-async def test_a_day_of_the_threshold_has_24_hours_whatever_the_clocks_do(pg, opened):
+async def test_a_day_of_the_threshold_has_24_hours_also_when_clocks_change(pg, opened):
     pg.execute(f"ALTER DATABASE {pg.name} SET timezone = 'Europe/Berlin'")
     pg.make_jobs()
     now = datetime(2026, 10, 25, 12, tzinfo=UTC)
@@ -196,7 +196,7 @@ async def test_columns_and_indexes_that_do_not_concern_us_may_be_anything(pg, op
     assert (await opened(pg.source()).reset()).count == 1
 
 
-async def test_whole_rows_of_sqlite_are_read_whatever_shape_their_times_have(sqlite):
+async def test_whole_rows_of_sqlite_are_read_with_every_shape_of_times(sqlite):
     sqlite.make_jobs()
     sqlite.add(1, at="'2026-03-01T12:00:00Z'")
     sqlite.add(2, at="'2026-03-01 12:00:00'")
@@ -220,7 +220,7 @@ async def test_a_reason_is_cut_to_what_the_column_takes(database):
 
 
 async def test_what_is_read_in_a_transaction_of_sqlite_is_what_it_changes(sqlite):
-    """Whoever else writes waits from the beginning, not from the first change."""
+    """Another writer waits from the beginning, not from the first change."""
     sqlite.make_jobs()
     sqlite.add(1)
     engine = make_engine(sqlite.source())
@@ -243,7 +243,7 @@ def _write_at_once(place):
 
 @pytest.mark.parametrize("column", ["TEXT", "VARCHAR(40)"])
 async def test_times_in_a_column_for_texts_of_sqlite_are_read_as_they_are_written(sqlite, opened, column):
-    """It has no type for times: most tables keep them like that."""
+    """SQLite has no type for times: most tables keep them like that."""
     sqlite.make_jobs(updated_at=f"{column} DEFAULT CURRENT_TIMESTAMP")
     old = datetime.now(UTC) - 2 * HOUR
     for number, shape in enumerate(("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%SZ"), 1):

@@ -48,7 +48,7 @@ def lines(hub: HubProcess, event: str, source: str = "", facts: str = "") -> lis
 
 
 def lines_in(log: str, event: str, source: str = "", facts: str = "") -> list[str]:
-    """As `lines`, of a log that was read before."""
+    """Read the lines of a log that was read before."""
     wanted = re.compile(rf" {event} (.*\b)?source={source}\b.*{facts}")
     return [line for line in log.splitlines() if wanted.search(line)]
 
@@ -81,7 +81,7 @@ def heard() -> Iterator[tuple[str, list[dict[str, Any]]]]:
         thread.join()
 
 
-def test_two_hubs_clean_what_can_be_cleaned_whatever_is_killed_under_them(
+def test_two_hubs_clean_what_can_be_cleaned_while_servers_are_killed_under_them(
     start_hub: Callable[..., HubProcess], pg: Database, sqlite: Database, tmp_path, heard, redis
 ):
     for database in (pg, sqlite):
@@ -167,7 +167,7 @@ def _killed_in_the_middle_of_a_pass(first: HubProcess, second: HubProcess, pg: D
 
 
 class _Locked:
-    """A table of jobs that somebody holds, so that whoever asks for it waits."""
+    """A table of jobs that is locked, so that every query of it waits."""
 
     def __init__(self, pg: Database) -> None:
         self._pg = pg

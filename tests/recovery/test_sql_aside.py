@@ -183,7 +183,7 @@ async def test_ids_of_every_sort_that_sqlite_holds(sqlite, opened):
 
 
 async def test_what_cannot_be_sent_is_refused_like_what_the_database_refuses(sqlite, opened, monkeypatch):
-    """What SQLAlchemy itself makes of a value is no error of the driver."""
+    """An error of SQLAlchemy itself about a value is no error of the driver."""
     sqlite.make_jobs()
     sqlite.fill(10)
     real = sql._update
@@ -218,7 +218,7 @@ async def test_those_named_that_are_refused_are_said_to_be(jobs, opened):
     assert await records.reset(ids=["9"]) == Reset(reset=("9",))
 
 
-async def test_a_connection_that_is_gone_is_an_outage_whatever_the_driver_says(sqlite, opened):
+async def test_a_connection_that_is_gone_is_an_outage_for_every_error_of_the_driver(sqlite, opened):
     """aiosqlite raises a ValueError."""
     sqlite.make_jobs()
     records = opened(sqlite.source())

@@ -1,4 +1,4 @@
-"""Databases that are killed, stopped, gone or changed while somebody works with them."""
+"""Databases that are killed, stopped, gone or changed while a program works with them."""
 
 import asyncio
 import time
@@ -46,7 +46,7 @@ async def test_a_server_that_was_killed_and_started_again_is_used_as_before(own,
 
 
 @pytest.mark.parametrize("hangs", ["a look", "its end", "a change", "its commit"])
-async def test_whoever_is_cancelled_while_the_database_hangs_does_not_wait_for_it(own, hangs):
+async def test_a_cancelled_call_does_not_wait_for_a_database_that_hangs(own, hangs):
     own.make_jobs()
     engine = make_engine(own.source())
     hung = asyncio.Event()
@@ -100,7 +100,7 @@ async def at_work(own):
     return bool(own.execute("SELECT 1 FROM pg_stat_activity WHERE query LIKE 'UPDATE jobs%' AND state = 'active'"))
 
 
-async def test_a_server_that_never_answers_holds_nobody_for_ever(own, opened, monkeypatch):
+async def test_a_server_that_never_answers_holds_no_caller_for_ever(own, opened, monkeypatch):
     own.make_jobs()
     own.add(1)
     known, new = opened(own.source()), opened(own.source())

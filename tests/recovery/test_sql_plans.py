@@ -1,4 +1,4 @@
-"""What a pass asks is answered by the index on (status, updated_at) that it documents, however many rows there are."""
+"""The queries of a pass use the index on (status, updated_at) that it documents, for any number of rows."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Several services on one table, rows that somebody else holds, and services that are killed."""
+"""Several services on one table, rows that another session holds, and services that are killed."""
 
 import asyncio
 import secrets
@@ -120,7 +120,7 @@ def slow_down(database):
 
 
 def others(database):
-    """Sessions that have not noticed yet that nobody listens."""
+    """Return sessions that have not noticed yet that their client is gone."""
     if database.kind == "sqlite":
         return []
     if database.kind == "mariadb":
@@ -132,7 +132,7 @@ def others(database):
     )
 
 
-async def test_a_row_that_somebody_else_holds_is_left_to_them(pg, opened):
+async def test_a_row_that_another_session_holds_is_left_alone(pg, opened):
     pg.make_jobs()
     pg.add(1, 2, 3)
     records = opened(pg.source())
@@ -146,7 +146,7 @@ async def test_a_row_that_somebody_else_holds_is_left_to_them(pg, opened):
     assert (await records.reset(), pg.statuses()) == (Reset(), {"Pending": 2, "Processing": 1})
 
 
-async def test_sqlite_waits_for_somebody_who_writes_and_says_so_when_it_takes_too_long(sqlite, opened, monkeypatch):
+async def test_sqlite_waits_for_another_writer_and_says_so_when_it_takes_too_long(sqlite, opened, monkeypatch):
     monkeypatch.setattr(engines, "BUSY_S", 0.2)
     sqlite.make_jobs()
     sqlite.add(1)

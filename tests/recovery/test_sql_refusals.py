@@ -16,7 +16,7 @@ PASSWORD = "s3cr3t-Pa%2Fss"
 
 
 async def refusal(records):
-    """What `check` says, which is one sentence."""
+    """Return what `check` says, which is one sentence."""
     with pytest.raises((SourceRefused, RecordsUnavailable)) as refused:
         await records.check()
     said = str(refused.value)
@@ -278,7 +278,7 @@ def test_a_url_that_leads_nowhere(url, said):
     assert str(refused.value) == f"source jobs, url: {said}."
 
 
-def test_a_database_whose_clock_nobody_knows():
+def test_a_database_whose_clock_is_unknown_is_refused():
     registry.register("strange.aiosqlite", __name__, "Strange")
     known = "postgresql, sqlite, mysql, mariadb"
     with pytest.raises(SourceRefused) as refused:
@@ -303,7 +303,7 @@ async def test_a_database_that_is_not_reached_never_shows_the_password(opened, q
     assert "s3cr3t" not in str(refused.value)
 
 
-async def test_a_database_that_lets_nobody_in(pg, opened):
+async def test_a_database_that_refuses_every_login_is_named(pg, opened):
     for url, why in (
         (pg.place.url("nosuch"), 'database "nosuch" does not exist'),
         (pg.place.url(pg.name, "nobody"), 'role "nobody" does not exist'),

@@ -31,7 +31,7 @@ class Servers(NamedTuple):
     plain: Postgres
     ports: tuple[int, int]
     trusted: Path  # the certificate of the authority that signed for the first
-    other: Path  # of one that signed for nobody
+    other: Path  # of an authority that signed no certificate
 
     def source(self, options: str, *, host: str = "127.0.0.1", tls: bool = True) -> SqlSource:
         url = f"postgresql://{USER}@{host}:{self.ports[0 if tls else 1]}/postgres?{options}"
@@ -113,7 +113,7 @@ async def test_a_server_that_takes_nothing_else_refuses_who_does_without(servers
 
 
 @pytest.mark.parametrize(("host", "trusted"), [("127.0.0.1", False), ("127.0.0.2", True)])
-async def test_a_certificate_of_somebody_else_or_for_another_name_is_refused(
+async def test_a_certificate_of_another_authority_or_for_another_name_is_refused(
     servers: Servers, opened: Opened, host: str, trusted: bool
 ) -> None:
     root = servers.trusted if trusted else servers.other

@@ -51,7 +51,7 @@ async def hubs(hub: Hub, redis_server) -> AsyncIterator[tuple[Hub, Hub]]:
 
 @pytest.fixture
 def lines(caplog) -> Lines:
-    """What was logged so far of an event."""
+    """Return what was logged so far of an event."""
     caplog.set_level("INFO")
     return lambda event: [record.msg for record in caplog.records if record.msg["event"] == event]
 
@@ -218,7 +218,7 @@ async def test_the_turn_of_a_hub_that_is_gone_is_free(hubs, redis):
     assert (await service(there, MadeUp(5)).sweep()).reset == 5
 
 
-async def test_a_pass_that_lost_its_turn_ends_after_its_batch_and_leaves_the_turn_to_whoever_has_it(hubs, redis):
+async def test_a_pass_that_lost_its_turn_ends_after_its_batch_and_leaves_the_turn_to_its_new_holder(hubs, redis):
     here, there = hubs
     records = MadeUp(30, batch_size=10)
     mine = f"{there.clock.hub_id} p2"

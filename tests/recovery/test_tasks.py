@@ -107,7 +107,7 @@ async def test_the_worker_that_held_it_has_no_say_any_more_when_another_of_its_u
     assert (await hub.tasks.get(task)).status == "completed"
 
 
-async def test_what_runs_is_over_waits_or_is_held_by_nobody_is_left_alone(hub, redis):
+async def test_tasks_that_run_are_over_wait_or_have_no_holder_are_left_alone(hub, redis):
     worker = await worker_of(hub)
     tasks = await claimed_by(hub, worker, 3)
     await hub.tasks.move(tasks[0], "running", user=USER)
@@ -163,7 +163,7 @@ async def test_a_task_brought_back_too_often_fails_and_says_why(hub, redis):
     assert redis.smembers(f"hub:worker_tasks:{worker}") == set()
 
 
-async def test_a_job_that_nobody_serves_goes_with_the_last_task_that_failed_so(hub, redis):
+async def test_a_job_without_workers_goes_with_the_last_task_that_failed_so(hub, redis):
     worker = await worker_of(hub)
     [task] = await claimed_by(hub, worker)
     redis.hset(f"hub:task:{task}", "unstuck", 1)

@@ -156,7 +156,7 @@ async def test_an_alert_that_comes_while_the_connection_of_the_one_before_is_clo
     await eventually(lambda: _true([body["found"] for _, body in receiver.heard] == [11, 12]))
 
 
-async def test_nobody_listening_is_tried_three_times_and_given_up(failures, caplog, monkeypatch):
+async def test_a_webhook_that_does_not_listen_is_tried_three_times_and_given_up(failures, caplog, monkeypatch):
     monkeypatch.setattr(webhook, "BACKOFF_S", 0.001)
     post = Webhook(f"http://user:pass@127.0.0.1:{free_port()}/hush")
     post.post(ALERT)

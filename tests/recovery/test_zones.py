@@ -1,4 +1,4 @@
-"""What clock a column without a time zone holds: nobody guesses, and nothing fresh is reset."""
+"""The clock of a column without a time zone: it is not guessed, and nothing fresh is reset."""
 
 import pytest
 
@@ -10,7 +10,7 @@ NEW_YORK = "America/New_York"
 
 
 async def refused(question):
-    """What is refused, and that it is about the zone."""
+    """Return what is refused, and check that it is about the zone."""
     with pytest.raises(SourceRefused) as error:
         await question
     assert str(error.value).startswith("source jobs, time_zone: "), error.value
@@ -89,7 +89,7 @@ async def test_a_zone_that_is_declared_and_is_not_that_of_the_rows_is_refused_by
     await opened(pg.source(time_zone=written)).check()
 
 
-async def test_rows_of_the_future_are_refused_by_check_whatever_the_database_thinks(database, opened):
+async def test_rows_of_the_future_are_refused_by_check_for_every_zone_of_the_database(database, opened):
     """An application east of Greenwich writes its own clock into a database in UTC."""
     database.make_jobs(updated_at="naive")
     database.add(1, status="Pending", age_s=7200)

@@ -1,4 +1,4 @@
-"""Calls made one by one and sent together: every caller gets his own answer."""
+"""Calls made one by one and sent together: every caller gets its own answer."""
 
 from __future__ import annotations
 

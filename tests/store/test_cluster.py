@@ -47,7 +47,7 @@ def borrow(hub: Hub):
     return hub.leases.borrow(wanted(LABEL))
 
 
-async def test_everything_is_in_one_slot_and_the_shard_is_found_whichever_server_is_named(cluster, hub):
+async def test_everything_is_in_one_slot_and_the_shard_is_found_from_every_server(cluster, hub):
     assert await borrow(hub)
     for server in cluster.servers:
         with server.client() as client:

@@ -18,7 +18,7 @@ async def store(wire, redis, monkeypatch):
         yield found
 
 
-async def test_whoever_waits_hears_of_it_and_the_next_one_waits_on_a_connection_that_lives(store, wire, redis):
+async def test_a_waiting_caller_hears_of_it_and_the_next_one_waits_on_a_connection_that_lives(store, wire, redis):
     async with store.notifications.listen("a") as subscription:
         await wire.die()
         assert await subscription.wait(30), "nobody was told that the connection is dead"

@@ -30,7 +30,7 @@ async def run(folder: Path) -> dict[str, int]:
         await server.stop()
 
 
-async def test_nobody_else_can_read_what_the_server_writes_whatever_the_umask(tmp_path):
+async def test_no_other_user_can_read_what_the_server_writes_under_any_umask(tmp_path):
     before = os.umask(0)
     try:
         seen = await run(tmp_path / "data")
@@ -60,7 +60,7 @@ async def test_a_folder_that_others_can_write_is_refused(tmp_path, mode):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a folder of somebody else")
 @pytest.mark.parametrize("through_a_link", [False, True])
-async def test_a_folder_of_somebody_else_is_refused(tmp_path, through_a_link):
+async def test_a_folder_of_another_user_is_refused(tmp_path, through_a_link):
     theirs = tmp_path / "theirs"
     theirs.mkdir(mode=0o700)
     os.chown(theirs, NOBODY, -1)

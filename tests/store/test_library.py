@@ -79,7 +79,7 @@ def own_server(tmp_path: Path) -> Iterator[RedisServer]:
     server.stop()
 
 
-def test_no_command_is_carried_out_on_a_server_that_nobody_has_opened(servers):
+def test_no_command_is_carried_out_on_a_server_that_no_hub_has_opened(servers):
     redis = servers()
     redis.function_load(library().text)
     for name, command in library().commands.items():

@@ -1,4 +1,4 @@
-"""Redis is lost at a moment at which nobody thinks of it: between the check and the opening, and half a connection."""
+"""Redis is lost at an unexpected moment: between the check and the opening, and half a connection."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_subscription_whose_connection_is_half_gone_is_an_outage_and_the_next_
 
     for run in (uvloop.run, asyncio.run):
         run(listen())
-    gc.collect()  # here, where it is known what was left open, and not in whichever test comes later
+    gc.collect()  # here, where it is known what was left open, and not in a later test
 
 
 async def test_a_hub_that_stood_still_leaves_an_empty_store_to_one_that_did_not(redis_server, redis, monkeypatch):
@@ -132,7 +132,7 @@ async def test_a_hub_that_stood_still_leaves_an_empty_store_to_one_that_did_not(
         assert asleep.clock_ms == awake.clock_ms >= 60_000
 
 
-async def test_a_hub_that_stood_still_opens_an_empty_store_itself_when_a_second_later_nobody_has(
+async def test_a_hub_that_stood_still_opens_an_empty_store_itself_when_no_other_has_a_second_later(
     redis_server, redis, monkeypatch
 ):
     async with open_store(settings_for(redis_server.url)) as store:

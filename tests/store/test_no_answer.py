@@ -1,4 +1,4 @@
-"""What is said of a call that Redis did not answer: a change may have been made, a look says nothing of changes."""
+"""The answer to a call that Redis did not answer: a change may have been made, a look says nothing of changes."""
 
 from __future__ import annotations
 

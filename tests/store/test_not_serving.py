@@ -32,7 +32,7 @@ class Sick:
         self.url = f"redis://127.0.0.1:{self.server.port}"
 
     def says(self):
-        """The first word of what it answers to somebody who wants to write."""
+        """Return the first word of its answer to a write."""
         with socket.create_connection(("127.0.0.1", self.server.port)) as connection, connection.makefile("rb") as said:
             connection.sendall(f"SET {MARK}mark 1\r\n".encode())
             return said.readline().split()[0].decode()
@@ -43,7 +43,7 @@ class Sick:
 
 
 class Alone(Sick):
-    """It has no replica, and needs one to be written to."""
+    """A server that has no replica, and needs one to be written to."""
 
     word = "-NOREPLICAS"
 
@@ -55,7 +55,7 @@ class Alone(Sick):
 
 
 class Demoted(Sick):
-    """It is a replica now."""
+    """A server that is a replica now."""
 
     word = "-READONLY"
 
@@ -67,7 +67,7 @@ class Demoted(Sick):
 
 
 class Orphaned(Demoted):
-    """It is a replica that has lost its primary, and says nothing that may be old."""
+    """A replica that has lost its primary, and serves nothing that may be old."""
 
     lines = ("replica-serve-stale-data no",)
     word = "-MASTERDOWN"
@@ -102,7 +102,7 @@ class Loading(Sick):
 
 
 class Torn(Sick):
-    """It is one of a cluster, and nobody has the keys of the hub."""
+    """A server of a cluster in which no server has the keys of the hub."""
 
     lines = ("cluster-enabled yes",)
     word = "-CLUSTERDOWN"
@@ -196,7 +196,7 @@ async def test_while_it_cannot_serve_no_time_passes_for_nodes_and_leases(tmp_pat
 
 
 class Says:
-    """What the Sentinels say."""
+    """Return what the Sentinels say."""
 
     in_cluster = False
 

@@ -38,7 +38,7 @@ async def test_each_hears_its_own_channels_alone(hub, redis):
         assert [await one.wait(30), await two.wait(30)] == [True, True]
 
 
-async def test_what_a_channel_says_is_kept_where_somebody_asks_for_it_and_given_out_once_in_its_order(hub, redis):
+async def test_what_a_channel_says_is_kept_for_a_caller_that_asks_and_given_out_once_in_its_order(hub, redis):
     async with hub.store.notifications.listen("a", keep=True) as one, hub.store.notifications.listen("a") as two:
         for word in ("1", "2", "3"):
             redis.publish("a", word)
@@ -62,7 +62,7 @@ async def test_a_store_is_closed_without_waiting_until_the_reader_looks_up(setti
     await eventually(lambda: is_so(redis.pubsub_channels() == []))
 
 
-async def test_a_channel_nobody_waits_for_is_not_subscribed_to(hub, redis):
+async def test_a_channel_that_no_caller_waits_for_is_not_subscribed_to(hub, redis):
     async with hub.store.notifications.listen("a"):
         async with hub.store.notifications.listen("b"):
             assert redis.pubsub_numsub("a", "b") == [("a", 1), ("b", 1)]

@@ -1,4 +1,4 @@
-"""HUB_GRANT_REPLICAS: whoever is told that he holds a slot holds it also after the primary is gone."""
+"""HUB_GRANT_REPLICAS: a holder that was told of its slot holds it also after the primary is gone."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def free(admin) -> int:
 
 
 async def one_waits_for_replicas(first):
-    """Until somebody at the primary waits for its replicas to confirm."""
+    """Wait until a client of the primary waits for its replicas to confirm."""
 
     async def one():
         with first.client() as client:
@@ -57,7 +57,7 @@ async def one_waits_for_replicas(first):
     await eventually(one)
 
 
-async def test_a_borrower_is_answered_when_a_replica_has_his_grant(api, pair):
+async def test_a_borrower_is_answered_when_a_replica_has_its_grant(api, pair):
     _, runner = api
     first, second = pair
     second.signal(signal.SIGSTOP)

@@ -124,7 +124,7 @@ async def test_sentinel_and_server_over_tls_with_client_certificates(start, tmp_
     at = f"rediss+sentinel://:redis-s3@127.0.0.1:{asked}/main?sentinel_password=sentinel-s3"
     shown = f"ssl_certfile={client.cert}&ssl_keyfile={client.key}"
     assert await works(f"{at}&ssl_ca_certs={authority.file}&{shown}")
-    assert "does not" in await refusal(f"{at}&{shown}")  # an authority nobody knows
+    assert "does not" in await refusal(f"{at}&{shown}")  # an unknown authority
     assert "does not" in await refusal(f"{at}&ssl_ca_certs={authority.file}")  # a client without a certificate
 
 

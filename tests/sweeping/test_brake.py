@@ -46,7 +46,7 @@ def end_grace(redis):
 
 
 async def engage(hub, redis):
-    """The pass that engages the brake lets nobody go; then the grace is over."""
+    """The pass that engages the brake lets no node go; then the grace is over."""
     stale, expired, held, brake = await sweep(hub)
     assert (expired, held, brake) == (0, stale, "engaged")
     end_grace(redis)

@@ -1,4 +1,4 @@
-"""The hub clock: what was left of a lease or a node's time is still there after nobody could hear."""
+"""The hub clock: what was left of a lease or a node's time is still there after no hub could hear."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def clock(redis):
 
 
 def stand_still(redis, seconds):
-    """Make the last tick so long ago: until now nobody could hear."""
+    """Make the last tick so long ago: until now no hub could hear."""
     redis.hincrby("hub:store", "tick_ms", -int(seconds * 1000))
 
 
 def tick_after(redis, silence_s):
-    """Tick so long after the last tick, whatever the machine does: nothing comes between the two. Returns by how much
+    """Tick so long after the last tick, on a machine of any speed: nothing comes between the two. Returns by how much
     the clock has moved."""
     before = clock(redis)
     with redis.pipeline(transaction=True) as both:
@@ -149,7 +149,7 @@ async def test_one_hub_sweeps_and_another_takes_over_when_it_is_silent(hub, sett
 
 
 async def test_a_connection_that_is_dropped_while_it_is_made_ends_no_clock(hub, monkeypatch):
-    """By somebody else who notices a failover at the same moment: redis-py has nothing to write to then."""
+    """Close the connections as another caller does that notices a failover: redis-py has nothing to write to then."""
     await hub.clock.tick()
     send = AbstractConnection._send_packed_command
 

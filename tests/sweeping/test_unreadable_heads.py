@@ -232,7 +232,7 @@ async def dead_workers(w: World, kind: str) -> None:
     w.redis.delete(f"hub:worker:{w.worker}")
     w.redis.sadd("hub:dead_workers", w.worker)
     w.plant(kind, "hub:dead_workers", "hub:worker_tasks:{}")
-    for _ in range(1 + MANY // 50):  # a pass takes 50 of a set, whichever
+    for _ in range(1 + MANY // 50):  # a pass takes any 50 of a set
         await w.sweep_tasks()
     assert (await w.hub.tasks.get(task)).status == "failed"
 

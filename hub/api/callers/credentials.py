@@ -18,7 +18,8 @@ NONE = "none: the hub is open"
 
 
 async def credential(request: Request) -> str:
-    """What the caller was let in by: the name of a secret, or the id of a token and whose it is. Never a secret."""
+    """Return the name of what the caller was let in by: a secret's, or the id of a token and its holder. Never a
+    secret."""
     try:
         return await _credential(request)
     except StoreUnavailable:  # what was done is done, whoever the caller was
@@ -38,7 +39,7 @@ async def _credential(request: Request) -> str:
 
 
 async def origin(request: Request) -> dict[str, Any]:
-    """Who did something and from where, as the audit log has it."""
+    """Return who did something and from where, as the audit log has it."""
     return {"by": await credential(request), "remote_ip": remote_ip(request)}
 
 
@@ -49,7 +50,7 @@ async def slow_down_guesses(app: Any, scope: Scope, error: Exception) -> None:
 
 
 async def slow_down(found: Serving, scope: Scope, token: str = "") -> None:
-    """Let the answer that somebody is a stranger wait, when he guessed: something was shown, and it is nobody's."""
+    """Delay the answer to a stranger that guessed: it has shown something, and nothing is known by it."""
     if found.stopping:
         return
     headers = Headers(scope=scope)
@@ -61,4 +62,4 @@ async def slow_down(found: Serving, scope: Scope, token: str = "") -> None:
             return  # he may not do this, but he did not guess
     except StoreUnavailable:
         return  # nobody can tell
-    await found.guesses.slow(found.proxies.caller(scope), found.hub.settings.request_timeout_s / 2)
+    await found.wrong_secrets.slow(found.proxies.caller(scope), found.hub.settings.request_timeout_s / 2)

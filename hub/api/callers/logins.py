@@ -35,7 +35,7 @@ _log = get_logger("hub.api")
 
 
 class NoReason(HubError):
-    """A page changes something, and nobody says why."""
+    """A refusal of a change that a page makes without a reason."""
 
     code = "no-reason"
     status = 422
@@ -69,7 +69,7 @@ def _port(host: bytes) -> int:
     return int(text) if colon and text.isdigit() and len(text) <= 5 else 0
 
 
-class Door:
+class LoginGate:
     """Lets logins in."""
 
     def __init__(self, serving: Serving) -> None:
@@ -81,9 +81,10 @@ class Door:
         self._tied: dict[tuple[str, str], bytes | None] = {}  # bond of a login and digest of its key -> the secret
 
     async def enter(self, scope: Scope, headers: Mapping[bytes, bytes], found: Found) -> Visit | None:
-        """Who speaks, None where it is no page of this hub; from then on the call is one with his credential.
+        """Return the visit of a page of this hub; from then on the call is one with the credential of its login. None
+        for any other call.
 
-        Raises `Foreign`, `Forbidden` and `NoReason`, and `StoreUnavailable` when nobody can tell who it is.
+        Raises `Foreign`, `Forbidden` and `NoReason`, and `StoreUnavailable` when the login cannot be looked up.
         """
         if self._mode == "off":
             return None
@@ -110,7 +111,7 @@ class Door:
 
     @property
     def most(self) -> str:
-        """The role that nobody's exceeds here."""
+        """Return the highest role that a login may have here."""
         return "viewer" if self._mode == "readonly" else "admin"
 
     async def note(self, visit: Visit, scope: Scope, row: Row | None) -> None:
@@ -155,7 +156,7 @@ class Door:
         _log.error("login check failed", why=str(error))
 
     async def _is_still_good(self, visit: Visit) -> bool:
-        """Whether he may go on hearing; what becomes of one login keeps nobody from being looked after."""
+        """Return whether a stream may go on. A login that cannot be looked up does not end the round."""
         try:
             login = await self.logins.find(visit.key)
             return login is not None and await self._credential(visit.key, login) is not None
@@ -166,7 +167,8 @@ class Door:
             return False
 
     async def _credential(self, key: str, login: Login) -> bytes | None:
-        """What the login stands for, as it would be shown; None when it is good for nothing any more."""
+        """Return the credential that the login stands for, as it would be shown; None when it is good for nothing any
+        more."""
         found = self._serving
         if login.token:
             handle = found.holders.handle(login.token)

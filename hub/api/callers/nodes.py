@@ -15,18 +15,19 @@ from hub.tokens.secrets import HEADER
 
 @dataclass(frozen=True)
 class Speaker:
-    """Somebody who speaks for `node`, or for any where it is None; `token` is the id of what he has shown for that."""
+    """A caller that speaks for `node`, or for any where that is None; `token` is the id of the token it has shown."""
 
     node: str | None = None
     token: str = ""
 
     def check(self, node: str) -> None:
-        """Raise `Forbidden` unless he speaks for this node."""
+        """Raise `Forbidden` unless the caller speaks for this node."""
         if self.node not in (None, node):
             raise Forbidden(f"The token shown speaks for node {self.node!r:.80} alone, and this is about {node!r:.80}.")
 
     async def check_slot(self, request: Request, slot: str) -> None:
-        """Raise `Forbidden` unless the slot is one of his node's; a caller that speaks for any node may name any."""
+        """Raise `Forbidden` unless the slot is one of the caller's node; a caller that speaks for any node may name
+        any."""
         store = serving(request).hub.store
         if self.node is not None and await store.read("HGET", store.keys.slot(slot), "node") != self.node:
             raise Forbidden(f"The token shown speaks for node {self.node!r:.80} alone, which has no slot {slot!r:.80}.")
@@ -36,8 +37,9 @@ ANYBODY = Speaker()
 
 
 async def speaker(request: Request, *roles: str) -> Speaker:
-    """Who calls: with the secret of one of these roles, or with the token of a node. Raises `Unauthorized`, and
-    `StoreUnavailable` when Redis has to be asked and does not answer.
+    """Return the caller: with the secret of one of these roles, or with the token of a node.
+
+    Raises `Unauthorized`, and `StoreUnavailable` when Redis has to be asked and does not answer.
     """
     found = serving(request)
     try:
@@ -65,5 +67,5 @@ def _shown(request: Request) -> str:
 
 
 def speaks(holder: Holder) -> bool:
-    """Whether a token is that of a node."""
+    """Return whether a token is that of a node."""
     return holder.kind == NODE and holder.active

@@ -20,8 +20,8 @@ _BEARER: Final = re.compile(r"bearer +([\x21-\x7e]+) *", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Caller:
-    """A user: 32 hex digits, and what his token lets him do. Without `scopes` it is everything he may, without `rooms`
-    in all of them."""
+    """A user: 32 hex digits, and what its token lets it do. Without `scopes` that is all it may, without `rooms` in all
+    of them."""
 
     user: str
     superuser: bool
@@ -32,7 +32,7 @@ class Caller:
 
 @dataclass(frozen=True)
 class Shown:
-    """What somebody has shown to say who he is: values of `Authorization`, and of `x-hub-secret`."""
+    """The credentials that a client has shown: values of `Authorization`, and of `x-hub-secret`."""
 
     authorization: tuple[str, ...] = ()
     secret: str = ""
@@ -69,7 +69,7 @@ async def reader(request: Request) -> Caller | None:
 
 
 async def superuser(request: Request, scope: str) -> Caller:
-    """As `caller`, and `Forbidden` for a caller that is no superuser, or is one in some rooms alone."""
+    """Return the caller, which is a superuser in all rooms; raises as `caller` does, and `Forbidden` for any other."""
     found = await caller(request, scope)
     if not found.superuser:
         raise Forbidden("This is for superusers.")
@@ -109,7 +109,7 @@ def bearer(authorization: Sequence[str]) -> str:
 
 
 async def is_open(found: Serving) -> bool:
-    """Whether everybody is the operator: there is no secret, and no token in the store or the file."""
+    """Return whether every caller is the operator: there is no secret, and no token in the store or the file."""
     return found.secrets.open and await found.holders.none()
 
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from hub import __version__
 from hub.api.callers.admission import hub_of, serving_of
 from hub.api.callers.credentials import origin
-from hub.api.callers.logins import LOGIN, Door, cookie_name
+from hub.api.callers.logins import LOGIN, LoginGate, cookie_name
 from hub.api.callers.users import bearer, known
 from hub.api.handling.context import Serving, in_ms, remote_ip
 from hub.api.operations import unlisted
@@ -31,13 +31,13 @@ _AGENT_MAX: Final = 200
 @router.get("/console/me", **unlisted(page=True))
 async def me(request: Request) -> Response:
     """Who looks, and what he may: the page shows what he may do, the server decides."""
-    found, door = serving_of(request), _door(request)
+    found, gate = serving_of(request), _gate(request)
     realms: ServedRealms | None = request.app.state.realms
     login: Login | None = request.scope.get(LOGIN)
     authorization = request.headers.getlist("authorization")
     caller = await known(found, authorization, request.headers.get(HEADER, ""))
     looks, operates = _allows(found, request, RUNNER, ADMIN), _allows(found, request, ADMIN)
-    role = capped(login.role if login else "admin", door.most)
+    role = capped(login.role if login else "admin", gate.most)
     acts = role != "viewer"
     return Answer(
         {
@@ -67,19 +67,19 @@ async def me(request: Request) -> Response:
 @router.post("/console/session", **unlisted(page=True, entry=True))
 async def log_in(request: Request) -> Response:
     """Exchange `secret` (a shared secret or a user's token), or the `link` of `hub ui`, for a cookie."""
-    found, door = serving_of(request), _door(request)
+    found, gate = serving_of(request), _gate(request)
     document = await bodies.read_body(request)
     key, link = new_key(), bodies.text(document, "link")
     if link is not None:
-        login = await door.logins.open_link(link)
+        login = await gate.logins.open_link(link)
         secret = next((each for each in found.secrets.members if login and bond(link, each) == login.bound), b"")
         if login is None or not (login.token or secret):
-            await found.guesses.slow(remote_ip(request), found.hub.settings.request_timeout_s / 2)
+            await found.wrong_secrets.slow(remote_ip(request), found.hub.settings.request_timeout_s / 2)
             raise NotFound("This link has been opened already, or is older than five minutes; `hub ui` makes another.")
         wanted = _wanted(request, login.name, login.role, login.token, bond(key, secret) if secret else "")
     else:
         wanted = await _bought(request, found, document, key)
-    made = await door.logins.create(key, wanted)
+    made = await gate.logins.create(key, wanted)
     await found.hub.audit.write(
         "console", "console.login", actor=f"{made.role} in the console", by=made.name, remote_ip=made.ip, login=made.id,
         bought="with a link" if link is not None else "with a secret or a token",
@@ -94,7 +94,7 @@ async def log_out(request: Request) -> Response:
     """End the login of the caller."""
     login: Login | None = request.scope.get(LOGIN)
     if login:
-        await _door(request).logins.end(login.id)
+        await _gate(request).logins.end(login.id)
     answer = Answer({"ended": bool(login)})
     _set_cookie(answer, request, "", 0)
     return answer
@@ -104,14 +104,14 @@ async def log_out(request: Request) -> Response:
 async def logins(request: Request) -> Response:
     """Who is logged in."""
     mine: Login | None = request.scope.get(LOGIN)
-    shown = [{**_shown(each), "own": bool(mine and mine.id == each.id)} for each in await _door(request).logins.good()]
+    shown = [{**_shown(each), "own": bool(mine and mine.id == each.id)} for each in await _gate(request).logins.good()]
     return Answer({"logins": shown, "now": in_ms(hub_of(request), 0)})
 
 
 @router.delete("/console/logins/{name}", **unlisted(page=True, least="admin", who=(ADMIN,)))
 async def end(request: Request, name: str) -> Response:
     """End a login: within a second no hub lets it in."""
-    if not await _door(request).logins.end(name):
+    if not await _gate(request).logins.end(name):
         raise NotFound(f"There is no login {name[:40]}.")
     await hub_of(request).audit.write("console", "console.logout", **await origin(request), login=name)
     return Answer({"ended": name})
@@ -120,16 +120,16 @@ async def end(request: Request, name: str) -> Response:
 @router.post("/console/links", **unlisted(page=True, least="admin"))
 async def make_link(request: Request) -> Response:
     """A link that logs in once, within five minutes, with the credential of this call and a `role` of its own."""
-    found, door = serving_of(request), _door(request)
+    found, gate = serving_of(request), _gate(request)
     document = await bodies.read_body(request, optional=True)
     secret = bearer(request.headers.getlist("authorization")) or request.headers.get(HEADER, "")
     if found.secrets.open and not secret:
-        return Answer({"link": None, "role": door.most, "open": True})
+        return Answer({"link": None, "role": gate.most, "open": True})
     if not secret:
         raise Unauthorized()
     link = new_key()
     wanted = await _bought(request, found, {**document, "secret": secret}, link)
-    await door.logins.make_link(wanted, link)
+    await gate.logins.make_link(wanted, link)
     await found.hub.audit.write("console", "console.link", **await origin(request), role=wanted.role)
     return Answer({"link": link, "role": wanted.role, "open": False, "seconds": LINK_S}, status=201)
 
@@ -148,7 +148,7 @@ async def _bought(request: Request, found: Serving, document: dict[str, Any], ke
         return _wanted(request, name, capped(wanted, role), bound=bond(key, secret.encode()))
     holder = await found.holders.resolve(secret)
     if holder is None or not holder.active or holder.kind != USER:
-        await found.guesses.slow(remote_ip(request), found.hub.settings.request_timeout_s / 2)
+        await found.wrong_secrets.slow(remote_ip(request), found.hub.settings.request_timeout_s / 2)
         raise Unauthorized()
     acts = not holder.scopes or holder.scopes & {"submit", "worker", "admin"}
     role = "admin" if holder.superuser else "operator" if acts else "viewer"
@@ -179,11 +179,11 @@ def _allows(found: Serving, request: Request, *roles: str) -> bool:
     return True
 
 
-def _door(request: Request) -> Door:
-    door: Door = request.app.state.door
+def _gate(request: Request) -> LoginGate:
+    gate: LoginGate = request.app.state.logins
     if hub_of(request).settings.console == "off":
         raise NotFound("This hub has no console: HUB_CONSOLE is off.")
-    return door
+    return gate
 
 
 def _shown(login: Login) -> dict[str, Any]:

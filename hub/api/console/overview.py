@@ -42,7 +42,7 @@ _COUNT_S: Final = 0.5  # for a database to say how many of its records are stuck
 _log = get_logger("hub.api")
 
 
-class Glance:
+class OverviewCache:
     """The last overview, for all who ask within a second of it."""
 
     def __init__(self, state: State) -> None:
@@ -99,7 +99,7 @@ def _not_told(error: Exception) -> None:
 async def overview(request: Request) -> Response:
     """Figures, one sentence, and every trouble by name."""
     hub = hub_of(request)
-    seen, at_s = await request.app.state.glance.asked(hub)
+    seen, at_s = await request.app.state.overview.asked(hub)
     return Response(seen, media_type="application/json", headers={AGE_MS: str(_age_ms(at_s))})
 
 

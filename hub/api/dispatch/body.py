@@ -7,17 +7,17 @@ from typing import Any
 
 from starlette.types import Message, Receive, Scope
 
-from hub.api.handling.large_bodies import LIGHT, Freight
+from hub.api.handling.large_bodies import LIGHT, LargeBodies
 from hub.errors import RequestTimedOut
 
 
 class Read:
     """A body that is read twice, and the exchange that it is of: with all that others ask of that."""
 
-    def __init__(self, scope: Scope, receive: Receive, freight: Freight) -> None:
+    def __init__(self, scope: Scope, receive: Receive, large_bodies: LargeBodies) -> None:
         self._receive = receive
         self._exchange = getattr(receive, "__self__", None)  # the server's own record, where it is one of uvicorn's
-        self._freight = freight
+        self._large_bodies = large_bodies
         self._caller = str((scope.get("client") or [""])[0])
         self._messages: list[Message] = []
         self._loaded = 0
@@ -30,7 +30,7 @@ class Read:
             async with asyncio.timeout(seconds):
                 while not complete and size <= most:
                     if size > LIGHT and not self._loaded:
-                        await self._freight.load(self._caller, most)
+                        await self._large_bodies.load(self._caller, most)
                         self._loaded = most
                     message = await self._receive()
                     self._messages.append(message)
@@ -43,13 +43,13 @@ class Read:
         return b"".join(message["body"] for message in self._messages)
 
     async def receive(self) -> Message:
-        """What was read, and then what follows it."""
+        """Return what was read, and then what follows it."""
         return self._messages.pop(0) if self._messages else await self._receive()
 
     def unload(self) -> None:
         """The request is over."""
         if self._loaded:
-            self._freight.unload(self._caller, self._loaded)
+            self._large_bodies.unload(self._caller, self._loaded)
             self._loaded = 0
 
     def __getattr__(self, name: str) -> Any:

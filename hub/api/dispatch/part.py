@@ -51,7 +51,7 @@ class Part:
 
     @property
     def serving(self) -> Serving | None:
-        """What it serves with; None while its store has not been opened."""
+        """Return what the realm is served with; None while its store has not been opened."""
         return getattr(self._edge.app.state, "serving", None) if self._edge else None
 
     async def open(self) -> None:
@@ -88,7 +88,7 @@ class Part:
             found.stop()
 
     def hang_up(self) -> None:
-        """The same, and let go of the sockets."""
+        """Stop, and let go of the sockets."""
         self.stop()
         if self._edge is not None and (sockets := getattr(self._edge.app.state, "sockets", None)):
             sockets.hang_up()

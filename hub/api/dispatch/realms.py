@@ -14,7 +14,7 @@ from hub.api.dispatch.body import Read
 from hub.api.dispatch.part import Part
 from hub.api.handling.bounds import Bounds
 from hub.api.handling.context import Serving
-from hub.api.handling.large_bodies import Freight
+from hub.api.handling.large_bodies import LargeBodies
 from hub.api.handling.problems import as_hub_error, note_failure, refuse
 from hub.api.operations import ALIAS, EVERYTHING, Found, Table
 from hub.api.paths import SOCKETS, keep_escaped
@@ -57,7 +57,7 @@ class Realms:
         self._tokens = TokensFile(settings.tokens_file)
         self._closing: set[asyncio.Task[None]] = set()
         self._table, self._bounds = table, Bounds(settings)
-        self._freight, self._secrets = Freight(settings), Secrets(settings)
+        self._large_bodies, self._secrets = LargeBodies(settings), Secrets(settings)
         self._take()
 
     def _take(self) -> None:
@@ -92,7 +92,7 @@ class Realms:
         if not needs_body(found):
             await self._part_of(await self._find(found, scope, None))(scope, receive, send)
             return
-        read = Read(scope, receive, self._freight)
+        read = Read(scope, receive, self._large_bodies)
         try:
             body = await read.whole(self._bounds.of(found, scope["path"]), self.settings.request_timeout_s)
             await self._part_of(await self._find(found, scope, body))(scope, read.receive, send)
@@ -104,7 +104,7 @@ class Realms:
         return self._table.find(method, scope["path"].removeprefix(ALIAS))
 
     def said_of(self, name: str) -> Realm | None:
-        """What the file says of a realm; None for one that is not in it any more."""
+        """Return what the file says of a realm; None for one that is not in it any more."""
         return self.known.get(name) if name else self.default
 
     def _part_of(self, name: str) -> Part:
@@ -141,7 +141,8 @@ class Realms:
         return self._part_of(self.rules.find("rooms", room) or self._by_id(ident))
 
     def _may_look(self, scope: Scope) -> bool:
-        """Whether the caller shows a secret of this hub: no stranger has every store asked, or is told what is lent."""
+        """Return whether the caller shows a secret of this hub: for a stranger no store is asked, and a stranger is not
+        told what is lent."""
         try:
             self._secrets.check(Headers(scope=scope), RUNNER, NODE, ADMIN)
         except Unauthorized:
@@ -204,7 +205,7 @@ class Realms:
         await asyncio.gather(*(part.look(seconds) for part in self.parts.values()))
 
     async def each(self, act: Callable[[State], Awaitable[None]]) -> None:
-        """Do something for every realm that is open, side by side; one that stands still holds up nobody for long."""
+        """Do something for every realm that is open, side by side; one that stands still holds up no other for long."""
         seconds = self.settings.redis_health_timeout_ms / 1000
         await asyncio.gather(*(part.act(act, seconds) for part in self.parts.values()))
 
@@ -251,17 +252,17 @@ class Realms:
 
     @property
     def anybody(self) -> Serving | None:
-        """What some realm serves with: all of them know the same secrets, and the same tokens file."""
+        """Return what some realm serves with: all of them know the same secrets, and the same tokens file."""
         return next((found for part in self.parts.values() if (found := part.serving)), None)
 
     def stop(self) -> None:
-        """As each part does: refuse new borrows, and let those that wait end."""
+        """Refuse new borrows in every realm, and let those that wait end."""
         self.stopping = True
         for part in self.parts.values():
             part.stop()
 
     def hang_up(self) -> None:
-        """As each part does: let go of everybody's socket."""
+        """Let go of the sockets of every realm."""
         for part in self.parts.values():
             part.hang_up()
 

@@ -62,7 +62,7 @@ class Gate:
         return headers
 
     def welcome(self, origin: str | None, environ: Mapping[str, str]) -> bool:
-        """Whether pages of an origin may connect to the sockets, by what python-engineio keeps of the call."""
+        """Return whether pages of an origin may connect to the sockets, by what python-engineio keeps of the call."""
         if origin is None:
             return False  # then nobody is asked for it
         names = (environ.get(name, "").encode() for name in ("HTTP_HOST", "HTTP_X_FORWARDED_HOST"))
@@ -120,7 +120,7 @@ class Gate:
 
 
 def _is_own(origin: str, headers: Mapping[bytes, bytes]) -> bool:
-    """Whether an origin is the hub itself, by the name this call used, or the one its proxy was called."""
+    """Return whether an origin is the hub itself, by the name this call used, or the one its proxy was called."""
     scheme, _, authority = _origin(origin).partition("://")
     given = (headers.get(name, b"").decode("latin-1").lower() for name in _NAMES)
     return authority != "" and authority in {_authority(scheme, each) for each in given}
@@ -137,7 +137,7 @@ def _authority(scheme: str, text: str) -> str:
 
 
 def _follows_a_link(scope: Scope, row: Row | None, headers: Mapping[bytes, bytes]) -> bool:
-    """Somebody goes to one of the hub's own pages: where he came from learns nothing of it."""
+    """Return whether a browser follows a link to a page of the hub: the page it comes from learns nothing of it."""
     return (
         scope["type"] == "http"
         and scope["method"] == "GET"

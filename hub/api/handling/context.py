@@ -1,4 +1,4 @@
-"""What every route needs: the hub, the caller and what he may do, and answers in JSON."""
+"""What every endpoint needs: the hub, its guards, and whether its caller is still there."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from hub.api.handling.browsers import Gate
-from hub.api.handling.large_bodies import Freight
+from hub.api.handling.large_bodies import LargeBodies
 from hub.api.handling.poll_places import LongPolls
 from hub.api.handling.proxies import FORWARDED, Proxies
-from hub.api.handling.stalls import READ_S, Standstill
-from hub.api.handling.wrong_secrets import Guesses
+from hub.api.handling.stalls import READ_S, Stalls
+from hub.api.handling.wrong_secrets import WrongSecrets
 from hub.core import Hub
 from hub.errors import CallerGone, Stopping
 from hub.history.live import Live
@@ -28,17 +28,17 @@ SERVING = "hub.serving"  # in the scope of a request: what it is served with, fo
 
 
 class Serving:
-    """What an application serves with, kept in `app.state.serving`."""
+    """The hub and the guards of an application, kept in `app.state.serving`."""
 
     def __init__(self, hub: Hub, secrets: Secrets, tokens_file: TokensFile, gate: Gate) -> None:
         self.hub = hub
         self.gate = gate
-        self.freight = Freight(hub.settings)
+        self.large_bodies = LargeBodies(hub.settings)
         self.secrets = secrets
         self.holders = Holders(hub.tokens, tokens_file)
         self.live = Live(hub.store)
-        self.standstill = Standstill()
-        self.guesses = Guesses()
+        self.stalls = Stalls()
+        self.wrong_secrets = WrongSecrets()
         self.polls = LongPolls()
         # The addresses in FORWARDED_ALLOW_IPS, the server's own variable, may say who called.
         self.proxies = Proxies(os.environ.get(FORWARDED, "127.0.0.1"))
@@ -51,7 +51,7 @@ class Serving:
         self.hub.queue.stop()
 
     async def close(self) -> None:
-        """As `stop`, and nothing of it reads the store any more when this returns."""
+        """Stop; nothing here reads the store any more when this returns."""
         self.stop()
         await self.live.close()
 
@@ -75,7 +75,7 @@ _GONE = "The caller hung up before anything was done"
 
 
 async def is_gone(request: Request) -> bool:
-    """Whether the caller has hung up. The server knows; asking it by a message costs a fifth of a claim."""
+    """Return whether the caller has hung up. The server knows; asking it by a message costs a fifth of a claim."""
     gone: bool | None = getattr(request.scope.get(CYCLE), "disconnected", None)
     return await request.is_disconnected() if gone is None else gone
 
@@ -87,16 +87,16 @@ def hang_up(scope: Scope) -> None:
 
 
 async def check_listening(request: Request) -> None:
-    """Raise `CallerGone` when the caller has hung up: he may have asked another hub since. The body has been read."""
-    if serving(request).standstill.is_over_just_now():
+    """Raise `CallerGone` when the caller has hung up: it may have asked another hub since. The body has been read."""
+    if serving(request).stalls.is_over_just_now():
         await asyncio.sleep(READ_S)
     if await is_gone(request):
         raise CallerGone(_GONE)
 
 
 async def check_caller(scope: Scope, found: Serving) -> None:
-    """As `check_listening`, of any request before it is looked at: nothing is changed for a caller who hung up."""
-    if found.standstill.is_over_just_now():
+    """Raise `CallerGone` before a request is looked at: nothing is changed for a caller that has hung up."""
+    if found.stalls.is_over_just_now():
         await asyncio.sleep(READ_S)
     if getattr(scope[CYCLE], "disconnected", False):
         raise CallerGone(_GONE)

@@ -20,7 +20,7 @@ class Deadlines:
         return Deadline(self)
 
     def enter(self, request: Deadline, loop: asyncio.AbstractEventLoop) -> float:
-        """It has begun: until when it may take, by the clock of the loop."""
+        """Note that a request has begun, and return until when it may take, by the clock of the loop."""
         if self._watched_by is not loop:
             self._watched_by, self._under_way = loop, {}  # of a loop before this one none is served any more
             loop.call_later(self._seconds, self._look, loop, context=Context())  # of no request
@@ -28,7 +28,7 @@ class Deadlines:
         return loop.time() + self._seconds
 
     def leave(self, request: Deadline) -> None:
-        """It has ended, or has a time of its own."""
+        """Forget a request that has ended, or has a time of its own."""
         self._under_way.pop(request, None)
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from starlette.types import Message, Receive, Scope, Send
 
 from hub.api.handling.browsers import first_of
-from hub.api.handling.large_bodies import LIGHT, Freight
+from hub.api.handling.large_bodies import LIGHT, LargeBodies
 from hub.errors import TooLarge
 
 
@@ -16,7 +16,7 @@ class Exchange:
     """One request and its answer, watched for size and for how far they got."""
 
     def __init__(self, receive: Receive, send: Send, limit: int) -> None:
-        self._freight: Freight | None = None
+        self._large_bodies: LargeBodies | None = None
         self._scope: Scope = {}
         self._caller = ""
         self._announced = self._loaded = 0
@@ -48,7 +48,7 @@ class Exchange:
         await self._wire(message)
 
     async def repeat(self, messages: Sequence[Message]) -> None:
-        """Answer as somebody else was answered."""
+        """Answer as another caller was answered."""
         self.started, self.status = True, 200
         for message in messages:
             await self._wire(message)
@@ -60,21 +60,21 @@ class Exchange:
             if self._announced > self.limit:
                 raise TooLarge(too_large(self.limit))
 
-    def weigh(self, freight: Freight, scope: Scope) -> None:
-        """Count a large body among those that are under way, once somebody wants to read it."""
-        self._freight, self._scope = freight, scope
+    def weigh(self, large_bodies: LargeBodies, scope: Scope) -> None:
+        """Count a large body among those that are under way, once it is going to be read."""
+        self._large_bodies, self._scope = large_bodies, scope
 
     def unload(self) -> None:
         """The request is over, and its body is gone."""
-        if self._freight is not None and self._loaded:
-            self._freight.unload(self._caller, self._loaded)
+        if self._large_bodies is not None and self._loaded:
+            self._large_bodies.unload(self._caller, self._loaded)
             self._loaded = 0
 
     async def receive(self) -> Message:
         size = max(self._received, self._announced)
-        if self._freight is not None and not self._loaded and size > LIGHT:
+        if self._large_bodies is not None and not self._loaded and size > LIGHT:
             size, self._caller = self._announced or self.limit, _sender(self._scope)
-            await self._freight.load(self._caller, size)
+            await self._large_bodies.load(self._caller, size)
             self._loaded = size
         message = await self._receive()
         if message["type"] == "http.request":
@@ -106,7 +106,7 @@ class HeadExchange(Exchange):
 
 
 def _sender(scope: Scope) -> str:
-    """Who sends a body: the credential he shows, or where he is."""
+    """Return the sender of a body: the credential it shows, or its address."""
     headers = first_of(scope["headers"])
     shown = headers.get(b"authorization") or headers.get(b"x-hub-secret")
     return hashlib.sha256(shown).hexdigest() if shown else str((scope.get("client") or [""])[0])

@@ -12,7 +12,7 @@ LIGHT = 65_536  # bytes: what is not larger is not counted
 WAIT_S = 20.0  # for others to be done
 
 
-class Freight:
+class LargeBodies:
     """Lets large bodies in, in the order in which they come, as far as their callers and all of them have room."""
 
     def __init__(self, settings: Settings) -> None:
@@ -62,7 +62,7 @@ class Freight:
         self._loaded[caller] += size
 
     def _let_in(self) -> None:
-        """Those who wait, the first first; who has too much under way himself holds up nobody else."""
+        """Let bodies in that wait, in their order; a caller with too much under way holds up no other."""
         for entry in list(self._waiting):
             caller, size, place = entry
             if self._all + size > self._most:

@@ -1,4 +1,4 @@
-"""Long polls: they take their time beside that of the request, and end when nobody waits any more."""
+"""Long polls: they take their time beside that of the request, and end when their caller is gone."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ async def refuse(refusal: HubError, scope: Scope, receive: Receive, send: Send) 
 
 
 def _answer_of_jobs(error: HubError, headers: dict[str, str]) -> Response:
-    """As the contract of the jobs API has it: problem documents of four members, and what FastAPI makes of the rest."""
+    """Return the response of the jobs API: problem documents of four members, and what FastAPI makes of the rest."""
     if isinstance(error, Unauthorized):
         headers["www-authenticate"] = "Bearer"
         return Response(orjson.dumps(DetailShape(detail="Unauthorized")), 401, headers, "application/json")
@@ -119,7 +119,7 @@ async def on_http_error(request: Request, error: Exception) -> Response:
 
 
 def as_hub_error(error: Exception) -> HubError:
-    """What to tell the caller of a failure nobody foresaw: nothing of its text."""
+    """Return what the caller is told of an unforeseen failure: nothing of its text."""
     return StoreUnavailable("Redis does not answer.") if is_away(error) else Internal(_FAILED)
 
 

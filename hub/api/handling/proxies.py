@@ -19,10 +19,10 @@ class Proxies:
         self._networks = [network for part in parts if (network := _network(part)) is not None]
 
     def caller(self, scope: Scope) -> str | None:
-        """The address of the caller: the last one that no trusted proxy has, read from the right.
+        """Return the address of the caller: the last one that no trusted proxy has, read from the right.
 
-        What stands further to the left was sent by the caller himself and may be anything. `*` trusts the one who has
-        connected and nobody behind him.
+        The addresses further to the left were sent by the caller itself and may be anything. `*` trusts the peer that
+        has connected and none behind it.
         """
         client = scope.get("client")
         found: str | None = client[0] if client else None

@@ -22,7 +22,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 
 class RequestCount:
-    """What was noted of one route, method and code since the last flush."""
+    """The requests of one route, method and code since the last flush."""
 
     __slots__ = ("buckets", "timed", "total_s")
 

@@ -16,8 +16,8 @@ _MOST: Final = 100
 _BYTES_MAX: Final = 2**20
 
 
-class _Rendering:
-    """An answer that is made, or was: None when nobody else may have it."""
+class _SharedList:
+    """An answer that is made, or was: None when no other caller may have it."""
 
     def __init__(self, state: Hashable) -> None:
         self.state = state
@@ -26,7 +26,7 @@ class _Rendering:
         self._heard: list[Message] = []
 
     def hear(self, message: Message) -> None:
-        """What goes to the one who asked first; it is for all once it is whole, however slowly he reads."""
+        """Hear what goes to the first caller; it is for all once it is whole, however slowly that one reads."""
         self._heard.append(message)
         if message["type"] == "http.response.body" and not message.get("more_body") and not self.messages.done():
             good = self._heard[0].get("status") == 200
@@ -34,19 +34,20 @@ class _Rendering:
             self.messages.set_result(self._heard if good and size <= _BYTES_MAX else None)
 
 
-class Renderings:
-    """Those of the last second. One is good for as long as nothing has happened since it was begun."""
+class SharedLists:
+    """The lists of the last second. One is good for as long as nothing has happened since it was begun."""
 
     def __init__(self) -> None:
-        self._kept: dict[Hashable, _Rendering] = {}
+        self._kept: dict[Hashable, _SharedList] = {}
         self._changes = 0
 
     def changed(self) -> None:
-        """A page has changed something: whoever asks from now on sees it."""
+        """Note that a page has changed something: a caller that asks from now on sees it."""
         self._changes += 1
 
     async def find(self, key: Hashable, position: str) -> Sequence[Message] | None:
-        """The answer to somebody else who asked the same, with its age; None when none is as good as a new one."""
+        """Return the answer to another caller that asked the same, with its age; None when none is as good as a new
+        one."""
         found = self._kept.get(key)
         if found is None or found.state != (position, self._changes) or time.monotonic() - found.at >= KEPT_S:
             return None
@@ -60,7 +61,7 @@ class Renderings:
         self, key: Hashable, position: str, render: Callable[[Callable[[Message], None]], Awaitable[None]]
     ) -> None:
         """Answer, and let others have it. `render` is given what hears each message on its way."""
-        made = _Rendering((position, self._changes))
+        made = _SharedList((position, self._changes))
         if len(self._kept) >= _MOST:
             self._kept.clear()
         self._kept[key] = made

@@ -14,7 +14,7 @@ AFTER_S = 1.0  # in which what gathered meanwhile is read
 READ_S = 0.05  # for the end of a connection to be read, once its request was
 
 
-class Standstill:
+class Stalls:
     """Watches the event loop it is made on."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Standstill:
         self._turn()
 
     def is_over_just_now(self) -> bool:
-        """Whether it stood still less than a second ago."""
+        """Return whether the process stood still less than a second ago."""
         return time.monotonic() - self._woke < AFTER_S
 
     def _turn(self) -> None:

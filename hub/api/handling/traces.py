@@ -18,22 +18,22 @@ _keeping: set[asyncio.Future[None]] = set()
 
 
 def ticket(request: str) -> str:
-    """What waits in the queue."""
+    """Return the name of a ticket of the queue."""
     return f"ticket:{request}"
 
 
 def lease(slot: str, token: str) -> str:
-    """What is lent."""
+    """Return the name of a lease."""
     return f"lease:{key_part(slot.strip())}:{token}"
 
 
 def task(id: str) -> str:
-    """What was submitted."""
+    """Return the name of a task."""
     return f"task:{id}"
 
 
 def keep(store: Store, *of: str) -> None:
-    """The current trace is where these come from; the first that says so is believed. Nobody waits until it is kept."""
+    """Keep the current trace as the one that these come from; the first that is kept counts. No call waits for it."""
     if tracing.on and (text := tracing.parent_text()):
         keeping = asyncio.ensure_future(_keep(store, text, of[:SOME]))
         _keeping.add(keeping)

@@ -21,7 +21,7 @@ ADDRESSES_MAX: Final = 10_000  # remembered, about 1 MB
 _log = get_logger("hub.api")
 
 
-class Guesses:
+class WrongSecrets:
     """Counts the wrong secrets of each address."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Guesses:
 
 
 def neighbourhood(address: str | None) -> str:
-    """What one party has: an address, of IPv6 the network of 64 bits."""
+    """Return the addresses that one party has: an address, of IPv6 the network of 64 bits."""
     try:
         found = ip_address(address or "")
     except ValueError:

@@ -94,7 +94,7 @@ async def read(request: Request, model: type[M]) -> tuple[M, SentBody]:
     check = partial(_check_members, request)
     if len(text) <= LIGHT:
         return _whole(text, model, check)
-    async with serving_of(request).freight.turn:
+    async with serving_of(request).large_bodies.turn:
         await asyncio.sleep(0)
         if model in _REPORTS:
             text = reports.shortened(text, report_bytes(hub_of(request).settings))

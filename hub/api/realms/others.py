@@ -19,7 +19,7 @@ class ServedRealm(Protocol):
 
     @property
     def serving(self) -> Serving | None:
-        """What it is served with; None while its store has not been opened."""
+        """Return what the realm is served with; None while its store has not been opened."""
 
 
 class ServedRealms(Protocol):
@@ -30,7 +30,7 @@ class ServedRealms(Protocol):
         """By name, the default realm's is empty."""
 
     def said_of(self, name: str) -> Realm | None:
-        """What the file says of a realm; None for one that is not in it any more."""
+        """Return what the file says of a realm; None for one that is not in it any more."""
 
     def of_room(self, room: str, ident: str) -> ServedRealm:
         """The realm of a room by the rules, else of an id a hub gave; raises `UnknownRealm` if it is not served."""

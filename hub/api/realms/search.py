@@ -21,7 +21,7 @@ LOOK_S = 2.0  # for all realms together; one that stands still holds nobody up f
 
 
 class Whereabouts(Enum):
-    """What a realm says of it. `OTHER`: the slot is lent there, with another token."""
+    """The answer of a realm to where something is. `OTHER`: the slot is lent there, with another token."""
 
     HERE = "here"
     OTHER = "other"
@@ -75,7 +75,7 @@ def _only(said: dict[str, Whereabouts]) -> str | None:
 
 
 async def _ask(parts: Sequence[ServedRealm], look: Callable[[Hub], Awaitable[Whereabouts]]) -> dict[str, Whereabouts]:
-    """What each realm says, side by side, until one says that it is there."""
+    """Return what each realm says, side by side, until one says that it is there."""
 
     async def ask(part: ServedRealm) -> None:
         if (found := part.serving) is None:

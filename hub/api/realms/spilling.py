@@ -23,7 +23,7 @@ from hub.store.cancelling import cancel_all
 
 
 def hub_of(realms: ServedRealms, name: str) -> Hub | None:
-    """What serves a realm; None while its store has not been reached, or where it is not served."""
+    """Return the hub of a realm; None while its store has not been reached, or where it is not served."""
     part = realms.parts.get("" if name == DEFAULT else name)
     found = part.serving if part else None
     return found.hub if found else None
@@ -99,7 +99,7 @@ async def lender(request: Request, hub: Hub, slot: str, token: str) -> Hub | Non
 
 
 def away_or(realms: ServedRealms, name: str) -> Hub:
-    """What serves a realm that has lent something; raises `StoreUnavailable` when it is away."""
+    """Return the hub of a realm that has lent something; raises `StoreUnavailable` when it is away."""
     if (found := hub_of(realms, name)) is None:
         raise StoreUnavailable(f"Realm {name}, which has lent this slot, is away")
     return found
@@ -108,8 +108,8 @@ def away_or(realms: ServedRealms, name: str) -> Hub:
 async def watched(
     request: Request, hub: Hub, leases: Sequence[Held], wait_s: float, ended: Callable[[], Awaitable[bool]]
 ) -> list[EndedLease]:
-    """As `hub.watching.wait`, of leases of which some are of other realms: those lent to tickets of this one, and for a
-    call that names no realm any. Of a realm that is away nothing is heard."""
+    """Wait as `hub.watching.wait` does, also for leases of other realms: those lent to tickets of this one, and any for
+    a call that names no realm. A realm that is away tells nothing."""
     theirs = await _lent_by(request, hub, leases)
     if not theirs:
         return await hub.watching.wait(leases, wait_s, ended)

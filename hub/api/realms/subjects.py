@@ -26,7 +26,8 @@ _BEATS_MAX: Final = 1000
 
 
 class About(NamedTuple):
-    """What a call is about: what rules decide on, ids that a hub gave, and what has to be looked for."""
+    """The things that a call is about: those that rules decide on, ids that a hub gave, and those that have to be
+    looked for."""
 
     rules: tuple[tuple[Kind, str], ...] = ()
     ids: tuple[str, ...] = ()  # 32 hex digits, or a ticket
@@ -157,7 +158,7 @@ def label(text: str) -> str:
 
 
 def _node(document: Mapping[str, Any]) -> str:
-    """As a hub reads it: the first of its spellings that says something, without the blanks around it."""
+    """Return the node as a hub reads it: the first spelling that says something, without the blanks around it."""
     return next((said for name in ("nodeId", "NodeId") if (said := _text(document.get(name)).strip())), "")
 
 

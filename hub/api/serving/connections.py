@@ -21,7 +21,7 @@ _log = get_logger("hub.connections")
 
 
 class Connection(Protocol):
-    """One of them."""
+    """A connection that is counted."""
 
     def waits_since(self) -> float:
         """Since when it has been the client's turn to say something; infinite while it is the hub's."""
@@ -31,9 +31,8 @@ class Connection(Protocol):
 
 
 class Connections:
-    """Keeps count. Who comes when there are too many takes the place of those on which nothing has been asked for
-    longest, first of all those from his own address; where every one is being served he is turned away.
-    """
+    """The count of connections. A new one, when there are too many, takes the place of those on which nothing has been
+    asked for longest, those of its own address first; where every one is being served it is turned away."""
 
     def __init__(self) -> None:
         self._by_address: dict[str, set[Connection]] = {}

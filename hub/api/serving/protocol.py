@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import httptools
 import orjson
 
-from hub.api.contract.speech import ASKED
+from hub.api.contract.neutral_answers import ASKED
 from hub.api.handling import browsers
 from hub.api.handling.context import Serving
 from hub.api.handling.problems import MEDIA_TYPE, problem
@@ -234,7 +234,7 @@ class HubProtocol(HttpToolsProtocol):
         self._refuse(BadInput(f"{msg} Send HTTP/1.1 with a head of at most 32 KiB."))
 
     def _refuse(self, refusal: HubError) -> None:
-        """Answer what is no request, or nobody's turn, and hang up."""
+        """Answer what is no request, or has no place, and hang up."""
         self.transport.write(last_words(refusal))
         self.transport.close()
 

@@ -32,7 +32,7 @@ class Certificates:
         self.context = self._made()
 
     def read_again(self) -> None:
-        """As at start; when the files cannot be used now, what was read before stays in force."""
+        """Read the files again; when they cannot be used now, what was read before stays in force."""
         try:
             self._made()  # a key that does not belong to its certificate would spoil the context in use
             self._load(self.context)

@@ -1,4 +1,5 @@
-"""So much of what clients say in each turn of the loop: thousands who talk at once hold up nobody else."""
+"""Turns of reading: a bounded part of what clients say in each turn of the loop, so that thousands that talk at once
+hold up no other."""
 
 from __future__ import annotations
 

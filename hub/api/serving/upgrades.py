@@ -91,8 +91,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             cut(self.transport)
 
     def _refuse_handshake(self) -> None:
-        """The server takes no notice of a head that its library of WebSockets does not read: one with a body, or with
-        too much in it. Nobody would ever answer it, or close its connection."""
+        """Refuse a head that the server's library of WebSockets does not read: one with a body, or with too much in it.
+        The server would neither answer it nor close its connection."""
         if not self.transport.is_closing():
             wanted = "Ask by GET, without a body, with at most 128 headers of at most 8 KiB each."
             self.transport.write(last_words(BadInput(f"This begins no WebSocket. {wanted}")))

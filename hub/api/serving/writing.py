@@ -1,4 +1,4 @@
-"""A transport for many small answers: one system call for each, and an end also where nobody reads."""
+"""A transport for many small answers: one system call for each, and an end also where the client does not read."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class JoinedWrites:
             cut(self._transport)
 
     def lost(self) -> None:
-        """The connection is over, and its descriptor may be somebody else's by now."""
+        """Note that the connection is over, and its descriptor may be another's by now."""
         self._lost = True
         if self._giving_up is not None:
             self._giving_up.cancel()

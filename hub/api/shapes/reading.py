@@ -50,7 +50,7 @@ async def read_body(request: Request, *, optional: bool = False) -> dict[str, An
 
 
 def unknown(request: Request, document: Any) -> Any:
-    """Return the member of a body that its operation does not have, as `hub.api.contract.unknown` finds it, or None."""
+    """Return the member of a body that its operation does not have; None where the caller asks for no neutral names."""
     speech = request.scope.get(SPEECH)
     return None if speech is None else speech.unknown(request.scope["endpoint"], document)
 

@@ -35,14 +35,14 @@ class Channel:
         self._subscribed = asyncio.Event()
 
     async def hears(self, seconds: float) -> bool:
-        """Whether every event published from now on will be heard, once that is known or the time is up."""
+        """Return whether every event published from now on will be heard, once that is known or the time is up."""
         if not self._subscribed.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._subscribed.wait(), seconds)
         return self._subscribed.is_set()
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
-        """Those that somebody wants, for ever; after an outage it listens again."""
+        """Yield the events that are wanted here, for ever; listen again after an outage."""
         while True:
             try:
                 async for event in self._heard():
@@ -102,7 +102,7 @@ class Events(AsyncPubSubManager):  # type: ignore[misc]
         await self._handle_emit(event)
 
     def has(self, namespace: str, room: str) -> bool:
-        """Whether any connection of this hub is in the room."""
+        """Return whether any connection of this hub is in the room."""
         return room in self.rooms.get(namespace, ())
 
     async def close(self) -> None:
@@ -111,7 +111,7 @@ class Events(AsyncPubSubManager):  # type: ignore[misc]
             await cancel_all([self.thread])
 
     async def disconnect(self, sid: str, namespace: str | None = None, **options: Any) -> Any:
-        """As python-socketio does, for one after the other: to leave thousands of rooms takes some milliseconds."""
+        """Disconnect as python-socketio does, one by one: to leave thousands of rooms takes some milliseconds."""
         if not options.get("ignore_queue"):  # for whichever hub it is, which then comes here
             return await super().disconnect(sid, namespace, **options)
         async with self._leaving:
@@ -119,12 +119,12 @@ class Events(AsyncPubSubManager):  # type: ignore[misc]
             return await super().disconnect(sid, namespace, **options)
 
     def basic_enter_room(self, sid: str, namespace: str, room: str | None, eio_sid: str | None = None) -> None:
-        """As python-socketio does, and remember it for the end of the connection."""
+        """Enter a room as python-socketio does, and remember it for the end of the connection."""
         super().basic_enter_room(sid, namespace, room, eio_sid)
         self._entered.setdefault(sid, set()).add(room)
 
     def basic_leave_room(self, sid: str, namespace: str, room: str | None) -> None:
-        """As python-socketio does."""
+        """Leave a room as python-socketio does."""
         super().basic_leave_room(sid, namespace, room)
         self._entered.get(sid, set()).discard(room)
 

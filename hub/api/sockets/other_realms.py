@@ -27,7 +27,7 @@ class RealmPlace:
     realm: str | None = None
 
     def room(self, name: str) -> str:
-        """What the room is called here: names of two realms may be equal."""
+        """Return the name of the room here: names of two realms may be equal."""
         return name if self.realm is None else f"{self.realm or DEFAULT}/{name}"
 
     @contextmanager
@@ -66,7 +66,7 @@ class OtherRealms:
         return known[0]
 
     def is_there(self, place: RealmPlace) -> bool:
-        """Whether a realm is still served as it was: its store may have moved, or it may be gone."""
+        """Return whether a realm is still served as it was: its store may have moved, or it may be gone."""
         known = self._places.get(place.realm or "")
         part = self._realms.parts.get(place.realm or "") if self._realms else None
         return known is not None and known[0] is place and part is not None and part.serving is place.serving

@@ -41,11 +41,11 @@ _log = get_logger("hub.sockets")
 
 
 class Ignored(Exception):
-    """What the client said makes no sense; the text says why."""
+    """A message of a client that makes no sense; the text says why."""
 
 
 class SocketConnection:
-    """A client that was let in with what he has shown; `caller` is None for a stranger, who may read where strangers
+    """A client that was let in with what it has shown; `caller` is None for a stranger, which may read where strangers
     may."""
 
     def __init__(self, caller: Caller | None, shown: Shown, *, names_realm: bool) -> None:
@@ -86,7 +86,7 @@ class Rooms:
             server.on(event, self._taking(event, act))
 
     async def connect(self, sid: str, environ: dict[str, Any], auth: Any = None) -> None:
-        """Let a client in, or refuse him with a text."""
+        """Let a client in, or refuse it with a text."""
         with tracing.event("connect", environ["asgi.scope"]["headers"]):
             await self._connect(sid, environ, auth)
 
@@ -235,7 +235,7 @@ class Rooms:
     async def _place(
         self, sid: str, connection: SocketConnection, room: str, worker: str | None
     ) -> tuple[RealmPlace, Caller | None]:
-        """Where a room is, and who the client is there; raises `Unauthorized` where he is not the same."""
+        """Return where a room is, and which caller the client is there; raises `Unauthorized` for another caller."""
         place = None if connection.names_realm else self._others.find(room, worker or "")
         if place is None:
             return self._here, connection.caller
@@ -271,7 +271,7 @@ class Rooms:
             await self._server.leave_room(sid, room)
 
     async def _be_heard(self, place: RealmPlace) -> None:
-        """Nobody is told that he is in a room before every event for it is heard."""
+        """Wait until every event for a room is heard, before a client is told that it is in it."""
         if place.serving.hub.store.away or not await place.channel.hears(HEARD_S):
             raise StoreUnavailable("The hub does not reach its store now; events come again when it does.")
 

@@ -193,7 +193,7 @@ class Sockets:
             abort()
 
     async def _failed(self, error: BaseException, scope: Scope) -> None:
-        """A client sent what python-engineio does not take, as a rule; whatever it was, its connection is over."""
+        """End the connection of a client that sent what python-engineio does not take."""
         _log.debug("socket failed", why=repr(error))
         for sid in list(self._server.environ):
             if self._wire(sid) is scope and sid in self._server.eio.sockets:
@@ -230,7 +230,7 @@ class Sockets:
             await self._cut_off(sid, "its token was revoked, or gives less than it did")
 
     async def _round(self) -> None:
-        """End connections that nobody speaks for, and those that do not take what they are sent."""
+        """End connections that no credential speaks for any more, and those that do not take what they are sent."""
         sockets = self._server.eio.sockets
         silent = {}
         for sid, socket in list(sockets.items()):
@@ -287,7 +287,7 @@ class _Exchange:
 
 
 class TextPacket(Packet):  # type: ignore[misc]
-    """Socket.IO without attachments: nobody here has any use for them, and they are gathered without a bound."""
+    """A packet of Socket.IO without attachments: the hub has no use for them, and they are gathered without a bound."""
 
     def decode(self, encoded_packet: str) -> Any:
         found = super().decode(encoded_packet)

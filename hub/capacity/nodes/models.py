@@ -48,7 +48,7 @@ class DrainCall(NamedTuple):
 
     @classmethod
     def told(cls, reply: Sequence[Any]) -> DrainCall | None:
-        """As `lua/drains.lua` tells it; None where there was none."""
+        """Read it as `lua/drains.lua` tells it; None where there was none."""
         if not reply:
             return None
         on, number, left_ms, reason = reply
@@ -56,14 +56,16 @@ class DrainCall(NamedTuple):
 
 
 class LentFor(NamedTuple):
-    """As what a lent slot was asked for: the label under which it counts, and the run; empty when nobody said."""
+    """The request that a lent slot answers: the label under which it counts, and the run; empty where they are not
+    known.
+    """
 
     label: str = ""
     run: str = ""
 
     @classmethod
     def told(cls, reply: Sequence[str]) -> dict[str, LentFor]:
-        """By slot, as `lua/leases.lua` tells it."""
+        """Read it as `lua/drains.lua` tells it; None where there was none."""
         return {slot: cls(label, run) for slot, label, run in zip(*[iter(reply)] * 3, strict=True)}
 
 
@@ -134,7 +136,7 @@ class Node:
         return "cordoned" if self.cordon else "draining" if self.draining else "lending"
 
     def contains(self, text: str) -> bool:
-        """Whether its id, labels or pools do, in whatever case; as `lua/commands/nodes/find.lua`."""
+        """Return whether its id, labels or pools contain a text, in any case; as `lua/commands/nodes/find.lua`."""
         return text.lower() in f"{self.id} {self.labels} {','.join(self.apps)}".lower()
 
     @property
@@ -191,7 +193,7 @@ class Departure:
 
 
 def check_node_id(raw: str) -> str:
-    """The id without blanks around it; raises `InvalidValue` when it is empty or too long."""
+    """Return the id without blanks around it; raises `InvalidValue` when it is empty or too long."""
     trimmed = raw.strip()
     if not trimmed:
         raise InvalidValue("missing NodeId: a node id must not be blank", member="nodeId")
@@ -203,7 +205,7 @@ def check_node_id(raw: str) -> str:
 
 
 def check_incarnation(raw: object) -> str:
-    """What a process of a node calls itself; raises `InvalidValue`."""
+    """Return the name of a process of a node; raises `InvalidValue`."""
     if isinstance(raw, str) and INCARNATION.fullmatch(raw):
         return raw
     said = "incarnation must be 1 to 64 letters, digits, dots, hyphens and underscores, another one for each process"
@@ -219,5 +221,5 @@ def check_reason(raw: object) -> str:
 
 
 def next_beat_ms(timeout_ms: int) -> int:
-    """When to beat next: a sixth of the timeout, give or take a tenth, so that a fleet does not beat in step."""
+    """Return when to beat next: a sixth of the timeout, give or take a tenth, so that a fleet does not beat in step."""
     return int(timeout_ms / BEATS_PER_TIMEOUT * (0.9 + 0.2 * random.random()))

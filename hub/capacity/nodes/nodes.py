@@ -79,11 +79,11 @@ class Nodes:
 
     @property
     def timeout_ms(self) -> int:
-        """The node timeout that holds for all hubs."""
+        """Return the node timeout that holds for all hubs."""
         return self._store.node_timeout_ms
 
     async def version(self, node_id: str, since: int, seconds: float) -> int:
-        """The version of what the node is told, once that is not `since` any more, or after so many seconds.
+        """Return the version of what the node is told, once that is not `since` any more, or after so many seconds.
 
         Raises `UnknownNode` and `StoreUnavailable`.
         """
@@ -185,8 +185,9 @@ class Nodes:
         return await self._draining.call(node_id, call)
 
     async def safe_to_kill(self, node_id: str) -> Departure:
-        """Whether a node can be shut down without anybody noticing. Raises `UnknownNode`, and `Settling` when the store
-        was lost so recently that a node which is not registered may only not have come back yet."""
+        """Return whether a node can be shut down without ending a lease. Raises `UnknownNode`, and `Settling` when the
+        store was lost so recently that a node which is not registered may only not have come back yet.
+        """
         part, cursor, drain = key_part(node_id), "0", ""
         while True:
             reply = await self._safe_to_kill(
@@ -225,7 +226,7 @@ class Nodes:
         return reply
 
     async def ids(self) -> list[str]:
-        """Every registered id, read in batches so that a large fleet does not stall Redis."""
+        """Yield every registered id, read in batches so that a large fleet does not stall Redis."""
         found: dict[str, None] = {}
         cursor: Any = "0"
         while True:
@@ -286,7 +287,7 @@ class Nodes:
         return list(await self._store.read("ZDIFF", 2, keys.nodes, keys.beats)) if registered != heard else []
 
     async def describe(self, node_ids: Iterable[str]) -> list[Node]:
-        """What is known of these nodes; those that are not registered are left out."""
+        """Return what is known of these nodes; those that are not registered are left out."""
         ids = list(node_ids)
         found = []
         for start in range(0, len(ids), BATCH):
@@ -297,7 +298,7 @@ class Nodes:
         return found
 
     async def get(self, node_id: str) -> Node:
-        """One node; raises `UnknownNode`."""
+        """Return a node; raises `UnknownNode`."""
         found = await self.describe([node_id])
         if not found:
             raise _unknown(node_id)
@@ -312,7 +313,7 @@ class Nodes:
         return [(slot, pool, place) for slot, (pool, place) in zip(slots, rows, strict=True) if place]
 
     async def orders(self, node: Node, slots: Iterable[str]) -> list[Order]:
-        """What a node with these slots was told to do and has not done yet."""
+        """Return what a node with these slots was told to do and has not done yet."""
         keys = self._store.keys
         told: list[Order] = []
         if node.service != "lending":
@@ -328,7 +329,7 @@ class Nodes:
         return told
 
     async def heard_within(self, seconds: int) -> int:
-        """How many nodes were heard within so many seconds of the hub clock; of other programs' nodes, those alive."""
+        """Count the nodes heard within so many seconds of the hub clock; of other programs' nodes, those alive."""
         keys = self._store.keys
         clock_ms = int(await self._store.read("HGET", keys.store, "clock_ms") or 0)
         heard, total, registered = await self._store.read_all(
@@ -350,7 +351,7 @@ class Nodes:
         return said[0], said[1], said[2] == "1"
 
     async def lent(self, node_id: str, offset: int, limit: int) -> tuple[int, list[str]]:
-        """How many slots of a node are lent, and a page of them by slot id."""
+        """Return how many slots of a node are lent, and a page of them by slot id."""
         slots = sorted(await self._store.read("HKEYS", self._store.keys.lent(key_part(node_id))))
         return len(slots), slots[offset : offset + limit]
 

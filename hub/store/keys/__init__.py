@@ -36,22 +36,23 @@ class Keys(Public, OfTheStore, OfNodes, OfLeases, OfTheQueue, OfJobs, OfProvider
             setattr(self, name, key.full(self.before(key)))  # found without asking the key again
 
     def before(self, key: Key) -> str:
-        """What stands before the pattern of a key.
+        """Return what stands before the pattern of a key.
 
-        Redis carries a message to those who listen in any of its databases: in others than the first, channels name
-        theirs.
+        Redis carries a message to listeners in any of its databases: in others than the first, channels name theirs.
         """
         return f"{self.prefix}db{self.database}:" if self.database and key.type == "channel" else self.prefix
 
 
 def name_of(bare: str) -> str | None:
-    """Which key of the table a name is, without its prefix; None for one that is not in the table."""
+    """Return which key of the table a name is, without its prefix; None for one that is not in the table."""
     return next((name for name, key in _LONGEST_FIRST if key.has(bare)), None)
 
 
 def lua_module() -> str:
-    """The Lua module `keys`: the same names, under the prefix and in the database of the store that is called, and in
-    `keys.seconds` how long those live that end by themselves, as text: a number costs Redis as much as a command."""
+    """Return the Lua module `keys`: the same names, under the prefix and in the database of the store that is called,
+    and in `keys.seconds` how long those live that end by themselves, as text: a number costs Redis as much as a
+    command.
+    """
     whole, made, seconds = [], [], []
     for name, key in TABLE.items():
         before = "channels" if key.type == "channel" else "prefix"
@@ -88,7 +89,8 @@ def _quote(text: str) -> str:
 
 
 def key_part(raw: str) -> str:
-    """An id as part of a key: everything but letters, digits, `-`, `_` and `.` becomes `-`, cut to 200 characters.
+    """Return an id as part of a key: everything but letters, digits, `-`, `_` and `.` becomes `-`, cut to 200
+    characters.
 
     `lua/ids.lua` does the same, and holds the table of letters and digits for both.
     """
@@ -105,7 +107,7 @@ def _stays(code: int) -> bool:
 
 @cache
 def _letters() -> tuple[list[int], list[int]]:
-    """The first and the last of each range of letters and digits beyond ASCII."""
+    """Return the first and the last of each range of letters and digits beyond ASCII."""
     table = "".join(re.findall(r"'([0-9a-z]{7,})'", (folder() / "ids.lua").read_text()))
     ranges = [(int(table[at : at + 4], 36), int(table[at + 4 : at + 7], 36)) for at in range(0, len(table), 7)]
     return [first for first, _ in ranges], [first + more for first, more in ranges]

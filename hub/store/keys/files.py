@@ -6,5 +6,5 @@ _INSTALLED, _CHECKOUT = (Path(__file__).resolve().parents[up] / "lua" for up in 
 
 
 def folder() -> Path:
-    """Where the Lua files are: inside the package when installed, at the top of a checkout otherwise."""
+    """Return where the Lua files are: inside the package when installed, at the top of a checkout otherwise."""
     return _INSTALLED if _INSTALLED.is_dir() else _CHECKOUT

@@ -37,7 +37,7 @@ class Key:
         raise NotImplementedError
 
     def has(self, bare: str) -> bool:
-        """Whether a name without its prefix is of this pattern."""
+        """Return whether a name without its prefix is of this pattern."""
         return bare == self.pattern
 
 
@@ -45,7 +45,7 @@ class Prefixed(Protocol):
     """What has keys as attributes: `hub.store.keys.Keys`."""
 
     def before(self, key: Key) -> str:
-        """What stands before the pattern of a key."""
+        """Return what stands before the pattern of a key."""
 
 
 class One(Key):

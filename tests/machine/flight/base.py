@@ -16,12 +16,12 @@ from tests.machine.flight.servers import Server
 
 HUBS = 3
 GRACE_S = 5.0  # HUB_REVOKE_GRACE_SECONDS
-TURNS = 20  # of the event loop, in which whatever waits for nothing but this process has done its next step
-HEARS_S = 3.0  # after a disturbance whoever listens is told of everything within so long
+TURNS = 20  # of the event loop, in which all that waits for this process alone has done its next step
+HEARS_S = 3.0  # after a disturbance every listener is told of all within so long
 BEHIND_MS = 3 * 3_600_000  # the clock of the second server
 LAST_MS = 1000  # what a server loses at most with appendfsync everysec, and a replica that lags
 FENCE_S = 3.5  # a hub that was heard no more for as long, and a tick, changes nothing
-SETTLED_MS = 4000  # after which everybody has said what he knows
+SETTLED_MS = 4000  # after which every hub and node has reported
 
 
 class Broken(Exception):
@@ -40,7 +40,7 @@ async def turns() -> None:
 
 @dataclass(eq=False)
 class Errand:
-    """Something a client wants done. Who got no answer repeats it, at whichever hub."""
+    """A call of a client. A caller without an answer repeats it, at any hub."""
 
     what: str
     method: str
@@ -220,7 +220,7 @@ class Base:
         self.collect()
 
     def collect(self) -> None:
-        """What has been answered meanwhile reaches whoever is still there."""
+        """Deliver the answers that came meanwhile to the callers that are still there."""
         for errand in self.errands:
             for call, box in list(errand.calls):
                 if call.task and call.task.done():
@@ -251,7 +251,7 @@ class Base:
             await self.settle(box.rounding, box)
 
     async def shift(self, ms: int) -> None:
-        """Time passes for everybody; on the hub clock only while a hub is heard."""
+        """Let time pass for all; on the hub clock only while a hub is heard."""
         stage = self.stage
         stage.clock.pass_time(ms)
         for server in stage.servers:

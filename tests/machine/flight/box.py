@@ -44,7 +44,7 @@ class Call:
     body: dict[str, Any] | None
     key: str = ""
     query: str = ""
-    patience_s: int | None = None  # for how long he waits, where he says it
+    patience_s: int | None = None  # for how long the caller waits, where it says so
     status: int = 0  # 0: no answer has come
     answer: Any = None
     disconnected: bool = False
@@ -52,7 +52,7 @@ class Call:
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
     sent: bytes = b""
     sent_s: float = 0.0
-    unread: bool = False  # its hub had not looked at it when he hung up
+    unread: bool = False  # its hub had not looked at it when the caller hung up
     _read: bool = False
 
     def hang_up(self) -> None:
@@ -133,7 +133,7 @@ class Box:
         self.rounding: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        self.deaf = False  # nobody's calls get through to it
+        self.deaf = False  # no calls get through to it
         self.running.set()
         self.calls, self.ticking, self.rounding = [], None, None
         self.before: Server | None = None  # a primary that was demoted, and does not know it
@@ -145,7 +145,7 @@ class Box:
         self.hub = Hub(store, self.settings)
         await self.hub.agreed.agree()
         self.edge.app.state.serving = Serving(self.hub, Secrets(self.settings), TokensFile(None), Gate(self.settings))
-        self.edge.app.state.serving.standstill = self  # the time of this process jumps
+        self.edge.app.state.serving.stalls = self  # the time of this process jumps
         self.node_sweeper, self.lease_sweeper = sweepers(self.hub)
         self.worker_sweeper = WorkerSweeperService(store, self.settings, self.hub.workers)
         self.task_sweeper = TaskSweeperService(store, self.settings, self.hub.workers)
@@ -171,7 +171,7 @@ class Box:
     # -- standing still
 
     def is_over_just_now(self) -> bool:
-        """Whoever has hung up while it stood still is known to have done so."""
+        """Note which callers hung up while it stood still."""
         return False
 
     @property

@@ -1,4 +1,4 @@
-"""The time of this process, moved by the machine: whatever waits or measures by `time.monotonic` believes it."""
+"""The time of this process, moved by the machine: waits and measurements by `time.monotonic` follow it."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Agent:
 
 
 class Fleet(Base):
-    """What agents and their operators do."""
+    """The steps of agents and their operators."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -107,7 +107,7 @@ class Fleet(Base):
                 await self.publish(agent, batch, box)
 
     async def compare(self, agent: Agent, box: Box) -> None:
-        """What the hub has of it, slot by slot."""
+        """Return what the hub has of it, slot by slot."""
 
         def took(call: Call, box: Box) -> None:
             if call.status == 200:
@@ -163,7 +163,7 @@ class Fleet(Base):
         return {slot for slot in OF if self.redis.exists(KEYS.slot(slot))}
 
     def look_at_late_offers(self, before: set[str]) -> None:
-        """What its node offers was not taken off, and what it has taken off was not offered, by a call that is late."""
+        """Check that no late call took off a slot that its node offers, or offered one that it has taken off."""
         now = self.offered()
         for node, agents in self.agents.items():
             agent = agents[-1]
@@ -205,7 +205,7 @@ class Fleet(Base):
         )
 
     def excuse(self, node: str, why: str) -> None:
-        """What is lent of a node may end now."""
+        """Note that the leases of a node may end now."""
         raise NotImplementedError
 
     # -- operators
@@ -231,5 +231,5 @@ class Fleet(Base):
         await self.send(Errand(what, "POST", path, body, took, repeatable=False), box)
 
     def fresh(self, agent: Agent) -> bool:
-        """Whether it was heard so recently that nobody may expire it."""
+        """Return whether it was heard so recently that no hub may expire it."""
         return agent.heard_ms >= 0 and self.clock_ms() - agent.heard_ms < NODE_S * 1000

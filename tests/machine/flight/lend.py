@@ -17,7 +17,7 @@ EARLY = ("its node left", "a drain", "an operator", "its node died", "its node t
 
 @dataclass(eq=False)
 class Holder:
-    """Somebody who was told that a slot is his, until then."""
+    """A holder who was told that it holds a slot, until then."""
 
     slot: str
     token: int
@@ -26,15 +26,15 @@ class Holder:
     since_s: float
     box: Box
     label: str
-    over: bool = False  # he has given it back, or was told that it is over
+    over: bool = False  # the holder has given it back, or was told that it is over
     excuse: str = ""  # why it may end before its time
     ended_at: Box | None = None  # the hub at which an operator ended it
     ended_s: float | None = None  # when the store was seen not to have it any more
-    listens: bool = False  # he has his hub tell him at once, as blocks of the SDK do; others hear with a renewal
+    listens: bool = False  # its hub tells it at once, as blocks of the SDK ask for; others hear with a renewal
     ear: tuple[Call, Box] | None = None  # the call that waits for that
     hub_only: bool = False  # of those who are there, only the hub that lent it can tell a store that has lost it
     asleep: bool = False  # which stood still when that was lost, and may come too late
-    returns: bool = False  # he was told, has stopped, and is about to say so
+    returns: bool = False  # the holder was told, has stopped, and is about to say so
 
     def believes(self, now_s: float) -> bool:
         return not self.over and now_s < self.until_s
@@ -46,14 +46,14 @@ class Lend(Fleet):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.holders: list[Holder] = []
-        self.given: dict[str, int] = {}  # slot -> the highest token anybody has had for it
+        self.given: dict[str, int] = {}  # slot -> the highest token that was given for it
         self.told: dict[int, Holder] = {}
         self.ended: dict[str, set[int]] = {slot: set() for slot in OF}  # tokens whose return was answered
         self.enders: dict[int, Box] = {}  # the hub that took the return of a token
         self.lapsed: set[int] = set()  # those of them that had ended by themselves
         self.fell: dict[str, float] = {}
         self.seen: set[int] = set()  # tokens of grants in the store
-        self.orphans: set[int] = set()  # of those, whose caller had not heard of them when the store forgot his key
+        self.orphans: set[int] = set()  # of those, whose caller had not heard of them when the store forgot its key
 
     def holder(self, which: int) -> Holder | None:
         found = [holder for holder in self.holders if holder.believes(self.now_s)]
@@ -106,7 +106,7 @@ class Lend(Fleet):
         self.given[slot] = max(token, self.given.get(slot, 0))
         self.told[token] = Holder(slot, token, key, until_s, now_s, box, call.body["labelKey"])
         if any(errand.what == "end" and errand.body["browserId"] == slot and errand.calls for errand in self.errands):
-            self.told[token].excuse = "an operator"  # who ends whatever is lent, and is heard only now
+            self.told[token].excuse = "an operator"  # an operator who ends a lease, and is heard only now
         self.holders.append(self.told[token])
         self.holders = self.holders[-40:]
 
@@ -117,7 +117,7 @@ class Lend(Fleet):
         return node in self.drained
 
     def was_given_nothing(self, call: Call) -> None:
-        """He was refused."""
+        """Note that the caller was refused."""
         raise NotImplementedError
 
     # -- holding
@@ -155,14 +155,14 @@ class Lend(Fleet):
         holder.ear = call, box
 
     def hears(self, holder: Holder) -> bool:
-        """Whether he listens, and nothing has kept his hub from telling him."""
+        """Return whether the holder listens, and nothing has kept its hub from telling it."""
         if holder.ear is None or self.now_s < self.deaf_until_s:
             return False
         _, box = holder.ear
         return waits(holder) and not (box.still or box.wire.waiting)
 
     async def go_on_listening(self, box: Box) -> None:
-        """Calls that are over are made again, and who was told that he holds nothing says that he has stopped."""
+        """Make calls again that are over; a holder who was told that it holds nothing says that it has stopped."""
         for holder in [holder for holder in self.holders if holder.returns]:
             holder.returns = False
             await self.give_back(holder, box, keyed=False)
@@ -171,11 +171,11 @@ class Lend(Fleet):
                 await self.listen(holder, box)
 
     def has_spoken(self, box: Box) -> bool:
-        """Whether it has told the store what it remembers; one whose commands are held back has not."""
+        """Return whether it has told the store what it remembers; a hub whose commands are held back has not."""
         return bool(box.hub.store.generation == self.redis.hget(KEYS.store, "generation"))
 
     def pardon(self, holder: Holder) -> None:
-        """Nobody but a hub that stands still could have told the store of his grant, and its time for that is over."""
+        """Excuse a grant that only a hub that stands still knew of, when its time to report it is over."""
         late = holder.hub_only and (holder.asleep or not self.has_spoken(holder.box))
         if late and not holder.excuse and self.clock_ms() >= int(self.redis.hget(KEYS.store, "settle_ms") or 0):
             holder.excuse = "nobody knew of it"
@@ -192,7 +192,7 @@ class Lend(Fleet):
         await self.send(Errand("verify", "GET", path, None, took, query=query, repeatable=False), box)
 
     async def verify_old(self, which: int, box: Box, *, renews: bool = False) -> None:
-        """Whether a token that was handed in is still refused; with `renews` somebody wants its lease to go on."""
+        """Check that a token that was handed in is refused; with `renews` a caller wants its lease to go on."""
         some = [(slot, token) for slot, tokens in sorted(self.ended.items()) for token in sorted(tokens)]
         if not some:
             return
@@ -212,7 +212,7 @@ class Lend(Fleet):
         await self.send(errand, box)
 
     def is_over(self, slot: str, token: int) -> bool:
-        """As `stands_ended`; and nothing that was handed in is valid while hubs may still say so after a loss."""
+        """Check `stands_ended`, and that no handed-in token is valid while hubs may still report it after a loss."""
         if self.settled:
             return self.stands_ended(slot, token)
         settle_ms, clock_ms = self.redis.hmget(KEYS.store, "settle_ms", "clock_ms")
@@ -240,7 +240,7 @@ class Lend(Fleet):
         await self.send(Errand("return", "POST", "/session/return", body, took, key=key), box)
 
     async def end_by_hand(self, slot: str, box: Box) -> None:
-        """An operator ends whatever is lent of a slot."""
+        """Have an operator end the lease of a slot."""
         for holder in self.holders:
             if holder.slot == slot:
                 holder.excuse = holder.excuse or "an operator"
@@ -287,7 +287,7 @@ class Lend(Fleet):
             self.look_at_node(node, bool(known))
 
     def look_at_node(self, node: str, known: bool) -> None:
-        """Nobody healthy is expired."""
+        """Check that no healthy node is expired."""
         speakers = self.speakers(node)
         fresh = [agent for agent in speakers if agent.registered and self.fresh(agent)]
         if known:
@@ -307,8 +307,9 @@ class Lend(Fleet):
     lost_s = -1.0  # the same in our time
 
     def lose(self, kept: set[tuple[str, int]], graced: set[str]) -> None:
-        """The store has lost all but these grants, and all but these slots that wait for their last holders: what
-        nobody can know of is excused.
+        """Note that the store has lost all but these grants and these slots that wait for their last holders.
+
+        What no hub can know of is excused.
         """
         self.lost_ms, self.lost_s = self.clock_ms(), self.now_s
         heard_s, self.down_s = self.down_s or self.now_s, None  # an outage makes nothing older
@@ -318,7 +319,7 @@ class Lend(Fleet):
         for tokens in self.ended.values():
             tokens -= self.lapsed  # of a lapse no hub but the store knows
         for agent in [agent for agents in self.agents.values() for agent in agents]:
-            if heard_s - agent.heard_s > NODE_S / 3 - 1:  # silent for so long that nobody knows better than it
+            if heard_s - agent.heard_s > NODE_S / 3 - 1:  # silent for so long that no hub knows better than it
                 for slot, token in agent.state.lent.items():
                     self.ended[slot].discard(int(token))
                     self.given.pop(slot, None)
@@ -336,12 +337,12 @@ class Lend(Fleet):
                 holder.excuse = "nobody knew of it"
 
     def remembered(self, holder: Holder, heard_s: float) -> bool:
-        """Whether the hub at which his lease was ended by hand tells a store that has lost it."""
+        """Return whether the hub at which the lease was ended by hand tells a store that has lost it."""
         lately = holder.ended_s is None or heard_s - holder.ended_s < NODE_S / 3 - 1
         return bool(lately and holder.ended_at and not holder.ended_at.frozen)
 
 
 def waits(holder: Holder) -> bool:
-    """Whether a call of his waits for the end of his lease."""
+    """Return whether a call of the holder waits for the end of its lease."""
     call = holder.ear[0] if holder.ear else None
     return bool(call and call.task and not call.task.done() and not call.disconnected)

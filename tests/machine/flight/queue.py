@@ -10,7 +10,7 @@ from tests.machine.flight.box import NODE_S, Box, Call
 from tests.machine.flight.fleet import KEYS, OF
 from tests.machine.flight.lend import POOLS, Lend
 
-REMEMBERED_S = 60  # for so long whoever repeats a borrow hears that it was given up
+REMEMBERED_S = 60  # for so long a repeated borrow hears that it was given up
 
 
 class Queue(Lend):
@@ -25,7 +25,7 @@ class Queue(Lend):
     # -- giving up
 
     async def give_up(self, which: int, box: Box) -> None:
-        """Somebody else gives up a borrow that waits, by its key."""
+        """Have another caller give up a borrow that waits, by its key."""
         some = [e for e in self.errands if e.what == "borrow" and e.key and (e.body or {})["maxWaitSeconds"]]
         some = [errand for errand in some if not errand.answered]
         if not some:
@@ -71,7 +71,7 @@ class Queue(Lend):
         return [e for e in self.errands if e.what == "cap" and e.path == f"/admin/caps/{label}" and e.calls]
 
     def cap_of(self, label: str) -> int | None:
-        """What the store says."""
+        """Return what the store says."""
         found = self.redis.hget(KEYS.caps, f"set:{label}")
         return int(found) if found else None
 
@@ -95,7 +95,7 @@ class Queue(Lend):
                 self.complain("cap", f"{label} is given {self.told[token].slot}, and {len(lent)} with a cap of {cap}")
 
     def was_given_nothing(self, call: Call) -> None:
-        """Nobody is refused for a cap that was cleared."""
+        """Check that no borrow is refused for a cap that was cleared."""
         cap, since_s = self.caps.get(call.body["labelKey"], (1, 0.0))
         if call.answer.get("code") == "capped" and cap is None and max(since_s, self.lost_s) < call.sent_s:
             self.complain("cap", f"{call.body['labelKey']} is refused for its cap, which was cleared")
@@ -110,7 +110,7 @@ class Queue(Lend):
                 del self.given_up[key]
         for label, (cap, _) in list(self.caps.items()):
             if self.cap_of(label) != cap:
-                del self.caps[label]  # nobody remembers caps that were set at run time
+                del self.caps[label]  # no hub remembers caps that were set at run time
 
     def observe(self) -> None:
         super().observe()

@@ -1,4 +1,4 @@
-"""As much of the Redis protocol as is needed to tell one command, or one answer, from the next."""
+"""The part of the Redis protocol that is needed to tell one command, or one answer, from the next."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ WEIGHTS = {
 
 @dataclass
 class Played:
-    """What became of some steps."""
+    """The outcome of some steps."""
 
     steps: int
     broken: Broken | None
@@ -78,7 +78,7 @@ class Player:
         return Played(world.steps, None, len(done), done, world.heard)
 
     def shorten(self, steps: Sequence[Step], rule: str, *, rest: bool, tries: int = 400) -> list[Step]:
-        """The same rule broken with fewer steps; `rest` says that it takes rest to see that."""
+        """Break the same rule with fewer steps; `rest` says that it takes rest to see that."""
         found, size = list(steps), max(1, len(steps) // 2)
         while size and tries > 0:
             at, shorter = 0, False
@@ -94,7 +94,7 @@ class Player:
 
 
 def some_steps(seed: int, length: int = LENGTH, weights: dict[str, int] = WEIGHTS) -> Iterator[Step]:
-    """A world that has begun, and whatever comes then."""
+    """Begin a world, and take the steps that follow."""
     choose = random.Random(seed)
     for n in range(3):
         yield ("beat", n, n, 0)
@@ -115,5 +115,5 @@ def player() -> Iterator[Player]:
 
 
 def told(played: Played, steps: Sequence[Step] = ()) -> str:
-    """What was broken, and by which steps, ready to be played again."""
+    """Say which rule was broken, and by which steps, ready to be played again."""
     return "\n".join([str(played.broken), *(f"    {step}," for step in steps or played.done[: played.at])])

@@ -12,7 +12,7 @@ from tests.machine.flight.world import Step
 
 
 class Scenario(NamedTuple):
-    """What happens, and the rule that it must not break."""
+    """Steps, and the rule that they must not break."""
 
     rule: str
     steps: tuple[Step, ...]
@@ -27,7 +27,7 @@ EARLY, BETWEEN = 0, 1  # where a hub stands still: before it reads a request, or
 PLAIN, KEYED, LONG = 0, 1, 2  # borrows: LONG is 90 s instead of 20
 ALL, LOST = 0, 1  # what a server comes back with
 S1, S2, S5, S12, S20, S35 = 1, 2, 3, 4, 5, 6  # seconds that pass
-PATIENT = 3  # a claim without a key, whose caller says that he waits for a second
+PATIENT = 3  # a claim without a key, whose caller says that it waits for a second
 NOBODY_FOR_31_S = 3  # time in which hubs alone are heard
 FAILED = 1  # a report, with a key
 RENEWS = 3  # a token that was handed in, instead of asking whether it is valid
@@ -102,7 +102,7 @@ RETURNED_AND_REPORTED = (
     _("beat"), _("borrow", c=LONG), _("beat"), _("fall_silent"), _("pass", S35), _("pass", S5), _("give_back", b=1),
     _("fall_silent"), _("report", b=1),
 )  # fmt: skip
-LOST_RETURNED_AND_REPORTED = (  # everybody had the time to report what the store had lost
+LOST_RETURNED_AND_REPORTED = (  # every hub and node had the time to report what the store had lost
     _("beat"), _("borrow", c=LONG), _("beat"), _("wipe"), _("pass", S20), _("pass", S12), _("fall_silent"),
     _("pass", S35), _("pass", S5), _("give_back", b=1), _("fall_silent"), _("report", b=1),
 )  # fmt: skip

@@ -2,8 +2,8 @@
 that lost its last second, was wiped, restarted, failed over or failed back.
 
 Three whole hubs share two servers, whose clocks differ by hours, in this process; agents, borrowers and workers speak
-HTTP to whichever they like, and believe what they were told until they are told otherwise. After every step the rules
-of `World` hold; at the end everybody comes to rest, and nothing is left over. `HUB_FLIGHT_STEPS` makes it longer; seeds
+HTTP to any of them, and believe what they were told until they are told otherwise. After every step the rules
+of `World` hold; at the end all come to rest, and nothing is left over. `HUB_FLIGHT_STEPS` makes it longer; seeds
 are printed.
 """
 
@@ -18,7 +18,7 @@ from tests.machine.flight.run import player, some_steps, told
 from tests.machine.flight.scenarios import SCENARIOS
 
 # A connection that is cut while one task reads it and another unsubscribes is made anew by both: redis-py leaves one of
-# the two to the garbage collector. So does whoever is cut off while he connects.
+# the two to the garbage collector. So does a client that is cut off while it connects.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed (transport )?<(StreamWriter|socket|_SelectorSocket):ResourceWarning"),
     pytest.mark.filterwarnings("ignore:loop is closed:ResourceWarning"),

@@ -1,4 +1,4 @@
-"""What stands between one hub and Redis: commands can be held back, carried out twice, and go to another server."""
+"""The wire between one hub and Redis: commands can be held back, carried out twice, and go to another server."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _REPLICATION = re.compile(rb"master_replid:[0-9a-f]{40}")
 
 
 class Wire:
-    """All connections of one hub. `server` says where a new one leads to, None while nobody answers."""
+    """All connections of one hub. `server` says where a new one leads to, None while no server answers."""
 
     def __init__(self, path: str, server: Callable[[], Server | None]) -> None:
         self.path, self.server = path, server
         self.links: set[Link] = set()
-        self.held = False  # whatever comes from the hub waits
+        self.held = False  # all that comes from the hub waits
         self.twice = False  # the next change is carried out, and its answer is lost with the connection
         self.stall_after = -1  # scripts from now; the connection of the one after them is held
-        self.moved = 0  # counts whatever happens
+        self.moved = 0  # counts every step
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -46,7 +46,7 @@ class Wire:
         self.held = True
 
     def release(self) -> None:
-        """What was held goes on; on a connection to a server that is no longer there it fails instead."""
+        """Let held commands go on; on a connection to a server that is no longer there it fails instead."""
         self.held, self.stall_after = False, -1
         for link in list(self.links):
             link.stalled = False

@@ -24,13 +24,13 @@ class Worker:
     number: int
     id: str
     registered: bool = False
-    silent: bool = False  # it has died, or nobody hears it
+    silent: bool = False  # it has died, or no hub hears it
     heard_ms: int = -1
     heard_s: float = -1.0
     beaten: bool = False  # it has beaten since it registered
     runs: dict[str, str] = field(default_factory=dict)  # task -> the claim it works for
     keys: set[str] = field(default_factory=set)  # of its claims
-    unwanted: bool = False  # somebody has asked to remove it, and may have had no answer
+    unwanted: bool = False  # a caller has asked to remove it, and may have had no answer
 
 
 class Work(Queue):
@@ -41,7 +41,7 @@ class Work(Queue):
         self.workers = [Worker(n, str(uuid.UUID(int=n + 1))) for n in range(WORKERS)]
         self.told_ends: dict[str, str] = {}  # task -> how it ended, as was answered
         self.submitted: list[str] = []
-        self.unwanted: set[str] = set()  # tasks that somebody has asked to cancel
+        self.unwanted: set[str] = set()  # tasks that a caller has asked to cancel
         self.removed: dict[str, float] = {}  # worker -> when its removal was answered
         self.task_lost_s = -1.0  # when the store last lost something of tasks
 
@@ -84,7 +84,7 @@ class Work(Queue):
         await self.send(Errand("worker beat", "PATCH", path, self.running(worker), took, repeatable=False), box)
 
     def running(self, worker: Worker) -> dict[str, Any]:
-        """What its beat says that it runs, and which of its claims have had no answer."""
+        """Return what its heartbeat says that it runs, and which of its claims have had no answer."""
         open_claims = [e.key for e in self.errands if e.what == "claim" and not e.answered and e.key]
         mine = [key for key in open_claims if key in worker.keys]
         return {"tasks": [{"id": task, "claim": claim} for task, claim in worker.runs.items() if claim], "claims": mine}
@@ -100,7 +100,7 @@ class Work(Queue):
         worker.runs.clear()
 
     async def remove(self, worker: Worker, box: Box) -> None:
-        """It is to go: its process ends, or an operator says so."""
+        """Let a worker go: its process ends, or an operator says so."""
         if not worker.registered:
             return
         worker.unwanted, gone = True, worker.id
@@ -182,7 +182,7 @@ class Work(Queue):
         await self.send(Errand("report", "PATCH", f"{API}/tasks/{task}", body, took, key=key), box)
 
     async def cancel(self, task: str, box: Box) -> None:
-        """By whoever submitted it."""
+        """Cancel a task, by the user who submitted it."""
         self.unwanted.add(task)
 
         def took(call: Call, box: Box) -> None:
@@ -235,7 +235,7 @@ class Work(Queue):
                 self.complain("gone", f"worker {worker.number} is given {min(new)}, and cannot hear of it")
 
     def may_hear(self, worker: Worker) -> bool:
-        """Whether it waits for the answer of a claim, or will ask for it again."""
+        """Return whether it waits for the answer of a claim, or will ask for it again."""
         mine = [e for e in self.errands if e.what == "claim" and (e.body or {})["worker_id"] == worker.id]
         return any(
             (e.repeatable and not e.answered) or any(not self.nobody_hears(e, c) for c, _ in e.calls) for e in mine

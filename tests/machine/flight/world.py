@@ -103,7 +103,7 @@ class World(Work):
         await self.give_up(a, self.box(b))
 
     async def do_cap(self, a: int, b: int, c: int) -> None:
-        """As many as that, or as many as there are again."""
+        """Give that number, or as many as there are again."""
         await self.set_cap(POOLS[a % len(POOLS)], (1, 2, None)[c % 3], self.box(b))
 
     async def do_end_by_hand(self, a: int, b: int, c: int) -> None:
@@ -142,7 +142,7 @@ class World(Work):
     # -- messages
 
     async def do_again(self, a: int, b: int, c: int) -> None:
-        """Somebody who has heard nothing asks another hub."""
+        """Have a caller without an answer ask another hub."""
         some = [e for e in self.errands if e.repeatable and not e.answered]
         if some:
             await self.send(some[a % len(some)], self.box(b))
@@ -182,7 +182,7 @@ class World(Work):
         self.disturb()
 
     async def do_stall(self, a: int, b: int, c: int) -> None:
-        """One of the next commands of a hub takes its time, and whatever comes after it on its connection."""
+        """Delay one of the next commands of a hub, and all that come after it on its connection."""
         self.box(b).wire.stall_after = c % 16
 
     async def do_flow(self, a: int, b: int, c: int) -> None:
@@ -194,12 +194,12 @@ class World(Work):
     # -- time
 
     async def shift(self, ms: int) -> None:
-        """What has ended by now is dated now, not when time has passed."""
+        """Date what has ended by now to now, not to when time has passed."""
         self.observe()
         await super().shift(ms)
 
     async def do_pass(self, a: int, b: int, c: int) -> None:
-        """Time in which everybody who is well is heard."""
+        """Let time pass in which all that are well are heard."""
         await self.pass_time((500, 1000, 2000, 5000, 12_000, 20_000, 35_000)[a % 7], b)
 
     async def pass_time(self, ms: int, b: int = 0) -> None:
@@ -225,11 +225,11 @@ class World(Work):
             await self.go_on_listening(box)
 
     async def do_still(self, a: int, b: int, c: int) -> None:
-        """Time in which nobody is heard but hubs."""
+        """Let time pass in which only hubs are heard."""
         await self.shift(await self.let_hubs_speak((1000, 6000, 16_000, 31_000)[a % 4]))
 
     async def let_hubs_speak(self, ms: int) -> int:
-        """After a loss hubs tick as they do, and nobody takes a refusal for an end. Returns how much time is left."""
+        """Let hubs tick after a loss; no caller takes a refusal for an end. Return how much time is left."""
         while not self.settled and self.stage.up and ms > 600:
             ms -= 600
             await self.shift(600)
@@ -249,7 +249,7 @@ class World(Work):
             self.image = (self.now_s, self.stage.primary.image())
 
     def lost_image(self, lost: int) -> list[bytes]:
-        """What a restart or a failover keeps: all, or what was there a second ago."""
+        """Return what a restart or a failover keeps: all, or what was there a second ago."""
         if lost % 3 and self.image and (self.now_s - self.image[0]) * 1000 <= LAST_MS:
             return self.image[1]
         return self.stage.primary.image()
@@ -267,7 +267,7 @@ class World(Work):
             box.wire.cut() if not box.frozen else None
 
     def settle_runs(self, worker: Any) -> None:
-        """Of tasks that were lost nothing is expected."""
+        """Expect nothing of tasks that were lost."""
         for task in list(worker.runs):
             status, by = self.redis.hmget(f"hub:task:{task.replace('-', '')}", "status", "worker")
             if by != worker.id.replace("-", "") or status not in ("claimed", "running"):
@@ -282,7 +282,7 @@ class World(Work):
             await self.back()
 
     async def do_wipe(self, a: int, b: int, c: int) -> None:
-        """Redis comes back with nothing, or somebody empties it."""
+        """Bring Redis back with nothing, or empty it."""
         if self.stage.up:
             self.stage.primary.wipe()
             self.lost_all_tasks()
@@ -307,7 +307,7 @@ class World(Work):
             await self.back()
 
     async def do_demote(self, a: int, b: int, c: int) -> None:
-        """The other server takes over, and nobody tells the one before: it answers a hub that is still connected, or
+        """Let the other server take over without telling the one before: it answers a hub that is still connected, or
         all, until they ask who the primary is; with `a` their connections are cut, and made anew by the address they
         know. What chance would do meanwhile is lost, and known to be.
         """
@@ -350,7 +350,7 @@ class World(Work):
     # -- the end
 
     async def rest(self) -> None:
-        """Everybody goes on; whoever has heard nothing asks again; then nothing may be left over."""
+        """Let all go on, and callers without an answer ask again; then nothing may be left over."""
         await self.do_come_up(0, 0, 0)
         for box in self.boxes:
             box.go_on()
@@ -396,7 +396,7 @@ class World(Work):
         return ""
 
     def look_for_tasks(self) -> None:
-        """What differs from what workers say is settled within half a timeout."""
+        """Check that what differs from what workers say is settled within half a timeout."""
         for worker in self.workers:
             if not worker.registered or worker.silent:
                 continue
@@ -405,7 +405,7 @@ class World(Work):
                     self.complain("task", f"worker {worker.number} has {task} in the books and does not know of it")
 
     async def look_for_idlers(self) -> None:
-        """Nobody waits beside a free slot."""
+        """Check that no borrow waits beside a free slot."""
         await self.look_for("idle", self.idlers)
 
     async def look_for(self, rule: str, seen: Callable[[], str]) -> None:

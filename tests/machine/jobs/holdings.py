@@ -1,4 +1,4 @@
-"""What users and rooms hold, by the rules: bytes of open tasks, schedules and schemas, and how many schedules."""
+"""The holdings of users and rooms, by the rules: bytes of open tasks, schedules and schemas, and how many schedules."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ EACH_BYTES = 512
 
 
 def kept(redis: Redis) -> dict[str, dict[str, int]]:
-    """What the store says of each kind."""
+    """Return what the store says of each kind."""
     found = {kind: redis.zrange(Keys("").used(kind), 0, -1, withscores=True) for kind in KINDS}
     return {kind: {owner: int(held) for owner, held in rows} for kind, rows in found.items()}
 
 
 def held(model: Model) -> dict[str, dict[str, int]]:
-    """What the rules say."""
+    """Return what the rules say."""
     counted: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
     for kind, user, room, amount in _held(model):
         counted[kind].update({f"user:{user}": amount, f"room:{room}": amount})

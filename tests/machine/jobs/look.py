@@ -31,7 +31,7 @@ FAMILIES = {
 
 
 def seen(redis: Redis) -> dict[str, Any]:
-    """What the store holds; families that are empty are left out."""
+    """Return what the store holds; families that are empty are left out."""
     keys = Keys("")
     names = sorted(redis.keys("hub:*"))
     found: dict[str, Any] = {name: _read(redis, getattr(keys, name), how) for name, how in SINGLE.items()}
@@ -88,7 +88,7 @@ def _read(redis: Redis, key: str, how: str) -> Any:
 
 
 def said(model: Model) -> dict[str, Any]:
-    """What it must hold."""
+    """Return what it must hold."""
     tasks, jobs, workers = model.tasks, model.jobs, model.workers
     ended = {t.id for t in tasks.values() if t.status not in (*ACTIVE, "pending")}
     found: dict[str, Any] = {

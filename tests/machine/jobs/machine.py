@@ -144,7 +144,7 @@ class JobsMachine(ScheduleSteps, RuleBasedStateMachine):
             self.tasks_fail(worker, limit, answer)
 
     def tasks_fail(self, worker: str, limit: int, answer: list[Any]) -> None:
-        """As many of its tasks as a batch holds have failed; Redis picks which."""
+        """Fail as many of its tasks as a batch holds; Redis picks which."""
         held = self.model.held.get(worker, set())
         left = self.redis.smembers(self.keys.worker_tasks(worker))
         assert answer == ["ok", len(left)]
@@ -158,7 +158,7 @@ class JobsMachine(ScheduleSteps, RuleBasedStateMachine):
 
     @step(full=names, user=users, room=rooms, wanted=st.booleans())
     def a_worker_goes_whose_tasks_may_be_tried_again(self, full: str, user: str, room: str, wanted: bool) -> None:
-        """It is often the last one of its job, and not all its tasks fail at once; the first may be cancelled then."""
+        """Remove a worker, often the last one of its job. Its tasks fail in batches; one may be cancelled."""
         if len(self.model.workers) < 5 and len(self.model.tasks) < 24:
             worker = self.new_id()
             self.do_register(full, "{}", worker, user, new_worker=True)
@@ -363,7 +363,7 @@ class JobsMachine(ScheduleSteps, RuleBasedStateMachine):
 
     @step(number=which)
     def a_time_comes(self, number: int) -> None:
-        """What was put off is due."""
+        """Let tasks that were put off be due."""
         later = sorted(t.id for t in self.model.tasks.values() if t.later and not t.after)
         if later:
             name = later[number % len(later)]

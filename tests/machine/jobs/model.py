@@ -64,7 +64,7 @@ class Task:
 
 @dataclass
 class Schedule:
-    """What it is, as the store has it: '' for what it has not."""
+    """Return the record, as the store has it: '' for what it has not."""
 
     user: str
     at: str
@@ -102,7 +102,7 @@ def is_internal(full: str) -> bool:
 
 
 class Model:
-    """What there is."""
+    """Return what there is."""
 
     def __init__(self, clock_ms: int) -> None:
         self.clock_ms = clock_ms
@@ -174,7 +174,7 @@ class Model:
         self.schedules[name] = replace(old, due=old.due if stays else due_us, broken="", again="", **wanted)
 
     def firing(self, name: str, plan: str, at: str, new_id: Callable[[], str]) -> str:
-        """The task of a time, which has the same id whoever makes it."""
+        """Return the task of a time, which has the same id on every hub."""
         key = (name, plan.partition("\n")[0], at)
         return self.firings[key] if key in self.firings else self.firings.setdefault(key, new_id())
 
@@ -282,7 +282,7 @@ class Model:
         return [self.tasks[name] for _, name in late[:limit]]
 
     def unstick(self, names: Iterable[str], age_ms: int, most: int, error: str) -> list[int]:
-        """What each claimed task becomes whose worker has not started it for longer than that."""
+        """Return what each claimed task becomes whose worker has not started it for longer than that."""
         words, jobs = [], set()
         for task in (self.tasks[name] for name in names):
             is_held = task.status == "claimed" and task.worker is not None and task.claimed_ms is not None

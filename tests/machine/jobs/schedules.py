@@ -1,4 +1,4 @@
-"""What people and two hubs do to schedules, also to one that has changed since a hub looked at it."""
+"""Steps of people and two hubs with schedules, also with one that has changed since a hub looked at it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ users, names, due, hubs = st.sampled_from(USERS), st.sampled_from(NAMES), st.sam
 
 @dataclass
 class Looked:
-    """What a hub has read of schedules that are due, and works out the times of."""
+    """The schedules that are due as a hub has read them, to work out their times."""
 
     due: list[dict[str, str]] = field(default_factory=list)
 
@@ -111,7 +111,7 @@ class ScheduleSteps:
 
     @step(hub=hubs, next_us=due, firings=st.sampled_from([0, 1, 1, 2]))
     def fire_what_was_due(self, hub: int, next_us: str, firings: int) -> None:
-        """As this hub has read it; the other one, or somebody who changed it, may have been there before."""
+        """Fire a schedule as this hub has read it; the other hub, or a change, may have come before."""
         for one in self.hub(hub).due:
             later = str(int(one["due"]) + 1) if next_us in DUE[:3] else next_us
             times = [str(int(one["due"]) - number) for number in reversed(range(firings))]
@@ -185,7 +185,7 @@ class ScheduleSteps:
         return int(self.redis.hget(self.keys.task(task), "at"))
 
     def of(self, reply: list[str]) -> Schedule:
-        """What a script says of a schedule."""
+        """Return what a script says of a schedule."""
         (
             _, _, user, at, job, payload, cron, every_ms, zone, catch_up, paused, due, priority, attempts, _backoff,
             _silence, unique, last, task, fired, why, broken, again, counted,

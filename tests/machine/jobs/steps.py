@@ -1,4 +1,4 @@
-"""What a step of the machine of jobs is."""
+"""The steps of the machine of jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever submitters, workers, operators and sweepers do, the store says of jobs what the rules say.
+"""After every step of submitters, workers, operators and sweepers the store says of jobs what the rules say.
 
 `HUB_MACHINE_EXAMPLES` makes it longer, and a failure is shortened.
 """
@@ -14,7 +14,7 @@ EXAMPLES = 20
 
 
 @pytest.mark.timeout(3600 if "HUB_MACHINE_EXAMPLES" in os.environ else 600)
-def test_whatever_happens_the_store_says_of_jobs_what_the_rules_say(redis_server):
+def test_the_store_says_of_jobs_what_the_rules_say_after_every_step(redis_server):
     given = os.environ.get("HUB_MACHINE_EXAMPLES")
     run_jobs(redis_server, int(given or EXAMPLES), shrink=given is not None)
     assert given or JobsMachine.steps >= 500

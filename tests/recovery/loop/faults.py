@@ -103,11 +103,11 @@ class Faults:
         if kind is None:
             return real()
         if kind == HANGS:
-            # SQLAlchemy lets nobody cut off a roll-back: there it is the driver's own bound that ends it.
+            # SQLAlchemy lets no caller cut off a roll-back: there it is the driver's own bound that ends it.
             await_only(asyncio.sleep(1 if what == "rollback" else 3600))
         if kind == ANSWER_LOST:
             real()
-        # Nobody cuts what leads to a file. Nothing refuses a roll-back and goes on afterwards.
+        # No connection leads to a file. Nothing refuses a roll-back and goes on afterwards.
         if _can_be_cut(dialect) and (kind != REFUSED or what == "rollback"):
             _cut(connection)
         raise dialect.loaded_dbapi.OperationalError(f"{what} {kind}")

@@ -1,4 +1,4 @@
-"""What handlers write down of their beginning and end, in one file for any number of processes."""
+"""A journal of the beginning and end of handlers, in one file for any number of processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Journal:
         return Counter(record for word, record, _ in self.lines() if word == "begin")
 
     def overlaps(self) -> list[str]:
-        """Records on which somebody began while somebody was at it who had not been killed by then."""
+        """Return records on which a handler began while another one, not killed by then, was at work."""
         found, running, dead = [], {}, set()
         for word, record, pid in self.lines():
             if word == "killed":

@@ -1,4 +1,4 @@
-"""What a loop counts is seen while it runs: in the counts it was given, as events, and by Prometheus."""
+"""The counts of a loop are seen while it runs: in the counts it was given, as events, and by Prometheus."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.world import eventually
 
 
 def shown(name, outcome, source):
-    """What an application that runs a loop shows at its own /metrics."""
+    """Return what an application that runs a loop shows at its own /metrics."""
     return REGISTRY.get_sample_value(f"record_loop_{name}_total", {"source": source, "outcome": outcome}) or 0
 
 

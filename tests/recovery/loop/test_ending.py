@@ -113,14 +113,14 @@ def _cancel(trial):
 
 
 def _cancel_all(trial):
-    """As `asyncio.run` does it; claims whose commit is on its way are in doubt then, so not at that moment."""
+    """Cancel the loop as `asyncio.run` does, unless the commit of a claim is on its way, and in doubt."""
     if "execute UPDATE" in trial.faults.log and trial.faults.log[-1] in ("execute SELECT", "execute INSERT"):
         for task in asyncio.all_tasks() - {trial.outside}:
             task.cancel()
 
 
 @pytest.mark.parametrize("end", [_stop, _cancel, _cancel_all])
-async def test_whenever_it_is_ended_nothing_is_left_in_processing(pg_jobs, tmp_path, end):
+async def test_a_loop_that_ends_at_any_moment_leaves_nothing_in_processing(pg_jobs, tmp_path, end):
     trial = Trial(pg_jobs, tmp_path)
     trial.outside = asyncio.current_task()
     at = 0

@@ -1,4 +1,4 @@
-"""Faults at every operation of the loop, one at a time: whatever fails, every record is handled in the end, once at a
+"""Faults at every operation of the loop, one at a time: after each every record is handled in the end, once at a
 time, and what its handler wrote is there if it is done and only then."""
 
 from __future__ import annotations

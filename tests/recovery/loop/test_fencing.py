@@ -1,4 +1,4 @@
-"""Time as a fence: a handler never runs while somebody else may run one for the same record."""
+"""Time as a fence: a handler never runs while another loop may run one for the same record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.recovery.loop.journal import Journal
 from tests.recovery.loop.world import clean, handled, note, notes, source_of
 from tests.world import eventually
 
-SECOND = 1 / 60  # of a threshold; it is of several, for whatever takes part in it may stand still for a while
+SECOND = 1 / 60  # of a threshold; it is of several, for each program in it may stand still for a while
 pytestmark = pytest.mark.race
 
 
@@ -79,7 +79,7 @@ async def test_with_heartbeats_long_work_is_never_reset(jobs, journal):
 
 
 async def test_heartbeats_go_on_beside_a_handler_that_has_changed_its_record(pg_jobs):
-    """It holds the lock; nobody waits for it, and those of others are refreshed."""
+    """Hold the lock: no other claim waits for it, and the others are refreshed."""
     pg_jobs.add(1, 2, status="Pending")
     source = source_of(pg_jobs, threshold_minutes=8 * SECOND)
 
@@ -113,7 +113,7 @@ async def test_a_heartbeat_that_finds_the_record_taken_cancels_the_handler(jobs)
 
 
 async def test_heartbeats_go_on_beside_a_handler_that_refers_to_its_record(pg_jobs):
-    """A foreign key locks the record it refers to, though nobody means to change that."""
+    """A foreign key locks the record it refers to, though no statement changes that."""
     pg_jobs.add(1, status="Pending")
     pg_jobs.execute("CREATE TABLE children (job integer REFERENCES jobs (id))")
     source = source_of(pg_jobs, threshold_minutes=6 * SECOND)
@@ -145,7 +145,7 @@ async def test_a_handler_that_commits_an_old_time_is_refreshed_at_once(pg_jobs):
 
 
 async def test_a_handler_that_has_set_a_status_of_its_own_goes_on(jobs):
-    """It is its decision, and what it does after that counts as well."""
+    """Let the handler decide; what it does after that counts as well."""
     jobs.add(1, status="Pending")
 
     async def handler(record, session):
@@ -161,7 +161,7 @@ async def test_a_handler_that_has_set_a_status_of_its_own_goes_on(jobs):
 
 @pytest.mark.parametrize("status", ["Pending", "Failed", "Skipped"])
 @pytest.mark.parametrize("raises", [False, True])
-async def test_what_somebody_else_has_changed_meanwhile_is_left_to_them(jobs, raises, status):
+async def test_a_record_that_was_changed_meanwhile_is_left_alone(jobs, raises, status):
     jobs.add(1, status="Ready")
 
     async def handler(record, session):
@@ -183,7 +183,7 @@ async def test_one_that_slept_too_long_writes_only_over_its_own_stamp(jobs, monk
 
     async def handler(record, session):
         await note(session, record)
-        if taken:  # brought back, and claimed by somebody else
+        if taken:  # brought back, and claimed by another loop
             await session.commit()
             jobs.execute(f"UPDATE jobs SET updated_at = {jobs.ago(1)}")
         monkeypatch.setattr(claims, "now_s", lambda: retries.now_s() + 7200)
@@ -243,7 +243,7 @@ async def test_a_handler_that_does_not_heed_its_cancellation_is_told_again(jobs,
 
 
 async def test_what_waits_behind_long_work_is_given_back_before_it_counts_as_stuck(jobs, monkeypatch):
-    """Resets are counted, and after some of them a record fails, though nobody has ever worked on it."""
+    """Resets are counted, and after some of them a record fails, though no handler has ever worked on it."""
     monkeypatch.setattr(claims, "MARGIN", 0.5)
     jobs.add(1, status="Pending", age_s=9000)
     jobs.add(2, status="Pending")

@@ -57,14 +57,14 @@ async def test_a_record_that_could_not_be_claimed_is_tried_again_after_a_while(p
 
 
 @pytest.mark.parametrize("at", ["'-infinity'", "'0044-03-15 BC'", "'20260-01-01'", "'infinity'", "NULL"])
-async def test_a_time_that_nobody_can_mean_holds_up_no_other(pg_jobs, at):
+async def test_an_impossible_time_holds_up_no_other_record(pg_jobs, at):
     pg_jobs.add(1, status="Pending", at=at)
     pg_jobs.add(2, 3, status="Pending")
     await handled(source_of(pg_jobs), nothing)
     assert pg_jobs.statuses() == {"Done": 3}
 
 
-async def test_a_trigger_that_writes_another_time_is_refused_before_anybody_works_twice(pg_jobs):
+async def test_a_trigger_that_writes_another_time_is_refused_before_a_record_is_handled_twice(pg_jobs):
     pg_jobs.add(1, 2, status="Pending")
     trigger(pg_jobs, "NEW.updated_at := now() - interval ''2 hours''; RETURN NEW;")
     with pytest.raises(SourceRefused, match=r"source jobs, updated_at_field: .* right after it was written"):
@@ -130,7 +130,7 @@ async def test_a_trouble_that_lasts_is_said_again_every_few_minutes(monkeypatch,
 
 
 async def test_a_record_whose_handler_still_runs_is_not_claimed_again(jobs):
-    """Somebody has given it back by hand; the handler notices in the end, and only then the next one begins."""
+    """Give it back by hand; the handler notices in the end, and only then the next one begins."""
     jobs.add(1, status="Pending")
     running, most, begun = 0, 0, 0
 
@@ -149,7 +149,7 @@ async def test_a_record_whose_handler_still_runs_is_not_claimed_again(jobs):
 
 
 def by_hand(database, status):
-    """Somebody gives the record another status; waits for it only shortly, should it be locked."""
+    """Give the record another status; wait for it only shortly, should it be locked."""
     return asyncio.wait(
         [asyncio.create_task(asyncio.to_thread(database.execute, f"UPDATE jobs SET status = '{status}'"))], timeout=0.5
     )
@@ -183,7 +183,7 @@ async def test_a_record_given_back_while_its_handler_ran_is_not_claimed_before_i
     assert pg_jobs.statuses() == {"Done": 1}
 
 
-async def test_what_a_handler_wrote_is_undone_when_somebody_claims_its_record_at_the_last_moment(pg_jobs, monkeypatch):
+async def test_what_a_handler_wrote_is_undone_when_its_record_is_claimed_at_the_last_moment(pg_jobs, monkeypatch):
     """It looks from the outside like a record that the handler itself has changed."""
     pg_jobs.add(1, status="Pending")
     look = Claims._is

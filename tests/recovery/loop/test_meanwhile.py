@@ -1,4 +1,4 @@
-"""What a hand, another loop or the end of this one may do between two steps with a record."""
+"""Changes by hand, by another loop or by the end of this one, between two steps with a record."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_a_record_given_back_by_hand_while_no_session_can_be_had_for_it_is
 
 
 async def test_a_record_given_back_by_hand_while_it_waits_for_its_turn_is_not_claimed_meanwhile(jobs, monkeypatch):
-    """What becomes of the one claim would be taken for what becomes of the other."""
+    """The outcome of one claim must not be taken for that of the other."""
     jobs.add(1, status="Pending", age_s=9000)
     jobs.add(2, status="Pending")
     first, begun, ready, looks = Held(), [], Claims.ready, 0
@@ -110,8 +110,8 @@ async def test_a_record_given_back_by_hand_while_it_waits_for_its_turn_is_not_cl
     assert (begun, counts.lost, counts.failed, jobs.statuses()) == ([1, 2, 2], 1, 0, {"Done": 2})
 
 
-async def test_what_was_not_begun_is_not_given_back_when_somebody_else_has_claimed_it_since(jobs):
-    """Whoever claims it next would be the second to work on it."""
+async def test_a_record_that_was_not_begun_is_not_given_back_when_it_was_claimed_since(jobs):
+    """The next claim would be the second to work on it."""
     jobs.add(1, 2, status="Pending")
     mine, theirs, stop = Held(), Held(), asyncio.Event()
     options = {"done": "Done", "batch": 2, "concurrency": 1, "stop": stop}
@@ -215,7 +215,7 @@ async def test_it_ends_though_a_task_of_its_own_does_not_notice_that_it_is_cance
     assert done == {running}
 
 
-async def test_a_savepoint_of_the_handler_does_not_make_its_own_what_somebody_else_has_decided(jobs):
+async def test_a_savepoint_of_the_handler_does_not_take_over_a_decision_made_elsewhere(jobs):
     jobs.add(1, status="Pending")
 
     async def handler(record, session):
@@ -263,7 +263,7 @@ async def test_what_a_handler_has_decided_is_not_lost_when_the_answer_to_its_com
 
 
 async def test_a_heartbeat_that_comes_late_leaves_alone_what_was_claimed_since(jobs, engine, monkeypatch):
-    """With another time in it than the loop knows of, the record would be taken for somebody else's."""
+    """With another time in it than the loop knows of, the record would be taken for another loop's."""
     refresh, begun = Claims.refresh, []
     beating, claimed, beaten, cut = (asyncio.Event() for _ in range(4))
 

@@ -1,4 +1,4 @@
-"""What `process` is given, and what cannot be meant."""
+"""The arguments of `process`, and those that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known and cannot be written: parked in Redis, and written once when the database is back."""
+"""Outcomes that cannot be written are parked in Redis, and written once when the database is back."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ async def test_nothing_is_written_over_a_later_claim(world, jobs):
 
 
 @pytest.mark.parametrize("jobs", ["postgresql"], indirect=True)
-async def test_one_that_somebody_has_locked_waits(world, jobs):
+async def test_an_outcome_whose_row_is_locked_waits(world, jobs):
     await world.park(nothing)
     async with world.engine.begin() as connection:
         await connection.exec_driver_sql("SELECT * FROM jobs FOR UPDATE")
@@ -156,7 +156,7 @@ async def test_two_that_settle_at_once_write_each_outcome_once(world, jobs):
     assert jobs.jobs()["1"].attempts == 7
 
 
-async def test_what_nobody_can_read_or_write_any_more_is_dropped_with_a_line(world, jobs, caplog):
+async def test_an_outcome_that_cannot_be_read_or_written_any_more_is_dropped_with_a_log_line(world, jobs, caplog):
     await world.park(values)
     (good,) = (await world.redis.hgetall("hub:outcomes:jobs")).items()
     bad = {**json.loads(good[1]), "values": {"attempts": "seven"}, "status": None}
@@ -166,14 +166,14 @@ async def test_what_nobody_can_read_or_write_any_more_is_dropped_with_a_line(wor
     assert caplog.text.count("parked outcome dropped") >= 2
 
 
-async def test_with_nothing_to_park_in_somebody_is_told(world, jobs, caplog):
+async def test_without_a_place_to_park_a_log_line_says_so(world, jobs, caplog):
     counts = await world.park(noting, park=False)
     assert (counts.parked, counts.zombies) == (0, 1)
     assert "ZOMBIE RECORD ALERT" in caplog.text
     assert jobs.statuses() == {"Processing": 1}
 
 
-async def test_with_redis_away_somebody_is_told(world, jobs, caplog):
+async def test_with_redis_away_a_log_line_says_so(world, jobs, caplog):
     counts = await world.park(noting, park="redis://127.0.0.1:1")
     assert (counts.parked, counts.zombies) == (0, 1)
     assert [line.id for line in alerts(caplog)] == [1]

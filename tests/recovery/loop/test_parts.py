@@ -41,7 +41,7 @@ def mail(parts):
 
 
 def post(parts):
-    """What the other queue holds."""
+    """Return what the other queue holds."""
     return [tuple(row) for row in parts.execute("SELECT id, status, error, updated_at FROM jobs WHERE queue = 'post'")]
 
 

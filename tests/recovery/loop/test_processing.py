@@ -140,7 +140,7 @@ async def test_a_handler_that_exits_or_cancels_itself_fails_its_record_and_nothi
 
 
 async def test_a_handler_may_decide_itself_what_becomes_of_its_record(jobs):
-    """It has deleted it, or given it another status, in its own transaction."""
+    """Let the handler delete the record, or give it another status, in its own transaction."""
     jobs.add(1, 2, status="Pending")
 
     async def handler(record, session):

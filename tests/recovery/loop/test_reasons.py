@@ -76,7 +76,7 @@ def jobs(request):
 
 
 def check_stored(column, stored, text):
-    """As much of the reason as the column takes."""
+    """Return as much of the reason as the column takes."""
     if column.endswith("no text"):
         assert stored is None
         return

@@ -37,7 +37,7 @@ def mortal():
 @pytest.mark.slow
 @pytest.mark.parametrize("given", [True, False], ids=["sessions of the application", "sessions of the loop"])
 async def test_a_restart_of_the_database_fails_no_record(mortal, given, caplog):
-    """Those whose handler was at work are handled again, those it never came to as well; with no Redis to park in."""
+    """Records whose handler was at work are handled again, those it never came to as well; with no Redis to park in."""
     mortal.fill(RECORDS, "Pending")
     source, stop, handlers = source_of(mortal), asyncio.Event(), []
     engine = make_engine(source, 10)
@@ -144,7 +144,7 @@ async def test_what_else_a_handler_cannot_reach_is_its_own_affair(jobs, error):
 
 @pytest.mark.parametrize("kind", [ANSWER_LOST, CUT])
 async def test_a_claim_whose_commit_is_in_doubt_is_given_back(jobs, kind):
-    """Nobody works on those records, and an hour is long."""
+    """No loop works on those records, and an hour is long."""
     jobs.add(*range(5), status="Pending")
     faults = Faults()
     with faults.everywhere():

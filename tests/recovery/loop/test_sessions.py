@@ -66,7 +66,7 @@ def nothing_else(giver, monkeypatch):
 async def test_an_item_that_get_session_returns_nothing_for_is_failed_with_the_reason(
     jobs, giver, nothing_else, caplog
 ):
-    """Where that is wanted. And does not stay in Processing with nobody to work on it."""
+    """Where that is wanted. And does not stay in Processing with no loop to work on it."""
     jobs.add(1, 2, 3, status="Pending")
     seen = []
 

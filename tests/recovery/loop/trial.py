@@ -30,7 +30,7 @@ class Trial:
         self.faults = Faults()
 
     async def handler(self, record: Any, session: Any) -> None:
-        """As above; says when it begins and ends."""
+        """Handle a record as above, and say when that begins and ends."""
         self.journal.write("begin", record.id)
         try:
             await asyncio.sleep(0)
@@ -67,7 +67,7 @@ class Trial:
         return struck
 
     async def recover(self) -> None:
-        """What recovery does after a while, and another loop."""
+        """Do what recovery, and another loop, do after a while."""
         records = SqlRecords(source_of(self.jobs, **TINY))
         async with asyncio.timeout(60):
             while "Processing" in self.jobs.statuses():
@@ -78,7 +78,7 @@ class Trial:
             await self.run()
 
     def check(self) -> None:
-        """What must be so in the end."""
+        """Check what must be so in the end."""
         found = self.jobs.jobs()
         begun = self.journal.begun()
         assert {job.status for job in found.values()} <= {"Done", "Failed"}, self.where

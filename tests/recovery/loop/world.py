@@ -1,4 +1,4 @@
-"""What the tests of the loop say often: sources, handlers, and what is in the tables afterwards."""
+"""Helpers of the tests of the loop: sources, handlers, and what is in the tables afterwards."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ async def nothing(record: Record, session: AsyncSession) -> None:
 
 
 def notes(database: Database) -> list[str]:
-    """What handlers wrote."""
+    """Return what handlers wrote."""
     return sorted(row[0] for row in database.execute("SELECT text FROM notes"))
 
 
 def alerts(caplog: Any) -> list[Any]:
-    """The lines that call for somebody."""
+    """Return the log lines that call for an operator."""
     return [each for each in caplog.records if each.levelno == logging.CRITICAL]
 
 
 async def clean(source: SqlSource) -> int:
-    """What the cleanup service would bring back now."""
+    """Return what the cleanup service would bring back now."""
     records = SqlRecords(source)
     try:
         return (await records.reset()).count

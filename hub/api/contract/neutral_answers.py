@@ -1,4 +1,4 @@
-"""Answers in neutral names, for callers who ask for them: put so on their way out, wherever they were made."""
+"""Answers in neutral names, for callers that ask for them: renamed on their way out."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ import orjson
 from fastapi.routing import APIRoute
 from starlette.types import Message, Scope, Send
 
-from hub.api import contract
 from hub.api.contract.neutral import Put, Twins
-from hub.api.contract.unknown import Unknown, find
+from hub.api.contract.unknown_members import UnknownMember, find
 from hub.api.handling.problems import MEDIA_TYPE as PROBLEM
 from hub.api.shapes import neutral
 
 ASKED: Final = neutral.MEDIA_TYPE.encode()
 _JSON, _PROBLEM = b"application/json", PROBLEM.encode()
-_CONTRACT: Final = Path(contract.__file__).with_name("openapi.json")
+_CONTRACT: Final = Path(__file__).with_name("openapi.json")
 
 
-class Speech:
+class NeutralAnswers:
     """The functions that put the answers of each endpoint into neutral names."""
 
     def __init__(self, routes: Callable[[], Iterable[APIRoute]]) -> None:
@@ -32,7 +31,7 @@ class Speech:
         self._bodies: dict[Any, Any] = {}
         self._schemas: dict[str, Any] = {}
 
-    def unknown(self, endpoint: Any, document: Any) -> Unknown | None:
+    def unknown(self, endpoint: Any, document: Any) -> UnknownMember | None:
         """Return the first member of a body that its operation does not have; None for a route without a contract."""
         if self._ways is None:
             self._learn()
@@ -80,11 +79,11 @@ def _written(put: Put | None, body: bytes) -> bytes:
     return json.dumps(put(json.loads(body)), ensure_ascii=False, separators=(",", ":")).encode()
 
 
-class Writer:
+class NeutralWriter:
     """Stands before the `send` of one request."""
 
-    def __init__(self, speech: Speech, scope: Scope, send: Send) -> None:
-        self._speech, self._scope, self._send = speech, scope, send
+    def __init__(self, answers: NeutralAnswers, scope: Scope, send: Send) -> None:
+        self._answers, self._scope, self._send = answers, scope, send
         self._start: Message | None = None
         self._kind = b""
         self._body = b""
@@ -107,7 +106,7 @@ class Writer:
     async def _whole(self, start: Message) -> None:
         self._start, body = None, self._body
         if body:
-            put = self._speech.put(self._scope.get("endpoint"), start["status"], self._kind, body)
+            put = self._answers.put(self._scope.get("endpoint"), start["status"], self._kind, body)
             if put is not None:
                 body, kind = put, ASKED if self._kind == _JSON else self._kind
                 kept = [each for each in start["headers"] if each[0] not in (b"content-type", b"content-length")]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hub.api.callers import logins as door_module
-from hub.api.callers.logins import Door, Visit
+from hub.api.callers.logins import LoginGate, Visit
 from hub.tokens.logins import Login
 from tests.world import eventually
 
@@ -35,19 +35,19 @@ class Logins:
 
 
 @pytest.fixture
-def door(monkeypatch: pytest.MonkeyPatch) -> Door:
+def door(monkeypatch: pytest.MonkeyPatch) -> LoginGate:
     async def resolve(handle: str) -> Any:
         return SimpleNamespace(active=True)
 
     holders = SimpleNamespace(handle=lambda token: token, resolve=resolve)
     hub = SimpleNamespace(settings=SimpleNamespace(console="on"), store=None)
     monkeypatch.setattr(door_module, "_STILL_S", 0.01)
-    found = Door(SimpleNamespace(hub=hub, holders=holders))  # type: ignore[arg-type]
+    found = LoginGate(SimpleNamespace(hub=hub, holders=holders))  # type: ignore[arg-type]
     found.logins = Logins()  # type: ignore[assignment]
     return found
 
 
-def follow(door: Door, key: str) -> asyncio.Task[None]:
+def follow(door: LoginGate, key: str) -> asyncio.Task[None]:
     """An answer without an end."""
     return asyncio.create_task(door.while_good(Visit(key), asyncio.Event().wait()))  # type: ignore[arg-type]
 

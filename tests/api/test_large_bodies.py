@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from hub.api.handling import large_bodies
-from hub.api.handling.large_bodies import Freight
+from hub.api.handling.large_bodies import LargeBodies
 from hub.errors import Unavailable
 from hub.settings import Settings
 from tests.api.wires import Wire
@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 
 def made(most=64):
-    return Freight(Settings(max_bytes_under_way=most * MIB))
+    return LargeBodies(Settings(max_bytes_under_way=most * MIB))
 
 
 async def started(large_bodies, caller, size):

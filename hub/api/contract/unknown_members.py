@@ -17,7 +17,7 @@ _LABELS: Final = ("label", "labelKey")
 _OPEN: Final = frozenset(("SlotBody",))  # further members of a slot are its attributes, and are kept
 
 
-class Unknown(NamedTuple):
+class UnknownMember(NamedTuple):
     """A member that is not in the schema: where it stands, and what may be meant."""
 
     place: tuple[str | int, ...]
@@ -29,14 +29,14 @@ class Unknown(NamedTuple):
         return str(self.place[-1])[:60]
 
 
-def find(schema: Mapping[str, Any], found: Any, schemas: Mapping[str, Any]) -> Unknown | None:
+def find(schema: Mapping[str, Any], found: Any, schemas: Mapping[str, Any]) -> UnknownMember | None:
     """Return the first member of a document, however deep, that its schema does not have."""
     return next(_walk(schema, found, schemas, ()), None)
 
 
 def _walk(
     schema: Mapping[str, Any], found: Any, schemas: Mapping[str, Any], place: tuple[str | int, ...]
-) -> Iterator[Unknown]:
+) -> Iterator[UnknownMember]:
     name = str(schema.get("$ref", "")).removeprefix(_REF)
     schema = schemas[name] if name else schema
     if isinstance(found, list) and isinstance(schema.get("items"), dict):
@@ -48,7 +48,7 @@ def _walk(
             if member in known:
                 yield from _walk(known[member], value, schemas, (*place, member))
             elif name not in _OPEN and not _is_of_a_lease(member, known, place):
-                yield Unknown((*place, member), _hint(member, [each for each in known if name_of(each) == each]))
+                yield UnknownMember((*place, member), _hint(member, [each for each in known if name_of(each) == each]))
     elif isinstance(found, dict) and isinstance(schema.get("additionalProperties"), dict):
         for member, value in found.items():
             yield from _walk(schema["additionalProperties"], value, schemas, (*place, member))

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from hub.api.handling import wrong_secrets
-from hub.api.handling.wrong_secrets import Guesses
+from hub.api.handling.wrong_secrets import WrongSecrets
 from hub.api.paths import SOCKETS
 from hub.observability import metrics
 from tests.world import PATIENCE_S, HubProcess, eventually
@@ -69,7 +69,7 @@ async def test_other_addresses_do_not_wait(make_api, at_once, monkeypatch):
 
 @pytest.mark.parametrize("now", [0.5, 1000.0])  # of a machine that was just started, too
 def test_an_address_is_slowed_down_to_its_pace_and_forgiven(now):
-    found = Guesses()
+    found = WrongSecrets()
     early = [found.early_s("10.0.0.1", now) for _ in range(wrong_secrets.FREE + 2)]
     assert early[: wrong_secrets.FREE] == pytest.approx([0.0] * wrong_secrets.FREE, abs=1e-6)
     assert early[wrong_secrets.FREE :] == pytest.approx([1 / wrong_secrets.PER_S, 2 / wrong_secrets.PER_S])
@@ -81,7 +81,7 @@ def test_an_address_is_slowed_down_to_its_pace_and_forgiven(now):
 
 
 def test_a_network_of_ipv6_is_one_address():
-    found = Guesses()
+    found = WrongSecrets()
     early = [found.early_s(f"2001:db8::{number:x}", 1000.0) for number in range(wrong_secrets.FREE + 1)]
     assert early[-1] > 0
     assert found.early_s("2001:db8:0:1::1", 1000.0) == 0.0
@@ -89,7 +89,7 @@ def test_a_network_of_ipv6_is_one_address():
 
 def test_not_more_than_so_many_addresses_are_remembered(monkeypatch):
     monkeypatch.setattr(wrong_secrets, "ADDRESSES_MAX", 3)
-    found = Guesses()
+    found = WrongSecrets()
     for number in range(9):
         found.early_s(f"10.0.0.{number}", 1000.0)
     assert len(found._due) == 3
@@ -98,7 +98,7 @@ def test_not_more_than_so_many_addresses_are_remembered(monkeypatch):
 def test_there_is_one_warning_a_minute(monkeypatch):
     said = []
     monkeypatch.setattr(wrong_secrets._log, "warning", lambda event, **facts: said.append((event, facts)))
-    found = Guesses()
+    found = WrongSecrets()
     for second in range(121):
         found.early_s(f"10.0.0.{second % 2}", 1000.0 + second)
     assert said == [
