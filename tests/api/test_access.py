@@ -128,7 +128,7 @@ async def operations(api: httpx.AsyncClient) -> list[tuple[str, str]]:
     )
 
 
-async def test_the_page_says_who_may_do_what(world):
+async def test_the_access_page_of_the_manual_says_who_may_call_each_operation(world):
     rows = {}
     for method, path in await operations(world.api):
         await world.furnish()

@@ -18,7 +18,7 @@ def shown(entries):
     return [(each["action"], each["actor"], each["by"]) for each in entries]
 
 
-async def test_refusals_push_out_nothing_that_was_done(make_api, redis):
+async def test_refused_calls_push_no_accepted_call_out_of_the_audit_log(make_api, redis):
     async with make_api(**SECRETS, audit_max_entries=100) as api:
         assert (await api.put("/admin/sweeper", json={"expire": None, "by": "ann"}, headers=ADMIN)).status_code == 200
         for _ in range(150):
@@ -31,9 +31,7 @@ async def test_refusals_push_out_nothing_that_was_done(make_api, redis):
     assert max(float(line.split()[-1]) for line in lines) >= 150
 
 
-async def test_refusals_that_are_left_out_are_counted_in_the_next_entry_and_never_more_than_so_many_written(
-    hub, redis, monkeypatch
-):
+async def test_refusals_left_out_of_the_audit_log_are_counted_in_the_next_entry(hub, redis, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr("hub.audit.time.monotonic", lambda: now[0])
     for _ in range(5):
@@ -48,7 +46,7 @@ async def test_refusals_that_are_left_out_are_counted_in_the_next_entry_and_neve
     assert redis.llen("hub:refusals") == 2 + 600
 
 
-async def test_an_address_that_is_refused_without_end_keeps_the_refusals_of_no_other_out(hub, redis, monkeypatch):
+async def test_an_address_that_is_refused_without_end_does_not_hide_the_refusals_of_others(hub, redis, monkeypatch):
     monkeypatch.setattr("hub.audit.REFUSALS_MAX", 20)
     now = [1000.0]
     monkeypatch.setattr("hub.audit.time.monotonic", lambda: now[0])
@@ -62,7 +60,7 @@ async def test_an_address_that_is_refused_without_end_keeps_the_refusals_of_no_o
     assert set(addresses[1:-1]) == {"10.0.0.1"}
 
 
-async def test_a_credential_that_writes_without_end_pushes_out_its_own_entries_first(make_api, redis):
+async def test_a_credential_that_writes_without_end_pushes_out_its_own_audit_entries_first(make_api, redis):
     async with make_api(**SECRETS, audit_max_entries=100) as api:
         for value in (True, None):
             said = {"expire": value, "by": "ann"}
@@ -75,7 +73,7 @@ async def test_a_credential_that_writes_without_end_pushes_out_its_own_entries_f
     assert [each["by"] for each in found] == ["node secret"] * 98 + ["admin secret"] * 2
 
 
-async def test_many_entries_of_many_credentials_are_shared_out(hub, redis):
+async def test_the_audit_log_is_shared_out_among_credentials_that_write_many_entries(hub, redis):
     hub.audit.max_entries = 150
     for number in range(300):
         await hub.audit.write("admin", "change", by=f"token {number % 7}")
@@ -90,7 +88,7 @@ async def test_many_entries_of_many_credentials_are_shared_out(hub, redis):
     assert json.loads(redis.lindex("audit:entries", 0))["By"] == "many 100"
 
 
-async def test_a_log_that_is_to_keep_far_fewer_entries_loses_the_oldest_at_once(hub, redis):
+async def test_lowering_the_size_of_the_audit_log_drops_the_oldest_entries_at_once(hub, redis):
     redis.rpush("audit:entries", *("{}" for _ in range(2000)))
     hub.audit.max_entries = 100
     await hub.audit.write("admin", "change", by="ann")
@@ -106,7 +104,7 @@ async def test_the_list_of_refusals_is_trimmed(hub, redis, monkeypatch):
     assert addresses == ["10.0.0.4", "10.0.0.3", "10.0.0.2"]
 
 
-async def test_what_a_caller_says_of_himself_stands_beside_the_credential_he_has_shown(make_api):
+async def test_an_audit_entry_has_the_name_the_caller_claims_beside_the_credential_he_showed(make_api):
     async with make_api(runner_secret="r", node_secret="n1,n2", admin_secret="a1, a2") as api:
         root = await api.post("/admin/tokens", json={"user": "root", "superuser": True}, headers={"x-hub-secret": "a1"})
         token = root.json()
@@ -131,7 +129,7 @@ async def test_what_a_caller_says_of_himself_stands_beside_the_credential_he_has
     ]
 
 
-async def test_what_a_node_does_with_its_own_token_is_told_apart(make_api):
+async def test_the_audit_log_tells_what_a_node_did_with_its_own_token(make_api):
     async with make_api(**SECRETS) as api:
         made = (await api.post("/admin/tokens", json={"node": "rack-7"}, headers=ADMIN)).json()
         mine = {"x-hub-secret": made["token"]}
@@ -142,20 +140,20 @@ async def test_what_a_node_does_with_its_own_token_is_told_apart(make_api):
     assert shown(found)[:2] == [("node.drain", None, by), ("register.success", "rack-7", by)]
 
 
-async def test_on_an_open_hub_the_log_says_so(api):
+async def test_the_audit_log_of_an_open_hub_says_that_no_credential_was_needed(api):
     await publish(api, "n1")
     await api.put("/admin/sweeper", json={"expire": None, "by": "ann"})
     found = (await api.get("/audit")).json()
     assert {each["by"] for each in found} == {"none: the hub is open"}
 
 
-async def test_without_an_admin_secret_it_is_the_runners_that_was_shown(make_api):
+async def test_without_an_admin_secret_the_audit_log_names_the_runner_secret(make_api):
     async with make_api(runner_secret="r", node_secret="n") as api:
         await api.put("/admin/sweeper", json={"expire": None}, headers={"x-hub-secret": "r"})
         assert (await api.get("/audit", headers={"x-hub-secret": "r"})).json()[0]["by"] == "runner secret"
 
 
-async def test_a_sweep_that_somebody_asked_for_is_audited_and_a_look_is_not(make_api):
+async def test_a_sweep_by_hand_is_audited_and_a_dry_run_is_not(make_api):
     async with make_api(**SECRETS) as api:
         await api.post("/admin/sweep", json={"dryRun": True}, headers=ADMIN)
         await api.post("/admin/sweep", headers=ADMIN)
@@ -188,7 +186,9 @@ FORWARDED = [
 
 
 @pytest.mark.parametrize(("trusted", "said", "caller"), FORWARDED, ids=str)
-async def test_only_addresses_from_trusted_proxies_count(make_api, monkeypatch, trusted, said, caller):
+async def test_a_forwarded_address_counts_only_when_it_comes_from_a_trusted_proxy(
+    make_api, monkeypatch, trusted, said, caller
+):
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", trusted)
     async with make_api() as api:
         headers = httpx.Headers([("x-forwarded-for", each) for each in said])

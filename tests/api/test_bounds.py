@@ -61,7 +61,7 @@ OFFERS = {
 @pytest.mark.parametrize("path", ["/node/heartbeat", "/node/heartbeats", "/node/register"])
 @pytest.mark.parametrize("pieces", [1, 2, 3], ids="in {} pieces".format)
 @pytest.mark.parametrize("offer", OFFERS.values(), ids=OFFERS)
-def test_an_offer_to_speak_something_else_is_served_as_http_1_1(wire, offer, pieces, path):
+def test_a_request_to_upgrade_the_protocol_is_answered_as_plain_http_1_1(wire, offer, pieces, path):
     # The body is a request of its own, should somebody take it for that.
     inner = request(b'{"nodeId":"smuggled"}', "/node/register")
     body = {"/node/heartbeats": {"beats": [{"nodeId": "n1"}]}}.get(path, {"nodeId": "n1"})
@@ -78,19 +78,19 @@ def test_an_offer_to_speak_something_else_is_served_as_http_1_1(wire, offer, pie
     assert wire.answer()[1]["nodeId"] == "n1"
 
 
-def test_offers_that_are_pipelined_are_answered_in_order(wire):
+def test_pipelined_upgrade_requests_are_answered_in_order(wire):
     beats = [request(f'{{"nodeId":"n{n}"}}'.encode(), more=H2C if n % 2 else "") for n in range(100)]
     wire.send(b"".join(beats))
     assert [wire.answer()[1]["nodeId"] for _ in beats] == [f"n{n}" for n in range(100)]
 
 
-def test_a_chunked_body_behind_an_offer_is_a_body(wire):
+def test_a_chunked_body_of_an_upgrade_request_is_read_as_a_body(wire):
     head = request(None, more=H2C + "transfer-encoding: chunked\r\n")
     wire.send(head + b"5\r\n" + BEAT[:5] + b"\r\na\r\n" + BEAT[5:] + b"\r\n0\r\n\r\n" + request())
     assert [wire.answer()[0] for _ in range(2)] == [200, 200]
 
 
-def test_there_are_no_tunnels(wire):
+def test_a_connect_request_is_refused_and_opens_no_tunnel(wire):
     wire.send(b"CONNECT example.org:443 HTTP/1.1\r\nhost: example.org\r\n\r\n" + request())
     assert wire.answer()[0] in (400, 405)
     with contextlib.suppress(ConnectionError):
@@ -108,13 +108,13 @@ def test_a_head_may_come_in_two_pieces_with_a_large_body_behind_it(wire, size, p
     assert wire.answer()[0] == 200
 
 
-def test_what_stands_behind_a_body_is_no_header(wire):
+def test_bytes_after_a_body_are_not_read_as_a_header(wire):
     head = request(None, secret="", more="transfer-encoding: chunked\r\n")
     wire.send(head + b"f\r\n" + BEAT + b"\r\n0\r\nx-hub-secret: node-s3\r\nhost: other\r\n\r\n")
     assert wire.answer()[0] == 401
 
 
-def test_what_stands_behind_a_body_does_not_go_on_for_ever(wire):
+def test_bytes_after_a_chunked_body_are_bounded(wire):
     wire.send(request(None, more="transfer-encoding: chunked\r\n") + b"f\r\n" + BEAT + b"\r\n0\r\nx: ")
     with contextlib.suppress(ConnectionError):
         for _ in range(1000):
@@ -122,7 +122,7 @@ def test_what_stands_behind_a_body_does_not_go_on_for_ever(wire):
         pytest.fail("a hundred megabytes were taken")
 
 
-def test_more_requests_than_anybody_sends_at_once_are_refused(wire):
+def test_too_many_pipelined_requests_are_refused(wire):
     with contextlib.suppress(ConnectionError):
         wire.send(request(path="/node/register") * 5_000)
         while found := wire.answer():
@@ -161,7 +161,7 @@ HELD = {
 
 
 @pytest.mark.parametrize(("first", "byte"), HELD.values(), ids=HELD)
-def test_no_connection_is_held_for_ever(wire, first, byte):
+def test_every_connection_is_closed_after_a_limited_time(wire, first, byte):
     wire.send(first)
     # The bound of a request, of what follows it and of an idle connection; the last two are looked at now and then.
     drip(wire, byte, 3 * BOUND_S + SLACK_S + PATIENCE_S / 2)
@@ -177,7 +177,7 @@ def test_a_client_that_sends_the_rest_of_a_refused_body_keeps_its_connection(wir
 
 
 @pytest.mark.parametrize("many", [1, 1000])
-def test_a_client_that_takes_no_answer_is_cut_off(hub, many):
+def test_a_client_that_does_not_read_its_answer_is_cut_off(hub, many):
     with socket.socket() as wire:
         wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         wire.settimeout(PATIENCE_S)
@@ -204,7 +204,7 @@ def test_head_is_answered_like_get_without_the_body(wire, path):
     assert b"content-length: 0" not in head
 
 
-def test_one_address_does_not_take_all_the_connections(start_hub):
+def test_one_address_cannot_take_all_connections(start_hub):
     hub = start_hub(HUB_NODE_TIMEOUT="600", HUB_CONNECTIONS_PER_ADDRESS="40")
     with Wire(hub.port) as busy:
         busy.send(request(b'{"labelKey":"no:slot"}', "/session/borrow", secret="runner-s3"))
@@ -224,7 +224,7 @@ def test_one_address_does_not_take_all_the_connections(start_hub):
             busy.answer()
 
 
-def test_a_hub_with_few_descriptors_says_so_and_serves_on(start_hub):
+def test_a_hub_short_of_file_descriptors_logs_that_and_goes_on_serving(start_hub):
     few = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))"
     hub = start_hub(before=few, HUB_NODE_TIMEOUT="600")
     refused = request(b" " * 60_000, "/nodes", secret="wrong")[:-50_000]

@@ -110,7 +110,7 @@ RULES = [
 
 
 @pytest.mark.parametrize(("settings", "method", "path", "headers", "refusal"), RULES, ids=str)
-def test_who_may_call(settings, method, path, headers, refusal):
+def test_the_gate_refuses_requests_of_foreign_pages_and_hosts(settings, method, path, headers, refusal):
     sent = {"host": HOST, **headers}
     raw = [(name.encode(), value.encode("latin-1")) for name, value in sent.items() if value is not None]
     gate = Gate(settings)
@@ -151,7 +151,7 @@ ROADS = {
 
 
 @pytest.mark.parametrize(("path", "body"), ROADS.values(), ids=ROADS)
-def test_no_road_of_a_request_leads_past_the_gate(lax, path, body):
+def test_every_path_to_an_endpoint_passes_the_browser_gate(lax, path, body):
     own = f"127.0.0.1:{lax.port}"
     before = {key: lax.redis.type(key) for key in lax.redis.keys("lax:*")}
     wrong = [
@@ -188,7 +188,7 @@ UPGRADE = (
     [f"host: evil.example\r\norigin: {EVIL}\r\n", f"host: localhost\r\norigin: {EVIL}\r\n"],
     ids=["a name of somebody else", "a page of somebody else"],
 )
-def test_no_socket_is_opened_for_a_page_of_somebody_else(lax, headers):
+def test_a_page_of_another_site_cannot_open_a_socket(lax, headers):
     with socket.create_connection(("127.0.0.1", lax.port), timeout=PATIENCE_S) as wire:
         wire.sendall(f"{CONNECT}{headers}{UPGRADE}".encode())
         assert re.match(rb"HTTP/1.1 403 ", wire.recv(65536))
@@ -197,7 +197,7 @@ def test_no_socket_is_opened_for_a_page_of_somebody_else(lax, headers):
         assert wire.answer()[0] == 403
 
 
-def test_a_page_of_the_hub_itself_may_open_a_socket(lax):
+def test_a_page_of_the_hub_may_open_a_socket(lax):
     with socket.create_connection(("127.0.0.1", lax.port), timeout=PATIENCE_S) as wire:
         own = f"127.0.0.1:{lax.port}"
         wire.sendall(f"{CONNECT}host: {own}\r\norigin: http://{own}\r\n{UPGRADE}".encode())
@@ -205,7 +205,7 @@ def test_a_page_of_the_hub_itself_may_open_a_socket(lax):
 
 
 @pytest.mark.parametrize("first", ["127.0.0.1", "evil.example"])
-def test_of_two_hosts_none_counts(lax, live_hub, first):
+def test_a_request_with_two_host_headers_is_refused(lax, live_hub, first):
     for hub in (lax, live_hub):
         with Wire(hub.port) as wire:
             body = b'{"nodeId":"n1"}'
@@ -217,7 +217,7 @@ def test_of_two_hosts_none_counts(lax, live_hub, first):
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
-def test_the_commands_of_the_readme_work_as_they_stand(lax):
+def test_the_commands_of_the_readme_work_as_written(lax):
     for more in ([], ["--http2"]):
         borrow = ["curl", "-s", *more, f"{lax.url}/session/borrow", "-d", '{"labelKey": "a:b", "maxWaitSeconds": 0.01}']
         while (code := json.loads(subprocess.check_output(borrow, timeout=PATIENCE_S))["code"]) == "settling":
@@ -226,7 +226,7 @@ def test_the_commands_of_the_readme_work_as_they_stand(lax):
         assert subprocess.run(["curl", "-sf", *more, f"{lax.url}/pools"], capture_output=True, check=True).stdout
 
 
-def test_names_and_pages_that_are_listed_are_let_in(start_hub):
+def test_hosts_and_origins_in_the_settings_are_let_in(start_hub):
     hub = start_hub(HUB_ALLOWED_HOSTS="hub.example", HUB_ALLOWED_ORIGINS="https://console.example", **NO_SECRETS)
     connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=PATIENCE_S)
     for host, origin, status in (

@@ -39,7 +39,7 @@ def row(label, cap, source="environment", live=0, waiting=0):
 
 
 @pytest.mark.parametrize(("text", "caps"), SPELLINGS.items(), ids=SPELLINGS)
-async def test_the_environment_sets_caps_and_what_cannot_be_read_is_left_out(make_api, text, caps):
+async def test_caps_are_read_from_the_environment_and_unreadable_ones_are_left_out(make_api, text, caps):
     async with make_api(borrow_concurrency_caps=text) as api:
         assert await shown(api) == {
             "default": 0,
@@ -73,7 +73,7 @@ async def test_a_cap_set_at_run_time_wins_over_the_environment_until_it_is_clear
         }  # fmt: skip
 
 
-async def test_a_cap_of_no_limit_lifts_the_default_for_its_label(make_api):
+async def test_a_cap_of_null_lifts_the_default_cap_for_its_label(make_api):
     async with make_api(borrow_concurrency_default=1) as api:
         await publish(api, "n1", **{"a:b": ["s1", "s2"], "c:d": ["t1", "t2"]})
         await put(api, "a:b", 0)
@@ -81,7 +81,7 @@ async def test_a_cap_of_no_limit_lifts_the_default_for_its_label(make_api):
         assert codes == [200, 200, 200, 503]
 
 
-async def test_raising_a_cap_lets_those_in_that_it_has_room_for(people: People):
+async def test_raising_a_cap_serves_as_many_waiters_as_it_has_room_for(people: People):
     await put(people.api, LABEL, 1)
     await publish(people.api, "n1", **{LABEL: ["s1", "s2", "s3", "s4"]})
     await people.start()
@@ -93,7 +93,7 @@ async def test_raising_a_cap_lets_those_in_that_it_has_room_for(people: People):
     assert (await calls[2]).status_code == 200
 
 
-async def test_raising_the_cap_of_all_lets_in_whoever_it_held_up(people: People):
+async def test_raising_the_default_cap_serves_the_waiters_it_held_up(people: People):
     await put(people.api, "*", 1)
     labels = [f"{LABEL}:{number}" for number in range(3)]
     await publish(people.api, "n1", **{LABEL: [f"s{number}" for number in range(9)]})
@@ -104,7 +104,7 @@ async def test_raising_the_cap_of_all_lets_in_whoever_it_held_up(people: People)
     assert [(await call).status_code for call in calls] == [200] * 3
 
 
-async def test_lowering_a_cap_takes_nothing_away_and_lets_nobody_in_until_there_is_room(people: People):
+async def test_lowering_a_cap_ends_no_lease_and_makes_borrows_wait_until_there_is_room(people: People):
     await in_use(people, "s1", "s2", "s3")
     assert await put(people.api, LABEL, 1) == row(LABEL, 1, "run-time", live=3)
     call = await people.come()
@@ -125,7 +125,7 @@ async def test_a_cap_holds_for_all_hubs_at_once(make_api):
         assert (await borrow(other, "a:b")).json()["code"] == "capped"
 
 
-async def test_who_changed_a_cap_is_audited(api):
+async def test_the_audit_log_names_who_changed_a_cap(api):
     await put(api, "a:b", 4, by="ann")
     await put(api, "a:b", None)
     found = (await api.get("/audit", params={"action": "cap.set"})).json()
@@ -136,13 +136,13 @@ async def test_who_changed_a_cap_is_audited(api):
 
 
 @pytest.mark.parametrize("cap", [-1, 1.5, "x", True, [], {}, 10**9, "1e2"], ids=repr)
-async def test_a_cap_that_is_no_number_of_grants_is_refused(api, redis, cap):
+async def test_a_cap_that_is_not_a_whole_number_of_leases_is_refused(api, redis, cap):
     answer = await api.put("/admin/caps/a:b", json={"cap": cap})
     assert (answer.status_code, answer.json()["member"]) == (400, "cap")
     assert not redis.exists("hub:caps", "audit:entries")
 
 
-async def test_a_cap_that_is_not_there_is_not_taken_for_one_to_clear(api):
+async def test_a_body_without_the_cap_is_refused_and_does_not_clear_the_cap(api):
     await put(api, "a:b", 3)
     answer = await api.put("/admin/caps/a:b", json={})
     assert (answer.status_code, answer.json()["code"]) == (400, "missing-member")
@@ -150,7 +150,7 @@ async def test_a_cap_that_is_not_there_is_not_taken_for_one_to_clear(api):
 
 
 @pytest.mark.parametrize("label", ["a", "a::b", "**", "a:b:c:d:e:f:g:h:i", "%00:a", "x" * 600 + ":a"])
-async def test_a_cap_of_what_is_no_label_is_refused(api, label):
+async def test_a_cap_on_an_invalid_label_is_refused(api, label):
     answer = await api.put(f"/admin/caps/{label}", json={"cap": 1})
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid-label")
 
@@ -161,7 +161,7 @@ async def test_a_cap_of_a_kind_that_is_not_lent_is_refused(make_api):
         assert (await put(api, "a:chromium", 1))["cap"] == 1
 
 
-async def test_caps_are_for_operators(make_api):
+async def test_only_operators_may_change_caps(make_api):
     async with make_api(runner_secret="runner-x", node_secret="node-x", admin_secret="admin-x") as api:
         for role, status in (("runner", 401), ("node", 401), ("admin", 200)):
             secret = {"x-hub-secret": f"{role}-x"}

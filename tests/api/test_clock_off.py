@@ -32,7 +32,7 @@ def of(text):
     return datetime.fromisoformat(text).timestamp()
 
 
-async def test_a_lease_says_by_the_clock_of_redis_when_it_ends(wrong):
+async def test_the_end_of_a_lease_is_told_by_the_clock_of_redis(wrong):
     async with wrong.client("node") as node, wrong.client("runner") as runner:
         body = {"nodeId": "n1", "pools": {LABEL: 1}}
         assert (await node.post("/node/register", json=body)).status_code == 200
@@ -46,7 +46,7 @@ async def test_a_lease_says_by_the_clock_of_redis_when_it_ends(wrong):
     assert of(lease["expiresAtUtc"]) <= of(renewed["expiresAtUtc"]) + SLACK_S
 
 
-async def test_the_audit_log_says_by_the_clock_of_redis_when_something_was_done(wrong):
+async def test_the_times_of_the_audit_log_are_told_by_the_clock_of_redis(wrong):
     began = datetime.fromtimestamp(time.time()).astimezone()
     async with wrong.client("node") as node, wrong.client("admin") as admin:
         assert (await node.post("/node/register", json={"nodeId": "n2"})).status_code == 200
@@ -58,7 +58,7 @@ async def test_the_audit_log_says_by_the_clock_of_redis_when_something_was_done(
     assert all(began.timestamp() <= of(entry["timestampUtc"]) <= time.time() for entry in entries)
 
 
-async def test_a_run_that_nobody_named_begins_with_the_time_of_redis(wrong):
+async def test_the_id_of_an_unnamed_run_begins_with_the_time_of_redis(wrong):
     async with wrong.client("node") as node, wrong.client("runner") as runner:
         body = {"nodeId": "n3", "pools": {LABEL: 1}}
         assert (await node.post("/node/register", json=body)).status_code == 200

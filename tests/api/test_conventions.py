@@ -26,7 +26,7 @@ def is_problem(answer, status, code, path):
     return document
 
 
-async def test_every_path_has_an_alias_and_instance_shows_it_without(api):
+async def test_every_path_has_an_alias_and_problems_name_the_path_without_the_prefix(api):
     await publish(api, "n1", **{"a:b": ["s1"]})
     document = (await api.get("/openapi.json")).json()
     for path in (
@@ -76,12 +76,12 @@ async def test_a_refusal_is_a_problem_document(api, method, path, status, code):
     assert document["detail"]
 
 
-async def test_a_path_that_does_not_take_a_method_names_those_it_takes(api):
+async def test_a_wrong_method_is_refused_with_the_list_of_allowed_methods(api):
     assert "POST" in (await api.get("/session/borrow")).headers["allow"]
     assert "GET" in (await api.delete("/pools")).headers["allow"]
 
 
-async def test_whatever_is_got_may_be_asked_for_its_head(api):
+async def test_every_path_that_answers_get_also_answers_head(api):
     await publish(api, "n1", **{"a:b": ["s1"]})
     known = {"node_id": "n1", "label": "a:b", "slot": "s1", "kind": "node", "id": "n1", "room_id": "lab"}
     paths = (await api.get("/openapi.json")).json()["paths"]
@@ -93,12 +93,12 @@ async def test_whatever_is_got_may_be_asked_for_its_head(api):
         assert head.headers["content-type"] == whole.headers["content-type"], path
 
 
-async def test_trace_ids_tell_requests_apart(api):
+async def test_each_request_has_its_own_trace_id(api):
     first, second = [(await api.get("/nothing")).json()["traceId"] for _ in range(2)]
     assert first != second
 
 
-async def test_a_failure_nobody_foresaw_is_a_problem_that_gives_nothing_away(api, monkeypatch, caplog):
+async def test_an_unforeseen_error_is_a_problem_document_that_reveals_no_internals(api, monkeypatch, caplog):
     async def broken(*_):
         raise RuntimeError("the password is hunter2")
 
@@ -118,7 +118,7 @@ async def test_a_failure_nobody_foresaw_is_a_problem_that_gives_nothing_away(api
         ("POST", "/v1/joblib/tasks/claim", None),
     ],
 )
-async def test_what_redis_will_not_do_is_told_to_whoever_runs_the_hub(api, monkeypatch, caplog, method, path, code):
+async def test_an_error_reply_of_redis_is_logged_for_the_operator(api, monkeypatch, caplog, method, path, code):
     async def refuse(store, script, arguments):
         raise StoreFault(f"{script.name}: the password is hunter2")
 
@@ -167,7 +167,7 @@ async def test_a_body_may_have_exactly_the_limit_and_not_a_byte_more(api, redis,
     assert picture(redis) == before
 
 
-async def test_the_size_is_looked_at_before_the_secret(make_api):
+async def test_the_body_size_is_checked_before_the_secret(make_api):
     async with make_api(node_secret="n", runner_secret="r") as api:
         for path, _ in POSTS:
             assert (await api.post(path, content=b"x" * (LIMIT + 1))).status_code == 413
@@ -181,19 +181,19 @@ async def test_log_paths_have_a_limit_of_their_own(make_api):
         assert (await api.post("/results/x/api-logs", content=b"x" * 100_001)).status_code == 413
 
 
-async def test_the_limit_is_a_setting(make_api):
+async def test_the_limit_of_body_size_can_be_set(make_api):
     async with make_api(max_control_body_bytes=8192) as api:
         assert (await api.post("/session/borrow", content=b"x" * 8192)).status_code == 400
         assert (await api.post("/session/borrow", content=b"x" * 8193)).status_code == 413
 
 
-async def test_answers_are_json_whatever_was_asked_for(api):
+async def test_answers_are_json_whatever_the_accept_header_says(api):
     await publish(api, "n1", **{"a:b": ["s1"]})
     for headers in ({"accept": "text/html"}, {"accept": "application/xml"}, {"accept-encoding": "br"}):
         assert (await api.get("/pools", headers=headers)).headers["content-type"] == "application/json"
 
 
-async def test_the_root_leads_to_the_dashboard(make_api):
+async def test_the_root_path_redirects_to_the_dashboard(make_api):
     async with make_api(dashboard_url="http://dash:3001/x") as api:
         root, dashboard = await api.get("/"), await api.get("/dashboard")
     assert (root.status_code, root.headers["location"]) == (302, "/dashboard")
@@ -232,20 +232,20 @@ async def test_each_secret_opens_what_its_holder_needs_and_nothing_else(make_api
             assert opened == set(allowed.split()), path
 
 
-async def test_without_an_admin_secret_the_runners_opens_admin_calls(make_api):
+async def test_without_an_admin_secret_the_runner_secret_opens_admin_calls(make_api):
     async with make_api(runner_secret="r", node_secret="n") as api:
         status = [(await api.get("/audit", headers={"x-hub-secret": secret})).status_code for secret in ("r", "n", "")]
     assert status == [200, 401, 401]
 
 
-async def test_a_role_without_a_secret_is_closed_once_another_has_one(make_api):
+async def test_a_role_without_a_secret_is_closed_once_another_role_has_one(make_api):
     async with make_api(runner_secret="r") as api:
         for secret in ("r", "", "None", "none"):
             answer = await api.post("/node/register", json={"nodeId": "n1"}, headers={"x-hub-secret": secret})
             assert answer.status_code == 401
 
 
-async def test_every_member_of_a_list_of_secrets_is_accepted_and_the_whole_text(make_api):
+async def test_a_list_of_secrets_accepts_each_member_and_the_whole_text(make_api):
     async with make_api(runner_secret="old, new ,,last", node_secret="n") as api:
         opened = [
             secret
@@ -273,7 +273,7 @@ async def test_a_secret_beyond_ascii_is_compared_by_its_bytes(make_api):
         assert beaten.status_code == 401
 
 
-async def test_with_no_secret_at_all_everybody_may_do_everything(api):
+async def test_without_any_secret_every_caller_may_do_everything(api):
     await publish(api, "n1", **{"a:b": ["s1"]})
     assert (await borrow(api, "a:b")).status_code == 200
     assert (await api.get("/diagnostics")).status_code == 200

@@ -25,7 +25,7 @@ async def test_a_request_that_takes_too_long_is_ended() -> None:
         await stand_still(Deadlines(SOON_S))
 
 
-async def test_each_of_many_is_ended_and_so_is_one_that_begins_later() -> None:
+async def test_each_of_many_slow_requests_is_ended_and_so_is_a_later_one() -> None:
     deadlines = Deadlines(SOON_S)
     ended = await asyncio.gather(*(stand_still(deadlines) for _ in range(20)), return_exceptions=True)
     assert [type(each) for each in ended] == [TimeoutError] * 20
@@ -33,7 +33,7 @@ async def test_each_of_many_is_ended_and_so_is_one_that_begins_later() -> None:
         await stand_still(deadlines)
 
 
-async def test_one_that_is_over_leaves_the_time_of_the_next_as_it_is() -> None:
+async def test_a_finished_request_does_not_change_the_time_limit_of_the_next() -> None:
     deadlines = Deadlines(SOON_S)
     with deadlines.begin():
         pass
@@ -42,7 +42,7 @@ async def test_one_that_is_over_leaves_the_time_of_the_next_as_it_is() -> None:
     assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
 
 
-async def test_one_that_may_take_longer_goes_on_when_the_others_are_ended() -> None:
+async def test_a_request_with_a_longer_limit_goes_on_when_shorter_ones_are_ended() -> None:
     deadlines, begun = Deadlines(SOON_S), asyncio.Event()
     longer = asyncio.ensure_future(stand_still(deadlines, begun, NEVER_S))
     await begun.wait()
@@ -54,17 +54,17 @@ async def test_one_that_may_take_longer_goes_on_when_the_others_are_ended() -> N
         await longer
 
 
-async def test_one_that_may_take_longer_is_ended_too() -> None:
+async def test_a_request_with_a_longer_limit_is_ended_in_the_end() -> None:
     with pytest.raises(TimeoutError):
         await stand_still(Deadlines(SOON_S), more_s=SOON_S)
 
 
-async def test_a_failure_is_told_as_it_is() -> None:
+async def test_a_failure_inside_the_limit_is_raised_unchanged() -> None:
     with pytest.raises(KeyError), Deadlines(NEVER_S).begin():
         raise KeyError
 
 
-async def test_one_that_is_over_gets_no_more_time_and_ends_nothing_later() -> None:
+async def test_a_finished_request_cannot_be_extended_and_ends_nothing_later() -> None:
     with Deadlines(SOON_S).begin() as limit:
         pass
     limit.extend(SOON_S)
@@ -74,7 +74,7 @@ async def test_one_that_is_over_gets_no_more_time_and_ends_nothing_later() -> No
     assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
 
 
-def test_what_was_left_on_a_loop_that_is_closed_keeps_nobody_from_being_ended() -> None:
+def test_requests_left_on_a_closed_loop_do_not_stop_deadlines_from_working() -> None:
     deadlines, left = Deadlines(SOON_S), asyncio.new_event_loop()
     waiting = left.create_task(stand_still(deadlines))
     left.run_until_complete(asyncio.sleep(0))
@@ -87,7 +87,7 @@ def test_what_was_left_on_a_loop_that_is_closed_keeps_nobody_from_being_ended() 
     waiting.get_coro().close()  # type: ignore[union-attr]
 
 
-def test_an_application_that_is_served_by_another_loop_next_ends_its_requests_too() -> None:
+def test_an_application_served_by_a_second_loop_still_ends_its_slow_requests() -> None:
     deadlines = Deadlines(SOON_S)
 
     async def begin_one() -> None:

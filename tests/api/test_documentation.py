@@ -14,7 +14,7 @@ TOP = Path(__file__).parents[2]
 ASSETS = TOP / "hub" / "api" / "assets"
 
 
-async def test_the_page_asks_no_other_machine_and_runs_nothing_inline(api):
+async def test_the_reference_page_loads_nothing_from_other_machines_and_runs_no_inline_code(api):
     page = await api.get("/docs")
     assert page.status_code == 200
     named = re.findall(r'(?:src|href)="([^"]*)"', page.text)
@@ -33,19 +33,19 @@ async def test_the_page_asks_no_other_machine_and_runs_nothing_inline(api):
     assert (await api.get("/redoc")).headers["location"] == "docs"
 
 
-def test_what_is_installed_has_all_that_the_page_needs(wheel):
+def test_the_wheel_contains_every_file_of_the_reference_page(wheel):
     with zipfile.ZipFile(wheel) as found:
         for path in ASSETS.iterdir():
             assert found.read(f"hub/api/assets/{path.name}") == path.read_bytes()
         assert found.read("hub/api/contract/openapi.json") == FILE.read_bytes()
 
 
-async def test_only_the_files_of_the_page_are_served(api):
+async def test_only_the_files_of_the_reference_page_are_served(api):
     for name in ("other.js", "..%2Fops.py", "%2Fetc%2Fpasswd", ""):
         assert (await api.get(f"/docs/{name}")).status_code == 404
 
 
-def test_what_is_not_ours_is_named_with_version_licence_and_contents():
+def test_third_party_files_are_listed_with_version_licence_and_contents():
     notice = (ASSETS / "NOTICE").read_text()
     (version,) = re.findall(r"Swagger UI (\S+),", notice)
     assert f'PACKAGE_VERSION:"{version}"' in (ASSETS / "swagger-ui-bundle.js").read_text()

@@ -74,7 +74,7 @@ async def lend(served: Served, slot: str = "s1", run: str = "r1") -> None:
     await give_back(served.api, POOL, slot)
 
 
-async def test_a_listener_hears_what_happens_after_he_came_with_the_rule_behind_it(served):
+async def test_a_listener_hears_each_event_after_he_came_with_the_rule_behind_it(served):
     await publish(served.api, "n1", **{POOL: ["s1"]})
     async with listening(served.app) as stream:
         await lend(served)
@@ -114,7 +114,7 @@ async def test_a_listener_hears_only_what_he_asked_for(served, query, heard):
     assert replayed.names == heard
 
 
-async def test_who_was_cut_off_gets_what_he_missed_and_nothing_twice(served):
+async def test_a_listener_who_was_cut_off_gets_what_he_missed_once(served):
     await publish(served.api, "n1", **{POOL: ["s1"]})
     async with listening(served.app) as first:
         await lend(served, run="r1")
@@ -127,7 +127,7 @@ async def test_who_was_cut_off_gets_what_he_missed_and_nothing_twice(served):
     assert heard == [(name, run) for run in ("r2", "r3") for name in ("grant.lent", "grant.returned")]
 
 
-async def test_what_a_list_has_shown_comes_not_again_also_where_the_hub_has_yet_to_read_it(served, monkeypatch):
+async def test_an_event_that_a_list_has_shown_is_not_sent_again(served, monkeypatch):
     monkeypatch.setattr(live, "TURN_S", 1.0)
     async with listening(served.app) as first:
         await publish(served.api, "n1", **{POOL: ["s1"]})
@@ -141,7 +141,7 @@ async def test_what_a_list_has_shown_comes_not_again_also_where_the_hub_has_yet_
     assert heard == [("node.registered", "n3")]
 
 
-async def test_what_the_hub_reads_at_once_is_written_to_a_listener_at_once(served, monkeypatch):
+async def test_events_that_the_hub_reads_together_are_written_to_a_listener_together(served, monkeypatch):
     written: list[int] = []
     many, reading, follow, following = 2 * live.TOGETHER, asyncio.Event(), events_api.EventStream._follow, Follower.next
 
@@ -168,9 +168,7 @@ async def test_what_the_hub_reads_at_once_is_written_to_a_listener_at_once(serve
 
 
 @pytest.mark.parametrize(("share", "pause_s"), [(0.0, 0.2), (0.5, 0.4), (0.75, 0.8), (0.9, 1.0), (1.2, 1.0)])
-async def test_the_less_time_a_hub_has_to_spare_the_less_often_it_tells_what_happens(
-    served, monkeypatch, share, pause_s
-):
+async def test_a_busy_hub_sends_events_less_often(served, monkeypatch, share, pause_s):
     now, pauses, reckon = 0.0, asyncio.Queue[float](), live.pause_s
 
     def went_on() -> float:
@@ -191,7 +189,7 @@ async def test_the_less_time_a_hub_has_to_spare_the_less_often_it_tells_what_hap
         assert await asyncio.wait_for(pauses.get(), PATIENCE_S) == pytest.approx(pause_s)
 
 
-def test_a_burst_of_work_just_before_an_event_does_not_make_a_hub_busy(monkeypatch):
+def test_a_short_burst_of_work_before_an_event_does_not_count_as_busy(monkeypatch):
     now, spent = 0.0, 0.0
     monkeypatch.setattr(live, "time", SimpleNamespace(monotonic=lambda: now, process_time=lambda: spent))
     busy = live.Busy()
@@ -201,7 +199,7 @@ def test_a_burst_of_work_just_before_an_event_does_not_make_a_hub_busy(monkeypat
     assert busy.share() == pytest.approx(0.5)
 
 
-async def test_a_listener_who_heard_nothing_yet_resumes_where_he_began(served):
+async def test_a_listener_who_heard_no_event_yet_resumes_where_he_began(served):
     async with listening(served.app) as first:
         pass
     await publish(served.api, "n1", **{POOL: ["s1"]})
@@ -210,7 +208,7 @@ async def test_a_listener_who_heard_nothing_yet_resumes_where_he_began(served):
     assert second.names == ["node.registered", "slot.published"]
 
 
-async def test_what_was_trimmed_meanwhile_is_said_before_what_is_left(served, redis):
+async def test_a_listener_is_told_of_trimmed_events_before_he_gets_the_rest(served, redis):
     await publish(served.api, "n1", **{POOL: ["s1"]})
     async with listening(served.app) as first:
         await lend(served)
@@ -228,7 +226,7 @@ async def test_what_was_trimmed_meanwhile_is_said_before_what_is_left(served, re
     assert third.names == ["grant.lent", "grant.returned"]
 
 
-async def test_events_go_on_in_a_store_that_numbers_them_lower_than_the_one_before(served, redis):
+async def test_events_go_on_in_a_new_store_that_numbers_them_lower_than_the_old_one(served, redis):
     """The clock of the server that took over is behind, and it has lost what was written last."""
     hub = served.app.app.state.serving.hub
     async with listening(served.app) as stream:
@@ -246,7 +244,7 @@ async def test_events_go_on_in_a_store_that_numbers_them_lower_than_the_one_befo
         await eventually(heard)
 
 
-async def test_more_than_a_page_is_replayed_whole(served, redis):
+async def test_a_replay_of_more_than_one_page_is_complete(served, redis):
     for number in range(1203):
         redis.xadd("hub:history", {"event": "grant.lent", "slot": f"s{number}"})
     async with listening(served.app, after="0", kind="grant") as stream:
@@ -262,13 +260,13 @@ async def test_more_than_a_page_is_replayed_whole(served, redis):
         ({}, {"last-event-id": "x"}, "Last-Event-ID"),
     ],
 )  # fmt: skip
-async def test_what_cannot_be_meant_is_refused_by_name(served, query, headers, member):
+async def test_a_bad_parameter_of_the_stream_is_refused_by_its_name(served, query, headers, member):
     answer = await served.api.get("/events", params=query, headers=headers)
     assert (answer.status_code, answer.json()["code"], answer.json()["member"]) == (400, "invalid-value", member)
 
 
 @pytest.mark.parametrize("path", ENDLESS)
-async def test_nodes_and_strangers_do_not_listen(make_served, path):
+async def test_nodes_and_strangers_may_not_listen_to_events(make_served, path):
     async with make_served(runner_secret="r", node_secret="n", admin_secret="a") as served:
         for secret in ("n", "", "x"):
             assert (await served.api.get(path, headers={"x-hub-secret": secret})).status_code == 401
@@ -277,7 +275,7 @@ async def test_nodes_and_strangers_do_not_listen(make_served, path):
                 assert stream.status == 200
 
 
-async def test_a_silent_stream_says_that_it_is_alive_and_how_far_it_is(served, redis, monkeypatch):
+async def test_a_silent_stream_sends_a_sign_of_life_with_its_position(served, redis, monkeypatch):
     monkeypatch.setattr(live, "KEEP_ALIVE_S", 0.05)
     async with listening(served.app, kind="node") as stream:
         last = redis.xadd("hub:history", {"event": "grant.lent"})
@@ -299,7 +297,7 @@ async def test_a_stream_outlives_the_time_a_request_may_take(make_served, redis,
         assert not stream.ended
 
 
-async def test_all_listeners_share_one_reader_which_goes_with_the_last(served, redis):
+async def test_all_listeners_share_one_reader_which_ends_with_the_last_listener(served, redis):
     async def readers() -> int:
         return int(redis.info("clients")["blocked_clients"])
 
@@ -324,7 +322,7 @@ async def test_all_listeners_share_one_reader_which_goes_with_the_last(served, r
         await later.until(1)
 
 
-async def test_a_reader_that_misses_its_cancellation_ends_all_the_same(served, redis, monkeypatch):
+async def test_a_reader_that_misses_its_cancellation_still_ends(served, redis, monkeypatch):
     """As one may on Python 3.11; with a second one everything would be said twice."""
     read = Follower.next
 
@@ -345,7 +343,7 @@ async def test_a_reader_that_misses_its_cancellation_ends_all_the_same(served, r
     await eventually(none)
 
 
-async def test_an_event_is_written_once_for_all_who_listen_and_a_crowd_of_them_in_parts(served, redis, monkeypatch):
+async def test_an_event_is_encoded_once_for_all_listeners_and_sent_to_a_crowd_in_parts(served, redis, monkeypatch):
     written, real = [], Event.document
     monkeypatch.setattr(Event, "document", lambda event: written.append(event.id) or real(event))
     async with listening(served.app) as one, listening(served.app) as other:
@@ -358,7 +356,7 @@ async def test_an_event_is_written_once_for_all_who_listen_and_a_crowd_of_them_i
     assert sorted(written) == sorted(set(written))
 
 
-async def test_no_more_than_so_many_may_listen_at_once(served, monkeypatch):
+async def test_the_number_of_listeners_is_bounded(served, monkeypatch):
     monkeypatch.setattr(live, "LISTENERS_MAX", 2)
     async with listening(served.app), listening(served.app):
         answer = await served.api.get("/events")
@@ -368,7 +366,7 @@ async def test_no_more_than_so_many_may_listen_at_once(served, monkeypatch):
         assert stream.status == 200
 
 
-async def test_the_streams_of_one_credential_give_way_to_another(hub, monkeypatch):
+async def test_a_credential_with_many_streams_loses_one_to_another_credential(hub, monkeypatch):
     monkeypatch.setattr(live, "LISTENERS_MAX", 3)
     everything, lives = wanted("", {}), live.Live(hub.store)
     async with AsyncExitStack() as weak, lives.listen(everything, "strong"):
@@ -381,7 +379,7 @@ async def test_the_streams_of_one_credential_give_way_to_another(hub, monkeypatc
     await lives.close()
 
 
-async def test_a_listener_who_reads_too_slowly_is_told_so_and_misses_nothing_when_he_comes_back(
+async def test_a_listener_who_reads_too_slowly_is_told_and_misses_nothing_when_he_comes_back(
     served, redis, monkeypatch
 ):
     monkeypatch.setattr(live, "WAITING_MAX", 5)
@@ -405,7 +403,7 @@ async def test_a_listener_who_reads_too_slowly_is_told_so_and_misses_nothing_whe
     assert heard == [f"s{number}" for number in range(21)]
 
 
-async def test_a_listener_who_takes_nothing_at_all_is_cut_off(served, redis, monkeypatch):
+async def test_a_listener_who_reads_nothing_is_cut_off(served, redis, monkeypatch):
     monkeypatch.setattr(events_api, "SEND_S", 0.1)
     async with listening(served.app) as stream:
         stream.reading.clear()
@@ -417,7 +415,7 @@ async def test_a_listener_who_takes_nothing_at_all_is_cut_off(served, redis, mon
         await eventually(cut_off)
 
 
-async def test_the_end_of_a_hub_ends_its_streams_at_once_and_lets_nobody_in(served):
+async def test_a_stopping_hub_ends_its_streams_at_once_and_accepts_no_new_ones(served):
     async with listening(served.app) as stream:
         served.app.app.state.serving.stop()
 
@@ -429,14 +427,14 @@ async def test_the_end_of_a_hub_ends_its_streams_at_once_and_lets_nobody_in(serv
     assert (answer.status_code, answer.json()["code"]) == (503, "stopping")
 
 
-async def test_without_its_store_a_hub_takes_no_listener(served, monkeypatch):
+async def test_a_hub_without_its_store_refuses_listeners(served, monkeypatch):
     served.live._store.client.connection_pool.connection_kwargs["port"] = 1
     await served.live._store.client.connection_pool.disconnect()
     answer = await served.api.get("/events")
     assert (answer.status_code, answer.json()["code"]) == (503, "store-unavailable")
 
 
-async def test_the_latest_events_newest_first(served, redis):
+async def test_the_latest_events_are_listed_newest_first(served, redis):
     await publish(served.api, "n1", **{POOL: ["s1"]})
     await lend(served)
     found = (await served.api.get("/history", params={"slot": "s1", "limit": 2})).json()

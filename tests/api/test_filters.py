@@ -45,7 +45,7 @@ def written(name, value):
     return f"{name}={quote(value, safe='+')}"
 
 
-async def test_a_bare_plus_in_a_time_is_told(api):
+async def test_a_refusal_of_a_time_with_a_bare_plus_says_how_to_escape_the_plus(api):
     await api.put("/admin/sweeper", json={"expire": True})
     refused = await api.get("/audit?sinceUtc=2026-01-02T03:04:05+01:00")
     assert refused.status_code == 400
@@ -57,7 +57,7 @@ async def test_a_bare_plus_in_a_time_is_told(api):
     assert escaped.json() != []
 
 
-async def test_what_is_to_be_withdrawn_only_when_free_is_not_withdrawn_for_a_misspelt_wish(api):
+async def test_a_misspelt_only_if_free_does_not_withdraw_a_lent_slot(api):
     slot = {"labelKey": "gpu:a100", "slotId": "s1"}
     assert (await api.post("/node/register", json={"nodeId": "rack-7", "slots": [slot]})).is_success
     assert (await api.delete("/node/rack-7/slots/s1", params={"onlyFree": "yes"})).status_code == 400

@@ -203,7 +203,7 @@ def hunt(quarry: Quarry, operation: str, examples: int, secrets: list[str | None
 
 
 @pytest.mark.parametrize("operation", [each for each in OPERATIONS if each not in ENDLESS])
-def test_an_open_hub_answers_whatever_is_asked_and_keeps_nothing_of_what_it_refuses(open_hub, operation):
+def test_an_open_hub_answers_every_call_and_stores_nothing_of_a_refused_one(open_hub, operation):
     seen = hunt(open_hub, operation, 24, [None])
     documented = {
         int(status) for status in DOCUMENT["paths"][operation.split()[1]][operation.split()[0].lower()]["responses"]
@@ -222,12 +222,12 @@ def test_a_hub_with_secrets_does_nothing_for_strangers(closed_hub, operation):
     }  # fmt: skip
 
 
-def test_the_hub_serves_the_document_the_calls_were_made_from(open_hub):
+def test_the_hub_serves_the_document_that_these_calls_were_made_from(open_hub):
     assert open_hub.http.get("/openapi.json").json() == DOCUMENT
     assert open_hub.http.get("/docs").status_code == 200
 
 
-def test_after_all_that_the_hub_still_lends(open_hub):
+def test_the_hub_still_lends_after_all_fuzzed_calls(open_hub):
     for action in ("return", "borrow"):
         body = {"labelKey": "after:all", "browserId": "z1"}
         if action == "return":

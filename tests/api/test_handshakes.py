@@ -59,7 +59,7 @@ def ended(connection: socket.socket) -> bool:
 
 @pytest.mark.parametrize("addresses", [1, 4], ids=["of one address", "of four addresses"])
 @pytest.mark.parametrize("said", [b"", THREE_BYTES], ids=["that say nothing", "of three bytes"])
-def test_stalled_handshakes_keep_nobody_out_and_free_what_they_held(hub, trusting, said, addresses):
+def test_stalled_tls_handshakes_shut_nobody_out_and_free_their_place(hub, trusting, said, addresses):
     before = descriptors(hub)
     with contextlib.ExitStack() as stack:
         for number in range(STALLED):
@@ -74,7 +74,7 @@ def test_stalled_handshakes_keep_nobody_out_and_free_what_they_held(hub, trustin
     assert "Traceback" not in hub.log()
 
 
-def test_a_handshake_has_a_time_whether_it_has_begun_or_not(hub, trusting):
+def test_a_tls_handshake_has_a_time_limit_even_if_it_never_begins(hub, trusting):
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     with contextlib.suppress(ssl.SSLWantReadError):
         trusting.wrap_bio(incoming, outgoing, server_hostname="localhost").do_handshake()
@@ -85,7 +85,7 @@ def test_a_handshake_has_a_time_whether_it_has_begun_or_not(hub, trusting):
             assert ended(connection)
 
 
-def test_a_handshake_that_is_broken_or_hung_up_on_frees_what_it_held(hub, trusting):
+def test_a_broken_or_abandoned_tls_handshake_frees_its_place(hub, trusting):
     before = descriptors(hub)
     for said in (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x00\x02no", b"\0" * 100_000):
         with open_one(hub, "127.0.0.1") as connection, contextlib.suppress(ConnectionError):
@@ -99,7 +99,7 @@ def test_a_handshake_that_is_broken_or_hung_up_on_frees_what_it_held(hub, trusti
     assert "Traceback" not in hub.log()
 
 
-def test_what_comes_with_the_end_of_a_handshake_is_read(hub, trusting):
+def test_data_that_arrives_with_the_end_of_a_tls_handshake_is_read(hub, trusting):
     with Wire(hub.port) as wire:
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         tls = trusting.wrap_bio(incoming, outgoing, server_hostname="localhost")

@@ -43,7 +43,7 @@ async def test_a_hub_without_redis_is_live_and_not_ready(tmp_path, make_api, met
         assert (alive.status_code, alive.content) == (200, b'{"status":"live"}' if method == "GET" else b"")
 
 
-async def test_a_redis_that_does_not_answer_in_time_makes_the_hub_unhealthy_without_opening_the_breaker(make_api):
+async def test_a_slow_redis_makes_the_hub_unhealthy_without_opening_the_breaker(make_api):
     async with make_api(redis_health_timeout_ms=3000, redis_breaker_threshold=1) as api:
         store = serving(api).hub.store
         real = store.ping
@@ -56,7 +56,7 @@ async def test_a_redis_that_does_not_answer_in_time_makes_the_hub_unhealthy_with
         assert (await api.get("/health")).status_code == 200
 
 
-async def test_nothing_runs_on_behind_a_hub_whose_end_was_not_noticed_at_first(make_api, monkeypatch):
+async def test_a_hub_whose_stop_was_noticed_late_leaves_nothing_running(make_api, monkeypatch):
     """On Python 3.11 a task that is just sending to Redis may lose its cancellation; the process would never end."""
     listening = asyncio.Event()
 
@@ -110,7 +110,7 @@ def test_the_breaker_asks_again_after_its_cooldown():
     assert not breaker.is_open
 
 
-async def test_ready_needs_a_node_that_was_heard_and_a_slot_that_is_free(api, redis):
+async def test_ready_needs_a_node_that_was_heard_and_a_free_slot(api, redis):
     async def ready():
         answer = await api.get("/ready")
         return answer.status_code
@@ -132,7 +132,7 @@ async def test_ready_needs_a_node_that_was_heard_and_a_slot_that_is_free(api, re
     assert await ready() == 503
 
 
-async def test_ready_costs_strangers_the_same_however_many_pools_there_are(make_api, redis, monkeypatch):
+async def test_ready_costs_the_same_for_strangers_however_many_pools_there_are(make_api, redis, monkeypatch):
     monkeypatch.setattr(health, "COUNTED_S", 3600)
     secrets = {"runner_secret": "r", "node_secret": "n"}
     async with make_api(**secrets) as api:
@@ -159,7 +159,7 @@ async def test_nodes_of_other_programs_make_the_hub_ready_too(api, redis):
     assert (await api.get("/ready")).json()["available"] == 1
 
 
-async def test_a_stopping_hub_refuses_borrows_and_takes_everything_else(api):
+async def test_a_stopping_hub_refuses_borrows_and_accepts_every_other_call(api):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     await borrow(api, LABEL)
     serving(api).stopping = True
@@ -229,7 +229,7 @@ async def test_labels_beyond_a_bound_share_one_series(api, monkeypatch):
     assert value(text, 'hub_borrow_requests_total{label="other"}') >= 30
 
 
-async def test_run_names_and_ids_are_no_labels_of_metrics(api):
+async def test_run_names_and_ids_are_not_used_as_metric_labels(api):
     await publish(api, "n1", **{LABEL: ["s1"]})
     await borrow(api, LABEL, run="run-of-mine", runName="Name of mine")
     text = (await api.get("/metrics")).text
@@ -237,7 +237,7 @@ async def test_run_names_and_ids_are_no_labels_of_metrics(api):
     assert "of mine" not in text
 
 
-async def test_diagnostics_show_the_set_up_without_credentials(make_api, redis, redis_server):
+async def test_diagnostics_show_the_configuration_without_credentials(make_api, redis, redis_server):
     redis.acl_setuser("probe", enabled=True, passwords=["+hunter2"], keys=["*"], channels=["*"], categories=["+@all"])
     url = redis_server.url.replace("redis://", "redis://probe:hunter2@")
     async with make_api(redis_url=url, borrow_wildcards=True, node_timeout_s=12.5) as api:
@@ -258,7 +258,7 @@ async def test_diagnostics_show_the_set_up_without_credentials(make_api, redis, 
     assert shown["now"].endswith("Z")
 
 
-async def test_of_the_environment_only_what_is_the_hubs_is_shown_and_nothing_secret(api, monkeypatch):
+async def test_diagnostics_show_only_the_hubs_own_variables_and_no_secret(api, monkeypatch):
     shown = {
         "HUB_RUNNER_SECRET": ("hunter2", "***"),
         "HUB_ADMIN_SECRET": ("", ""),
@@ -285,7 +285,7 @@ async def test_of_the_environment_only_what_is_the_hubs_is_shown_and_nothing_sec
     }
 
 
-async def test_the_audit_log_tells_who_changed_what_newest_first(make_api):
+async def test_the_audit_log_lists_changes_newest_first_with_who_made_them(make_api):
     async with make_api(runner_secret="r", node_secret="n") as api:
         started = datetime.now(UTC)
         node, runner = {"x-hub-secret": "n"}, {"x-hub-secret": "r"}
@@ -360,7 +360,7 @@ async def test_the_audit_log_is_trimmed(make_api, redis):
         assert redis.llen("audit:entries") == 100
 
 
-async def test_entries_are_stored_in_pascal_case(api, redis):
+async def test_audit_entries_are_stored_in_pascal_case(api, redis):
     await publish(api, "n1")
     stored = json.loads(redis.lindex("audit:entries", 0))
     assert set(stored) == {
@@ -368,7 +368,7 @@ async def test_entries_are_stored_in_pascal_case(api, redis):
     }  # fmt: skip
 
 
-async def test_secrets_are_noted_by_fingerprint_and_a_change_is_a_warning(hub, redis):
+async def test_the_audit_log_notes_fingerprints_of_secrets_and_warns_of_a_change(hub, redis):
     async def noted(secrets):
         redis.delete("audit:entries")
         await hub.audit.note_secrets("runner", secrets)
@@ -384,7 +384,7 @@ async def test_secrets_are_noted_by_fingerprint_and_a_change_is_a_warning(hub, r
     assert stored == {"count": "1", "fingerprint": fingerprint[:8]}
 
 
-async def test_an_audit_entry_that_cannot_be_written_fails_nothing(api, redis):
+async def test_a_call_succeeds_although_its_audit_entry_cannot_be_written(api, redis):
     redis.set("audit:entries", "another program's text")
     await publish(api, "n1", **{LABEL: ["s1"]})
     assert (await api.post("/admin/nodes/n1/drain")).status_code == 200

@@ -242,7 +242,7 @@ def known(port: int) -> None:
 
 
 @pytest.mark.parametrize("kinds", [[kind] for kind in KINDS] if FULL else [list(KINDS)], ids=", ".join)
-async def test_connections_that_mean_ill_hold_up_nobody_and_end(start_hub, redis, many_descriptors, hostile, kinds):
+async def test_hostile_connections_delay_nobody_and_are_closed(start_hub, redis, many_descriptors, hostile, kinds):
     hub = await asyncio.to_thread(start_hub, before="" if FULL else HURRY, **BOUNDS)
     known(hub.port)
     judge = Judge(hub, f"{MANY} x {', '.join(kinds)}")
@@ -264,7 +264,7 @@ async def test_connections_that_mean_ill_hold_up_nobody_and_end(start_hub, redis
     assert "Traceback" not in hub.log()
 
 
-async def test_large_batches_of_one_caller_hold_up_nobody(start_hub):
+async def test_large_batches_of_one_caller_delay_no_other_caller(start_hub):
     hub = await asyncio.to_thread(start_hub, HUB_NODE_TIMEOUT="3600")
     known(hub.port)
     judge = Judge(hub, f"{BATCHES} x {BATCH_BYTES >> 20} MiB")

@@ -109,14 +109,14 @@ def tokens_file(tmp_path):
     return path
 
 
-async def test_on_an_open_hub_everybody_is_the_operator(make_who):
+async def test_every_caller_of_an_open_hub_is_the_operator(make_who):
     async with make_who() as api:
         for headers in ({}, bearer("anything"), {"authorization": "nonsense"}, {"x-hub-secret": "anything"}):
             assert await ask(api, "/who/admin", **headers) == (200, OPEN)
             assert await ask(api, "/reader", **headers) == (200, OPEN)
 
 
-async def test_a_token_of_the_store_tells_who_calls(make_who):
+async def test_a_token_of_the_store_identifies_its_user(make_who):
     ann = str(uuid4())
     async with make_who(**SECRETS) as api:
         admin = {"x-hub-secret": "admin-x"}
@@ -132,7 +132,7 @@ async def test_a_token_of_the_store_tells_who_calls(make_who):
         assert await ask(api, **bearer(plain[:-1])) == (401, None)
 
 
-async def test_a_token_of_the_file_tells_who_calls_unless_it_is_inactive(make_who, tokens_file):
+async def test_a_token_of_the_file_identifies_its_user_unless_it_is_inactive(make_who, tokens_file):
     async with make_who(tokens_file=tokens_file) as api:
         assert await ask(api, **bearer("root-file")) == (200, person("root", superuser=True))
         assert await ask(api, "/who/worker", **bearer("ann-file")) == (200, person("ann", "worker"))
@@ -143,7 +143,7 @@ async def test_a_token_of_the_file_tells_who_calls_unless_it_is_inactive(make_wh
 
 
 @pytest.mark.parametrize("scope", ["worker", "submit", "read", "admin"])
-async def test_a_token_with_scopes_is_good_for_these_alone(make_who, scope):
+async def test_a_token_with_scopes_is_good_for_those_scopes_alone(make_who, scope):
     async with make_who(**SECRETS) as api:
         token = (await make(api, "ann", {"x-hub-secret": "admin-x"}, scopes=[scope], superuser=True))["token"]
         status = {s: (await ask(api, f"/who/{s}", **bearer(token)))[0] for s in ("worker", "submit", "read", "admin")}
@@ -153,7 +153,7 @@ async def test_a_token_with_scopes_is_good_for_these_alone(make_who, scope):
         assert scope in refused["detail"]
 
 
-async def test_the_operators_secret_is_a_superuser_and_no_other_secret_is(make_who):
+async def test_only_the_admin_secret_makes_its_caller_a_superuser(make_who):
     async with make_who(**SECRETS) as api:
         assert await ask(api, "/who/admin", **{"x-hub-secret": "admin-x"}) == (200, OPEN)
         for secret in ("runner-x", "node-x", "", "admin-", "ADMIN-X"):
@@ -163,7 +163,7 @@ async def test_the_operators_secret_is_a_superuser_and_no_other_secret_is(make_w
         assert await ask(api, "/who/admin", **{"x-hub-secret": "runner-x"}) == (200, OPEN)
 
 
-async def test_a_wrong_token_is_not_made_good_by_a_secret(make_who):
+async def test_a_wrong_token_is_refused_even_beside_a_right_secret(make_who):
     async with make_who(**SECRETS) as api:
         assert await ask(api, **bearer("wrong"), **{"x-hub-secret": "admin-x"}) == (401, None)
 
@@ -177,7 +177,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize("value", MALFORMED, ids=lambda value: repr(value)[:30])
-async def test_a_header_that_is_no_bearer_token_is_a_strangers(make_who, value):
+async def test_a_header_without_a_bearer_token_makes_the_caller_a_stranger(make_who, value):
     async with make_who(**SECRETS) as api:
         token = (await make(api, "ann", {"x-hub-secret": "admin-x"}))["token"].encode()
         shown = value.replace(b"%s", token)
@@ -186,7 +186,7 @@ async def test_a_header_that_is_no_bearer_token_is_a_strangers(make_who, value):
             assert (answer.status_code, answer.status_code == 200 and answer.json()) == (status, status == 200 and None)
 
 
-async def test_the_scheme_is_read_in_any_case_and_a_second_header_makes_it_nobodys(make_who):
+async def test_the_bearer_scheme_is_read_in_any_case_and_two_headers_make_a_stranger(make_who):
     async with make_who(**SECRETS) as api:
         token = (await make(api, "ann", {"x-hub-secret": "admin-x"}))["token"]
         for value in (f"bearer {token}", f"BEARER   {token}", f"Bearer {token}  "):
@@ -195,7 +195,7 @@ async def test_the_scheme_is_read_in_any_case_and_a_second_header_makes_it_nobod
         assert (await api.get("/who/read", headers=twice)).status_code == 401
 
 
-async def test_reads_are_open_to_strangers_unless_the_setting_says_otherwise(make_who, tokens_file):
+async def test_strangers_may_read_unless_the_setting_forbids_it(make_who, tokens_file):
     async with make_who(tokens_file=tokens_file) as api:
         assert await ask(api, "/reader") == (200, None)
         assert await ask(api, "/reader", **bearer("wrong")) == (200, None)
@@ -211,7 +211,7 @@ async def test_reads_are_open_to_strangers_unless_the_setting_says_otherwise(mak
         assert await ask(api, "/reader") == (200, OPEN)
 
 
-async def test_the_first_token_shuts_every_open_hub_within_a_second_and_the_last_one_opens_it(make_who):
+async def test_the_first_token_closes_every_open_hub_within_a_second_and_the_last_one_reopens_it(make_who):
     async with make_who() as one, make_who() as other:
         assert await ask(one) == await ask(other) == (200, OPEN)
         made = await make(one, superuser=True)
@@ -229,9 +229,7 @@ async def test_the_first_token_shuts_every_open_hub_within_a_second_and_the_last
         assert await ask(other) == (200, OPEN)
 
 
-async def test_beyond_loopback_a_tokens_file_without_secrets_opens_the_jobs_api_to_its_tokens_and_nothing_else(
-    make_who, tokens_file
-):
+async def test_beyond_loopback_a_tokens_file_without_secrets_opens_the_jobs_api_alone(make_who, tokens_file):
     async with make_who(host="0.0.0.0", tokens_file=tokens_file) as api:
         assert await ask(api, **bearer("root-file")) == (200, person("root", superuser=True))
         assert (await api.get("/admin/tokens", headers=bearer("root-file"))).status_code == 200
@@ -246,7 +244,7 @@ async def test_beyond_loopback_a_tokens_file_without_secrets_opens_the_jobs_api_
         assert (await api.post("/admin/tokens", json={"user": "eve"})).status_code == 401
 
 
-async def test_a_revoked_token_is_refused_here_at_once_and_elsewhere_within_a_second(make_who):
+async def test_a_revoked_token_is_refused_at_this_hub_at_once_and_at_others_within_a_second(make_who):
     async with make_who(**SECRETS) as one, make_who(**SECRETS) as other:
         admin = {"x-hub-secret": "admin-x"}
         made = await make(one, headers=admin)
@@ -261,9 +259,7 @@ async def test_a_revoked_token_is_refused_here_at_once_and_elsewhere_within_a_se
         await eventually(refused, REMEMBERED_S + SLACK_S)
 
 
-async def test_while_redis_is_away_the_answer_is_503_and_never_that_somebody_is_a_stranger(
-    make_who, tmp_path, tokens_file
-):
+async def test_while_redis_is_away_a_token_gets_503_and_is_not_called_unknown(make_who, tmp_path, tokens_file):
     server = RedisServer(tmp_path)
     server.start()
     own = {"redis_url": server.url}
@@ -303,7 +299,7 @@ async def test_while_redis_is_away_the_answer_is_503_and_never_that_somebody_is_
     server.stop()
 
 
-async def test_only_superusers_with_the_scope_make_tokens(make_who, tokens_file):
+async def test_only_superusers_with_the_scope_may_make_tokens(make_who, tokens_file):
     async with make_who(**SECRETS, tokens_file=tokens_file) as api:
         admin = {"x-hub-secret": "admin-x"}
         shown_by = {
@@ -326,7 +322,7 @@ async def test_only_superusers_with_the_scope_make_tokens(make_who, tokens_file)
         assert (await api.get("/admin/tokens", headers=admin)).json() == before
 
 
-async def test_tokens_are_listed_without_their_secrets_and_with_those_of_the_file(make_who, tokens_file):
+async def test_the_token_list_includes_tokens_of_the_file_and_shows_no_secret(make_who, tokens_file):
     async with make_who(**SECRETS, tokens_file=tokens_file) as api:
         admin = {"x-hub-secret": "admin-x"}
         first = await make(api, "ann", admin)
@@ -354,7 +350,7 @@ async def test_tokens_are_listed_without_their_secrets_and_with_those_of_the_fil
         assert (await api.delete("/admin/tokens/0123456789abcdef", headers=admin)).status_code == 404
 
 
-async def test_with_a_digest_the_secret_never_travels_and_the_call_may_be_repeated(make_who):
+async def test_a_token_can_be_made_by_its_digest_and_the_call_repeated(make_who):
     async with make_who(**SECRETS) as api:
         admin = {"x-hub-secret": "admin-x"}
         digest = hashlib.sha256(b"my-own-secret").hexdigest()
@@ -379,7 +375,7 @@ WISHES = [
 
 
 @pytest.mark.parametrize(("wanted", "member"), WISHES, ids=lambda value: str(value)[:30])
-async def test_a_wish_that_cannot_be_met_is_refused_by_name_and_makes_no_token(make_who, redis, wanted, member):
+async def test_an_impossible_token_is_refused_by_the_name_of_the_member_and_not_made(make_who, redis, wanted, member):
     async with make_who() as api:
         body = wanted if "user" in wanted or not wanted else {"user": "ann", **wanted}
         answer = await api.post("/admin/tokens", json=body)
@@ -387,7 +383,7 @@ async def test_a_wish_that_cannot_be_met_is_refused_by_name_and_makes_no_token(m
         assert not redis.exists("hub:tokens", "audit:entries")
 
 
-async def test_who_made_and_revoked_a_token_is_audited_without_its_secret(make_who, caplog):
+async def test_the_audit_log_names_who_made_and_revoked_a_token_without_its_secret(make_who, caplog):
     async with make_who(**SECRETS) as api:
         admin = {"x-hub-secret": "admin-x"}
         root = await make(api, "root", admin, superuser=True)
@@ -405,7 +401,7 @@ async def test_who_made_and_revoked_a_token_is_audited_without_its_secret(make_w
         assert secret not in text + caplog.text
 
 
-async def test_the_answer_with_a_secret_is_kept_by_no_cache(make_who):
+async def test_an_answer_with_a_secret_forbids_caching(make_who):
     async with make_who() as api:
         answer = await api.post("/admin/tokens", json={"user": "ann"})
         assert answer.headers["cache-control"] == "no-store"
@@ -421,7 +417,7 @@ async def test_a_thousand_callers_with_and_without_a_right_are_told_apart(make_w
         assert found == [(200, person(f"u{n % 10}")) if n % 2 else (401, None) for n in range(1000)]
 
 
-def test_a_running_hub_reads_its_file_again_on_sighup_and_keeps_the_old_one_when_it_is_bad(start_hub, tmp_path):
+def test_a_hub_rereads_its_tokens_file_on_sighup_and_keeps_the_old_one_if_the_new_is_bad(start_hub, tmp_path):
     path = tmp_path / "tokens.toml"
     path.write_text(FILE)
     hub = start_hub(HUB_TOKENS_FILE=str(path))

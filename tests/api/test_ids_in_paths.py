@@ -61,7 +61,7 @@ async def spied(redis_server, **changes):
 
 
 @pytest.mark.slow
-async def test_each_operation_is_reached_with_the_id_that_its_path_spells(redis_server):
+async def test_each_operation_gets_the_id_that_its_path_spells(redis_server):
     wrong = []
     async with spied(redis_server) as (spy, client):
         for method, path in OPERATIONS:
@@ -75,14 +75,14 @@ async def test_each_operation_is_reached_with_the_id_that_its_path_spells(redis_
     assert wrong == []
 
 
-async def test_a_plain_slash_in_an_id_still_works_where_no_route_ends_so(redis_server):
+async def test_a_plain_slash_in_an_id_works_where_no_other_route_matches(redis_server):
     async with spied(redis_server) as (spy, client):
         for path, node in (("/nodes/a/b", "a/b"), ("/nodes/a%2Fb", "a/b"), ("/nodes/a/b%2Forders", "a/b/orders")):
             await client.get(path)
             assert spy.reached == ("/nodes/{node_id}", {"node_id": node})
 
 
-async def test_a_node_that_leaves_takes_no_slot_of_another_with_it(api):
+async def test_a_leaving_node_takes_no_slot_of_another_node_with_it(api):
     for node, slot in (("bench", "3"), ("bench/slots/3", "other")):
         body = {"nodeId": node, "slots": [{"labelKey": "gpu:a100", "slotId": slot}]}
         assert (await api.post("/node/register", json=body)).is_success
@@ -98,7 +98,7 @@ async def test_a_node_that_leaves_takes_no_slot_of_another_with_it(api):
 
 
 @pytest.mark.parametrize("step", STEPS)
-async def test_nothing_may_have_an_id_that_paths_cannot_spell(api, step):
+async def test_an_id_that_no_path_can_spell_is_refused(api, step):
     slots = [{"labelKey": "gpu:a100", "slotId": "s1"}]
     job = {"category": "modifiers", "name": "Rotate"}
     calls = [
@@ -119,7 +119,7 @@ async def test_nothing_may_have_an_id_that_paths_cannot_spell(api, step):
     assert "rack-7" not in (await api.get("/nodes", params={"detail": "1"})).text
 
 
-def test_the_short_way_of_heartbeats_takes_no_escaped_slash(start_hub):
+def test_the_fast_path_of_heartbeats_leaves_escaped_slashes_to_the_router(start_hub):
     hub = start_hub()
     beat = {"nodeId": "rack-7"}
     with httpx.Client(base_url=hub.url, headers={"x-hub-secret": hub.node_secret}) as client:

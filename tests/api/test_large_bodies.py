@@ -28,7 +28,7 @@ async def started(large_bodies, caller, size):
     return task
 
 
-async def test_a_caller_may_fill_half_of_it_and_holds_up_nobody_else():
+async def test_a_caller_may_fill_half_of_the_body_memory_and_delays_nobody_else():
     all_of_it = made()
     for _ in range(2):
         await all_of_it.load("eve", 16 * MIB)
@@ -39,7 +39,7 @@ async def test_a_caller_may_fill_half_of_it_and_holds_up_nobody_else():
     await more
 
 
-async def test_who_waits_longer_is_let_in_first_however_much_he_brings():
+async def test_the_body_that_waits_longest_is_let_in_first_whatever_its_size():
     all_of_it = made()
     for caller in "abcd":
         await all_of_it.load(caller, 16 * MIB)
@@ -51,7 +51,7 @@ async def test_who_waits_longer_is_let_in_first_however_much_he_brings():
     await asyncio.gather(large, small)
 
 
-async def test_who_gives_up_leaves_nothing_behind(monkeypatch):
+async def test_a_caller_who_gives_up_leaves_no_body_memory_taken(monkeypatch):
     all_of_it = made()
     for caller in "abcd":
         await all_of_it.load(caller, 16 * MIB)
@@ -68,12 +68,12 @@ async def test_who_gives_up_leaves_nothing_behind(monkeypatch):
         await all_of_it.load(caller, 16 * MIB)
 
 
-async def test_the_largest_body_always_fits():
+async def test_the_largest_allowed_body_always_fits():
     all_of_it = made(0)
     await all_of_it.load("eve", 16 * MIB)
 
 
-async def test_bodies_that_never_arrive_hold_up_their_caller_alone(start_hub):
+async def test_bodies_that_never_arrive_delay_only_their_own_caller(start_hub):
     hub = start_hub(HUB_REQUEST_TIMEOUT_SECONDS="600")
     async with hub.client("admin") as admin:
         made = await admin.post("/admin/tokens", json={"user": "eve"})

@@ -281,7 +281,7 @@ async def stage(redis_server, redis):
         await cancel_all([found.waits] if found.waits else [])
 
 
-def test_every_call_that_may_change_something_stands_in_the_table():
+def test_every_operation_that_changes_something_is_in_the_table_of_late_calls():
     assert sorted(changing()) == sorted(CALLS)
 
 
@@ -313,7 +313,7 @@ def kept(redis: Redis) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", CALLS)
-async def test_a_call_that_is_late_changes_nothing_and_one_that_is_repeated_leaves_nothing_twice(stage, name, redis):
+async def test_a_late_call_changes_nothing_and_a_repeated_one_leaves_nothing_twice(stage, name, redis):
     await stage.furnish(name)
     await stage.first.hub.clock.tick()
     stage.first.hub.store.ticks = False

@@ -38,7 +38,7 @@ def both(messages: list[Message], query: bytes = b"") -> tuple[LightRequest, Req
 
 
 @pytest.mark.parametrize("name", ["x-hub-secret", "x-run-id", "accept", "x-other"])
-def test_of_a_header_that_comes_twice_the_first_one_counts(name: str) -> None:
+def test_the_first_of_two_equal_headers_counts(name: str) -> None:
     light, plain = both([])
     assert light.headers.get(name) == plain.headers.get(name)
     assert light.headers.getlist(name) == plain.headers.getlist(name)
@@ -46,7 +46,7 @@ def test_of_a_header_that_comes_twice_the_first_one_counts(name: str) -> None:
 
 
 @pytest.mark.parametrize("query", [b"", b"runId=r%201&runId=r2"])
-def test_the_query_is_the_same(query: bytes) -> None:
+def test_the_light_request_reads_the_query_as_starlette_does(query: bytes) -> None:
     light, plain = both([], query)
     assert light.query_params == plain.query_params
     assert light.query_params.get("runId") == plain.query_params.get("runId")
@@ -60,20 +60,20 @@ def test_the_query_is_the_same(query: bytes) -> None:
         [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.request", "body": b"}"}],
     ],
 )
-async def test_a_body_is_whole_in_whatever_pieces_it_comes(messages: list[Message]) -> None:
+async def test_a_body_is_complete_however_it_is_split(messages: list[Message]) -> None:
     light, plain = both(messages)
     assert await light.body() == await plain.body()
     assert await light.body() == await plain.body()  # asked again, nothing is waited for
 
 
-async def test_a_caller_who_hangs_up_within_the_body_is_noticed() -> None:
+async def test_a_caller_who_hangs_up_while_sending_the_body_is_noticed() -> None:
     light, _ = both([{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
     with pytest.raises(ClientDisconnect):
         await light.body()
 
 
 @pytest.mark.parametrize("headers", [[b"wait=3"], [b"respond-async", b"wait=3"], [b"wait=3", b"respond-async, wait=9"]])
-def test_how_long_a_caller_waits_is_found_in_whichever_of_his_prefer_headers_says_it(headers):
+def test_the_wait_is_read_from_whichever_prefer_header_has_it(headers):
     scope: Scope = {"type": "http", "headers": [(b"prefer", value) for value in headers]}
     with pipeline._until(scope, 1000):
         assert until_ms() == 4000

@@ -23,12 +23,12 @@ async def events(redis_server) -> AsyncIterator[live.Live]:
         yield app.app.state.serving.live
 
 
-async def test_a_listener_who_goes_at_once_leaves_no_connection_behind(events):
+async def test_a_listener_who_leaves_at_once_leaves_no_connection_behind(events):
     async with events.listen(wanted("", {})):
         pass  # one that is left is named when it is collected, which fails the test
 
 
-async def test_nobody_begins_to_listen_while_a_hub_stops(events, monkeypatch):
+async def test_a_stopping_hub_accepts_no_new_listener(events, monkeypatch):
     asking, answered, newest = asyncio.Event(), asyncio.Event(), Follower.newest
 
     async def slow(self: Follower) -> str:
@@ -57,16 +57,14 @@ async def _refused(call: Coroutine[Any, Any, None]) -> str:
     return str(refused.value)
 
 
-async def test_nothing_is_read_any_more_when_it_was_closed(events):
+async def test_a_closed_stream_reads_no_more_events(events):
     async with events.listen(wanted("", {})):
         reader = events._reader
         await events.close()
         assert reader.done()
 
 
-async def test_a_listener_who_goes_while_another_comes_leaves_him_what_says_that_the_stream_is_alive(
-    events, monkeypatch
-):
+async def test_a_listener_who_leaves_as_another_comes_does_not_stop_the_signs_of_life(events, monkeypatch):
     monkeypatch.setattr(live, "KEEP_ALIVE_S", 0.05)
     told: list[Any] = []
 

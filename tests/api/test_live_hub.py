@@ -47,7 +47,7 @@ def facts_of(log, event):
     return [dict(re.findall(r"(\w+)=(\S+)", line)) for line in lines]
 
 
-def test_each_sweeper_writes_one_summary_line_with_the_numbers_an_operator_wants(start_hub):
+def test_each_sweeper_logs_one_summary_line_per_interval_with_its_numbers(start_hub):
     calm = start_hub(HUB_KEY_PREFIX="calm:")
     for service in ("node sweep", "lease sweep"):
         wait_until(lambda name=service: facts_of(calm.log(), f"{name} "), why=calm.log)
@@ -61,7 +61,7 @@ def test_each_sweeper_writes_one_summary_line_with_the_numbers_an_operator_wants
             assert "elapsed_ms" in line
 
 
-def test_a_node_that_falls_silent_is_expired_and_the_log_and_the_metrics_say_so(live):
+def test_a_silent_node_is_expired_and_the_log_and_the_metrics_tell_of_it(live):
     def told():
         return [line for line in facts_of(live.log(), "node expired") if line["node"] == "mute"]
 
@@ -80,7 +80,7 @@ def test_a_node_that_falls_silent_is_expired_and_the_log_and_the_metrics_say_so(
     assert re.search(r'hub_sweep_errors_total\{service="node"\} 0\.0', text)
 
 
-def test_a_lease_nobody_renews_comes_back_by_itself(live):
+def test_a_lease_that_is_not_renewed_ends_by_itself(live):
     offer(live, "lender", **{"lapse:one": ["l1"]})
     taken = post(live, "runner", "/session/borrow", {"labelKey": "lapse:one", "ttlSeconds": 0.5})
     assert taken.json()["ttlSeconds"] == 0.5
@@ -101,7 +101,7 @@ def test_every_line_of_the_log_has_a_time_a_level_and_no_secret(live):
         assert secret not in live.log()
 
 
-def test_a_grant_whose_caller_went_away_is_undone(live):
+def test_a_lease_whose_caller_hung_up_is_undone(live):
     offer(live, "n-gone", **{"gone:one": ["g1"]})
     redis = live.redis
     body = json.dumps({"labelKey": "gone:one"}).encode()
@@ -139,14 +139,14 @@ def test_http_1_0_is_answered_and_the_connection_closed(live):
 
 
 @pytest.mark.parametrize("method", [b"BREW", b"PROPFIND", b"TRACE", b"OPTIONS", b"LOCK"])
-def test_a_method_nobody_knows_is_refused_with_a_problem(live, method):
+def test_an_unknown_method_is_refused_with_a_problem_document(live, method):
     status, head, body = talk(live, method + b" /session/borrow HTTP/1.1\r\nhost: x\r\n\r\n")
     assert status in (400, 405)
     assert "application/problem+json" in head
     assert json.loads(body)["status"] == status
 
 
-def test_an_offer_to_speak_websocket_is_answered_as_plain_http(live):
+def test_a_websocket_upgrade_request_is_answered_as_plain_http(live):
     head = (
         b"GET /nodes HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\n"
         b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
@@ -168,7 +168,7 @@ def test_an_offer_to_speak_websocket_is_answered_as_plain_http(live):
         b"GET /nodes HTTP/1.1\r\nhost: x\r\nx: a\x00b\r\n\r\n",
     ],
 )  # fmt: skip
-def test_what_is_no_http_is_refused_or_cut_off_and_hurts_nobody_else(live, head):
+def test_a_request_that_is_not_http_is_refused_or_cut_off_without_effect_on_others(live, head):
     with socket.create_connection(("127.0.0.1", live.port), timeout=PATIENCE_S) as wire:
         wire.sendall(head)
         wire.shutdown(socket.SHUT_WR)
@@ -202,7 +202,7 @@ def test_two_hubs_with_different_prefixes_share_a_redis_without_seeing_each_othe
         wait_until(lambda: admin.get(f"{other.url}/nodes").json() == [], why=other.log)
 
 
-def test_a_hub_that_removes_nothing_says_so_and_every_hub_tells_of_the_switch(start_hub):
+def test_a_hub_with_expiry_off_says_so_and_every_hub_logs_the_switch(start_hub):
     one, other = (start_hub(HUB_KEY_PREFIX="kept:", HUB_SWEEPER_EXPIRE="false") for _ in range(2))
     for hub in (one, other):
         (off,) = [line for line in hub.log().splitlines() if "WARNING expiry off " in line]
@@ -224,7 +224,7 @@ def test_a_hub_that_removes_nothing_says_so_and_every_hub_tells_of_the_switch(st
     assert "expiry off" not in late.log()
 
 
-async def test_a_hub_that_is_told_to_stop_refuses_borrows_takes_returns_and_goes(start_hub):
+async def test_a_hub_told_to_stop_refuses_borrows_accepts_returns_and_ends(start_hub):
     hub = start_hub(HUB_KEY_PREFIX="stop:", linger_s=PATIENCE_S)
     offer(hub, "n1", **{"stop:one": ["s1", "s2"]})
     assert post(hub, "runner", "/session/borrow", {"labelKey": "stop:one"}).status_code == 200
@@ -248,7 +248,7 @@ async def test_a_hub_that_is_told_to_stop_refuses_borrows_takes_returns_and_goes
     assert "Traceback" not in hub.log()
 
 
-def test_losing_redis_is_said_once_and_its_return_once(tmp_path, start_hub):
+def test_the_loss_and_the_return_of_redis_are_each_logged_once(tmp_path, start_hub):
     server = RedisServer(tmp_path)
     server.start()
     hub = start_hub(HUB_REDIS_URL=server.url, REDIS_BREAKER_COOLDOWN_MS="500")

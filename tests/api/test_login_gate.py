@@ -65,7 +65,7 @@ async def end(*streams: asyncio.Task[None]) -> None:
     await asyncio.wait(streams)
 
 
-async def test_a_login_that_cannot_be_looked_up_ends_its_own_answer_and_no_other_goes_on_because_of_it(door) -> None:
+async def test_a_login_that_cannot_be_looked_up_ends_only_its_own_stream(door) -> None:
     streams = {key: follow(door, key) for key in (TROUBLE, REVOKED, GOOD)}
     await until(lambda: streams[TROUBLE].done() and streams[REVOKED].done())
     looks = door.logins.looks
@@ -74,7 +74,7 @@ async def test_a_login_that_cannot_be_looked_up_ends_its_own_answer_and_no_other
     await end(streams[GOOD])
 
 
-async def test_logins_are_looked_after_again_when_that_was_broken_off(door) -> None:
+async def test_logins_are_checked_again_after_a_check_was_cancelled(door) -> None:
     door.logins.cancels = 1
     good = follow(door, GOOD)
     await until(lambda: not door.logins.cancels)

@@ -31,7 +31,7 @@ def old_and_new(operation: dict[str, Any]) -> list[tuple[Any, Any]]:
     return [(each["application/json"], each[MEDIA_TYPE]) for each in contents if "application/json" in each]
 
 
-def test_the_contract_shows_both_kinds_and_the_neutral_one_has_no_old_name():
+def test_the_contract_shows_both_media_types_and_the_neutral_one_has_no_old_name():
     shown = [pair for methods in DOCUMENT["paths"].values() for each in methods.values() for pair in old_and_new(each)]
     assert len(shown) > 50
     neutral = {name: schema for name, schema in SCHEMAS.items() if name.startswith("Neutral")}
@@ -55,19 +55,19 @@ def test_the_contract_shows_both_kinds_and_the_neutral_one_has_no_old_name():
         ("ClaimBody", "worker_id", "workerId"), ("ProviderBody", "content_type", "contentType"),
     ],
 )  # fmt: skip
-def test_the_contract_shows_what_bodies_take_beside_the_old_names(body: str, old: str, new: str):
+def test_the_contract_shows_the_neutral_names_that_bodies_accept(body: str, old: str, new: str):
     assert {old, new} <= SCHEMAS[body]["properties"].keys()
     assert not {old, new} & set(SCHEMAS[body].get("required", ()))
 
 
 @pytest.mark.parametrize("name", [name for name in SCHEMAS if not re.search("^Neutral|Body$", name)])
-def test_no_two_members_of_a_model_get_one_name(name: str):
+def test_no_two_members_of_a_model_have_the_same_neutral_name(name: str):
     listed = SCHEMAS[name].get("properties", {})
     called = [NAMES.get(each, each) for each in listed if each not in LEASE]
     assert len(called) == len(set(called))
 
 
-async def test_a_slot_makes_its_round_in_neutral_names(api: httpx.AsyncClient):
+async def test_a_slot_is_published_borrowed_and_returned_in_neutral_names(api: httpx.AsyncClient):
     said = (await api.post("/node/register", json={"nodeId": "n1", "slots": [SLOT]}, headers=ACCEPT)).json()
     assert said["slots"] == [{"slotId": "s1", "label": "gpu:a100:eu", "status": "published"}]
     answer = await api.post("/session/borrow", json={"label": "gpu:a100", "ttlSeconds": 60}, headers=ACCEPT)
@@ -96,7 +96,7 @@ async def test_a_slot_makes_its_round_in_neutral_names(api: httpx.AsyncClient):
     assert not [name for name in members(again.json()) if OLD.search(name)]
 
 
-async def test_who_does_not_ask_hears_the_old_names_alone(api: httpx.AsyncClient):
+async def test_a_caller_who_does_not_ask_for_neutral_names_gets_the_old_names(api: httpx.AsyncClient):
     await api.post("/node/register", json={"nodeId": "n1", "slots": [SLOT]})
     answer = await api.post("/session/borrow", json={"labelKey": "gpu:a100"}, headers={"accept": "application/json"})
     assert (answer.headers["content-type"], "vary" in answer.headers) == ("application/json", False)
@@ -115,14 +115,16 @@ async def test_who_does_not_ask_hears_the_old_names_alone(api: httpx.AsyncClient
         ("/v1/joblib/tasks/claim", {"worker_id": "1", "workerId": "2"}, ("worker_id", "workerId")),
     ],
 )
-async def test_a_member_with_two_names_and_two_values_is_refused(api: httpx.AsyncClient, path, body, names):
+async def test_a_member_given_under_both_names_with_different_values_is_refused(
+    api: httpx.AsyncClient, path, body, names
+):
     answer = await api.post(path, json=body)
     assert answer.status_code == 422, answer.text
     for name in names:
         assert name in answer.text
 
 
-async def test_a_refusal_speaks_of_slots_where_neutral_names_are_asked_for(api: httpx.AsyncClient):
+async def test_a_refusal_says_slot_where_neutral_names_are_asked_for(api: httpx.AsyncClient):
     said = [
         (await api.post("/session/borrow", json={"labelKey": "gpu:a100"}, headers=headers)).json()["detail"]
         for headers in ({}, ACCEPT)
@@ -130,7 +132,7 @@ async def test_a_refusal_speaks_of_slots_where_neutral_names_are_asked_for(api: 
     assert [text.partition(" for gpu:a100")[0] for text in said] == ["No browser available", "No slot available"]
 
 
-async def test_the_same_value_under_both_names_is_taken(api: httpx.AsyncClient):
+async def test_a_member_given_under_both_names_with_the_same_value_is_accepted(api: httpx.AsyncClient):
     await api.post("/node/register", json={"nodeId": "n1", "slots": [SLOT]})
     both = {"labelKey": "gpu:a100", "label": "gpu:a100"}
     slot = (await api.post("/session/borrow", json=both)).json()["browserId"]
@@ -138,7 +140,7 @@ async def test_the_same_value_under_both_names_is_taken(api: httpx.AsyncClient):
     assert answer.json() == {"returned": "s1"}
 
 
-async def test_tasks_are_told_in_camel_case_and_what_they_carry_is_left_alone(api: httpx.AsyncClient):
+async def test_tasks_are_answered_in_camel_case_and_their_payloads_are_unchanged(api: httpx.AsyncClient):
     payload = {"browserId": "mine", "snake_case": {"labelKey": 1}}
     made = (await api.post("/v1/joblib/workers", headers=ACCEPT)).json()
     assert made.keys() == {"id", "lastHeartbeat"}
@@ -185,7 +187,7 @@ def test_a_heartbeat_that_asks_for_neutral_names_gets_them_from_a_living_hub(liv
             assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
 
 
-def test_a_slot_in_the_old_names_keeps_what_it_calls_kind_or_address():
+def test_a_slot_published_in_old_names_keeps_its_own_members_kind_and_address():
     old = {"labelKey": "gpu:a100", "slotId": "s1", "kind": "mine", "address": "mine", "attributes": {"a": 1}}
     assert slot_said(old) is old
 
@@ -198,5 +200,5 @@ def test_a_slot_in_the_old_names_keeps_what_it_calls_kind_or_address():
         ("no object", "no object"),
     ],
 )
-def test_attributes_are_what_else_was_published(item: Any, shown: Any):
+def test_attributes_are_the_further_members_that_were_published(item: Any, shown: Any):
     assert attributes(item) == shown

@@ -81,7 +81,7 @@ async def check(api, redis, path, body):
 
 
 @pytest.mark.parametrize("path", MEMBERS)
-async def test_no_value_of_any_member_makes_the_hub_fail_or_keep_what_it_refused(api, redis, path):
+async def test_no_value_of_any_member_makes_the_hub_fail_or_store_a_refused_call(api, redis, path):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     await borrow(api, LABEL)
     seen = set()
@@ -96,7 +96,7 @@ async def test_no_value_of_any_member_makes_the_hub_fail_or_keep_what_it_refused
 
 
 @pytest.mark.parametrize("path", MEMBERS)
-async def test_no_body_that_is_no_object_makes_the_hub_fail_or_is_taken(api, redis, path):
+async def test_a_body_that_is_no_object_is_refused_and_does_not_make_the_hub_fail(api, redis, path):
     await publish(api, "n1", **{LABEL: ["s1"]})
     for body in BROKEN:
         status = await check(api, redis, path, body)
@@ -105,7 +105,7 @@ async def test_no_body_that_is_no_object_makes_the_hub_fail_or_is_taken(api, red
 
 
 @pytest.mark.parametrize("body", [b'{"nodeId":"n1","nodeId":"n2"}', b'{"x":{},"nodeId":"n2"}'])
-async def test_of_a_member_that_stands_there_twice_the_last_counts(api, body):
+async def test_the_last_of_two_equal_members_counts(api, body):
     await send(api, "/node/register", body)
     assert (await api.get("/nodes")).json() == ["n2"]
 
@@ -125,7 +125,7 @@ ODD_PATHS = [
 
 
 @pytest.mark.parametrize("path", ODD_PATHS, ids=[path[:40] for path in ODD_PATHS])
-async def test_no_path_or_query_makes_a_look_at_the_hub_fail(api, redis, path):
+async def test_no_path_or_query_of_a_read_makes_the_hub_fail(api, redis, path):
     await publish(api, "n1", **{LABEL: ["s1"]})
     before = picture(redis, own=True)
     answer = await api.get(path)

@@ -48,14 +48,14 @@ def decorators_and_docstring(node: ast.AST) -> Iterator[ast.AST]:
         yield body[0].value
 
 
-def test_the_path_of_an_operation_stands_in_its_row_alone() -> None:
+def test_the_path_of_an_operation_is_written_in_its_table_row_alone() -> None:
     found = [named for path in FILES for named in beside_rows(path)]
     assert len(found) <= PREFIXES_AND_EXAMPLES, found
     rows = (TOP / API / "capacity/leases.py").read_text()
     assert '"/session/borrow"' in rows  # what is looked for is written so
 
 
-def test_the_rooms_of_the_api_stand_on_ten_floors_at_most() -> None:
+def test_the_packages_of_the_api_import_each_other_in_ten_layers_at_most() -> None:
     """The longest chain of imports from room to room."""
     rooms: dict[Path, set[Path]] = {}
     for path in FILES:
@@ -70,7 +70,7 @@ def test_the_rooms_of_the_api_stand_on_ten_floors_at_most() -> None:
     assert floors(API / "app.py") > floors(API / "pipeline.py") > floors(API / "operations.py")
 
 
-def test_endpoints_leave_it_to_the_pipeline_who_may_call() -> None:
+def test_endpoints_leave_the_check_of_the_caller_to_the_pipeline() -> None:
     """They are given the caller by `admission`; what finds out who it is they do not import."""
     asks = {"admit", "caller", "reader", "superuser", "speaker", "joiner"}
     found = []
@@ -82,13 +82,13 @@ def test_endpoints_leave_it_to_the_pipeline_who_may_call() -> None:
     assert found == []
 
 
-def test_every_operation_that_the_contract_shows_says_who_may_call_or_tells_how_the_hub_is() -> None:
+def test_every_operation_of_the_contract_names_its_callers_or_tells_the_state_of_the_hub() -> None:
     everybodys = {row.route.operation_id for row in TABLE.rows if row.route.include_in_schema and not row.facts.who}
     assert everybodys == {"getHealth", "getHubReadiness", "getLiveness", "getReadiness", "getMetrics"}
 
 
 @pytest.mark.parametrize("credential", ["", "wrong", "admin-secret-of-the-test"])
-async def test_an_endpoint_that_is_reached_past_the_pipeline_refuses(redis_server, credential) -> None:  # type: ignore[no-untyped-def]
+async def test_an_endpoint_called_without_the_pipeline_refuses(redis_server, credential) -> None:  # type: ignore[no-untyped-def]
     """With the routes alone, as a plain application of the framework, no operation is anybody's."""
     app = create_app(settings_for(redis_server.url, **SECRETS), sweep=False).app
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)

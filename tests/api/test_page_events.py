@@ -71,7 +71,7 @@ async def told(stream: Stream, many: int) -> list[dict[str, Any]]:
     return stream.overviews
 
 
-async def test_a_page_is_told_how_the_hub_is_without_asking(app, api):
+async def test_an_open_page_is_sent_the_state_of_the_hub_without_asking(app, api):
     async with page_of(app, api) as page:
         assert (await told(page, 1))[0]["seen"]["nodes"]["registered"] == 0
         await publish(api, "n1", **{"gpu:a100": ["s1"]})
@@ -85,7 +85,7 @@ async def test_a_page_is_told_how_the_hub_is_without_asking(app, api):
     assert page.last_id == page.events[-1]["id"], "an overview is no event to resume after"
 
 
-async def test_all_pages_are_told_what_one_who_asks_is_answered_and_how_old_it_is(app, api, monkeypatch):
+async def test_all_pages_are_sent_the_answer_of_the_api_with_its_age(app, api, monkeypatch):
     monkeypatch.setattr(overview, "FRESH_S", 3600)
     async with page_of(app, api) as one, page_of(app, api) as other:
         asked = (await api.get("/console/overview")).json()
@@ -97,13 +97,13 @@ async def test_all_pages_are_told_what_one_who_asks_is_answered_and_how_old_it_i
             assert ages[-1] - ages[0] >= 1000 * TELL_S
 
 
-async def test_who_follows_events_alone_is_told_nothing_else(app, api):
+async def test_a_listener_to_events_alone_is_sent_nothing_else(app, api):
     async with listening(app) as plain, page_of(app, api) as page:
         await told(page, 2)
         assert plain.overviews == []
 
 
-async def test_nobody_looks_for_pages_that_show_something_else(app, api, monkeypatch):
+async def test_the_hub_computes_no_state_while_no_page_shows_it(app, api, monkeypatch):
     looks, tells = 0, asyncio.Queue[float]()
     look, reckon = overview._look, time.monotonic
 
@@ -127,7 +127,7 @@ async def test_nobody_looks_for_pages_that_show_something_else(app, api, monkeyp
         assert (hidden.overviews, looks) == ([], asked)
 
 
-async def test_a_page_that_does_not_read_is_told_the_newest_alone_when_it_does(app, api, redis, monkeypatch):
+async def test_a_page_that_reads_late_gets_only_the_newest_state(app, api, redis, monkeypatch):
     monkeypatch.setattr(overview, "FRESH_S", 0.0)
     async with page_of(app, api) as page, page_of(app, api) as quick:
         await told(page, 1)
@@ -146,7 +146,7 @@ async def test_a_page_that_does_not_read_is_told_the_newest_alone_when_it_does(a
     assert registered[:2] == [0, 1], "one was being sent already; of those after it the newest alone was there"
 
 
-async def test_what_is_told_beside_events_is_sent_with_the_next_ones(events, redis, monkeypatch):
+async def test_a_state_is_sent_together_with_the_next_events(events, redis, monkeypatch):
     """Each time that a listener is woken is a write to his connection."""
     monkeypatch.setattr(events, "_pause_s", 3600.0)  # by itself it would come in more than an hour
     async with events.listen(wanted("", {}), latest=True) as listener, events.listen(wanted("", {})) as plain:
@@ -161,7 +161,7 @@ async def test_what_is_told_beside_events_is_sent_with_the_next_ones(events, red
         assert not listener.has_news
 
 
-async def test_what_is_told_beside_events_comes_by_itself_where_nothing_happens(events):
+async def test_a_state_is_sent_by_itself_when_no_events_happen(events):
     async with events.listen(wanted("", {}), latest=True) as listener:
         taking = asyncio.create_task(listener.take())
         await asyncio.sleep(0)
@@ -171,13 +171,13 @@ async def test_what_is_told_beside_events_comes_by_itself_where_nothing_happens(
 
 
 @pytest.mark.parametrize("given", [{"after": "yesterday"}, {"after": "1-2-3"}])
-async def test_a_page_resumes_as_everybody_does(api, given):
+async def test_a_page_resumes_its_stream_like_every_listener(api, given):
     answer = await api.get(PAGE_EVENTS, params=given)
     assert (answer.status_code, answer.json()["member"]) == (400, "after")
 
 
 @pytest.mark.parametrize(("error", "noted"), [(StoreUnavailable("away"), False), (RuntimeError("broken"), True)])
-async def test_a_look_that_fails_ends_no_page_and_the_next_one_is_told(app, api, monkeypatch, error, noted):
+async def test_a_failed_look_at_the_state_ends_no_page_and_the_next_state_is_sent(app, api, monkeypatch, error, noted):
     real, failed = overview._look, 0
 
     async def failing(*_: Any) -> dict[str, Any]:

@@ -71,14 +71,14 @@ def transport(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> Transport:
     return transport
 
 
-def test_who_says_nothing_is_cut_in_time(loop: Loop, transport: Transport) -> None:
+def test_a_silent_client_is_cut_off_after_the_timeout(loop: Loop, transport: Transport) -> None:
     loop.go_on(HEAD_TIMEOUT_S - 1)
     assert not transport.closed
     loop.go_on(4)
     assert transport.closed
 
 
-def test_the_time_in_which_the_hub_stood_still_is_not_the_clients(loop: Loop, transport: Transport) -> None:
+def test_time_in_which_the_hub_stood_still_does_not_count_against_a_client(loop: Loop, transport: Transport) -> None:
     loop.stand_still(10 * HEAD_TIMEOUT_S)
     assert not transport.closed, "what he has said meanwhile is read after the timers"
     loop.go_on(HEAD_TIMEOUT_S + 4)

@@ -58,7 +58,7 @@ async def test_a_pool_without_slots_is_not_found(api):
     assert (await api.get("/pools")).json()["total"] == 0
 
 
-async def test_pools_of_other_programs_are_shown_after_a_sweep(api, redis):
+async def test_pools_of_other_programs_are_listed_after_a_sweep(api, redis):
     push(redis, "a:b", ("s1", "n1"), ("s2", "n1"))
     push(redis, "a:b", ("s3", "n1"), lent=True)
     redis.rpush("available:no-label", "x")
@@ -79,7 +79,7 @@ async def lent(api):
         assert answer.status_code == 200
 
 
-async def test_a_session_is_shown_with_what_is_left_of_it(api, lent):
+async def test_a_session_is_shown_with_its_remaining_time(api, lent):
     shown = (await api.get("/sessions/s3")).json()
     assert shown.pop("borrowedAtUtc").endswith("0000Z")
     assert shown.pop("secondsLeft") == pytest.approx(300, abs=2)
@@ -120,7 +120,7 @@ async def test_all_sessions_come_in_the_order_in_which_they_end(api, lent):
     assert left == sorted(left)
 
 
-async def test_one_filter_at_a_time(api):
+async def test_two_filters_at_once_are_refused(api):
     answer = await api.get("/sessions", params={"run": "r", "pool": "a:b"})
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid-value")
 
@@ -129,6 +129,6 @@ async def test_one_filter_at_a_time(api):
 @pytest.mark.parametrize(
     "query", ["offset=-1", "offset=x", "limit=0", "limit=1001", "limit=", "offset=1e3", "limit=99999999999999999999"]
 )
-async def test_a_page_that_cannot_be_is_refused(api, path, query):
+async def test_impossible_page_bounds_are_refused(api, path, query):
     answer = await api.get(f"{path}?{query}")
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid-value")

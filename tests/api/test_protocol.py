@@ -51,7 +51,7 @@ def connect(hub):
         yield make
 
 
-def test_a_connection_takes_one_heartbeat_after_the_other(connect):
+def test_one_connection_serves_one_heartbeat_after_the_other(connect):
     wire = connect()
     for _ in range(3):
         wire.send(request())
@@ -59,7 +59,7 @@ def test_a_connection_takes_one_heartbeat_after_the_other(connect):
         assert (status, said["known"]) == (200, True)
 
 
-def test_a_heartbeat_may_arrive_in_any_two_pieces(connect):
+def test_a_heartbeat_may_be_split_into_any_two_pieces(connect):
     whole = request()
     for cut in range(1, len(whole), 7):
         wire = connect()
@@ -89,21 +89,21 @@ def test_pipelined_requests_are_answered_in_order(connect):
         (BEAT, "", 401, "unauthorized"),
     ],
 )
-def test_a_heartbeat_that_cannot_be_taken_is_refused_like_any_request(connect, body, secret, status, code):
+def test_an_invalid_heartbeat_is_refused_like_any_other_request(connect, body, secret, status, code):
     wire = connect()
     wire.send(request(body, secret=secret))
     found = wire.answer()
     assert (found[0], found[1]["code"]) == (status, code)
 
 
-def test_a_connection_that_is_to_be_closed_is_closed_after_the_answer(connect):
+def test_a_connection_with_close_is_closed_after_the_answer(connect):
     wire = connect()
     wire.send(request(more="connection: close\r\n"))
     assert wire.answer()[0] == 200
     assert wire.answer() is None
 
 
-def test_a_client_that_waits_for_leave_to_send_its_body_gets_it(connect):
+def test_a_client_that_expects_100_continue_gets_it(connect):
     wire = connect()
     wire.send(request(more="expect: 100-continue\r\n")[: -len(BEAT)])
     assert wire.socket.recv(100).startswith(b"HTTP/1.1 100")
@@ -111,7 +111,7 @@ def test_a_client_that_waits_for_leave_to_send_its_body_gets_it(connect):
     assert wire.answer()[0] == 200
 
 
-def test_a_chunked_heartbeat_is_taken(connect):
+def test_a_heartbeat_with_a_chunked_body_is_accepted(connect):
     wire = connect()
     head = b"POST /node/heartbeat HTTP/1.1\r\nhost: h\r\nx-hub-secret: node-s3\r\ntransfer-encoding: chunked\r\n\r\n"
     wire.send(head + b'5\r\n{"nod\r\na\r\neId":"n1"}\r\n0\r\n\r\n')
@@ -128,7 +128,7 @@ def test_a_chunked_heartbeat_is_taken(connect):
     ],
     ids=["one long header", "many headers", "never ends", "not HTTP"],
 )
-def test_a_head_that_is_too_long_or_broken_is_refused_and_the_connection_closed(connect, head):
+def test_a_too_long_or_broken_head_is_refused_and_the_connection_closed(connect, head):
     wire = connect()
     # The hub may close while the rest is still being sent; then the answer is lost with the connection.
     with contextlib.suppress(ConnectionError):
@@ -139,7 +139,7 @@ def test_a_head_that_is_too_long_or_broken_is_refused_and_the_connection_closed(
         assert wire.answer() is None
 
 
-def test_a_head_that_does_not_end_in_time_is_cut_off(connect):
+def test_a_head_that_does_not_arrive_in_time_is_cut_off(connect):
     wire = connect()
     wire.send(request())
     assert wire.answer()[0] == 200
@@ -147,14 +147,14 @@ def test_a_head_that_does_not_end_in_time_is_cut_off(connect):
     assert wire.answer() is None
 
 
-def test_a_body_that_does_not_end_in_time_is_refused(connect):
+def test_a_body_that_does_not_arrive_in_time_is_refused(connect):
     wire = connect()
     wire.send(request()[:-3])
     found = wire.answer()
     assert (found[0], found[1]["code"]) == (408, "request-timeout")
 
 
-def test_a_hub_that_is_told_to_stop_lets_go_of_connections_that_beat_without_pause(start_hub):
+def test_a_stopping_hub_closes_connections_that_beat_without_pause(start_hub):
     hub = start_hub(HUB_NODE_TIMEOUT="600")
     answers, began = [], threading.Barrier(9)
 
@@ -193,7 +193,7 @@ TO_A_SOCKET = (
     ],
     ids=["a body", "chunks", "POST with a body", "too many headers", "a header too long"],
 )  # fmt: skip
-def test_a_handshake_that_begins_no_websocket_is_refused_and_keeps_no_connection(method, more, start_hub):
+def test_an_invalid_websocket_handshake_is_refused_and_its_connection_closed(method, more, start_hub):
     hub = start_hub()
     with Wire(hub.port) as wire, Wire(hub.port) as idle:
         wire.send(f"{method} /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\n{TO_A_SOCKET}{more}".encode())
@@ -216,7 +216,7 @@ def test_a_handshake_that_begins_no_websocket_is_refused_and_keeps_no_connection
     ],
     ids=["a long header", "a long path", "a whole address", "a port that there is not"],
 )  # fmt: skip
-def test_a_head_that_is_refused_writes_no_error_into_the_log(head, hub):
+def test_a_refused_head_logs_no_error(head, hub):
     before = hub.log().count("AttributeError")
     with Wire(hub.port) as wire:
         wire.send(head)

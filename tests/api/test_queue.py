@@ -10,7 +10,7 @@ from tests.api.people import LABEL, People, away, in_use, refused
 from tests.world import PATIENCE_S, give_back, publish
 
 
-async def test_who_waits_is_shown_by_label_those_next_in_turn_first(people: People):
+async def test_the_queue_is_shown_by_label_in_the_order_of_service(people: People):
     await in_use(people, "s1")
     await people.api.put(f"/admin/caps/{LABEL}", json={"cap": 3})
     await people.come(run="r1")
@@ -64,12 +64,12 @@ async def test_the_queue_is_paged_by_label_and_bounded_by_tickets(people: People
     [("tickets=-1", "tickets"), ("tickets=1001", "tickets"), ("limit=100&tickets=201", "tickets"), ("limit=0", "limit"),
      ("offset=x", "offset"), ("label=maps", None)],
 )  # fmt: skip
-async def test_a_page_of_the_queue_that_cannot_be_is_refused(people: People, query, member):
+async def test_impossible_page_bounds_of_the_queue_are_refused(people: People, query, member):
     answer = await people.api.get(f"/queue?{query}")
     assert (answer.status_code, answer.json().get("member")) == (400, member)
 
 
-async def test_e7_a_slot_that_is_returned_goes_to_whoever_waits_with_all_that_belongs_to_a_grant(people: People, redis):
+async def test_e7_a_returned_slot_goes_to_the_waiter_as_a_complete_lease(people: People, redis):
     await publish(people.api, "blade-9", **{LABEL: ["s1", "s2"]})
     for _ in range(2):
         await people.start()
@@ -84,7 +84,7 @@ async def test_e7_a_slot_that_is_returned_goes_to_whoever_waits_with_all_that_be
     assert 115 < redis.ttl("borrow_ttl:s2") <= 120
 
 
-async def test_e8_a_wait_that_times_out_says_where_it_stood_and_leaves_no_waiter(make_people, redis):
+async def test_e8_a_wait_that_times_out_tells_its_last_position_and_leaves_no_waiter(make_people, redis):
     async with make_people(borrow_queue_timeout_s=1) as people:
         await in_use(people, "s1", "s2")
         problem = refused(await people.start(run="r1"), "timeout")
@@ -95,7 +95,7 @@ async def test_e8_a_wait_that_times_out_says_where_it_stood_and_leaves_no_waiter
         assert (redis.exists("hub:pending"), redis.keys("hub:line:*"), redis.keys("hub:ticket:*")) == (0, [], [])
 
 
-async def test_e9_a_run_that_waits_as_often_as_it_may_is_refused_at_once(make_people):
+async def test_e9_a_run_with_the_most_waiters_it_may_have_is_refused_at_once(make_people):
     async with make_people(borrow_queue_max_per_run=1) as people:
         await in_use(people, "s1")
         await people.come(run="r1")
@@ -105,7 +105,7 @@ async def test_e9_a_run_that_waits_as_often_as_it_may_is_refused_at_once(make_pe
         assert (await people.queue())["waiting"] == 1
 
 
-async def test_a_line_with_as_many_waiters_as_it_may_have_refuses_at_once(make_people):
+async def test_a_full_queue_refuses_a_further_waiter_at_once(make_people):
     async with make_people(borrow_queue_max_per_label=2) as people:
         for _ in range(2):
             await people.come()
@@ -114,7 +114,7 @@ async def test_a_line_with_as_many_waiters_as_it_may_have_refuses_at_once(make_p
         assert problem["position"] == 1, "its priority would have put it first"
 
 
-async def test_e10_a_cap_makes_the_second_wait_although_a_slot_is_free(make_people):
+async def test_e10_a_reached_cap_makes_a_borrow_wait_although_a_slot_is_free(make_people):
     async with make_people(borrow_concurrency_caps=f"{LABEL}=1") as people:
         await publish(people.api, "n1", **{LABEL: ["s1", "s2"]})
         assert (await people.start()).json()["browserId"] == "s1"
@@ -132,7 +132,7 @@ async def test_a_wait_ends_before_the_time_of_the_request_is_over(make_people):
 
 
 @pytest.mark.parametrize("cap", ["", f"{LABEL}=1"], ids=["nothing free", "at its cap"])
-async def test_who_would_not_wait_is_refused_at_once_and_told_his_place(make_people, cap):
+async def test_a_borrow_that_does_not_wait_is_refused_at_once_with_its_place(make_people, cap):
     async with make_people(borrow_concurrency_caps=cap) as people:
         await in_use(people, "s1")
         await people.come()
@@ -141,7 +141,7 @@ async def test_who_would_not_wait_is_refused_at_once_and_told_his_place(make_peo
         assert (await people.queue())["waiting"] == 1
 
 
-async def test_a_wait_that_is_expected_to_be_too_long_is_refused_at_once_once_the_pace_is_known(people: People):
+async def test_a_borrow_is_refused_at_once_when_its_estimated_wait_is_too_long(people: People):
     await in_use(people, "s1")
     first = await people.come()
     await asyncio.sleep(0.2)  # the pace that is measured
@@ -165,13 +165,13 @@ NO_WISHES = [
 
 
 @pytest.mark.parametrize("body", NO_WISHES, ids=str)
-async def test_a_wish_that_cannot_be_is_refused_by_name(people: People, redis, body):
+async def test_an_impossible_borrow_is_refused_by_the_name_of_the_member(people: People, redis, body):
     answer = await people.start(**body)
     assert (answer.status_code, answer.json()["member"]) == (400, *body)
     assert redis.keys("hub:ticket:*") == []
 
 
-async def test_the_length_of_each_line_is_a_metric(people: People):
+async def test_the_length_of_each_queue_is_a_metric(people: People):
     async def shown() -> set[str]:
         lines = (await people.api.get("/metrics")).text.splitlines()
         return {line.removeprefix("hub_borrow_queue_length") for line in lines if line.startswith("hub_borrow_queue")}

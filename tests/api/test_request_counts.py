@@ -73,7 +73,7 @@ async def test_requests_are_counted_by_the_template_of_their_route_and_by_code(a
     }
 
 
-def test_a_heartbeat_past_the_router_is_measured_like_every_request(live_hub):
+def test_a_heartbeat_on_the_fast_path_is_measured_like_every_request(live_hub):
     def seen():
         return samples(httpx.get(f"{live_hub.url}/metrics").text)
 
@@ -89,7 +89,7 @@ def test_a_heartbeat_past_the_router_is_measured_like_every_request(live_hub):
     assert 0 < found["hub_http_request_seconds_sum", route] < 60
 
 
-def test_processes_of_a_hub_show_one_anothers_requests(start_hub):
+def test_each_process_of_a_hub_shows_the_requests_of_all_its_processes(start_hub):
     hub = start_hub(HUB_WORKERS="2")
     for n in range(40):
         httpx.get(f"{hub.url}/nodes/nobody-{n}", headers={"x-hub-secret": hub.runner_secret})
@@ -116,7 +116,7 @@ def of_job(found, name, **labels):
     return {key: value for key, value in found.items() if key[0] == name and wanted <= set(key[1:])}
 
 
-async def test_what_waits_for_workers_is_shown_by_job(make_api, redis):
+async def test_the_metrics_show_pending_tasks_by_job(make_api, redis):
     async with make_api() as api:
         hub = api._transport.app.app.state.serving.hub
         await worker_of(hub, "Waits")
@@ -136,7 +136,7 @@ async def test_what_waits_for_workers_is_shown_by_job(make_api, redis):
         assert (found["hub_job_workers", job], found["hub_job_tasks_held", job]) == (1, 0)
 
 
-async def test_what_workers_have_in_hand_is_shown_by_job(make_api):
+async def test_the_metrics_show_held_tasks_by_job(make_api):
     async with make_api() as api:
         hub = api._transport.app.app.state.serving.hub
         worker = await worker_of(hub, "Works")
@@ -151,7 +151,7 @@ async def test_what_workers_have_in_hand_is_shown_by_job(make_api):
         assert ("hub_tasks_pending", job) not in found
 
 
-async def test_tasks_in_the_hands_of_workers_and_dead_letters_are_shown(make_api):
+async def test_the_metrics_show_tasks_held_by_workers_and_dead_letters(make_api):
     async with make_api() as api:
         hub = api._transport.app.app.state.serving.hub
         first, second = await worker_of(hub, "Held"), await worker_of(hub, "Dies")
@@ -178,7 +178,7 @@ async def test_tasks_in_the_hands_of_workers_and_dead_letters_are_shown(make_api
         assert await shown() == (0, 1)
 
 
-async def test_tasks_of_more_workers_than_anybody_lists_at_once_are_all_counted_and_found(make_api, redis):
+async def test_the_tasks_of_very_many_workers_are_all_counted_and_found(make_api, redis):
     """A thousand and one workers serve another job, and stand before the one that has a task in hand."""
     async with make_api() as api:
         hub = api._transport.app.app.state.serving.hub
@@ -263,7 +263,7 @@ async def test_every_end_of_a_task_is_counted_once_whatever_ended_it(make_api, r
         await hub.tasks.move(running.id, "completed", user=USER)
 
 
-async def test_tasks_that_ended_in_one_instant_are_all_counted_also_across_a_full_batch(hub, redis):
+async def test_tasks_that_ended_in_the_same_millisecond_are_all_counted_across_batches(hub, redis):
     worker = await worker_of(hub, "Burst")
     count = hub.store.script("tasks/count_ended")
     await count(limit=2, rest=[1])
@@ -285,7 +285,7 @@ def test_jobs_beyond_a_bound_share_one_series():
     assert "other" in shown
 
 
-async def test_no_route_is_measured_by_what_a_caller_makes_up(api):
+async def test_a_path_made_up_by_a_caller_gets_no_series_of_its_own(api):
     for n in range(30):
         await api.get(f"/made/up/{n}")
         await api.get(f"/nodes/made-up-{n}")

@@ -80,7 +80,7 @@ def pieces(dice: random.Random, text: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("secrets", [{}, SET], ids=["open", "closed"])
-async def test_the_short_way_and_the_ordinary_one_give_the_same_answers(redis_server, monkeypatch, secrets):
+async def test_the_fast_path_and_the_ordinary_path_give_the_same_answers(redis_server, monkeypatch, secrets):
     app = create_app(settings_for(redis_server.url, **secrets), sweep=False)
     monkeypatch.setattr(protocol.HubProtocol, "all_open", protocol.Connections())
     taken, real = Counter(), heartbeats.take

@@ -67,7 +67,7 @@ async def register(app: RequestPipeline, name: str) -> None:
         await publish(api, name)
 
 
-async def test_pages_that_ask_the_same_at_once_are_shown_what_was_made_for_the_first(app, made):
+async def test_pages_that_ask_for_the_same_list_at_once_share_one_answer(app, made):
     pages = [await Page(app).log_in("admin") for _ in range(20)]
     await register(app, "n1")
     async with listening(app, ADMIN):
@@ -82,7 +82,7 @@ async def test_pages_that_ask_the_same_at_once_are_shown_what_was_made_for_the_f
         assert (int(plain.headers["x-hub-age-ms"]) >= 0, "x-hub-age-ms" in neutral.headers) == (True, False)
 
 
-async def test_what_has_happened_is_shown_to_those_who_have_heard_of_it(app, made):
+async def test_a_page_that_heard_of_an_event_is_shown_a_list_that_contains_it(app, made):
     first, second = await Page(app).log_in("admin"), await Page(app).log_in("admin")
     async with listening(app, ADMIN) as stream:
         for number in range(5):
@@ -93,7 +93,7 @@ async def test_what_has_happened_is_shown_to_those_who_have_heard_of_it(app, mad
     assert 5 <= made["/nodes"] < 10
 
 
-async def test_who_changes_something_is_shown_it_with_the_next_look(app):
+async def test_a_page_that_changed_something_sees_the_change_in_its_next_list(app):
     page, other = await Page(app).log_in("admin"), await Page(app).log_in("admin")
     await register(app, "n1")
     async with listening(app, ADMIN):
@@ -106,7 +106,7 @@ async def test_who_changes_something_is_shown_it_with_the_next_look(app):
                 assert [await page.nodes(), await other.nodes()] == [[seen], [seen]]
 
 
-async def test_nobody_is_shown_what_was_made_for_another_credential_or_role(app, made):
+async def test_a_list_is_not_shared_between_credentials_or_roles(app, made):
     await register(app, "n1")
     async with listening(app, ADMIN):
         for secret, role in (("admin", "admin"), ("admin", "viewer"), ("runner", "operator")):
@@ -117,7 +117,7 @@ async def test_nobody_is_shown_what_was_made_for_another_credential_or_role(app,
         assert (await stranger.api.get(NODES, headers={"cookie": "hub_login=guessed"})).status_code == 401
 
 
-async def test_a_refusal_is_for_nobody_else_and_without_listeners_all_is_made_anew(app, made):
+async def test_a_refusal_is_not_shared_and_without_listeners_every_list_is_made_anew(app, made):
     page = await Page(app).log_in("admin")
     async with listening(app, ADMIN):
         for _ in range(2):
@@ -129,7 +129,7 @@ async def test_a_refusal_is_for_nobody_else_and_without_listeners_all_is_made_an
     assert made["/nodes"] == 4
 
 
-async def test_what_is_old_is_shown_to_nobody_else(app, made, monkeypatch):
+async def test_an_old_list_is_shown_to_no_other_page(app, made, monkeypatch):
     page = await Page(app).log_in("admin")
     monkeypatch.setattr(shared_lists, "KEPT_S", 0)
     async with listening(app, ADMIN):
@@ -138,7 +138,7 @@ async def test_what_is_old_is_shown_to_nobody_else(app, made, monkeypatch):
     assert made["/nodes"] == 3
 
 
-async def test_one_who_hangs_up_leaves_those_who_ask_the_same_their_answer(app, made, monkeypatch):
+async def test_a_page_that_hangs_up_does_not_spoil_the_answer_it_shared(app, made, monkeypatch):
     pages = [await Page(app).log_in("admin") for _ in range(2)]
     await register(app, "n1")
     begun, go_on, answer = asyncio.Event(), asyncio.Event(), RequestPipeline._answer

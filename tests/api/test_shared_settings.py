@@ -46,7 +46,7 @@ async def test_a_setting_that_is_set_wins_over_what_hubs_were_given_until_it_is_
         assert await shown(api) == before
 
 
-async def test_what_is_set_counts_at_once(make_api):
+async def test_a_new_value_of_a_shared_setting_counts_at_once(make_api):
     async with make_api() as api:
         await publish(api, "n1", **{"gpu:a100": ["s1", "s2", "s3"]})
         assert (await borrow(api, "gpu:*")).status_code == 503
@@ -77,7 +77,7 @@ async def test_what_is_set_counts_at_once(make_api):
         ("HUB_PORT", {"value": "1"}, 404, "none of the settings that all hubs share: HUB_NODE_TIMEOUT"),
     ],
 )
-async def test_what_a_setting_cannot_be_is_refused_in_a_sentence_and_changes_nothing(
+async def test_an_impossible_value_of_a_shared_setting_is_refused_and_changes_nothing(
     make_api, name, body, status, says
 ):
     async with make_api() as api:

@@ -56,7 +56,7 @@ async def the_overview(app: Any, redis: Any, stuck: int | None, *, found: int, l
     ],
     ids=["all brought back", "all of a sudden", "fewer", "grown, and more since", "grown, and fewer since", "one"],
 )  # fmt: skip
-async def test_how_bad_it_is_goes_by_what_is_stuck_now(app, redis, stuck, found, noted, level):
+async def test_the_level_follows_the_records_that_are_stuck_now(app, redis, stuck, found, noted, level):
     seen = await the_overview(app, redis, stuck, found=found, level=noted)
     [source] = seen["stuck"]
     assert (source["stuck"], source["found"], source["level"]) == (stuck, found, level)
@@ -65,14 +65,14 @@ async def test_how_bad_it_is_goes_by_what_is_stuck_now(app, redis, stuck, found,
     assert [(each["level"], each["text"]) for each in told] == [(level, text) for text in texts]
 
 
-async def test_of_records_that_do_not_answer_the_last_pass_is_told_as_such(app, redis):
+async def test_for_a_source_that_does_not_answer_the_numbers_of_the_last_pass_are_shown(app, redis):
     seen = await the_overview(app, redis, None, found=12, level="warning")
     [told] = [each for each in seen["troubles"] if each["name"] == "stuck"]
     assert told["text"].startswith("12 records of orders had begun and never ended at the last pass")
     assert [source["stuck"] for source in seen["stuck"]] == [None]
 
 
-async def test_all_who_look_share_one_count_and_a_reset_has_it_counted_anew(app):
+async def test_all_callers_share_one_count_and_a_reset_renews_it(app):
     orders, store = Orders(3), app.app.state.serving.hub.store
     now = StuckNow({"orders": orders}, Settings())  # type: ignore[dict-item]
     for _ in range(2):

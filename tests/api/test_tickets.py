@@ -15,7 +15,7 @@ KEYS = ["k1", "a/b", "../x", "50% off?#&=", "key-1", "été €", "x" * 255, "\U
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key[:12])
-async def test_a_ticket_is_found_by_its_key_and_by_its_id_and_looking_changes_nothing(people: People, redis, key):
+async def test_a_ticket_is_found_by_its_key_and_by_its_id_and_reading_it_changes_nothing(people: People, redis, key):
     people.calls.append(
         asyncio.create_task(
             people.api.post(
@@ -60,7 +60,7 @@ async def test_a_granted_ticket_is_shown_as_the_borrow_was_answered(people: Peop
     assert shown["ttlSeconds"] == pytest.approx(900, abs=5)
 
 
-async def test_a_ticket_whose_grant_has_ended_is_over_and_one_nobody_knows_is_not_found(people: People):
+async def test_a_ticket_whose_lease_has_ended_is_over_and_an_unknown_ticket_is_not_found(people: People):
     await publish(people.api, "n1", **{LABEL: ["s1"]})
     await people.start(key="k1")
     await give_back(people.api, LABEL, "s1")
@@ -78,7 +78,7 @@ async def test_the_key_of_a_return_is_no_ticket(people: People):
     refused(await people.give_up("k1"), "unknown-ticket", 404)
 
 
-async def test_a_ticket_that_is_away_is_attended_with_a_preference_and_served_at_its_old_place(people: People):
+async def test_a_ticket_that_is_away_can_be_waited_for_again_and_keeps_its_place(people: People):
     await in_use(people, "s1")
     await away(people, "first", run="r1")
     behind = await people.come()
@@ -99,7 +99,7 @@ async def test_a_ticket_that_is_away_is_attended_with_a_preference_and_served_at
     assert repeat.json()["leaseToken"] == answer.json()["leaseToken"]
 
 
-async def test_attending_ends_after_the_time_asked_for_and_the_place_is_kept(people: People):
+async def test_waiting_on_a_ticket_ends_after_the_time_asked_for_and_keeps_the_place(people: People):
     await away(people, "k1")
     answer = await people.look("k1", 'respond-async, Wait="1"; x=y, wait=9')
     assert (answer.status_code, answer.json()["state"], answer.json()["position"]) == (200, "away", 1)
@@ -107,7 +107,7 @@ async def test_attending_ends_after_the_time_asked_for_and_the_place_is_kept(peo
     assert 50 < answer.json()["secondsLeft"] <= 61
 
 
-async def test_attending_is_bounded_by_what_a_borrow_may_wait(make_people):
+async def test_waiting_on_a_ticket_is_bounded_by_the_longest_wait_of_a_borrow(make_people):
     async with make_people(borrow_queue_timeout_s=1.5) as people:
         await away(people, "k1")
         assert (await people.look("k1", "wait=3600")).headers["preference-applied"] == "wait=1"
@@ -120,14 +120,14 @@ NO_PREFERENCES = [
 
 
 @pytest.mark.parametrize("given", NO_PREFERENCES)
-async def test_a_preference_that_is_none_is_ignored(people: People, given):
+async def test_an_unreadable_wait_preference_is_ignored(people: People, given):
     await away(people, "k1")
     answer = await people.api.get("/queue/k1", headers={"prefer": given.encode()})
     assert (answer.status_code, answer.json()["state"]) == (200, "away")
     assert "preference-applied" not in answer.headers
 
 
-async def test_a_ticket_without_a_key_can_only_be_looked_at(people: People):
+async def test_a_ticket_without_a_key_can_be_read_and_not_waited_on(people: People):
     await people.come()
     (ticket,) = (await people.queue())["labels"][0]["tickets"]
     answer = await people.look(ticket["ticket"], "wait=20")
@@ -135,7 +135,7 @@ async def test_a_ticket_without_a_key_can_only_be_looked_at(people: People):
     assert "preference-applied" not in answer.headers
 
 
-async def test_a_grant_made_while_nobody_asked_is_taken_by_whoever_attends(people: People):
+async def test_a_lease_granted_while_the_caller_was_away_goes_to_the_next_call_that_waits(people: People):
     """The plain look leaves the lease with its attempt; with a preference the caller holds it."""
     await publish(people.api, "n1", **{LABEL: ["s1"]})
     lease = (await people.start(key="k1")).json()
@@ -143,7 +143,7 @@ async def test_a_grant_made_while_nobody_asked_is_taken_by_whoever_attends(peopl
     assert (answer.json()["state"], answer.json()["leaseToken"]) == ("granted", lease["leaseToken"])
 
 
-async def test_looking_is_for_operators_too_but_attending_takes_the_grant_and_is_for_runners(make_people):
+async def test_operators_may_read_a_ticket_and_only_runners_may_wait_on_it(make_people):
     async with make_people(runner_secret="runner-x", admin_secret="admin-x") as people:
         people.api.headers["x-hub-secret"] = "runner-x"
         await away(people, "k1")
@@ -153,7 +153,7 @@ async def test_looking_is_for_operators_too_but_attending_takes_the_grant_and_is
 
 
 @pytest.mark.parametrize("how", ["by key", "by ticket"])
-async def test_giving_up_ends_the_call_that_waits_at_once_and_is_safe_to_repeat(make_people, redis, how):
+async def test_giving_up_a_ticket_ends_the_waiting_call_at_once_and_may_be_repeated(make_people, redis, how):
     async with make_people() as people, make_people() as elsewhere:
         call = await people.come(key="k1")
         behind = await people.come()
@@ -183,7 +183,7 @@ async def test_a_ticket_that_is_away_can_be_given_up(people: People):
     assert (await people.queue())["away"] == 0
 
 
-async def test_a_granted_ticket_is_not_given_up_but_given_back(people: People, redis):
+async def test_a_ticket_that_has_its_lease_cannot_be_given_up(people: People, redis):
     await publish(people.api, "n1", **{LABEL: ["s1"]})
     await people.start(key="k1")
     problem = refused(await people.give_up("k1"), "ticket-granted", 409)
@@ -233,7 +233,7 @@ async def test_a_call_that_is_cut_while_it_waits_keeps_its_place_for_its_repeat(
     assert not any(call.done() for call in others)
 
 
-async def test_a_place_nobody_attends_is_passed_over_and_still_the_first_afterwards(callers: People):
+async def test_a_place_that_no_caller_waits_on_is_passed_over_and_stays_the_first(callers: People):
     label = "cut:passed"
     await in_use(callers, "p1", label=label)
     (await callers.come(label, key="passed", run="r1")).cancel()
@@ -251,7 +251,7 @@ async def test_a_place_nobody_attends_is_passed_over_and_still_the_first_afterwa
     assert not last.done()
 
 
-async def test_attending_a_ticket_and_hanging_up_loses_neither_the_place_nor_a_grant(callers: People):
+async def test_hanging_up_while_waiting_on_a_ticket_loses_neither_the_place_nor_the_lease(callers: People):
     label = "cut:attended"
     await in_use(callers, "a1", label=label)
     (await callers.come(label, key="attended", run="r1")).cancel()
@@ -276,7 +276,7 @@ async def test_attending_a_ticket_and_hanging_up_loses_neither_the_place_nor_a_g
     assert not behind.done()
 
 
-async def test_a_hub_that_stops_sends_its_waiters_to_another_where_they_have_their_places(callers: People, start_hub):
+async def test_a_stopping_hub_sends_its_waiters_to_another_hub_where_they_keep_their_places(callers: People, start_hub):
     label = "stop:line"
     stopping = start_hub(linger_s=PATIENCE_S, **ONE_STORE)
     async with stopping.client() as api:

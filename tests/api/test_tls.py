@@ -96,7 +96,7 @@ def serial(hub: HubProcess) -> int:
     return x509.load_pem_x509_certificate(shown.encode()).serial_number
 
 
-def test_only_those_who_know_the_authority_connect_and_nobody_in_plain_text(start, authority, tmp_path):
+def test_only_clients_that_trust_the_authority_connect_and_plain_text_is_refused(start, authority, tmp_path):
     hub = start()
     assert ask(hub, "/health", believing(authority)).status_code == 200
     for context in (believing(None), believing(Authority(tmp_path, "stranger"))):
@@ -111,7 +111,7 @@ def test_only_those_who_know_the_authority_connect_and_nobody_in_plain_text(star
         ask(hub, "/health", old)
 
 
-def test_a_certificate_is_the_token_of_whom_the_file_names(start, authority, tmp_path):
+def test_a_client_certificate_is_the_token_of_the_user_that_the_file_names(start, authority, tmp_path):
     hub = start()
     ada, eve = authority.issue("ada"), authority.issue("eve")
     assert ask(hub, MINE, believing(authority)).status_code == 401
@@ -136,7 +136,7 @@ def test_a_certificate_is_the_token_of_whom_the_file_names(start, authority, tmp
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_replaced_certificate_is_shown_from_sighup_on_and_nobody_is_cut_off(start, authority, tmp_path, workers):
+def test_a_replaced_certificate_is_served_after_sighup_and_no_connection_is_cut(start, authority, tmp_path, workers):
     hub = start(HUB_WORKERS=workers)
     wait_until(lambda: hub.log().count("Application startup complete") == int(workers))
     first = serial(hub)
@@ -159,7 +159,7 @@ def test_a_replaced_certificate_is_shown_from_sighup_on_and_nobody_is_cut_off(st
     assert ask(hub, "/health", believing(authority)).status_code == 200
 
 
-async def test_agents_and_borrowers_of_the_sdk_believe_the_authority_they_are_told(start, trusting, monkeypatch):
+async def test_agents_and_borrowers_of_the_sdk_trust_the_authority_they_are_given(start, trusting, monkeypatch):
     hub = start()
     trusting(hub)
     monkeypatch.setenv("HUB_NODE_SECRET", hub.node_secret)
@@ -180,7 +180,7 @@ async def test_agents_and_borrowers_of_the_sdk_believe_the_authority_they_are_to
                 raise AssertionError("never lent")
 
 
-async def test_a_node_known_by_its_certificate_speaks_for_itself_alone(start, trusting, authority, monkeypatch):
+async def test_a_node_known_by_its_certificate_speaks_only_for_itself(start, trusting, authority, monkeypatch):
     hub = start()
     trusting(hub, "rack-9")
     monkeypatch.setenv("HUB_RUNNER_SECRET", hub.runner_secret)
@@ -238,7 +238,7 @@ def test_commands_take_the_authority_from_the_environment_or_the_file(start, tru
         command.close()
 
 
-def test_what_cannot_be_used_stops_the_start_in_one_sentence(authority, tmp_path, redis_server):
+def test_unusable_tls_files_stop_the_start_with_one_sentence(authority, tmp_path, redis_server):
     pair, other = authority.issue("hub"), authority.issue("other")
     locked = authority.issue("hub", "locked", password="s3cret")
     command = Command(None, tmp_path)
@@ -264,7 +264,7 @@ def test_what_cannot_be_used_stops_the_start_in_one_sentence(authority, tmp_path
         assert (done.returncode, last.startswith("hub: "), why in last) == (1, True, True), done.stderr
 
 
-def test_secrets_in_plain_text_beyond_this_machine_are_warned_about(start_hub, redis_server, tmp_path):
+def test_a_hub_warns_of_secrets_in_plain_text_beyond_this_machine(start_hub, redis_server, tmp_path):
     elsewhere = socket.gethostbyname(socket.gethostname())
     quiet = start_hub()
     assert "no tls" not in quiet.log()

@@ -28,7 +28,7 @@ async def fleet(api):
     return api
 
 
-async def test_a_count_is_refused_and_not_served_as_one(fleet):
+async def test_a_borrow_in_neutral_names_with_an_unknown_count_is_refused(fleet):
     answer = await fleet.post("/session/borrow", json={"label": "gpu:a100", "count": 2}, headers=NEUTRAL)
     assert answer.status_code == 400
     assert answer.json()["detail"] == (
@@ -42,12 +42,12 @@ async def test_a_count_is_refused_and_not_served_as_one(fleet):
     ("member", "meant"),
     [("ttlSecond", "ttlSeconds"), ("Label", "label"), ("max_wait_seconds", "maxWaitSeconds"), ("runID", "runId")],
 )
-async def test_the_nearest_name_is_said(fleet, member, meant):
+async def test_the_refusal_of_an_unknown_member_names_the_nearest_known_one(fleet, member, meant):
     answer = await fleet.post("/session/borrow", json={"label": "gpu:a100", member: 5}, headers=NEUTRAL)
     assert (answer.status_code, answer.json()["detail"]) == (400, f"{member} is no member here; did you mean {meant}?")
 
 
-async def test_a_member_within_a_member_is_refused_too(fleet):
+async def test_an_unknown_member_within_a_member_is_refused_too(fleet):
     calls = [
         ("/leases/watch", {"leases": [{"slotId": "s1", "lease": {"token": "1", "tokn": "2"}}]}, "tokn", "token"),
         ("/node/heartbeats", {"beats": [{"nodeId": "rack-7", "versoin": 1}]}, "versoin", "version"),
@@ -60,7 +60,7 @@ async def test_a_member_within_a_member_is_refused_too(fleet):
         )
 
 
-async def test_the_wire_of_the_seed_ignores_it_as_before(fleet):
+async def test_a_borrow_in_old_names_with_an_unknown_count_is_served(fleet):
     answer = await fleet.post("/session/borrow", json={"labelKey": "gpu:a100", "count": 2})
     assert answer.status_code == 200
 
@@ -72,7 +72,7 @@ async def test_further_members_of_a_slot_are_its_attributes(fleet):
 
 
 @pytest.mark.parametrize(("method", "path"), WITH_BODIES)
-async def test_every_operation_refuses_a_member_that_it_does_not_have(api, method, path):
+async def test_every_operation_in_neutral_names_refuses_an_unknown_member(api, method, path):
     ids = {"job_name": "lab:modifiers:Rotate", "label": "gpu:a100", "name": "capacity_limits"}
     sent = re.sub(r"\{(\w+)\}", lambda found: ids.get(found[1], "0" * 32), path)
     schema = CONTRACT["paths"][path][method.lower()]["requestBody"]["content"]["application/json"]

@@ -19,7 +19,7 @@ def codes(hub, hosts, **headers):
         return {client.get(read, headers={"host": host, **headers}).status_code for read in READS for host in hosts}
 
 
-def test_a_page_of_a_rebound_name_reads_nothing(start_hub):
+def test_a_page_under_a_rebound_host_name_reads_nothing(start_hub):
     hub = start_hub(HUB_ANONYMOUS_READS="true")
     assert codes(hub, KNOWN) == {200}
     assert codes(hub, POINTED) == {401}
@@ -34,12 +34,12 @@ def connect(hub, host):
         client.connect(hub.url, headers={"Host": host}, transports=["polling"])
 
 
-def test_a_listed_name_reads(start_hub):
+def test_a_page_under_a_listed_host_name_may_read(start_hub):
     hub = start_hub(HUB_ANONYMOUS_READS="true", HUB_ALLOWED_HOSTS="hub.internal")
     assert codes(hub, ["hub.internal", "hub.internal.:8080"]) == {200}
     assert codes(hub, ["evil.example"]) == {403}
 
 
-def test_names_are_the_business_of_a_declared_proxy(start_hub):
+def test_behind_a_declared_proxy_host_names_are_not_checked(start_hub):
     hub = start_hub(HUB_ANONYMOUS_READS="true", FORWARDED_ALLOW_IPS="10.0.0.0/8")
     assert codes(hub, ["hub.example"]) == {200}

@@ -110,7 +110,7 @@ async def house(make_api, redis) -> AsyncIterator[House]:
 
 
 @pytest.mark.parametrize("kind", ["foreign", "garbage"])
-async def test_a_key_that_cannot_be_read_changes_no_list_but_for_its_own_record(house, kind):
+async def test_a_key_of_the_wrong_type_removes_only_its_own_record_from_lists(house, kind):
     lists = await house.lists()
     before = {path: (await house.api.get(path)).status_code for path in lists}
     assert len([status for status in before.values() if status == 200]) > 30
@@ -128,7 +128,7 @@ async def test_a_key_that_cannot_be_read_changes_no_list_but_for_its_own_record(
     assert wrong == []
 
 
-async def test_the_doctor_goes_on_where_it_cannot_read_a_key_and_names_it(house, hub):
+async def test_the_doctor_names_a_key_it_cannot_read_and_goes_on(house, hub):
     unnamed = []
     for key in house.keys_of_two():
         house.spoil(key, "foreign")

@@ -7,7 +7,9 @@ import pytest
 from redis import Redis
 
 
-async def test_each_brake_is_shown_and_released_by_itself(api: httpx.AsyncClient, redis: Redis) -> None:
+async def test_the_brakes_of_nodes_and_workers_are_shown_and_released_separately(
+    api: httpx.AsyncClient, redis: Redis
+) -> None:
     redis.hset("hub:worker_brake", mapping={"state": "engaged", "stale": 4, "registered": 5, "held": 4})
     assert (await api.get("/admin/brake")).json()["state"] == "off"
     shown = (await api.get("/admin/brake", params={"of": "workers"})).json()
@@ -22,7 +24,7 @@ async def test_each_brake_is_shown_and_released_by_itself(api: httpx.AsyncClient
 
 
 @pytest.mark.parametrize("of", ["slots", "", 1, ["workers"]], ids=str)
-async def test_there_are_no_other_brakes(api: httpx.AsyncClient, of: object) -> None:
+async def test_an_unknown_brake_is_refused(api: httpx.AsyncClient, of: object) -> None:
     answers = [await api.post("/admin/brake/release", json={"of": of})]
     if isinstance(of, str):
         answers.append(await api.get("/admin/brake", params={"of": of}))

@@ -53,14 +53,14 @@ async def ask(api: httpx.AsyncClient, base_url: str | None, node_id: str = "n1")
     return await api.get(f"/diagnostics/worker-env/{node_id}")
 
 
-async def test_the_answer_of_the_node_comes_as_it_is(api: httpx.AsyncClient, node: str) -> None:
+async def test_the_environment_that_a_node_answers_is_passed_on_unchanged(api: httpx.AsyncClient, node: str) -> None:
     answer = await ask(api, f"{node}/fine/")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
     assert answer.json() == {"env": {"A": "1"}, "path": "/fine/diagnostics/env", "secret": "None"}
     assert (await ask(api, node, "rack 7/blade:3")).json()["path"] == "/diagnostics/env"
 
 
-async def test_the_node_is_shown_the_secret_of_nodes(make_api: Any, node: str) -> None:
+async def test_the_hub_shows_the_node_secret_to_the_node_it_asks(make_api: Any, node: str) -> None:
     async with make_api(node_secret="one, two", runner_secret="r", admin_secret="r") as api:
         await api.post("/node/register", json={"nodeId": "n1", "baseUrl": node}, headers={"x-hub-secret": "two"})
         assert (await api.get("/diagnostics/worker-env/n1")).status_code == 401
@@ -76,7 +76,7 @@ async def test_the_node_is_shown_the_secret_of_nodes(make_api: Any, node: str) -
         ("moved", 500, "node-refused"), ("text", 500, "node-silent"), ("long", 500, "node-silent"),
     ],
 )  # fmt: skip
-async def test_a_refusal_of_the_node_comes_with_its_status(
+async def test_the_refusal_of_a_node_is_passed_on_with_its_status(
     api: httpx.AsyncClient, node: str, how: str, status: int, code: str
 ) -> None:
     answer = await ask(api, f"{node}/{how}")
@@ -85,7 +85,7 @@ async def test_a_refusal_of_the_node_comes_with_its_status(
     assert "n1" in answer.json()["detail"]
 
 
-async def test_a_node_that_does_not_answer_is_waited_for_for_so_long_and_no_longer(
+async def test_a_node_that_does_not_answer_is_given_up_after_the_limit(
     api: httpx.AsyncClient, node: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert asking.ANSWER_S == 5  # as the contract says; what follows shows that this is the limit
@@ -98,7 +98,7 @@ async def test_a_node_that_does_not_answer_is_waited_for_for_so_long_and_no_long
 
 
 @pytest.mark.parametrize("base_url", [None, "nonsense", "ftp://127.0.0.1/", "http://[", "http://127.0.0.1:99999"])
-async def test_a_node_that_cannot_be_reached_is_said_to_be_silent(
+async def test_an_unreachable_node_is_answered_as_silent(
     api: httpx.AsyncClient, base_url: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     answer = await ask(api, base_url or f"http://127.0.0.1:{free_port()}")
@@ -106,6 +106,6 @@ async def test_a_node_that_cannot_be_reached_is_said_to_be_silent(
     assert "Traceback" not in caplog.text
 
 
-async def test_only_registered_nodes_are_asked(api: httpx.AsyncClient) -> None:
+async def test_only_registered_nodes_are_asked_for_their_environment(api: httpx.AsyncClient) -> None:
     answer = await api.get("/diagnostics/worker-env/nobody")
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown-node")

@@ -40,7 +40,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("method", "path", "headers"), WRONG, ids=str)
-async def test_who_guesses_waits_and_who_knows_a_secret_does_not(make_api, at_once, method, path, headers):
+async def test_a_caller_who_guesses_secrets_is_delayed_and_one_who_knows_a_secret_is_not(
+    make_api, at_once, method, path, headers
+):
     async with make_api(**SECRETS, request_timeout_s=7200) as api:
         token = (await api.post("/admin/tokens", json={"user": "ann"}, headers=ADMIN)).json()["token"]
         for _ in range(2):
@@ -59,7 +61,7 @@ async def test_who_guesses_waits_and_who_knows_a_secret_does_not(make_api, at_on
         waiting.cancel()
 
 
-async def test_other_addresses_do_not_wait(make_api, at_once, monkeypatch):
+async def test_guesses_from_one_address_do_not_delay_other_addresses(make_api, at_once, monkeypatch):
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
     async with make_api(**SECRETS, request_timeout_s=7200) as api:
         for number in range(20):
@@ -68,7 +70,7 @@ async def test_other_addresses_do_not_wait(make_api, at_once, monkeypatch):
 
 
 @pytest.mark.parametrize("now", [0.5, 1000.0])  # of a machine that was just started, too
-def test_an_address_is_slowed_down_to_its_pace_and_forgiven(now):
+def test_an_address_is_slowed_down_after_wrong_secrets_and_forgiven_in_time(now):
     found = WrongSecrets()
     early = [found.early_s("10.0.0.1", now) for _ in range(wrong_secrets.FREE + 2)]
     assert early[: wrong_secrets.FREE] == pytest.approx([0.0] * wrong_secrets.FREE, abs=1e-6)
@@ -80,14 +82,14 @@ def test_an_address_is_slowed_down_to_its_pace_and_forgiven(now):
     assert found.early_s("10.0.0.1", now + 2 * wrong_secrets.WAIT_MAX_S) == 0.0
 
 
-def test_a_network_of_ipv6_is_one_address():
+def test_an_ipv6_network_counts_as_one_address():
     found = WrongSecrets()
     early = [found.early_s(f"2001:db8::{number:x}", 1000.0) for number in range(wrong_secrets.FREE + 1)]
     assert early[-1] > 0
     assert found.early_s("2001:db8:0:1::1", 1000.0) == 0.0
 
 
-def test_not_more_than_so_many_addresses_are_remembered(monkeypatch):
+def test_the_number_of_remembered_addresses_is_bounded(monkeypatch):
     monkeypatch.setattr(wrong_secrets, "ADDRESSES_MAX", 3)
     found = WrongSecrets()
     for number in range(9):
@@ -95,7 +97,7 @@ def test_not_more_than_so_many_addresses_are_remembered(monkeypatch):
     assert len(found._due) == 3
 
 
-def test_there_is_one_warning_a_minute(monkeypatch):
+def test_wrong_secrets_are_logged_at_most_once_a_minute(monkeypatch):
     said = []
     monkeypatch.setattr(wrong_secrets._log, "warning", lambda event, **facts: said.append((event, facts)))
     found = WrongSecrets()
@@ -108,7 +110,7 @@ def test_there_is_one_warning_a_minute(monkeypatch):
     ]
 
 
-async def test_a_hub_under_attack_says_so_once_and_serves_those_who_know(live_hub: HubProcess):
+async def test_a_hub_under_attack_logs_it_once_and_serves_callers_who_know_a_secret(live_hub: HubProcess):
     async with live_hub.client("admin") as known, httpx.AsyncClient(base_url=live_hub.url, timeout=PATIENCE_S) as other:
         wrong = [
             asyncio.create_task(other.get("/sessions", headers={"x-hub-secret": f"guess-{number}"}))
@@ -123,7 +125,7 @@ async def test_a_hub_under_attack_says_so_once_and_serves_those_who_know(live_hu
     assert "guess-" not in live_hub.log()
 
 
-def test_weak_doors_are_told_of_at_start(start_hub):
+def test_weak_secrets_are_logged_at_the_start(start_hub):
     long = "0123456789abcdef"
     weak = start_hub(HUB_RUNNER_SECRET=f"{long},short", HUB_NODE_SECRET=long, HUB_ADMIN_SECRET="")
     lines = [line for line in weak.log().splitlines() if " WARNING " in line]
@@ -155,7 +157,9 @@ async def _guess(api: httpx.AsyncClient, method: str, path: str, headers: dict[s
 
 
 @pytest.mark.parametrize(("method", "path", "headers"), SHOWN, ids=str)
-async def test_an_address_owes_the_wait_of_one_that_hangs_up(make_api, at_once, monkeypatch, method, path, headers):
+async def test_an_address_that_hangs_up_during_its_delay_still_owes_the_delay(
+    make_api, at_once, monkeypatch, method, path, headers
+):
     now, counted = [1_000_000.0], metrics.wrong_secrets._value.get
     monkeypatch.setattr(wrong_secrets, "time", SimpleNamespace(monotonic=lambda: now[0]))
     async with make_api(**SECRETS, request_timeout_s=7200) as api:

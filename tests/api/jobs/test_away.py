@@ -38,7 +38,7 @@ async def cut_off(make_people, tmp_path):
         server.stop()
 
 
-async def test_whatever_is_asked_is_answered_503_with_the_time_to_ask_again(cut_off):
+async def test_every_call_is_answered_503_with_a_retry_after_while_redis_is_away(cut_off):
     for method, path, body in CALLS:
         for headers in ({}, {"prefer": "wait=5", "idempotency-key": "k"}):
             answer = await cut_off["root"].call(method, path, body, headers=headers)
@@ -50,14 +50,14 @@ async def test_whatever_is_asked_is_answered_503_with_the_time_to_ask_again(cut_
     is_problem(upload, 503, "store-unavailable")
 
 
-async def test_a_token_that_cannot_be_looked_up_is_neither_good_nor_bad(cut_off):
+async def test_a_token_that_cannot_be_looked_up_is_neither_accepted_nor_called_wrong(cut_off):
     unheard = Person(cut_off["root"].api, "unheard")
     for method, path, body in CALLS:
         if method != "GET":
             is_problem(await unheard.call(method, path, body), 503, "store-unavailable")
 
 
-async def test_what_needs_no_store_is_refused_as_ever(cut_off):
+async def test_a_request_that_needs_no_store_is_refused_as_usual(cut_off):
     alice = cut_off["alice"]
     is_problem(await alice.call("POST", "/rooms/a:b/tasks/x", {}), 400, "invalid-room-id")
     is_plain(await cut_off["gone"].call("POST", "/workers"), 401, "Unauthorized")

@@ -70,7 +70,7 @@ async def test_a_payload_comes_back_as_it_was_sent(alice, text):
     assert [payload_text(answer) for answer in answers] == [text] * 4
 
 
-async def test_blanks_between_the_parts_are_not_kept_and_those_in_texts_are(alice, task):
+async def test_blanks_between_the_parts_of_a_payload_are_dropped_and_blanks_in_texts_are_kept(alice, task):
     content = '\n{ "other" : [ 1 , 2 ] ,\t"payload" :\r\n { "a b" : [ 1.0 , "x , \\" : y" , { } ] } }\n'
     assert payload_text(await alice.call("POST", SUBMIT, content=content.encode())) == '{"a b":[1.0,"x , \\" : y",{}]}'
     body = '{"payloads": [ {"n": 1.0}, { }, {"a": " b "} ]}'
@@ -78,7 +78,7 @@ async def test_blanks_between_the_parts_are_not_kept_and_those_in_texts_are(alic
     assert [payload_text(await alice.look(each)) for each in ids] == ['{"n":1.0}', "{}", '{"a":" b "}']
 
 
-async def test_of_two_members_with_one_name_the_last_counts(alice, task):
+async def test_the_last_of_two_members_with_the_same_name_counts(alice, task):
     sent = await alice.call("POST", SUBMIT, content=b'{"payload":{"first":1},"payload":{"last":1}}')
     assert sent.json()["payload"] == {"last": 1}
     is_invalid(await alice.call("POST", SUBMIT, content=b'{"payload":{"first":1},"payload":null}'), ["body", "payload"])
@@ -138,7 +138,7 @@ async def test_everything_that_is_wrong_about_a_body_is_said_at_once(alice, task
     is_invalid(await alice.call(method, path.format(task=task), content=json.dumps(body).encode()), *places)
 
 
-async def test_a_part_of_a_body_that_cannot_be_written_again_is_left_out_of_the_refusal(alice, task):
+async def test_a_refusal_leaves_out_the_part_of_a_body_that_cannot_be_written_as_json(alice, task):
     deep = b'{"status":' + b"[" * 900 + b"]" * 900 + b"}"
     answer = await alice.call("PATCH", f"/tasks/{task}", content=deep)
     is_invalid(answer, ["body", "status"])
@@ -179,7 +179,7 @@ async def test_a_payload_and_a_schema_may_have_128_levels(alice, task):
         ("offset=" + "9" * 5000, ["offset"]), ("limit=1&limit=501", ["limit"]),
     ],
 )  # fmt: skip
-async def test_a_page_that_cannot_be_asked_for_does_not_validate(people, query, places):
+async def test_impossible_page_bounds_do_not_validate(people, query, places):
     for path in (
         "/workers",
         "/rooms/lab/jobs",
@@ -192,13 +192,13 @@ async def test_a_page_that_cannot_be_asked_for_does_not_validate(people, query, 
 
 
 @pytest.mark.parametrize("status", ["", "done", "Pending", "pending,failed", "%00"])
-async def test_a_status_that_is_none_does_not_validate(alice, task, status):
+async def test_a_status_that_does_not_exist_does_not_validate(alice, task, status):
     for path in ("/rooms/lab/tasks", f"/rooms/lab/jobs/lab:{JOB}/tasks"):
         is_invalid(await alice.call("GET", f"{path}?status={status}"), ["query", "status"])
     assert (await alice.call("GET", f"/rooms/lab/jobs?status={status}")).status_code == 200  # it means nothing there
 
 
-async def test_pages_go_as_far_as_anybody_asks(alice, task):
+async def test_a_page_may_begin_at_any_offset(alice, task):
     for query, limit, offset in (
         ("limit=500&offset=1", 500, 1),
         ("limit=0", 0, 0),
@@ -210,13 +210,13 @@ async def test_pages_go_as_far_as_anybody_asks(alice, task):
     assert (far.status_code, far.json()["items"], far.json()["total"]) == (200, [], 1)
 
 
-async def test_the_status_of_a_list_of_tasks_is_looked_for_in_its_query(alice, task):
+async def test_the_status_filter_of_a_task_list_is_read_from_the_query(alice, task):
     await alice.move(task, "cancelled")
     for status, total in (("pending", 0), ("cancelled", 1)):
         assert (await alice.call("GET", f"/rooms/lab/tasks?status={status}")).json()["total"] == total
 
 
-async def test_what_is_refused_leaves_no_trace(alice, redis):
+async def test_a_refused_body_stores_nothing(alice, redis):
     before = redis.dbsize()
     refused = await alice.call("PUT", "/rooms/lab/jobs", {"category": "nothing", "name": "x"})
     assert "modifiers" in is_problem(refused, 400, "invalid-category")["detail"]
@@ -224,7 +224,7 @@ async def test_what_is_refused_leaves_no_trace(alice, redis):
 
 
 @pytest.mark.parametrize("path", ["/tasks/claim", "/tasks/progress", "/rooms/lab/jobs", "/rooms/lab/providers"])
-async def test_two_spellings_of_which_one_is_too_deep_to_be_written_again_are_refused(alice, path):
+async def test_a_schema_in_two_spellings_is_refused_when_one_is_too_deep_to_be_written_again(alice, path):
     deep: object = []
     for _ in range(300):
         deep = [deep]

@@ -18,7 +18,7 @@ def ago(**span):
     return (datetime.now(UTC) - timedelta(**span)).isoformat()
 
 
-async def test_a_task_shows_what_was_asked_for_and_else_nothing_more(alice):
+async def test_a_task_shows_the_options_it_was_submitted_with_and_no_others(alice):
     await alice.offering()
     later = datetime.now(UTC).replace(microsecond=7) + timedelta(hours=1)
     for asked, more in (
@@ -48,13 +48,13 @@ async def test_a_task_shows_what_was_asked_for_and_else_nothing_more(alice):
         {"notBefore": "2030-13-01T00:00:00Z"}, {"payloads": {}}, {"payloads": []}, {"payloads": "x"},
     ],
 )  # fmt: skip
-async def test_an_option_that_cannot_be_had_does_not_validate(alice, wrong):
+async def test_an_option_with_an_impossible_value_does_not_validate(alice, wrong):
     await alice.offering()
     is_invalid(await alice.submit(wrong), ["body", *wrong])
     assert (await alice.call("GET", "/rooms/lab/tasks")).json()["total"] == 0
 
 
-async def test_many_payloads_come_alone_and_are_objects_each(alice):
+async def test_payloads_exclude_payload_and_each_of_them_must_be_an_object(alice):
     await alice.offering()
     is_invalid(await alice.submit({"payload": {}, "payloads": [{}]}), ["body", "payload"])
     is_invalid(await alice.submit({"payloads": [{}, None, []]}), ["body", "payloads", 1], ["body", "payloads", 2])
@@ -88,7 +88,7 @@ async def test_a_submit_that_is_repeated_with_its_key_is_answered_with_the_same_
 
 
 @pytest.mark.parametrize("key", ["", "   ", "k" * 256])
-async def test_a_key_that_is_empty_or_endless_does_not_validate(alice, key):
+async def test_an_empty_or_too_long_key_does_not_validate(alice, key):
     worker = await alice.offering()
     task = await alice.task()
     for method, path, body in (
@@ -100,7 +100,7 @@ async def test_a_key_that_is_empty_or_endless_does_not_validate(alice, key):
     assert (await alice.submit(headers={KEY: "k" * 255})).status_code == 202
 
 
-async def test_a_claim_with_a_limit_lists_what_it_got(alice):
+async def test_a_claim_with_a_limit_answers_with_a_list_of_tasks(alice):
     worker = await alice.offering()
     tasks = [await alice.task(n=n) for n in range(5)]
     some = (await alice.claim(worker, limit=2)).json()
@@ -114,7 +114,7 @@ async def test_a_claim_with_a_limit_lists_what_it_got(alice):
     assert (await alice.claim(worker)).json() == {"task": None}
 
 
-async def test_a_claim_that_takes_nothing_is_for_the_owner_of_the_worker_as_well(people):
+async def test_a_claim_with_limit_0_is_also_for_the_owner_of_the_worker_alone(people):
     worker = await people["alice"].offering()
     for body in (
         {"limit": 0},
@@ -125,7 +125,7 @@ async def test_a_claim_that_takes_nothing_is_for_the_owner_of_the_worker_as_well
         is_problem(await people["root"].claim(SOME, **body), 404, "worker-not-found")
 
 
-async def test_a_claim_reports_first_what_has_become_of_others(people):
+async def test_a_claim_reports_results_of_other_tasks_before_it_takes_new_ones(people):
     alice = people["alice"]
     worker, other = await alice.offering(), await alice.offering()
     done, failed, back, foreign = [await alice.task(n=n) for n in range(4)]
@@ -155,7 +155,7 @@ async def test_a_claim_reports_first_what_has_become_of_others(people):
         ({"results": [{"id": "x", "status": "failed"}]}, ["results", 0, "id"]),
     ],
 )  # fmt: skip
-async def test_a_claim_that_cannot_be_made_claims_nothing(alice, wrong, place):
+async def test_an_invalid_claim_claims_nothing(alice, wrong, place):
     worker = await alice.offering()
     task = await alice.task()
     is_invalid(await alice.claim(worker, **wrong), ["body", *place])
@@ -173,7 +173,7 @@ async def test_a_claim_that_is_repeated_with_its_key_reports_once_and_gets_the_s
     assert (await alice.claim(worker, {KEY: "c2"})).json()["task"]["id"] != first["task"]["id"]
 
 
-async def test_a_move_that_is_repeated_with_its_key_is_answered_alike(alice):
+async def test_a_move_repeated_with_its_key_gets_the_same_answer(alice):
     worker = await alice.offering()
     task = await alice.task()
     await alice.claim(worker)
@@ -197,7 +197,7 @@ async def test_a_submitter_may_cancel_with_a_token_that_lets_him_only_submit(peo
     assert (await people["submitter"].move(task, "cancelled")).json()["status"] == "cancelled"
 
 
-async def test_what_fails_for_the_last_time_is_a_dead_letter_until_it_is_dropped_or_tried_again(people):
+async def test_a_task_that_fails_its_last_attempt_is_a_dead_letter_until_it_is_dropped_or_retried(people):
     alice, root = people["alice"], people["root"]
     worker = await alice.offering()
     dropped, retried = [
@@ -226,7 +226,7 @@ async def test_what_fails_for_the_last_time_is_a_dead_letter_until_it_is_dropped
     assert (await root.call("GET", "/dead")).json()["total"] == 0
 
 
-async def test_only_what_has_failed_or_was_cancelled_is_tried_again(alice):
+async def test_only_failed_and_cancelled_tasks_can_be_retried(alice):
     await alice.offering()
     task = await alice.task(a=1.0)
     is_problem(await alice.call("POST", f"/tasks/{task}/retry"), 409, "invalid-task-transition")
@@ -237,13 +237,13 @@ async def test_only_what_has_failed_or_was_cancelled_is_tried_again(alice):
     assert (again.status_code, again.json()["payload"]) == (202, {"a": 1.0})
 
 
-async def test_options_are_refused_for_jobs_that_the_hub_runs_itself(people):
+async def test_options_are_refused_for_internal_jobs(people):
     for option in ({"priority": 1}, {"maxAttempts": 2}, {"backoffSeconds": 1}, {"notBefore": "2030-01-01T00:00:00Z"}):
         answer = await people["alice"].call("POST", f"/rooms/lab/tasks/@internal:{JOB}", option)
         is_invalid(answer, ["body"])
 
 
-async def test_an_open_hub_serves_everybody_as_one_superuser(api):
+async def test_an_open_hub_treats_every_caller_as_one_superuser(api):
     made = await api.post("/v1/joblib/workers")
     assert made.status_code == 201
     job = {"category": "modifiers", "name": "x", "worker_id": made.json()["id"]}
@@ -253,7 +253,7 @@ async def test_an_open_hub_serves_everybody_as_one_superuser(api):
     assert wrong.status_code == 201
 
 
-async def test_a_closed_hub_takes_the_secret_of_its_operators(make_api):
+async def test_a_closed_hub_accepts_the_admin_secret(make_api):
     async with make_api(runner_secret="r", node_secret="n", admin_secret="a") as api:
         for secret, status in (("a", 201), ("r", 401), ("n", 401), ("", 401)):
             answer = await api.post("/v1/joblib/workers", headers={"x-hub-secret": secret})

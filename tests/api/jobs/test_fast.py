@@ -58,7 +58,7 @@ REQUESTS = [
 ]  # fmt: skip
 
 
-async def test_whatever_is_asked_the_answer_is_the_one_of_the_framework(redis_server, redis, tmp_path, monkeypatch):
+async def test_the_fast_path_answers_as_the_framework_does(redis_server, redis, tmp_path, monkeypatch):
     answers = []
     for is_plain in (True, False):
         for row in TABLE.rows:
@@ -88,7 +88,7 @@ def example(row, part):
 
 
 @pytest.mark.parametrize("part", ["x", "lab:a:b", "x/y", "x/", "/x", "", "x\n", "x.y-z"])
-def test_the_table_finds_what_the_router_finds(part):
+def test_the_route_table_finds_the_same_route_as_the_router(part):
     """For each row, by its own method and by all others."""
     app = create_app(settings_for("redis://nowhere"), sweep=False).app
     for path in {example(row, part) + end for row in TABLE.rows for end in ("", "/", "\n", "x")}:
@@ -105,11 +105,11 @@ def test_the_table_finds_what_the_router_finds(part):
             assert (found.row.route, found.parts) == (route, child["path_params"]), (method, path)
 
 
-def test_every_endpoint_is_called_without_the_machinery_of_the_framework():
+def test_every_endpoint_is_called_without_the_frameworks_machinery():
     assert [row.path for row in TABLE.rows if not row.is_plain] == []
 
 
-async def test_heartbeats_that_come_together_go_to_redis_together(alice, redis):
+async def test_heartbeats_that_arrive_together_are_sent_to_redis_together(alice, redis):
     worker = await alice.worker()
     await alice.call("PATCH", f"/workers/{worker}")
     before = redis.info("commandstats")["cmdstat_fcall"]["calls"]

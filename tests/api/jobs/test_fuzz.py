@@ -143,7 +143,7 @@ def hunt(quarry: Any, operation: str, examples: int, secrets: list[str | None], 
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_an_open_hub_answers_as_the_document_says_and_keeps_nothing_of_what_it_refuses(open_hub, operation):
+def test_an_open_hub_answers_as_the_contract_says_and_stores_nothing_of_a_refused_call(open_hub, operation):
     seen = hunt(open_hub, operation, 24, [None], seeded=True)
     assert seen & {200, 201, 202, 204, 404, 409, 504}, seen
 
@@ -158,5 +158,5 @@ def test_a_hub_with_secrets_does_nothing_for_strangers(closed_hub, operation):
     assert open_to_all or seen <= allowed, seen
 
 
-def test_the_document_has_all_of_the_contract():
+def test_the_document_lists_every_operation_of_the_contract():
     assert len(OPERATIONS) == 20 + 11, OPERATIONS

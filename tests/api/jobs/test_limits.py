@@ -49,7 +49,7 @@ async def test_a_schema_may_have_exactly_the_limit_and_not_a_byte_more(make_peop
         assert (await put(sized(2 * KIB))).status_code == 201
 
 
-async def test_what_a_provider_answers_may_have_exactly_the_limit_and_not_a_byte_more(make_people):
+async def test_the_answer_of_a_provider_may_have_exactly_the_limit_and_not_a_byte_more(make_people):
     async with make_people(provider_result_max_bytes=100_000) as people:
         alice = people["alice"]
         made = await alice.call("PUT", "/rooms/lab/providers", {"category": "frames", "name": "x"})
@@ -84,18 +84,18 @@ BOUNDS = Bounds(settings_for("redis://nowhere"))
         ("POST", "", 64 * KIB), ("POST", "/", 64 * KIB), ("POST", "/x/results", 64 * KIB),
     ],
 )  # fmt: skip
-def test_every_operation_has_its_own_bound(method, path, bound):
+def test_each_operation_has_its_own_limit_of_body_size(method, path, bound):
     path = f"/v1/joblib{path}"
     assert BOUNDS.of(TABLE.find(method, path), path) == bound
 
 
-async def test_the_size_is_looked_at_before_the_token(people):
+async def test_the_body_size_is_checked_before_the_token(people):
     large = b"x" * (64 * KIB + 1)
     is_problem(await people["stranger"].call("PATCH", "/workers/x", content=large), 413, "too-large")
     assert (await people["stranger"].call("PATCH", "/workers/x", content=large[1:])).status_code == 401
 
 
-async def test_a_thousand_payloads_go_in_one_call_and_no_more(alice):
+async def test_one_call_takes_at_most_a_thousand_payloads(alice):
     await alice.offering()
     answer = await alice.submit({"payloads": [{"n": n} for n in range(1000)]})
     assert (answer.status_code, len(set(answer.json()["ids"]))) == (202, 1000)
@@ -105,7 +105,7 @@ async def test_a_thousand_payloads_go_in_one_call_and_no_more(alice):
         assert (await alice.submit({"payloads": [{}] * count})).status_code == 422
 
 
-async def test_the_error_of_a_task_may_be_longer_than_a_payload_and_keeps_its_beginning(alice):
+async def test_the_error_of_a_task_may_be_longer_than_a_payload_and_is_cut_at_its_end(alice):
     worker = await alice.offering()
     task = await alice.task()
     await alice.claim(worker)

@@ -28,7 +28,7 @@ async def waits(hub, channel):
     await eventually(heard)
 
 
-async def test_a_wait_takes_its_time_beside_that_of_the_request(make_people):
+async def test_a_long_poll_may_last_longer_than_the_request_timeout(make_people):
     async with make_people(request_timeout_s=4) as people:
         alice = people["alice"]
         worker = await alice.offering()
@@ -53,7 +53,7 @@ async def test_a_wait_takes_its_time_beside_that_of_the_request(make_people):
         assert "within 5 s" in is_problem(read, 504, "provider-timeout")["detail"]
 
 
-async def test_a_task_that_ends_answers_whoever_waits_for_it_at_once(alice):
+async def test_a_long_poll_is_answered_as_soon_as_its_task_ends(alice):
     worker = await alice.offering()
     task = await alice.task()
     waiter = asyncio.create_task(alice.look(task, "respond-async, wait=600"))
@@ -68,14 +68,14 @@ async def test_a_task_that_ends_answers_whoever_waits_for_it_at_once(alice):
 
 
 @pytest.mark.parametrize("prefer", ["wait=0", "WAIT=1", "wait = 1", "wait=x", "respond-async", ""])
-async def test_whoever_does_not_ask_to_wait_does_not(alice, prefer):
+async def test_a_request_without_a_wait_preference_is_answered_at_once(alice, prefer):
     await alice.offering()
     answer = await alice.look(await alice.task(), prefer)
     assert answer.status_code == 200
     assert "preference-applied" not in answer.headers
 
 
-async def test_of_several_headers_each_is_looked_through_for_a_wait(make_people):
+async def test_a_wait_preference_is_found_in_any_of_several_prefer_headers(make_people):
     async with make_people(long_poll_max_wait_s=0.2) as people:
         alice = people["alice"]
         await alice.offering()
@@ -85,7 +85,7 @@ async def test_of_several_headers_each_is_looked_through_for_a_wait(make_people)
         assert answer.headers["preference-applied"] == "wait=0.2"
 
 
-async def test_a_worker_that_waits_gets_a_task_as_soon_as_there_is_one(alice):
+async def test_a_waiting_claim_gets_a_task_as_soon_as_one_is_submitted(alice):
     worker = await alice.offering()
     waiter = asyncio.create_task(alice.claim(worker, waitSeconds=30, limit=5, start=True))
     hub = serving_of(alice).hub
@@ -96,7 +96,7 @@ async def test_a_worker_that_waits_gets_a_task_as_soon_as_there_is_one(alice):
     assert answer["task"]["status"] == "running"
 
 
-async def test_waits_end_when_the_hub_stops(alice, monkeypatch):
+async def test_long_polls_end_when_the_hub_stops(alice, monkeypatch):
     monkeypatch.setattr(long_polls, "PIECE_S", 0.1)
     worker = await alice.offering()
     task = await alice.task()
@@ -147,7 +147,7 @@ class Ghost:
 
 
 @pytest.mark.parametrize("looks", [0, 1], ids=["before", "meanwhile"])
-async def test_what_is_claimed_for_a_caller_who_has_hung_up_goes_back_into_the_queue(alice, looks):
+async def test_a_task_claimed_for_a_caller_who_hung_up_goes_back_into_the_queue(alice, looks):
     worker = await alice.offering()
     first, second = await alice.task(n=1), await alice.task(n=2)
     for more in ({}, {"limit": 2, "start": True}, {"waitSeconds": 1}):
@@ -157,7 +157,7 @@ async def test_what_is_claimed_for_a_caller_who_has_hung_up_goes_back_into_the_q
         assert [task["worker_id"] for task in found] == [None, None]
 
 
-async def test_a_caller_who_can_ask_again_finds_what_was_claimed_for_him(alice):
+async def test_a_caller_with_a_key_can_ask_again_for_the_task_that_was_claimed_for_him(alice):
     worker = await alice.offering()
     task = await alice.task()
     body = json.dumps({"worker_id": worker}).encode()
@@ -168,7 +168,7 @@ async def test_a_caller_who_can_ask_again_finds_what_was_claimed_for_him(alice):
     assert again.json()["task"]["id"] == task
 
 
-async def test_nothing_waits_on_for_callers_who_have_hung_up(alice, monkeypatch):
+async def test_a_wait_ends_when_its_caller_hangs_up(alice, monkeypatch):
     monkeypatch.setattr(long_polls, "PIECE_S", 0.1)
     worker = await alice.offering()
     task = await alice.task()
@@ -180,7 +180,7 @@ async def test_nothing_waits_on_for_callers_who_have_hung_up(alice, monkeypatch)
     assert (await alice.look(task)).json()["status"] == "claimed"
 
 
-async def test_what_a_provider_answers_is_waited_for_and_then_remembered(make_people):
+async def test_a_read_waits_for_the_answer_of_the_provider_which_is_then_cached(make_people):
     async with make_people(provider_long_poll_default_s=PATIENCE_S) as people:
         await ask_and_answer(people["alice"])
 

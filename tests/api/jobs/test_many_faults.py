@@ -23,7 +23,7 @@ async def test_a_body_with_a_hundred_thousand_faults_gets_a_short_refusal(api):
     assert len(answer.content) < 10_000
 
 
-async def test_a_body_is_not_shown_again_with_each_fault(api):
+async def test_a_refusal_does_not_repeat_the_body_for_each_fault(api):
     tasks = [{"note": "x" * 3_000}] * 20
     answer = await api.post(f"{J}/tasks/progress", json={"worker_id": ID, "tasks": tasks})
     assert answer.status_code == 422
@@ -43,7 +43,7 @@ async def test_a_body_is_not_shown_again_with_each_fault(api):
         (job_bodies.ScheduleBody, {"payload": 1, "cron": 1, "job": 1}),
     ],
 )
-def test_no_model_of_a_body_makes_a_long_list_of_faults(model, document):
+def test_no_body_model_lists_very_many_faults(model, document):
     with pytest.raises(Malformed) as refused:
         validated(model, document, "body", b"x")
     assert len(refused.value.facts["errors"]) <= FAULTS_MAX + 1
@@ -53,7 +53,7 @@ def test_no_model_of_a_body_makes_a_long_list_of_faults(model, document):
     "document",
     [{"worker_id": ID, "tasks": [{"id": ID, "log": [1] * 100}] * 1000}, {"worker_id": ID, "tasks": [{}] * 1000}],
 )
-def test_pydantic_itself_is_stopped_early(document):
+def test_pydantic_stops_after_a_thousand_faults(document):
     with pytest.raises(ValueError) as refused:
         job_bodies.ProgressBody.model_validate(document)
     assert refused.value.error_count() <= 1_000

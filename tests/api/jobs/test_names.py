@@ -29,7 +29,7 @@ def spellings(full):
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_a_job_is_found_by_its_full_name_however_it_is_written(people, name):
+async def test_a_job_is_found_by_its_full_name_in_every_url_encoding(people, name):
     root = people["root"]
     job = await registered(root, "jobs", "@global", name)
     await registered(root, "jobs", "@global", "another")
@@ -51,7 +51,7 @@ async def test_a_job_is_found_by_its_full_name_however_it_is_written(people, nam
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if ".." not in name.split("/")])
-async def test_a_provider_is_found_by_its_full_name_however_it_is_written(people, name):
+async def test_a_provider_is_found_by_its_full_name_in_every_url_encoding(people, name):
     root = people["root"]
     provider = await registered(root, "providers", "@global", name)
     for spelt in spellings(provider["full_name"]):
@@ -90,14 +90,14 @@ async def test_a_name_of_fewer_than_three_parts_is_not_found_and_says_why(alice,
         is_problem(await alice.call("GET", "/rooms/lab/" + path.format(full)), 404, "provider-not-found")
 
 
-async def test_names_are_matched_by_case(people):
+async def test_names_are_case_sensitive(people):
     root = people["root"]
     await registered(root, "jobs", "lab", "Rotate")
     for full in ("lab:modifiers:rotate", "Lab:modifiers:Rotate", "lab:Modifiers:Rotate", "lab:modifiers:Rotate "):
         is_problem(await root.call("GET", f"/rooms/lab/jobs/{quote(full)}"), 404, "job-not-found")
 
 
-async def test_a_name_may_have_4096_characters_and_one_of_the_longest_is_found(alice):
+async def test_a_name_of_4096_characters_is_accepted_and_found(alice):
     async def put(name):
         return await alice.call("PUT", "/rooms/lab/jobs", {"category": "modifiers", "name": name})
 
@@ -106,7 +106,7 @@ async def test_a_name_may_have_4096_characters_and_one_of_the_longest_is_found(a
     assert (await put("n" * 4097)).json()["detail"][0]["type"] == "string_too_long"
 
 
-async def test_where_to_look_for_a_task_is_said_relative_to_the_host(alice):
+async def test_the_location_header_of_a_task_is_relative_to_the_host(alice):
     await alice.offering()
     answer = await alice.submit()
     assert answer.headers["location"] == f"{J}/tasks/{answer.json()['id']}"

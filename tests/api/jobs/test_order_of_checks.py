@@ -22,7 +22,7 @@ NEEDS_A_USER = [
 
 @pytest.mark.parametrize("room", BAD_ROOMS)
 @pytest.mark.parametrize(("method", "path"), WRITES, ids=["job", "provider", "submit"])
-async def test_where_rooms_are_written_to_a_wrong_room_is_answered_before_a_missing_token(people, method, path, room):
+async def test_routes_that_write_refuse_a_wrong_room_before_a_missing_token(people, method, path, room):
     for name in ("stranger", "gone", "alice"):
         answer = await people[name].call(method, path.format(room), content=b"no JSON")
         assert "invalid characters" in is_problem(answer, 400, "invalid-room-id")["detail"]
@@ -30,7 +30,7 @@ async def test_where_rooms_are_written_to_a_wrong_room_is_answered_before_a_miss
 
 @pytest.mark.parametrize("room", BAD_ROOMS)
 @pytest.mark.parametrize("path", READS)
-async def test_where_rooms_are_read_everything_else_is_answered_before_a_wrong_room(make_people, path, room):
+async def test_routes_that_read_refuse_a_wrong_room_after_everything_else(make_people, path, room):
     async with make_people(anonymous_reads=False) as people:
         is_plain(await people["stranger"].call("GET", path.format(room)), 401, "Unauthorized")
         if path.endswith(("workers", "jobs", "tasks", "providers")):
@@ -38,13 +38,13 @@ async def test_where_rooms_are_read_everything_else_is_answered_before_a_wrong_r
         is_problem(await people["alice"].call("GET", path.format(room)), 400, "invalid-room-id")
 
 
-async def test_a_provider_is_read_by_users_alone_and_they_are_told_of_a_wrong_room(people):
+async def test_reading_a_provider_needs_a_user_and_a_wrong_room_is_refused_after_that(people):
     is_plain(await people["stranger"].call("GET", "/rooms/a:b/providers/x:y:z"), 401, "Unauthorized")
     is_problem(await people["alice"].call("GET", "/rooms/a:b/providers/x:y:z"), 400, "invalid-room-id")
 
 
 @pytest.mark.parametrize(("method", "path"), NEEDS_A_USER, ids=str)
-async def test_whoever_is_not_known_is_told_so_before_anything_else(people, method, path):
+async def test_an_unknown_caller_is_refused_before_anything_else_is_checked(people, method, path):
     for name in ("stranger", "gone"):
         for wrong in (path, path.replace(SOME, "no-uuid")):
             answer = await people[name].call(method, wrong, content=b"{no JSON")
@@ -53,7 +53,7 @@ async def test_whoever_is_not_known_is_told_so_before_anything_else(people, meth
 
 
 @pytest.mark.parametrize(("method", "path"), [row for row in NEEDS_A_USER if SOME in row[1]], ids=str)
-async def test_a_path_that_holds_no_uuid_does_not_validate(people, method, path):
+async def test_a_path_with_an_invalid_uuid_does_not_validate(people, method, path):
     name = {"workers": "worker_id", "tasks": "task_id", "providers": "provider_id", "dead": "task_id"}[
         path.split("/")[1]
     ]
@@ -62,7 +62,7 @@ async def test_a_path_that_holds_no_uuid_does_not_validate(people, method, path)
         assert is_invalid(answer, ["path", name]) == ["uuid_parsing"]
 
 
-async def test_a_uuid_may_be_spelt_as_any_parser_takes_it(alice):
+async def test_a_uuid_is_accepted_in_every_spelling_that_parsers_take(alice):
     worker = await alice.worker()
     for spelt in (worker.upper(), worker.replace("-", ""), f"{{{worker}}}", f"urn:uuid:{worker}"):
         answer = await alice.call("PATCH", f"/workers/{spelt}")
@@ -70,7 +70,7 @@ async def test_a_uuid_may_be_spelt_as_any_parser_takes_it(alice):
         assert (await alice.claim(spelt)).json() == {"task": None}
 
 
-async def test_a_request_that_does_not_validate_is_answered_before_what_it_is_about_is_looked_for(people):
+async def test_an_invalid_request_is_refused_before_its_subject_is_looked_up(people):
     root = people["root"]
     is_invalid(await root.call("PATCH", f"/tasks/{SOME}", {"status": "done"}), ["body", "status"])
     is_problem(await root.call("PATCH", f"/tasks/{SOME}", {"status": "running"}), 404, "task-not-found")
@@ -96,7 +96,7 @@ async def test_a_request_that_does_not_validate_is_answered_before_what_it_is_ab
         ("BREW", "/dead", 405),
     ],
 )  # fmt: skip
-async def test_what_is_not_there_is_answered_as_the_framework_does_whoever_asks(people, method, path, status):
+async def test_an_unknown_path_or_method_is_answered_as_the_framework_does_for_any_caller(people, method, path, status):
     answer = await people["stranger"].call(method, path)
     if method == "HEAD":
         assert answer.status_code == status
@@ -140,13 +140,13 @@ async def test_each_scope_opens_what_its_holder_needs_and_nothing_else(people, a
                 assert is_problem(answer, 403, "forbidden")["detail"].endswith(f"the one shown has {scope}.")
 
 
-async def test_dead_letters_are_for_superusers_and_for_those_who_may_do_as_operators_do(people):
+async def test_dead_letters_are_for_superusers_and_for_tokens_with_the_scope_of_operators(people):
     answers = {name: (await person.call("GET", "/dead")).status_code for name, person in people.items()}
     assert {name for name, status in answers.items() if status == 200} == {"root", "admin"}
     assert {name for name, status in answers.items() if status == 401} == {"stranger", "gone"}
 
 
-async def test_open_reads_need_a_token_where_the_hub_is_told_so(make_people):
+async def test_reads_need_a_token_when_the_setting_says_so(make_people):
     paths = ["/workers", *(path.format("lab") for path in READS), f"/tasks/{SOME}"]
     async with make_people() as people:
         assert 401 not in [(await people["stranger"].call("GET", path)).status_code for path in paths]

@@ -59,7 +59,7 @@ async def taken(text: bytes) -> list[str]:
     blanks=st.lists(BLANKS, min_size=1, max_size=5),
     ascii=st.booleans(),
 )
-def test_each_payload_is_kept_as_it_was_sent_without_blanks(payloads, others, blanks, ascii):
+def test_each_payload_is_kept_as_it_was_sent_but_for_blanks(payloads, others, blanks, ascii):
     said = [json.dumps(payload, ensure_ascii=ascii, separators=(",", ":")) for payload in payloads]
     before = "".join(f"{json.dumps(name, ensure_ascii=ascii)}:{json.dumps(others[name])}," for name in others)
     text = spread(f'{{{before}"payloads":[{",".join(said)}],"x y":[1,{{}}]}}', blanks)
@@ -67,12 +67,12 @@ def test_each_payload_is_kept_as_it_was_sent_without_blanks(payloads, others, bl
     assert asyncio.run(taken(spread(f'{{"payload":{said[0]}}}', blanks))) == said[:1]
 
 
-async def test_numbers_names_and_their_order_stay_as_they_were_sent():
+async def test_numbers_and_the_order_of_members_stay_as_they_were_sent():
     said = '{"b":1.0,"a":1e2,"a":12345678901234567890123,"c":0.10}'
     assert await taken(f'{{"payloads":[{said}]}}'.encode()) == [said]
 
 
-async def test_of_two_members_with_one_name_the_last_counts():
+async def test_the_last_of_two_members_with_the_same_name_counts():
     assert await taken(b'{"payloads":[{"a":1},{}],"payloads":[{"b":2}]}') == ['{"b":2}']
     assert await taken(b'{"payload":{"a":1},"payload":{"b":2}}') == ['{"b":2}']
 
@@ -92,12 +92,12 @@ async def test_of_two_members_with_one_name_the_last_counts():
     ],
     ids=range(14),
 )  # fmt: skip
-async def test_what_is_too_much_or_no_json_is_refused(text, kind):
+async def test_a_payload_that_is_too_large_or_no_json_is_refused(text, kind):
     with pytest.raises(kind):
         await taken(text)
 
 
-async def test_other_requests_are_served_while_many_payloads_are_taken_apart():
+async def test_other_requests_are_served_while_many_payloads_are_parsed():
     turns = 0
 
     async def others():

@@ -136,7 +136,7 @@ THINGS = [
 
 
 @pytest.mark.parametrize("thing", THINGS, ids=lambda each: each.add.__name__)
-async def test_a_user_who_has_as_much_as_one_may_is_refused_and_another_gets_in(shop, thing):
+async def test_a_user_at_his_quota_is_refused_and_another_user_is_not(shop, thing):
     weak, strong = shop.people["alice"], shop.people["bob"]
     taken = [await thing.add(shop, weak, f"n{number}") for number in range(thing.fits)]
     assert [each.status_code for each in taken] == [thing.ok] * thing.fits, taken[-1].text
@@ -154,7 +154,7 @@ async def test_a_user_who_has_as_much_as_one_may_is_refused_and_another_gets_in(
 
 @pytest.mark.parametrize("thing", [each for each in THINGS if each.add in (a_task, a_schema, a_schedule, a_provider)],
                          ids=lambda each: each.add.__name__)  # fmt: skip
-async def test_a_room_takes_as_much_as_four_users_may_have(shop, thing):
+async def test_a_room_may_hold_four_times_the_quota_of_a_user(shop, thing):
     taken, name = 0, 0
     refusals: list[dict[str, Any]] = []
     for who in USERS:
@@ -169,7 +169,7 @@ async def test_a_room_takes_as_much_as_four_users_may_have(shop, thing):
     assert refusals[0]["detail"].startswith("Room lab holds")
 
 
-async def test_a_repeat_is_answered_also_when_the_quota_is_used_up(shop):
+async def test_a_repeated_submit_is_answered_even_when_the_quota_is_used_up(shop):
     alice = shop.people["alice"]
     first = await alice.submit(LARGE, headers={"idempotency-key": "k"})
     assert first.status_code == 202
@@ -182,7 +182,7 @@ async def test_a_repeat_is_answered_also_when_the_quota_is_used_up(shop):
     assert shop.used() == counted
 
 
-async def test_a_unique_submit_that_adds_nothing_is_answered_also_then(shop):
+async def test_a_unique_submit_that_adds_no_task_is_answered_even_when_the_quota_is_used_up(shop):
     alice = shop.people["alice"]
     first = await alice.submit({**LARGE, "uniqueKey": "one"})
     for _ in range(3):
@@ -193,7 +193,7 @@ async def test_a_unique_submit_that_adds_nothing_is_answered_also_then(shop):
     assert shop.used() == counted
 
 
-async def test_many_payloads_are_taken_all_or_none(shop):
+async def test_many_payloads_are_accepted_all_or_none_under_a_quota(shop):
     many = [{"text": "x" * 600}] * 130  # three scripts of 64: the second one would be over
     alice = shop.people["alice"]
     refused = await alice.call("POST", f"/rooms/lab/tasks/lab:{JOB}", {"payloads": many})
@@ -202,7 +202,7 @@ async def test_many_payloads_are_taken_all_or_none(shop):
     assert (await alice.call("GET", "/rooms/lab/tasks")).json()["total"] == 0
 
 
-async def test_what_is_over_counts_no_more_and_nothing_is_left_of_a_user_who_has_nothing(shop, redis):
+async def test_ended_tasks_do_not_count_and_a_user_who_holds_nothing_leaves_no_counter(shop, redis):
     alice, root = shop.people["alice"], shop.people["root"]
     before = shop.used()
     tasks = [(await alice.submit({"payload": {"n": n}})).json()["id"] for n in range(3)]
@@ -222,7 +222,7 @@ async def test_what_is_over_counts_no_more_and_nothing_is_left_of_a_user_who_has
     assert redis.hgetall("hub:room_openers").keys() == {"lab"}
 
 
-async def test_a_schedule_whose_user_has_as_many_tasks_as_he_may_makes_none_and_says_why(shop, redis):
+async def test_a_schedule_makes_no_task_and_says_why_while_its_user_is_at_the_quota(shop, redis):
     alice = shop.people["alice"]
     assert (await a_schedule(shop, alice, "s")).status_code == 201
     for _ in range(4):

@@ -88,13 +88,13 @@ BEYOND: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("method", "path", "body"), BEYOND, ids=lambda value: str(value))
-async def test_who_is_bound_is_refused_beyond_his_rooms(rooms, method, path, body):
+async def test_a_token_bound_to_rooms_is_refused_in_every_other_room(rooms, method, path, body):
     refused = await rooms.bound.call(method, path, body)
     assert "room" in is_problem(refused, 403, "forbidden")["detail"]
     assert (await rooms.free.call(method, path, body)).status_code in (200, 201, 202, 403, 404, 504)
 
 
-async def test_who_is_bound_does_in_his_room_what_others_do_there(rooms):
+async def test_a_token_bound_to_rooms_does_in_its_room_what_other_tokens_do_there(rooms):
     who, lab = rooms.bound, rooms.worker["lab"]
     for path in ("/rooms/lab/jobs", "/rooms/lab/tasks", "/rooms/lab/workers", "/rooms/lab/providers",
                  "/rooms/lab/jobs/lab:modifiers:Rotate", "/rooms/lab/jobs/lab:modifiers:Rotate/tasks",
@@ -110,7 +110,7 @@ async def test_who_is_bound_does_in_his_room_what_others_do_there(rooms):
     assert (await who.call("DELETE", f"/workers/{lab}")).status_code == 204
 
 
-async def test_who_is_bound_sees_and_uses_what_is_offered_to_all_rooms(rooms):
+async def test_a_token_bound_to_rooms_sees_and_uses_what_is_offered_to_all_rooms(rooms):
     who = rooms.bound
     names = {each["full_name"] for each in (await who.call("GET", "/rooms/lab/jobs")).json()["items"]}
     assert names == {"lab:modifiers:Rotate", "@global:modifiers:Rotate"}
@@ -123,7 +123,7 @@ async def test_who_is_bound_sees_and_uses_what_is_offered_to_all_rooms(rooms):
     assert (await who.call("GET", "/rooms/lab/providers/@global:frames:All")).status_code == 504
 
 
-async def test_what_is_named_by_an_id_alone_is_as_if_it_were_not_there(rooms):
+async def test_a_bound_token_gets_not_found_for_ids_of_things_in_other_rooms(rooms):
     who, other = rooms.bound, rooms.task["other"]
     unknown = str(uuid4())
     for method, path, body in (
@@ -146,7 +146,7 @@ async def test_what_is_named_by_an_id_alone_is_as_if_it_were_not_there(rooms):
     assert (await rooms.free.look(other)).json()["status"] == "pending"
 
 
-async def test_reports_about_tasks_of_other_rooms_say_no_more_than_about_unknown_ones(rooms):
+async def test_reports_on_tasks_of_other_rooms_are_answered_like_reports_on_unknown_tasks(rooms):
     who, worker, own = rooms.bound, rooms.worker["lab"], rooms.task["lab"]
     waits, held, unknown = rooms.task["other"], rooms.task["other"], str(uuid4())
 
@@ -165,7 +165,7 @@ async def test_reports_about_tasks_of_other_rooms_say_no_more_than_about_unknown
 
 
 @pytest.mark.parametrize("room", ["other", "@global"])
-async def test_a_worker_of_ones_own_that_serves_other_rooms_brings_nothing_from_there(rooms, room):
+async def test_a_bound_token_is_refused_its_own_worker_that_serves_other_rooms(rooms, room):
     worker, refused = rooms.worker["other"], []
     if room == "@global":
         worker = (await rooms.both.call("PUT", "/rooms/@global/jobs", ROTATE)).json()["worker_id"]
@@ -176,12 +176,12 @@ async def test_a_worker_of_ones_own_that_serves_other_rooms_brings_nothing_from_
         assert repr(room) in is_problem(answer, 403, "forbidden")["detail"]
 
 
-async def test_who_is_bound_to_the_global_room_too_serves_it(rooms):
+async def test_a_token_bound_to_the_global_room_as_well_serves_it(rooms):
     worker = (await rooms.both.call("PUT", "/rooms/@global/jobs", ROTATE)).json()["worker_id"]
     assert (await rooms.both.claim(worker)).json()["task"]["id"] == rooms.task["@global"]
 
 
-async def test_a_task_from_elsewhere_that_was_given_to_a_job_of_ones_room_can_be_served(rooms):
+async def test_a_task_of_another_room_submitted_to_a_job_of_the_tokens_room_can_be_served(rooms):
     who, lab = rooms.bound, rooms.worker["lab"]
     submitted = await rooms.free.call("POST", "/rooms/other/tasks/lab:modifiers:Rotate", {"payload": {}})
     claimed = (await who.claim(lab, limit=2)).json()["tasks"]
@@ -191,7 +191,7 @@ async def test_a_task_from_elsewhere_that_was_given_to_a_job_of_ones_room_can_be
         assert (await who.look(task["id"])).status_code == 200
 
 
-async def test_a_bound_superuser_is_one_in_his_rooms_alone(rooms):
+async def test_a_bound_superuser_is_a_superuser_in_its_rooms_alone(rooms):
     for method, path in (("GET", "/dead"), ("GET", f"/dead/{uuid4()}"), ("DELETE", f"/dead/{uuid4()}")):
         is_problem(await rooms.both.call(method, path), 403, "forbidden")
     shown = {"authorization": "Bearer both-t"}
@@ -200,7 +200,7 @@ async def test_a_bound_superuser_is_one_in_his_rooms_alone(rooms):
         assert (answer.status_code, "rooms" in answer.json()["detail"]) == (403, True)
 
 
-async def test_a_token_of_the_store_is_bound_as_one_of_the_file_is(rooms):
+async def test_a_token_made_in_the_store_is_bound_to_its_rooms_like_one_of_the_file(rooms):
     shown = {"authorization": "Bearer root-t"}
     names = ["a b", "lab", "ünï/%20"]
     made = await rooms.root.api.post("/admin/tokens", json={"user": "eve", "rooms": names}, headers=shown)
@@ -212,7 +212,7 @@ async def test_a_token_of_the_store_is_bound_as_one_of_the_file_is(rooms):
     assert status == {"lab": 200, "a%20b": 200, "%C3%BCn%C3%AF%2F%2520": 200, "other": 403, "a+b": 403}
 
 
-async def test_strangers_read_where_they_may_and_who_shows_a_bound_token_is_bound(make_api, tmp_path):
+async def test_strangers_read_where_reads_are_open_and_a_bound_token_is_still_bound(make_api, tmp_path):
     path = tmp_path / "tokens.toml"
     path.write_text(FILE)
     async with make_api(tokens_file=path) as api:
@@ -222,7 +222,7 @@ async def test_strangers_read_where_they_may_and_who_shows_a_bound_token_is_boun
         is_problem(await found.bound.call("GET", "/rooms/other/tasks"), 403, "forbidden")
 
 
-async def test_a_room_that_is_called_like_the_list_of_shared_workers_is_a_room_as_any_other(rooms, redis):
+async def test_a_room_named_like_the_list_of_shared_workers_is_an_ordinary_room(rooms, redis):
     lists = {"*": set(), "lab": set()}
     worker = (await rooms.free.call("PUT", "/rooms/*/jobs", ROTATE)).json()["worker_id"]
 
@@ -239,7 +239,7 @@ async def test_a_room_that_is_called_like_the_list_of_shared_workers_is_a_room_a
     assert (await listed("*"), await listed("lab")) == ({shared}, lists["lab"])
 
 
-async def test_who_is_bound_speaks_for_no_worker_beyond_his_rooms(rooms):
+async def test_a_bound_token_cannot_speak_for_a_worker_of_another_room(rooms):
     """A heartbeat names the tasks that its worker holds: those it leaves out would fail."""
     theirs = rooms.worker["other"]
     assert (await rooms.free.claim(theirs)).json()["task"]["id"] == rooms.task["other"]

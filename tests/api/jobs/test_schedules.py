@@ -42,7 +42,7 @@ async def test_a_schedule_is_made_shown_paused_and_deleted(lab):
     assert (await lab.get(f"{J}/rooms/lab/schedules")).json()["total"] == 0
 
 
-async def test_one_that_is_due_every_so_often_says_so(lab):
+async def test_a_schedule_with_an_interval_shows_its_interval(lab):
     made = (await lab.put(NIGHTLY, json={"job": JOB, "everySeconds": 90})).json()
     assert set(made) == MEMBERS | {"everySeconds"}
     assert made["everySeconds"] == 90
@@ -66,14 +66,14 @@ async def test_one_that_is_due_every_so_often_says_so(lab):
         ({"job": "@internal:modifiers:Rotate"}, ["body", "job"]),
     ],
 )
-async def test_what_cannot_be_is_refused(lab, redis, wrong, where):
+async def test_an_impossible_schedule_is_refused_and_stores_nothing(lab, redis, wrong, where):
     answer = await put(lab, **wrong)
     assert answer.status_code == 422, answer.text
     assert answer.json()["detail"][0]["loc"] == where
     assert redis.keys("hub:schedule*") == []
 
 
-async def test_names_jobs_and_rooms_are_checked(lab):
+async def test_a_schedule_with_a_bad_name_job_or_room_is_refused(lab):
     assert (await put(lab, f"{J}/rooms/lab/schedules/{'n' * 101}")).json()["detail"][0]["loc"] == ["path", "schedule"]
     assert (await put(lab, f"{J}/rooms/lab/schedules/a%20b")).status_code == 422
     is_problem(await put(lab, job="lab:modifiers:Nobody"), 404, "job-not-found")
@@ -83,7 +83,7 @@ async def test_names_jobs_and_rooms_are_checked(lab):
         is_problem(await lab.request(method, NIGHTLY, **body), 404, "schedule-not-found")
 
 
-async def test_one_that_cannot_be_read_is_listed_with_its_reason_and_can_be_acted_on(lab, redis):
+async def test_an_unreadable_schedule_is_listed_with_its_reason_and_can_still_be_changed(lab, redis):
     await put(lab)
     await put(lab, f"{J}/rooms/lab/schedules/whole")
     redis.hset("hub:schedule:lab:nightly", "zone", "Europe/Atlantis")
@@ -100,7 +100,7 @@ async def test_one_that_cannot_be_read_is_listed_with_its_reason_and_can_be_acte
     assert (await lab.delete(NIGHTLY)).status_code == 204
 
 
-async def test_the_console_lists_one_that_cannot_be_read(lab, redis):
+async def test_the_console_lists_a_schedule_that_cannot_be_read(lab, redis):
     await put(lab)
     redis.delete("hub:schedule:lab:nightly")
     redis.set("hub:schedule:lab:nightly", "mine")

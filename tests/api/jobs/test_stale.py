@@ -1,7 +1,7 @@
 """Workers that have fallen silent, before anybody comes to sweep."""
 
 
-async def test_a_stale_worker_counts_until_it_is_swept(alice, redis):
+async def test_a_stale_worker_counts_as_a_worker_until_it_is_swept(alice, redis):
     worker = await alice.offering()
     redis.zincrby("hub:worker_beats", -3_600_000, worker.replace("-", ""))  # silent for an hour, and nobody sweeps here
     task = await alice.task()
