@@ -151,7 +151,7 @@ async def test_the_metrics_show_held_tasks_by_job(make_api):
         assert ("hub_tasks_pending", job) not in found
 
 
-async def test_the_metrics_show_tasks_held_by_workers_and_dead_letters(make_api):
+async def test_the_metrics_count_held_tasks_and_dead_letters(make_api):
     async with make_api() as api:
         hub = api._transport.app.app.state.serving.hub
         first, second = await worker_of(hub, "Held"), await worker_of(hub, "Dies")

@@ -12,7 +12,7 @@ async def offered(redis, *slots):
         return [await hub.leases.borrow(fleet.wanted(POOL)) for _ in slots]
 
 
-async def test_a_crowd_enters_gives_up_is_served_and_picks_up_its_grant(redis):
+async def test_a_crowd_of_tickets_enters_gives_up_and_is_served_as_told(redis):
     (held,) = await offered(redis, "s1")
     async with fleet.hub_on(redis) as hub:
         crowd = Crowd(hub, "h1")
@@ -29,7 +29,7 @@ async def test_a_crowd_enters_gives_up_is_served_and_picks_up_its_grant(redis):
     assert redis.zrange(f"hub:line:{label(2)}", 0, -1) == ["t2"]
 
 
-async def test_time_passes_as_it_is_told_for_every_script(redis):
+async def test_scripts_see_the_time_that_the_benchmark_sets(redis):
     await offered(redis, "s1")
     async with scripted_hub(redis) as time:
         crowd, started = Crowd(time.hub, time.hub.clock.hub_id), time.now_s

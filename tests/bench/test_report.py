@@ -20,27 +20,27 @@ from tests.bench.report import Figure, Rounds, kept, shown
         (Figure("f", 7), ""),
     ],
 )
-def test_a_figure_is_judged_by_its_bound(figure, verdict):
+def test_a_figure_gets_the_verdict_that_its_bound_demands(figure, verdict):
     assert (figure.verdict, verdict in figure.line()) == (verdict, True)
 
 
-def test_one_figure_that_falls_short_is_enough_to_fail():
+def test_one_figure_beyond_its_bound_fails_the_benchmark():
     good, bad, bare = Figure("a", 1, at_least=1), Figure("b", 0, at_least=1), Figure("c", 0)
     assert (kept([good, bare]), kept([good, bad, bare])) == (True, False)
 
 
-def test_a_ratio_is_the_median_of_the_rounds_and_a_round_that_is_slow_for_both_does_not_count():
+def test_the_ratio_is_the_median_over_rounds_so_a_round_slow_on_both_sides_changes_nothing():
     rounds = Rounds.of([60, 6, 70], [100, 10, 100])
     assert (rounds.median, rounds.spread) == (0.6, "rounds 0.6 to 0.7")
 
 
 @pytest.mark.parametrize(("rounds", "interval"), [(25, "8 to 18"), (100, "40 to 61"), (3, "1 to 3")])
-def test_the_interval_of_a_median_is_between_the_ranks_that_tables_of_it_give(rounds, interval):
+def test_the_confidence_interval_of_a_median_has_the_ranks_of_published_tables(rounds, interval):
     quotients = [1.0 * number for number in range(rounds, 0, -1)]
     assert Rounds.of(quotients, [1] * rounds).interval == f"95 % interval {interval}"
 
 
-def test_rounds_that_were_not_measured_on_both_sides_are_refused():
+def test_rounds_measured_on_one_side_only_are_refused():
     with pytest.raises(ValueError):
         Rounds.of([1, 2], [1])
 
@@ -48,11 +48,11 @@ def test_rounds_that_were_not_measured_on_both_sides_are_refused():
 @pytest.mark.parametrize(
     ("value", "text"), [(0, "0"), (0.6543, "0.654"), (19.06, "19.1"), (999, "999"), (12345.6, "12,346")]
 )
-def test_numbers_are_shown_with_three_digits(value, text):
+def test_figures_are_shown_with_three_digits(value, text):
     assert shown(value) == text
 
 
-def test_a_benchmark_nobody_knows_is_refused_with_those_there_are(capsys):
+def test_an_unknown_benchmark_is_refused_with_the_names_of_the_known_ones(capsys):
     assert main(["heartbeat"]) == 2
     said = capsys.readouterr().err
     assert [name for name in BENCHMARKS if name not in said] == []

@@ -9,11 +9,11 @@ from tests.bench.shares import Overtaking, jain, worst_window
     ("order", "worst"),
     [("abcabcabc", 0), ("abccabcab", 1), ("abcaabcbc", 1), ("aaabcabc", 2), ("ababababc", 1), ("aaaabc", 2)],
 )
-def test_a_window_tells_who_got_too_much_or_too_little(order, worst):
+def test_the_worst_window_shows_who_got_too_much_or_too_little(order, worst):
     assert worst_window(order, "abc") == worst
 
 
-def test_the_index_of_fairness_is_1_for_equal_shares_and_1_of_n_for_one_who_has_all():
+def test_the_index_of_fairness_is_1_for_equal_shares_and_1_of_n_if_one_has_all():
     assert (jain([5, 5, 5, 5]), jain([8, 0, 0, 0]), jain([3, 1])) == (1.0, 0.25, 0.8)
 
 
@@ -37,5 +37,5 @@ def watched(story):
         ("+b b +a +a +a a a a", 0),
     ],
 )
-def test_grants_to_others_count_while_somebody_waits(story, most):
+def test_leases_to_others_count_against_fairness_while_a_caller_waits(story, most):
     assert watched(story) == most

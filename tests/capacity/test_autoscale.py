@@ -78,7 +78,7 @@ async def queue(make_queue) -> Queue:
     return found
 
 
-async def test_a_pool_is_wanted_for_what_is_lent_and_for_those_who_wait(queue, redis):
+async def test_the_wanted_number_of_slots_is_the_leases_and_the_waiters_of_a_pool(queue, redis):
     await publish(queue.api, "n1", **{POOL: ["s1", "s2"]})
     await publish(queue.api, "n2", **{POOL: ["t1"]})
     assert await queue.ask() == {
@@ -98,7 +98,7 @@ async def test_a_pool_is_wanted_for_what_is_lent_and_for_those_who_wait(queue, r
     assert (found["held"], found["waiting"], found["desired"]) == (2, 2, 4)
 
 
-async def test_a_pool_that_has_no_slots_yet_can_be_scaled_from_nothing(queue):
+async def test_a_pool_without_slots_can_be_scaled_up_from_nothing(queue):
     await queue.wait(POOL, 2)
     found = await queue.ask()
     assert (found["total"], found["waiting"], found["desired"]) == (0, 2, 2)
@@ -112,7 +112,7 @@ async def test_a_pool_that_has_no_slots_yet_can_be_scaled_from_nothing(queue):
     ],
     ids=str,
 )  # fmt: skip
-async def test_what_is_wanted_stays_within_bounds_and_may_have_something_to_spare(queue, query, desired):
+async def test_the_wanted_number_stays_within_bounds_and_may_include_spare_slots(queue, query, desired):
     await publish(queue.api, "n1", **{POOL: ["s1"]})
     await borrow(queue.api, POOL)
     await queue.wait(POOL, 2)
@@ -120,13 +120,13 @@ async def test_what_is_wanted_stays_within_bounds_and_may_have_something_to_spar
 
 
 @pytest.mark.parametrize("query", ["min=x", "max=-1", "headroom=1.5", "min=1000001", "min=2&max=1", "max="])
-async def test_bounds_that_cannot_be_meant_are_refused_with_their_name(api, query):
+async def test_impossible_bounds_are_refused_by_their_name(api, query):
     answer = await api.get(f"/autoscale/{POOL}?{query}")
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid-value")
     assert answer.json()["detail"].startswith(query.split("=")[0])
 
 
-async def test_a_label_that_is_none_is_refused(api):
+async def test_an_invalid_label_is_refused(api):
     assert (await api.get("/autoscale/gpu")).json()["code"] == "invalid-label"
     assert (await api.get("/autoscale/gpu%3Aa100%20")).json()["label"] == "gpu:a100"
 
@@ -155,7 +155,7 @@ RULES = {
 
 
 @pytest.mark.parametrize("rule", RULES)
-async def test_exactly_those_count_who_would_be_served(make_queue, rule):
+async def test_only_waiters_that_the_pool_would_serve_count_as_its_demand(make_queue, rule):
     queue = await make_queue(**RULES[rule])
     for label in SERVES:
         await queue.wait(label)
@@ -171,7 +171,7 @@ async def test_exactly_those_count_who_would_be_served(make_queue, rule):
     assert await queue.demand() == (0, 0)
 
 
-async def test_a_cap_limits_the_demand_of_those_who_wait_behind_it(make_queue):
+async def test_a_cap_limits_the_demand_of_the_waiters_behind_it(make_queue):
     queue = await make_queue(borrow_concurrency_caps="gpu:a100=3,gpu:a100:eu:x=1", borrow_queue_max_per_label=20)
     await publish(queue.api, "n1", **{POOL: ["s1", "s2"]})
     for label in ("gpu:a100", "gpu:a100:eu:x"):
@@ -183,7 +183,7 @@ async def test_a_cap_limits_the_demand_of_those_who_wait_behind_it(make_queue):
     assert (found["waiting"], found["held"], found["desired"]) == (2 + 0 + 4, 2, 8)
 
 
-async def test_those_who_have_gone_are_no_demand(queue):
+async def test_waiters_who_have_gone_do_not_count_as_demand(queue):
     await queue.wait(POOL)
     await queue.wait(POOL, 2, maxWaitSeconds=SLACK_S)
     assert await queue.demand() == (3, 1)
@@ -194,7 +194,7 @@ async def test_those_who_have_gone_are_no_demand(queue):
     await eventually(one_is_left)
 
 
-async def test_a_pool_under_maintenance_says_so(queue):
+async def test_the_demand_of_a_pool_under_maintenance_says_so(queue):
     await publish(queue.api, "n1", **{POOL: ["s1"]})
     await queue.api.post(f"/admin/pools/{POOL}/restart")
     await queue.wait(POOL)
@@ -202,7 +202,7 @@ async def test_a_pool_under_maintenance_says_so(queue):
     assert (found["maintenanceActive"], found["free"], found["waiting"]) == (True, 1, 1)
 
 
-async def test_of_very_many_waiting_labels_at_least_one_waiter_each_is_counted(api, redis):
+async def test_of_very_many_waiting_labels_each_counts_as_at_least_one_waiter(api, redis):
     await api.get("/pools")
     for n in range(10_000):
         redis.zadd(f"hub:line:{POOL}:x{n}", {"t1": 1, "t2": 2})
@@ -214,7 +214,7 @@ async def test_of_very_many_waiting_labels_at_least_one_waiter_each_is_counted(a
     assert (await api.get("/autoscale/gpu:h100")).json()["waiting"] == 0
 
 
-async def test_looking_changes_nothing(queue, redis):
+async def test_asking_for_the_demand_changes_nothing(queue, redis):
     await publish(queue.api, "n1", **{POOL: ["s1"]})
     await borrow(queue.api, POOL)
     await queue.wait(POOL)

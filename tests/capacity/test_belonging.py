@@ -42,7 +42,7 @@ async def trouble(api):
 
 
 @pytest.mark.parametrize("label", [LABEL, "x:y"])
-async def test_an_id_that_names_a_node_is_refused_to_every_other(api, redis, label):
+async def test_a_slot_id_that_names_a_node_is_refused_to_every_other_node(api, redis, label):
     await join(api, "rack-7")
     await join(api, "stranger")
     ((status, reason),) = await offer(api, "stranger", OWN, label=label)
@@ -58,14 +58,14 @@ async def test_an_id_that_names_a_node_is_refused_to_every_other(api, redis, lab
     assert "stranger" in text
 
 
-async def test_an_id_that_names_a_node_that_only_has_a_token_is_refused_too(api, hub):
+async def test_a_slot_id_that_names_a_node_known_only_by_its_token_is_refused_to_others(api, hub):
     await hub.tokens.create(Holder("rack-7", user_of("rack-7"), kind=NODE), digest_of(new_secret()))
     await join(api, "stranger")
     assert [status for status, _ in await offer(api, "stranger", OWN)] == ["refused"]
     assert await offer_pool(api, "stranger") == ("stranger-gpu.a-1", "published", "")
 
 
-async def test_a_free_slot_goes_to_the_node_that_its_id_names(api, redis):
+async def test_a_free_slot_goes_over_to_the_node_that_its_id_names(api, redis):
     await publish(api, "stranger", **{LABEL: [OWN, "s2"]})
     await join(api, "rack-7")
     assert await offer_pool(api, "rack-7") == (OWN, "published", "")
@@ -77,7 +77,7 @@ async def test_a_free_slot_goes_to_the_node_that_its_id_names(api, redis):
 
 
 @pytest.mark.parametrize("left", [False, True])
-async def test_a_lent_slot_stays_lent_and_goes_to_the_node_that_its_id_names_when_the_lease_ends(api, redis, left):
+async def test_a_lent_slot_goes_over_to_the_node_that_its_id_names_when_the_lease_ends(api, redis, left):
     await publish(api, "stranger", **{LABEL: [OWN]})
     lease = (await borrow(api, LABEL)).json()
     await join(api, "rack-7")
@@ -112,7 +112,7 @@ async def test_a_lent_slot_stays_lent_and_goes_to_the_node_that_its_id_names_whe
         ("other", "7d1c0f2e-4a31-4a53-9a5e-0c3c0f0a1b2c", LABEL),
     ],
 )
-async def test_programs_that_name_their_slots_themselves_go_on_as_before(api, redis, node, slot, label):
+async def test_programs_with_slot_ids_of_their_own_are_served_as_before(api, redis, node, slot, label):
     await join(api, "rack")
     await join(api, "rack-7")
     await join(api, node)
@@ -121,14 +121,14 @@ async def test_programs_that_name_their_slots_themselves_go_on_as_before(api, re
     assert await trouble(api) == []
 
 
-async def test_of_several_nodes_that_an_id_names_it_belongs_to_the_longest(api):
+async def test_a_slot_id_that_names_several_nodes_belongs_to_the_one_with_the_longest_id(api):
     for node in ("rack", "rack-7", "stranger"):
         await join(api, node)
     assert [reason for _, reason in await offer(api, "stranger", OWN) if "rack-7" in reason]
     assert [status for status, _ in await offer(api, "rack", OWN)] == ["refused"]
 
 
-async def test_what_two_nodes_may_both_call_their_own_stays_with_the_first(api):
+async def test_a_slot_id_that_two_nodes_may_claim_stays_with_the_first(api):
     await join(api, "rack")
     await join(api, "rack-7")
     assert await offer(api, "rack", OWN, label="7-gpu:a") == [("published", "")]
@@ -137,7 +137,7 @@ async def test_what_two_nodes_may_both_call_their_own_stays_with_the_first(api):
     assert "rack has it" in reason
 
 
-async def test_slots_that_are_on_offer_go_on_when_the_node_that_they_name_comes(api, redis):
+async def test_a_slot_on_offer_stays_when_the_node_that_its_id_names_joins(api, redis):
     await publish(api, "stranger", **{LABEL: [OWN]})
     await join(api, "rack-7")
     assert await offer(api, "stranger", OWN) == [("unchanged", "")]
@@ -145,7 +145,7 @@ async def test_slots_that_are_on_offer_go_on_when_the_node_that_they_name_comes(
     assert events(redis) == []
 
 
-async def test_conflicts_are_told_once_and_one_of_each_node_and_lapse(api, redis, hub):
+async def test_a_conflict_between_two_nodes_is_told_once_and_lapses(api, redis, hub):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     await join(api, "n2")
     for _ in range(3):
@@ -160,7 +160,7 @@ async def test_conflicts_are_told_once_and_one_of_each_node_and_lapse(api, redis
     assert len(events(redis)) == 2
 
 
-async def test_a_hundred_conflicts_are_known_and_the_oldest_goes(api, redis):
+async def test_a_hundred_conflicts_are_remembered_and_the_oldest_is_dropped(api, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
     await join(api, "n2")
     redis.hincrby("hub:store", "clock_ms", 20_000)

@@ -16,7 +16,7 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7}Z")
 GENERATED_RUN = re.compile(r"\d{17}-[0-9a-f]{32}")
 
 
-async def test_a_grant_is_answered_with_every_member_of_the_contract(api):
+async def test_the_answer_to_a_borrow_has_every_member_of_the_contract(api):
     slot = {
         "labelKey": LABEL, "slotId": "s1", "webSocketEndpoint": "ws://n1/s1", "browserType": "chromium",
         "browserVersion": "126", "args": "--x", "labels": {"region": "eu"}, "gpuMemory": 80,
@@ -46,7 +46,7 @@ async def test_a_grant_is_answered_with_every_member_of_the_contract(api):
     assert answer.headers["correlation-id"] == "run-7"
 
 
-async def test_a_minimal_item_of_another_program_is_lent_with_nulls_for_what_it_does_not_say(api, redis):
+async def test_a_minimal_item_of_another_program_is_lent_with_null_for_missing_members(api, redis):
     push(redis, LABEL, ("s1", "n7"))
     lease = (await borrow(api, LABEL)).json()
     assert {name: lease[name] for name in ("webSocketEndpoint", "browserType", "nodeId", "runName")} == {
@@ -55,7 +55,7 @@ async def test_a_minimal_item_of_another_program_is_lent_with_nulls_for_what_it_
     assert lease["item"] == {"nodeId": "n7", "browserId": "s1"}
 
 
-async def test_a_grant_leaves_session_clocks_and_mapping_from_one_instant(make_api, redis):
+async def test_a_borrow_writes_session_footprint_and_mappings_with_one_time(make_api, redis):
     async with make_api(idle_timeout_s=120) as api:
         push(redis, LABEL, ("s1", "n1"))
         item = redis.lindex(f"available:{LABEL}", 0)
@@ -85,7 +85,7 @@ async def test_without_an_idle_rule_there_is_no_idle_key(api, redis):
     ("own", "hub", "lives_s"),
     [(30, 120, 30), (0, 120, 900), (None, 120, 120), (30, 0, 30), (0, 0, None), ("x", 120, 120)],
 )
-async def test_a_slot_may_bring_its_own_idle_rule(make_api, redis, own, hub, lives_s):
+async def test_a_slot_may_set_its_own_idle_rule(make_api, redis, own, hub, lives_s):
     async with make_api(idle_timeout_s=hub) as api:
         item = {"nodeId": "n1", "browserId": "s1"} | ({} if own is None else {"idleTimeoutSeconds": own})
         redis.rpush(f"available:{LABEL}", json.dumps(item))
@@ -103,7 +103,7 @@ async def test_a_slot_may_bring_its_own_idle_rule(make_api, redis, own, hub, liv
         (-1, 60), (0, 60), (True, 900), ([], 900), ({}, 900), ("", 900), ("NaN", 900), ("inf", 900), (1e300, 86_400),
     ],
 )  # fmt: skip
-async def test_the_lease_is_clamped_and_what_is_no_number_means_the_default(api, redis, asked, lease_s):
+async def test_the_length_of_a_lease_is_clamped_and_an_unreadable_one_is_the_default(api, redis, asked, lease_s):
     await publish(api, "n1", **{LABEL: ["s1"]})
     answer = await borrow(api, LABEL, ttlSeconds=asked)
     assert answer.json()["ttlSeconds"] == lease_s
@@ -164,14 +164,14 @@ RUN_SOURCES = [
 @pytest.mark.parametrize(
     ("headers", "query", "body", "run"), [r[1:] for r in RUN_SOURCES], ids=[r[0] for r in RUN_SOURCES]
 )
-async def test_the_run_id_is_taken_from_the_first_source_that_names_one(api, redis, headers, query, body, run):
+async def test_the_run_id_is_read_from_the_first_place_that_has_one(api, redis, headers, query, body, run):
     await publish(api, "n1", **{LABEL: ["s1"]})
     answer = await api.post(f"/session/borrow{query}", json={"labelKey": LABEL, **body}, headers=headers)
     assert answer.headers["correlation-id"] == run
     assert (redis.get("browser_run:s1"), redis.hget("session:s1", "runId")) == (run, run)
 
 
-async def test_a_borrow_that_names_no_run_gets_one_of_its_own(api, redis):
+async def test_a_borrow_without_a_run_gets_a_new_run(api, redis):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     runs = [(await borrow(api, LABEL, run="")).headers["correlation-id"] for _ in range(2)]
     assert all(GENERATED_RUN.fullmatch(run) for run in runs)
@@ -201,7 +201,9 @@ ORDER = [
 @pytest.mark.parametrize(
     ("body", "secret", "status", "code"), [row[1:] for row in ORDER], ids=[row[0] for row in ORDER]
 )
-async def test_refusals_come_in_the_order_of_the_contract(make_api, body, secret, status, code):
+async def test_a_borrow_with_several_faults_is_refused_for_the_first_in_the_order_of_the_contract(
+    make_api, body, secret, status, code
+):
     async with make_api(runner_secret="right", node_secret="node") as api:
         answer = await api.post("/session/borrow", content=body, headers={"x-hub-secret": secret})
         assert (answer.status_code, answer.json()["code"]) == (status, code)
@@ -213,7 +215,7 @@ async def test_a_missing_label_is_named_in_the_refusal(api, label):
     assert (answer.status_code, answer.json()["detail"]) == (400, "missing labelKey")
 
 
-async def test_the_slot_that_has_waited_longest_goes_first_whatever_its_node(api, redis):
+async def test_the_slot_that_has_been_free_longest_is_lent_first_whatever_its_node(api, redis):
     name = f"available:{LABEL}"
     await publish(api, "n1", **{LABEL: ["a", "b"]})
     await publish(api, "n2", **{LABEL: ["c"]})
@@ -256,7 +258,7 @@ async def test_tokens_rise_from_grant_to_grant(api):
     assert tokens == sorted(set(tokens))
 
 
-async def test_other_spellings_are_lenient_where_the_wire_says_so(api):
+async def test_a_borrow_is_read_in_every_spelling_of_the_wire(api):
     await publish(api, "n1", **{"a:7": ["s1"], "true:b": ["s2"]})
     plain = await api.post(
         "/session/borrow", content=b'{"labelKey":"a:7","extra":[1,{"x":null}]}', headers={"content-type": "text/plain"}
@@ -266,7 +268,7 @@ async def test_other_spellings_are_lenient_where_the_wire_says_so(api):
     assert wrong_case.json()["detail"] == "missing labelKey"
 
 
-async def test_tokens_rise_over_a_carry(hub, redis):
+async def test_tokens_rise_by_one_also_where_their_lower_digits_overflow(hub, redis):
     await add_node(hub, "n1")
     slots = [PublishedSlot(f"s{n}", "a:b", slot_item("n1", f"s{n}", "kind", {})) for n in range(3)]
     await hub.pools.publish("n1", slots, "reuse")

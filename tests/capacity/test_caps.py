@@ -16,7 +16,7 @@ async def taken(api, label=LABEL):
     return answer.json().get("browserId") or answer.json()["code"]
 
 
-async def test_a_reached_cap_refuses_although_slots_are_free(make_api):
+async def test_a_reached_cap_refuses_a_borrow_although_slots_are_free(make_api):
     async with make_api(borrow_concurrency_caps=f"{LABEL}=1") as api:
         await publish(api, "n1", **{LABEL: ["s1", "s2"]})
         assert [await taken(api) for _ in range(2)] == ["s1", "capped"]
@@ -24,7 +24,7 @@ async def test_a_reached_cap_refuses_although_slots_are_free(make_api):
         assert await taken(api) == "s2"
 
 
-async def test_a_cap_counts_the_label_asked_for_and_not_the_pool_that_served(make_api):
+async def test_a_cap_counts_the_requested_label_and_not_the_pool_that_served_it(make_api):
     async with make_api(borrow_concurrency_caps=f"{LABEL}=1,{LABEL}:emea=1") as api:
         await publish(api, "n1", **{LABEL: ["s1", "s2", "s3"]})
         assert await taken(api, f"{LABEL}:emea") == "s1"
@@ -33,7 +33,7 @@ async def test_a_cap_counts_the_label_asked_for_and_not_the_pool_that_served(mak
         assert await taken(api, f"{LABEL}:apac") == "s3"
 
 
-async def test_the_default_applies_to_labels_without_a_cap_of_their_own(make_api):
+async def test_the_default_cap_applies_to_labels_without_a_cap(make_api):
     async with make_api(borrow_concurrency_caps="a:b=2", borrow_concurrency_default=1) as api:
         await publish(api, "n1", **{"a:b": ["s1", "s2", "s3"], "c:d": ["t1", "t2"]})
         assert [await taken(api, label) for label in ("a:b", "a:b", "a:b", "c:d", "c:d")] == [
@@ -52,7 +52,7 @@ async def test_simultaneous_borrows_do_not_pass_a_cap(make_api):
 
 
 @pytest.mark.parametrize("end", ["return", "withdraw", "leave", "admin removes", "lapse"])
-async def test_whatever_ends_a_grant_makes_room_once(make_api, redis, end):
+async def test_every_end_of_a_lease_makes_room_under_its_cap_once(make_api, redis, end):
     async with make_api(borrow_concurrency_caps=f"{LABEL}=1") as api:
         await publish(api, "n1", **{LABEL: ["s1"]})
         await publish(api, "n2", **{LABEL: ["s2", "s3"]})
@@ -70,7 +70,7 @@ async def test_whatever_ends_a_grant_makes_room_once(make_api, redis, end):
         assert [await taken(api) for _ in range(2)] == ["s2", "capped"]
 
 
-async def test_a_session_of_another_program_counts_once_it_was_seen(make_api, redis):
+async def test_a_session_of_another_program_counts_under_the_cap_once_it_was_seen(make_api, redis):
     async with make_api(borrow_concurrency_caps=f"{LABEL}=1") as api:
         push(redis, LABEL, ("s1", "n1"), lent=True)
         push(redis, LABEL, ("s2", "n1"))
@@ -82,7 +82,7 @@ async def test_a_session_of_another_program_counts_once_it_was_seen(make_api, re
         assert await taken(api) == "s2"
 
 
-async def test_counts_survive_another_hub(make_api):
+async def test_counts_under_caps_survive_a_new_hub(make_api):
     async with make_api(borrow_concurrency_caps=f"{LABEL}=1") as api:
         await publish(api, "n1", **{LABEL: ["s1", "s2"]})
         assert await taken(api) == "s1"

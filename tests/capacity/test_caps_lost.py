@@ -45,7 +45,7 @@ async def report(api, told):
     assert [slot["status"] for slot in answer.json()["slots"]] == ["lent", "published"]
 
 
-async def test_a_node_that_reports_first_says_under_which_label_a_slot_was_asked_for(lent, redis):
+async def test_a_node_that_reports_first_names_the_label_under_which_its_slot_was_requested(lent, redis):
     api, hub, lease, told = lent
     await wipe(api, hub, redis)
     await report(api, told)
@@ -58,7 +58,7 @@ async def test_a_node_that_reports_first_says_under_which_label_a_slot_was_asked
     assert (await borrow(api, ASKED)).json()["browserId"] == "s2"
 
 
-async def test_a_hub_that_recalls_a_grant_names_one_that_its_node_has_reported_without_a_label(lent, redis):
+async def test_a_hub_adds_the_label_to_a_lease_that_its_node_reported_without_one(lent, redis):
     """Plain clients report slot and token alone."""
     api, hub, _, told = lent
     remembered = await wipe(api, hub, redis)
@@ -72,7 +72,7 @@ async def test_a_hub_that_recalls_a_grant_names_one_that_its_node_has_reported_w
     assert (await api.get("/sessions?run=nightly")).json()["total"] == 1
 
 
-async def test_a_process_that_takes_a_node_over_is_told_under_which_label_its_slots_were_asked_for(lent):
+async def test_a_process_that_takes_over_a_node_is_told_the_requested_labels_of_its_leases(lent):
     api, _, lease, _ = lent
     took = (await api.post("/node/register", json={"nodeId": "n1", "incarnation": "first"})).json()
     assert "lentFor" not in took  # nobody was the node before, who could have known more
@@ -86,7 +86,7 @@ async def test_a_process_that_takes_a_node_over_is_told_under_which_label_its_sl
     [["s1"], {"s1": ASKED}, {"s1": {"labelKey": "a:"}}, {"s1": {"labelKey": []}}, {"s1": {"runId": "r" * 201}}],
     ids=str,
 )
-async def test_what_cannot_be_a_label_or_a_run_is_refused(make_api, said):
+async def test_a_reported_label_or_run_that_is_invalid_is_refused(make_api, said):
     async with make_api() as api:
         answer = await api.post("/node/register", json={"nodeId": "n1", "lentFor": said})
         assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")

@@ -16,7 +16,7 @@ ODD = ["rack\u20137", "bu\u0308ro-1", "GPU™1", "büro-1", "機器\uff17", "a b
 
 
 @pytest.mark.parametrize("node", ODD)
-async def test_a_dead_node_takes_along_what_it_pushed_whatever_its_id(
+async def test_a_dead_node_takes_its_pushed_slots_along_whatever_their_ids(
     api: httpx.AsyncClient, redis: Redis, node: str
 ) -> None:
     assert (await api.post("/node/register", json={"nodeId": node})).status_code == 200
@@ -32,7 +32,7 @@ async def test_a_dead_node_takes_along_what_it_pushed_whatever_its_id(
 
 
 @pytest.mark.parametrize("slot", ["slot-😀", "slot\u20131", "s\u0308", "²", "Ⅷ", "a b"])
-async def test_what_was_lent_is_returned_whatever_its_id(api: httpx.AsyncClient, redis: Redis, slot: str) -> None:
+async def test_a_pushed_slot_can_be_returned_whatever_its_id(api: httpx.AsyncClient, redis: Redis, slot: str) -> None:
     push(redis, LABEL, (slot, "n1"))
     lent = (await borrow(api, LABEL)).json()["browserId"]
     for name in (lent, slot):  # as it was answered, and as its node calls it
@@ -47,7 +47,7 @@ async def test_what_was_lent_is_returned_whatever_its_id(api: httpx.AsyncClient,
     [("7", "7"), ("-3", "-3"), ("1.50", "1.50"), ("1e3", "1e3"), ("123456789012345678901", "123456789012345678901")],
 )
 @pytest.mark.parametrize("member", ["browserId", "slotId"])
-async def test_a_number_is_a_slot_id_as_it_is_written(
+async def test_a_number_as_slot_id_is_used_as_it_is_written(
     api: httpx.AsyncClient, redis: Redis, member: str, written: str, slot: str
 ) -> None:
     item = f'{{"nodeId":7,"{member}":{written}}}'
@@ -59,15 +59,13 @@ async def test_a_number_is_a_slot_id_as_it_is_written(
     assert redis.lrange(FREE, 0, -1) == [item]
 
 
-async def test_two_large_numbers_that_a_float_cannot_tell_apart_are_two_slots(
-    api: httpx.AsyncClient, redis: Redis
-) -> None:
+async def test_two_large_numbers_that_are_the_same_float_are_two_slot_ids(api: httpx.AsyncClient, redis: Redis) -> None:
     ids = ["90071992547409930", "90071992547409931"]
     redis.rpush(FREE, *(f'{{"nodeId":"n1","browserId":{each}}}' for each in ids))
     assert [(await borrow(api, LABEL)).json()["browserId"] for _ in ids] == ids
 
 
-async def test_slots_with_numbers_go_with_their_node(api: httpx.AsyncClient, redis: Redis) -> None:
+async def test_slots_with_numbers_as_ids_go_with_their_node(api: httpx.AsyncClient, redis: Redis) -> None:
     await api.post("/node/register", json={"nodeId": "7"})
     redis.rpush(FREE, '{"nodeId":7,"browserId":1}', '{"nodeId":7,"browserId":2}')
     await borrow(api, LABEL)
@@ -84,9 +82,7 @@ async def problems(hub: Hub, *, repair: bool = False) -> list[str]:
 UNKNOWN = "C10 slot s1: on offer, but its node is not on the books, so that nobody would notice its death"
 
 
-async def test_the_doctor_finds_items_of_nodes_that_nobody_knows(
-    api: httpx.AsyncClient, hub: Hub, redis: Redis
-) -> None:
+async def test_the_doctor_finds_items_of_unknown_nodes(api: httpx.AsyncClient, hub: Hub, redis: Redis) -> None:
     push(redis, LABEL, ("s1", "n1"), ("s2", "n2"))
     await api.post("/node/register", json={"nodeId": "n2"})
     await api.post("/admin/sweep")
@@ -99,7 +95,7 @@ async def test_the_doctor_finds_items_of_nodes_that_nobody_knows(
     assert (redis.llen(FREE), redis.exists("hub:slot:s1")) == (1, 0)
 
 
-async def test_the_doctor_moves_what_an_older_hub_kept_under_another_key_part(
+async def test_the_doctor_renames_keys_that_an_older_hub_wrote_with_another_key_part(
     api: httpx.AsyncClient, hub: Hub, redis: Redis
 ) -> None:
     await api.post("/node/register", json={"nodeId": "rack\u20137"})

@@ -24,7 +24,7 @@ async def test_a_pushed_slot_is_lent_at_once(api, redis):
     assert await take(api) == "s1"
 
 
-async def test_a_pushed_slot_is_found_under_a_pool_that_ran_empty(api, redis):
+async def test_a_slot_pushed_to_an_empty_pool_is_found(api, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
     assert [await take(api), await take(api)] == ["s1", None]
     push(redis, LABEL, ("s2", "n1"))
@@ -40,7 +40,7 @@ async def test_a_slot_moved_to_another_pool_is_lent_from_there(api, redis):
     assert listed(redis, "available:c:d") == ["s1"]
 
 
-async def test_a_slot_moved_and_swept_belongs_to_its_new_pool(api, redis):
+async def test_a_slot_moved_to_another_pool_belongs_to_it_after_a_sweep(api, redis):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     redis.lmove(FREE, "available:c:d", "LEFT", "RIGHT")
     await api.post("/admin/sweep")
@@ -49,7 +49,7 @@ async def test_a_slot_moved_and_swept_belongs_to_its_new_pool(api, redis):
     assert [await take(api), await take(api), await take(api, "c:d")] == ["s2", None, "s1"]
 
 
-async def test_a_slot_that_was_taken_away_is_not_lent_and_is_forgotten(api, redis):
+async def test_a_slot_removed_from_its_list_is_not_lent_and_is_forgotten(api, redis):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     redis.lpop(FREE)
     assert [await take(api), await take(api)] == ["s2", None]
@@ -60,7 +60,7 @@ async def test_a_slot_that_was_taken_away_is_not_lent_and_is_forgotten(api, redi
 
 @pytest.mark.parametrize("swept", [False, True], ids=["at once", "after a sweep"])
 @pytest.mark.parametrize("where", ["same list", "another pool", "a lent one"])
-async def test_a_copy_of_a_slot_is_not_lent_beside_it(api, redis, where, swept):
+async def test_a_second_copy_of_a_slot_is_not_lent(api, redis, where, swept):
     await publish(api, "n1", **{LABEL: ["s1"]})
     item = redis.lindex(FREE, 0)
     if where == "a lent one":
@@ -76,7 +76,7 @@ async def test_a_copy_of_a_slot_is_not_lent_beside_it(api, redis, where, swept):
     assert lists == [item]
 
 
-async def test_another_text_of_the_same_slot_is_not_lent_beside_it(api, redis):
+async def test_a_second_item_with_the_same_slot_id_is_not_lent(api, redis):
     push(redis, LABEL, ("s1", "n1"))
     redis.rpush(FREE, '{"browserId":"s1","nodeId":"n1"}')
     assert [await take(api), await take(api)] == ["s1", None]
@@ -93,7 +93,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize("item", MALFORMED, ids=[str(item)[:32] for item in MALFORMED])
-async def test_an_item_without_a_slot_id_is_dropped_when_it_is_its_turn_and_the_next_one_lent(api, redis, item):
+async def test_an_item_without_a_slot_id_is_dropped_and_the_next_one_lent(api, redis, item):
     redis.rpush(FREE, item)
     push(redis, LABEL, ("s1", "n1"))
     assert await take(api) == "s1"
@@ -123,7 +123,7 @@ ODD_BUT_LENT = [
 
 
 @pytest.mark.parametrize(("item", "slot"), [row[1:] for row in ODD_BUT_LENT], ids=[row[0] for row in ODD_BUT_LENT])
-async def test_an_odd_item_with_a_slot_id_is_lent_swept_and_returned_as_it_is(api, redis, item, slot):
+async def test_an_unusual_item_with_a_slot_id_is_lent_and_returned_unchanged(api, redis, item, slot):
     redis.rpush(FREE, item)
     answer = await borrow(api, LABEL)
     assert (answer.status_code, answer.json()["browserId"]) == (200, slot), answer.text
@@ -136,7 +136,7 @@ async def test_an_odd_item_with_a_slot_id_is_lent_swept_and_returned_as_it_is(ap
         assert (await api.get(path)).status_code in (200, 503)
 
 
-async def test_an_id_that_is_no_text_at_all_does_not_break_the_hub(api, redis):
+async def test_a_slot_id_of_any_json_type_does_not_break_the_hub(api, redis):
     redis.rpush(FREE, b'{"nodeId":"\xff","browserId":"\xfe"}')
     answer = await borrow(api, LABEL)
     assert answer.status_code in (200, 503), answer.text
@@ -203,7 +203,7 @@ async def test_a_session_that_somebody_deleted_ends_its_grant(api, hub, redis):
     assert (await api.get("/sessions")).json()["total"] == 0
 
 
-async def test_a_node_that_replaces_its_slot_itself_ends_up_with_the_new_one_only(api, hub, redis):
+async def test_a_node_that_replaces_its_slot_itself_ends_up_with_the_new_slot_alone(api, hub, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
     await take(api)
     await give_back(api, LABEL, "s1")
@@ -216,7 +216,7 @@ async def test_a_node_that_replaces_its_slot_itself_ends_up_with_the_new_one_onl
     assert [await take(api), await take(api)] == ["s2", None]
 
 
-async def test_a_key_of_another_type_stops_nothing_else(api, redis):
+async def test_a_key_of_the_wrong_type_disturbs_no_other_pool(api, redis):
     redis.set("available:odd:one", "text")
     redis.sadd("inuse:odd:two", "x")
     redis.set("session:odd", "text")

@@ -13,7 +13,7 @@ POOL = "gpu:a100"
 HINT = "no pool serves gpu:a10O; did you mean gpu:a100?"
 
 
-async def test_a_label_that_no_pool_serves_is_refused_at_once_to_who_does_not_wait_for_a_pool(api):
+async def test_with_wait_for_pool_false_a_label_without_a_pool_is_refused_at_once(api):
     await publish(api, "n1", **{POOL: ["s1"]})
     refused = await borrow(api, "gpu:a10O", waitForPool=False)
     assert (refused.status_code, refused.headers["content-type"]) == (404, "application/problem+json")
@@ -22,7 +22,7 @@ async def test_a_label_that_no_pool_serves_is_refused_at_once_to_who_does_not_wa
 
 
 @pytest.mark.parametrize("label", [POOL, "gpu:a100:eu", "gpu:a100:eu:x"])
-async def test_a_pool_whose_slots_are_all_lent_serves(api, label):
+async def test_a_pool_whose_slots_are_all_lent_counts_as_a_pool_that_serves(api, label):
     await publish(api, "n1", **{"gpu:a100": ["s1"]})
     assert (await borrow(api, POOL)).status_code == 200
     full = await borrow(api, label, waitForPool=False, maxWaitSeconds=0)
@@ -30,7 +30,7 @@ async def test_a_pool_whose_slots_are_all_lent_serves(api, label):
     assert "hint" not in full.json()
 
 
-async def test_longer_pools_serve_and_pools_of_other_programs_too(api, redis):
+async def test_longer_pools_and_pools_of_other_programs_count_as_pools_that_serve(api, redis):
     await publish(api, "n1", **{"gpu:a100:eu": ["s1"]})
     push(redis, "cpu:big", ("c1", "n7"))
     assert (await borrow(api, "gpu:a100", waitForPool=False)).status_code == 200
@@ -47,14 +47,14 @@ async def test_longer_pools_serve_and_pools_of_other_programs_too(api, redis):
         ({}, "gpu:a100:eu:x", 503),
     ],
 )
-async def test_a_pool_serves_where_the_hub_lends_from_it(make_api, options, label, status):
+async def test_only_pools_that_the_matching_rules_allow_count_as_pools_that_serve(make_api, options, label, status):
     async with make_api(**options) as api:
         await publish(api, "n1", **{"gpu:a100:eu": ["s1"]})
         assert (await borrow(api, "gpu:a100:eu")).status_code == 200
         assert (await borrow(api, label, waitForPool=False, maxWaitSeconds=0)).status_code == status
 
 
-async def test_who_may_wait_for_a_pool_waits_as_ever_and_gets_the_first_slot_of_one_that_comes(make_api):
+async def test_a_borrow_without_a_pool_waits_and_gets_the_first_slot_of_a_new_pool(make_api):
     async with make_api(borrow_queue_timeout_s=PATIENCE_S) as api:
         waiting = asyncio.create_task(borrow(api, "gpu:late"))
 
@@ -66,14 +66,14 @@ async def test_who_may_wait_for_a_pool_waits_as_ever_and_gets_the_first_slot_of_
         assert (await waiting).json()["browserId"] == "s1"
 
 
-async def test_a_borrow_that_was_refused_for_want_of_a_slot_says_that_no_pool_serves_it(api):
+async def test_a_refusal_for_want_of_a_slot_says_if_no_pool_serves_the_label(api):
     await publish(api, "n1", **{POOL: ["s1"]})
     refused = await borrow(api, "gpu:a10O", maxWaitSeconds=0)
     assert (refused.status_code, refused.json()["code"], refused.json()["hint"]) == (503, "no-capacity", HINT)
     assert (await borrow(api, "other:thing", maxWaitSeconds=0)).json()["hint"] == "no pool serves other:thing"
 
 
-async def test_an_autoscaler_is_told_of_a_spelling_mistake_and_of_nothing_else(api):
+async def test_autoscaling_hints_at_a_misspelt_label_and_at_nothing_else(api):
     assert (await api.get("/autoscale/gpu:x")).json()["hint"] == "no pool serves gpu:x; there is no pool yet"
     await publish(api, "n1", **{POOL: ["s1"]})
     assert (await api.get("/autoscale/gpu:a10O")).json()["hint"] == HINT
@@ -87,5 +87,5 @@ async def test_an_autoscaler_is_told_of_a_spelling_mistake_and_of_nothing_else(a
         ("chrome:linux", ""),
     ],
 )  # fmt: skip
-def test_the_pool_that_was_probably_meant(label, meant):
+def test_the_hint_names_the_pool_nearest_to_the_label(label, meant):
     assert nearest(label, ["cpu:big", "gpu:a100", "gpu:a100:eu"]) == meant

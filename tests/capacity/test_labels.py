@@ -60,13 +60,13 @@ REFUSED = [
 @pytest.mark.parametrize(
     ("given", "options", "normal"), [row[1:] for row in ACCEPTED], ids=[row[0] for row in ACCEPTED]
 )
-def test_a_label_within_the_grammar_is_normalised(given, options, normal):
+def test_a_valid_label_is_normalised(given, options, normal):
     label = parse_label(given, **options)
     assert (label.text, label.segments) == (normal, tuple(normal.split(":")))
 
 
 @pytest.mark.parametrize(("given", "options", "reason"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
-def test_a_label_outside_the_grammar_is_refused_with_the_code_of_the_first_rule_it_breaks(given, options, reason):
+def test_an_invalid_label_is_refused_with_the_code_of_the_first_rule_it_breaks(given, options, reason):
     with pytest.raises(InvalidLabel) as caught:
         parse_label(given, **options)
     assert caught.value.facts["reason"] == reason
@@ -77,14 +77,14 @@ def test_a_label_outside_the_grammar_is_refused_with_the_code_of_the_first_rule_
     ("given", "reason"), [(row[1], row[3]) for row in REFUSED if row[1] and row[2] is UNCHECKED], ids=repr
 )
 @pytest.mark.parametrize("path", ["/session/borrow", "/session/return"])
-async def test_the_wire_names_the_reason_of_a_bad_label(api, path, given, reason):
+async def test_the_refusal_of_a_bad_label_names_the_reason(api, path, given, reason):
     answer = await api.post(path, json={"labelKey": given, "browserId": "s1"})
     problem = answer.json()
     assert (answer.status_code, problem["code"], problem["reason"]) == (400, "invalid-label", reason)
     assert problem["detail"].startswith("invalid labelKey:")
 
 
-async def test_kinds_are_checked_on_borrow_and_publish_but_not_on_return_and_restart(make_api):
+async def test_kinds_are_checked_by_borrow_and_publish_but_not_by_return_and_restart(make_api):
     async with make_api(label_kinds="Chromium,Firefox,WebKit") as api:
         refused = await borrow(api, "Pay:Opera:Prod")
         published = await api.post(
@@ -98,7 +98,7 @@ async def test_kinds_are_checked_on_borrow_and_publish_but_not_on_return_and_res
         assert (returned.status_code, restarted.status_code) == (200, 200)
 
 
-async def test_kinds_are_compared_without_case_and_the_pool_keeps_its_own(make_api):
+async def test_kinds_are_compared_without_case_and_the_pool_keeps_its_spelling(make_api):
     async with make_api(label_kinds="Chromium,Firefox,WebKit") as api:
         await publish(api, "n1", **{"Pay:WEBKIT:Prod": ["s1"]})
         assert (await borrow(api, "Pay:WebKit:Prod")).status_code == 503
@@ -123,5 +123,5 @@ CAPS = [
 
 
 @pytest.mark.parametrize(("given", "caps"), CAPS, ids=[row[0][:40] for row in CAPS])
-def test_caps_are_read_as_the_syntax_says(given, caps):
+def test_the_list_of_caps_is_read_by_its_syntax(given, caps):
     assert parse_caps(given) == caps

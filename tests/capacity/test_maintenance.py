@@ -27,7 +27,7 @@ async def refused(api):
     return (await borrow(api, LABEL)).json().get("code") == "no-capacity"
 
 
-async def test_a_restart_marks_every_slot_and_remembers_the_counts(api, redis):
+async def test_a_restart_marks_every_slot_of_a_pool_and_remembers_the_counts(api, redis):
     await publish(api, "n1", **{LABEL: ["s1", "s2", "s3"]})
     await borrow(api, LABEL)
     assert await restart(api) == {
@@ -46,7 +46,7 @@ async def test_a_restart_marks_every_slot_and_remembers_the_counts(api, redis):
     assert sorted((await beat(api, "n1"))["recycle"]) == ["s1", "s2", "s3"]
 
 
-async def test_slots_of_other_programs_are_marked_too(api, redis):
+async def test_a_restart_marks_slots_of_other_programs_too(api, redis):
     push(redis, LABEL, ("s1", "n1"), ("s2", "n1"))
     push(redis, LABEL, ("s3", "n1"), lent=True)
     assert (await restart(api))["scheduled"] == 3
@@ -56,26 +56,26 @@ async def test_slots_of_other_programs_are_marked_too(api, redis):
     assert await refused(api), "none of them was replaced"
 
 
-async def test_an_unknown_pool_is_no_error(api):
+async def test_restarting_an_unknown_pool_is_no_error(api):
     assert await restart(api) == {
         "labelKey": LABEL, "scheduled": 0, "maintenance": {"active": True, "target": 0, "avail": 0, "inuse": 0},
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("label", ["one", "a::b", "target:a:b", "since:a:b", "snap_avail:a", "snap_inuse:a"])
-async def test_a_label_that_cannot_be_restarted_is_refused(api, redis, label):
+async def test_a_restart_of_an_invalid_label_is_refused(api, redis, label):
     answer = await api.post(f"/admin/pools/{label}/restart")
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid-label")
     assert answer.json()["detail"].startswith("invalid labelKey:")
     assert redis.keys("maintenance:*") == []
 
 
-async def test_the_label_may_be_encoded_in_the_path(api, redis):
+async def test_the_label_of_a_restart_may_be_encoded_in_the_path(api, redis):
     assert (await restart(api, "Maps%3AChromium%3AProd%20"))["labelKey"] == LABEL
     assert redis.exists(FLAG)
 
 
-async def test_nothing_of_the_pool_is_lent_meanwhile_and_returns_are_taken(api, redis):
+async def test_a_pool_under_maintenance_lends_nothing_and_accepts_returns(api, redis):
     await publish(api, "n1", **{LABEL: ["s1", "s2"], "Maps:Chromium": ["t1"]})
     await borrow(api, LABEL)
     await restart(api)
@@ -91,7 +91,7 @@ async def replace_all(api):
     await publish(api, "n1", **{LABEL: ["s3", "s4"]})
 
 
-async def test_it_is_over_ten_seconds_in_when_every_slot_was_replaced(api, redis):
+async def test_a_maintenance_ends_after_ten_seconds_once_every_slot_was_replaced(api, redis):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     await restart(api)
     await replace_all(api)
@@ -103,7 +103,7 @@ async def test_it_is_over_ten_seconds_in_when_every_slot_was_replaced(api, redis
 
 
 @pytest.mark.parametrize("missing", ["not replaced", "one replaced", "one too few", "one lent"])
-async def test_it_goes_on_while_something_is_missing_and_ends_after_two_minutes(api, redis, missing):
+async def test_a_maintenance_with_missing_slots_ends_after_two_minutes(api, redis, missing):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     if missing == "one lent":
         await borrow(api, LABEL)
@@ -124,7 +124,7 @@ async def test_it_goes_on_while_something_is_missing_and_ends_after_two_minutes(
     assert not await refused(api)
 
 
-async def test_a_node_that_keeps_its_ids_says_that_it_replaced_them(api, redis):
+async def test_a_node_that_keeps_its_slot_ids_acknowledges_that_it_replaced_them(api, redis):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     await restart(api)
     let_pass(redis, 15)
@@ -134,7 +134,7 @@ async def test_a_node_that_keeps_its_ids_says_that_it_replaced_them(api, redis):
     assert (await borrow(api, LABEL)).json()["browserId"] == "s1"
 
 
-async def test_a_slot_that_is_held_back_is_marked_and_not_waited_for(api, redis):
+async def test_a_held_slot_is_marked_by_a_restart_and_not_waited_for(api, redis):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     await publish(api, "n2", **{LABEL: ["t1"]})
     await api.post("/admin/nodes/n2/drain")
@@ -145,7 +145,7 @@ async def test_a_slot_that_is_held_back_is_marked_and_not_waited_for(api, redis)
     assert (await borrow(api, LABEL)).json()["browserId"] == "s3"
 
 
-async def test_meanwhile_the_pool_is_shown_with_the_counts_of_its_start(api, redis):
+async def test_a_pool_under_maintenance_shows_the_counts_of_its_start(api, redis):
     await publish(api, "n1", **{LABEL: ["s1", "s2", "s3"]})
     await borrow(api, LABEL)
     await restart(api)
@@ -162,7 +162,7 @@ async def test_meanwhile_the_pool_is_shown_with_the_counts_of_its_start(api, red
     assert sorted(listed(redis, f"available:{LABEL}")) == ["s1", "s3"]
 
 
-async def test_an_upgrade_asks_one_node_or_all(api, redis):
+async def test_an_upgrade_is_scheduled_for_one_node_or_for_all(api, redis):
     await publish(api, "n 1")
     await publish(api, "n2")
     one = await api.post("/admin/nodes/n9/sidecar/upgrade")

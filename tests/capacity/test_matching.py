@@ -59,7 +59,9 @@ ROWS = [
 
 @pytest.mark.parametrize("way", ["over HTTP", "by another program"])
 @pytest.mark.parametrize(("wanted", "pools", "options", "chosen"), [r[1:] for r in ROWS], ids=[r[0] for r in ROWS])
-async def test_a_label_is_served_from_the_pool_the_table_names(make_api, redis, way, wanted, pools, options, chosen):
+async def test_a_label_is_served_from_the_pool_that_the_matching_table_names(
+    make_api, redis, way, wanted, pools, options, chosen
+):
     async with make_api(**options) as api:
         slots = {pool: f"s{number}" for number, pool in enumerate(pools.split())}
         if way == "over HTTP":
@@ -91,7 +93,7 @@ COUNTED = [
 
 
 @pytest.mark.parametrize(("pools", "options", "served"), [row[1:] for row in COUNTED], ids=[row[0] for row in COUNTED])
-async def test_what_is_free_decides_where_a_borrow_is_served(make_api, redis, pools, options, served):
+async def test_the_counts_of_free_slots_decide_which_pool_serves_a_borrow(make_api, redis, pools, options, served):
     words = pools.split()
     async with make_api(**options) as api:
         for number, (pool, counts) in enumerate(zip(words[::2], words[1::2], strict=True)):
@@ -110,14 +112,14 @@ async def test_what_is_free_decides_where_a_borrow_is_served(make_api, redis, po
             assert answer.json()["matchedLabel"] == served
 
 
-async def test_a_pool_that_ran_empty_does_not_block_the_next_phase(api, redis):
+async def test_an_empty_pool_does_not_block_the_next_phase_of_matching(api, redis):
     push(redis, "a:b:c", ("s1", "n1"))
     push(redis, "a:b", ("s2", "n1"))
     served = [(await borrow(api, "a:b:c")).json().get("matchedLabel") for _ in range(3)]
     assert served == ["a:b:c", "a:b", None]
 
 
-async def test_lists_whose_names_are_no_labels_are_left_alone(api, redis):
+async def test_lists_whose_names_are_not_labels_are_left_alone(api, redis):
     for name in ("available:", "available:a", "available:a::b", "available: a:b", "available:a:b c"):
         redis.rpush(name, '{"nodeId":"n1","browserId":"s1"}')
     assert (await borrow(api, "a:b")).json()["code"] == "no-capacity"

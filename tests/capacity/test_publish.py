@@ -20,7 +20,7 @@ def words(answer):
     return [slot["status"] for slot in answer.json()["slots"]]
 
 
-async def test_slots_enter_at_the_tail_as_compact_items_in_the_order_of_the_wire(api, redis, hub):
+async def test_published_slots_are_appended_as_compact_items_with_members_in_wire_order(api, redis, hub):
     await add_node(hub, "n1")
     slot = {
         "labelKey": LABEL, "slotId": "s1", "endpoint": "tcp://n1:9", "labels": {"b": "2", "a": "1"},
@@ -37,7 +37,7 @@ async def test_slots_enter_at_the_tail_as_compact_items_in_the_order_of_the_wire
     ]
 
 
-async def test_a_repeat_publishes_nothing_twice(api, redis):
+async def test_a_repeated_publication_offers_no_slot_twice(api, redis):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     before = picture(redis)
     assert words(await offer(api, "n1", "s1", "s2")) == ["unchanged", "unchanged"]
@@ -64,7 +64,7 @@ async def test_a_slot_of_another_node_cannot_be_published(api, redis):
     assert redis.hgetall("hub:slot:s1") == before["hub:slot:s1"]
 
 
-async def test_a_slot_that_changed_its_pool_or_its_item_is_offered_as_it_is_now(api, redis):
+async def test_a_slot_published_again_with_another_pool_or_item_is_replaced(api, redis):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     assert words(await offer(api, "n1", "s1", label="gpu:h100")) == ["published"]
     assert (listed(redis, f"available:{LABEL}"), listed(redis, "available:gpu:h100")) == (["s2"], ["s1"])
@@ -74,14 +74,14 @@ async def test_a_slot_that_changed_its_pool_or_its_item_is_offered_as_it_is_now(
     assert (await borrow(api, LABEL)).json()["code"] == "no-capacity"
 
 
-async def test_a_slot_that_somebody_took_out_of_its_list_is_published_again(api, redis):
+async def test_a_slot_that_was_removed_from_its_list_can_be_published_again(api, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
     redis.delete(f"available:{LABEL}")
     assert words(await offer(api, "n1", "s1")) == ["published"]
     assert listed(redis, f"available:{LABEL}") == ["s1"]
 
 
-async def test_pools_name_their_slots_the_same_way_every_time(api, redis):
+async def test_the_slots_of_a_declared_pool_always_get_the_same_ids(api, redis):
     body = {"nodeId": "blade-9", "pools": {"gpu:a100:eu": 2, " cpu : big ": 1}, "endpoint": "tcp://x"}
     first = (await api.post("/node/register", json=body)).json()["slots"]
     assert [(slot["browserId"], slot["labelKey"], slot["status"]) for slot in first] == [
@@ -95,13 +95,13 @@ async def test_pools_name_their_slots_the_same_way_every_time(api, redis):
 
 
 @pytest.mark.parametrize("node", ["rack 7/blade:3", "n" * 200, "été"])
-async def test_any_node_id_gets_usable_slot_ids_for_its_pools(api, node):
+async def test_every_node_id_gives_distinct_slot_ids_for_its_pools(api, node):
     await api.post("/node/register", json={"nodeId": node, "pools": {LABEL: 2, "gpu:b": 2}})
     taken = {(await borrow(api, label)).json()["browserId"] for label in (LABEL, LABEL, "gpu:b", "gpu:b")}
     assert len(taken) == 4
 
 
-async def test_lent_tokens_are_adopted_for_slots_the_store_does_not_know(api, redis):
+async def test_reported_tokens_are_adopted_for_slots_that_the_store_does_not_know(api, redis):
     await publish(api, "n1")
     assert words(await offer(api, "n1", "s1", "s2", lent={"s1": "41", "s9": "7"})) == ["lent", "published"]
     assert redis.hget("session:s1", "leaseToken") == "41"
@@ -113,7 +113,7 @@ async def test_lent_tokens_are_adopted_for_slots_the_store_does_not_know(api, re
     assert words(await offer(api, "n1", "s1", lent={"s1": "41"})) == ["lent"]
 
 
-async def test_a_slot_that_was_returned_meanwhile_is_not_lent_again_by_what_its_node_last_heard(api, redis):
+async def test_a_returned_slot_is_not_lent_again_by_an_old_report_of_its_node(api, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
     token = (await borrow(api, LABEL)).json()["leaseToken"]
     await give_back(api, LABEL, "s1")
@@ -121,7 +121,7 @@ async def test_a_slot_that_was_returned_meanwhile_is_not_lent_again_by_what_its_
     assert (listed(redis, f"available:{LABEL}"), redis.keys("session:*")) == (["s1"], [])
 
 
-async def test_publishing_a_fresh_item_under_the_same_id_settles_its_recycle_marker(api, redis):
+async def test_publishing_a_new_item_under_the_same_id_removes_the_recycle_mark(api, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
     await borrow(api, LABEL)
     await give_back(api, LABEL, "s1")
@@ -131,7 +131,7 @@ async def test_publishing_a_fresh_item_under_the_same_id_settles_its_recycle_mar
     assert (await beat(api, "n1"))["recycle"] == []
 
 
-async def test_a_node_that_is_not_registered_cannot_publish(api, redis):
+async def test_an_unregistered_node_cannot_publish(api, redis):
     for body in ({"slots": [{"labelKey": LABEL, "slotId": "s1"}]}, {}):
         answer = await api.post("/node/n1/slots", json=body)
         assert (answer.status_code, answer.json()["code"]) == (404, "unknown-node")
@@ -169,7 +169,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("path", ["/node/n1/slots", "/node/register"])
 @pytest.mark.parametrize(("body", "code"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
-async def test_a_publication_that_makes_no_sense_is_refused_whole(api, redis, path, body, code):
+async def test_an_invalid_publication_is_refused_as_a_whole(api, redis, path, body, code):
     if path == "/node/n1/slots":
         await publish(api, "n1")
     before = picture(redis, own=True)
@@ -178,14 +178,14 @@ async def test_a_publication_that_makes_no_sense_is_refused_whole(api, redis, pa
     assert picture(redis, own=True) == before
 
 
-async def test_a_thousand_slots_fit_into_one_call(api, redis):
+async def test_one_call_publishes_up_to_a_thousand_slots(api, redis):
     await publish(api, "n1")
     answer = await api.post("/node/n1/slots", json={"pools": {LABEL: 1000}})
     assert answer.json()["published"] == 1000
     assert redis.llen(f"available:{LABEL}") == 1000
 
 
-async def test_a_withdrawn_slot_is_gone_and_its_grant_with_it(make_api, redis):
+async def test_withdrawing_a_lent_slot_ends_its_lease(make_api, redis):
     async with make_api(borrow_concurrency_caps=f"{LABEL}=1") as api:
         await publish(api, "n1", **{LABEL: ["s1", "s2"]})
         await borrow(api, LABEL)
@@ -197,7 +197,7 @@ async def test_a_withdrawn_slot_is_gone_and_its_grant_with_it(make_api, redis):
         assert "note" in (await give_back(api, LABEL, "s1")).json()
 
 
-async def test_a_free_slot_is_withdrawn_without_ending_anything(api, redis):
+async def test_withdrawing_a_free_slot_ends_no_lease(api, redis):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     assert (await api.delete("/node/n1/slots/s1")).json() == {"withdrawn": "s1", "ended": False}
     assert listed(redis, f"available:{LABEL}") == ["s2"]
@@ -207,7 +207,7 @@ async def test_a_free_slot_is_withdrawn_without_ending_anything(api, redis):
     assert (await api.get("/pools")).json()["total"] == 0
 
 
-async def test_a_lent_slot_stays_when_only_a_free_one_is_to_go(api, redis):
+async def test_a_lent_slot_stays_when_it_is_withdrawn_only_if_free(api, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
     await borrow(api, LABEL)
     answer = await api.delete("/node/n1/slots/s1?onlyFree=1")
@@ -229,7 +229,7 @@ async def test_a_node_cannot_withdraw_the_slot_of_another(api, redis):
 
 @pytest.mark.parametrize("said", ["\0", "a\nb", "\x1b[2J", "\t"])
 @pytest.mark.parametrize("member", ["webSocketEndpoint", "labels", "extra", "attributes"])
-async def test_control_characters_in_what_a_slot_says_are_refused(api, redis, hub, member, said):
+async def test_control_characters_in_the_members_of_a_slot_are_refused(api, redis, hub, member, said):
     await add_node(hub, "n1")
     value = said if member in ("webSocketEndpoint", "extra") else {"rack": said}
     name = {"label": LABEL} if member == "attributes" else {"labelKey": LABEL}
@@ -241,7 +241,7 @@ async def test_control_characters_in_what_a_slot_says_are_refused(api, redis, hu
     assert listed(redis, f"available:{LABEL}") == []
 
 
-async def test_a_backslash_in_what_a_slot_says_is_no_control_character(api, hub):
+async def test_a_backslash_in_the_members_of_a_slot_is_accepted(api, hub):
     await add_node(hub, "n1")
     slot = {"labelKey": LABEL, "slotId": "s1", "webSocketEndpoint": "C:\\new\\temp", "extra": "\\u0000"}
     assert words(await api.post("/node/n1/slots", json={"slots": [slot]})) == ["published"]

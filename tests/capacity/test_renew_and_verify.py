@@ -35,7 +35,7 @@ async def test_a_renewal_never_shortens_a_lease(api, lease):
     assert (await renew(api, ttlSeconds=60)).json()["ttlSeconds"] == pytest.approx(100, abs=1)
 
 
-async def test_renewals_end_at_the_longest_session(make_api, redis):
+async def test_renewals_cannot_exceed_the_longest_session(make_api, redis):
     async with make_api(max_session_ttl_s=300) as api:
         await publish(api, "n1", **{LABEL: ["s1"]})
         await borrow(api, LABEL, ttlSeconds=100)
@@ -46,7 +46,7 @@ async def test_renewals_end_at_the_longest_session(make_api, redis):
         assert left == pytest.approx([300, 230, 160, 90], abs=3)
 
 
-async def test_a_renewal_extends_the_idle_clock_as_well(make_api, redis):
+async def test_a_renewal_extends_the_idle_key_as_well(make_api, redis):
     async with make_api(idle_timeout_s=20) as api:
         await publish(api, "n1", **{LABEL: ["s1"]})
         await borrow(api, LABEL, ttlSeconds=100)
@@ -55,7 +55,7 @@ async def test_a_renewal_extends_the_idle_clock_as_well(make_api, redis):
 
 
 @pytest.mark.parametrize("how", ["returned", "lent again", "overdue", "never lent", "wrong token"])
-async def test_a_grant_that_is_over_cannot_be_renewed(api, hub, lease, how):
+async def test_a_lease_that_is_over_cannot_be_renewed(api, hub, lease, how):
     token = lease["leaseToken"]
     if how in ("returned", "lent again"):
         await give_back(api, LABEL, "s1")
@@ -79,7 +79,7 @@ async def test_a_grant_that_is_over_cannot_be_renewed(api, hub, lease, how):
         ({"leaseToken": {}}, "invalid-value"),
     ],
 )
-async def test_a_renewal_that_makes_no_sense_is_refused_and_changes_nothing(api, redis, lease, body, code):
+async def test_an_invalid_renewal_is_refused_and_changes_nothing(api, redis, lease, body, code):
     answer = await renew(api, **body)
     assert (answer.status_code, answer.json()["code"]) == (400, code)
     assert redis.ttl("borrow_ttl:s1") == pytest.approx(100, abs=SLACK_S)
@@ -93,7 +93,7 @@ async def verify(api, slot, token):
     return found
 
 
-async def test_the_token_of_the_grant_is_valid_for_as_long_as_it_lasts(api, hub, lease):
+async def test_a_token_is_valid_for_as_long_as_its_lease_lasts(api, hub, lease):
     good = await verify(api, "s1", lease["leaseToken"])
     assert good.pop("ttlSeconds") == pytest.approx(100, abs=1)
     assert good == {"valid": True}

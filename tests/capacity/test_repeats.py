@@ -22,7 +22,7 @@ def ask(api, **body):
     return api.post("/session/borrow", json={"labelKey": LABEL, **body}, headers=KEY)
 
 
-async def test_a_repeat_gets_the_same_grant_and_takes_no_second_slot(api, redis):
+async def test_a_repeated_borrow_gets_the_same_lease_and_takes_no_second_slot(api, redis):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     first, second = [(await ask(api, runId="r1")).json() for _ in range(2)]
     same = ("browserId", "leaseToken", "matchedLabel", "labelKey", "runId", "item", "webSocketEndpoint", "nodeId")
@@ -31,14 +31,14 @@ async def test_a_repeat_gets_the_same_grant_and_takes_no_second_slot(api, redis)
     assert listed(redis, f"inuse:{LABEL}") == ["s1"]
 
 
-async def test_a_repeat_without_a_run_keeps_the_run_of_the_first(api):
+async def test_a_repeated_borrow_without_a_run_keeps_the_run_of_the_first(api):
     await publish(api, "n1", **{LABEL: ["s1"]})
     first, second = [await ask(api) for _ in range(2)]
     assert first.headers["correlation-id"] == second.headers["correlation-id"]
 
 
 @pytest.mark.parametrize("other", [{"labelKey": "a:c"}, {"ttlSeconds": 70}, {"runId": "r2"}], ids=repr)
-async def test_a_key_with_another_request_is_refused(api, redis, other):
+async def test_a_key_used_with_another_request_is_refused(api, redis, other):
     await publish(api, "n1", **{LABEL: ["s1"], "a:c": ["s2"]})
     await ask(api)
     answer = await ask(api, **other)
@@ -46,7 +46,7 @@ async def test_a_key_with_another_request_is_refused(api, redis, other):
     assert redis.keys("session:*") == ["session:s1"]
 
 
-async def test_a_key_whose_grant_has_ended_is_refused_even_when_the_slot_is_lent_again(api, redis):
+async def test_a_key_whose_lease_has_ended_is_refused_even_when_the_slot_is_lent_again(api, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
     await ask(api)
     await give_back(api, LABEL, "s1")
@@ -63,14 +63,14 @@ async def test_a_refused_borrow_does_not_use_up_its_key(api):
 
 
 @pytest.mark.parametrize("key", ["", " ", "x" * 256])
-async def test_a_key_must_have_1_to_255_characters(api, redis, key):
+async def test_an_idempotency_key_has_1_to_255_characters(api, redis, key):
     await publish(api, "n1", **{LABEL: ["s1"]})
     answer = await api.post("/session/borrow", json={"labelKey": LABEL}, headers={"idempotency-key": key})
     assert (answer.status_code, answer.json()["member"]) == (400, "Idempotency-Key")
     assert not redis.exists("session:s1")
 
 
-async def test_any_255_characters_are_a_key(api):
+async def test_any_255_characters_are_a_valid_idempotency_key(api):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     key = {"idempotency-key": ('€ä\\"{}%' * 40)[:80].encode()}
     first, second = [
@@ -79,7 +79,7 @@ async def test_any_255_characters_are_a_key(api):
     assert first["leaseToken"] == second["leaseToken"]
 
 
-async def test_a_repeated_return_gets_the_stored_answer_and_ends_no_later_grant(api, redis):
+async def test_a_repeated_return_gets_the_stored_answer_and_ends_no_later_lease(api, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
     await borrow(api, LABEL)
     body = {"labelKey": LABEL, "browserId": "s1"}
@@ -142,7 +142,7 @@ def cut_off(hub, monkeypatch, *, after):
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["never arrived", "answer lost"])
-async def test_a_borrow_nobody_was_answered_is_undone_when_redis_is_back(hub, api, redis, monkeypatch, after):
+async def test_a_borrow_that_was_not_answered_is_undone_when_redis_is_back(hub, api, redis, monkeypatch, after):
     await publish(api, "n1", **{LABEL: ["s1"]})
     cut_off(hub, monkeypatch, after=after)
     with pytest.raises(StoreUnavailable):
@@ -154,7 +154,7 @@ async def test_a_borrow_nobody_was_answered_is_undone_when_redis_is_back(hub, ap
 
 @pytest.mark.parametrize("after", [False, True], ids=["never arrived", "answer lost"])
 @pytest.mark.parametrize("where", ["the same hub", "another hub"])
-async def test_an_undo_leaves_alone_what_a_repeat_was_granted_meanwhile(hub, other_hub, api, monkeypatch, after, where):
+async def test_an_undo_does_not_end_the_lease_of_a_repeat(hub, other_hub, api, monkeypatch, after, where):
     await publish(api, "n1", **{LABEL: ["s1"]})
     cut_off(hub, monkeypatch, after=after)
     with pytest.raises(StoreUnavailable):
@@ -165,7 +165,7 @@ async def test_an_undo_leaves_alone_what_a_repeat_was_granted_meanwhile(hub, oth
     assert (await holder.leases.verify(lease.slot, lease.token))[0] == "ok"
 
 
-async def test_a_repeat_after_the_undo_is_granted_anew(hub, other_hub, api, monkeypatch):
+async def test_a_repeat_after_the_undo_gets_a_new_lease(hub, other_hub, api, monkeypatch):
     await publish(api, "n1", **{LABEL: ["s1"]})
     cut_off(hub, monkeypatch, after=True)
     with pytest.raises(StoreUnavailable):
@@ -174,7 +174,7 @@ async def test_a_repeat_after_the_undo_is_granted_anew(hub, other_hub, api, monk
     assert (await other_hub.leases.borrow(wanted("try-2"))).slot == "s1"
 
 
-async def test_an_undo_ends_no_later_grant_of_the_same_slot(hub, api):
+async def test_an_undo_does_not_end_a_later_lease_of_the_same_slot(hub, api):
     await publish(api, "n1", **{LABEL: ["s1"]})
     first = wanted("own-1", "own-1")
     lease = await hub.leases.borrow(first)
@@ -184,7 +184,7 @@ async def test_an_undo_ends_no_later_grant_of_the_same_slot(hub, api):
     assert (await hub.leases.verify("s1", second.token))[0] == "ok"
 
 
-async def test_a_grant_that_two_attempts_have_is_undone_when_the_callers_of_both_are_gone(hub, api, redis):
+async def test_a_lease_of_two_attempts_is_undone_when_both_callers_are_gone(hub, api, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
     first, second = wanted("try-1"), wanted("try-2")
     await hub.leases.borrow(first)
@@ -196,7 +196,7 @@ async def test_a_grant_that_two_attempts_have_is_undone_when_the_callers_of_both
         assert (redis.keys("session:*"), listed(redis, f"available:{LABEL}")) == ([], ["s1"])
 
 
-async def test_a_key_costs_what_the_setting_and_the_manual_say(api, redis):
+async def test_a_key_takes_the_memory_that_the_setting_and_the_manual_say(api, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
     headers = {"idempotency-key": secrets.token_hex(16)}
     asked = {"labelKey": LABEL, "runId": secrets.token_hex(16)}

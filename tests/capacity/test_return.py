@@ -17,7 +17,7 @@ async def lease(api):
     return (await borrow(api, LABEL)).json()
 
 
-async def test_a_return_ends_everything_the_grant_left_behind(make_api, redis):
+async def test_a_return_deletes_every_key_of_the_lease(make_api, redis):
     async with make_api(idle_timeout_s=60) as api:
         await publish(api, "n1", **{LABEL: ["s1"]})
         item = redis.lindex(f"available:{LABEL}", 0)
@@ -34,14 +34,14 @@ async def test_a_return_ends_everything_the_grant_left_behind(make_api, redis):
     assert redis.ttl("recycle:s1") == pytest.approx(120, abs=SLACK_S)
 
 
-async def test_a_slot_goes_back_to_the_tail(api, redis):
+async def test_a_returned_slot_goes_to_the_end_of_its_list(api, redis):
     await publish(api, "n1", **{LABEL: ["s1", "s2", "s3"]})
     await borrow(api, LABEL)
     await give_back(api, LABEL, "s1")
     assert listed(redis, f"available:{LABEL}") == ["s2", "s3", "s1"]
 
 
-async def test_a_second_return_changes_nothing_and_says_so(api, redis, lease):
+async def test_a_second_return_changes_nothing_and_is_answered_with_a_note(api, redis, lease):
     await give_back(api, LABEL, "s1")
     before = picture(redis)
     answer = await give_back(api, LABEL, "s1")
@@ -49,7 +49,7 @@ async def test_a_second_return_changes_nothing_and_says_so(api, redis, lease):
     assert picture(redis) == before
 
 
-async def test_a_slot_that_never_was_is_returned_with_a_note(api, redis):
+async def test_returning_an_unknown_slot_is_answered_with_a_note(api, redis):
     answer = await give_back(api, LABEL, "s1")
     assert answer.json() == {"returned": "s1", "note": "already returned"}
     assert redis.keys("available:*") == []
@@ -62,20 +62,20 @@ async def test_a_slot_that_never_was_is_returned_with_a_note(api, redis):
         {"labelKey": LABEL, "browserId": "  "}, {"labelKey": None, "browserId": "s1"},
     ],
 )  # fmt: skip
-async def test_a_missing_member_is_named_and_nothing_is_released(api, redis, lease, body):
+async def test_a_return_without_a_required_member_names_it_and_ends_no_lease(api, redis, lease, body):
     answer = await api.post("/session/return", json=body)
     assert (answer.status_code, answer.json()["code"]) == (400, "missing-member")
     assert answer.json()["detail"] == "missing labelKey|browserId"
     assert redis.exists("session:s1")
 
 
-async def test_a_bad_label_releases_nothing(api, redis, lease):
+async def test_a_return_with_a_bad_label_ends_no_lease(api, redis, lease):
     answer = await give_back(api, "a::b", "s1")
     assert answer.json()["detail"].startswith("invalid labelKey:")
     assert redis.exists("session:s1")
 
 
-async def test_part_of_an_id_is_not_the_id(api, redis):
+async def test_a_return_with_part_of_a_slot_id_ends_no_lease(api, redis):
     await publish(api, "n1", **{LABEL: ["s1", "s10"]})
     await borrow(api, LABEL)
     await borrow(api, LABEL)
@@ -84,7 +84,7 @@ async def test_part_of_an_id_is_not_the_id(api, redis):
     assert listed(redis, f"inuse:{LABEL}") == ["s1", "s10"]
 
 
-async def test_the_label_of_the_call_is_only_a_hint(api, redis, lease):
+async def test_a_return_with_another_label_still_ends_the_lease_of_its_slot(api, redis, lease):
     answer = await give_back(api, "quite:other", "s1")
     assert answer.json() == {"returned": "s1"}
     assert listed(redis, f"available:{LABEL}") == ["s1"]
@@ -97,7 +97,7 @@ async def test_a_slot_served_by_fallback_returns_to_its_own_pool(api, redis):
     assert listed(redis, f"available:{LABEL}") == ["s1"]
 
 
-async def test_a_token_of_an_earlier_grant_ends_nothing(api, redis, lease):
+async def test_the_token_of_an_earlier_lease_ends_nothing(api, redis, lease):
     await give_back(api, LABEL, "s1", leaseToken=lease["leaseToken"])
     later = (await borrow(api, LABEL)).json()
     before = picture(redis, own=True)
@@ -110,25 +110,25 @@ async def test_a_token_of_an_earlier_grant_ends_nothing(api, redis, lease):
     assert (await give_back(api, LABEL, "s1", leaseToken=later["leaseToken"])).json() == {"returned": "s1"}
 
 
-async def test_no_other_token_ends_a_grant(api, redis, lease):
+async def test_a_wrong_token_does_not_end_a_lease(api, redis, lease):
     for token in ("0", "1", lease["leaseToken"][:-1], lease["leaseToken"] + "0", "x", f" {lease['leaseToken']}"):
         assert "note" in (await give_back(api, LABEL, "s1", leaseToken=token)).json()
         assert redis.exists("session:s1")
     assert "note" not in (await give_back(api, LABEL, "s1", leaseToken=int(lease["leaseToken"]))).json()
 
 
-async def test_an_empty_token_is_no_token(api, redis, lease):
+async def test_a_return_with_an_empty_token_counts_as_one_without_a_token(api, redis, lease):
     assert (await give_back(api, LABEL, "s1", leaseToken="")).json() == {"returned": "s1"}
 
 
-async def test_a_return_names_the_run_it_was_attributed_to(api, lease):
+async def test_the_answer_to_a_return_names_the_run_of_the_lease(api, lease):
     answer = await api.post("/session/return", json={"labelKey": LABEL, "browserId": "s1"})
     assert answer.headers["correlation-id"] == "r1"
     again = await api.post("/session/return", json={"labelKey": LABEL, "browserId": "s1"})
     assert "correlation-id" not in again.headers
 
 
-async def test_a_slot_whose_item_its_node_removed_still_ends_its_grant(make_api, redis):
+async def test_a_return_ends_the_lease_although_the_node_removed_the_item(make_api, redis):
     async with make_api(borrow_concurrency_caps=f"{LABEL}=1") as api:
         await publish(api, "n1", **{LABEL: ["s1", "s2"]})
         await borrow(api, LABEL)
@@ -141,7 +141,7 @@ async def test_a_slot_whose_item_its_node_removed_still_ends_its_grant(make_api,
         assert (await borrow(api, LABEL)).json()["browserId"] == "s2", "the cap has room again"
 
 
-async def test_a_lent_item_without_a_session_is_released_all_the_same(api, redis):
+async def test_a_lent_item_without_a_session_can_be_returned(api, redis):
     push(redis, LABEL, ("s1", "n1"), lent=True)
     assert (await give_back(api, LABEL, "s1")).json() == {"returned": "s1"}
     assert listed(redis, f"available:{LABEL}") == ["s1"]
@@ -159,7 +159,7 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize(("session", "hint"), [row[1:] for row in FOREIGN], ids=[row[0] for row in FOREIGN])
-async def test_a_slot_lent_by_another_program_is_found(api, redis, session, hint):
+async def test_a_slot_lent_by_another_program_can_be_returned(api, redis, session, hint):
     push(redis, "a:b", ("s0", "n1"), ("s1", "n1"), lent=True)
     if session:
         redis.hset("session:s1", mapping={"browserId": "s1", "runId": "r9", **session})
@@ -172,7 +172,7 @@ async def test_a_slot_lent_by_another_program_is_found(api, redis, session, hint
     assert not redis.exists("session:s1")
 
 
-async def test_items_move_byte_for_byte(api, redis):
+async def test_items_are_moved_between_lists_byte_for_byte(api, redis):
     item = '{ "browserId" : "s1",\t"nodeId":"n1", "x": 1.50, "e": "\\u00e9" }'
     redis.rpush("available:a:b", item)
     assert (await borrow(api, "a:b")).json()["item"]["e"] == "é"
@@ -181,14 +181,14 @@ async def test_items_move_byte_for_byte(api, redis):
     assert redis.lrange("available:a:b", 0, -1) == [item]
 
 
-async def test_a_slot_id_stands_for_the_browser_id_in_bodies_and_items(api, redis):
+async def test_slot_id_may_replace_browser_id_in_bodies_and_items(api, redis):
     redis.rpush("available:a:b", '{"nodeId":"n1","slotId":"s1"}')
     assert (await borrow(api, "a:b")).json()["browserId"] == "s1"
     answer = await api.post("/session/return", json={"labelKey": "a:b", "slotId": "s1"})
     assert answer.json() == {"returned": "s1"}
 
 
-async def test_a_pool_that_reuses_its_slots_gets_no_marker_however_often_one_is_returned(api, redis):
+async def test_a_slot_of_a_node_with_the_reuse_policy_gets_no_recycle_mark(api, redis):
     slots = [{"labelKey": "a:b", "slotId": "s1"}]
     await api.post("/node/register", json={"nodeId": "n1", "policy": "reuse", "slots": slots})
     await borrow(api, "a:b")
@@ -197,7 +197,7 @@ async def test_a_pool_that_reuses_its_slots_gets_no_marker_however_often_one_is_
         assert not redis.exists("recycle:s1")
 
 
-async def test_a_node_may_return_and_a_stranger_may_not(make_api):
+async def test_a_node_may_return_a_slot_and_a_stranger_may_not(make_api):
     async with make_api(runner_secret="r", node_secret="n", admin_secret="a") as api:
         slots = [{"labelKey": "a:b", "slotId": "s1"}]
         await api.post("/node/register", json={"nodeId": "n1", "slots": slots}, headers={"x-hub-secret": "n"})
@@ -210,7 +210,7 @@ async def test_a_node_may_return_and_a_stranger_may_not(make_api):
         assert status == {"a": (401, None), "": (401, None), "x": (401, None), "n": (200, None), "r": (200, None)}
 
 
-async def test_attributing_a_test_maps_the_slot_and_only_fills_in_a_missing_run(api, redis, lease):
+async def test_attributing_a_test_maps_the_slot_and_sets_the_run_only_where_none_is(api, redis, lease):
     answer = await api.post("/results/browser/s1/test", json={"testId": " t1 ", "runId": "other"})
     assert answer.json() == {"mapped": "s1", "testId": "t1"}
     assert (redis.get("browser_test:s1"), redis.get("browser_run:s1")) == ("t1", "r1")
@@ -222,7 +222,7 @@ async def test_attributing_a_test_maps_the_slot_and_only_fills_in_a_missing_run(
     assert not redis.exists("browser_test:s3")
 
 
-async def test_with_only_run_nothing_but_a_lease_of_that_run_ends(api, redis):
+async def test_a_return_with_only_run_ends_nothing_but_a_lease_of_that_run(api, redis):
     await publish(api, "n1", **{"a:b": ["s1"]})
     await borrow(api, "a:b", run="r1")
     said = {"labelKey": "a:b", "browserId": "s1", "onlyRun": True}
@@ -237,7 +237,7 @@ async def test_with_only_run_nothing_but_a_lease_of_that_run_ends(api, redis):
     assert not redis.exists("session:s1")
 
 
-async def test_why_an_operator_ends_a_lease_is_in_the_audit_log(api, redis):
+async def test_the_audit_log_has_the_reason_why_an_operator_ended_a_lease(api, redis):
     await publish(api, "n1", **{"a:b": ["s1"]})
     await borrow(api, "a:b", run="r1")
     said = {"labelKey": "a:b", "browserId": "s1", "revoke": True, "reason": "it hangs"}
@@ -246,7 +246,7 @@ async def test_why_an_operator_ends_a_lease_is_in_the_audit_log(api, redis):
     assert entry["Details"] == {"slotId": "s1", "runId": "r1", "reason": "it hangs"}
 
 
-async def test_an_operator_who_says_twice_that_a_lease_ends_does_not_end_the_grace_of_its_holder(api, lease):
+async def test_revoking_a_lease_twice_does_not_end_the_grace_of_its_holder(api, lease):
     said = {"labelKey": LABEL, "browserId": "s1", "leaseToken": lease["leaseToken"]}
     for _ in range(2):
         await api.post("/session/return", json={**said, "revoke": True})

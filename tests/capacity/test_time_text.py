@@ -58,12 +58,12 @@ INVALID = [
 
 
 @pytest.mark.parametrize(("given", "moment"), READ, ids=[row[0] for row in READ])
-def test_an_instant_in_any_iso_shape_is_read(parse_time, given, moment):
+def test_a_time_is_read_in_every_iso_8601_form(parse_time, given, moment):
     assert int(parse_time(given)) == in_ms(moment)
 
 
 @pytest.mark.parametrize("given", INVALID, ids=repr)
-def test_what_is_no_instant_is_invalid(parse_time, given):
+def test_a_text_that_is_no_time_is_invalid(parse_time, given):
     assert parse_time(given) is None
 
 
@@ -77,11 +77,11 @@ WRITTEN = [
 
 
 @pytest.mark.parametrize(("ms", "text"), WRITTEN, ids=[row[1] for row in WRITTEN])
-def test_time_is_written_with_seven_digits_and_a_z(time_text, ms, text):
+def test_times_are_written_with_seven_digits_and_a_z(time_text, ms, text):
     assert time_text(ms) == text
 
 
-def test_every_day_of_a_century_and_every_millisecond_comes_back_as_it_was_written(redis):
+def test_every_day_of_a_century_and_every_millisecond_is_read_as_it_was_written(redis):
     check = """
     local wrong = {}
     for day = 0, 36525 do

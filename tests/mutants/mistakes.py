@@ -280,7 +280,7 @@ LINE = (
     Mistake(
         "commands/capacity/borrow.lua", "not (waiter and caps.reached(a.label)) and matching.find(a.label)", "matching.find(a.label)",
         "a newcomer gets a lease above the cap that waiters have just reached",
-        "test_a_newcomer_does_not_pass_the_cap_that_a_waiter_has_just_reached",
+        "test_a_newcomer_cannot_exceed_a_cap_that_a_waiter_has_just_reached",
     ),
     Mistake(
         "commands/capacity/borrow.lua", "    waiter = turns.anybody() and waiters.next(found.pool)\n", "",
@@ -320,37 +320,37 @@ SERVING = (
     Mistake(
         "commands/capacity/publish.lua", "serving.opened()\n", "",
         "what a publication makes possible is not served",
-        "test_a_publication_that_ends_a_maintenance_serves_all_who_wait",
+        "test_a_publication_that_ends_a_maintenance_serves_all_waiters",
     ),
     Mistake(
         "commands/nodes/beat.lua", "serving.opened()\n", "",
         "what a beat makes possible is not served",
-        "test_a_beat_of_a_suspect_that_ends_a_maintenance_serves_all_who_wait",
+        "test_a_heartbeat_of_a_suspect_node_that_ends_a_maintenance_serves_all_waiters",
     ),
     Mistake(
         "commands/nodes/prune.lua", "serving.opened()\n", "",
         "what the removal of the last slots of a node makes possible is not served",
-        "test_the_removal_of_the_last_slots_of_a_node_serves_who_waits_below_a_cap",
+        "test_removing_the_last_slots_of_a_node_serves_a_waiter_below_a_cap",
     ),
     Mistake(
         "commands/nodes/resume.lua", "serving.opened()\n", "",
         "what the return of a suspect makes possible is not served",
-        "test_the_return_of_a_suspect_that_ends_a_maintenance_serves_all_who_wait",
+        "test_a_return_to_a_suspect_node_that_ends_a_maintenance_serves_all_waiters",
     ),
     Mistake(
         "commands/queue/review.lua", "serving.opened()\n", "",
         "what a review makes possible is not served",
-        "test_who_looks_at_one_queue_and_so_ends_a_maintenance_serves_the_others_too",
+        "test_reading_one_queue_that_ends_a_maintenance_serves_waiters_of_other_queues",
     ),
     Mistake(
         "commands/queue/set_cap.lua", "serving.opened()\n", "",
         "what a higher cap makes possible is not served",
-        "test_who_looks_at_one_queue_and_so_ends_a_maintenance_serves_the_others_too",
+        "test_reading_one_queue_that_ends_a_maintenance_serves_waiters_of_other_queues",
     ),
     *(
         Mistake(
             script, "serving.opened()\n", "", f"what {what} makes possible is not served",
-            "test_a_lease_that_ends_makes_room_below_its_cap_for_a_slot_of_another_pool",
+            "test_the_end_of_a_lease_lets_a_waiter_below_its_cap_take_a_slot_of_another_pool",
         )
         for script, what in {
             "commands/capacity/lapse.lua": "a lapse",

@@ -24,7 +24,7 @@ async def service(api):
     return found.get("service"), found.get("reason"), found["draining"], found["deadlineSecondsLeft"]
 
 
-async def test_nothing_more_is_lent_and_what_is_lent_stays(api, redis):
+async def test_a_cordoned_node_lends_no_more_and_keeps_its_leases(api, redis):
     await register(api)
     lease = (await borrow(api, "a:b")).json()
     assert await cordon(api) == {
@@ -44,7 +44,7 @@ async def test_nothing_more_is_lent_and_what_is_lent_stays(api, redis):
     assert (await borrow(api, "a:b")).status_code == 200
 
 
-async def test_the_node_is_not_told_to_drain_but_knows_of_the_call(api, redis):
+async def test_a_cordoned_node_is_told_of_the_cordon_and_not_to_drain(api, redis):
     await register(api)
     await cordon(api)
     answer = await beat(api, "n1", incarnation="first")
@@ -53,7 +53,7 @@ async def test_the_node_is_not_told_to_drain_but_knows_of_the_call(api, redis):
     assert (again["drain"], "lent" in again) == (False, False)
 
 
-async def test_the_node_reports_it_to_a_store_and_a_hub_that_know_nothing_of_it(make_api, redis):
+async def test_a_node_reports_its_cordon_to_a_new_hub_with_an_empty_store(make_api, redis):
     async with make_api() as first:
         await register(first)
         await cordon(first)
@@ -65,7 +65,7 @@ async def test_the_node_reports_it_to_a_store_and_a_hub_that_know_nothing_of_it(
         assert listed(redis, "available:a:b") == []
 
 
-async def test_the_hub_brings_it_back_before_the_node_has_heard_of_it(api, redis):
+async def test_the_hub_restores_a_cordon_that_the_node_had_not_heard_of(api, redis):
     await register(api)
     await cordon(api)
     redis.flushall()
@@ -75,7 +75,7 @@ async def test_the_hub_brings_it_back_before_the_node_has_heard_of_it(api, redis
 
 
 @pytest.mark.parametrize("cordoned_last", [True, False])
-async def test_of_a_drain_and_a_cordon_the_last_call_holds(api, redis, cordoned_last):
+async def test_the_later_of_a_drain_and_a_cordon_holds(api, redis, cordoned_last):
     await register(api)
     for is_cordon in (not cordoned_last, cordoned_last):
         await (cordon(api) if is_cordon else drain(api, deadlineSeconds=600))
@@ -87,7 +87,7 @@ async def test_of_a_drain_and_a_cordon_the_last_call_holds(api, redis, cordoned_
         assert 590 < left_s <= 600
 
 
-async def test_it_is_listed_and_explained_and_in_the_history(api, redis):
+async def test_a_cordon_is_shown_in_the_node_list_in_why_and_in_the_history(api, redis):
     await register(api)
     await cordon(api)
     for kind, ids in (("cordoned", ["n1"]), ("draining", [])):
@@ -101,7 +101,7 @@ async def test_it_is_listed_and_explained_and_in_the_history(api, redis):
 
 
 @pytest.mark.parametrize("bad", ["", "   ", "two\nlines", "x" * 201, 5, None])
-async def test_a_reason_that_nobody_could_read_is_refused(api, redis, bad):
+async def test_an_unreadable_reason_of_a_cordon_is_refused(api, redis, bad):
     await register(api)
     answer = await api.post("/admin/nodes/n1/cordon", json={} if bad is None else {"reason": bad})
     assert (answer.status_code, answer.json()["member"]) == (400, "reason")
@@ -110,7 +110,7 @@ async def test_a_reason_that_nobody_could_read_is_refused(api, redis, bad):
 
 @pytest.mark.slow
 @pytest.mark.story
-async def test_an_agent_stays_cordoned_when_the_store_and_the_hub_have_forgotten_it(start_hub):
+async def test_an_agent_stays_cordoned_when_store_and_hub_have_lost_the_cordon(start_hub):
     hub = start_hub()
     async with live_agent_of(hub) as agent, client_of(hub) as client:
         async with hub.client() as raw:

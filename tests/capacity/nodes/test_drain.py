@@ -35,7 +35,7 @@ async def test_a_draining_node_lends_nothing_and_keeps_what_is_lent(api, redis):
     assert await drain(api) == state(2, 1)
 
 
-async def test_undraining_offers_the_held_slots_again(api, redis):
+async def test_undraining_a_node_offers_its_held_slots_again(api, redis):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     await drain(api)
     assert await drain(api, on=False) == state(0, 0, on=False)
@@ -87,7 +87,7 @@ async def test_held_slots_are_shown_as_held_back(api):
     assert (draining["total"], [node["nodeId"] for node in draining["nodes"]]) == (1, ["n1"])
 
 
-async def test_a_node_with_more_slots_than_one_bite_is_drained_whole(api, redis):
+async def test_a_node_with_more_slots_than_one_batch_is_drained_completely(api, redis):
     await api.post("/node/register", json={"nodeId": "n1", "pools": {LABEL: 500}})
     assert (await drain(api))["heldBack"] == 500
     assert not redis.exists(f"available:{LABEL}")
@@ -95,7 +95,7 @@ async def test_a_node_with_more_slots_than_one_bite_is_drained_whole(api, redis)
     assert redis.llen(f"available:{LABEL}") == 500
 
 
-async def test_a_drain_outlives_a_registration_and_ends_with_the_node(api):
+async def test_a_drain_outlives_a_new_registration_and_ends_with_the_node(api):
     await publish(api, "n1", **{LABEL: ["s1"]})
     await drain(api)
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
@@ -139,7 +139,7 @@ async def test_draining_is_audited(api):
     assert actions == ["node.undrain", "node.drain"]
 
 
-async def test_a_drained_node_is_told_in_its_next_beat(api):
+async def test_a_drained_node_is_told_of_the_drain_with_its_next_heartbeat(api):
     await publish(api, "n1")
     await drain(api)
     assert (await beat(api, "n1"))["drain"]

@@ -48,7 +48,7 @@ async def shown(api, node="n1"):
     return found["draining"], found["deadlineSecondsLeft"], found["lent"]
 
 
-async def test_what_is_lent_stays_until_the_deadline_and_ends_then(api, redis):
+async def test_a_lease_on_a_draining_node_lasts_until_the_deadline_and_ends_then(api, redis):
     leases = await lent_node(api)
     answer = await drain(api, 600)
     assert answer.pop("deadlineSecondsLeft") == pytest.approx(600, abs=1)
@@ -69,7 +69,7 @@ async def test_what_is_lent_stays_until_the_deadline_and_ends_then(api, redis):
     assert [slot["state"] for slot in slots] == ["held"] * 3
 
 
-async def test_an_ended_grant_leaves_what_a_lapsed_one_leaves(api, redis):
+async def test_a_lease_ended_by_the_deadline_leaves_the_same_keys_as_a_lapsed_one(api, redis):
     await lent_node(api, slots=2, lent=1)
     before = picture(redis)
     await drain(api, 1)
@@ -83,7 +83,7 @@ async def test_an_ended_grant_leaves_what_a_lapsed_one_leaves(api, redis):
     assert redis.zcard("hub:deadlines") == redis.zcard(f"hub:asked:{LABEL}") == redis.zcard("hub:run:r1") == 0
 
 
-async def test_a_slot_given_back_in_time_is_none_the_worse(api, redis):
+async def test_a_slot_returned_before_the_deadline_is_not_affected_by_it(api, redis):
     await lent_node(api)
     await drain(api, 60)
     await give_back(api, LABEL, "n1-s0")
@@ -94,7 +94,7 @@ async def test_a_slot_given_back_in_time_is_none_the_worse(api, redis):
     assert sorted(listed(redis, f"available:{LABEL}")) == ["n1-s0", "n1-s1", "n1-s2"]
 
 
-async def test_the_last_call_decides_about_the_deadline(api, redis):
+async def test_the_last_drain_call_decides_about_the_deadline(api, redis):
     await lent_node(api)
     await drain(api, 60)
     assert (await drain(api, 3600))["deadlineSecondsLeft"] == pytest.approx(3600, abs=1)
@@ -110,7 +110,7 @@ async def test_the_last_call_decides_about_the_deadline(api, redis):
 
 
 @pytest.mark.parametrize("how", ["undrained", "left", "expired"])
-async def test_a_deadline_goes_with_the_drain_and_with_the_node(api, redis, how):
+async def test_a_deadline_ends_with_its_drain_or_its_node(api, redis, how):
     await lent_node(api)
     await drain(api, 60)
     if how == "undrained":
@@ -129,7 +129,7 @@ async def test_a_deadline_goes_with_the_drain_and_with_the_node(api, redis, how)
         assert (await shown(api))[2] == 2
 
 
-async def test_time_in_which_no_hub_can_hear_does_not_count(api, redis):
+async def test_time_in_which_no_hub_can_hear_does_not_bring_the_deadline_nearer(api, redis):
     await lent_node(api)
     await drain(api, 60)
     redis.hincrby("hub:store", "tick_ms", -3_600_000)
@@ -138,7 +138,7 @@ async def test_time_in_which_no_hub_can_hear_does_not_count(api, redis):
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 0.5, 604_801, 1e308, "soon", "", True, [], {}, "nan", "inf", "1e9"], ids=repr)
-async def test_a_deadline_that_cannot_be_meant_is_refused_with_what_can(api, redis, wrong):
+async def test_an_impossible_deadline_is_refused_with_what_is_allowed(api, redis, wrong):
     await lent_node(api)
     before = picture(redis, own=True)
     answer = await api.post("/admin/nodes/n1/drain", json={"deadlineSeconds": wrong})
@@ -148,7 +148,7 @@ async def test_a_deadline_that_cannot_be_meant_is_refused_with_what_can(api, red
 
 
 @pytest.mark.parametrize("right", [1, 604_800, "90", 1.5], ids=repr)
-async def test_whole_broken_and_written_seconds_are_taken(api, right):
+async def test_a_deadline_may_be_whole_seconds_fractions_or_text(api, right):
     await lent_node(api)
     assert (await drain(api, right))["deadlineSecondsLeft"] == pytest.approx(float(right), abs=1)
 
@@ -169,7 +169,7 @@ async def test_the_deadlines_of_a_node_are_in_the_listing_and_in_the_audit_log(a
     assert (ended["ended"], sorted(ended["slots"].split(","))) == ("2", ["n1-s0", "n1-s1"])
 
 
-async def test_a_dry_sweep_counts_and_ends_nothing(api, redis):
+async def test_a_dry_sweep_counts_overdue_leases_and_ends_none(api, redis):
     await lent_node(api)
     await drain(api, 60)
     let_pass(redis, 61)
@@ -177,7 +177,7 @@ async def test_a_dry_sweep_counts_and_ends_nothing(api, redis):
     assert (await shown(api))[2] == 2
 
 
-async def test_a_node_with_more_grants_than_one_bite_is_emptied_and_the_store_is_sound(api, hub, redis):
+async def test_a_node_with_more_leases_than_one_batch_is_emptied_at_its_deadline(api, hub, redis):
     await lent_node(api, slots=300, lent=200)
     await lent_node(api, slots=5, lent=0, node="n2")
     await drain(api, 60)
@@ -189,7 +189,7 @@ async def test_a_node_with_more_grants_than_one_bite_is_emptied_and_the_store_is
 
 
 @pytest.mark.race
-async def test_many_sweepers_returns_and_lapses_end_each_grant_once(api, redis, redis_server):
+async def test_concurrent_sweepers_returns_and_lapses_end_each_lease_once(api, redis, redis_server):
     leases = await lent_node(api, slots=120, lent=120)
     await drain(api, 60)
     let_pass(redis, 61)
@@ -209,7 +209,7 @@ async def test_many_sweepers_returns_and_lapses_end_each_grant_once(api, redis, 
     assert states == ["held"] * 120
 
 
-async def test_a_deadline_frees_the_cap_for_those_who_wait_elsewhere(make_api, redis):
+async def test_a_lease_ended_by_a_deadline_makes_room_under_its_cap(make_api, redis):
     async with make_api(borrow_concurrency_caps=f"{LABEL}=1", borrow_queue_timeout_s=20) as api:
         await lent_node(api, slots=1, lent=1)
         await publish(api, "n2", **{LABEL: ["t1"]})

@@ -32,7 +32,7 @@ async def state(api):
     return found["draining"], [each["state"] for each in found["slotList"]]
 
 
-async def test_the_node_reports_the_drain_it_was_told_of_and_its_deadline(make_api, redis):
+async def test_a_node_reports_the_drain_it_was_told_of_with_its_deadline(make_api, redis):
     async with make_api() as first:
         await register(first)
         await drain(first, deadlineSeconds=600)
@@ -47,7 +47,7 @@ async def test_the_node_reports_the_drain_it_was_told_of_and_its_deadline(make_a
         assert (await told(other))["number"] == call["number"]
 
 
-async def test_a_report_that_is_late_does_not_undo_a_later_call(api, redis):
+async def test_a_late_report_of_a_drain_does_not_undo_a_later_call(api, redis):
     await register(api)
     await drain(api)
     call = await told(api)
@@ -59,7 +59,7 @@ async def test_a_report_that_is_late_does_not_undo_a_later_call(api, redis):
 
 
 @pytest.mark.parametrize("on", [True, False])
-async def test_the_hub_brings_back_what_it_was_told_of_late_and_the_last_call_wins(api, redis, hub, on):
+async def test_the_hub_restores_the_last_drain_call_that_it_was_told_of(api, redis, hub, on):
     """The node has heard of the call before that only."""
     await register(api)
     await drain(api, on=not on)
@@ -72,7 +72,7 @@ async def test_the_hub_brings_back_what_it_was_told_of_late_and_the_last_call_wi
     assert not redis.exists("hub:drain_call:n1")
 
 
-async def test_a_node_that_has_left_does_not_drain_when_it_is_back(api, redis):
+async def test_a_node_that_left_does_not_drain_when_it_comes_back(api, redis):
     await register(api)
     await drain(api)
     await api.delete("/node/n1")
@@ -84,14 +84,14 @@ async def test_a_node_that_has_left_does_not_drain_when_it_is_back(api, redis):
 
 
 @pytest.mark.parametrize("bad", [5, {}, {"on": 1, "number": "5"}, {"on": True, "number": "x"}, {"on": True}])
-async def test_a_report_that_makes_no_sense_is_refused(api, redis, bad):
+async def test_an_invalid_report_of_a_drain_is_refused(api, redis, bad):
     answer = await api.post("/node/register", json={"nodeId": "n1", "incarnation": "first", "drainCall": bad})
     assert (answer.status_code, answer.json()["code"], answer.json()["member"]) == (400, "invalid-value", "drainCall")
 
 
 @pytest.mark.slow
 @pytest.mark.story
-async def test_an_agent_drains_on_when_the_store_and_the_hub_have_forgotten_it(start_hub):
+async def test_an_agent_goes_on_draining_when_store_and_hub_have_lost_the_drain(start_hub):
     hub = start_hub()
     async with live_agent_of(hub) as agent, client_of(hub) as client:
         async with hub.client() as raw:

@@ -16,7 +16,7 @@ BEATS = 20
 
 
 @pytest.mark.slow
-async def test_beats_given_up_while_redis_stands_still_leave_no_traceback(start_hub, tmp_path):
+async def test_heartbeats_given_up_while_redis_hangs_log_no_traceback(start_hub, tmp_path):
     redis = RedisServer(tmp_path)
     redis.start()
     try:

@@ -9,7 +9,7 @@ from tests.world import SLACK_S, age_node, beat, borrow, give_back, picture, pub
 LABEL = "a:b"
 
 
-async def test_a_beat_writes_the_three_traces_of_life(make_api, redis):
+async def test_a_heartbeat_writes_all_three_signs_of_life(make_api, redis):
     async with make_api(node_timeout_s=30) as api:
         await publish(api, "n 1")
         age_node(redis, "n 1", 20)
@@ -23,14 +23,14 @@ async def test_a_beat_writes_the_three_traces_of_life(make_api, redis):
     assert redis.zscore("hub:beats", "n 1") == pytest.approx(int(redis.hget("hub:store", "clock_ms")), abs=1000)
 
 
-async def test_a_stranger_is_told_so_and_nothing_is_stored(api, redis):
+async def test_a_heartbeat_of_an_unknown_node_is_answered_as_unknown_and_stores_nothing(api, redis):
     answer = await beat(api, "n1", version=7)
     answer.pop("nextBeatMs")
     assert answer == {"nodeId": "n1", "known": False, "drain": False, "recycle": [], "version": 0}
     assert picture(redis) == {}
 
 
-async def test_a_version_that_is_up_to_date_is_told_nothing(api):
+async def test_a_node_with_the_current_version_is_told_nothing(api):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     token = (await borrow(api, LABEL)).json()["leaseToken"]
     full = await beat(api, "n1")
@@ -40,7 +40,7 @@ async def test_a_version_that_is_up_to_date_is_told_nothing(api):
     assert again["version"] == full["version"]
 
 
-async def test_every_change_of_what_is_lent_or_marked_changes_the_version(api, redis):
+async def test_every_change_of_leases_or_recycle_marks_changes_the_version(api, redis):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     seen = []
 
@@ -67,7 +67,7 @@ async def test_every_change_of_what_is_lent_or_marked_changes_the_version(api, r
     assert len({answer["version"] for answer in seen}) == len(seen)
 
 
-async def test_a_node_that_lost_count_gets_the_full_picture(api):
+async def test_a_node_with_an_unknown_version_is_told_all_its_leases(api):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     await borrow(api, LABEL)
     await give_back(api, LABEL, "s1")
@@ -76,7 +76,7 @@ async def test_a_node_that_lost_count_gets_the_full_picture(api):
         assert {**(await beat(api, "n1", version=version)), "nextBeatMs": 0} == {**full, "nextBeatMs": 0}
 
 
-async def test_an_acknowledged_marker_is_gone(api, redis):
+async def test_an_acknowledged_recycle_mark_is_deleted(api, redis):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     for _ in range(2):
         await borrow(api, LABEL)
@@ -88,7 +88,7 @@ async def test_an_acknowledged_marker_is_gone(api, redis):
     assert (await beat(api, "n1"))["recycle"] == ["s2"]
 
 
-async def test_a_marker_that_ran_out_is_not_told_any_more(api, redis):
+async def test_a_recycle_mark_that_has_expired_is_not_told_any_more(api, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
     await borrow(api, LABEL)
     await give_back(api, LABEL, "s1")
@@ -96,7 +96,7 @@ async def test_a_marker_that_ran_out_is_not_told_any_more(api, redis):
     assert (await beat(api, "n1"))["recycle"] == []
 
 
-async def test_nobody_acknowledges_for_another_node(api, redis):
+async def test_a_node_cannot_acknowledge_the_recycle_mark_of_another_node(api, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
     await publish(api, "n2")
     await borrow(api, LABEL)
@@ -107,7 +107,7 @@ async def test_nobody_acknowledges_for_another_node(api, redis):
     assert (await beat(api, "n1"))["recycle"] == ["s1"]
 
 
-async def test_a_draining_node_is_told_with_every_beat(api):
+async def test_a_draining_node_is_told_to_drain_with_every_heartbeat(api):
     await publish(api, "n1", **{LABEL: ["s1"]})
     await api.post("/admin/nodes/n1/drain")
     first = await beat(api, "n1")
@@ -136,7 +136,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("body", "code"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
-async def test_a_beat_that_makes_no_sense_is_refused_alone_and_in_company(api, redis, body, code):
+async def test_an_invalid_heartbeat_is_refused_alone_and_within_a_batch(api, redis, body, code):
     await publish(api, "n1")
     await publish(api, "n2")
     before = picture(redis)
@@ -149,7 +149,7 @@ async def test_a_beat_that_makes_no_sense_is_refused_alone_and_in_company(api, r
     assert (company[1]["nodeId"], company[1]["known"]) == ("n2", True)
 
 
-async def test_many_beats_in_one_call_are_answered_each_in_its_place(api):
+async def test_many_heartbeats_in_one_call_are_answered_in_their_order(api):
     await publish(api, "n1", **{LABEL: ["s1"]})
     await publish(api, "n2")
     token = (await borrow(api, LABEL)).json()["leaseToken"]
@@ -161,7 +161,7 @@ async def test_many_beats_in_one_call_are_answered_each_in_its_place(api):
     assert answers[3]["lent"] == {"s1": token}
 
 
-async def test_a_thousand_beats_are_taken_and_one_more_is_not(api, hub):
+async def test_one_call_takes_at_most_a_thousand_heartbeats(api, hub):
     await publish(api, "n1")
     beats = [{"nodeId": f"n{n}"} for n in range(1000)]
     answers = (await api.post("/node/heartbeats", json={"beats": beats})).json()["beats"]
@@ -171,7 +171,7 @@ async def test_a_thousand_beats_are_taken_and_one_more_is_not(api, hub):
         assert (answer.status_code, answer.json()["code"]) == (400, "invalid-value")
 
 
-async def test_a_beat_needs_the_secret_of_a_node(make_api):
+async def test_a_heartbeat_needs_the_node_secret(make_api):
     async with make_api(runner_secret="r", node_secret="n") as api:
         for path, body in (("/node/heartbeat", {"nodeId": "n1"}), ("/node/heartbeats", {"beats": []})):
             status = [

@@ -21,24 +21,24 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("raw", "part"), TABLE, ids=[row[1][:20] for row in TABLE])
-def test_an_id_becomes_part_of_a_key_as_the_table_says(redis, raw, part):
+def test_python_and_lua_turn_an_id_into_the_key_part_of_the_table(redis, raw, part):
     assert key_part(raw) == part
     script = modules("ids") + "return ids.key_part(ARGV[1])"
     assert redis.eval(script, 0, raw) == part
 
 
-def test_signs_beyond_ascii_that_are_no_letters_become_hyphens():
+def test_characters_beyond_ascii_that_are_no_letters_become_hyphens():
     assert key_part("a€b½c²d") == "a-b-c-d"
 
 
-async def test_an_id_is_trimmed_and_kept_raw_in_the_set(api, redis):
+async def test_a_node_id_is_trimmed_and_kept_unescaped_in_the_set_of_nodes(api, redis):
     answer = await api.post("/node/register", json={"nodeId": "  rack 7/blade:3 "})
     assert answer.json()["registered"] == "rack 7/blade:3"
     assert redis.smembers("nodes") == {"rack 7/blade:3"}
     assert redis.exists("node:rack-7-blade-3", "node_alive:rack-7-blade-3") == 2
 
 
-async def test_two_ids_that_look_the_same_in_a_key_cannot_both_register(api, redis):
+async def test_two_node_ids_with_the_same_key_part_cannot_both_register(api, redis):
     await publish(api, "a b")
     before = picture(redis)
     for other in ("a:b", "a-b"):
@@ -49,14 +49,14 @@ async def test_two_ids_that_look_the_same_in_a_key_cannot_both_register(api, red
     assert (await api.post("/node/register", json={"nodeId": "a:b"})).status_code == 200
 
 
-async def test_a_plain_id_keeps_out_one_that_would_become_it(api):
+async def test_an_id_with_the_key_part_of_a_registered_node_is_refused(api):
     await publish(api, "a-b")
     assert (await api.post("/node/register", json={"nodeId": "a b"})).status_code == 400
     await publish(api, "a-b")
 
 
 @pytest.mark.parametrize("call", ["leave", "admin removes", "publish", "withdraw", "drain", "look", "beat"])
-async def test_no_call_for_one_id_touches_the_node_that_shares_its_key(api, redis, call):
+async def test_no_call_for_one_id_touches_the_node_with_the_same_key_part(api, redis, call):
     await publish(api, "a:b", **{"x:y": ["s1"]})
     before = picture(redis, own=True)
     slots = {"slots": [{"labelKey": "x:y", "slotId": "s1"}, {"labelKey": "x:y", "slotId": "s2"}]}
@@ -77,7 +77,7 @@ async def test_no_call_for_one_id_touches_the_node_that_shares_its_key(api, redi
     assert after == before
 
 
-async def test_ids_that_begin_alike_are_different_nodes(api, redis):
+async def test_a_node_whose_id_begins_with_the_id_of_another_is_a_different_node(api, redis):
     await publish(api, "n1", **{"a:b": ["s1"]})
     await publish(api, "n10", **{"a:b": ["s2"]})
     age_node(redis, "n1", 3600)

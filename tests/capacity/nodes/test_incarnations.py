@@ -47,7 +47,7 @@ def in_short(*slots):
 # -- incarnations --------------------------------------------------------------------------------------------------
 
 
-async def test_the_newer_process_takes_over_what_is_lent_and_the_older_one_is_told_to_stop(api, redis):
+async def test_the_newer_process_of_a_node_takes_over_its_leases_and_the_older_is_told_to_stop(api, redis):
     await register(api, "old", 1, "s1", "s2")
     token = (await borrow(api, LABEL)).json()["leaseToken"]
     assert words(await register(api, "new", 1, "s1", "s2")) == {"s1": "lent", "s2": "unchanged"}
@@ -59,7 +59,7 @@ async def test_the_newer_process_takes_over_what_is_lent_and_the_older_one_is_to
 
 
 @pytest.mark.parametrize("call", ["register", "publish", "withdraw", "leave"])
-async def test_what_the_older_process_still_says_changes_nothing(api, redis, call):
+async def test_calls_of_the_older_process_of_a_node_change_nothing(api, redis, call):
     await register(api, "old", 1, "s1")
     await register(api, "new", 1, "s1", "s2")
     await borrow(api, LABEL)
@@ -78,7 +78,7 @@ async def test_what_the_older_process_still_says_changes_nothing(api, redis, cal
     assert (await heard(api, "new"))["known"]
 
 
-async def test_the_beats_of_the_older_process_do_not_keep_the_node_alive(api, redis):
+async def test_heartbeats_of_the_older_process_do_not_keep_the_node_alive(api, redis):
     await register(api, "old", 1)
     await register(api, "new", 1)
     age_node(redis, "n1", 600)
@@ -88,7 +88,7 @@ async def test_the_beats_of_the_older_process_do_not_keep_the_node_alive(api, re
     assert (await api.get("/nodes/n1")).json()["state"] == "alive"
 
 
-async def test_a_process_that_has_left_does_not_come_back_by_a_late_call(api, redis):
+async def test_a_late_call_does_not_bring_back_a_process_that_left(api, redis):
     await register(api, "first", 1, "s1")
     assert (await api.delete("/node/n1", params={"incarnation": "first"})).json()["slots"] == 1
     refused = await register(api, "first", 1, "s1")
@@ -97,7 +97,7 @@ async def test_a_process_that_has_left_does_not_come_back_by_a_late_call(api, re
     assert words(await register(api, "second", 1, "s1")) == {"s1": "published"}
 
 
-async def test_a_process_that_takes_over_is_told_at_once_what_is_lent(api):
+async def test_a_process_that_takes_over_is_told_the_leases_at_once(api):
     """Before its first beat: should the store be lost now, nobody but it knows of older leases."""
     first = await register(api, "old", 1, "s1", "s2")
     given = (await borrow(api, LABEL)).json()
@@ -107,7 +107,7 @@ async def test_a_process_that_takes_over_is_told_at_once_what_is_lent(api):
     assert ["lent" in answer.json() for answer in (first, again, await register(api, "new", 2, "s1"))] == [False] * 3
 
 
-async def test_the_term_says_which_process_is_newer_to_a_store_that_knows_neither(api, redis):
+async def test_a_store_that_lost_both_processes_learns_from_the_term_which_is_newer(api, redis):
     old = (await register(api, "old", 1)).json()["term"]
     assert (await register(api, "old", 2)).json()["term"] == old
     new = (await register(api, "new", 1)).json()["term"]
@@ -120,7 +120,7 @@ async def test_the_term_says_which_process_is_newer_to_a_store_that_knows_neithe
     assert (await heard(api, "new"))["known"]
 
 
-async def test_a_process_the_store_has_lost_is_asked_to_register_and_is_the_node_again(api, redis):
+async def test_a_process_that_the_store_lost_is_asked_to_register_again(api, redis):
     """The store came back without its last second, in which the newer process had registered."""
     await register(api, "old", 1, "s1")
     assert not (await heard(api, "new"))["known"]
@@ -130,7 +130,7 @@ async def test_a_process_the_store_has_lost_is_asked_to_register_and_is_the_node
     assert (await heard(api, "old"))["superseded"]
 
 
-async def test_who_does_not_say_which_process_it_is_is_served_as_ever(api, redis):
+async def test_a_node_that_names_no_incarnation_is_served_as_before(api, redis):
     await register(api, "first", 1, "s1")
     plain = await api.post("/node/register", json={"nodeId": "n1", "slots": [slot("s1"), slot("s2")]})
     assert words(plain) == {"s1": "unchanged", "s2": "published"}
@@ -141,7 +141,7 @@ async def test_who_does_not_say_which_process_it_is_is_served_as_ever(api, redis
     assert (await api.delete("/node/n1")).json()["slots"] == 1
 
 
-async def test_why_names_the_process_and_who_took_over_from_whom_and_so_does_the_log(api, redis, caplog):
+async def test_why_and_the_log_name_the_process_of_a_node_and_whom_it_replaced(api, redis, caplog):
     await register(api, "old", 1)
     await register(api, "new", 1)
     said = (await api.get("/why/node/n1")).json()
@@ -167,7 +167,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("name", "value", "member"), BAD)
-async def test_what_cannot_be_used_is_refused_with_what_would_be_right(api, redis, name, value, member):
+async def test_an_invalid_incarnation_or_number_is_refused_with_its_member(api, redis, name, value, member):
     answer = await api.post("/node/register", json={"nodeId": "n1", "incarnation": "a", name: value})
     assert (answer.status_code, answer.json()["code"], answer.json()["member"]) == (400, "invalid-value", member)
     if name == "incarnation":
@@ -178,7 +178,7 @@ async def test_what_cannot_be_used_is_refused_with_what_would_be_right(api, redi
 # -- calls carried out late ----------------------------------------------------------------------------------------
 
 
-async def test_a_withdrawal_carried_out_late_leaves_what_was_published_since(api, redis):
+async def test_a_late_withdrawal_does_not_remove_what_was_published_since(api, redis):
     await register(api, "first", 1, "s1")
     await withdraw(api, "first", 3, "s1")  # call 2 hangs in a hub that stands still
     assert words(await publish(api, "first", 4, "s1")) == {"s1": "published"}
@@ -187,7 +187,7 @@ async def test_a_withdrawal_carried_out_late_leaves_what_was_published_since(api
     assert listed(redis, f"available:{LABEL}") == ["s1"]
 
 
-async def test_a_publication_carried_out_late_does_not_offer_what_was_withdrawn_since(api, redis):
+async def test_a_late_publication_does_not_offer_what_was_withdrawn_since(api, redis):
     await register(api, "first", 1)
     await publish(api, "first", 3, "s1")  # call 2 hangs
     await withdraw(api, "first", 4, "s1")
@@ -196,13 +196,13 @@ async def test_a_publication_carried_out_late_does_not_offer_what_was_withdrawn_
     assert words(await publish(api, "first", 5, "s1")) == {"s1": "published"}
 
 
-async def test_a_withdrawal_before_the_publication_it_overtook_counts(api, redis):
+async def test_a_withdrawal_that_overtakes_its_publication_counts(api, redis):
     await register(api, "first", 1)
     assert (await withdraw(api, "first", 3, "s1")).json()["note"] == "not published"
     assert words(await publish(api, "first", 2, "s1")) == {"s1": "refused"}
 
 
-async def test_a_report_carried_out_late_brings_no_old_token_back(api, redis):
+async def test_a_late_report_of_leases_brings_no_old_token_back(api, redis):
     """After the store was lost: the node reports what is lent, the slot goes back, and the report comes again."""
     await register(api, "first", 1, "s1")
     old = (await borrow(api, LABEL)).json()["leaseToken"]
@@ -216,14 +216,14 @@ async def test_a_report_carried_out_late_brings_no_old_token_back(api, redis):
     assert redis.hget("hub:slot:s1", "place") == "free"
 
 
-async def test_a_repeat_is_answered_as_it_is_now(api, redis):
+async def test_a_repeated_publication_is_answered_with_the_present_state(api, redis):
     first = await register(api, "first", 1, "s1", "s2")
     await borrow(api, LABEL)
     assert words(first) == {"s1": "published", "s2": "published"}
     assert words(await register(api, "first", 1, "s1", "s2")) == {"s1": "lent", "s2": "unchanged"}
 
 
-async def test_numbers_of_the_next_process_begin_anew(api, redis):
+async def test_the_next_process_counts_its_calls_from_the_start(api, redis):
     await register(api, "old", 70, "s1")
     await withdraw(api, "old", 71, "s1")
     assert words(await register(api, "new", 1, "s1")) == {"s1": "published"}
@@ -231,7 +231,7 @@ async def test_numbers_of_the_next_process_begin_anew(api, redis):
     assert redis.zrange("hub:withdrawn:n1", 0, -1, withscores=True) == [("s1", 2)]
 
 
-async def test_only_the_last_thousand_withdrawals_are_kept_and_none_of_a_node_that_is_gone(api, redis):
+async def test_a_thousand_withdrawals_are_remembered_and_none_of_a_node_that_is_gone(api, redis):
     await register(api, "first", 1)
     redis.zadd("hub:withdrawn:n1", {f"x{n}": n for n in range(2, 1100)})
     await withdraw(api, "first", 2000, "s1")
@@ -243,7 +243,7 @@ async def test_only_the_last_thousand_withdrawals_are_kept_and_none_of_a_node_th
 # -- what the hub offers of a node ---------------------------------------------------------------------------------
 
 
-async def test_a_beat_names_what_is_offered_in_short_whenever_that_changed(api, redis):
+async def test_a_heartbeat_is_answered_with_a_summary_of_the_offered_slots_when_it_changed(api, redis):
     await register(api, "first", 1, "s1", "s2")
     told = await heard(api)
     assert told["offers"] == in_short("s1", "s2")
@@ -255,7 +255,7 @@ async def test_a_beat_names_what_is_offered_in_short_whenever_that_changed(api, 
     assert (await heard(api, version=after["version"]))["offers"] == in_short("s2", "s3")
 
 
-async def test_a_lent_slot_is_still_offered_and_a_node_without_slots_is_told_so(api, redis):
+async def test_a_lent_slot_counts_as_offered_and_a_node_without_slots_is_told_so(api, redis):
     await register(api, "first", 1)
     assert (await heard(api))["offers"] == in_short()
     await publish(api, "first", 2, "s1")
@@ -263,7 +263,7 @@ async def test_a_lent_slot_is_still_offered_and_a_node_without_slots_is_told_so(
     assert (await heard(api))["offers"] == in_short("s1")
 
 
-async def test_a_slot_that_somebody_else_dropped_is_seen(api, redis):
+async def test_a_slot_dropped_by_another_program_changes_the_summary_of_offered_slots(api, redis):
     await register(api, "first", 1, "s1", "s2")
     told = await heard(api)
     redis.lrem(f"available:{LABEL}", 1, redis.lrange(f"available:{LABEL}", 0, 0)[0])
@@ -271,6 +271,6 @@ async def test_a_slot_that_somebody_else_dropped_is_seen(api, redis):
     assert (await heard(api, version=told["version"])) != {**told, "offers": in_short("s1", "s2")}
 
 
-async def test_plain_clients_are_told_nothing_of_it(api, redis):
+async def test_clients_without_an_incarnation_get_no_summary_of_offered_slots(api, redis):
     await api.post("/node/register", json={"nodeId": "n1", "slots": [slot("s1")]})
     assert "offers" not in await beat(api, "n1")

@@ -50,19 +50,19 @@ def item_in_lua(redis: Redis) -> Ask:
 
 @WIDE
 @given(raw=ANY_TEXT)
-def test_a_script_and_python_make_the_same_of_any_text(in_lua: Ask, raw: str) -> None:
+def test_lua_and_python_make_the_same_key_part_of_any_text(in_lua: Ask, raw: str) -> None:
     assert in_lua(raw.encode()) == key_part(raw)
 
 
 @pytest.mark.slow
 @WIDE
 @given(raw=ANY_BYTES)
-def test_a_script_and_python_make_the_same_of_any_bytes(in_lua: Ask, raw: bytes) -> None:
+def test_lua_and_python_make_the_same_key_part_of_any_bytes(in_lua: Ask, raw: bytes) -> None:
     assert in_lua(raw) == key_part(text(raw))
 
 
 @pytest.mark.slow
-def test_every_single_character_is_the_same_for_both(redis: Redis) -> None:
+def test_lua_and_python_treat_every_single_character_alike(redis: Redis) -> None:
     script = modules("ids") + "local found = {} for i = 1, #ARGV do found[i] = ids.key_part(ARGV[i]) end return found"
     run = redis.register_script(script)
     every = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000)
@@ -73,7 +73,7 @@ def test_every_single_character_is_the_same_for_both(redis: Redis) -> None:
 
 
 @pytest.mark.slow
-def test_what_stays_are_the_letters_and_decimal_digits_of_unicode_14() -> None:
+def test_letters_and_decimal_digits_of_unicode_14_stay_in_a_key_part() -> None:
     """A newer Unicode has more of them; what has been stored must be found all the same."""
     kept = {chr(code) for code in range(0x80, 0x110000) if key_part(chr(code)) == chr(code)}
     said = {chr(code) for code in range(0x80, 0x110000) if unicodedata.category(chr(code))[0] == "L"}
@@ -97,7 +97,7 @@ MEMBERS = st.dictionaries(
 @pytest.mark.slow
 @WIDE
 @given(document=MEMBERS, escaped=st.booleans(), blanks=st.booleans())
-def test_a_script_and_python_find_the_same_slot_in_an_item(
+def test_lua_and_python_find_the_same_slot_id_in_an_item(
     item_in_lua: Ask, document: dict[str, object], escaped: bool, blanks: bool
 ) -> None:
     item = json.dumps(document, ensure_ascii=escaped, separators=None if blanks else (",", ":"))
@@ -107,6 +107,6 @@ def test_a_script_and_python_find_the_same_slot_in_an_item(
 @pytest.mark.slow
 @WIDE
 @given(raw=ANY_BYTES)
-def test_and_in_text_that_is_no_json(item_in_lua: Ask, raw: bytes) -> None:
+def test_lua_and_python_find_the_same_slot_id_in_invalid_json(item_in_lua: Ask, raw: bytes) -> None:
     item = b'{"browserId":"' + raw.replace(b"\\", b"") + b'"'
     assert item_in_lua(item) == listed_id(text(item))

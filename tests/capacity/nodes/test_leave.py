@@ -10,7 +10,7 @@ LABEL = "a:b"
 
 
 @pytest.mark.parametrize("path", ["/node/n1", "/admin/nodes/n1", "/api/v1/node/n1"])
-async def test_a_node_that_leaves_takes_its_slots_and_their_grants_with_it(api, redis, path):
+async def test_a_leaving_node_takes_its_slots_and_their_leases_with_it(api, redis, path):
     await publish(api, "n1", **{LABEL: ["s1", "s2"], "c:d": ["s3"]})
     await publish(api, "n2", **{LABEL: ["t1"]})
     await borrow(api, LABEL)
@@ -23,20 +23,20 @@ async def test_a_node_that_leaves_takes_its_slots_and_their_grants_with_it(api, 
     assert (await beat(api, "n1"))["known"] is False
 
 
-async def test_leaving_twice_says_that_it_is_not_registered(api):
+async def test_leaving_a_second_time_answers_that_the_node_is_not_registered(api):
     await publish(api, "n1")
     await api.delete("/node/n1")
     answer = (await api.delete("/node/n1")).json()
     assert answer == {"left": "n1", "slots": 0, "ended": 0, "note": "not registered"}
 
 
-async def test_leaving_an_empty_store_leaves_it_empty(api, redis):
+async def test_leaving_an_empty_store_writes_nothing(api, redis):
     await api.delete("/node/n1")
     assert picture(redis) == {}
     assert not redis.exists("hub:leaving", "hub:duty:n1")
 
 
-async def test_slots_the_node_pushed_itself_are_gone_after_a_sweep(api, redis):
+async def test_slots_pushed_by_a_node_that_left_are_gone_after_a_sweep(api, redis):
     await publish(api, "n1")
     push(redis, LABEL, ("s1", "n1"))
     await api.post("/admin/sweep")
@@ -44,7 +44,7 @@ async def test_slots_the_node_pushed_itself_are_gone_after_a_sweep(api, redis):
     assert redis.keys("available:*") == []
 
 
-async def test_a_node_with_more_slots_than_one_bite_leaves_whole(api, hub, redis):
+async def test_a_node_with_more_slots_than_one_batch_leaves_completely(api, hub, redis):
     await api.post("/node/register", json={"nodeId": "n1", "pools": {LABEL: 400, "c:d": 300}})
     for _ in range(5):
         await borrow(api, LABEL)
@@ -54,7 +54,7 @@ async def test_a_node_with_more_slots_than_one_bite_leaves_whole(api, hub, redis
     assert left - {"hub:ended"} == {"hub:store", "hub:history"}
 
 
-async def test_a_removal_that_was_cut_short_is_finished_by_the_next_sweep(api, hub, redis):
+async def test_an_interrupted_removal_of_a_node_is_finished_by_the_next_sweep(api, hub, redis):
     await api.post("/node/register", json={"nodeId": "n1", "pools": {LABEL: 200}})
     await hub.nodes._leave(id="n1", part="n1", limit=10, incarnation="")
     assert redis.llen(f"available:{LABEL}") == 190
@@ -63,7 +63,7 @@ async def test_a_removal_that_was_cut_short_is_finished_by_the_next_sweep(api, h
     assert not redis.exists(f"available:{LABEL}", "hub:leaving")
 
 
-async def test_a_node_that_comes_back_while_it_is_being_removed_starts_afresh(api, hub, redis):
+async def test_a_node_that_registers_while_it_is_being_removed_starts_afresh(api, hub, redis):
     await api.post("/node/register", json={"nodeId": "n1", "pools": {LABEL: 200}})
     await hub.nodes._leave(id="n1", part="n1", limit=10, incarnation="")
     await publish(api, "n1", **{LABEL: ["s1"]})

@@ -24,7 +24,7 @@ async def pages(api, **query):
     return total, sizes, nodes
 
 
-async def test_anybody_may_list_the_ids(make_api):
+async def test_any_caller_may_list_the_node_ids(make_api):
     async with make_api(runner_secret="r", node_secret="n") as api:
         for node in ("n1", "n 2"):
             await api.post("/node/register", json={"nodeId": node}, headers={"x-hub-secret": "n"})
@@ -34,7 +34,7 @@ async def test_anybody_may_list_the_ids(make_api):
         assert (await api.get("/nodes/n1", headers={"x-hub-secret": "n"})).status_code == 200
 
 
-async def test_one_node_is_shown_with_everything_that_is_known(api):
+async def test_the_detail_of_a_node_shows_everything_that_is_known_of_it(api):
     slots = [
         {"labelKey": "a:b", "slotId": "s1"},
         {"labelKey": "a:b", "slotId": "s2"},
@@ -69,7 +69,7 @@ async def test_one_node_is_shown_with_everything_that_is_known(api):
     assert (missing.status_code, missing.json()["code"]) == (404, "unknown-node")
 
 
-async def test_a_node_is_shown_with_what_it_was_told_until_it_has_done_it(api, redis):
+async def test_orders_to_a_node_are_shown_until_it_has_carried_them_out(api, redis):
     async def orders():
         return (await api.get("/nodes/n1")).json()["orders"]
 
@@ -91,7 +91,7 @@ async def test_a_node_is_shown_with_what_it_was_told_until_it_has_done_it(api, r
 
 
 @pytest.mark.slow
-async def test_pages_hold_every_node_once_and_the_total_is_exact(api, hub):
+async def test_pages_of_nodes_hold_every_node_once_with_the_exact_total(api, hub):
     names = {f"node-{n:03}" for n in range(257)}
     for name in sorted(names):
         await publish(api, name)
@@ -102,7 +102,7 @@ async def test_pages_hold_every_node_once_and_the_total_is_exact(api, hub):
     assert (await pages(api, limit=1000))[1] == [257]
 
 
-async def test_a_state_has_its_own_pages_and_exact_total(api, redis):
+async def test_nodes_filtered_by_state_have_their_own_pages_and_total(api, redis):
     for n in range(12):
         await publish(api, f"n{n:02}")
     for n in range(5):
@@ -122,7 +122,7 @@ async def test_a_state_has_its_own_pages_and_exact_total(api, redis):
     assert found == {"alive": 5, "suspect": 2, "stale": 5, "draining": 1}
 
 
-async def test_a_text_is_looked_for_in_all_nodes_in_their_ids_labels_and_pools(api, redis):
+async def test_a_search_looks_in_the_ids_labels_and_pools_of_all_nodes(api, redis):
     for n in range(60):
         pool = "gpu:a100" if n % 20 == 3 else "gpu:h100"
         await api.post("/node/register", json={"nodeId": f"Rack-{n:02}", "apps": [pool]})
@@ -140,7 +140,7 @@ async def test_a_text_is_looked_for_in_all_nodes_in_their_ids_labels_and_pools(a
         assert (total, [node["nodeId"] for node in nodes]) == (len(names), names)
 
 
-async def test_a_look_for_a_text_ends_after_so_many_nodes_and_goes_on(api, monkeypatch):
+async def test_a_search_stops_after_a_bounded_number_of_nodes_and_can_go_on(api, monkeypatch):
     monkeypatch.setattr("hub.capacity.nodes.nodes.SEARCHED", 400)
     async with asyncio.TaskGroup() as together:
         for n in range(1500):
@@ -150,7 +150,7 @@ async def test_a_look_for_a_text_ends_after_so_many_nodes_and_goes_on(api, monke
     assert len(sizes) > 2
 
 
-async def test_nodes_of_other_programs_are_in_the_same_state_in_every_listing(api, redis):
+async def test_nodes_of_other_programs_have_the_same_state_in_every_list(api, redis):
     redis.sadd("nodes", "n1", "n2", "n3")
     redis.set("node_alive:n1", "1")
     redis.hset("node:n2", "LastSeen", "2099-01-01T00:00:00.0000000Z")
@@ -171,7 +171,7 @@ async def test_nodes_of_other_programs_are_in_the_same_state_in_every_listing(ap
         f"q={'x' * 201}",
     ],
 )  # fmt: skip
-async def test_a_page_that_cannot_be_is_refused(api, query):
+async def test_impossible_page_bounds_of_nodes_are_refused(api, query):
     answer = await api.get(f"/nodes?detail=1&{query}")
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid-value")
 
@@ -186,7 +186,7 @@ async def test_a_page_that_cannot_be_is_refused(api, query):
         ("PlaywrightVersion", b"\xff"),
     ],
 )  # fmt: skip
-async def test_whatever_another_program_wrote_about_a_node_the_hub_can_still_show_it(api, redis, field, value):
+async def test_a_node_record_written_by_another_program_can_always_be_shown(api, redis, field, value):
     redis.sadd("nodes", "n1")
     redis.hset("node:n1", field, value)
     for path in ("/nodes", "/nodes?detail=1", "/nodes/n1", "/pools", "/diagnostics", "/metrics"):
@@ -194,7 +194,7 @@ async def test_whatever_another_program_wrote_about_a_node_the_hub_can_still_sho
         assert answer.status_code == 200, (path, answer.text)
 
 
-async def test_an_id_that_is_no_text_does_not_hide_the_others(api, redis):
+async def test_a_node_id_that_is_not_utf_8_does_not_hide_the_others(api, redis):
     await publish(api, "n1")
     redis.sadd("nodes", b"\xff\xfe")
     assert "n1" in (await api.get("/nodes")).json()

@@ -57,7 +57,7 @@ def of(node: str, slot: str) -> list[tuple[str, str, Any]]:
 
 
 @pytest.mark.parametrize("header", ["x-hub-secret", "authorization"])
-async def test_a_token_of_a_node_does_everything_to_it_and_nothing_to_another(shut, header):
+async def test_a_node_token_may_do_everything_to_its_node_and_nothing_to_another(shut, header):
     mine = (await as_node(shut))["x-hub-secret"]
     shown = {header: mine if header == "x-hub-secret" else f"Bearer {mine}"}
     for node, slot in (("rack-7", "s7"), ("rack-8", "s8")):
@@ -73,7 +73,7 @@ async def test_a_token_of_a_node_does_everything_to_it_and_nothing_to_another(sh
     assert (after["slotList"], after["draining"]) == (before["slotList"], False)
 
 
-async def test_of_many_heartbeats_those_of_other_nodes_are_refused_one_by_one(shut):
+async def test_heartbeats_for_other_nodes_in_one_call_are_refused_one_by_one(shut):
     mine = await as_node(shut)
     for node in ("rack-7", "rack-8"):
         await on_offer(shut, node, f"s-{node}", SHARED)
@@ -94,7 +94,7 @@ EXTERNAL = [
 
 
 @pytest.mark.parametrize("kind", ["node", "join"])
-async def test_a_token_of_a_node_or_to_join_with_opens_nothing_else(shut, kind):
+async def test_node_tokens_and_join_tokens_open_no_other_operation(shut, kind):
     secret = (await make(shut, **{kind: "rack-7"}))["token"]
     calls = EXTERNAL if kind == "node" else [*(each for each in EXTERNAL if "join" not in each[1]),
                                               *((m, p) for m, p, _ in of("rack-7", "s7"))]  # fmt: skip
@@ -104,14 +104,14 @@ async def test_a_token_of_a_node_or_to_join_with_opens_nothing_else(shut, kind):
             assert answer.status_code == 401, path
 
 
-async def test_the_shared_secret_still_speaks_for_any_node_but_does_not_drain(shut):
+async def test_the_shared_node_secret_speaks_for_any_node_but_may_not_drain(shut):
     await as_node(shut)
     for node in ("rack-7", "rack-8"):
         assert (await on_offer(shut, node, f"s-{node}", SHARED)).status_code == 200
         assert (await shut.post(f"/admin/nodes/{node}/drain", headers=SHARED)).status_code == 401
 
 
-async def test_a_node_whose_token_is_revoked_is_a_stranger(shut):
+async def test_a_node_with_a_revoked_token_is_refused_as_a_stranger(shut):
     made = await make(shut, node="rack-7")
     mine = {"x-hub-secret": made["token"]}
     await on_offer(shut, "rack-7", "s7", mine)
@@ -121,7 +121,7 @@ async def test_a_node_whose_token_is_revoked_is_a_stranger(shut):
 
 
 @pytest.mark.slow
-async def test_heartbeats_with_a_token_of_the_node_go_the_short_way_and_others_are_refused(live_hub: HubProcess, redis):
+async def test_heartbeats_with_a_node_token_take_the_fast_path(live_hub: HubProcess, redis):
     async with live_hub.client() as admin:
         made = await make(admin, {}, node="rack-7")
         async with live_hub.client("node") as shared:
@@ -149,7 +149,7 @@ async def join(
     return await api.post("/node/join", json=body, headers={"x-hub-secret": token})
 
 
-async def test_a_node_joins_once_and_its_token_speaks_for_it_alone(shut):
+async def test_a_node_joins_once_and_its_token_speaks_for_that_node_alone(shut):
     token, secret = (await make(shut, join="fleet"))["token"], new_secret()
     first = await join(shut, token, secret=secret)
     assert (first.status_code, first.json()["nodeId"]) == (201, "rack-7")
@@ -162,7 +162,7 @@ async def test_a_node_joins_once_and_its_token_speaks_for_it_alone(shut):
     assert (entry["actor"], entry["details"]) == ("rack-7", {"id": first.json()["id"]})
 
 
-async def test_nobody_joins_as_a_node_that_somebody_else_is(shut):
+async def test_a_node_id_that_belongs_to_another_token_cannot_be_joined(shut):
     token, other = (await make(shut, join="fleet"))["token"], new_secret()
     await on_offer(shut, "shared", "s1", SHARED)
     await as_node(shut, "given")
@@ -174,7 +174,7 @@ async def test_nobody_joins_as_a_node_that_somebody_else_is(shut):
         assert node in refused.json()["detail"]
 
 
-async def test_a_node_whose_own_token_was_revoked_does_not_join_again_until_it_is_given_one(shut):
+async def test_a_node_with_a_revoked_token_joins_again_only_after_an_operator_allows_it(shut):
     token, secret = (await make(shut, join="fleet"))["token"], new_secret()
     made = (await join(shut, token, secret=secret)).json()
     await shut.delete(f"/admin/tokens/{made['id']}", headers=ADMIN)
@@ -184,7 +184,7 @@ async def test_a_node_whose_own_token_was_revoked_does_not_join_again_until_it_i
     assert "token of its own already" in (await join(shut, token)).json()["detail"]
 
 
-async def test_a_node_that_joined_keeps_its_token_and_its_id_when_it_leaves(shut):
+async def test_a_joined_node_that_leaves_keeps_its_token_and_its_id(shut):
     token, secret = (await make(shut, join="fleet"))["token"], new_secret()
     assert (await join(shut, token, secret=secret)).status_code == 201
     mine = {"x-hub-secret": secret}
@@ -205,14 +205,14 @@ async def test_a_token_that_its_node_does_not_keep_ends_when_the_node_leaves(shu
         assert not [key for key in redis.keys("hub:*") if "join" in key or "node_tokens" in key]
 
 
-async def test_a_token_an_operator_made_outlives_the_leaving_of_its_node(shut):
+async def test_a_token_made_by_an_operator_outlives_the_leaving_of_its_node(shut):
     mine = await as_node(shut)
     for _ in range(2):
         assert (await on_offer(shut, "rack-7", "s7", mine)).status_code == 200
         assert (await shut.delete("/node/rack-7", headers=mine)).status_code == 200
 
 
-async def test_tokens_of_nodes_that_are_not_shown_for_long_are_forgotten_and_others_are_not(make_api, redis):
+async def test_joined_tokens_that_were_unused_for_long_are_forgotten(make_api, redis):
     async with make_api(**SECRETS, node_token_s=30 * 86_400.0) as api:
         token = (await make(api, join="fleet"))["token"]
         secrets = {node: new_secret() for node in ("gone", "here")}
@@ -229,7 +229,7 @@ async def test_tokens_of_nodes_that_are_not_shown_for_long_are_forgotten_and_oth
         assert (await on_offer(api, "here", "s1", {"x-hub-secret": secrets["here"]})).status_code == 200
 
 
-async def test_tokens_that_never_register_are_bounded_for_each_token_to_join_with(shut, redis):
+async def test_each_join_token_may_make_a_bounded_number_of_tokens_that_never_register(shut, redis):
     made = [await make(shut, join=name) for name in ("weak", "strong")]
     weak, strong = (each["token"] for each in made)
     secret = new_secret()
@@ -251,7 +251,7 @@ async def test_tokens_that_never_register_are_bounded_for_each_token_to_join_wit
 
 
 @pytest.mark.parametrize("scopes", [None, ["admin"]])
-async def test_a_superuser_makes_and_revokes_no_token_that_speaks_for_nodes(shut, scopes):
+async def test_a_superuser_may_not_make_or_revoke_tokens_of_nodes(shut, scopes):
     root = await make(shut, user="root", superuser=True, scopes=scopes)
     shown = {"authorization": f"Bearer {root['token']}"}
     for wanted in ({"node": "rack-7"}, {"join": "fleet"}):
@@ -277,7 +277,7 @@ WISHES = [
 
 
 @pytest.mark.parametrize(("wanted", "member"), WISHES, ids=lambda value: str(value)[:40])
-async def test_a_wish_that_makes_no_sense_is_refused_by_name(shut, wanted, member):
+async def test_an_impossible_node_token_is_refused_by_the_name_of_the_member(shut, wanted, member):
     answer = await shut.post("/admin/tokens", json=wanted, headers=ADMIN)
     assert (answer.status_code, answer.json()["member"]) == (400, member)
 
@@ -286,7 +286,7 @@ async def test_a_wish_that_makes_no_sense_is_refused_by_name(shut, wanted, membe
     ("body", "member"), [({}, "nodeId"), ({"nodeId": "a"}, "sha256"), ({"nodeId": "a", "sha256": "x"}, "sha256"),
                          ({"nodeId": " ", "sha256": "0" * 64}, "nodeId")],
 )  # fmt: skip
-async def test_joining_says_what_is_missing(shut, body, member):
+async def test_a_refused_join_says_what_is_missing(shut, body, member):
     token = (await make(shut, join="fleet"))["token"]
     answer = await shut.post("/node/join", json=body, headers={"x-hub-secret": token})
     assert (answer.status_code, answer.json()["member"]) == (400, member)

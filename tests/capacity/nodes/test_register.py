@@ -18,7 +18,7 @@ async def register(api, **body):
     return answer.json()
 
 
-async def test_a_registration_stores_what_the_contract_lists(api, redis):
+async def test_a_registration_stores_every_field_of_the_contract(api, redis):
     answer = await register(
         api, NodeId="blade-9", Apps=["Pay:Chromium:Prod", "Pay:Firefox:Prod"], Capacity=4,
         Labels={"Region": "eu", "os": "linux"}, BaseUrl="http://blade-9:5000",
@@ -35,7 +35,7 @@ async def test_a_registration_stores_what_the_contract_lists(api, redis):
 
 
 @pytest.mark.parametrize("timeout_s", [60, 7.5])
-async def test_the_alive_key_lives_as_long_as_the_timeout_and_beats_come_six_times_as_often(make_api, redis, timeout_s):
+async def test_the_alive_key_lives_for_the_timeout_and_heartbeats_come_every_sixth_of_it(make_api, redis, timeout_s):
     async with make_api(node_timeout_s=timeout_s) as api:
         answer = await register(api, nodeId="n1")
         lives_s = max(timeout_s, 90)  # a node that writes the key itself does so for 90 s
@@ -54,7 +54,7 @@ SPELLINGS = [
 
 
 @pytest.mark.parametrize("body", [row[1] for row in SPELLINGS], ids=[row[0] for row in SPELLINGS])
-async def test_every_spelling_of_the_wire_is_read(api, redis, body):
+async def test_a_registration_is_read_in_every_spelling_of_the_wire(api, redis, body):
     await register(api, **body)
     stored = redis.hgetall("node:n1")
     stored.pop("LastSeen")
@@ -64,19 +64,19 @@ async def test_every_spelling_of_the_wire_is_read(api, redis, body):
 @pytest.mark.parametrize(
     ("given", "stored"), [(None, "1"), ("x", "1"), (-3, "0"), ("-3", "0"), (0, "0"), (True, "1"), (1e300, "1000000000")]
 )
-async def test_a_capacity_that_cannot_be_read_is_one_and_a_negative_one_is_none(api, redis, given, stored):
+async def test_an_unreadable_capacity_counts_as_1_and_a_negative_one_as_0(api, redis, given, stored):
     await register(api, nodeId="n1", capacity=given)
     assert redis.hget("node:n1", "Capacity") == stored
 
 
-async def test_label_values_become_text(api, redis):
+async def test_label_values_are_stored_as_text(api, redis):
     await register(api, nodeId="n1", labels={"n": 7, "b": True, "z": None, "l": [1, {"x": "y"}], "t": "s"})
     assert json.loads(redis.hget("node:n1", "Labels")) == {
         "n": "7", "b": "true", "z": "null", "l": '[1,{"x":"y"}]', "t": "s",
     }  # fmt: skip
 
 
-async def test_registering_again_updates_and_forgets_a_base_url_that_is_no_longer_named(api, redis, hub):
+async def test_a_new_registration_replaces_the_old_one_and_a_missing_base_url_is_deleted(api, redis, hub):
     await register(api, nodeId="n1", baseUrl="http://x", capacity=2, slots=[{"labelKey": "a:b", "slotId": "s1"}])
     redis.hset("node:n1", mapping={"PlaywrightVersion": "1.5", "SidecarHealth:a:b": "ok"})
     await register(api, nodeId="n1", capacity=3)
@@ -88,7 +88,7 @@ async def test_registering_again_updates_and_forgets_a_base_url_that_is_no_longe
     assert actions == ["register.update", "register.success"]
 
 
-async def test_slots_may_be_there_before_their_node_registers(api, redis):
+async def test_slots_may_be_pushed_before_their_node_registers(api, redis):
     push(redis, "a:b", ("s1", "n1"))
     await register(api, nodeId="n1", apps=["a:b", "no label", "c:d"])
     assert (await borrow(api, "a:b")).json()["browserId"] == "s1"
@@ -115,7 +115,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("body", "code", "detail"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
-async def test_a_registration_that_makes_no_sense_stores_no_node(api, redis, body, code, detail):
+async def test_an_invalid_registration_stores_no_node(api, redis, body, code, detail):
     answer = await api.post("/node/register", content=body)
     assert (answer.status_code, answer.json()["code"]) == (400, code)
     assert detail.lower() in answer.json()["detail"].lower()
@@ -125,7 +125,7 @@ async def test_a_registration_that_makes_no_sense_stores_no_node(api, redis, bod
     assert reasons == expected
 
 
-async def test_a_deeply_nested_value_is_stored_or_refused_but_never_a_failure(api):
+async def test_a_deeply_nested_registration_is_stored_or_refused_and_never_an_error(api):
     for depth in (60, 250, 253, 300, 900, 2000):
         deep = "[" * depth + "]" * depth
         body = (
@@ -140,7 +140,7 @@ async def test_a_deeply_nested_value_is_stored_or_refused_but_never_a_failure(ap
         await api.delete("/node/n1")
 
 
-async def test_a_registration_counts_as_a_beat(api, hub, redis):
+async def test_a_registration_counts_as_a_heartbeat(api, hub, redis):
     await add_node(hub, "n1")
     redis.delete("node_alive:n1")
     redis.hset("node:n1", "LastSeen", "2020-01-01T00:00:00Z")

@@ -24,7 +24,7 @@ async def drain(api, node="n1", verb="drain", **body):
     assert (await api.post(f"/admin/nodes/{node}/{verb}", json=body)).status_code == 200
 
 
-async def test_a_node_is_safe_once_it_drains_and_everything_has_come_back(api):
+async def test_a_draining_node_is_safe_to_kill_once_all_its_slots_are_back(api):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     await borrow(api, LABEL)
     assert await verdict(api) == (False, False, 1)
@@ -42,13 +42,13 @@ async def test_a_node_is_safe_once_it_drains_and_everything_has_come_back(api):
     assert await verdict(api) == (False, False, 0)
 
 
-async def test_an_idle_node_that_does_not_drain_is_not_safe(api):
+async def test_an_idle_node_that_does_not_drain_is_not_safe_to_kill(api):
     await publish(api, "n1", **{LABEL: ["s1"]})
     said = await ask(api)
     assert (said["safe"], said["reason"]) == (False, "It does not drain, so a slot of it may be lent at any moment.")
 
 
-async def test_a_deadline_is_told_and_makes_the_node_safe(api, redis):
+async def test_a_node_past_its_drain_deadline_is_safe_to_kill(api, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
     await borrow(api, LABEL)
     await drain(api, deadlineSeconds=60)
@@ -59,14 +59,14 @@ async def test_a_deadline_is_told_and_makes_the_node_safe(api, redis):
     assert await verdict(api) == (True, True, 0)
 
 
-async def test_a_node_without_slots_is_safe_when_it_drains(api):
+async def test_a_draining_node_without_slots_is_safe_to_kill(api):
     await publish(api, "n1")
     assert await verdict(api) == (False, False, 0)
     await drain(api)
     assert await verdict(api) == (True, True, 0)
 
 
-async def test_a_drain_that_was_cut_short_is_not_safe_until_it_is_repeated(api, redis):
+async def test_a_node_whose_drain_was_cut_short_is_not_safe_to_kill_until_it_is_repeated(api, redis):
     await publish(api, "n1", **{LABEL: [f"s{n}" for n in range(300)]})
     await drain(api)
     redis.rpush(f"available:{LABEL}", redis.hget("hub:slot:s7", "item"))  # as its last batch would have found it
@@ -79,7 +79,7 @@ async def test_a_drain_that_was_cut_short_is_not_safe_until_it_is_repeated(api, 
     assert await verdict(api) == (True, True, 0)
 
 
-async def test_every_slot_of_a_large_node_is_looked_at(api, hub, redis):
+async def test_every_slot_of_a_large_node_is_checked_before_it_is_safe_to_kill(api, hub, redis):
     for first in (0, 900, 1800):
         await publish(api, "n1", **{LABEL: [f"s{n}" for n in range(first, first + 900)]})
     await drain(api)
@@ -90,7 +90,7 @@ async def test_every_slot_of_a_large_node_is_looked_at(api, hub, redis):
         redis.hset(f"hub:slot:{slot}", "place", "held")
 
 
-async def test_a_slot_that_another_program_lent_without_a_session_counts(api, redis):
+async def test_a_slot_lent_without_a_session_makes_its_node_unsafe_to_kill(api, redis):
     await publish(api, "n1")
     push(redis, LABEL, ("s1", "n1"), lent=True)
     await api.post("/admin/sweep")
@@ -98,7 +98,7 @@ async def test_a_slot_that_another_program_lent_without_a_session_counts(api, re
     assert await verdict(api) == (False, True, 1)
 
 
-async def test_a_node_that_is_not_registered_is_told_apart_from_one_that_is_safe(api, redis):
+async def test_an_unregistered_node_is_answered_differently_from_a_safe_one(api, redis):
     answer = await api.get("/nodes/n1/safe-to-kill")
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown-node")
     await publish(api, "n1", **{LABEL: ["s1"]})
@@ -111,7 +111,7 @@ async def test_a_node_that_is_not_registered_is_told_apart_from_one_that_is_safe
     assert await verdict(api, "n2") == (False, False, 1)
 
 
-async def test_after_a_loss_of_the_store_nobody_is_taken_for_gone_before_he_had_time_to_come_back(make_api, redis):
+async def test_after_a_loss_of_the_store_no_node_is_called_gone_for_one_timeout(make_api, redis):
     async with make_api(node_timeout_s=60) as api:
         await publish(api, "n1", **{LABEL: ["s1"]})
         redis.flushall()
@@ -122,14 +122,14 @@ async def test_after_a_loss_of_the_store_nobody_is_taken_for_gone_before_he_had_
         assert (await api.get("/nodes/n1/safe-to-kill")).status_code == 404
 
 
-async def test_the_id_may_be_encoded_in_the_path(api):
+async def test_the_node_id_of_safe_to_kill_may_be_encoded_in_the_path(api):
     await publish(api, "rack 7/blade:3")
     await drain(api, "rack%207%2Fblade%3A3")
     assert await ask(api, "rack%207%2Fblade%3A3") == await ask(api, "rack 7/blade:3")
     assert (await ask(api, "rack%207%2Fblade%3A3"))["safe"] is True
 
 
-async def test_asking_changes_nothing(api, redis):
+async def test_asking_whether_a_node_is_safe_to_kill_changes_nothing(api, redis):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     await borrow(api, LABEL)
     await drain(api, deadlineSeconds=60)

@@ -42,7 +42,7 @@ def first(start_hub: Start) -> HubProcess:
 
 
 @pytest.mark.slow
-async def test_a_hub_with_another_timeout_follows_those_that_run_and_says_so(
+async def test_a_hub_with_another_timeout_uses_the_one_in_force_and_logs_a_warning(
     first: HubProcess, start_hub: Start, redis: Redis
 ) -> None:
     second = start_hub(HUB_NODE_TIMEOUT="400")
@@ -58,7 +58,7 @@ async def test_a_hub_with_another_timeout_follows_those_that_run_and_says_so(
 
 
 @pytest.mark.slow
-async def test_hubs_that_are_replaced_one_by_one_change_it_with_the_last_of_them(
+async def test_the_timeout_changes_when_the_last_hub_with_the_old_one_is_replaced(
     first: HubProcess, start_hub: Start, redis: Redis
 ) -> None:
     second = start_hub(HUB_NODE_TIMEOUT="100")
@@ -71,7 +71,7 @@ async def test_hubs_that_are_replaced_one_by_one_change_it_with_the_last_of_them
 
 
 @pytest.mark.slow
-async def test_a_store_that_was_emptied_gets_the_one_that_held(
+async def test_an_emptied_store_gets_the_timeout_that_was_in_force(
     first: HubProcess, start_hub: Start, redis: Redis
 ) -> None:
     second = start_hub(HUB_NODE_TIMEOUT="400")
@@ -85,7 +85,7 @@ async def test_a_store_that_was_emptied_gets_the_one_that_held(
 
 
 @pytest.mark.slow
-async def test_a_hub_that_stood_still_hears_that_another_one_s_settings_hold_since_then(
+async def test_a_hub_that_was_stopped_learns_that_the_settings_changed_meanwhile(
     first: HubProcess, start_hub: Start, redis: Redis
 ) -> None:
     second = start_hub(HUB_NODE_TIMEOUT="400")
@@ -100,7 +100,7 @@ async def test_a_hub_that_stood_still_hears_that_another_one_s_settings_hold_sin
 
 
 @pytest.mark.slow
-async def test_matching_and_caps_of_the_hubs_that_run_are_not_rewritten(
+async def test_a_new_hub_does_not_change_the_matching_flags_and_caps_of_running_hubs(
     first: HubProcess, start_hub: Start, redis: Redis
 ) -> None:
     second = start_hub(HUB_NODE_TIMEOUT="100", HUB_BORROW_WILDCARDS="true", HUB_BORROW_CONCURRENCY_CAPS="gpu:a100=2")
@@ -116,7 +116,7 @@ async def test_matching_and_caps_of_the_hubs_that_run_are_not_rewritten(
 
 
 @pytest.mark.slow
-def test_what_an_operator_sets_holds_for_every_hub_and_for_those_that_come_later(
+def test_a_setting_made_by_an_operator_holds_for_all_present_and_later_hubs(
     first: HubProcess, start_hub: Start, redis: Redis
 ) -> None:
     second = start_hub(HUB_NODE_TIMEOUT="100")

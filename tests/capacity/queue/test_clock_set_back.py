@@ -29,7 +29,7 @@ def set_back(redis: Redis) -> None:
     pipe.execute()
 
 
-async def test_a_newcomer_stands_behind_those_who_came_before_the_clock_was_set_back(
+async def test_a_newcomer_queues_behind_earlier_waiters_although_the_clock_was_set_back(
     crowd: Crowd, redis: Redis
 ) -> None:
     await offer(crowd.hub, POOL, "s1")
@@ -44,7 +44,7 @@ async def test_a_newcomer_stands_behind_those_who_came_before_the_clock_was_set_
     assert crowd.served == ["holder", "first", "second", "third", "fourth", "fifth"]
 
 
-async def test_priority_still_weighs_as_many_seconds_and_no_more(crowd: Crowd, redis: Redis) -> None:
+async def test_priority_is_worth_the_same_seconds_after_the_clock_was_set_back(crowd: Crowd, redis: Redis) -> None:
     await offer(crowd.hub, POOL, "s1")
     for name in ("holder", "first"):
         await crowd.come(name, POOL, wait_s=600)  # longer than the half minute that follows
@@ -63,7 +63,7 @@ async def test_priority_still_weighs_as_many_seconds_and_no_more(crowd: Crowd, r
 
 @pytest.mark.slow
 @pytest.mark.parametrize("changes", [{"borrow_queue_max_per_label": 9000, "borrow_queue_max_per_run": 9000}])
-async def test_many_who_come_in_the_hour_that_comes_again_keep_their_order(crowd: Crowd, redis: Redis) -> None:
+async def test_waiters_who_come_in_a_repeated_hour_keep_their_order(crowd: Crowd, redis: Redis) -> None:
     """More of them than a counter within one millisecond would tell apart."""
     await offer(crowd.hub, POOL, "s1")
     await crowd.come("holder", POOL)

@@ -117,33 +117,33 @@ async def lend_all(scene: Scene, **more: Any) -> dict[str, Any]:
     return found
 
 
-async def test_a_return(pair, scene):
+async def test_a_return_serves_a_waiter(pair, scene):
     await lend_all(scene)
     async with waiter(pair, scene.label) as task:
         await give_back(scene.api, scene.label, scene.slot)
         await served(task, scene.redis, scene.slot)
 
 
-async def test_a_lapsed_lease(pair, scene):
+async def test_a_lapsed_lease_serves_a_waiter(pair, scene):
     await lend_all(scene, ttlSeconds=4)
     async with waiter(pair, scene.label) as task:
         await served(task, scene.redis, scene.slot)
 
 
-async def test_a_footprint_that_was_deleted(pair, scene):
+async def test_a_deleted_footprint_serves_a_waiter(pair, scene):
     await lend_all(scene)
     async with waiter(pair, scene.label) as task:
         scene.redis.delete(f"borrow_ttl:{scene.slot}")
         await served(task, scene.redis, scene.slot)
 
 
-async def test_slots_that_are_published(pair, scene):
+async def test_publishing_a_slot_serves_a_waiter(pair, scene):
     async with waiter(pair, scene.label) as task:
         await publish(scene.api, scene.node, **{scene.label: [scene.slot]})
         await served(task, scene.redis, scene.slot)
 
 
-async def test_an_undrain(pair, scene):
+async def test_an_undrain_serves_a_waiter(pair, scene):
     await publish(scene.api, scene.node, **{scene.label: [scene.slot]})
     await scene.api.post(f"/admin/nodes/{scene.node}/drain")
     async with waiter(pair, scene.label) as task:
@@ -161,7 +161,7 @@ async def two_pools_and_a_cap(scene: Scene) -> str:
     return str(held)
 
 
-async def test_a_cap_that_is_raised(pair, scene):
+async def test_raising_a_cap_serves_a_waiter(pair, scene):
     await two_pools_and_a_cap(scene)
     async with waiter(pair, scene.label) as task:
         answer = await scene.api.put(f"/admin/caps/{scene.label}", json={"cap": 2})
@@ -169,7 +169,7 @@ async def test_a_cap_that_is_raised(pair, scene):
         await served(task, scene.redis, f"{scene.slot}-b")
 
 
-async def test_an_expired_node_whose_grant_counted_against_the_cap(pair, scene):
+async def test_the_expiry_of_a_node_with_a_lease_under_the_cap_serves_a_waiter(pair, scene):
     await two_pools_and_a_cap(scene)
     async with waiter(pair, scene.label) as task:
         await beat(scene.api, f"{scene.node}-b")
@@ -178,21 +178,21 @@ async def test_an_expired_node_whose_grant_counted_against_the_cap(pair, scene):
     assert not scene.redis.sismember("nodes", scene.node)
 
 
-async def test_a_node_that_leaves_with_a_grant_that_counted_against_the_cap(pair, scene):
+async def test_the_leaving_of_a_node_with_a_lease_under_the_cap_serves_a_waiter(pair, scene):
     await two_pools_and_a_cap(scene)
     async with waiter(pair, scene.label) as task:
         await scene.api.delete(f"/node/{scene.node}")
         await served(task, scene.redis, f"{scene.slot}-b")
 
 
-async def test_a_lent_slot_that_is_withdrawn_while_its_grant_counts_against_the_cap(pair, scene):
+async def test_withdrawing_a_lent_slot_under_the_cap_serves_a_waiter(pair, scene):
     await two_pools_and_a_cap(scene)
     async with waiter(pair, scene.label) as task:
         await scene.api.delete(f"/node/{scene.node}/slots/{scene.slot}")
         await served(task, scene.redis, f"{scene.slot}-b")
 
 
-async def test_the_end_of_a_maintenance(pair, scene):
+async def test_the_end_of_a_maintenance_serves_a_waiter(pair, scene):
     await publish(scene.api, scene.node, **{scene.label: [scene.slot]})
     await scene.api.post(f"/admin/pools/{scene.label}/restart")
     async with waiter(pair, scene.label) as task:
@@ -202,13 +202,13 @@ async def test_the_end_of_a_maintenance(pair, scene):
         await served(task, scene.redis, f"{scene.slot}-new")
 
 
-async def test_slots_that_another_program_pushed(pair, scene):
+async def test_a_slot_pushed_by_another_program_serves_a_waiter(pair, scene):
     async with waiter(pair, scene.label) as task:
         push(scene.redis, f"{scene.label}:deeper", (scene.slot, scene.node))
         await served(task, scene.redis, scene.slot)
 
 
-async def test_a_suspect_node_that_beats_again(pair, scene):
+async def test_a_suspect_node_that_beats_again_serves_a_waiter(pair, scene):
     await publish(scene.api, scene.node, **{scene.label: [scene.slot]})
     age_node(scene.redis, scene.node, 20)
     async with waiter(pair, scene.label) as task:
@@ -218,7 +218,7 @@ async def test_a_suspect_node_that_beats_again(pair, scene):
         await served(task, scene.redis, scene.slot)
 
 
-async def test_a_grant_whose_caller_hung_up(pair, scene):
+async def test_undoing_a_lease_whose_caller_hung_up_serves_a_waiter(pair, scene):
     """The hub sleeps while its caller hangs up and the slot is handed to him; awake, it takes the lease back."""
     await lend_all(scene)
     async with pair.freer.client(timeout=60) as first, pair.server.client() as other:
@@ -242,7 +242,7 @@ async def test_a_grant_whose_caller_hung_up(pair, scene):
 
 
 @pytest.mark.slow
-async def test_a_hub_that_died_with_its_waiters_and_an_undelivered_grant(pair, scene):
+async def test_the_death_of_a_hub_with_an_undelivered_lease_serves_a_waiter(pair, scene):
     await lend_all(scene)
     doomed = HubProcess(pair.environment)
     doomed.wait_until_ready()

@@ -18,7 +18,7 @@ async def held_and_awaited(crowd):
 
 
 @pytest.mark.parametrize("named", ["token", "run"])
-async def test_a_late_repeat_leaves_the_next_holder_alone(crowd, redis, named):
+async def test_a_late_repeat_of_a_return_does_not_end_the_lease_of_the_next_holder(crowd, redis, named):
     token = await held_and_awaited(crowd)
     said = {"token": token} if named == "token" else {"run": "r1"}
     assert (await crowd.hub.leases.give_back("s1", POOL, **said))[0] == "returned"
@@ -27,7 +27,7 @@ async def test_a_late_repeat_leaves_the_next_holder_alone(crowd, redis, named):
     assert redis.hget("session:s1", "leaseToken") == second.token
 
 
-async def test_two_hubs_that_return_at_once_without_a_token_end_one_grant(hubs, crowd, redis):
+async def test_two_hubs_that_return_a_slot_at_once_without_a_token_end_one_lease(hubs, crowd, redis):
     await held_and_awaited(crowd)
     words = await asyncio.gather(*(hub.leases.give_back("s1", POOL) for hub in hubs))
     assert sorted(word for word, _, _ in words) in (["not lent", "returned"], ["returned", "returned"])
@@ -37,7 +37,7 @@ async def test_two_hubs_that_return_at_once_without_a_token_end_one_grant(hubs, 
     assert len(redis.lrange(f"available:{POOL}", 0, -1)) + len(redis.lrange(f"inuse:{POOL}", 0, -1)) == 1
 
 
-async def test_a_plain_return_that_came_before_a_holder_could_know_of_his_grant_leaves_him_alone(crowd, redis):
+async def test_a_return_without_token_that_arrived_before_the_lease_was_known_does_not_end_it(crowd, redis):
     await held_and_awaited(crowd)
     await crowd.hub.leases.give_back("s1", POOL)
     second = await crowd.grant("second")
@@ -49,7 +49,7 @@ async def test_a_plain_return_that_came_before_a_holder_could_know_of_his_grant_
     assert not redis.hexists("hub:slot:s1", "seen_ms")
 
 
-async def test_a_key_gets_the_same_answer_and_ends_nothing_more(crowd, redis):
+async def test_a_repeated_return_with_its_key_gets_the_same_answer_and_ends_nothing(crowd, redis):
     await held_and_awaited(crowd)
     for _ in range(3):
         assert (await crowd.hub.leases.give_back("s1", POOL, key="key-1"))[0] == "returned"
@@ -59,7 +59,7 @@ async def test_a_key_gets_the_same_answer_and_ends_nothing_more(crowd, redis):
         await crowd.hub.leases.give_back("s2", POOL, key="key-1")
 
 
-async def test_the_next_holder_can_return_by_his_own_run(crowd, redis):
+async def test_the_next_holder_can_return_the_slot_by_naming_his_run(crowd, redis):
     await held_and_awaited(crowd)
     await crowd.hub.leases.give_back("s1", POOL, run="r1")
     await crowd.grant("second")

@@ -25,7 +25,7 @@ def left_over(redis: Redis, before: set[str]) -> dict[str, int]:
     return {key: ms for key, ms in left.items() if ms == -1 or ms > MINUTE_MS}
 
 
-async def test_after_everybody_was_served_nothing_stays(crowd: Crowd, redis: Redis) -> None:
+async def test_after_all_waiters_were_served_no_queue_key_is_left(crowd: Crowd, redis: Redis) -> None:
     await offer(crowd.hub, POOL, "s1")
     # What a node has from its first lease on, and the one hash of what ended since the store was opened, stay.
     before = {*redis.keys("*"), "hub:duty:n1", "hub:ended"}
@@ -48,7 +48,7 @@ async def test_after_everybody_was_served_nothing_stays(crowd: Crowd, redis: Red
         pytest.fail(f"left for longer: {left_over(redis, before)}")
 
 
-async def test_when_everything_was_returned_redis_is_as_it_was_within_a_minute(start_hub, redis: Redis) -> None:
+async def test_a_minute_after_all_slots_were_returned_redis_holds_what_it_held_before(start_hub, redis: Redis) -> None:
     """Over HTTP, with a node that makes its slots fresh as the default policy asks: it takes the markers away."""
     hub = start_hub(HUB_NODE_TIMEOUT="3")
     async with agent_of(hub, slots=4), hub.client("runner") as runner:
@@ -94,7 +94,7 @@ async def test_an_idempotency_key_is_remembered_for_an_hour_or_as_long_as_its_le
     assert kept_s - 60 < lasts[1] <= kept_s
 
 
-async def test_a_setting_says_how_long_keys_are_remembered(make_api, redis: Redis) -> None:
+async def test_a_setting_decides_how_long_idempotency_keys_are_remembered(make_api, redis: Redis) -> None:
     async with make_api(idempotency_s=120, borrow_ttl_s=60) as api:
         await publish(api, "n1", **{POOL: ["s1"]})
         await api.post("/session/borrow", json={"labelKey": POOL}, headers={"idempotency-key": "a"})

@@ -24,7 +24,7 @@ async def serve(crowd, slot="s1", times=1):
         await eventually(one_more)
 
 
-async def test_labels_take_turns_and_within_a_label_the_first_is_served_first(crowd):
+async def test_labels_take_turns_and_within_a_label_the_first_waiter_is_served_first(crowd):
     await offer(crowd.hub, "pay:chromium", "s1")
     await crowd.come("holder", "pay:chromium")
     for name in ("a1", "a2", "b1", "c1", "a3"):
@@ -33,7 +33,7 @@ async def test_labels_take_turns_and_within_a_label_the_first_is_served_first(cr
     assert crowd.served == ["holder", "a1", "b1", "c1", "a2", "a3"]
 
 
-async def test_a_label_at_its_cap_is_passed_over_until_one_of_its_grants_ends(crowd):
+async def test_a_label_at_its_cap_is_passed_over_until_one_of_its_leases_ends(crowd):
     hub = crowd.hub
     await offer(hub, "pay:chromium", "s1", "s2")
     await hub.queue.set_cap(LABELS["B"], 1)
@@ -58,7 +58,7 @@ async def test_priority_goes_first_within_its_label_and_waiting_makes_up_for_it(
     assert crowd.served == ["holder", "urgent", "early", "late"]
 
 
-async def test_a_borrower_who_has_waited_long_enough_outweighs_priority(crowd):
+async def test_a_long_wait_outweighs_a_higher_priority(crowd):
     await offer(crowd.hub, "pay:chromium", "s1")
     await crowd.come("holder", "pay:chromium")
     await crowd.come("patient", "pay:chromium", priority=-1)
@@ -68,7 +68,7 @@ async def test_a_borrower_who_has_waited_long_enough_outweighs_priority(crowd):
     assert crowd.served == ["holder", "patient", "normal"]
 
 
-async def test_a_slot_goes_to_the_label_it_can_serve_not_to_the_one_whose_turn_it_is(crowd):
+async def test_a_freed_slot_goes_to_the_label_it_can_serve_even_out_of_turn(crowd):
     await offer(crowd.hub, "pay:chromium:a", "sa")
     await offer(crowd.hub, "pay:firefox", "sf")
     await crowd.come("one", "pay:chromium:a")
@@ -80,7 +80,7 @@ async def test_a_slot_goes_to_the_label_it_can_serve_not_to_the_one_whose_turn_i
     assert crowd.waiting() == ["chromium"]
 
 
-async def test_a_newcomer_does_not_overtake_a_waiter_when_a_slot_appeared_unnoticed(crowd, redis):
+async def test_a_newcomer_does_not_overtake_a_waiter_when_a_slot_was_pushed_unnoticed(crowd, redis):
     """The slot is pushed by another program; the newcomer's own borrow finds it, and the waiter gets it."""
     await offer(crowd.hub, "pay:chromium", "s1")
     await crowd.come("holder", "pay:chromium")
@@ -93,7 +93,7 @@ async def test_a_newcomer_does_not_overtake_a_waiter_when_a_slot_appeared_unnoti
 
 
 @pytest.mark.parametrize("changes", [{"borrow_queue_max_per_label": 2, "borrow_queue_max_per_run": 1}])
-async def test_limits_per_label_and_per_run_count_live_waiters_only(crowd):
+async def test_limits_per_label_and_per_run_count_only_waiters_whose_hub_lives(crowd):
     hub = crowd.hub
     await crowd.come("one", "pay:chromium", run="r1")
     with pytest.raises(RunQueueFull):
@@ -111,7 +111,7 @@ async def test_limits_per_label_and_per_run_count_live_waiters_only(crowd):
     assert crowd.waiting() == ["two", "three"]
 
 
-async def test_a_wait_that_ends_leaves_nothing_behind(crowd, redis):
+async def test_a_wait_that_ends_leaves_no_keys(crowd, redis):
     async def hang_up():
         await asyncio.sleep(0.1)
 
@@ -123,7 +123,7 @@ async def test_a_wait_that_ends_leaves_nothing_behind(crowd, redis):
     assert left <= {"hub:store", "hub:hubs", "hub:history", "hub:pace:pay:chromium"}
 
 
-async def test_nobody_is_refused_on_a_guess_and_an_estimate_does_not_fall_while_nothing_changes(crowd, redis):
+async def test_no_borrow_is_refused_without_a_known_pace_and_an_estimate_does_not_fall_by_itself(crowd, redis):
     hub = crowd.hub
     await offer(hub, "pay:chromium", "s1")
     await crowd.come("holder", "pay:chromium")
@@ -139,7 +139,7 @@ async def test_nobody_is_refused_on_a_guess_and_an_estimate_does_not_fall_while_
     assert 119_000 < estimates[0] < estimates[-1]  # two have to be served
 
 
-async def test_a_wait_that_is_expected_to_be_too_long_is_refused_and_an_old_pace_refuses_nobody(crowd, redis):
+async def test_a_borrow_is_refused_for_its_estimated_wait_unless_the_pace_is_old(crowd, redis):
     await offer(crowd.hub, "pay:chromium", "s1")
     await crowd.come("holder", "pay:chromium")
     await crowd.come("first", "pay:chromium")

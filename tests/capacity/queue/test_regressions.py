@@ -53,7 +53,7 @@ async def silence(hub: Hub, redis: Redis, name: str) -> None:
 # -- what one call makes possible for several
 
 
-async def test_a_newcomer_does_not_pass_the_cap_that_a_waiter_has_just_reached(hub, redis):
+async def test_a_newcomer_cannot_exceed_a_cap_that_a_waiter_has_just_reached(hub, redis):
     await add_node(hub, "n1")
     await hub.queue.set_cap(POOL, 1)
     assert (await ask(hub))[0] == "waiting"
@@ -63,7 +63,7 @@ async def test_a_newcomer_does_not_pass_the_cap_that_a_waiter_has_just_reached(h
     assert redis.zcard(f"hub:queue:{POOL}") == 0
 
 
-async def test_a_publication_that_ends_a_maintenance_serves_all_who_wait(hub, redis):
+async def test_a_publication_that_ends_a_maintenance_serves_all_waiters(hub, redis):
     await offer(hub, POOL, "s1", "s2")
     await hub.pools.restart(POOL)
     for _ in range(3):
@@ -77,7 +77,7 @@ async def test_a_publication_that_ends_a_maintenance_serves_all_who_wait(hub, re
     assert not listed(redis, f"available:{POOL}")
 
 
-async def test_a_beat_of_a_suspect_that_ends_a_maintenance_serves_all_who_wait(api, hub, redis):
+async def test_a_heartbeat_of_a_suspect_node_that_ends_a_maintenance_serves_all_waiters(api, hub, redis):
     await publish(api, "n2", **{POOL: ["s5"]})
     age_node(redis, "n2", 40)
     assert (await ask(hub, wait_ms=0))[0] == "empty"  # it is held back
@@ -94,7 +94,7 @@ async def test_a_beat_of_a_suspect_that_ends_a_maintenance_serves_all_who_wait(a
     assert not listed(redis, f"available:{POOL}")
 
 
-async def test_the_return_of_a_suspect_that_ends_a_maintenance_serves_all_who_wait(api, hub, redis):
+async def test_a_return_to_a_suspect_node_that_ends_a_maintenance_serves_all_waiters(api, hub, redis):
     await publish(api, "n2", **{POOL: ["s5"]})
     age_node(redis, "n2", 40)
     assert (await ask(hub, wait_ms=0))[0] == "empty"  # it is held back
@@ -113,7 +113,7 @@ async def test_the_return_of_a_suspect_that_ends_a_maintenance_serves_all_who_wa
 
 
 @pytest.mark.parametrize("who", ["a round of the hub", "a higher cap"])
-async def test_who_looks_at_one_queue_and_so_ends_a_maintenance_serves_the_others_too(hub, redis, who):
+async def test_reading_one_queue_that_ends_a_maintenance_serves_waiters_of_other_queues(hub, redis, who):
     """The queue that is looked at is empty after the first of the two slots."""
     await offer(hub, POOL, "s1", "s2")
     await hub.pools.restart(POOL)
@@ -127,7 +127,7 @@ async def test_who_looks_at_one_queue_and_so_ends_a_maintenance_serves_the_other
     assert len(listed(redis, f"inuse:{POOL}")) == 2
 
 
-async def test_the_removal_of_the_last_slots_of_a_node_serves_who_waits_below_a_cap(hub, redis, monkeypatch):
+async def test_removing_the_last_slots_of_a_node_serves_a_waiter_below_a_cap(hub, redis, monkeypatch):
     monkeypatch.setattr(nodes, "BATCH", 1)
     await hub.queue.set_cap(POOL, 2)
     await offer(hub, POOL, "s1", "s2")
@@ -144,7 +144,7 @@ async def test_the_removal_of_the_last_slots_of_a_node_serves_who_waits_below_a_
 @pytest.mark.parametrize(
     "end", ["lapses", "is taken off offer", "was not delivered", "was handed to a hub that is gone"]
 )
-async def test_a_lease_that_ends_makes_room_below_its_cap_for_a_slot_of_another_pool(hub, redis, end):
+async def test_the_end_of_a_lease_lets_a_waiter_below_its_cap_take_a_slot_of_another_pool(hub, redis, end):
     """Its own slot is for somebody else, or for nobody any more."""
     first, second = f"{POOL}:x", f"{POOL}:y"
     await hub.queue.set_cap(POOL, 1)
@@ -174,7 +174,7 @@ async def test_a_lease_that_ends_makes_room_below_its_cap_for_a_slot_of_another_
 # -- slots of suspects
 
 
-async def test_a_slot_that_was_held_back_and_undrained_is_not_offered_twice(api, redis):
+async def test_a_held_slot_that_is_undrained_is_not_offered_twice(api, redis):
     await publish(api, "n1", **{POOL: ["s1"]})
     age_node(redis, "n1", 40)
     assert (await borrow(api, POOL)).json()["code"] == "no-capacity"
@@ -185,7 +185,7 @@ async def test_a_slot_that_was_held_back_and_undrained_is_not_offered_twice(api,
     assert listed(redis, f"available:{POOL}") == ["s1"]
 
 
-async def test_slots_of_a_node_that_is_back_go_to_waiters_in_bites_and_no_beat_is_needed_for_the_rest(hub, api, redis):
+async def test_slots_of_a_node_that_came_back_go_to_waiters_without_further_heartbeats(hub, api, redis):
     await publish(api, "n1", **{POOL: [f"s{n}" for n in range(100)]})
     age_node(redis, "n1", 40)
     for _ in range(100):
@@ -198,7 +198,7 @@ async def test_slots_of_a_node_that_is_back_go_to_waiters_in_bites_and_no_beat_i
     assert redis.zcard("hub:deadlines") == 100
 
 
-async def test_one_script_holds_back_a_few_hundred_slots_and_the_next_finds_the_healthy_one(hub, api, redis):
+async def test_one_script_holds_back_a_few_hundred_slots_and_the_next_finds_a_free_one(hub, api, redis):
     for pool in "abc":
         await publish(api, "n1", **{f"{POOL}:{pool}": [f"{pool}{n}" for n in range(150)]})
     await publish(api, "n2", **{f"{POOL}:d": ["healthy"]})
@@ -211,7 +211,7 @@ async def test_one_script_holds_back_a_few_hundred_slots_and_the_next_finds_the_
 # -- waiters beside free slots
 
 
-async def test_a_round_serves_everybody_however_many_slots_another_program_pushed(hub, redis):
+async def test_one_round_serves_all_waiters_however_many_slots_were_pushed(hub, redis):
     await offer(hub, POOL, "s1")
     await ask(hub)
     redis.hset("hub:caps", f"set:{POOL}", 1)
@@ -225,7 +225,7 @@ async def test_a_round_serves_everybody_however_many_slots_another_program_pushe
     assert (redis.llen(f"available:{POOL}"), redis.zcard(f"hub:line:{POOL}")) == (0, 0)
 
 
-async def test_many_waiters_of_a_hub_that_is_gone_cost_the_one_behind_them_no_second_round(hub, redis):
+async def test_many_waiters_of_a_dead_hub_do_not_delay_the_waiter_behind_them(hub, redis):
     await offer(hub, POOL, "s1")
     token = (await ask(hub))[2]
     for _ in range(300):
@@ -239,7 +239,7 @@ async def test_many_waiters_of_a_hub_that_is_gone_cost_the_one_behind_them_no_se
     assert redis.get("hub:request:alive").split("|")[1] == "s1"
 
 
-async def test_whoever_notices_the_end_of_a_maintenance_serves_all_who_waited_for_it(hub, redis):
+async def test_any_script_that_ends_a_maintenance_serves_all_waiters(hub, redis):
     """The newcomer's label reaches its cap with the first of the slots; the other one is for somebody else."""
     await offer(hub, POOL, "s1", "s2")
     await hub.pools.restart(POOL)
@@ -251,9 +251,7 @@ async def test_whoever_notices_the_end_of_a_maintenance_serves_all_who_waited_fo
     assert redis.llen(f"available:{POOL}") == 0
 
 
-async def test_a_newcomer_who_hands_a_slot_to_the_only_waiter_and_stands_in_line_then_is_served_by_the_next_return(
-    hub, redis
-):
+async def test_a_newcomer_who_let_the_only_waiter_be_served_gets_the_next_returned_slot(hub, redis):
     await offer(hub, POOL, "s1")
     token = (await ask(hub))[2]
     await ask(hub, key="waiter")
@@ -263,7 +261,7 @@ async def test_a_newcomer_who_hands_a_slot_to_the_only_waiter_and_stands_in_line
     assert redis.get("hub:request:newcomer").split("|")[1] == "s1"
 
 
-async def test_who_comes_back_without_waiting_is_not_refused_beside_a_free_slot(hub, redis):
+async def test_an_away_ticket_that_asks_without_waiting_is_not_refused_beside_a_free_slot(hub, redis):
     await offer(hub, POOL, "s1")
     token = (await ask(hub))[2]
     await ask(hub, key="k", attempt="a1")
@@ -278,7 +276,7 @@ async def test_who_comes_back_without_waiting_is_not_refused_beside_a_free_slot(
 # -- leases that are taken back from those who hold them
 
 
-async def test_a_call_that_somebody_has_repeated_takes_nothing_back_from_the_repeat(hub, redis):
+async def test_a_call_that_was_repeated_elsewhere_does_not_undo_the_lease_of_its_repeat(hub, redis):
     """The first call, at another hub, still waits: it finds the lease as well, and then that its caller is gone."""
     await offer(hub, POOL, "s1")
     token = (await ask(hub))[2]
@@ -293,7 +291,7 @@ async def test_a_call_that_somebody_has_repeated_takes_nothing_back_from_the_rep
     assert redis.hget("session:s1", "leaseToken") == held[2]
 
 
-async def test_a_call_that_arrives_after_its_own_repeat_takes_nothing_back_from_it(hub, redis):
+async def test_a_call_that_arrives_after_its_repeat_does_not_undo_the_lease_of_the_repeat(hub, redis):
     """A busy hub reads it late, and then that its caller has hung up."""
     await offer(hub, POOL, "s1")
     held = await ask(hub, at="h2", key="k", attempt="b1")
@@ -303,7 +301,7 @@ async def test_a_call_that_arrives_after_its_own_repeat_takes_nothing_back_from_
     assert (await undo(hub, "k", "b1", "h2"))[:2] == ["undone", "s1"]  # he is gone as well
 
 
-async def test_a_call_that_waits_on_has_its_place_again_when_the_repeat_is_gone(hub, redis):
+async def test_a_waiting_call_regains_its_place_when_its_repeat_is_gone(hub, redis):
     await ask(hub, at="h1", key="k", attempt="a1")
     await ask(hub, at="h2", key="k", attempt="b1")
     await undo(hub, "k", "b1", "h2")
@@ -311,7 +309,7 @@ async def test_a_call_that_waits_on_has_its_place_again_when_the_repeat_is_gone(
     assert redis.hget("hub:ticket:k", "hub") == "h1"
 
 
-async def test_what_was_delivered_stays_delivered_when_redis_forgets_that(hub, redis):
+async def test_a_delivered_lease_stays_although_redis_lost_its_delivery(hub, redis):
     """Redis is killed after it wrote down the hand-off and before the delivery; later the hub that delivered dies."""
     await offer(hub, POOL, "s1")
     token = (await ask(hub))[2]
@@ -330,7 +328,7 @@ async def test_what_was_delivered_stays_delivered_when_redis_forgets_that(hub, r
     assert redis.hget("session:s1", "leaseToken") == held.token
 
 
-async def test_a_hub_knows_after_a_long_outage_what_it_lent_just_before(hub, redis):
+async def test_after_a_long_outage_a_hub_still_knows_what_it_lent_just_before(hub, redis):
     """The node has not heard of that lease yet, and the store comes back empty."""
     await offer(hub, POOL, "s1")
     await hub.clock.tick()
@@ -356,7 +354,7 @@ async def in_line(hub: Hub, redis: Redis, waiter: BorrowRequest) -> asyncio.Task
 
 
 @pytest.mark.parametrize("free", [True, False])
-async def test_a_borrow_that_is_cancelled_while_redis_has_it_leaves_nothing_behind(hub, redis, free):
+async def test_a_borrow_cancelled_while_redis_handles_it_leaves_nothing_behind(hub, redis, free):
     """The time of its request is over: the script runs all the same."""
     with pytest.raises(NoCapacity):
         await hub.leases.borrow(wanted(POOL, wait_s=0))  # the next one is put to the long script right away
@@ -383,7 +381,7 @@ async def test_a_borrow_that_is_cancelled_while_redis_has_it_leaves_nothing_behi
     assert listed(redis, f"available:{POOL}") == (["s1"] if free else [])
 
 
-async def test_a_grant_whose_caller_hung_up_while_redis_was_away_is_taken_back_when_it_is_there_again(hub, redis):
+async def test_a_lease_whose_caller_hung_up_while_redis_was_away_is_undone_when_it_is_back(hub, redis):
     await offer(hub, POOL, "s1")
     gone = wanted(POOL)
     lease = await hub.leases.borrow(gone)
@@ -394,7 +392,7 @@ async def test_a_grant_whose_caller_hung_up_while_redis_was_away_is_taken_back_w
     assert listed(redis, f"available:{POOL}") == ["s1"]
 
 
-async def test_a_grant_whose_caller_hung_up_while_redis_was_away_does_not_come_back_when_it_is_empty(hub, redis):
+async def test_a_lease_whose_caller_hung_up_while_redis_was_away_is_not_restored_to_an_empty_store(hub, redis):
     await offer(hub, POOL, "s1")
     gone = wanted(POOL)
     lease = await hub.leases.borrow(gone)
@@ -408,7 +406,7 @@ async def test_a_grant_whose_caller_hung_up_while_redis_was_away_does_not_come_b
     assert redis.hget("hub:ended", "s1") == lease.token, "a node that reports it as lent would be believed"
 
 
-async def test_a_grant_that_is_taken_back_at_the_moment_its_wait_ends_leaves_no_place_behind(hub, redis):
+async def test_a_lease_undone_at_the_moment_its_wait_ends_leaves_no_place_behind(hub, redis):
     """The script says that there is a lease; before it is fetched, others think that this hub is gone."""
     await offer(hub, POOL, "s1")
     token = (await ask(hub))[2]

@@ -16,7 +16,7 @@ def _no_rounds(monkeypatch):
     monkeypatch.setattr(queue, "ROUND_S", 3600.0)
 
 
-async def test_a_suspect_is_not_lent_from_and_its_next_beat_brings_its_slots_back(api, redis):
+async def test_slots_of_a_suspect_node_are_not_lent_and_its_next_heartbeat_offers_them_again(api, redis):
     await publish(api, "n1", **{POOL: ["s1", "s2"]})
     await publish(api, "n2", **{POOL: ["t1"]})
     age_node(redis, "n1", 31)
@@ -27,13 +27,13 @@ async def test_a_suspect_is_not_lent_from_and_its_next_beat_brings_its_slots_bac
     assert {(await borrow(api, POOL)).json()["browserId"] for _ in range(2)} == {"s1", "s2"}
 
 
-async def test_just_below_half_the_timeout_it_is_lent_from(api, redis):
+async def test_a_node_silent_for_just_under_half_the_timeout_still_lends(api, redis):
     await publish(api, "n1", **{POOL: ["s1"]})
     age_node(redis, "n1", 29)
     assert (await borrow(api, POOL)).json()["browserId"] == "s1"
 
 
-async def test_what_a_suspect_has_lent_stays_lent_and_comes_back_to_it(api, redis):
+async def test_leases_of_a_suspect_node_last_and_their_slots_come_back_to_it(api, redis):
     await publish(api, "n1", **{POOL: ["s1"]})
     lease = (await borrow(api, POOL)).json()
     age_node(redis, "n1", 40)
@@ -46,7 +46,7 @@ async def test_what_a_suspect_has_lent_stays_lent_and_comes_back_to_it(api, redi
 
 
 @pytest.mark.parametrize("skew_s", [-3600, 0, 3600])
-async def test_a_node_that_beats_by_writing_redis_itself_is_no_suspect_whatever_its_clock_says(api, redis, skew_s):
+async def test_a_node_that_writes_redis_itself_is_not_suspect_whatever_its_clock_says(api, redis, skew_s):
     await publish(api, "n1", **{POOL: ["s1"]})
     age_node(redis, "n1", 50 - skew_s)
     redis.zadd("hub:beats", {"n1": int(redis.hget("hub:store", "clock_ms")) - 50_000})
@@ -54,7 +54,7 @@ async def test_a_node_that_beats_by_writing_redis_itself_is_no_suspect_whatever_
     assert (await borrow(api, POOL)).json()["browserId"] == "s1"
 
 
-async def test_a_suspect_that_is_heard_by_its_alive_key_alone_is_lent_from_again(hub, api, redis):
+async def test_a_suspect_node_heard_by_its_alive_key_alone_lends_again(hub, api, redis):
     await publish(api, "n1", **{POOL: ["s1"]})
     age_node(redis, "n1", 40)
     assert (await borrow(api, POOL)).json()["code"] == "no-capacity"
@@ -66,7 +66,7 @@ async def test_a_suspect_that_is_heard_by_its_alive_key_alone_is_lent_from_again
     assert redis.exists("hub:suspects", "hub:aside:n1") == 0
 
 
-async def test_a_stale_node_that_may_not_be_expired_is_not_lent_from(make_api, redis):
+async def test_a_stale_node_that_expiry_leaves_alone_does_not_lend(make_api, redis):
     async with make_api(sweeper_expire=False) as api:
         await publish(api, "n1", **{POOL: ["s1"]})
         age_node(redis, "n1", 100)
@@ -75,7 +75,7 @@ async def test_a_stale_node_that_may_not_be_expired_is_not_lent_from(make_api, r
         assert (await borrow(api, POOL)).json()["code"] == "no-capacity"
 
 
-async def test_a_drain_goes_on_when_a_suspect_comes_back(api, redis):
+async def test_a_node_goes_on_draining_after_it_was_suspect(api, redis):
     await publish(api, "n1", **{POOL: ["s1"]})
     age_node(redis, "n1", 40)
     await borrow(api, POOL)
@@ -86,7 +86,7 @@ async def test_a_drain_goes_on_when_a_suspect_comes_back(api, redis):
     assert (await borrow(api, POOL)).json()["browserId"] == "s1"
 
 
-async def test_more_slots_than_one_beat_brings_back_come_with_the_next(hub, api, redis):
+async def test_held_slots_beyond_one_batch_are_offered_again_with_the_next_heartbeat(hub, api, redis):
     slots = [f"s{n}" for n in range(300)]
     await add_node(hub, "n1")
     await publish(api, "n1", **{POOL: slots})
@@ -99,7 +99,7 @@ async def test_more_slots_than_one_beat_brings_back_come_with_the_next(hub, api,
         assert redis.llen(f"available:{POOL}") == expected
 
 
-async def test_slots_that_a_node_has_not_reported_keep_the_others_back_from_no_waiter(hub, api, redis):
+async def test_unreported_slots_of_a_node_do_not_keep_its_reported_slots_from_a_waiter(hub, api, redis):
     """After a restart: what the node has yet to report is not lent, what it has reported is lent at its next beat."""
     unreported = [f"s{n}" for n in range(9)]
     await publish(api, "n1", **{POOL: ["known", *unreported]})
