@@ -38,7 +38,7 @@ def test_an_unknown_node_cannot_be_drained(own_command: Command):
     assert "n9" in done.stderr
 
 
-def test_expiry_is_switched_for_all_hubs_and_shown_with_who_did_it(own_command: Command):
+def test_the_expiry_switch_holds_for_all_hubs_and_shows_who_set_it(own_command: Command):
     assert own_command("expire").stdout == "Expiry is off: dead nodes are kept (HUB_SWEEPER_EXPIRE says so).\n"
     switched = own_command("expire", "on", "--utc").stdout
     assert switched.startswith("Expiry is on: dead nodes are removed (set by ")
@@ -48,14 +48,14 @@ def test_expiry_is_switched_for_all_hubs_and_shown_with_who_did_it(own_command: 
     assert own_command.json("expire", "default")["source"] == "setting"
 
 
-def test_operators_need_the_secret_of_operators(own_command: Command, own_hub):
+def test_commands_of_operators_need_the_admin_secret(own_command: Command, own_hub):
     for words in (["drain", "n1"], ["expire", "on"], ["sweep", "--once"]):
         done = own_command(*words, "--secret", own_command.kept(own_hub.node_secret))
         assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert own_command.ask("/nodes/n1")["draining"] is False
 
 
-def test_a_dry_sweep_names_the_dead_and_a_real_one_removes_them(own_command: Command, own_hub):
+def test_a_dry_sweep_names_the_dead_nodes_and_a_real_one_removes_them(own_command: Command, own_hub):
     own_command("expire", "on")
     wait_until(lambda: float(own_hub.redis.hget("hub:store", "clock_ms") or 0) > 0)
     age_node(own_hub.redis, "n1", 1200)
@@ -79,7 +79,7 @@ def test_commands_work_straight_on_redis_when_no_hub_listens(own_command: Comman
     assert own_command.json("pools", "gpu:a100")["heldBack"] == 2
 
 
-def test_straight_on_redis_the_secret_is_asked_for_all_the_same(own_command: Command, own_hub, redis_server):
+def test_a_command_straight_on_redis_still_needs_the_secret(own_command: Command, own_hub, redis_server):
     own_hub.kill()
     done = own_command("drain", "n1", "--secret", own_command.kept("wrong"), HUB_REDIS_URL=redis_server.url)
     assert done.returncode == 1
@@ -90,7 +90,7 @@ def test_the_doctor_finds_nothing_in_a_sound_store(own_command: Command, redis_s
     assert (done.returncode, done.stdout) == (0, f"Every invariant holds in {redis_server.url}.\n")
 
 
-def test_the_doctor_finds_what_is_wrong_and_mends_it_when_asked(own_command: Command, own_hub, redis_server):
+def test_the_doctor_reports_a_broken_invariant_and_mends_it_when_asked(own_command: Command, own_hub, redis_server):
     own_command.environment |= {
         "HUB_REDIS_URL": redis_server.url,
         "HUB_NODE_SWEEP_INTERVAL_SECONDS": "0.2",  # as long it waits for a sweep to repair what it sees
@@ -107,7 +107,7 @@ def test_the_doctor_finds_what_is_wrong_and_mends_it_when_asked(own_command: Com
     assert own_command.json("doctor") == {"clean": True, "findings": []}
 
 
-def test_the_doctor_needs_a_store(lone_command: Command):
+def test_without_a_store_the_doctor_fails(lone_command: Command):
     done = lone_command("doctor")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
 
@@ -117,7 +117,7 @@ def test_the_doctor_needs_a_store(lone_command: Command):
     [("redis://127.0.0.1:9", "does not answer"), ("http://127.0.0.1:9", "the hub knows only")],
     ids=["nobody there", "no Redis address"],
 )
-def test_a_store_that_cannot_be_used_is_one_sentence(url, words, lone_command: Command):
+def test_an_unusable_store_is_reported_in_one_sentence(url, words, lone_command: Command):
     for line in (["doctor"], ["nodes"]):
         done = lone_command(*line, HUB_REDIS_URL=url)
         assert (done.returncode, done.stdout) == (1, "")

@@ -32,7 +32,7 @@ def node_ids(command: Command) -> list[str]:
     return [node["nodeId"] for node in command.ask("/nodes?detail=1")["nodes"]]
 
 
-def test_a_machine_is_announced_with_its_facts_and_leaves_on_sigterm(command: Command):
+def test_an_agent_registers_its_machine_with_its_facts_and_leaves_on_sigterm(command: Command):
     words = "--slots gpu:a100=2 --slots licence:catia=1 --label region=eu --label os=linux --base-url http://n1:9000"
     agent = command.start("agent", "--node", "n1", *words.split())
     agent.until_err("announced")
@@ -52,7 +52,7 @@ def test_a_machine_is_announced_with_its_facts_and_leaves_on_sigterm(command: Co
 @pytest.mark.parametrize(
     ("environment", "expected"), [({"HUB_NODE_ID": "rack-7"}, "rack-7"), ({}, None)], ids=["HUB_NODE_ID", "host name"]
 )
-def test_a_node_without_a_name_gets_one_from_its_surroundings(environment, expected, command: Command):
+def test_a_node_without_a_name_takes_one_from_its_environment(environment, expected, command: Command):
     import socket
 
     agent = command.start("agent", "--slots", "gpu:a100=1", **environment)
@@ -60,13 +60,13 @@ def test_a_node_without_a_name_gets_one_from_its_surroundings(environment, expec
     assert node_ids(command) == [expected or socket.gethostname()]
 
 
-def test_a_machine_is_kept_alive_and_announced_again_when_the_hub_has_forgotten_it(own_command: Command, own_hub):
+def test_an_agent_keeps_its_node_alive_and_registers_it_again_when_the_hub_forgot_it(own_command: Command, own_hub):
     own_command.start("agent", "--node", "n1", "--slots", "gpu:a100=2").until_err("announced")
     own_hub.redis.flushall()
     wait_until(lambda: [node["slots"] for node in own_command.ask("/nodes?detail=1")["nodes"]] == [2])
 
 
-def test_an_agent_waits_for_a_hub_that_is_not_there_yet(own_command: Command, own_hub: HubProcess, start_hub):
+def test_an_agent_waits_for_a_hub_that_has_not_started(own_command: Command, own_hub: HubProcess, start_hub):
     own_hub.kill()
     agent = own_command.start("agent", "--node", "n1", "--slots", "gpu:a100=1")
     agent.until_err("goes on trying")
@@ -85,14 +85,16 @@ def test_an_agent_that_waits_for_a_hub_can_be_stopped(own_command: Command, own_
     assert " announced " not in agent.err
 
 
-def test_a_refused_secret_ends_the_agent(command: Command):
+def test_an_agent_with_a_wrong_secret_ends(command: Command):
     done = command("agent", "--node", "n1", "--secret", "wrong")
     assert (done.returncode, done.stdout) == (1, "")
     assert "HUB_NODE_SECRET" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
 
 
-def test_a_secret_refused_later_on_ends_the_agent_and_its_command(own_command: Command, own_hub, start_hub, tmp_path):
+def test_an_agent_whose_secret_is_refused_later_ends_with_its_command(
+    own_command: Command, own_hub, start_hub, tmp_path
+):
     pid = tmp_path / "pid"
     agent = own_command.start("agent", "--node", "n1", "--", "sh", "-c", f"echo $$ > {pid}; exec sleep 100")
     agent.until_err("announced")
@@ -104,7 +106,7 @@ def test_a_secret_refused_later_on_ends_the_agent_and_its_command(own_command: C
     assert "Traceback" not in agent.err
 
 
-def test_an_agent_lives_as_long_as_its_command_and_ends_with_its_code(command: Command, tmp_path: Path):
+def test_an_agent_ends_with_its_command_and_with_the_same_exit_code(command: Command, tmp_path: Path):
     script = f'echo "I am $HUB_NODE_ID"; while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; exit 5'
     agent = command.start("agent", "--node", "n1", "--slots", "gpu:a100=1", "--", "sh", "-c", script)
     agent.until_err("announced")
@@ -114,7 +116,9 @@ def test_an_agent_lives_as_long_as_its_command_and_ends_with_its_code(command: C
     assert node_ids(command) == []
 
 
-def test_sigterm_goes_to_the_command_and_the_node_leaves_when_that_has_ended(command: Command, tmp_path: Path):
+def test_on_sigterm_the_agent_passes_the_signal_on_and_leaves_when_its_command_has_ended(
+    command: Command, tmp_path: Path
+):
     script = f"trap 'echo told > {tmp_path}/told; exit 4' TERM; echo up; while :; do sleep 0.02; done"
     agent = command.start("agent", "--node", "n1", "--", "sh", "-c", script)
     agent.until_out("up")
@@ -124,13 +128,15 @@ def test_sigterm_goes_to_the_command_and_the_node_leaves_when_that_has_ended(com
     assert node_ids(command) == []
 
 
-def test_a_command_that_cannot_be_refused_a_hub_runs_without_one(own_command: Command, own_hub: HubProcess):
+def test_a_command_that_does_not_need_a_hub_runs_when_the_hub_refuses_the_agent(
+    own_command: Command, own_hub: HubProcess
+):
     own_hub.kill()
     done = own_command("agent", "--node", "n1", "--", "sh", "-c", "echo ran; exit 6")
     assert (done.returncode, done.stdout) == (6, "ran\n")
 
 
-def test_a_machine_joins_and_drains_itself_with_the_token_it_has_made(
+def test_an_agent_joins_and_drains_its_node_with_a_token_of_its_own(
     shared_hub: HubProcess, command: Command, tmp_path: Path
 ):
     join = command("token", "create", "--join", "fleet")

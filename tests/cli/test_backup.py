@@ -13,7 +13,7 @@ from tests.cli.command import Command
 from tests.world import RedisServer, wait_until
 
 
-def test_a_copy_is_written_and_read_once_the_hubs_have_stopped(
+def test_a_copy_of_the_store_can_be_written_and_read_while_no_hub_runs(
     own_hub, own_command: Command, redis_server: RedisServer, tmp_path
 ):
     file = tmp_path / "copy"
@@ -35,7 +35,7 @@ def test_a_copy_is_written_and_read_once_the_hubs_have_stopped(
     assert own_command("doctor", **at).returncode == 0
 
 
-def test_what_is_no_file_is_said_in_one_sentence(lone_command: Command, tmp_path):
+def test_a_missing_file_is_reported_in_one_sentence(lone_command: Command, tmp_path):
     assert lone_command("store", "import", str(tmp_path)).stderr == f"hub: There is no file {tmp_path}.\n"
     missing = tmp_path / "no" / "copy"
     assert lone_command("store", "export", str(missing)).stderr == f"hub: {missing.parent} is no folder.\n"
@@ -76,7 +76,7 @@ def whole(file: Path, lines: str) -> None:
     file.write_text(f"{text}{json.dumps(end)}\n")
 
 
-def test_a_copy_that_was_made_up_is_refused_in_a_sentence_before_anything_is_written(
+def test_a_forged_copy_is_refused_before_anything_is_written(
     lone_command: Command, redis_server: RedisServer, tmp_path: Path
 ):
     file, at = tmp_path / "copy", {"HUB_REDIS_URL": redis_server.url}
@@ -96,7 +96,7 @@ def test_a_copy_that_was_made_up_is_refused_in_a_sentence_before_anything_is_wri
         redis_server.client().flushall()
 
 
-def test_what_has_no_end_is_no_copy(lone_command: Command, redis_server: RedisServer, tmp_path: Path):
+def test_an_endless_file_is_refused_as_a_copy(lone_command: Command, redis_server: RedisServer, tmp_path: Path):
     """A device, a pipe that no program writes to, and a file of nothing that is larger than all memory."""
     (large := tmp_path / "large").touch()
     os.truncate(large, 1 << 40)
@@ -113,7 +113,7 @@ def test_what_has_no_end_is_no_copy(lone_command: Command, redis_server: RedisSe
     assert (running.end(), running.err) == (1, f"hub: {large} has something else than a part of a key in line 2.\n")
 
 
-def test_the_version_of_a_store_is_its_format_and_whose_functions_are_there(
+def test_store_version_shows_the_format_and_the_loaded_libraries(
     own_hub, own_command: Command, redis_server: RedisServer
 ):
     at = {"HUB_REDIS_URL": redis_server.url}

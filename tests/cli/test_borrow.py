@@ -39,7 +39,7 @@ def sessions(command: Command) -> list[dict[str, Any]]:
     return command.ask("/sessions")["sessions"]
 
 
-def test_a_command_finds_the_slot_in_its_environment_and_its_exit_code_is_ours(command: Command):
+def test_a_command_gets_the_slot_in_its_environment_and_its_exit_code_is_returned(command: Command):
     done = command("borrow", "gpu:a100", "--run", "r7", "--", "sh", "-c", f'python3 -c "{TABLE}"; exit 7')
     seen = json.loads(done.stdout)
     assert (done.returncode, done.stderr) == (7, "")
@@ -55,12 +55,12 @@ def test_a_command_finds_the_slot_in_its_environment_and_its_exit_code_is_ours(c
     assert sessions(command) == []
 
 
-def test_a_command_ended_by_a_signal_is_told_as_shells_tell_it(command: Command):
+def test_the_exit_code_of_a_command_ended_by_a_signal_is_128_plus_the_signal(command: Command):
     assert command("borrow", "gpu:a100", "--", "sh", "-c", "kill -9 $$").returncode == 128 + 9
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
-def test_a_slot_is_held_until_a_signal_and_then_given_back(number, command: Command):
+def test_a_borrow_without_a_command_holds_its_slot_until_a_signal(number, command: Command):
     held = command.start("borrow", "gpu:a100", "--json")
     held.until_out("}\n")
     slot = json.loads(held.out)
@@ -81,7 +81,7 @@ def test_a_held_slot_is_renewed_for_longer_than_its_lease(command: Command):
     assert [session["borrowedAtUtc"] for session in sessions(command)] == [first]
 
 
-def test_nothing_to_lend_is_a_refusal_at_once_and_waiting_ends_with_the_wait(command: Command):
+def test_a_borrow_without_wait_is_refused_at_once_and_one_with_wait_after_it(command: Command):
     held = command.start("borrow", "gpu:a100")
     held.until_out("TOKEN")
     refused = command("borrow", "gpu:a100", "--", "true")
@@ -93,7 +93,7 @@ def test_nothing_to_lend_is_a_refusal_at_once_and_waiting_ends_with_the_wait(com
     assert (waiting.end(), waiting.out) == (0, "got it\n")
 
 
-def test_who_may_not_borrow_hears_which_secret_was_shown_and_which_is_needed(command: Command):
+def test_a_refused_borrow_names_the_secret_that_was_shown_and_the_one_that_is_needed(command: Command):
     done = command("borrow", "gpu:a100", "--", "true", HUB_RUNNER_SECRET="wrong")
     assert (done.returncode, done.stdout) == (77, "")
     assert "refuses the secret, which is from HUB_RUNNER_SECRET" in done.stderr
@@ -110,7 +110,7 @@ def requests(hub: HubProcess) -> float:
     return float(re.search(r'^hub_borrow_requests_total\{label="gpu:a100"\} (\S+)', metrics, re.MULTILINE)[1])
 
 
-def test_a_wait_can_be_interrupted(command: Command, shared_hub: HubProcess):
+def test_a_waiting_borrow_can_be_interrupted(command: Command, shared_hub: HubProcess):
     command.start("borrow", "gpu:a100").until_out("TOKEN")
     before = requests(shared_hub)
     waiting = command.start("borrow", "gpu:a100", "--wait", "60")
@@ -137,7 +137,7 @@ def test_a_waiting_borrow_prints_each_position_once_and_nothing_when_quiet(comma
     ]  # fmt: skip
 
 
-def test_a_signal_is_for_the_command_and_the_slot_comes_back_when_that_has_ended(command: Command, tmp_path: Path):
+def test_a_signal_is_passed_to_the_command_and_the_slot_is_returned_when_it_ends(command: Command, tmp_path: Path):
     script = f"trap 'echo told >> {tmp_path}/told; exit 3' TERM; echo up; while :; do sleep 0.05; done"
     running = command.start("borrow", "gpu:a100", "--", "sh", "-c", script)
     running.until_out("up")
@@ -155,7 +155,7 @@ def adopts_orphans() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("adopts_orphans")
-async def test_a_signal_that_comes_while_the_command_is_being_started_is_for_the_command(monkeypatch, tmp_path: Path):
+async def test_a_signal_during_the_start_of_the_command_is_passed_to_the_command(monkeypatch, tmp_path: Path):
     start = asyncio.create_subprocess_exec
 
     async def slowly(*words: Any, **more: Any) -> asyncio.subprocess.Process:
@@ -174,7 +174,7 @@ async def test_a_signal_that_comes_while_the_command_is_being_started_is_for_the
         assert await held == 3
 
 
-def test_a_lost_hub_stops_the_command_before_the_lease_is_over(own_command, own_hub, tmp_path: Path):
+def test_a_lost_hub_stops_the_command_before_the_lease_ends(own_command, own_hub, tmp_path: Path):
     register(own_hub, "n1", **NODE)
     pid = tmp_path / "pid"
     running = own_command.start("borrow", "gpu:a100", "--ttl", "8", "--", "sh", "-c", STUBBORN.format(file=pid))
@@ -190,7 +190,9 @@ def test_a_lost_hub_stops_the_command_before_the_lease_is_over(own_command, own_
     assert "Traceback" not in running.err
 
 
-def test_a_command_that_heeds_the_warning_is_not_killed_but_the_loss_is_told(own_command, own_hub, tmp_path: Path):
+def test_a_command_that_ends_after_the_warning_is_not_killed_and_the_loss_is_reported(
+    own_command, own_hub, tmp_path: Path
+):
     register(own_hub, "n1", **NODE)
     script = f"trap 'echo put away > {tmp_path}/done; exit 0' TERM; echo up; while :; do sleep 0.02; done"
     running = own_command.start("borrow", "gpu:a100", "--ttl", "12", "--", "sh", "-c", script)
@@ -214,7 +216,7 @@ def begin_to_hold(own_command, own_hub, tmp_path: Path) -> Any:
     return running
 
 
-def test_a_slot_that_could_not_be_given_back_is_when_the_hub_goes_on(own_command, own_hub, tmp_path: Path):
+def test_a_slot_that_could_not_be_returned_is_returned_when_the_hub_goes_on(own_command, own_hub, tmp_path: Path):
     running = begin_to_hold(own_command, own_hub, tmp_path)
     own_hub.signal(signal.SIGCONT)
     assert running.end() == 3
@@ -222,7 +224,9 @@ def test_a_slot_that_could_not_be_given_back_is_when_the_hub_goes_on(own_command
     assert sessions(own_command) == []
 
 
-def test_a_signal_ends_the_wait_and_says_until_when_the_slot_is_lent(own_command, own_hub, tmp_path: Path):
+def test_a_signal_ends_the_wait_for_the_return_and_the_end_of_the_lease_is_printed(
+    own_command, own_hub, tmp_path: Path
+):
     running = begin_to_hold(own_command, own_hub, tmp_path)
     try:
         running.process.send_signal(signal.SIGTERM)
@@ -232,7 +236,7 @@ def test_a_signal_ends_the_wait_and_says_until_when_the_slot_is_lent(own_command
     assert re.search(r"could not return slot s1 \(no time is left\); it stays lent until \d\d:\d\d:\d\d", running.err)
 
 
-def test_a_lease_that_another_caller_ends_stops_the_command(command: Command, tmp_path: Path):
+def test_a_lease_ended_by_another_caller_stops_the_command(command: Command, tmp_path: Path):
     pid = tmp_path / "pid"
     running = command.start("borrow", "gpu:a100", "--ttl", "8", "--", "sh", "-c", STUBBORN.format(file=pid))
     wait_until(lambda: pid.exists() and pid.read_text().strip() != "")
@@ -242,7 +246,7 @@ def test_a_lease_that_another_caller_ends_stops_the_command(command: Command, tm
     assert "is lost" in running.err
 
 
-def test_a_spelling_mistake_is_told_at_once_unless_a_pool_may_still_come(command: Command):
+def test_a_misspelt_label_is_reported_at_once_unless_the_borrow_waits_for_a_pool(command: Command):
     refused = command("borrow", "gpu:a10O", "--wait", "60", "--", "true")
     said = "hub: no pool serves gpu:a10O; did you mean gpu:a100? --wait-for-pool waits for one that comes later.\n"
     assert (refused.returncode, refused.stdout, refused.stderr) == (75, "", said), "no code of the command's own"
@@ -251,7 +255,7 @@ def test_a_spelling_mistake_is_told_at_once_unless_a_pool_may_still_come(command
     assert "did you mean gpu:a100?" in command("autoscale", "gpu:a10O").stderr
 
 
-def test_a_command_does_not_outlive_a_borrower_that_was_killed(command: Command, tmp_path: Path):
+def test_a_command_ends_when_its_borrow_process_is_killed(command: Command, tmp_path: Path):
     pid = tmp_path / "pid"
     running = command.start("borrow", "gpu:a100", "--", "sh", "-c", STUBBORN.format(file=pid))
     wait_until(lambda: pid.exists() and pid.read_text().strip() != "")
@@ -270,7 +274,7 @@ def test_a_slot_can_be_returned_by_name_by_label_or_by_token(command: Command):
     assert (again.returncode, again.stdout) == (0, "s1: already returned.\n")
 
 
-def test_what_a_lost_store_has_yet_to_hear_of_is_not_told_to_be_returned(own_command: Command):
+def test_a_return_to_a_store_that_was_just_lost_is_told_to_ask_again(own_command: Command):
     """A store that has just been opened anew: its nodes have the time of a timeout to say what of them is lent."""
     said = own_command("return", "s1", "--token", "1882637656915968002")
     assert said.returncode == 1
@@ -280,7 +284,7 @@ def test_what_a_lost_store_has_yet_to_hear_of_is_not_told_to_be_returned(own_com
     assert own_command("return", "s1", "--token", "1").stderr == "hub: The slot s1 is not lent.\n"
 
 
-def test_a_return_needs_to_be_yours(command: Command):
+def test_returning_the_slot_of_another_run_needs_force_and_a_reason(command: Command):
     command.start("borrow", "gpu:a100", "--run", "r7").until_out("TOKEN")
     refused = command("return", "s1")
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)

@@ -24,7 +24,7 @@ def own_hub(start_hub) -> HubProcess:
     return hub
 
 
-def test_the_brake_is_shown_released_and_off_again(own_command: Command, own_hub):
+def test_the_brake_command_shows_an_engaged_and_a_released_brake(own_command: Command, own_hub):
     assert own_command("brake").stdout == OFF
     refused = own_command("brake", "release")
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
@@ -58,7 +58,7 @@ def test_the_brake_is_shown_released_and_off_again(own_command: Command, own_hub
     assert own_command("brake").stdout == OFF
 
 
-def test_once_nodes_had_time_to_be_heard_again_it_says_how_many_go(own_command: Command, own_hub):
+def test_after_the_first_timeout_the_brake_command_says_how_many_nodes_go(own_command: Command, own_hub):
     register(own_hub, "n1")
     own_command("sweep", "--once")
     own_hub.redis.hincrby("hub:brake", "since_ms", -62_000)
@@ -71,7 +71,7 @@ def test_once_nodes_had_time_to_be_heard_again_it_says_how_many_go(own_command: 
     assert (shown["perInterval"], shown["graceSecondsLeft"], shown["why"]) == (1, 0, None)
 
 
-def test_it_works_straight_on_redis_when_no_hub_listens(own_command: Command, own_hub, redis_server):
+def test_the_brake_command_works_straight_on_redis_when_no_hub_listens(own_command: Command, own_hub, redis_server):
     own_hub.kill()
     own_command.environment |= {"HUB_REDIS_URL": redis_server.url, "HUB_SWEEPER_EXPIRE": "true"}
     assert own_command.json("sweep", "--once")["nodes"]["heldBack"] == 5
@@ -81,7 +81,7 @@ def test_it_works_straight_on_redis_when_no_hub_listens(own_command: Command, ow
     assert own_command.json("sweep", "--once")["nodes"]["expired"] == 5
 
 
-def test_only_operators_release_it(own_command: Command, own_hub):
+def test_only_operators_may_release_the_brake(own_command: Command, own_hub):
     own_command("sweep", "--once")
     for secret in (own_hub.node_secret, own_hub.runner_secret):
         assert own_command("brake", "release", "--secret", secret).returncode == 1

@@ -30,6 +30,6 @@ assert other.pid in found, found
 
 
 @pytest.mark.parametrize("events", [["os.listdir", "os.scandir"], ["open"]], ids=["its threads", "their children"])
-def test_a_process_that_ends_while_it_is_looked_at_is_no_fault(events: list[str]):
+def test_a_process_that_ends_during_a_look_at_it_raises_nothing(events: list[str]):
     looked = subprocess.run([sys.executable, "-c", LOOK, *events], capture_output=True, text=True, check=False)
     assert (looked.returncode, looked.stderr) == (0, "")

@@ -154,7 +154,7 @@ def test_bash_completes_every_kind_of_id_that_a_command_takes(
     until_in_bash(command, line, tmp_path, lambda words: ids.get(found, found) in words)
 
 
-def test_what_the_hub_refuses_to_say_is_passed_over_in_silence(command: Command, tmp_path: Path):
+def test_completion_is_silent_when_the_hub_refuses_the_secret(command: Command, tmp_path: Path):
     command.environment |= {"HUB_RUNNER_SECRET": "wrong", "HUB_ADMIN_SECRET": "wrong"}
     assert [in_bash(command, line, tmp_path) for line in ("hub token show ", "hub queue show ")] == [[], []]
 
@@ -174,7 +174,9 @@ def with_hub(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("shell", [shell for shell in SHELLS if shutil.which(shell)])
-def test_tab_completes_in_the_shell_itself(terminal, command: Command, tmp_path: Path, shell: str, ids: dict[str, str]):
+def test_tab_completes_a_command_in_a_real_shell(
+    terminal, command: Command, tmp_path: Path, shell: str, ids: dict[str, str]
+):
     """The command is run with what Tab has made of the line: what it shows is of the thing that was meant."""
     program, prepare = PREPARE[shell]
     seen = terminal(command, program=program, more=with_hub(tmp_path))
@@ -225,7 +227,7 @@ def strangers(shared_hub: HubProcess) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("shell", [shell for shell in SHELLS if shutil.which(shell)])
-def test_tab_and_enter_run_nothing_that_a_node_is_called(
+def test_completion_never_executes_the_name_of_a_node(
     terminal, command: Command, tmp_path: Path, strangers, shell: str
 ):
     program, prepare = PREPARE[shell]
@@ -254,7 +256,7 @@ def walked(command: Any, context: Any) -> Iterator[tuple[str, Any, Any]]:
         yield from walked(below, type(context)(below, parent=context, info_name=name))
 
 
-def test_no_command_offers_a_word_that_a_shell_would_read_otherwise(monkeypatch):
+def test_no_completed_word_has_a_special_meaning_for_a_shell(monkeypatch):
     good = {"good", "rack-7.eu_1", "gpu:a100:eu", "@global:m:Turn", "a/b", "a@b", "a=b", "a+b", "a%b,c", "grün"}
 
     async def ask(*_: Any) -> set[str]:
@@ -273,9 +275,7 @@ def test_no_command_offers_a_word_that_a_shell_would_read_otherwise(monkeypatch)
 
 
 @pytest.mark.skipif(not shutil.which("fish"), reason="there is no fish")
-def test_fish_starts_the_command_once_for_a_tab_and_gives_files_where_it_knows_nothing(
-    command: Command, tmp_path: Path
-):
+def test_fish_starts_the_command_once_for_each_tab_and_offers_files_as_a_fallback(command: Command, tmp_path: Path):
     (tmp_path / "hub.fish").write_text(command("completion", "fish").stdout)
     (tmp_path / "hub").write_text(
         '#!/bin/sh\necho started >> starts\n[ "$_TYPER_COMPLETE_ARGS" = "hub d" ] && echo drain\n'
@@ -292,13 +292,13 @@ def test_fish_starts_the_command_once_for_a_tab_and_gives_files_where_it_knows_n
     assert (tmp_path / "starts").read_text().count("started") == 2
 
 
-def test_a_hub_that_is_not_there_is_passed_over_in_silence(command: Command, tmp_path: Path):
+def test_completion_is_silent_when_no_hub_listens(command: Command, tmp_path: Path):
     command.environment |= {"HUB_URL": "http://127.0.0.1:9"}
     assert in_bash(command, "hub node show rack", tmp_path) == []
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_what_the_scripts_of_other_shells_ask_is_answered(command: Command, shell: str):
+def test_completion_answers_the_protocol_of_other_shells(command: Command, shell: str):
     asked = {
         "_HUB_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_ARGS": "hub node show rack",
         "_TYPER_COMPLETE_FISH_ACTION": "get-args",
@@ -310,7 +310,7 @@ def test_what_the_scripts_of_other_shells_ask_is_answered(command: Command, shel
 
 
 @pytest.mark.parametrize("shell", [shell for shell in SHELLS if shutil.which(shell)])
-def test_the_shell_can_read_its_script(command: Command, shell: str, tmp_path: Path):
+def test_each_shell_can_parse_its_completion_script(command: Command, shell: str, tmp_path: Path):
     script = tmp_path / "script"
     script.write_text(command("completion", shell).stdout)
     done = subprocess.run([shell, "-n", str(script)], capture_output=True, text=True, timeout=PATIENCE_S)

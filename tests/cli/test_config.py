@@ -10,7 +10,7 @@ def rows(text: str) -> dict[str, list[str]]:
     return {line.split()[0]: line.split()[1:] for line in text.splitlines()}
 
 
-def test_a_hub_shows_all_its_settings_masked_with_default_and_source(own_command: Command, own_hub):
+def test_config_shows_all_settings_of_the_hub_masked_with_default_and_source(own_command: Command, own_hub):
     done = own_command("config", "show")
     assert (done.returncode, done.stderr) == (0, "")
     shown = rows(done.stdout)
@@ -24,7 +24,7 @@ def test_a_hub_shows_all_its_settings_masked_with_default_and_source(own_command
     assert {row["name"]: row["source"] for row in listed}["HUB_NODE_TIMEOUT"] == "environment"
 
 
-def test_without_a_hub_the_settings_of_one_that_is_started_here_are_shown(lone_command: Command):
+def test_without_a_hub_config_shows_the_settings_of_a_hub_started_here(lone_command: Command):
     done = lone_command("config", "show", HUB_NODE_TIMEOUT="77", HUB_RUNNER_SECRET="hush")
     assert done.returncode == 0
     assert done.stderr == (

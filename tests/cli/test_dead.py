@@ -34,14 +34,12 @@ def letters(joblib: Joblib) -> list[str]:
     return made
 
 
-def test_without_dead_letters_it_says_so(command: Command, joblib: Joblib):
+def test_an_empty_list_of_dead_letters_is_said_to_be_empty(command: Command, joblib: Joblib):
     assert command("dead", "ls").stdout == "No dead letters.\n"
     assert command.json("dead", "ls") == {"total": 0, "tasks": []}
 
 
-def test_dead_letters_are_listed_newest_first_and_shown_with_what_they_failed_with(
-    command: Command, letters: list[str]
-):
+def test_dead_letters_are_listed_newest_first_and_shown_with_their_errors(command: Command, letters: list[str]):
     lines = command("dead", "ls").stdout.splitlines()
     assert [line.split()[:2] for line in lines[1:]] == [[task, "failed"] for task in letters]
     cut = command("dead", "ls", "--limit", "1")
@@ -52,7 +50,9 @@ def test_dead_letters_are_listed_newest_first_and_shown_with_what_they_failed_wi
     assert command.json("dead", "show", letters[1])["id"] == letters[1]
 
 
-def test_a_dead_letter_is_submitted_anew_and_leaves_the_list(command: Command, joblib: Joblib, letters: list[str]):
+def test_a_retried_dead_letter_is_submitted_anew_and_leaves_the_list(
+    command: Command, joblib: Joblib, letters: list[str]
+):
     made = command("dead", "retry", letters[0]).stdout.strip()
     assert joblib.task(made)["status"] == "pending"
     assert joblib.task(letters[0])["status"] == "failed"
@@ -62,7 +62,9 @@ def test_a_dead_letter_is_submitted_anew_and_leaves_the_list(command: Command, j
     assert twice.stderr == f"hub: Task {letters[0]} is no dead letter.\n"
 
 
-def test_a_dead_letter_is_taken_off_the_list_and_stays_failed(command: Command, joblib: Joblib, letters: list[str]):
+def test_a_dropped_dead_letter_leaves_the_list_and_its_task_stays_failed(
+    command: Command, joblib: Joblib, letters: list[str]
+):
     assert command("dead", "drop", letters[0]).stdout == f"{letters[0]} is no dead letter any more.\n"
     assert command.json("dead", "drop", letters[1]) == {"id": letters[1], "dropped": True}
     assert joblib.task(letters[0])["status"] == "failed"
@@ -71,7 +73,7 @@ def test_a_dead_letter_is_taken_off_the_list_and_stays_failed(command: Command, 
         assert (done.returncode, done.stdout, done.stderr) == (1, "", f"hub: Task {words[1]} is no dead letter.\n")
 
 
-def test_they_are_for_operators(command: Command, letters: list[str]):
+def test_only_operators_may_see_and_drop_dead_letters(command: Command, letters: list[str]):
     token = command("token", "create", "--user", "eve").stdout.strip()
     for words in (("ls",), ("show", letters[0]), ("drop", letters[0])):
         done = command("dead", *words, "--token", command.kept(token))

@@ -49,7 +49,7 @@ def shell(line: str, lone_command: Command) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, shell=True, env=chosen, capture_output=True, text=True, timeout=90, check=False)
 
 
-def test_the_five_lines_to_try_do_what_they_promise(demo: Running, lone_command: Command):
+def test_the_five_commands_that_the_demo_prints_work(demo: Running, lone_command: Command):
     curl, nodes, borrow, sessions, kill = lines_to_try(demo)
     assert '"gpu:a100:eu"' in shell(curl, lone_command).stdout
     wait_until(lambda: shell(nodes, lone_command).stdout.count("alive") == 3)
@@ -73,7 +73,7 @@ def test_the_five_lines_to_try_do_what_they_promise(demo: Running, lone_command:
         wait_until(lambda said=line: re.search(said, demo.err) is not None, why=lambda: demo.err)
 
 
-def test_ctrl_c_leaves_nothing_behind(demo: Running, tmp_path: Path):
+def test_ctrl_c_ends_the_demo_and_leaves_no_process_or_file(demo: Running, tmp_path: Path):
     running = pids(demo)
     assert len(running) == 4
     assert [pid for pid in running.values() if not alive(pid)] == []
@@ -85,13 +85,13 @@ def test_ctrl_c_leaves_nothing_behind(demo: Running, tmp_path: Path):
     assert "Traceback" not in demo.err
 
 
-def test_a_demo_that_is_killed_takes_its_processes_with_it(demo: Running):
+def test_a_killed_demo_takes_its_processes_with_it(demo: Running):
     running = pids(demo)
     demo.kill()
     wait_until(lambda: not any(alive(pid) for pid in running.values()))
 
 
-def test_a_port_that_is_taken_is_said_and_another_one_used(lone_command: Command):
+def test_a_demo_whose_port_is_taken_says_so_and_uses_another(lone_command: Command):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         demo = lone_command.start("demo", HUB_PORT=str(port))

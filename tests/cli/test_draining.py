@@ -38,7 +38,7 @@ def slot(own_hub: HubProcess) -> str:
     return borrow(own_hub)
 
 
-def test_waiting_ends_when_the_last_slot_has_come_back(own_command: Command, own_hub, slot):
+def test_drain_wait_ends_when_the_last_slot_has_come_back(own_command: Command, own_hub, slot):
     waiting = own_command.start("drain", "n1", "--wait")
     waiting.until_err("hub: waiting: 1 of its slots is still lent.")
     post(own_hub, "/session/return", labelKey=POOL, browserId=slot)
@@ -48,7 +48,7 @@ def test_waiting_ends_when_the_last_slot_has_come_back(own_command: Command, own
     )
 
 
-def test_the_deadline_ends_what_is_lent_and_the_waiting(own_command: Command, own_hub, slot):
+def test_the_drain_deadline_ends_the_leases_and_the_wait(own_command: Command, own_hub, slot):
     done = own_command("drain", "n1", "--deadline", f"{SLACK_S:g}s", "--wait", "--json")  # it is still lent at first
     assert (done.returncode, done.stderr) == (0, "hub: waiting: 1 of its slots is still lent.\n")
     said = json.loads(done.stdout)
@@ -59,7 +59,7 @@ def test_the_deadline_ends_what_is_lent_and_the_waiting(own_command: Command, ow
     wait_until(lambda: "drain deadline passed node=n1 ended=1" in own_hub.log(), why=own_hub.log)
 
 
-def test_an_interrupted_wait_leaves_the_node_draining(own_command: Command, slot):
+def test_an_interrupted_drain_wait_leaves_the_node_draining(own_command: Command, slot):
     waiting = own_command.start("drain", "n1", "--wait")
     waiting.until_err("waiting")
     waiting.signal(signal.SIGINT)
@@ -68,7 +68,7 @@ def test_an_interrupted_wait_leaves_the_node_draining(own_command: Command, slot
     assert own_command.ask("/nodes/n1")["draining"] is True
 
 
-def test_waiting_ends_when_the_node_has_gone(own_command: Command, own_hub, slot):
+def test_drain_wait_ends_when_the_node_has_gone(own_command: Command, own_hub, slot):
     waiting = own_command.start("drain", "n1", "--wait")
     waiting.until_err("waiting")
     leave(own_hub, "n1")
@@ -78,7 +78,7 @@ def test_waiting_ends_when_the_node_has_gone(own_command: Command, own_hub, slot
     )
 
 
-def test_waiting_fails_when_an_operator_undrains_the_node(own_command: Command, slot):
+def test_drain_wait_fails_when_an_operator_undrains_the_node(own_command: Command, slot):
     waiting = own_command.start("drain", "n1", "--wait")
     waiting.until_err("waiting")
     assert own_command("undrain", "n1").returncode == 0
@@ -86,7 +86,7 @@ def test_waiting_fails_when_an_operator_undrains_the_node(own_command: Command, 
     assert waiting.err.splitlines()[-1] == "hub: n1 does not drain any more: another operator has undrained it."
 
 
-def test_waiting_outlives_a_hub_that_is_gone_for_a_while(own_command: Command, own_hub, start_hub, slot):
+def test_drain_wait_survives_a_short_absence_of_the_hub(own_command: Command, own_hub, start_hub, slot):
     waiting = own_command.start("drain", "n1", "--wait")
     waiting.until_err("waiting")
     own_hub.kill()
@@ -97,7 +97,7 @@ def test_waiting_outlives_a_hub_that_is_gone_for_a_while(own_command: Command, o
     assert waiting.end() == 0
 
 
-def test_the_deadline_is_shown_wherever_the_drain_is(own_command: Command, slot):
+def test_the_drain_deadline_is_shown_wherever_the_drain_is_shown(own_command: Command, slot):
     done = own_command("drain", "n1", "--deadline", "10m")
     assert done.stdout == "n1 is draining: 1 slot held back, 1 still lent; what is lent ends in 10 min.\n"
     assert "alive, draining for 9 min " in own_command("nodes").stdout
@@ -106,14 +106,14 @@ def test_the_deadline_is_shown_wherever_the_drain_is(own_command: Command, slot)
     assert "alive, draining\n" in own_command("nodes", "n1").stdout
 
 
-def test_straight_on_redis_a_node_without_grants_is_safe_at_once(own_command: Command, own_hub, redis_server):
+def test_straight_on_redis_a_drained_node_without_leases_is_safe_at_once(own_command: Command, own_hub, redis_server):
     own_hub.kill()
     own_command.environment["HUB_REDIS_URL"] = redis_server.url
     assert own_command.json("drain", "n1", "--wait")["safe"] is True
     assert own_command.json("autoscale", POOL)["heldBack"] == 2
 
 
-def test_autoscaling_shows_what_a_pool_should_have(own_command: Command, slot):
+def test_autoscale_shows_how_many_slots_a_pool_should_have(own_command: Command, slot):
     done = own_command("autoscale", POOL, "--headroom", "2", "--max", "10")
     assert [line.split() for line in done.stdout.splitlines()] == [
         ["POOL", POOL], ["LENT", "1"], ["WAITING", "0"], ["DESIRED", "3"], ["FREE", "1"], ["HELD", "BACK", "0"],
@@ -122,7 +122,7 @@ def test_autoscaling_shows_what_a_pool_should_have(own_command: Command, slot):
     assert own_command.json("autoscale", POOL, "--min", "5")["desired"] == 5
 
 
-def test_autoscaling_shows_how_many_tasks_of_a_job_there_are(own_command: Command, own_hub):
+def test_autoscale_shows_how_many_tasks_of_a_job_there_are(own_command: Command, own_hub):
     job = "@global:analysis:Square"
     done = own_command("autoscale", "--job", job, "--headroom", "2")
     assert [line.split() for line in done.stdout.splitlines()] == [

@@ -30,7 +30,7 @@ def told_by_file(command: Command, folder: Path, **more: str) -> Path:
     return file
 
 
-def test_the_file_is_named_where_it_may_surprise_and_when_asked(command: Command, tmp_path):
+def test_the_env_file_in_use_is_named_where_it_may_surprise_and_on_request(command: Command, tmp_path):
     file = told_by_file(command, tmp_path)
     below = tmp_path / "below"
     below.mkdir()
@@ -43,7 +43,7 @@ def test_the_file_is_named_where_it_may_surprise_and_when_asked(command: Command
 
 @AS_OTHER
 @pytest.mark.parametrize("how", ["owner", "everybody", "group", "link", "link of others", "folder of links"])
-def test_a_file_that_others_own_or_can_write_says_nothing_of_secrets_and_addresses(
+def test_an_env_file_that_others_own_or_can_write_sets_no_secret_or_address(
     command: Command, shared_hub, tmp_path, how
 ):
     file = told_by_file(command, tmp_path)
@@ -77,7 +77,7 @@ def test_a_file_that_others_own_or_can_write_says_nothing_of_secrets_and_address
 
 
 @AS_OTHER
-def test_a_file_of_ones_own_further_up_counts_and_so_does_a_link_to_it(command: Command, tmp_path):
+def test_an_env_file_of_the_same_user_in_a_parent_folder_or_behind_a_link_counts(command: Command, tmp_path):
     file = told_by_file(command, tmp_path)
     file.rename(tmp_path / "kept")
     file.symlink_to("kept")
@@ -103,7 +103,7 @@ def started(folder: Path, *words: str, **environment: str) -> subprocess.Complet
 
 
 @pytest.mark.parametrize("setting", ["HUB_INTERNAL_JOBS", "HUB_RECOVERY_SOURCES"])
-def test_no_module_of_the_working_directory_runs_because_a_file_says_so(tmp_path, redis_server, setting):
+def test_an_env_file_cannot_make_the_hub_run_a_module_of_the_working_directory(tmp_path, redis_server, setting):
     (tmp_path / "planted.py").write_text("print('it ran', flush=True)\ninternal_jobs, sources = {}, []\n")
     (tmp_path / ".env").write_text(f"{setting}=planted\nHUB_PORT=0\nHUB_REDIS_URL={redis_server.url}\n")
     (tmp_path / ".env").chmod(0o600)
@@ -115,7 +115,7 @@ def test_no_module_of_the_working_directory_runs_because_a_file_says_so(tmp_path
     assert "it ran" in by_hand.stdout  # what was typed is believed
 
 
-def test_a_proxy_is_not_asked_for_a_hub_of_this_machine(command: Command, shared_hub):
+def test_no_proxy_is_used_for_a_hub_on_this_machine(command: Command, shared_hub):
     nowhere = dict.fromkeys(("http_proxy", "HTTP_PROXY", "ALL_PROXY"), "http://me:s3cret@127.0.0.1:9")
     for url in (shared_hub.url, shared_hub.url.replace("127.0.0.1", "localhost")):
         done = command("nodes", "--url", url, **nowhere)
@@ -125,7 +125,9 @@ def test_a_proxy_is_not_asked_for_a_hub_of_this_machine(command: Command, shared
     assert command("nodes", "--verbose").stderr == ""
 
 
-def test_a_secret_is_taken_from_a_file_or_stdin_and_one_on_the_line_is_warned_about(command: Command, shared_hub):
+def test_a_secret_may_come_from_a_file_or_stdin_and_one_on_the_command_line_is_warned_about(
+    command: Command, shared_hub
+):
     secret = command.environment["HUB_RUNNER_SECRET"]
     for name in ("HUB_RUNNER_SECRET", "HUB_ADMIN_SECRET", "HUB_NODE_SECRET"):
         command.environment.pop(name)
@@ -148,14 +150,14 @@ def test_a_secret_is_taken_from_a_file_or_stdin_and_one_on_the_line_is_warned_ab
     ("secret", "why"),
     [("@/no/such", "/no/such cannot be read: No such file"), ("@{}", "there is nothing in"), ("-", "nothing in stdin")],
 )
-def test_a_secret_that_is_not_there_is_wrong_usage(command: Command, tmp_path, secret, why):
+def test_a_secret_file_that_is_missing_is_wrong_usage(command: Command, tmp_path, secret, why):
     (tmp_path / "empty").write_text("\n")
     done = command("pools", "--secret", secret.format(tmp_path / "empty"))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert why in done.stderr
 
 
-def test_a_borrower_gets_the_slot_and_none_of_the_secrets(own_command: Command, own_hub):
+def test_the_command_of_a_borrow_gets_the_slot_and_no_secret_in_its_environment(own_command: Command, own_hub):
     register(own_hub, "n1", slots=[{"labelKey": "gpu:a100", "slotId": "s1"}])
     own_command.environment |= {"HUB_SECRET": "x", "HUB_OTHER_SECRET": "x", "MY_SECRET": "mine", "HUB_TOKEN": "t"}
     done = own_command("borrow", "gpu:a100", "--run", "r1", "--", sys.executable, "-c", TABLE)

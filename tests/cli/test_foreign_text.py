@@ -72,7 +72,7 @@ def texts(document: Any) -> Iterator[str]:
                 yield from texts(each)
 
 
-def test_no_command_prints_what_a_terminal_would_obey(hostile: Command, ids: dict[str, str]):
+def test_no_command_prints_control_characters_of_foreign_text(hostile: Command, ids: dict[str, str]):
     told = 0
     for typed in TYPED.format(**ids).split(";"):
         words = typed.split()
@@ -89,7 +89,7 @@ def test_no_command_prints_what_a_terminal_would_obey(hostile: Command, ids: dic
 
 
 @pytest.mark.parametrize("words", ["events --follow", "events --follow --json", "nodes --watch"])
-def test_what_is_shown_again_and_again_obeys_nothing_either(
+def test_watching_commands_print_no_control_characters_of_foreign_text(
     hostile: Command, shared_hub: HubProcess, ids: dict[str, str], terminal, words: str
 ):
     seen = terminal(hostile, *words.split(), before="")
@@ -105,7 +105,7 @@ def test_what_is_shown_again_and_again_obeys_nothing_either(
 
 
 @pytest.mark.parametrize("words", [["agent"], None], ids=["agent", "python -m hub.client"])
-def test_the_log_of_a_node_has_a_line_for_each_event(hostile: Command, words: list[str] | None):
+def test_the_log_of_an_agent_has_one_line_for_each_event(hostile: Command, words: list[str] | None):
     options = ["--node", "n3", "--slots", "foreign:other=1"]
     alone = f"import sys; from hub.client import __main__ as it; sys.argv[1:] = {options}; sys.exit(it.main())"
     before = "" if words else alone

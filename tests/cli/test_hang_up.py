@@ -25,7 +25,7 @@ def node(announce: Callable[..., None]) -> None:
 @pytest.mark.parametrize(
     "words", [["borrow", "held:it"], ["agent", "--node", "n1", "--slots", "gpu:a100=1"]], ids=["borrow", "agent"]
 )
-def test_a_command_ends_with_all_that_it_has_started(
+def test_a_closed_terminal_ends_a_command_and_all_its_processes(
     terminal, command: Command, words: list[str], itself: str, beside: str
 ):
     seen = terminal(command, *words, "--", "sh", "-c", FAMILY.format(itself=itself, beside=beside), before=HURRY)
@@ -44,7 +44,9 @@ def test_a_command_ends_with_all_that_it_has_started(
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )  # fmt: skip
-def test_a_command_without_one_gives_back_what_it_holds(terminal, command: Command, words: list[str], shown: str):
+def test_a_closed_terminal_returns_the_slot_of_a_borrow_without_a_command(
+    terminal, command: Command, words: list[str], shown: str
+):
     other = command.start("borrow", "held:it") if words[0] == "drain" else None
     if other is not None:
         other.until_out("TOKEN")
@@ -57,7 +59,7 @@ def test_a_command_without_one_gives_back_what_it_holds(terminal, command: Comma
     command("undrain", "held")
 
 
-def test_a_demo_ends_with_its_hub_its_store_and_its_agents(terminal, lone_command: Command, tmp_path: Path):
+def test_a_closed_terminal_ends_a_demo_with_its_hub_store_and_agents(terminal, lone_command: Command, tmp_path: Path):
     seen = terminal(lone_command, "demo", "--port", str(free_port()), before="", more={"TMPDIR": str(tmp_path)})
     seen.until("Ctrl-C ends it all.")
     pids = [

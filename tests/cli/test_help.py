@@ -30,7 +30,7 @@ COMMANDS = dict(commands())
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-def test_every_help_is_a_sentence_and_every_value_has_a_name(line, capsys, monkeypatch):
+def test_every_help_text_is_a_sentence_and_every_value_has_a_name(line, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
     assert main([*line.split(), "--help"]) == 0
     shown = capsys.readouterr().out

@@ -36,7 +36,7 @@ def lent(shared_hub: HubProcess) -> Iterator[dict[str, Any]]:
     leave(shared_hub, node)
 
 
-def test_an_id_is_found_for_every_kind_of_thing(command: Command, lent):
+def test_why_finds_the_kind_of_thing_that_an_id_belongs_to(command: Command, lent):
     for subject, kind in ((lent["browserId"], "slot"), (lent["node"], "node"), (lent["run"], "run")):
         done = command("why", subject)
         assert (done.returncode, done.stderr) == (0, "")
@@ -44,7 +44,7 @@ def test_an_id_is_found_for_every_kind_of_thing(command: Command, lent):
     assert command.json("why", lent["node"])["found"][0]["kind"] == "node"
 
 
-def test_a_lent_slot_is_explained_in_lines_people_can_read(command: Command, lent):
+def test_why_explains_a_lent_slot_in_readable_lines(command: Command, lent):
     first, *rest = command("why", lent["browserId"], "--kind", "slot").stdout.splitlines()
     assert first.startswith(f"slot {lent['browserId']} is lent: Run {lent['run']} holds it")
     assert any(line.split() == ["pool", POOL] for line in rest)
@@ -56,7 +56,7 @@ def test_a_lent_slot_is_explained_in_lines_people_can_read(command: Command, len
     assert command.json("why", lent["browserId"], "--kind", "slot")["state"] == "lent"
 
 
-def test_an_unknown_id_is_a_failure_and_a_wrong_kind_a_wrong_usage(command: Command, lent):
+def test_why_fails_for_an_unknown_id_and_calls_an_unknown_kind_wrong_usage(command: Command, lent):
     done = command("why", "nobody")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "hub: Nothing is known of a node or a slot or a ticket or a run nobody.\n"
@@ -66,7 +66,7 @@ def test_an_unknown_id_is_a_failure_and_a_wrong_kind_a_wrong_usage(command: Comm
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), words
 
 
-def test_events_are_shown_oldest_first_and_by_what_they_are_about(command: Command, lent):
+def test_events_are_shown_oldest_first_and_filtered_by_their_subject(command: Command, lent):
     done = command("events", "--node", lent["node"])
     assert (done.returncode, done.stderr) == (0, "")
     assert [line.split()[1] for line in done.stdout.splitlines()] == [
@@ -90,7 +90,7 @@ def test_events_are_followed_until_the_command_is_stopped(command: Command, shar
     assert [json.loads(line)["event"] for line in as_json.out.splitlines()] == ["node.registered", "node.left"]
 
 
-def test_what_happens_between_the_last_events_and_the_stream_is_shown_as_well(
+def test_following_shows_events_that_happen_between_the_list_and_the_stream(
     command: Command, shared_hub, monkeypatch, capsys
 ):
     """Nothing is known of the node yet, so no event of its own says where the stream is to go on."""
@@ -116,7 +116,7 @@ def test_what_happens_between_the_last_events_and_the_stream_is_shown_as_well(
     assert [json.loads(line)["event"] for line in shown] == ["node.registered", "node.left"]
 
 
-def test_without_a_hub_redis_is_asked_and_events_cannot_be_followed(lone_command: Command, shared_hub, lent):
+def test_without_a_hub_events_are_read_from_redis_and_cannot_be_followed(lone_command: Command, shared_hub, lent):
     lone_command.environment.pop("HUB_URL")
     lone_command.environment |= {"HUB_REDIS_URL": shared_hub.redis_url, "HUB_URL": "http://127.0.0.1:9"}
     found = lone_command("why", lent["node"], "--kind", "node")

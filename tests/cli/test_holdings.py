@@ -29,7 +29,7 @@ def held(own_hub: HubProcess) -> str:
     return "ada"
 
 
-def test_usage_names_who_holds_what_and_the_share_of_the_limit(own_command: Command, held: str) -> None:
+def test_usage_shows_who_holds_what_and_the_share_of_the_limit(own_command: Command, held: str) -> None:
     said = own_command("usage", "--store")
     assert said.returncode == 0, said.stderr
     rows = [line.split() for line in said.stdout.splitlines()]
@@ -41,7 +41,7 @@ def test_usage_names_who_holds_what_and_the_share_of_the_limit(own_command: Comm
     assert any(row[:4] == ["open", "tasks", "user", held] for row in rows)
 
 
-def test_usage_as_json(own_command: Command, held: str) -> None:
+def test_usage_can_be_printed_as_json(own_command: Command, held: str) -> None:
     found = json.loads(own_command("usage", "--store", "--json").stdout)
     assert found["store"]["usedBytes"] > 100_000
     [tasks] = [each for each in found["holders"] if (each["kind"], each["owner"]) == ("tasks", "user")]
@@ -49,7 +49,9 @@ def test_usage_as_json(own_command: Command, held: str) -> None:
     assert "store" not in json.loads(own_command("usage", "--json").stdout)
 
 
-def test_status_says_how_full_redis_is_and_who_holds_most(own_command: Command, own_hub: HubProcess, held: str) -> None:
+def test_status_shows_how_full_redis_is_and_who_holds_most(
+    own_command: Command, own_hub: HubProcess, held: str
+) -> None:
     [line] = [each for each in own_command("status").stdout.splitlines() if each.startswith("STORE")]
     assert f"Redis has no maxmemory; user {held} holds 6." in line
     used = own_hub.redis.info("memory")["used_memory"]

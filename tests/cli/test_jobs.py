@@ -91,7 +91,7 @@ def test_one_task_is_shown_with_its_progress_its_log_and_its_result(command: Com
     assert (unknown.returncode, unknown.stderr.count("\n")) == (1, 1)
 
 
-def test_a_task_is_submitted_shown_cancelled_and_submitted_once_more(command: Command, joblib: Joblib, room: str):
+def test_a_task_can_be_submitted_shown_cancelled_and_submitted_again(command: Command, joblib: Joblib, room: str):
     joblib.register(room)
     job = f"{room}:modifiers:a"
     done = command("submit", job, '{"x": 1.0, "big": 12345678901234567890}', "--priority", "-5")
@@ -112,7 +112,7 @@ def test_a_task_is_submitted_shown_cancelled_and_submitted_once_more(command: Co
     assert [each["id"] for each in command.json("tasks", "--room", room, "--status", "pending")["tasks"]] == [again]
 
 
-def test_a_payload_comes_from_stdin_and_the_room_may_be_another(command: Command, joblib: Joblib, room: str):
+def test_a_payload_may_come_from_stdin_and_the_room_may_be_another(command: Command, joblib: Joblib, room: str):
     joblib.register(room)
     done = subprocess.run(
         [sys.executable, "-m", "hub.cli", "submit", f"{room}:modifiers:a", "-", "--room", f"{room}-x", "--json"],
@@ -123,7 +123,7 @@ def test_a_payload_comes_from_stdin_and_the_room_may_be_another(command: Command
     assert (made["roomId"], made["payload"], made["status"]) == (f"{room}-x", {"name": "Zoë"}, "pending")
 
 
-def test_the_same_key_gets_the_same_task_and_other_options_are_kept(command: Command, joblib: Joblib, room: str):
+def test_a_submit_with_the_same_key_gets_the_same_task(command: Command, joblib: Joblib, room: str):
     joblib.register(room)
     job = f"{room}:modifiers:a"
     words = ("submit", job, "--key", f"key-{room}", "--max-attempts", "3", "--not-before", "2090-01-01T00:00:00+00:00")
@@ -144,7 +144,7 @@ def test_the_same_key_gets_the_same_task_and_other_options_are_kept(command: Com
         ("cancelled", None, 1, "hub: the task was cancelled.\n"),
     ],
 )
-def test_waiting_ends_with_the_task(command: Command, joblib: Joblib, room: str, status, error, code, said):
+def test_task_wait_ends_with_the_task(command: Command, joblib: Joblib, room: str, status, error, code, said):
     worker = joblib.register(room)
     waiting = command.start("submit", f"{room}:modifiers:a", "--wait")
     as_json = command.start("submit", f"{room}:modifiers:a", "--wait", "--json")
@@ -158,7 +158,7 @@ def test_waiting_ends_with_the_task(command: Command, joblib: Joblib, room: str,
     assert (shown["status"], shown["error"]) == (status, error)
 
 
-def test_an_interrupted_wait_leaves_the_task_alone(command: Command, joblib: Joblib, room: str):
+def test_an_interrupted_task_wait_leaves_the_task_alone(command: Command, joblib: Joblib, room: str):
     joblib.register(room)
     waiting = command.start("submit", f"{room}:modifiers:a", "--wait")
     waiting.until_out("\n")
@@ -168,7 +168,7 @@ def test_an_interrupted_wait_leaves_the_task_alone(command: Command, joblib: Job
     assert joblib.task(task)["status"] == "pending"
 
 
-def test_what_is_not_there_is_refused_in_one_sentence(command: Command, room: str):
+def test_an_unknown_job_task_or_worker_is_reported_in_one_sentence(command: Command, room: str):
     for words, said in (
         (("submit", f"{room}:modifiers:a"), f"There is no active job {room}:modifiers:a."),
         (("tasks", "--job", f"{room}:modifiers:a"), f"There is no active job {room}:modifiers:a."),
@@ -179,7 +179,7 @@ def test_what_is_not_there_is_refused_in_one_sentence(command: Command, room: st
         assert (done.returncode, done.stdout, done.stderr) == (1, "", f"hub: {said}\n"), words
 
 
-def test_a_token_says_who_submits_and_a_wrong_one_is_refused(command: Command, joblib: Joblib, room: str):
+def test_a_token_decides_who_submits_and_a_wrong_one_is_refused(command: Command, joblib: Joblib, room: str):
     joblib.register(room)
     job = f"{room}:modifiers:a"
     secret = command("token", "create", "--user", "ann", "--scope", "submit").stdout.strip()
@@ -198,7 +198,7 @@ def test_a_token_says_who_submits_and_a_wrong_one_is_refused(command: Command, j
     assert command("retry", task, "--secret", command.environment["HUB_ADMIN_SECRET"], HUB_TOKEN="no").returncode == 0
 
 
-def test_straight_on_redis_tasks_are_submitted_and_waited_for(lone_command: Command, start_hub, room: str):
+def test_tasks_can_be_submitted_and_awaited_straight_on_redis(lone_command: Command, start_hub, room: str):
     """A hub serves somewhere, but none where the command looks."""
     hub = start_hub()
     joblib = Joblib(hub)
@@ -216,13 +216,13 @@ def test_straight_on_redis_tasks_are_submitted_and_waited_for(lone_command: Comm
 
 
 @pytest.mark.parametrize("line", ["jobs", "workers", "tasks", f"cancel {NOBODY}", "submit a:b:c", "dead ls"])
-def test_without_a_hub_and_without_a_store_a_command_says_what_to_do(line: str, lone_command: Command):
+def test_without_a_hub_and_a_store_a_command_says_what_to_do(line: str, lone_command: Command):
     done = lone_command(*line.split())
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "No hub listens at http://127.0.0.1:9" in done.stderr
 
 
-def test_what_a_task_and_its_worker_are_is_explained(command: Command, joblib: Joblib, room: str):
+def test_why_explains_the_state_of_a_task_and_of_its_worker(command: Command, joblib: Joblib, room: str):
     worker = joblib.register(room)
     task = command("submit", f"{room}:modifiers:a").stdout.strip()
     for subject in (task, task.replace("-", "")):

@@ -52,7 +52,7 @@ def test_one_node_is_shown_with_each_of_its_slots(command: Command):
     assert {slot["state"] for slot in command.json("nodes", "n1")["slotList"]} == {"free", "lent"}
 
 
-def test_one_node_is_shown_with_what_it_was_told(command: Command, shared_hub: HubProcess):
+def test_one_node_is_shown_with_its_orders(command: Command, shared_hub: HubProcess):
     assert command.json("nodes", "n3")["orders"] == []
     admin = {"x-hub-secret": shared_hub.admin_secret}
     assert httpx.post(f"{shared_hub.url}/admin/nodes/n3/sidecar/upgrade", headers=admin).status_code == 200
@@ -60,7 +60,7 @@ def test_one_node_is_shown_with_what_it_was_told(command: Command, shared_hub: H
     assert told[1:3] == ["rebuild", "within"]
 
 
-def test_pools_are_shown_with_what_is_free_and_lent(command: Command):
+def test_pools_are_shown_with_their_free_and_lent_slots(command: Command):
     done = command("pools")
     assert [line.split() for line in done.stdout.splitlines()[1:]] == [
         ["gpu:a100", "2", "1", "1", "0", "no"],
@@ -70,7 +70,7 @@ def test_pools_are_shown_with_what_is_free_and_lent(command: Command):
     assert [pool["label"] for pool in command.json("pools")["pools"]] == ["gpu:a100", "gpu:v100"]
 
 
-def test_leases_are_shown_and_filtered(command: Command, fleet):
+def test_leases_can_be_listed_and_filtered(command: Command, fleet):
     row = command("leases").stdout.splitlines()[1].split()
     assert row[:5] == [fleet["browserId"], "gpu:a100", "gpu:a100", "n1", "run-7"]
     for words, total in (
@@ -85,7 +85,7 @@ def test_leases_are_shown_and_filtered(command: Command, fleet):
 
 
 @pytest.mark.parametrize("words", [("nodes", "n9"), ("pools", "no:such"), ("leases", "s9")], ids=str)
-def test_what_is_not_there_is_a_failure(words, command: Command):
+def test_showing_an_unknown_id_fails_with_one_sentence(words, command: Command):
     done = command(*words)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
 
@@ -108,20 +108,20 @@ def test_all_pages_are_read_up_to_the_limit(noun, member, command: Command, monk
     assert err == f"hub: 1 of {everything['total']} {noun} shown; --limit shows more.\n"
 
 
-def test_a_wrong_secret_is_refused_with_the_names_of_what_to_set(command: Command):
+def test_a_refusal_of_a_wrong_secret_names_the_variables_to_set(command: Command):
     done = command("pools", "--secret", command.kept("wrong"))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "HUB_RUNNER_SECRET" in done.stderr
 
 
-def test_any_role_may_look_and_a_list_of_secrets_shows_its_first_member(command: Command, shared_hub):
+def test_any_secret_may_read_and_of_a_list_of_secrets_the_first_is_shown(command: Command, shared_hub):
     for name in ("HUB_RUNNER_SECRET", "HUB_NODE_SECRET", "HUB_ADMIN_SECRET"):
         command.environment.pop(name)
     command.environment["HUB_NODE_SECRET"] = f" {shared_hub.node_secret}, old-one"
     assert command("nodes").returncode == 0
 
 
-def test_the_nearest_env_file_names_the_hub_and_its_secret(command: Command, shared_hub, tmp_path):
+def test_the_nearest_env_file_supplies_the_hub_address_and_its_secret(command: Command, shared_hub, tmp_path):
     told = f"HUB_URL={shared_hub.url}\nHUB_RUNNER_SECRET={shared_hub.runner_secret}\n"
     (tmp_path / ".env").write_text(told)
     (tmp_path / "below").mkdir()
@@ -130,13 +130,13 @@ def test_the_nearest_env_file_names_the_hub_and_its_secret(command: Command, sha
     assert command("pools", cwd=tmp_path / "below").stdout.startswith("POOL ")
 
 
-def test_a_hub_under_a_name_with_several_addresses_is_found(command: Command, shared_hub):
+def test_a_hub_is_found_under_a_name_with_several_addresses(command: Command, shared_hub):
     assert command("pools", "--url", f"http://localhost:{shared_hub.port}").returncode == 0
     gone = command("pools", "--url", "http://localhost:9")
     assert (gone.returncode, gone.stderr) == (1, "hub: No hub listens at http://localhost:9.\n")
 
 
-def test_something_else_that_answers_is_not_taken_for_a_hub(command: Command, tmp_path):
+def test_another_program_that_answers_is_not_taken_for_a_hub(command: Command, tmp_path):
     other = subprocess.Popen(
         [sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory", str(tmp_path)],
         stdout=subprocess.PIPE,
@@ -152,13 +152,13 @@ def test_something_else_that_answers_is_not_taken_for_a_hub(command: Command, tm
     assert "Traceback" not in done.stderr
 
 
-def test_times_are_how_long_ago_they_were_and_with_utc_as_they_are(command: Command, fleet):
+def test_times_are_shown_as_ages_and_with_utc_as_timestamps(command: Command, fleet):
     since = [re.split(r"  +", command("lease", "ls", *words).stdout.splitlines()[1])[5] for words in ((), ("--utc",))]
     assert re.fullmatch(r"[0-9.]+ (s|min|h)( [0-9]+ (s|min))? ago", since[0])
     assert re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z", since[1])
 
 
-def test_with_json_a_failure_is_a_line_of_json_on_stderr(command: Command):
+def test_with_json_a_failure_is_one_line_of_json_on_stderr(command: Command):
     done = command("node", "show", "nobody", "--json")
     assert (done.returncode, done.stdout) == (1, "")
     said = json.loads(done.stderr)
@@ -170,7 +170,7 @@ def test_with_json_a_failure_is_a_line_of_json_on_stderr(command: Command):
     assert (json.loads(refused.stderr)["code"], refused.returncode) == ("no-such-pool", 75)
 
 
-def test_nodes_are_shown_again_and_again(command: Command):
+def test_node_watch_shows_the_nodes_repeatedly(command: Command):
     watching = command.start("node", "ls", "--watch", "--json")
     wait_until(lambda: watching.out.count("\n") >= 2, why=lambda: watching.err)
     watching.signal(signal.SIGINT)

@@ -16,7 +16,7 @@ from tests.manual.pages import MANUAL
 NAMES = [page.name for page in manual.pages()]
 
 
-def test_without_a_page_all_are_named_with_what_they_are_about(lone_command: Command):
+def test_manual_without_a_page_lists_all_pages_with_their_subjects(lone_command: Command):
     done = lone_command("manual")
     assert done.returncode == 0
     lines = {line.split(maxsplit=1)[0]: line.split(maxsplit=1)[1] for line in done.stdout.splitlines() if "   " in line}
@@ -24,12 +24,12 @@ def test_without_a_page_all_are_named_with_what_they_are_about(lone_command: Com
 
 
 @pytest.mark.parametrize("word", ["queue", "Queue", "queue.md"])
-def test_a_page_is_printed_as_it_was_written_outside_a_terminal(lone_command: Command, word: str):
+def test_outside_a_terminal_a_manual_page_is_printed_unchanged(lone_command: Command, word: str):
     done = lone_command("manual", word)
     assert (done.returncode, done.stdout) == (0, (MANUAL / "queue.md").read_text())
 
 
-def test_a_terminal_is_shown_headings_and_tables(lone_command: Command):
+def test_in_a_terminal_headings_and_tables_of_the_manual_are_rendered(lone_command: Command):
     terminal = Terminal(lone_command, "manual", "queue")
     assert terminal.end() == 0
     terminal.close()
@@ -49,7 +49,7 @@ def test_a_terminal_is_shown_headings_and_tables(lone_command: Command):
         ("no-such-word", ""),
     ],
 )
-def test_an_unknown_word_is_refused_in_a_sentence_that_names_the_pages_and_what_is_near(word, suggested, capsys):
+def test_an_unknown_manual_word_is_refused_with_the_pages_and_similar_words(word, suggested, capsys):
     assert main(["manual", word]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
@@ -62,7 +62,7 @@ ALERTS = re.findall(r"- alert: (\w+)", (Path(__file__).parents[2] / "deploy" / "
 
 
 @pytest.mark.parametrize("alert", ALERTS)
-def test_an_alert_is_found_with_its_paragraph_on_any_page(alert, capsys):
+def test_manual_finds_an_alert_with_its_paragraph_on_any_page(alert, capsys):
     assert main(["manual", alert.lower()]) == 0
     out, err = capsys.readouterr()
     heading, _, paragraph = out.partition("\n\n")
@@ -73,7 +73,7 @@ def test_an_alert_is_found_with_its_paragraph_on_any_page(alert, capsys):
     assert paragraph.splitlines()[0] in written.partition(f"### {alert}\n")[2]
 
 
-def test_a_word_is_found_with_its_meaning_first_and_then_what_mentions_it_most(capsys):
+def test_manual_shows_the_meaning_of_a_word_first_and_then_the_pages_that_mention_it(capsys):
     assert main(["manual", "Brake"]) == 0
     out, err = capsys.readouterr()
     headings = [line for line in out.splitlines() if line.startswith("## ")]
@@ -83,7 +83,7 @@ def test_a_word_is_found_with_its_meaning_first_and_then_what_mentions_it_most(c
     assert re.fullmatch(r"hub: \d+ more paragraphs with 'Brake' in: (hub manual \w+(, |\n))+", err)
 
 
-def test_an_installation_carries_every_page(wheel):
+def test_the_wheel_contains_every_manual_page(wheel):
     with zipfile.ZipFile(wheel) as found:
         carried = {name: found.read(name) for name in found.namelist() if name.startswith("hub/manual/")}
     pages = {f"hub/manual/{path.name}": path.read_bytes() for path in MANUAL.iterdir() if path.is_file()}

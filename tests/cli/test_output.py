@@ -20,11 +20,11 @@ from tests.world import HubProcess
         (None, "-"), ("12", "-"), (True, "-"),
     ],
 )  # fmt: skip
-def test_durations_are_written_for_people(seconds, text):
+def test_durations_are_written_in_readable_units(seconds, text):
     assert output.duration(seconds) == text
 
 
-def test_foreign_text_can_neither_break_a_line_nor_reach_the_terminal():
+def test_foreign_text_can_neither_break_a_line_nor_control_the_terminal():
     assert output.one_line("a\nb\x1b[2Jc\u2028d\udc80é") == "a\\nb\\x1b[2Jc\\u2028d\\udc80é"
 
 
@@ -39,7 +39,7 @@ def test_a_table_in_a_pipe_is_plain_text_of_any_width(capsys):
     ]
 
 
-def test_a_narrow_terminal_is_spared_the_columns_that_matter_least(monkeypatch, capsys):
+def test_a_narrow_terminal_leaves_out_the_least_important_columns(monkeypatch, capsys):
     rows = [("a" * 10, "b" * 10, "c" * 10)]
     shown = []
     for width in (36, 35, 22):
@@ -49,7 +49,7 @@ def test_a_narrow_terminal_is_spared_the_columns_that_matter_least(monkeypatch, 
     assert shown == [["A", "B", "C"], ["A", "C"], ["C"]]
 
 
-def test_a_reader_that_has_seen_enough_is_no_failure(command: Command, shared_hub: HubProcess):
+def test_a_closed_pipe_is_no_failure(command: Command, shared_hub: HubProcess):
     register(shared_hub, "n1", pools={"gpu:a100": 900})
     hub = subprocess.Popen(
         [sys.executable, "-m", "hub.cli", "nodes", "n1"],

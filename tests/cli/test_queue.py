@@ -63,7 +63,7 @@ def test_an_empty_queue_is_said_to_be_empty(command: Command):
     assert command.json("queue") == {"total": 0, "waiting": 0, "away": 0, "labels": []}
 
 
-def test_who_waits_is_shown_in_the_order_of_the_line(command: Command):
+def test_waiters_are_shown_in_the_order_of_the_queue(command: Command):
     lend_both(command)
     come(command, "--run", "r1")
     come(command, "--run", "r2", "--priority", "50")
@@ -90,7 +90,7 @@ def test_who_waits_is_shown_in_the_order_of_the_line(command: Command):
     assert (gone.returncode, gone.stderr.count("No such ticket")) == (1, 1)
 
 
-def test_a_cancelled_ticket_ends_the_borrow_that_waits_with_a_sentence(command: Command):
+def test_cancelling_a_ticket_ends_the_waiting_borrow_with_a_sentence(command: Command):
     lend_both(command)
     borrower = come(command)
     ticket = command.json("queue")["labels"][0]["tickets"][0]["ticket"]
@@ -105,7 +105,7 @@ def test_a_cancelled_ticket_ends_the_borrow_that_waits_with_a_sentence(command: 
     assert gone.stderr.startswith("hub: No such ticket")
 
 
-def test_a_place_that_has_become_a_slot_is_not_given_up(command: Command):
+def test_a_ticket_that_has_become_a_lease_is_not_cancelled(command: Command):
     lend_both(command)
     borrower = come(command, "--", "sleep", "60")
     ticket = command.json("queue")["labels"][0]["tickets"][0]["ticket"]
@@ -117,7 +117,7 @@ def test_a_place_that_has_become_a_slot_is_not_given_up(command: Command):
     assert borrower.process.poll() is None
 
 
-def test_a_borrow_that_would_wait_too_long_or_not_at_all_is_refused(command: Command):
+def test_a_borrow_whose_wait_would_be_too_long_or_is_zero_is_refused(command: Command):
     lend_both(command)
     refused = command("borrow", LABEL, "--", "true")
     assert (refused.returncode, refused.stdout) == (75, "")
@@ -127,7 +127,7 @@ def test_a_borrow_that_would_wait_too_long_or_not_at_all_is_refused(command: Com
     assert "Borrow timed out after" in vain.stderr
 
 
-def test_caps_are_shown_set_and_cleared(command: Command, shared_hub: HubProcess):
+def test_caps_can_be_shown_set_and_cleared(command: Command, shared_hub: HubProcess):
     command.start("borrow", LABEL).until_out("TOKEN")
     (row,) = [line.split() for line in command("caps").stdout.splitlines()[1:]]
     assert row == ["all", "others", "no", "limit", "default", "-", "-"]
@@ -153,7 +153,7 @@ def test_caps_are_shown_set_and_cleared(command: Command, shared_hub: HubProcess
     assert any("@" in actor for actor in actors), "who it was at this machine"
 
 
-def test_a_raised_cap_serves_the_tickets_that_it_lets_in(command: Command):
+def test_raising_a_cap_serves_the_waiting_tickets_it_has_room_for(command: Command):
     assert command("caps", "set", LABEL, "1").returncode == 0
     command.start("borrow", LABEL).until_out("TOKEN")
     borrower = come(command, "--", "echo", "let in")
@@ -161,7 +161,7 @@ def test_a_raised_cap_serves_the_tickets_that_it_lets_in(command: Command):
     assert (borrower.end(), borrower.out) == (0, "let in\n")
 
 
-def test_straight_on_redis_the_line_is_shown_and_the_caps_of_the_hubs_stay(lone_command: Command, start_hub, redis):
+def test_straight_on_redis_the_queue_is_shown_and_the_caps_of_the_hubs_stay(lone_command: Command, start_hub, redis):
     """A hub serves somewhere, but none where the command looks: its own environment decides nothing."""
     hub = start_hub(HUB_BORROW_CONCURRENCY_CAPS=f"{LABEL}=3", HUB_NODE_TIMEOUT="600")
     there = Command(hub, lone_command.home)

@@ -96,7 +96,7 @@ def orders(shop: Shop) -> Shop:
 # -- ls --
 
 
-def test_what_a_reset_would_touch_is_shown_the_longest_stuck_first(orders: Shop):
+def test_records_that_a_reset_would_touch_are_listed_longest_stuck_first(orders: Shop):
     code, out, err = orders("ls")
     assert (code, err) == (0, "")
     head, *rows = [line.split() for line in out.splitlines()]
@@ -109,7 +109,7 @@ def test_what_a_reset_would_touch_is_shown_the_longest_stuck_first(orders: Shop)
     assert orders("ls") == (0, "No stuck records.\n", "")
 
 
-def test_programs_get_them_as_json(orders: Shop):
+def test_stuck_records_can_be_listed_as_json(orders: Shop):
     orders.declare(orders.orders(attempts_field="resets", max_attempts=3))
     orders.execute("UPDATE orders SET resets = 2 WHERE id = 3")
     found = orders.json("ls")
@@ -122,7 +122,7 @@ def test_programs_get_them_as_json(orders: Shop):
     assert first["ageSeconds"] == pytest.approx(age_s, abs=60)
 
 
-def test_older_ones_alone_and_no_more_than_so_many(orders: Shop):
+def test_the_list_of_stuck_records_can_be_limited_by_age_and_number(orders: Shop):
     orders.add(5, 200)
     assert [each["id"] for each in orders.json("ls", "--older-than", "2h")["records"]] == ["3", "5"]
     code, out, err = orders("ls", "--limit", "2")
@@ -132,14 +132,14 @@ def test_older_ones_alone_and_no_more_than_so_many(orders: Shop):
     assert orders.json("ls", "--limit", "2")["total"] == 3
 
 
-def test_an_age_within_the_threshold_is_refused(orders: Shop):
+def test_an_age_below_the_threshold_is_refused(orders: Shop):
     code, out, err = orders("ls", "--older-than", "59m")
     assert (code, out) == (2, "")
     assert err == "hub: --older-than is below the threshold of orders, 1 h: younger records are not stuck.\n"
     assert orders("ls", "--older-than", "60m")[0] == 0
 
 
-def test_sources_are_shown_together_or_those_that_are_named(orders: Shop):
+def test_stuck_records_are_listed_for_all_sources_or_for_the_named_ones(orders: Shop):
     orders.declare(orders.orders(), orders.orders(name="late", threshold_minutes=200))
     shown = [(each["source"], each["id"]) for each in orders.json("ls")["records"]]
     assert sorted(shown[:2]) == [
@@ -151,7 +151,7 @@ def test_sources_are_shown_together_or_those_that_are_named(orders: Shop):
     assert orders.json("ls", "--source", "late", "--source", "orders")["total"] == 3
 
 
-def test_a_source_that_cannot_be_read_hides_no_other(orders: Shop):
+def test_an_unreadable_source_does_not_hide_the_others(orders: Shop):
     away = orders.orders(name="away", url=f"sqlite+aiosqlite:///{orders.folder}/no/such.db")
     other = orders.orders(name="other", table="no_such")
     orders.declare(away, orders.orders(), other, orders.orders(name="wrong", threshold_minutes=0))
@@ -172,7 +172,7 @@ def test_a_source_that_cannot_be_read_hides_no_other(orders: Shop):
 # -- reset --
 
 
-def test_everything_that_is_stuck_is_reset_in_batches(orders: Shop):
+def test_all_stuck_records_are_reset_in_batches(orders: Shop):
     orders.declare(orders.orders(batch_size=2, attempts_field="resets", max_attempts=2))
     for id in range(10, 15):
         orders.add(id, 70, resets=id - 10)
@@ -189,7 +189,7 @@ def test_everything_that_is_stuck_is_reset_in_batches(orders: Shop):
     assert orders("reset", "--source", "orders") == (0, "orders: nothing was reset.\n", "")
 
 
-def test_these_alone_are_reset_and_those_that_are_not_stuck_are_named(orders: Shop):
+def test_a_reset_by_ids_resets_these_alone_and_names_those_that_are_not_stuck(orders: Shop):
     code, out, err = orders("reset", "--source", "orders", "--id", "1", "--id", "2", "--id", "01", "--id", "77")
     assert (code, out) == (1, "orders: 1 record reset, 0 failed for good.\n")
     assert err == "hub: not stuck in orders, and left alone: '2', '77'.\n"
@@ -201,14 +201,14 @@ def test_these_alone_are_reset_and_those_that_are_not_stuck_are_named(orders: Sh
     }  # fmt: skip
 
 
-def test_an_id_that_cannot_be_one_changes_nothing(orders: Shop):
+def test_an_impossible_id_resets_nothing(orders: Shop):
     code, out, err = orders("reset", "--source", "orders", "--id", "1", "--id", "one")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "--id 'one'" in err
     assert orders.statuses()[1] == "Processing"
 
 
-def test_a_dry_run_shows_what_would_be_touched_and_touches_nothing(orders: Shop):
+def test_a_dry_run_shows_what_would_be_reset_and_changes_nothing(orders: Shop):
     before = orders.execute("SELECT * FROM orders")
     code, out, err = orders("reset", "--source", "orders", "--dry-run")
     assert (code, err, out.splitlines()[-1]) == (0, "", "Nothing was changed.")
@@ -219,7 +219,7 @@ def test_a_dry_run_shows_what_would_be_touched_and_touches_nothing(orders: Shop)
     assert orders.execute("SELECT * FROM orders") == before
 
 
-def test_an_unknown_source_is_refused_with_those_there_are(orders: Shop):
+def test_an_unknown_source_is_refused_with_the_names_of_the_known_ones(orders: Shop):
     orders.declare(orders.orders(), orders.orders(name="late"))
     for words in (("reset",), ("ls",), ("watch",)):
         refused = (2, "", "hub: No source is called 'oders'; there are orders, late.\n")
@@ -228,7 +228,7 @@ def test_an_unknown_source_is_refused_with_those_there_are(orders: Shop):
     assert orders("reset", "--source", "a") == (2, "", "hub: No source is called 'a'; there is none at all.\n")
 
 
-def test_of_a_source_that_cannot_be_reached_nothing_is_reset(orders: Shop):
+def test_nothing_is_reset_of_a_source_that_cannot_be_reached(orders: Shop):
     orders.declare(orders.orders(url=f"sqlite+aiosqlite:///{orders.folder}/no/such.db"))
     for words in ((), ("--dry-run",), ("--id", "1")):
         code, out, err = orders("reset", "--source", "orders", *words)
@@ -296,7 +296,7 @@ def scripted(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> dict[str, Scripted]
     return made
 
 
-def test_what_was_reset_before_the_database_went_away_is_told(shop: Shop, scripted):
+def test_after_a_lost_database_the_records_already_reset_are_reported(shop: Shop, scripted):
     scripted["orders"].batches = [Reset(("1", "2")), Reset(("3",), ("4",)), RecordsUnavailable("source orders: gone.")]
     code, out, err = shop("reset", "--source", "orders")
     assert (code, err) == (1, "hub: source orders: gone.\nhub: 1 record is stuck in orders still.\n")
@@ -305,7 +305,7 @@ def test_what_was_reset_before_the_database_went_away_is_told(shop: Shop, script
 
 
 @pytest.mark.parametrize("more", [[], ["--dry-run"]])
-def test_a_reset_that_cannot_even_begin_has_its_document_too(shop: Shop, scripted, more):
+def test_a_reset_that_cannot_begin_prints_its_json_document_too(shop: Shop, scripted, more):
     gone = RecordsUnavailable("source orders: gone.")
     scripted["orders"].batches = [gone]
     code, out, _ = shop("reset", "--source", "orders", "--json", *more)
@@ -314,7 +314,7 @@ def test_a_reset_that_cannot_even_begin_has_its_document_too(shop: Shop, scripte
     assert said.get("stillStuck", said.get("total")) == (None if more else 1)
 
 
-def test_what_was_reset_before_ctrl_c_is_told(shop: Shop, scripted):
+def test_after_ctrl_c_the_records_already_reset_are_reported(shop: Shop, scripted):
     scripted["orders"].batches = [Reset(("1",)), lambda: signal.raise_signal(signal.SIGINT)]
     scripted["orders"].batches += [Reset(("2",))] * 1000
     code, out, err = shop("reset", "--source", "orders")
@@ -323,13 +323,13 @@ def test_what_was_reset_before_ctrl_c_is_told(shop: Shop, scripted):
     assert scripted["orders"].batches
 
 
-def test_a_record_that_is_locked_is_named_as_still_stuck(shop: Shop, scripted):
+def test_a_locked_record_is_reported_as_still_stuck(shop: Shop, scripted):
     held = "hub: 1 record is stuck in orders still: a record is locked, or became due only now.\n"
     assert shop("reset", "--source", "orders") == (1, "orders: nothing was reset.\n", held)
     assert shop("reset", "--source", "orders", "--id", "7") == (1, "orders: nothing was reset.\n", held)
 
 
-def test_a_driver_that_fails_in_its_own_way_is_the_trouble_of_one_source(shop: Shop, scripted):
+def test_an_unforeseen_error_of_a_driver_fails_only_its_own_source(shop: Shop, scripted):
     shop.declare(shop.orders(), shop.orders(name="late"))
     scripted["orders"].batches = [RuntimeError("no way to postgresql://u:s3cr3t@h/d")]
     code, out, err = shop("ls")
@@ -340,7 +340,7 @@ def test_a_driver_that_fails_in_its_own_way_is_the_trouble_of_one_source(shop: S
 # -- watch --
 
 
-def test_watching_shows_every_source_again_and_again_until_ctrl_c(shop: Shop, scripted, monkeypatch):
+def test_recovery_watch_shows_every_source_repeatedly_until_ctrl_c(shop: Shop, scripted, monkeypatch):
     shop.declare(shop.orders(), shop.orders(name="late", threshold_minutes=90), shop.orders(name="bad", batch_size=0))
     scripted["orders"].batches = [RecordsUnavailable("source orders: gone.")]
 
@@ -364,7 +364,7 @@ def test_watching_shows_every_source_again_and_again_until_ctrl_c(shop: Shop, sc
     assert [each.closed for each in scripted.values()] == [1, 1]
 
 
-def test_watching_with_json_each_look_is_a_line(shop: Shop, scripted, monkeypatch):
+def test_recovery_watch_with_json_prints_one_line_per_look(shop: Shop, scripted, monkeypatch):
     async def count(self: Scripted) -> int:
         if self.looked == 2:
             signal.raise_signal(signal.SIGTERM)
@@ -383,7 +383,7 @@ def test_watching_with_json_each_look_is_a_line(shop: Shop, scripted, monkeypatc
 # -- check --
 
 
-def test_sources_that_are_as_declared_are_said_to_be(shop: Shop):
+def test_check_says_that_sources_are_as_declared(shop: Shop):
     shop.declare(shop.orders(), shop.orders(name="late"))
     assert shop("check") == (0, "orders ok\nlate ok\n", "")
     sound = {"state": "ok", "why": None}
@@ -407,7 +407,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("fields", "field"), WRONG.values(), ids=WRONG)
-def test_a_source_that_is_not_as_declared_is_refused_in_one_sentence(shop: Shop, fields, field):
+def test_check_refuses_a_source_that_is_not_as_declared_in_one_sentence(shop: Shop, fields, field):
     shop.declare(shop.orders(), shop.orders(name="bad", **fields))
     code, out, err = shop("check")
     assert (code, out, err.count("\n")) == (2, "orders ok\n", 1)
@@ -416,7 +416,7 @@ def test_a_source_that_is_not_as_declared_is_refused_in_one_sentence(shop: Shop,
     assert (told["ok"], [each["state"] for each in told["sources"]]) == (False, ["ok", "refused"])
 
 
-def test_a_database_that_cannot_be_reached_is_told_in_one_sentence_without_its_password(shop: Shop):
+def test_an_unreachable_database_is_reported_without_its_password(shop: Shop):
     shop.declare(shop.orders(), shop.orders(name="away", url="postgresql+asyncpg://hub:s3cr3t@127.0.0.1:9/shop"))
     code, out, err = shop("check")
     assert (code, out, err.count("\n")) == (1, "orders ok\n", 1)
@@ -429,7 +429,7 @@ def test_a_database_that_cannot_be_reached_is_told_in_one_sentence_without_its_p
     assert "source away" in err
 
 
-def test_sources_in_the_store_of_the_hub_need_it_and_others_do_not(shop: Shop):
+def test_only_sources_in_the_store_of_the_hub_need_that_store(shop: Shop):
     shop.declare(shop.orders(), {"name": "tasks", "kind": "tasks"})
     code, out, err = shop("check")
     assert (code, out, err.count("\n")) == (1, "orders ok\n", 1)
@@ -437,7 +437,7 @@ def test_sources_in_the_store_of_the_hub_need_it_and_others_do_not(shop: Shop):
     assert "no embedded one runs" in err
 
 
-def test_sources_in_the_store_of_the_hub_are_looked_at(shop: Shop, redis_server, redis, monkeypatch):
+def test_sources_in_the_store_of_the_hub_are_checked(shop: Shop, redis_server, redis, monkeypatch):
     monkeypatch.setenv("HUB_REDIS_URL", redis_server.url)
     redis.hset("mail:7", mapping={"status": "Processing", "updated_at": "1700000000"})
     redis.zadd("mails", {"7": 1_700_000_000})
@@ -450,14 +450,14 @@ def test_sources_in_the_store_of_the_hub_are_looked_at(shop: Shop, redis_server,
 
 
 @pytest.mark.parametrize(("text", "why"), [("1h", "is a number from"), ("0", "must be above 0")])
-def test_a_setting_that_cannot_be_used_is_told_by_check(shop: Shop, monkeypatch, text, why):
+def test_check_reports_an_unusable_setting(shop: Shop, monkeypatch, text, why):
     monkeypatch.setenv("ZOMBIE_STUCK_THRESHOLD_MINUTES", text)
     code, out, err = shop("check")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert why in err
 
 
-def test_sources_are_those_of_the_settings_where_no_file_is_named(shop: Shop, monkeypatch, capsys):
+def test_without_a_file_on_the_command_line_the_sources_of_the_settings_are_used(shop: Shop, monkeypatch, capsys):
     monkeypatch.setenv("HUB_RECOVERY_FILE", str(shop.file))
     assert main(["recovery", "check"]) == 0
     assert capsys.readouterr() == ("orders ok\n", "")

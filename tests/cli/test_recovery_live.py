@@ -64,7 +64,7 @@ def test_records_in_postgresql_are_listed_and_reset(pg: Database, file: Path, ca
     assert pg.jobs()[short].status == "Failed"
 
 
-def test_a_locked_record_is_left_alone_and_named(pg: Database, file: Path, capsys):
+def test_a_locked_record_is_left_alone_and_reported(pg: Database, file: Path, capsys):
     pg.make_jobs()
     pg.add(1, 2)
     declare(file, pg)
@@ -89,7 +89,7 @@ def locked(pg: Database, statement: str) -> Iterator[None]:
             runner.run(theirs.close())
 
 
-def test_what_is_done_and_waits_for_its_database_is_written_and_not_done_again(
+def test_a_parked_outcome_is_written_instead_of_resetting_its_record(
     sqlite: Database, file: Path, redis_server, capsys, monkeypatch
 ):
     sqlite.make_jobs()
@@ -108,7 +108,7 @@ def test_what_is_done_and_waits_for_its_database_is_written_and_not_done_again(
     assert sqlite.statuses() == {"Done": 1, "Pending": 1}
 
 
-def test_rows_are_reset_also_while_redis_is_away(sqlite: Database, file: Path, capsys, monkeypatch):
+def test_rows_can_be_reset_while_redis_is_away(sqlite: Database, file: Path, capsys, monkeypatch):
     sqlite.make_jobs()
     sqlite.add(1)
     declare(file, sqlite)
@@ -118,7 +118,7 @@ def test_rows_are_reset_also_while_redis_is_away(sqlite: Database, file: Path, c
     assert err.startswith("hub: outcomes that may wait in Redis were not written first: Redis at redis://127.0.0.1:9 ")
 
 
-def test_a_database_that_hangs_is_not_waited_for_after_ctrl_c(postgres, pg: Database, file: Path, lone_command):
+def test_after_ctrl_c_a_hanging_database_is_not_waited_for(postgres, pg: Database, file: Path, lone_command):
     pg.make_jobs()
     declare(file, pg)
     with locked(pg, "LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE"):
@@ -140,7 +140,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("field", "fields"), WRONG.items(), ids=WRONG)
-def test_a_source_that_does_not_fit_is_refused_in_one_sentence(pg: Database, file: Path, capsys, field, fields):
+def test_an_unsuitable_source_is_refused_in_one_sentence(pg: Database, file: Path, capsys, field, fields):
     pg.make_jobs(status="enum", updated_at="naive")
     declare(file, pg, **fields)
     code, out, err = hub(capsys, file, "check")
@@ -149,7 +149,7 @@ def test_a_source_that_does_not_fit_is_refused_in_one_sentence(pg: Database, fil
     assert "s3cr3t" not in err
 
 
-def test_a_database_that_is_not_there_is_told_in_one_sentence(postgres, pg: Database, file: Path, capsys):
+def test_a_missing_database_is_reported_in_one_sentence(postgres, pg: Database, file: Path, capsys):
     declare(file, pg, url=postgres.url("no_such"))
     for words in (("check",), ("ls",), ("reset", "--source", "jobs")):
         code, out, err = hub(capsys, file, *words)
@@ -170,7 +170,7 @@ def test_the_command_watches_until_it_is_interrupted(sqlite: Database, file: Pat
     assert (watching.end(), watching.err) == (0, "")
 
 
-def test_a_database_file_that_is_missing_is_told_without_a_traceback(sqlite: Database, file, lone_command: Command):
+def test_a_missing_database_file_is_reported_without_a_traceback(sqlite: Database, file, lone_command: Command):
     declare(file, sqlite, url=sqlite.url + ".gone")
     done = lone_command("recovery", "ls", "--file", str(file))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr

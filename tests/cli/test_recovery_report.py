@@ -32,7 +32,7 @@ def reported(start_hub, sqlite: Database, tmp_path, redis):
     made.close()
 
 
-def test_a_report_is_a_page_of_markdown_with_what_happened_to_each_source(reported: Command):
+def test_a_report_is_markdown_with_what_happened_to_each_source(reported: Command):
     done = reported("recovery", "report", "--since", "7d")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
@@ -43,7 +43,7 @@ def test_a_report_is_a_page_of_markdown_with_what_happened_to_each_source(report
     assert "## Days on which something was stuck" in lines
 
 
-def test_programs_get_the_same_as_json(reported: Command):
+def test_a_report_can_be_printed_as_json(reported: Command):
     found = json.loads(reported("recovery", "report", "--json").stdout)
     (orders,) = found["sources"]
     assert (found["days"], orders["source"], orders["reset"], orders["failed"]) == (7, "orders", 2, 1)
@@ -51,21 +51,21 @@ def test_programs_get_the_same_as_json(reported: Command):
     assert (day["mostStuck"], day["worstLevel"]) == (3, "ok")
 
 
-def test_a_span_that_is_not_kept_is_refused_in_one_sentence(lone_command: Command):
+def test_a_span_beyond_the_retention_is_refused_in_one_sentence(lone_command: Command):
     for wrong in ("91d", "1h", "week"):
         done = lone_command("recovery", "report", "--since", wrong)
         assert (done.returncode, done.stdout) == (2, "")
         assert "is not a time from 1d to 90d" in done.stderr
 
 
-def test_without_a_hub_it_is_read_from_redis_and_says_that_nothing_is_known(lone_command: Command, redis_server, hub):
+def test_without_a_hub_the_report_is_read_from_redis(lone_command: Command, redis_server, hub):
     done = lone_command("recovery", "report", HUB_REDIS_URL=redis_server.url)
     assert done.returncode == 0, done.stderr
     assert "No source is known: no hub has declared one within a week." in done.stdout
 
 
 @pytest.mark.parametrize("days", ["0", "91", "x", "1.5"])
-def test_days_that_are_no_number_of_days_are_refused(live_hub, days):
+def test_an_invalid_number_of_days_is_refused(live_hub, days):
     answer = httpx.get(
         f"{live_hub.url}/console/report/stuck", params={"days": days}, headers={"x-hub-secret": live_hub.admin_secret}
     )

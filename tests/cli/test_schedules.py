@@ -24,7 +24,7 @@ def room(shared_hub: HubProcess) -> Iterator[str]:
     found.close()
 
 
-def test_schedules_are_made_and_listed(command: Command, room: str):
+def test_schedules_can_be_made_and_listed(command: Command, room: str):
     assert command("schedule", "ls", "--room", room).stdout == "No schedules.\n"
     job = f"{room}:modifiers:a"
     made = command("schedule", "add", "often", job, '{"n": 1}', "--every", "90s")
@@ -40,7 +40,7 @@ def test_schedules_are_made_and_listed(command: Command, room: str):
     assert "every 1 min 30 s" in lines[2]
 
 
-def test_a_schedule_is_shown_paused_resumed_and_taken_away(command: Command, room: str):
+def test_a_schedule_can_be_shown_paused_resumed_and_removed(command: Command, room: str):
     command("schedule", "add", "s", f"{room}:modifiers:a", "--cron", "0 0 1 1 *", "--catch-up", "all")
     where = ("s", "--room", room)
     facts = dict(line.split(maxsplit=1) for line in command("schedule", "show", *where).stdout.splitlines())
@@ -53,7 +53,7 @@ def test_a_schedule_is_shown_paused_resumed_and_taken_away(command: Command, roo
     assert (gone.returncode, f"There is no schedule s in room {room}" in gone.stderr) == (1, True)
 
 
-def test_hub_why_of_a_schedule_says_when_it_is_due_and_why_it_is_not(command: Command, room: str):
+def test_why_of_a_schedule_says_when_it_is_due_or_why_it_is_not(command: Command, room: str):
     command("schedule", "add", "s", f"{room}:modifiers:a", "--every", "2h")
     said = command("why", f"{room}:s").stdout
     assert said.startswith(f"schedule {room}:s is active: It is due at ")
@@ -62,11 +62,11 @@ def test_hub_why_of_a_schedule_says_when_it_is_due_and_why_it_is_not(command: Co
     assert "is paused: It is paused, so it makes no task." in command("why", f"{room}:s").stdout
 
 
-def test_what_cannot_be_is_refused_in_a_sentence(command: Command, room: str):
+def test_an_impossible_schedule_is_refused_in_a_sentence(command: Command, room: str):
     wrong = command("schedule", "add", "s", f"{room}:modifiers:a", "--cron", "99 * * * *")
     assert (wrong.returncode, "is no cron expression: bad minute" in wrong.stderr) == (1, True)
 
 
-def test_one_that_is_put_aside_is_shown_with_its_problem():
+def test_a_schedule_that_was_put_aside_is_listed_with_its_problem():
     found = {"name": "s", "job": "r:m:a", "cron": "0 0 * * *", "timeZone": "Europe/Atlantis", "problem": "no such zone"}
     assert list(schedules._row(found))[2:] == ["0 0 * * * Europe/Atlantis", "put aside", "", None, "no such zone"]

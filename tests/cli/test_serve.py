@@ -13,7 +13,7 @@ from tests.cli.command import Command
 from tests.world import PATIENCE_S, free_port, wait_until
 
 
-def test_a_hub_shows_its_settings_masked_on_one_line_and_every_note(lone_command: Command, redis_server):
+def test_a_hub_prints_its_masked_settings_on_one_line_and_every_note_at_its_start(lone_command: Command, redis_server):
     port = free_port()
     hub = lone_command.start(
         "serve",
@@ -66,7 +66,7 @@ def test_a_hub_that_cannot_start_says_why_in_one_sentence(environment, sentence,
     assert "Traceback" not in done.stderr
 
 
-def test_a_port_that_is_taken_is_said_in_one_sentence_before_anything_is_started(lone_command: Command):
+def test_a_taken_port_is_reported_before_anything_is_started(lone_command: Command):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = lone_command("serve", "--port", str(port))
@@ -75,7 +75,7 @@ def test_a_port_that_is_taken_is_said_in_one_sentence_before_anything_is_started
     assert not (lone_command.home / "data").exists()  # a Redis would live there
 
 
-def test_the_embedded_store_of_a_running_hub_is_found_and_outlives_the_command(lone_command: Command):
+def test_commands_find_the_embedded_store_of_a_running_hub_and_do_not_stop_it(lone_command: Command):
     port = free_port()
     hub = lone_command.start("serve", "--port", str(port))
     wait_until(lambda: _answers(port), 60)
@@ -90,7 +90,7 @@ def test_the_embedded_store_of_a_running_hub_is_found_and_outlives_the_command(l
     assert (gone.returncode, gone.stdout) == (1, "")
 
 
-def test_several_workers_serve_one_port_and_tell_the_same_of_the_line(lone_command: Command, redis_server, redis):
+def test_several_worker_processes_serve_one_port_and_one_queue(lone_command: Command, redis_server, redis):
     port = free_port()
     hub = lone_command.start("serve", "--port", str(port), "--workers", "2", HUB_REDIS_URL=redis_server.url)
     wait_until(lambda: _answers(port), 60)

@@ -111,7 +111,7 @@ def on_each_signal(
         yield named(number), each.end(), each
 
 
-def test_a_slot_that_is_held_is_given_back(command: Command):
+def test_on_each_ending_signal_a_borrow_returns_its_slot(command: Command):
     ended = on_each_signal(lambda _: command.start("borrow", LABEL), lambda held: "TOKEN" in held.out)
     for name, code, held in ended:
         assert (name, code, held.err.count("is given back.")) == (name, 0, 1), held.err
@@ -119,7 +119,7 @@ def test_a_slot_that_is_held_is_given_back(command: Command):
 
 
 @pytest.mark.parametrize("beside", ["exit", ""], ids=["heeds", "ignores"])
-def test_a_command_with_a_slot_ends_with_all_that_it_has_started(command: Command, beside: str):
+def test_on_each_ending_signal_the_command_of_a_borrow_ends_with_all_its_processes(command: Command, beside: str):
     script = FAMILY.format(itself="exit 3", beside=beside)
     words = "borrow", LABEL, "--", "sh", "-c", script
     for name, code, running in on_each_signal(lambda _: command.start(*words, before=HURRY), is_complete):
@@ -132,7 +132,7 @@ def test_a_command_with_a_slot_ends_with_all_that_it_has_started(command: Comman
     assert lent(command) == []
 
 
-def test_what_is_for_the_program_is_handed_to_the_command_which_goes_on(command: Command):
+def test_user_signals_are_passed_to_the_command_which_goes_on(command: Command):
     script = 'for n in USR1 USR2; do trap "echo heard $n" $n; done; echo up; while :; do sleep 0.02; done'
     running = command.start("borrow", LABEL, "--", "sh", "-c", script)
     running.until_out("up")
@@ -144,7 +144,7 @@ def test_what_is_for_the_program_is_handed_to_the_command_which_goes_on(command:
     assert (running.end(), lent(command)) == (128 + signal.SIGTERM, [])
 
 
-def test_a_node_leaves(command: Command):
+def test_on_each_ending_signal_an_agent_leaves(command: Command):
     def start(number: int) -> Running:
         return command.start("agent", "--node", f"n{number}", "--slots", "gpu:a100=1")
 
@@ -157,7 +157,7 @@ def test_a_node_leaves(command: Command):
     assert nodes(command) == []
 
 
-def test_a_node_leaves_with_its_command_and_all_that_this_has_started(command: Command):
+def test_on_each_ending_signal_an_agent_leaves_with_its_command_and_its_processes(command: Command):
     words = "--slots", "gpu:a100=1", "--", "sh", "-c", FAMILY.format(itself="exit 3", beside="")
 
     def start(number: int) -> Running:
@@ -169,7 +169,7 @@ def test_a_node_leaves_with_its_command_and_all_that_this_has_started(command: C
     assert nodes(command) == []
 
 
-def test_a_node_of_the_sdk_alone_leaves(command: Command):
+def test_on_each_ending_signal_an_agent_of_the_sdk_alone_leaves(command: Command):
     def start(number: int) -> Running:
         words = f"['--node', 'n{number}', '--slots', 'gpu:a100=1']"
         return command.start(
@@ -181,7 +181,7 @@ def test_a_node_of_the_sdk_alone_leaves(command: Command):
     assert nodes(command) == []
 
 
-def test_a_drain_that_is_waited_for_is_told_to_go_on(command: Command):
+def test_on_each_ending_signal_drain_wait_ends_and_the_node_goes_on_draining(command: Command):
     command.start("borrow", LABEL).until_out("TOKEN")
     start = lambda _: command.start("drain", "held", "--wait")  # noqa: E731 - as in the other rows
     for name, code, waiting in on_each_signal(start, lambda waiting: "waiting: " in waiting.err):
@@ -190,7 +190,7 @@ def test_a_drain_that_is_waited_for_is_told_to_go_on(command: Command):
 
 
 @pytest.mark.parametrize("kind", WORKERS)
-def test_a_worker_leaves(command: Command, token: str, kind: str):
+def test_on_each_ending_signal_a_worker_leaves(command: Command, token: str, kind: str):
     def start(number: int) -> Running:
         return command.start(before=WORK.format(make=WORKERS[kind], number=number), TOKEN=token)
 
@@ -201,7 +201,7 @@ def test_a_worker_leaves(command: Command, token: str, kind: str):
     assert {str(each["id"]) for each in command.json("worker", "ls")["workers"]} == known
 
 
-def test_a_manager_of_jobs_leaves(command: Command, token: str):
+def test_on_each_ending_signal_a_job_manager_leaves(command: Command, token: str):
     known = len(command.json("worker", "ls")["workers"])
     for name, code, manager in on_each_signal(
         lambda _: command.start(before=MANAGE, TOKEN=token), lambda manager: "registered" in manager.out
@@ -210,7 +210,7 @@ def test_a_manager_of_jobs_leaves(command: Command, token: str):
     assert len(command.json("worker", "ls")["workers"]) == known
 
 
-def test_a_worker_of_internal_jobs_ends_in_order(command: Command, shared_hub: HubProcess):
+def test_on_each_ending_signal_an_executor_ends_in_order(command: Command, shared_hub: HubProcess):
     chosen = {"HUB_REDIS_URL": shared_hub.redis_url, "HUB_INTERNAL_JOBS": "tests.internal.sample"}
     top = Path(__file__).parent.parent.parent
     before = f"import os, sys; os.chdir({str(top)!r}); sys.path[0] = {str(top)!r}"

@@ -43,24 +43,24 @@ def imported(environment: dict[str, str], *words: str) -> set[str]:
     return set(modules)
 
 
-def test_the_version_imports_neither_a_command_nor_what_one_needs(lone_command: Command):
+def test_printing_the_version_imports_no_command(lone_command: Command):
     modules = imported(lone_command.environment, "--version")
     assert modules & (SERVER | CLIENT) == set()
     assert modules & {f"hub.cli.{entry.home.partition(':')[0]}" for entry in ENTRIES.values()} == set()
 
 
-def test_the_list_of_commands_imports_none_of_them(lone_command: Command):
+def test_listing_the_commands_imports_none_of_them(lone_command: Command):
     modules = imported(lone_command.environment, "--help")
     assert modules & (SERVER | {"httpx", "hub.client", "hub.settings"}) == set()
     assert modules & {f"hub.cli.{entry.home.partition(':')[0]}" for entry in ENTRIES.values()} == set()
 
 
 @pytest.mark.parametrize("line", ["nodes", "pools", "leases", "queue", "status"])
-def test_a_list_of_a_live_hub_imports_nothing_of_the_server(line, command: Command):
+def test_listing_from_a_live_hub_imports_nothing_of_the_server(line, command: Command):
     assert imported(command.environment, line) & SERVER == set()
 
 
-def test_every_command_stands_in_one_group_and_is_where_it_says():
+def test_every_command_is_in_one_group_and_in_the_module_that_its_entry_names():
     assert sum(map(len, GROUPS.values())) == len(ENTRIES)
     assert list(GROUPS) == ["Lend", "Look", "Jobs", "Recover", "Run"]
     assert {name for name, entry in ENTRIES.items() if not entry.home} == set(NOUNS)
@@ -94,7 +94,7 @@ PAIRED = sorted(name for name in ENTRIES if verbs(name) and name not in WORK)
 
 
 @pytest.mark.parametrize("noun", PAIRED)
-def test_every_noun_has_the_same_pair(noun, capsys):
+def test_every_noun_has_the_commands_ls_and_show(noun, capsys):
     assert main([noun, "--help"]) == 0
     assert {"ls", "show"} <= set(capsys.readouterr().out.replace("│", " ").split())
     if noun != "config":  # which shows all settings
@@ -105,7 +105,7 @@ def test_every_noun_has_the_same_pair(noun, capsys):
     assert "unexpected extra argument" in capsys.readouterr().err
 
 
-def test_the_nouns_are_those_that_the_pair_is_known_of():
+def test_the_list_of_nouns_is_complete():
     assert PAIRED == [
         "caps", "config", "dead", "job", "lease", "node", "pool", "provider", "queue", "realm", "schedule",
         "task", "token", "worker",
@@ -127,7 +127,9 @@ def test_the_nouns_are_those_that_the_pair_is_known_of():
         ("caps ls", "caps"),
     ],
 )
-def test_the_noun_first_says_the_same_as_the_words_of_before(noun_first, as_before, command: Command, shared_hub):
+def test_a_command_gives_the_same_answer_in_its_new_and_its_old_form(
+    noun_first, as_before, command: Command, shared_hub
+):
     register(shared_hub, "n1", pools={"gpu:a100": 1})
     try:
         said = [command(*line.split(), "--json") for line in (noun_first, as_before)]

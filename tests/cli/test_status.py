@@ -10,7 +10,7 @@ from tests.cli.command import Command, register
 from tests.world import PATIENCE_S, HubProcess, age_node, wait_until
 
 
-def test_a_fleet_without_troubles_is_well(own_command: Command, own_hub: HubProcess) -> None:
+def test_a_fleet_without_troubles_has_the_status_ok(own_command: Command, own_hub: HubProcess) -> None:
     register(own_hub, "n1", pools={"gpu:a100": 2})
     own_command("expire", "on")
     said = own_command("status")
@@ -20,7 +20,7 @@ def test_a_fleet_without_troubles_is_well(own_command: Command, own_hub: HubProc
     assert "0 lent, 2 free, 0 held back" in said.stdout
 
 
-def test_a_warning_is_named_and_in_the_exit_code(own_command: Command, own_hub: HubProcess) -> None:
+def test_status_names_a_warning_and_shows_it_in_its_exit_code(own_command: Command, own_hub: HubProcess) -> None:
     register(own_hub, "n1", pools={"gpu:a100": 1})
     own_command("expire", "off")
     said = own_command("status")
@@ -28,7 +28,9 @@ def test_a_warning_is_named_and_in_the_exit_code(own_command: Command, own_hub: 
     assert "warning: Expiry is off. Dead nodes are kept on the books, switched by " in said.stdout
 
 
-def test_a_node_that_is_kept_is_silent_since_its_real_last_beat(own_command: Command, own_hub: HubProcess) -> None:
+def test_a_stale_node_that_is_kept_is_shown_as_silent_since_its_last_heartbeat(
+    own_command: Command, own_hub: HubProcess
+) -> None:
     register(own_hub, "n1", pools={"gpu:a100": 1})
     own_command("expire", "off")
     age_node(own_hub.redis, "n1", 7200)
@@ -41,7 +43,7 @@ def test_a_node_that_is_kept_is_silent_since_its_real_last_beat(own_command: Com
     assert ("stale" in row, "2 h" in row) == (True, True), row
 
 
-def test_what_a_caller_calls_himself_is_nothing_a_terminal_obeys(own_command: Command, own_hub: HubProcess) -> None:
+def test_status_prints_no_control_characters_of_a_callers_name(own_command: Command, own_hub: HubProcess) -> None:
     body = {"expire": False, "by": "ann\x1b[2J\nAll is well"}
     headers = {"x-hub-secret": own_hub.admin_secret}
     register(own_hub, "n1", pools={"gpu:a100": 1})
@@ -52,7 +54,7 @@ def test_what_a_caller_calls_himself_is_nothing_a_terminal_obeys(own_command: Co
     assert "\nAll is well" not in said
 
 
-def test_something_critical_is_told_from_a_warning(own_command: Command, own_hub: HubProcess) -> None:
+def test_status_has_different_exit_codes_for_critical_and_warning(own_command: Command, own_hub: HubProcess) -> None:
     register(own_hub, "n1", pools={"gpu:a100": 1})
     headers = {"x-hub-secret": own_hub.runner_secret}
     body = {"labelKey": "gpu:a100"}
@@ -65,7 +67,7 @@ def test_something_critical_is_told_from_a_warning(own_command: Command, own_hub
     assert "critical: Overloaded. 1 borrower waits, and no slot for gpu:a100 is free" in said.stdout
 
 
-def test_a_hub_that_was_given_other_settings_is_told_of_and_what_holds_is_shown(
+def test_status_names_a_hub_with_other_settings_and_config_shows_those_in_force(
     own_command: Command, own_hub: HubProcess, start_hub: Callable[..., HubProcess]
 ) -> None:
     register(own_hub, "n1", pools={"gpu:a100": 1})

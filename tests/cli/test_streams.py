@@ -36,7 +36,7 @@ def node(shared_hub: HubProcess):
 
 
 @pytest.mark.parametrize("streams", STREAMS)
-def test_a_stream_that_is_closed_or_full_is_no_fault(command: Command, streams: str):
+def test_a_closed_or_full_output_stream_is_no_fault_of_the_program(command: Command, streams: str):
     """A stream that was closed is as one into nothing. A result that cannot be kept is a failure; a sentence is not."""
     for words in WORDS:
         started = subprocess.Popen(
@@ -58,7 +58,7 @@ def test_a_stream_that_is_closed_or_full_is_no_fault(command: Command, streams: 
 
 
 @pytest.mark.parametrize("streams", STREAMS)
-def test_a_command_that_cannot_say_anything_still_gives_back_what_it_holds(command: Command, streams: str):
+def test_a_command_whose_output_is_closed_still_returns_its_slot(command: Command, streams: str):
     done = subprocess.run(
         line("borrow held:it -- sh -c 'exit 7'", streams), env=command.environment, timeout=60, check=False,
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -75,7 +75,7 @@ def test_a_command_that_cannot_say_anything_still_gives_back_what_it_holds(comma
     assert (code, command.ask("/sessions")["sessions"]) == (1 if "1>/dev/full" in streams else 0, [])
 
 
-def test_a_stream_that_was_closed_is_the_null_device_and_no_connection(command: Command, tmp_path: Path):
+def test_closed_standard_streams_are_replaced_by_the_null_device(command: Command, tmp_path: Path):
     links = "' '.join(os.readlink(f'/proc/self/fd/{at}') for at in range(3))"
     seen = f"import os; open({str(tmp_path / 'seen')!r}, 'w').write({links})"
     words = f"borrow held:it -- {sys.executable} -c {shlex.quote(seen)}"

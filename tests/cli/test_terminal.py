@@ -23,7 +23,7 @@ def node(shared_hub: HubProcess) -> Iterator[None]:
     leave(shared_hub, "n1")
 
 
-def test_a_table_has_colours_and_keeps_to_the_width_of_the_terminal(terminal, command: Command):
+def test_tables_have_colours_and_fit_the_width_of_the_terminal(terminal, command: Command):
     seen = terminal(command, "nodes")
     assert seen.end() == 0
     assert "\x1b[32malive\x1b[0m" in seen.shown
@@ -35,7 +35,7 @@ def test_a_table_has_colours_and_keeps_to_the_width_of_the_terminal(terminal, co
     assert plain.count("r") >= 60  # folded, not cut off
 
 
-def test_an_id_is_never_broken_and_with_wide_nothing_is(terminal, command: Command, shared_hub: HubProcess):
+def test_an_id_is_never_broken_and_with_wide_no_column_is(terminal, command: Command, shared_hub: HubProcess):
     """An id that is copied into the next command stays on one line, however narrow the terminal."""
     name = "rack-" + "7" * 90
     register(shared_hub, name, pools={"gpu:v100": 1}, labels={"rack": "r" * 60})
@@ -49,7 +49,7 @@ def test_an_id_is_never_broken_and_with_wide_nothing_is(terminal, command: Comma
         leave(shared_hub, name)
 
 
-def test_ctrl_c_gives_a_held_slot_back(terminal, command: Command):
+def test_ctrl_c_returns_a_held_slot(terminal, command: Command):
     held = terminal(command, "borrow", "gpu:a100")
     held.until("until you stop")
     held.type("\x03")
@@ -59,7 +59,7 @@ def test_ctrl_c_gives_a_held_slot_back(terminal, command: Command):
     assert command.ask("/sessions")["total"] == 0
 
 
-def test_ctrl_c_reaches_a_command_once_and_its_exit_code_is_kept(terminal, command: Command, tmp_path: Path):
+def test_ctrl_c_reaches_the_command_once_and_its_exit_code_is_kept(terminal, command: Command, tmp_path: Path):
     script = (
         f"trap 'echo int >> {tmp_path}/ints' INT; echo up; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; exit 9"
     )
@@ -72,7 +72,7 @@ def test_ctrl_c_reaches_a_command_once_and_its_exit_code_is_kept(terminal, comma
     assert command.ask("/sessions")["total"] == 0
 
 
-def test_what_is_watched_is_shown_in_place_until_ctrl_c(terminal, command: Command, tmp_path: Path):
+def test_watched_output_is_refreshed_in_place_until_ctrl_c(terminal, command: Command, tmp_path: Path):
     file = tmp_path / "recovery.toml"
     file.write_text(f'[[sources]]\nname = "a"\ntable = "b"\nurl = "sqlite+aiosqlite:///{tmp_path}/none.db"\n')
     seen = terminal(command, "recovery", "watch", "--interval", "0.2s", "--file", str(file))
@@ -83,7 +83,7 @@ def test_what_is_watched_is_shown_in_place_until_ctrl_c(terminal, command: Comma
     assert "Traceback" not in seen.shown
 
 
-def test_a_command_can_read_what_is_typed(terminal, command: Command):
+def test_the_command_of_a_borrow_can_read_from_the_terminal(terminal, command: Command):
     running = terminal(command, "borrow", "gpu:a100", "--", "sh", "-c", "echo up; read word; echo got $word")
     running.until("up")
     running.type("hello\n")
@@ -91,7 +91,9 @@ def test_a_command_can_read_what_is_typed(terminal, command: Command):
     assert running.end() == 0
 
 
-def test_what_a_command_started_is_ended_too_when_the_lease_is_lost(terminal, own_hub, own_command, tmp_path: Path):
+def test_processes_started_by_the_command_end_too_when_the_lease_is_lost(
+    terminal, own_hub, own_command, tmp_path: Path
+):
     register(own_hub, "n1", pools={"gpu:a100": 1})
     script = f"trap '' TERM; (trap '' TERM; sh -c 'echo $$ > {tmp_path}/pid; exec sleep 100'); echo over"
     running = terminal(own_command, "borrow", "gpu:a100", "--ttl", "8", "--", "sh", "-c", script)
@@ -101,7 +103,7 @@ def test_what_a_command_started_is_ended_too_when_the_lease_is_lost(terminal, ow
     wait_until(lambda: not alive(int((tmp_path / "pid").read_text())))
 
 
-def test_a_waiting_borrow_shows_its_position_on_one_line_that_changes(terminal, command: Command):
+def test_a_waiting_borrow_updates_its_position_on_one_line(terminal, command: Command):
     command.start("borrow", "gpu:a100").until_out("TOKEN")
     waiting = terminal(command, "borrow", "gpu:a100", "--wait", "60")
     waiting.until("number 1 in the queue")
@@ -112,7 +114,7 @@ def test_a_waiting_borrow_shows_its_position_on_one_line_that_changes(terminal, 
     assert "\x1b[?25h" in waiting.shown  # the cursor is back
 
 
-def test_long_work_shows_how_far_it_is(terminal, own_command: Command, own_hub: HubProcess):
+def test_a_long_operation_shows_its_progress(terminal, own_command: Command, own_hub: HubProcess):
     register(own_hub, "n2", pools={"gpu:h100": 1})
     held = own_command.start("borrow", "gpu:h100")
     held.until_out("TOKEN")
@@ -123,7 +125,7 @@ def test_long_work_shows_how_far_it_is(terminal, own_command: Command, own_hub: 
     assert draining.end() == 0
 
 
-def test_nodes_are_watched_in_place_until_ctrl_c(terminal, command: Command, shared_hub: HubProcess):
+def test_nodes_are_refreshed_in_place_until_ctrl_c(terminal, command: Command, shared_hub: HubProcess):
     seen = terminal(command, "node", "ls", "--watch")
     seen.until("every 2.0 s, until Ctrl-C")
     register(shared_hub, "comes-later", pools={"gpu:h100": 1})
@@ -137,7 +139,7 @@ def test_nodes_are_watched_in_place_until_ctrl_c(terminal, command: Command, sha
     assert "Traceback" not in seen.shown
 
 
-def test_help_shows_its_groups_within_the_width_of_the_terminal(terminal, command: Command):
+def test_help_fits_its_groups_into_the_width_of_the_terminal(terminal, command: Command):
     seen = terminal(command, "--help")
     assert seen.end() == 0
     assert max(map(len, seen.plain.splitlines())) <= 80
@@ -148,7 +150,7 @@ def test_help_shows_its_groups_within_the_width_of_the_terminal(terminal, comman
         assert entry.hidden or f"{name} {entry.says}" in said, name
 
 
-def test_the_doctor_and_a_reset_show_how_far_they_are(
+def test_the_doctor_and_a_reset_show_their_progress(
     terminal, own_command: Command, redis_server: RedisServer, tmp_path: Path
 ):
     """Drawn at least once, however little there is to do, and gone before the result."""

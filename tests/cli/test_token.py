@@ -22,7 +22,7 @@ def status(hub: HubProcess, token: str | None = None) -> int:
     return httpx.get(f"{hub.url}/admin/tokens", headers=headers, timeout=PATIENCE_S).status_code
 
 
-def test_a_token_is_printed_alone_and_once(own_hub: HubProcess, own_command: Command):
+def test_a_new_token_is_printed_alone_and_only_once(own_hub: HubProcess, own_command: Command):
     done = own_command("token", "create", "--user", "Ann Ö", "--superuser")
     assert done.returncode == 0, done.stderr
     assert TOKEN.fullmatch(done.stdout)
@@ -38,7 +38,7 @@ def test_a_token_is_printed_alone_and_once(own_hub: HubProcess, own_command: Com
     assert secret.removeprefix("hub_") not in str([own_hub.redis.dump(key) for key in own_hub.redis.keys("*token*")])
 
 
-def test_json_says_everything_about_a_new_token(own_hub: HubProcess, own_command: Command):
+def test_json_shows_every_member_of_a_new_token(own_hub: HubProcess, own_command: Command):
     made = own_command.json(
         "token", "create", "--user", "bob", "--user-id", NEVER, "--scope", "submit", "--scope", "worker",
         "--scope", "submit",
@@ -56,7 +56,7 @@ def test_json_says_everything_about_a_new_token(own_hub: HubProcess, own_command
     assert (gone.returncode, gone.stderr) == (1, "hub: No token has the id 'nobody'.\n")
 
 
-def test_tokens_of_a_node_and_of_rooms_open_these_and_nothing_else(own_hub: HubProcess, own_command: Command):
+def test_tokens_of_a_node_and_of_rooms_open_nothing_else(own_hub: HubProcess, own_command: Command):
     node = own_command("token", "create", "--node", "rack-7").stdout.strip()
     bound = own_command("token", "create", "--user", "ann", "--room", "lab", "--room", "a b").stdout.strip()
     shown = {"authorization": f"Bearer {bound}"}
@@ -70,7 +70,7 @@ def test_tokens_of_a_node_and_of_rooms_open_these_and_nothing_else(own_hub: HubP
     assert all(word in listed for word in ("rack-7", "in lab", "in a b"))
 
 
-def test_tokens_are_shown_newest_first_and_those_of_the_file_last(start_hub, tmp_path: Path):
+def test_tokens_are_listed_newest_first_and_those_of_the_file_last(start_hub, tmp_path: Path):
     path = tmp_path / "tokens.toml"
     path.write_text('[[tokens]]\ntoken = "file-secret"\nuser = "carl"\nactive = false\n')
     command = Command(start_hub(HUB_TOKENS_FILE=str(path)), tmp_path)
@@ -90,7 +90,7 @@ def test_tokens_are_shown_newest_first_and_those_of_the_file_last(start_hub, tmp
     assert "HUB_TOKENS_FILE" in refused.stderr
 
 
-def test_a_revoked_token_opens_nothing_any_more(own_hub: HubProcess, own_command: Command):
+def test_a_revoked_token_is_refused(own_hub: HubProcess, own_command: Command):
     assert own_command("token", "ls").stdout == "There are no tokens.\n"
     made = own_command.json("token", "create", "--user", "ann", "--superuser")
     assert status(own_hub, made["token"]) == 200
@@ -103,7 +103,7 @@ def test_a_revoked_token_opens_nothing_any_more(own_hub: HubProcess, own_command
     assert again.stderr == f"hub: No token has the id '{made['id']}'.\n"
 
 
-def test_where_no_hub_listens_it_works_straight_on_redis(start_hub, redis_server, lone_command: Command):
+def test_where_no_hub_listens_token_commands_work_straight_on_redis(start_hub, redis_server, lone_command: Command):
     environment = {"HUB_REDIS_URL": redis_server.url}
     done = [lone_command("token", "create", "--user", user, "--superuser", **environment) for user in ("ann", "bob")]
     assert [(each.returncode, bool(TOKEN.fullmatch(each.stdout))) for each in done] == [(0, True)] * 2, done
@@ -114,9 +114,7 @@ def test_where_no_hub_listens_it_works_straight_on_redis(start_hub, redis_server
     assert [line.split()[1] for line in listed.stdout.splitlines()] == ["USER", "bob", "ann"]
 
 
-def test_the_first_token_closes_a_hub_without_secrets_but_not_to_commands_on_its_redis(
-    start_hub, redis_server, tmp_path: Path
-):
+def test_the_first_token_closes_an_open_hub_but_not_commands_on_its_redis(start_hub, redis_server, tmp_path: Path):
     hub = start_hub(**NO_SECRETS)
     command = Command(hub, tmp_path)
     assert status(hub) == 200
@@ -141,7 +139,7 @@ def test_the_first_token_closes_a_hub_without_secrets_but_not_to_commands_on_its
     wait_until(lambda: status(hub) == 200, REMEMBERED_S + SLACK_S)
 
 
-def test_a_file_that_cannot_be_used_refuses_the_start_in_one_sentence(redis_server, lone_command: Command):
+def test_an_unusable_tokens_file_stops_the_start_with_one_sentence(redis_server, lone_command: Command):
     path = lone_command.home / "tokens.toml"
     path.write_text('[[tokens]]\ntoken = "s3cr3t"\nuser = "ann"\nsuperuser = "yes"\n')
     environment = {"HUB_REDIS_URL": redis_server.url, "HUB_TOKENS_FILE": str(path), "LOG_LEVEL": "ERROR"}

@@ -107,7 +107,7 @@ def nodes(shared_hub: HubProcess) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("nodes")
-def test_rows_are_shown_and_keys_change_what_is_seen(top, command: Command):
+def test_top_shows_rows_and_keys_change_the_view(top, command: Command):
     seen = top(command.environment)
     for text in ("2 nodes are alive", "gpu:a100", "browser:chromium", "POOL▲", "live"):
         seen.until(text)
@@ -135,7 +135,7 @@ def test_rows_are_shown_and_keys_change_what_is_seen(top, command: Command):
 
 
 @pytest.mark.usefixtures("nodes")
-def test_what_happens_is_seen_without_a_key(top, command: Command, shared_hub: HubProcess):
+def test_top_shows_changes_without_a_key_press(top, command: Command, shared_hub: HubProcess):
     seen = top(command.environment)
     seen.until("0 of 5 slots lent")
     seen.until("live")
@@ -151,7 +151,7 @@ def test_what_happens_is_seen_without_a_key(top, command: Command, shared_hub: H
 
 
 @pytest.mark.usefixtures("nodes")
-def test_sigterm_leaves_the_terminal_as_it_was(top, command: Command):
+def test_sigterm_restores_the_terminal(top, command: Command):
     seen = top(command.environment)
     seen.until("gpu:a100")
     seen.process.send_signal(signal.SIGTERM)
@@ -161,7 +161,7 @@ def test_sigterm_leaves_the_terminal_as_it_was(top, command: Command):
 
 
 @pytest.mark.usefixtures("nodes")
-def test_ctrl_z_gives_the_terminal_back_for_as_long_as_it_is_stopped(top, command: Command):
+def test_ctrl_z_restores_the_terminal_while_top_is_stopped(top, command: Command):
     seen = top(command.environment)
     seen.until("gpu:a100")
     seen.press("\x1a")
@@ -174,7 +174,9 @@ def test_ctrl_z_gives_the_terminal_back_for_as_long_as_it_is_stopped(top, comman
     assert seen.is_as_before()
 
 
-def test_a_node_that_is_kept_is_silent_since_its_real_last_beat(top, own_command: Command, own_hub: HubProcess):
+def test_top_shows_a_stale_node_that_is_kept_as_silent_since_its_last_heartbeat(
+    top, own_command: Command, own_hub: HubProcess
+):
     register(own_hub, "rack-1", pools={"gpu:a100": 2})
     own_command("expire", "off")
     age_node(own_hub.redis, "rack-1", 7200)
@@ -188,7 +190,7 @@ def test_a_node_that_is_kept_is_silent_since_its_real_last_beat(top, own_command
     assert seen.end() == 0
 
 
-def test_a_hub_that_is_gone_is_said_with_the_age_of_what_is_shown(top, own_command: Command, own_hub: HubProcess):
+def test_top_says_that_the_hub_is_gone_and_how_old_its_rows_are(top, own_command: Command, own_hub: HubProcess):
     register(own_hub, "rack-1", pools={"gpu:a100": 2})
     seen = top(own_command.environment)
     seen.until("gpu:a100")
@@ -200,7 +202,7 @@ def test_a_hub_that_is_gone_is_said_with_the_age_of_what_is_shown(top, own_comma
     assert seen.end() == 0
 
 
-def test_it_works_straight_on_redis_where_no_hub_listens(top, lone_command: Command, redis_server, hub):
+def test_top_works_straight_on_redis_where_no_hub_listens(top, lone_command: Command, redis_server, hub):
     seen = top({**lone_command.environment, "HUB_REDIS_URL": redis_server.url})
     seen.until("straight on Redis")
     seen.until("No node is registered yet")
@@ -211,9 +213,7 @@ def test_it_works_straight_on_redis_where_no_hub_listens(top, lone_command: Comm
     assert seen.is_as_before()
 
 
-def test_straight_on_redis_it_shows_what_a_hub_that_is_gone_has_left(
-    top, lone_command: Command, redis_server, start_hub
-):
+def test_top_shows_what_a_hub_that_is_gone_left_in_redis(top, lone_command: Command, redis_server, start_hub):
     hub = start_hub()
     register(hub, "rack-1", pools={"gpu:a100": 2})
     call = partial(httpx.request, headers={"x-hub-secret": hub.runner_secret}, timeout=PATIENCE_S)
@@ -237,7 +237,7 @@ def test_straight_on_redis_it_shows_what_a_hub_that_is_gone_has_left(
     assert seen.is_as_before()
 
 
-def test_a_secret_that_is_refused_is_said_in_one_sentence_on_the_screen_that_was_there(top, command: Command):
+def test_a_wrong_secret_is_reported_in_one_sentence_after_top_has_ended(top, command: Command):
     secrets = {name: "wrong" for name in command.environment if name.endswith("_SECRET")}
     seen = top({**command.environment, **secrets})
     assert seen.end() == 1
@@ -247,7 +247,7 @@ def test_a_secret_that_is_refused_is_said_in_one_sentence_on_the_screen_that_was
     assert "Traceback" not in seen.said
 
 
-def test_without_a_terminal_it_says_what_is_for_scripts(command: Command):
+def test_without_a_terminal_top_recommends_status(command: Command):
     done = command("top")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "hub: hub top needs a terminal; hub status is for scripts.\n"
@@ -263,7 +263,7 @@ def drawn(view: View, seen: Snapshot, width: int = 60, height: int = 12) -> list
 HOSTILE = "\x1b[2J\x07evil\nname"
 
 
-def test_no_name_is_obeyed_by_the_terminal_and_no_line_is_longer_than_it():
+def test_top_prints_no_control_characters_and_no_line_wider_than_the_terminal():
     seen = Snapshot({"sentence": HOSTILE, "troubles": [{"level": "critical", "title": HOSTILE, "text": "x" * 300}]})
     for tab in TABS:
         seen.rows[tab.name] = 3, [dict.fromkeys(("label", "nodeId", "runId", "id", "error", "state"), HOSTILE)] * 3
@@ -274,19 +274,19 @@ def test_no_name_is_obeyed_by_the_terminal_and_no_line_is_longer_than_it():
 
 
 @pytest.mark.parametrize("size", [(20, 4), (10, 3), (300, 80)])
-def test_every_size_of_terminal_is_drawn_on(size):
+def test_top_can_draw_in_terminals_of_every_size(size):
     seen = Snapshot({"sentence": "All is well."}, {"pools": (1, [{"label": "a:b", "total": 1}])})
     for tab in ("pools", "all"):
         assert len(drawn(View(tab=tab), seen, *size)) <= size[1]
 
 
-def test_rows_that_are_not_known_here_are_told_of():
+def test_a_tab_shows_how_many_of_its_rows_were_fetched():
     seen = Snapshot({}, {"nodes": (10_000, [{"nodeId": f"n{number}"} for number in range(500)]), "pools": (1, [{}])})
     (tabs,) = [line for line in drawn(View(tab="nodes"), seen, 100) if "2 nodes" in line]
     assert " 1 pools 1  2 nodes 500 of 10,000  3 queue … " in tabs
 
 
-def test_rows_are_sorted_as_numbers_or_words_and_what_is_not_known_comes_last():
+def test_rows_are_sorted_as_numbers_or_words_with_unknown_values_last():
     pools = TABS[0]
     rows = [{"label": "b", "total": 9}, {"label": "A", "total": 10}, {"label": "c", "total": None}]
     seen, view = Snapshot({}, {"pools": (3, rows)}), View()

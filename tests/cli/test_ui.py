@@ -25,7 +25,7 @@ def hub(live_hub, monkeypatch: pytest.MonkeyPatch) -> Any:
     return live_hub
 
 
-def test_the_link_logs_in_once_in_the_role_that_was_asked_for(hub, capsys):
+def test_the_login_link_works_once_and_logs_in_with_the_requested_role(hub, capsys):
     assert main(["ui", "--no-open", "--role", "viewer"]) == 0
     said = capsys.readouterr()
     address, _, link = said.out.strip().partition("#/login/")
@@ -37,7 +37,7 @@ def test_the_link_logs_in_once_in_the_role_that_was_asked_for(hub, capsys):
     assert httpx.post(f"{hub.url}/console/session", **ask).status_code == 404
 
 
-def test_the_link_is_opened_where_there_is_a_screen(hub, capsys, monkeypatch, tmp_path):
+def test_the_login_link_is_opened_where_there_is_a_screen(hub, capsys, monkeypatch, tmp_path):
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", opened.append)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
@@ -59,7 +59,7 @@ def test_the_link_is_opened_where_there_is_a_screen(hub, capsys, monkeypatch, tm
     assert len(opened) == 2
 
 
-def test_no_process_is_started_with_the_link(hub, tmp_path, terminal):
+def test_the_login_link_is_in_no_command_line_of_a_process(hub, tmp_path, terminal):
     """A browser that prints its arguments, which every user of the machine could read."""
     (tmp_path / "browser").write_text(f'#!/bin/sh\necho "$0 $*" > {tmp_path}/started\n')
     (tmp_path / "browser").chmod(0o755)
@@ -73,7 +73,7 @@ def test_no_process_is_started_with_the_link(hub, tmp_path, terminal):
     assert link in Path(started.split()[1].removeprefix("file://")).read_text()
 
 
-def test_a_link_that_no_private_page_can_be_made_for_is_not_opened(hub, capsys, monkeypatch, tmp_path):
+def test_a_login_link_is_not_opened_when_its_private_file_cannot_be_made(hub, capsys, monkeypatch, tmp_path):
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", opened.append)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
@@ -85,14 +85,14 @@ def test_a_link_that_no_private_page_can_be_made_for_is_not_opened(hub, capsys, 
     assert opened == []
 
 
-def test_programs_get_the_link_as_json(hub, capsys):
+def test_the_login_link_can_be_printed_as_json(hub, capsys):
     assert main(["ui", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["url"].startswith(f"{hub.url}/#/login/")
     assert (found["role"], found["seconds"]) == ("admin", 300)
 
 
-def test_a_wrong_secret_and_a_hub_that_is_not_there_are_told_in_a_sentence(hub, capsys):
+def test_ui_reports_a_wrong_secret_and_a_missing_hub_in_a_sentence(hub, capsys):
     assert main(["ui", "--secret", "guessed"]) != 0
     assert "Traceback" not in capsys.readouterr().err
     assert main(["ui", "--url", "http://127.0.0.1:9"]) != 0

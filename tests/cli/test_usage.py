@@ -136,7 +136,7 @@ LINES = [*WRONG.items(), *OF_JOBS.items(), *OF_TOKENS.items()]
 
 
 @pytest.mark.parametrize(("line", "sentence"), LINES, ids=[repr(line)[1:60] for line, _ in LINES])
-def test_a_wrong_command_line_is_refused_in_one_sentence_before_anything_is_sent(line, sentence, monkeypatch, capsys):
+def test_a_wrong_command_line_is_refused_in_one_sentence_before_any_request(line, sentence, monkeypatch, capsys):
     def no_network(*_: object, **__: object) -> None:
         raise AssertionError("the network was touched")
 
@@ -150,7 +150,7 @@ def test_a_wrong_command_line_is_refused_in_one_sentence_before_anything_is_sent
     assert sentence in err
 
 
-def test_an_address_in_the_environment_is_checked_as_well(monkeypatch, capsys):
+def test_an_address_in_the_environment_is_checked_too(monkeypatch, capsys):
     monkeypatch.setenv("DISABLE_DOTENV", "1")
     monkeypatch.setenv("HUB_URL", "not-a-url")
     assert main(["nodes"]) == 2
@@ -162,7 +162,7 @@ def test_an_address_in_the_environment_is_checked_as_well(monkeypatch, capsys):
 @pytest.mark.parametrize(
     "words", [[], ["--help"], ["borrow", "--help"], ["demo", "-h"], ["queue", "-h"], ["caps", "--help"]], ids=str
 )
-def test_help_is_shown_and_is_no_failure(words, capsys):
+def test_help_is_printed_with_exit_code_0(words, capsys):
     assert main(words) == 0
     out, err = capsys.readouterr()
     assert "Usage: hub" in out
@@ -193,7 +193,7 @@ def test_the_version_is_printed(capsys):
         "caps set a:b 1",
     ],
 )
-def test_without_a_hub_and_without_a_store_a_command_says_what_to_do(line, lone_command: Command):
+def test_without_a_hub_or_a_store_a_command_says_what_to_do(line, lone_command: Command):
     done = lone_command(*line.split())
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.count("\n") == 1
@@ -201,12 +201,12 @@ def test_without_a_hub_and_without_a_store_a_command_says_what_to_do(line, lone_
     assert "hub serve" in done.stderr
 
 
-def test_a_hub_named_on_the_command_line_is_never_replaced_by_another_store(lone_command: Command, redis_server):
+def test_a_hub_named_on_the_command_line_is_never_replaced_by_a_local_store(lone_command: Command, redis_server):
     done = lone_command("nodes", "--url", "http://127.0.0.1:9", HUB_REDIS_URL=redis_server.url)
     assert (done.returncode, done.stderr) == (1, "hub: No hub listens at http://127.0.0.1:9.\n")
 
 
-def test_borrowing_needs_a_hub(lone_command: Command):
+def test_borrowing_without_a_hub_fails(lone_command: Command):
     done = lone_command("borrow", "gpu:a100", "--", "true")
     assert (done.returncode, done.stderr) == (69, "hub: No hub listens at http://127.0.0.1:9.\n")
 
@@ -224,7 +224,7 @@ def test_borrowing_needs_a_hub(lone_command: Command):
         ("DASHBOARD_URL", ["serve"]),
     ],
 )
-def test_a_variable_of_separators_alone_is_refused_in_one_sentence(
+def test_a_variable_that_is_only_separators_is_refused_in_one_sentence(
     command: Command, name: str, words: list[str], text: str
 ):
     done = command(*words, **{name: text})

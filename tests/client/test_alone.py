@@ -122,18 +122,18 @@ def lines(python: Path, text: str, environment: dict[str, str]) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_the_environment_holds_the_hub_and_what_httpx_needs_alone(alone: Path):
+def test_an_installation_of_the_client_alone_contains_only_the_hub_and_httpx(alone: Path):
     found = lines(alone, "import importlib.metadata as m; print(*(d.name for d in m.distributions()), sep='\\n')", {})
     assert {name.lower().replace("_", "-") for name in found} == {"capacity-hub", "httpx"} | needed_by("httpx")
 
 
-def test_the_client_loads_the_standard_library_and_httpx_alone(alone: Path):
+def test_the_client_imports_only_the_standard_library_and_httpx(alone: Path):
     beside_everything = subprocess.run([sys.executable, "-c", LOADS], check=True, capture_output=True, text=True)
     assert json.loads(beside_everything.stdout) == ["hub"]
     assert json.loads(lines(alone, LOADS, {})[-1]) == ["hub"]
 
 
-async def test_a_node_and_borrowers_need_no_more(
+async def test_nodes_and_borrowers_work_with_the_client_alone(
     alone: Path, environment: dict[str, str], node: subprocess.Popen[str], live_hub: HubProcess
 ):
     assert lines(alone, BORROWS, environment) == ["n1-gpu.a100-1", "no-capacity", "n1-gpu.a100-1"]
@@ -146,11 +146,11 @@ async def test_a_node_and_borrowers_need_no_more(
         assert (await admin.get("/nodes/n1")).status_code == 404
 
 
-def test_a_worker_needs_no_more(alone: Path, environment: dict[str, str]):
+def test_a_worker_works_with_the_client_alone(alone: Path, environment: dict[str, str]):
     assert lines(alone, WORKS, environment) == ["144", "completed", "n is missing"]
 
 
-def test_a_machine_that_the_hub_refuses_is_told_in_a_sentence(alone: Path, environment: dict[str, str]):
+def test_an_agent_that_the_hub_refuses_is_told_so_in_a_sentence(alone: Path, environment: dict[str, str]):
     words = [alone, "-I", "-m", "hub.client", "--node", "n1"]
     environment = {**environment, "HUB_NODE_SECRET": "another-secret-than-that"}
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
@@ -167,7 +167,7 @@ def test_a_machine_that_the_hub_refuses_is_told_in_a_sentence(alone: Path, envir
         (["--label", "eu"], "'eu' is not KEY=VALUE"),
     ],
 )
-def test_a_line_that_cannot_be_meant_is_refused_in_a_sentence(alone: Path, words: list[str], says: str):
+def test_a_wrong_command_line_of_the_client_is_refused_in_a_sentence(alone: Path, words: list[str], says: str):
     done = subprocess.run([alone, "-I", "-m", "hub.client", *words], env={}, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert says in done.stderr.splitlines()[-1]
@@ -185,7 +185,7 @@ def test_a_line_that_cannot_be_meant_is_refused_in_a_sentence(alone: Path, words
         ),
     ],
 )
-def test_what_does_need_more_says_what(alone: Path, text: str, says: str):
+def test_a_feature_that_needs_a_missing_package_names_the_package(alone: Path, text: str, says: str):
     done = run(alone, text, {})
     assert done.returncode == 1
     assert says in done.stderr.splitlines()[-1]

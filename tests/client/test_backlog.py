@@ -83,7 +83,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "RETURN_POLICY", RetryPolicy(trouble_s=0.0, attempt_s=1.0))
 
 
-def test_a_block_that_ends_while_redis_is_away_gives_its_slot_back_when_it_is_there_again(
+def test_a_block_that_ends_while_redis_is_away_returns_its_slot_when_redis_is_back(
     outage: Outage, impatient: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     with SyncHubClient(outage.hub.url, outage.hub.runner_secret) as client, client.borrow(LABEL), client.borrow(LABEL):
@@ -95,7 +95,9 @@ def test_a_block_that_ends_while_redis_is_away_gives_its_slot_back_when_it_is_th
     outage.until_free()
 
 
-async def test_the_same_for_asyncio(outage: Outage, impatient: None) -> None:
+async def test_an_asyncio_block_that_ends_while_redis_is_away_returns_its_slot_later(
+    outage: Outage, impatient: None
+) -> None:
     async with (
         HubClient(outage.hub.url, outage.hub.runner_secret) as client,
         client.borrow(LABEL),
@@ -107,14 +109,14 @@ async def test_the_same_for_asyncio(outage: Outage, impatient: None) -> None:
     await asyncio.to_thread(outage.until_free)
 
 
-def test_a_hub_that_stands_still_and_goes_on_has_the_slot_back(outage: Outage, impatient: None) -> None:
+def test_a_hub_that_stood_still_gets_the_slot_back_when_it_goes_on(outage: Outage, impatient: None) -> None:
     with SyncHubClient(outage.hub.url, outage.hub.runner_secret) as client, client.borrow(LABEL):
         outage.hub.signal(signal.SIGSTOP)
     outage.hub.signal(signal.SIGCONT)
     outage.until_free()
 
 
-def test_a_hub_that_is_killed_and_started_again_has_the_slot_back(
+def test_a_hub_that_was_killed_gets_the_slot_back_after_its_restart(
     outage: Outage, impatient: None, start_hub: StartHub
 ) -> None:
     with SyncHubClient(outage.hub.url, outage.hub.runner_secret) as client:
@@ -167,7 +169,9 @@ sys.exit(child.exitcode)
 
 
 @pytest.mark.parametrize("script", [BORROWS, BORROWS_ASYNC, BORROWS_IN_CHILD])
-def test_a_process_that_exits_during_an_outage_has_some_seconds_left_to_give_back(outage: Outage, script: str) -> None:
+def test_a_process_that_exits_during_an_outage_takes_some_seconds_to_return_its_slot(
+    outage: Outage, script: str
+) -> None:
     with outage.script(script) as process:
         assert process.stdin
         assert process.stdout
@@ -193,7 +197,7 @@ def test_a_process_that_exits_while_no_hub_is_there_says_until_when_the_slot_is_
     assert "; it stays lent until " in lines[-1]
 
 
-def test_a_forked_child_tells_nothing_for_its_parent(outage: Outage, impatient: None) -> None:
+def test_a_forked_child_sends_no_pending_message_of_its_parent(outage: Outage, impatient: None) -> None:
     with SyncHubClient(outage.hub.url, outage.hub.runner_secret) as client, client.borrow(LABEL):
         outage.redis.kill()
     assert not backlog.everything_told()
@@ -233,7 +237,7 @@ def test_a_node_that_leaves_during_an_outage_is_gone_after_it(outage: Outage, ha
     wait_until(lambda: not outage.redis.client().sismember("nodes", "n2"))
 
 
-def test_a_late_leave_leaves_the_process_alone_that_is_the_node_by_then(outage: Outage, hasty: None) -> None:
+def test_a_late_leave_does_not_remove_the_next_process_of_the_node(outage: Outage, hasty: None) -> None:
     with agent_of(outage, "n2"):
         outage.redis.kill()
     outage.redis.start()
@@ -262,7 +266,7 @@ def client_of(hub: FakeHub) -> SyncHubClient:
     return SyncHubClient("http://hub", "secret", transport=hub.transport())
 
 
-def test_the_first_that_gets_through_takes_the_others_along(
+def test_the_first_message_that_gets_through_makes_the_others_go_at_once(
     impatient: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     hub = FakeHub()
@@ -279,7 +283,7 @@ def test_the_first_that_gets_through_takes_the_others_along(
     wait_until(lambda: "the hub was told at last: return slot s19" in caplog.text)
 
 
-def test_a_message_is_dropped_when_it_is_of_no_use_any_more(impatient: None, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_message_is_dropped_once_its_lease_has_ended(impatient: None, caplog: pytest.LogCaptureFixture) -> None:
     hub = FakeHub(ttl_s=1.0)
     client = client_of(hub)
     slot = client.acquire("gpu")
@@ -292,9 +296,7 @@ def test_a_message_is_dropped_when_it_is_of_no_use_any_more(impatient: None, cap
     assert slot.owed
 
 
-def test_a_message_that_is_refused_is_told_and_holds_up_no_other(
-    impatient: None, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_refused_message_is_logged_and_delays_no_other(impatient: None, caplog: pytest.LogCaptureFixture) -> None:
     hub = FakeHub()
     client = client_of(hub)
     first, second = client.acquire("gpu"), client.acquire("gpu")
@@ -306,7 +308,7 @@ def test_a_message_that_is_refused_is_told_and_holds_up_no_other(
     assert f"could not return slot {first.id} (told forbidden); it stays lent until" in caplog.text
 
 
-def test_a_client_with_a_transport_of_its_own_ends_within_seconds_and_says_what_is_left(
+def test_a_client_with_its_own_transport_ends_within_seconds_and_logs_what_is_left(
     impatient: None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hub.client.sync_borrower.CLOSE_S", 0.2)
@@ -318,7 +320,7 @@ def test_a_client_with_a_transport_of_its_own_ends_within_seconds_and_says_what_
     assert backlog.everything_told()
 
 
-def test_a_message_that_breaks_is_a_bug_and_silences_no_other(
+def test_a_message_that_raises_is_logged_as_a_bug_and_stops_no_other(
     impatient: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     hub = FakeHub()
@@ -336,7 +338,7 @@ def test_a_message_that_breaks_is_a_bug_and_silences_no_other(
     assert second.id not in hub.lent
 
 
-def test_a_thread_that_finds_no_way_to_the_hub_says_so_and_the_next_one_tries_again(
+def test_a_sender_thread_that_cannot_reach_the_hub_logs_it_and_the_next_tries_again(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(_: object) -> None:
@@ -354,7 +356,9 @@ def test_a_thread_that_finds_no_way_to_the_hub_says_so_and_the_next_one_tries_ag
     wait_until(lambda: list(hub.lent) == [first.id])
 
 
-async def test_a_loop_that_has_ended_is_no_way_to_the_hub(impatient: None, caplog: pytest.LogCaptureFixture) -> None:
+async def test_messages_of_an_ended_event_loop_are_sent_another_way(
+    impatient: None, caplog: pytest.LogCaptureFixture
+) -> None:
     hub = FakeHub(ttl_s=2.0)
     hub.say(RETURN, Reset())
 
@@ -372,7 +376,7 @@ async def test_a_loop_that_has_ended_is_no_way_to_the_hub(impatient: None, caplo
     assert "could not return slot s1" in caplog.text
 
 
-def test_a_message_that_is_dropped_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_dropped_message_reports_that_it_was_given_up(caplog: pytest.LogCaptureFixture) -> None:
     ended: list[bool] = []
     error = HubUnavailable("no answer")
 

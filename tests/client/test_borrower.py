@@ -39,7 +39,7 @@ async def hold(client: HubClient, block: Callable[[Slot], Awaitable[None]] = unt
         await block(slot)
 
 
-async def test_a_block_holds_its_slot_and_gives_it_back_with_its_token(hub: FakeHub) -> None:
+async def test_a_block_holds_its_slot_and_returns_it_with_its_token(hub: FakeHub) -> None:
     async with client_of(hub) as client, client.borrow("gpu:a100:eu", ttl=30, run="r1", run_name="nightly") as slot:
         facts = (slot.id, slot.endpoint, slot.label, slot.matched_label, slot.token, slot.node_id, slot.run, slot.item)
         assert facts == ("s1", "ws://there", "gpu:a100:eu", "gpu:a100", "1", "n1", "r1", {"memoryGb": 80})
@@ -61,7 +61,7 @@ async def test_a_block_holds_its_slot_and_gives_it_back_with_its_token(hub: Fake
         slot.check()
 
 
-async def test_an_error_of_the_block_gives_the_slot_back_and_goes_through(hub: FakeHub) -> None:
+async def test_an_error_in_the_block_returns_the_slot_and_is_raised(hub: FakeHub) -> None:
     async with client_of(hub) as client:
         with pytest.raises(ZeroDivisionError):
             async with client.borrow("gpu:a100"):
@@ -69,7 +69,7 @@ async def test_an_error_of_the_block_gives_the_slot_back_and_goes_through(hub: F
     assert hub.lent == {}
 
 
-async def test_the_attempts_of_one_borrow_carry_one_key_and_take_one_slot(hub: FakeHub) -> None:
+async def test_all_attempts_of_one_borrow_have_one_key_and_take_one_slot(hub: FakeHub) -> None:
     def grant_and_lose_the_answer(seen: object) -> None:
         hub.play(seen)  # type: ignore[arg-type]
         raise Reset
@@ -86,7 +86,7 @@ async def test_the_attempts_of_one_borrow_carry_one_key_and_take_one_slot(hub: F
 LATE_S = 1.2
 
 
-async def test_a_borrow_answered_late_keeps_what_is_left_of_its_lease_and_renews_all_of_it(hub: FakeHub) -> None:
+async def test_a_borrow_answered_late_counts_only_the_rest_of_its_lease(hub: FakeHub) -> None:
     async def grant_slowly(request: httpx.Request) -> httpx.Response:
         answer = hub.answer(request)
         if len(hub.said(BORROW)) == 1 and not hub.said(RENEW):
@@ -106,7 +106,7 @@ async def test_a_borrow_answered_late_keeps_what_is_left_of_its_lease_and_renews
     assert hub.said(RENEW)[-1].body == {"browserId": "s2", "leaseToken": "2"}
 
 
-async def test_a_grant_that_ended_before_its_answer_came_is_asked_for_with_a_new_key(hub: FakeHub) -> None:
+async def test_a_lease_that_ended_before_its_answer_came_is_requested_with_a_new_key(hub: FakeHub) -> None:
     hub.say(BORROW, Reset(), (409, "grant-over"))
     async with client_of(hub) as client:
         assert (await client.acquire("gpu:a100")).id == "s1"
@@ -114,7 +114,7 @@ async def test_a_grant_that_ended_before_its_answer_came_is_asked_for_with_a_new
     assert keys[0] == keys[1] != keys[2]
 
 
-async def test_without_wait_no_capacity_is_raised_at_once(hub: FakeHub) -> None:
+async def test_without_wait_a_lack_of_slots_is_raised_at_once(hub: FakeHub) -> None:
     hub.free = []
     async with client_of(hub) as client:
         with pytest.raises(NoCapacity):
@@ -123,7 +123,7 @@ async def test_without_wait_no_capacity_is_raised_at_once(hub: FakeHub) -> None:
     assert len(hub.seen) == 1
 
 
-async def test_with_wait_the_borrow_gets_the_slot_that_comes_free(hub: FakeHub) -> None:
+async def test_with_wait_the_borrow_gets_the_slot_that_is_freed(hub: FakeHub) -> None:
     hub.free = []
     async with client_of(hub) as client:
         waiting = asyncio.create_task(client.acquire("gpu:a100", wait=5))
@@ -133,7 +133,7 @@ async def test_with_wait_the_borrow_gets_the_slot_that_comes_free(hub: FakeHub) 
     assert len({seen.headers["idempotency-key"] for seen in hub.seen}) == 1
 
 
-async def test_a_borrow_cancelled_in_line_gives_its_place_up_and_stays_cancelled(hub: FakeHub) -> None:
+async def test_a_borrow_cancelled_in_the_queue_gives_up_its_place_and_stays_cancelled(hub: FakeHub) -> None:
     async with HubClient("http://hub", transport=hub.slow_transport(BORROW, 60)) as client:
         hub.free = []
         with pytest.raises(TimeoutError):
@@ -143,7 +143,7 @@ async def test_a_borrow_cancelled_in_line_gives_its_place_up_and_stays_cancelled
     assert hub.seen[0].path.startswith("/queue/")
 
 
-async def test_a_grant_that_crosses_the_cancellation_is_given_back(hub: FakeHub) -> None:
+async def test_a_lease_granted_during_the_cancellation_is_returned(hub: FakeHub) -> None:
     async def grant_and_keep_the_answer(request: httpx.Request) -> httpx.Response:
         answer = hub.answer(request)
         if request.url.path == "/session/borrow":
@@ -159,7 +159,7 @@ async def test_a_grant_that_crosses_the_cancellation_is_given_back(hub: FakeHub)
     assert hub.lent == {}  # the end of the client has waited for that
 
 
-async def test_an_answer_to_who_waits_may_take_longer_by_the_wait_and_a_connection_may_not(hub: FakeHub) -> None:
+async def test_the_read_timeout_grows_by_the_wait_and_the_connect_timeout_does_not(hub: FakeHub) -> None:
     bounds: list[dict[str, float]] = []
 
     def note(request: httpx.Request) -> httpx.Response:
@@ -172,7 +172,7 @@ async def test_an_answer_to_who_waits_may_take_longer_by_the_wait_and_a_connecti
     assert [(bound["connect"], bound["read"]) for bound in bounds] == [(15, 45), (15, 15)]
 
 
-async def test_a_hub_that_is_away_is_named_after_the_time_allowed() -> None:
+async def test_a_hub_that_is_away_is_named_in_the_error_after_the_timeout() -> None:
     def refuse(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("connection refused")
 
@@ -181,14 +181,14 @@ async def test_a_hub_that_is_away_is_named_after_the_time_allowed() -> None:
             await client.acquire("gpu:a100")
 
 
-async def test_an_answer_that_does_not_come_is_given_up_after_the_attempt_timeout(hub: FakeHub) -> None:
+async def test_an_attempt_without_an_answer_is_given_up_after_the_attempt_timeout(hub: FakeHub) -> None:
     transport = hub.slow_transport("GET /pools", 60)
     async with HubClient("http://hub", timeout=0, attempt_timeout=0.05, transport=transport) as client:
         with pytest.raises(HubUnavailable):
             await client.pools()
 
 
-async def test_a_wrong_secret_is_not_tried_again(hub: FakeHub) -> None:
+async def test_a_borrow_with_a_wrong_secret_is_not_retried(hub: FakeHub) -> None:
     hub.say(BORROW, (401, "unauthorized"))
     async with client_of(hub) as client:
         with pytest.raises(Unauthorized):
@@ -232,7 +232,7 @@ async def test_a_lease_that_cannot_be_renewed_cancels_the_block_before_it_ends(h
     assert task.cancelling() == 0
 
 
-async def test_a_hub_that_hangs_loses_the_lease_in_time_too(hub: FakeHub, wide_margin: None) -> None:
+async def test_a_hub_that_hangs_makes_the_lease_lost_in_time_too(hub: FakeHub, wide_margin: None) -> None:
     hub.ttl_s = 8
     begun = time.monotonic()
     with pytest.raises(LeaseLost):
@@ -240,7 +240,7 @@ async def test_a_hub_that_hangs_loses_the_lease_in_time_too(hub: FakeHub, wide_m
     assert time.monotonic() - begun < 8
 
 
-async def test_trouble_that_passes_does_not_lose_the_lease(hub: FakeHub) -> None:
+async def test_a_transient_failure_does_not_lose_the_lease(hub: FakeHub) -> None:
     hub.ttl_s = 9
     hub.say(RENEW, Reset(), (503, "store-unavailable"), (401, "unauthorized"), (500, "internal"))
     async with client_of(hub) as client, client.borrow("gpu:a100") as slot:
@@ -248,7 +248,7 @@ async def test_trouble_that_passes_does_not_lose_the_lease(hub: FakeHub) -> None
         slot.check()
 
 
-async def test_a_grant_the_hub_has_ended_cancels_the_block_at_once(hub: FakeHub) -> None:
+async def test_a_lease_that_the_hub_has_ended_cancels_the_block_at_once(hub: FakeHub) -> None:
     hub.ttl_s = 6
 
     async def block(slot: Slot) -> None:
@@ -261,7 +261,7 @@ async def test_a_grant_the_hub_has_ended_cancels_the_block_at_once(hub: FakeHub)
     assert said.body["leaseToken"]
 
 
-async def test_a_block_that_never_awaits_hears_of_the_loss_at_its_end_and_from_check(hub: FakeHub) -> None:
+async def test_a_block_that_never_awaits_learns_of_the_loss_at_its_end_and_from_check(hub: FakeHub) -> None:
     hub.ttl_s = 0.05
     refused = []
 
@@ -277,7 +277,7 @@ async def test_a_block_that_never_awaits_hears_of_the_loss_at_its_end_and_from_c
     assert len(refused) == 1
 
 
-async def test_an_error_the_block_makes_of_its_loss_is_the_cause_of_lease_lost(hub: FakeHub) -> None:
+async def test_an_error_raised_in_a_lost_block_is_the_cause_of_lease_lost(hub: FakeHub) -> None:
     hub.ttl_s = 0.1
     hub.say(RENEW, (409, "grant-over"))
 
@@ -292,7 +292,9 @@ async def test_an_error_the_block_makes_of_its_loss_is_the_cause_of_lease_lost(h
     assert isinstance(lost.value.__cause__, OSError)
 
 
-async def test_a_keeper_that_breaks_loses_the_slot_loudly(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_renewal_task_that_breaks_makes_the_lease_lost_with_an_error(
+    hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def broken(client: HubClient, slot: Slot) -> None:
         raise RuntimeError("a bug")
 
@@ -301,7 +303,7 @@ async def test_a_keeper_that_breaks_loses_the_slot_loudly(hub: FakeHub, monkeypa
         await hold(client_of(hub))
 
 
-async def test_a_task_cancelled_while_it_cleans_up_after_a_loss_stays_cancelled(hub: FakeHub) -> None:
+async def test_a_task_cancelled_during_its_cleanup_after_a_loss_stays_cancelled(hub: FakeHub) -> None:
     hub.ttl_s = 0.1
     hub.say(RENEW, (409, "grant-over"))
     cleaning = asyncio.Event()
@@ -320,7 +322,7 @@ async def test_a_task_cancelled_while_it_cleans_up_after_a_loss_stays_cancelled(
         await task
 
 
-async def test_cancelling_the_task_gives_the_slot_back_and_stays_a_cancellation(hub: FakeHub) -> None:
+async def test_cancelling_the_task_returns_the_slot_and_stays_a_cancellation(hub: FakeHub) -> None:
     async with client_of(hub) as client:
 
         async def work() -> None:
@@ -335,7 +337,7 @@ async def test_cancelling_the_task_gives_the_slot_back_and_stays_a_cancellation(
     assert hub.lent == {}  # the end of the client has waited for that
 
 
-async def test_a_return_that_is_cancelled_is_begun_once_more_and_the_task_stays_cancelled(hub: FakeHub) -> None:
+async def test_a_cancelled_return_is_tried_once_more_and_the_task_stays_cancelled(hub: FakeHub) -> None:
     returning = asyncio.Event()
 
     async def hang_once(request: httpx.Request) -> httpx.Response:
@@ -358,7 +360,7 @@ async def test_a_return_that_is_cancelled_is_begun_once_more_and_the_task_stays_
     assert hub.lent == {}  # the end of the client has waited for that
 
 
-async def test_a_timeout_around_a_lost_block_is_not_mistaken_for_the_loss(hub: FakeHub) -> None:
+async def test_a_timeout_around_a_lost_block_is_not_taken_for_the_loss(hub: FakeHub) -> None:
     hub.ttl_s = 0.1
     hub.say(RENEW, *[Reset() for _ in range(1000)])
     async with client_of(hub) as client:
@@ -371,7 +373,7 @@ async def test_a_timeout_around_a_lost_block_is_not_mistaken_for_the_loss(hub: F
                 await until_stopped()
 
 
-async def test_giving_back_inside_the_block_ends_the_lease_without_an_error(hub: FakeHub) -> None:
+async def test_returning_the_slot_inside_the_block_ends_the_lease_without_an_error(hub: FakeHub) -> None:
     hub.ttl_s = 2
     async with client_of(hub) as client, client.borrow("gpu:a100") as slot:
         assert await client.give_back(slot)
@@ -381,7 +383,7 @@ async def test_giving_back_inside_the_block_ends_the_lease_without_an_error(hub:
     assert len(hub.said(RENEW)) <= 1
 
 
-async def test_a_slot_that_cannot_be_given_back_is_left_to_its_lease(
+async def test_a_slot_that_cannot_be_returned_is_left_until_its_lease_ends(
     hub: FakeHub, caplog: pytest.LogCaptureFixture
 ) -> None:
     hub.say(RETURN, Reset(), (503, "stopping"), (400, "invalid-value"))
@@ -391,7 +393,7 @@ async def test_a_slot_that_cannot_be_given_back_is_left_to_its_lease(
     assert len(hub.said(RETURN)) == 3
 
 
-async def test_renewing_by_hand_moves_the_end_and_tells_when_the_grant_is_over(hub: FakeHub) -> None:
+async def test_renewing_by_hand_extends_the_lease_and_says_when_it_is_over(hub: FakeHub) -> None:
     async with client_of(hub) as client:
         slot = await client.acquire("gpu:a100")
         hub.ttl_s = 600
@@ -403,7 +405,7 @@ async def test_renewing_by_hand_moves_the_end_and_tells_when_the_grant_is_over(h
         assert slot.lost.is_set()
 
 
-async def test_a_shorter_lease_that_may_have_been_granted_is_believed(hub: FakeHub) -> None:
+async def test_after_an_unanswered_shorter_renewal_the_shorter_lease_is_assumed(hub: FakeHub) -> None:
     hub.say(RENEW, Reset())
     async with client_of(hub, timeout=0) as client:
         slot = await client.acquire("gpu:a100")
@@ -413,7 +415,9 @@ async def test_a_shorter_lease_that_may_have_been_granted_is_believed(hub: FakeH
     assert slot.renewal_in_s() < 0
 
 
-async def test_a_suspended_machine_loses_its_slot_when_it_wakes(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_machine_that_was_suspended_loses_its_slot_when_it_wakes(
+    hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(slot_module, "LOOK_S", 0.02)
 
     async def block(slot: Slot) -> None:
@@ -425,14 +429,14 @@ async def test_a_suspended_machine_loses_its_slot_when_it_wakes(hub: FakeHub, mo
         await hold(client_of(hub), block)
 
 
-async def test_an_answer_without_a_token_is_refused_loudly(hub: FakeHub) -> None:
+async def test_an_answer_without_a_token_is_raised_as_an_error(hub: FakeHub) -> None:
     hub.say(BORROW, lambda seen: {"browserId": "s1", "labelKey": "gpu:a100"})
     async with client_of(hub) as client:
         with pytest.raises(Exception, match=r"answer cannot be read.*leaseToken"):
             await client.acquire("gpu:a100")
 
 
-async def test_an_unreadable_renewal_is_trouble_and_not_the_end(hub: FakeHub) -> None:
+async def test_an_unreadable_answer_to_a_renewal_is_a_transient_failure(hub: FakeHub) -> None:
     hub.ttl_s = 9
     hub.say(RENEW, lambda seen: httpx.Response(200, text="<html>"), lambda seen: {"browserId": "s1"})
     async with client_of(hub) as client, client.borrow("gpu:a100") as slot:
@@ -440,7 +444,7 @@ async def test_an_unreadable_renewal_is_trouble_and_not_the_end(hub: FakeHub) ->
         assert isinstance(slot, Slot)
 
 
-async def test_reads_ask_for_what_they_are_told(hub: FakeHub) -> None:
+async def test_reads_request_the_paths_and_queries_they_are_given(hub: FakeHub) -> None:
     asked: list[str] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -469,7 +473,9 @@ async def test_reads_ask_for_what_they_are_told(hub: FakeHub) -> None:
     ]
 
 
-async def test_address_and_secret_come_from_the_environment(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_client_reads_its_address_and_secret_from_the_environment(
+    hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HUB_URL", "http://elsewhere:99/api/v1/")
     monkeypatch.setenv("HUB_RUNNER_SECRET", "from-env")
     async with HubClient(transport=hub.transport()) as client:

@@ -72,7 +72,7 @@ def play(
     "trouble",
     [LOST, *(response(status, "x") for status in (408, 429, 502, 504)), response(503, "stopping")],
 )
-def test_trouble_is_tried_again(clock: Clock, trouble: object) -> None:
+def test_a_transient_failure_is_retried(clock: Clock, trouble: object) -> None:
     answer, pauses = play(clock, [trouble, trouble, response(200)], RetryPolicy(trouble_s=100))
     assert answer.data == {"browserId": "s1"}
     assert len(pauses) == 2
@@ -91,7 +91,7 @@ def test_trouble_is_tried_again(clock: Clock, trouble: object) -> None:
         (httpx.Response(200, text="<html>", request=httpx.Request("POST", URL)), HubError),
     ],
 )
-def test_a_refusal_is_raised_as_the_class_the_hub_raised(
+def test_a_refusal_is_raised_as_the_same_class_that_the_hub_raised(
     clock: Clock, refused: httpx.Response, kind: type[HubError]
 ) -> None:
     with pytest.raises(kind) as raised:
@@ -99,38 +99,38 @@ def test_a_refusal_is_raised_as_the_class_the_hub_raised(
     assert raised.type is kind
 
 
-def test_a_proxy_that_answers_without_a_problem_document_is_a_hub_that_is_away(clock: Clock) -> None:
+def test_an_error_of_a_proxy_without_a_problem_document_counts_as_a_hub_that_is_away(clock: Clock) -> None:
     page = httpx.Response(502, text="<html>", request=httpx.Request("POST", URL))
     with pytest.raises(HubUnavailable, match="502"):
         play(clock, [page], RetryPolicy(trouble_s=0))
 
 
-def test_patience_with_trouble_ends_with_the_last_refusal(clock: Clock) -> None:
+def test_when_retries_are_used_up_the_last_refusal_is_raised(clock: Clock) -> None:
     with pytest.raises(StoreUnavailable):
         play(clock, [LOST, *[response(503, "store-unavailable")] * 50], RetryPolicy(trouble_s=5))
     assert 105 <= clock.now < 106
 
 
-def test_a_refusal_brings_the_facts_of_its_own(clock: Clock) -> None:
+def test_a_raised_refusal_has_the_members_of_its_problem_document(clock: Clock) -> None:
     said = {"status": 503, "code": "timeout", "detail": "in vain", "ticket": "key-7", "position": 3, "instance": "/x"}
     with pytest.raises(WaitedInVain, match="in vain") as raised:
         play(clock, [httpx.Response(503, json=said, request=httpx.Request("POST", URL))], RetryPolicy(trouble_s=0))
     assert raised.value.facts == {"status": 503, "code": "timeout", "ticket": "key-7", "position": 3}
 
 
-def test_a_pause_is_never_shorter_than_the_hub_asks_for(clock: Clock) -> None:
+def test_a_retry_comes_no_sooner_than_retry_after_says(clock: Clock) -> None:
     _, pauses = play(clock, [response(503, "settling", retry_after="3"), response(200)], RetryPolicy(trouble_s=100))
     assert 3.0 <= pauses[0] <= 3.6
 
 
-def test_back_off_doubles_to_its_limit_and_is_jittered() -> None:
+def test_the_back_off_doubles_up_to_its_limit_and_is_jittered() -> None:
     for attempt, longest in enumerate([0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]):
         drawn = {pause_s(attempt) for _ in range(50)}
         assert longest / 2 <= min(drawn) < max(drawn) <= longest
 
 
 @pytest.mark.parametrize("before", [[], [LOST, LOST], [response(*AWAY)], [LOST, response(*AWAY)]])
-def test_an_answer_is_dated_by_the_request_it_answers_and_by_none_before_it(clock: Clock, before: list[object]) -> None:
+def test_the_age_of_an_answer_is_counted_from_its_own_request(clock: Clock, before: list[object]) -> None:
     """It names what is left of a lease, also when an earlier attempt has made the lease."""
     answer, _ = play(clock, [*before, response(200)], RetryPolicy(trouble_s=50), took_s=1)
     assert answer.since_s == clock.now - 1

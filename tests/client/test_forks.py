@@ -107,7 +107,7 @@ def test_processes_that_share_a_client_get_their_own_answers(client: SyncHubClie
 
 
 @pytest.mark.usefixtures("node")
-def test_a_child_that_leaves_the_block_of_its_parent_ends_no_lease(client: SyncHubClient) -> None:
+def test_a_forked_child_that_leaves_its_parents_block_ends_no_lease(client: SyncHubClient) -> None:
     borrowing = client.borrow("gpu:p0", ttl=60)
     slot = borrowing.__enter__()
     assert fork(lambda: borrowing.__exit__(None, None, None))() is None
@@ -117,7 +117,7 @@ def test_a_child_that_leaves_the_block_of_its_parent_ends_no_lease(client: SyncH
 
 
 @pytest.mark.usefixtures("node")
-def test_a_child_cannot_give_back_what_its_parent_holds(client: SyncHubClient) -> None:
+def test_a_forked_child_cannot_return_the_slot_of_its_parent(client: SyncHubClient) -> None:
     slot = client.acquire("gpu:p0", ttl=60)
 
     def give_back() -> str:
@@ -131,7 +131,7 @@ def test_a_child_cannot_give_back_what_its_parent_holds(client: SyncHubClient) -
 
 
 @pytest.mark.usefixtures("node")
-def test_a_fork_beside_busy_threads_takes_none_of_their_locks_along(client: SyncHubClient) -> None:
+def test_a_fork_beside_busy_threads_leaves_no_lock_held_in_the_child(client: SyncHubClient) -> None:
     stop = threading.Event()
 
     def busy() -> None:
@@ -148,7 +148,7 @@ def test_a_fork_beside_busy_threads_takes_none_of_their_locks_along(client: Sync
     assert client.leases()["total"] == 0
 
 
-def test_a_child_is_not_the_node_of_its_parent(node: SyncNodeAgent, client: SyncHubClient) -> None:
+def test_a_forked_child_is_not_the_node_of_its_parent(node: SyncNodeAgent, client: SyncHubClient) -> None:
     def publish() -> None:
         with pytest.raises(HubUnavailable, match="does not run"):
             node.publish([{"label": "gpu:x", "slotId": "x"}])
@@ -160,7 +160,7 @@ def test_a_child_is_not_the_node_of_its_parent(node: SyncNodeAgent, client: Sync
     assert node.publish([{"label": "gpu:x", "slotId": "x"}])[0]["status"] == "published"
 
 
-async def test_a_child_that_leaves_the_block_of_a_node_ends_no_node(hub: HubProcess) -> None:
+async def test_a_forked_child_that_leaves_the_block_of_a_node_does_not_end_the_node(hub: HubProcess) -> None:
     agent = NodeAgent("n2", url=hub.url, secret=hub.node_secret, pools={"gpu:a": 1})
     async with agent:
 
@@ -173,7 +173,7 @@ async def test_a_child_that_leaves_the_block_of_a_node_ends_no_node(hub: HubProc
         assert await agent.publish([{"label": "gpu:b", "slotId": "b"}])
 
 
-def test_a_child_is_not_the_worker_of_its_parent_and_may_be_one_of_its_own(hub: HubProcess, token: str) -> None:
+def test_a_forked_child_is_not_the_worker_of_its_parent_and_may_start_its_own(hub: HubProcess, token: str) -> None:
     with JobManager(hub.url, token) as manager:
         manager.register(Rotate, room="lab")
         worker = str(manager.worker_id)
@@ -194,7 +194,7 @@ def test_a_child_is_not_the_worker_of_its_parent_and_may_be_one_of_its_own(hub: 
         manager.fail(claimed, "seen")
 
 
-def test_a_child_that_disconnects_leaves_the_worker_of_its_parent(hub: HubProcess, token: str) -> None:
+def test_a_forked_child_that_disconnects_leaves_its_parents_worker_alone(hub: HubProcess, token: str) -> None:
     with JobManager(hub.url, token) as manager:
         manager.register(Rotate, room="lab")
         fork(manager.disconnect)()
@@ -205,7 +205,7 @@ def test_a_child_that_disconnects_leaves_the_worker_of_its_parent(hub: HubProces
         manager.fail(claimed, "seen")
 
 
-def test_a_child_that_exits_ends_no_process_of_a_worker(hub: HubProcess, token: str) -> None:
+def test_a_forked_child_that_exits_ends_no_process_of_its_parents_worker(hub: HubProcess, token: str) -> None:
     worker = SyncWorker(hub.url, token, processes=1, room="lab")
     worker.job("modifiers", "Pid")(pid_of_handler)
     with worker, JobManager(hub.url, token) as manager:
@@ -240,7 +240,7 @@ def result_of(manager: JobManager) -> Any:
     return task.result
 
 
-def test_a_child_draws_other_names_than_its_parent() -> None:
+def test_a_forked_child_draws_other_random_names_than_its_parent() -> None:
     random_hex(8)
     children = [fork(lambda: [random_hex(8) for _ in range(50)]) for _ in range(3)]
     drawn = [ended() for ended in children] + [[random_hex(8) for _ in range(50)]]
@@ -261,7 +261,7 @@ OWNS = ("threading.Thread(", "threading.Lock(", "threading.RLock(", "threading.C
 CONNECTS = ("httpx.Client(", "httpx.AsyncClient(")
 
 
-def test_every_class_that_owns_threads_locks_or_connections_begins_anew_in_a_child() -> None:
+def test_every_class_with_threads_locks_or_connections_resets_itself_in_a_forked_child() -> None:
     missing = []
     for path in sorted(CLIENT.rglob("*.py")):
         text = path.read_text()
@@ -276,7 +276,7 @@ def test_every_class_that_owns_threads_locks_or_connections_begins_anew_in_a_chi
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of open sockets are in /proc")
 @pytest.mark.usefixtures("node")
-def test_a_child_opens_a_connection_of_its_own(client: SyncHubClient) -> None:
+def test_a_forked_child_opens_its_own_connection(client: SyncHubClient) -> None:
     client.pools()
 
     def sockets() -> list[str]:

@@ -81,7 +81,9 @@ async def test_a_refusal_has_its_detail_and_a_short_traceback(call: Call):
 
 
 @pytest.mark.parametrize("call", [borrow, borrow_async, submit, submit_async])
-async def test_who_is_refused_hears_what_was_shown_and_where_it_is_from(call: Call, monkeypatch: pytest.MonkeyPatch):
+async def test_a_refused_caller_is_told_which_variable_its_secret_came_from(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+):
     name = "HUB_TOKEN" if call in (submit, submit_async) else "HUB_RUNNER_SECRET"
     missing = await heard(call, REFUSED)
     monkeypatch.setenv(name, "wrong")
@@ -93,7 +95,7 @@ async def test_who_is_refused_hears_what_was_shown_and_where_it_is_from(call: Ca
     assert max(below(missing), below(wrong)) <= 3
 
 
-async def test_of_a_secret_that_the_program_gave_nothing_is_said():
+async def test_a_refusal_says_nothing_about_a_secret_that_the_program_passed_in():
     with (
         SyncHubClient("http://hub", secret="mine", transport=refusing(REFUSED)) as client,
         pytest.raises(Unauthorized) as told,

@@ -68,7 +68,7 @@ async def test_a_worker_that_ends_during_an_outage_reports_and_leaves_after_it(o
         assert not outage.redis.client().exists(f"hub:worker:{worker_id}")
 
 
-def test_a_manager_tells_after_an_outage_what_it_could_not_tell_in_it(outage: Outage) -> None:
+def test_after_an_outage_a_manager_sends_the_reports_it_could_not_send(outage: Outage) -> None:
     manager = JobManager(outage.url, TOKEN)
     manager.register(Rotate)
     with SyncJobsClient(outage.url, TOKEN) as client:
@@ -97,7 +97,7 @@ def test_a_manager_tells_after_an_outage_what_it_could_not_tell_in_it(outage: Ou
 pytestmark = pytest.mark.usefixtures("quick")
 
 
-def test_an_end_said_again_is_the_same_call(hub: JobsHub, make: Make) -> None:
+def test_a_repeated_report_of_the_end_of_a_task_has_the_same_key(hub: JobsHub, make: Make) -> None:
     manager = make()
     manager.register(Rotate)
     task_id = hub.add_one(JOB)
@@ -116,7 +116,7 @@ def test_an_end_said_again_is_the_same_call(hub: JobsHub, make: Make) -> None:
     wait_until(lambda: not manager._held().tasks)
 
 
-def test_a_task_that_cannot_be_begun_is_given_back(hub: JobsHub, make: Make) -> None:
+def test_a_task_that_cannot_be_started_is_given_back(hub: JobsHub, make: Make) -> None:
     def plain(seen: Seen) -> Any:
         seen.body.pop("start")
         return {"task": hub.play(seen)["task"]}
@@ -130,7 +130,7 @@ def test_a_task_that_cannot_be_begun_is_given_back(hub: JobsHub, make: Make) -> 
 
 
 @pytest.mark.parametrize("answer", [(413, "too-large"), (400, "malformed"), (422, "malformed")])
-def test_a_result_that_is_refused_for_what_it_says_fails_its_task(hub: JobsHub, make: Make, answer: Any) -> None:
+def test_a_task_whose_result_is_refused_for_its_content_fails(hub: JobsHub, make: Make, answer: Any) -> None:
     task_id = hub.add_one(JOB)
     hub.say(f"PATCH {PREFIX}/tasks/{task_id}", answer)
     manager = make(execute=lambda task: {"n": 1})
@@ -139,7 +139,7 @@ def test_a_result_that_is_refused_for_what_it_says_fails_its_task(hub: JobsHub, 
     assert answer[1] in hub.tasks[task_id]["error"]
 
 
-def test_what_a_provider_has_read_is_handed_in_after_an_outage(hub: JobsHub, make: Make) -> None:
+def test_an_answer_of_a_provider_is_uploaded_after_an_outage(hub: JobsHub, make: Make) -> None:
     manager = make()
     manager.register_provider(Files, name="local", handler={"/": ["a"]})
     hub.refused_upload = refusal(503, "store-unavailable")
@@ -150,7 +150,7 @@ def test_what_a_provider_has_read_is_handed_in_after_an_outage(hub: JobsHub, mak
     wait_until(lambda: [(each[1], each[2]) for each in hub.uploads] == [("r1", b'["a"]')])
 
 
-def test_uploads_that_wait_are_bounded(
+def test_the_number_of_waiting_uploads_is_bounded(
     hub: JobsHub, make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("hub.client.jobs.providers.MOST_WAITING", 1)
@@ -176,7 +176,7 @@ def test_a_provider_that_could_not_be_unregistered_is_unregistered_later(hub: Jo
     assert hub.said(drop)
 
 
-async def test_reports_that_are_too_large_together_go_alone(hub: JobsHub) -> None:
+async def test_reports_that_are_too_large_together_are_sent_one_by_one(hub: JobsHub) -> None:
     """A small result is not lost because a large one travels beside it."""
     worker = Worker("http://hub", TOKEN, transport=hub.async_transport(), sync_transport=hub.transport())
 

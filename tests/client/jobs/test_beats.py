@@ -26,7 +26,7 @@ def named(body: Any) -> dict[str, str]:
     return {task["id"]: task["claim"] for task in (body or {}).get("tasks", ())}
 
 
-async def test_a_worker_names_what_it_holds_and_stops_what_it_has_lost(hub: JobsHub) -> None:
+async def test_a_worker_names_its_tasks_in_its_heartbeats_and_stops_those_it_has_lost(hub: JobsHub) -> None:
     worker = Worker(
         "http://hub", "t0ken", transport=hub.async_transport(), sync_transport=hub.transport(), concurrency=2,
         polling_interval=0.02, heartbeat_interval=0.02,
@@ -60,7 +60,7 @@ async def test_a_worker_names_what_it_holds_and_stops_what_it_has_lost(hub: Jobs
         await eventually(lambda: named(beats_of(hub, worker.worker_id)[-1]) == {})
 
 
-def test_a_manager_names_what_it_holds(hub: JobsHub, make: Make) -> None:
+def test_a_manager_names_its_tasks_in_its_heartbeats(hub: JobsHub, make: Make) -> None:
     going = threading.Event()
     manager = make(execute=lambda _: going.wait(), heartbeat_interval=0.02)
     manager.register(Rotate)
@@ -72,7 +72,7 @@ def test_a_manager_names_what_it_holds(hub: JobsHub, make: Make) -> None:
     wait_until(lambda: named(beats_of(hub, worker_id)[-1]) == {})
 
 
-async def test_a_worker_whose_place_another_process_has_taken_ends_and_gives_back_what_it_holds(hub: JobsHub) -> None:
+async def test_a_worker_replaced_by_another_process_ends_and_gives_back_its_tasks(hub: JobsHub) -> None:
     worker = Worker(
         "http://hub", "t0ken", transport=hub.async_transport(), sync_transport=hub.transport(), polling_interval=0.02,
         heartbeat_interval=0.05,

@@ -22,7 +22,7 @@ JOB = "@global:modifiers:Rotate"
     ("task_s", "trip_s", "ready"),
     [(None, 0.01, 0), (0.01, None, 0), (10.0, 0.01, 0), (0.2, 0.01, 1), (0.01, 0.01, 20), (0.0, 0.01, MOST_READY)],
 )
-def test_as_much_is_held_ready_as_is_finished_while_a_claim_travels(
+def test_a_worker_claims_ahead_as_many_tasks_as_it_finishes_during_one_claim(
     task_s: float | None, trip_s: float | None, ready: int
 ) -> None:
     prefetch = Prefetch(concurrency=10)
@@ -33,7 +33,7 @@ def test_as_much_is_held_ready_as_is_finished_while_a_claim_travels(
     assert prefetch.ready == ready
 
 
-def test_what_is_held_ready_follows_the_tasks() -> None:
+def test_the_number_of_tasks_claimed_ahead_follows_their_duration() -> None:
     prefetch = Prefetch(concurrency=10)
     prefetch.travelled(0.01)
     prefetch.ran(0.001)
@@ -47,14 +47,14 @@ def test_what_is_held_ready_follows_the_tasks() -> None:
     assert prefetch.ready == 200
 
 
-def test_it_may_be_said_how_much_is_held_ready() -> None:
+def test_the_number_of_tasks_claimed_ahead_can_be_fixed() -> None:
     prefetch = Prefetch(concurrency=10, fixed=3)
     prefetch.travelled(1.0)
     prefetch.ran(0.001)
     assert (prefetch.ready, prefetch.adaptive) == (3, False)
 
 
-def test_reports_travel_in_order_and_at_most_a_hundred_together() -> None:
+def test_reports_are_sent_in_order_and_at_most_a_hundred_together() -> None:
     outbox = Outbox()
     for number in range(150):
         outbox.add(Report(str(number), "completed"))
@@ -63,7 +63,7 @@ def test_reports_travel_in_order_and_at_most_a_hundred_together() -> None:
     assert (len(outbox.take()), outbox.take()) == (50, [])
 
 
-def test_long_reasons_travel_in_calls_of_their_own() -> None:
+def test_long_error_texts_are_sent_in_calls_of_their_own() -> None:
     outbox = Outbox()
     for number in range(3):
         outbox.add(Report(str(number), "failed", "x" * (MOST_REPORT_BYTES - 1)))
@@ -93,7 +93,7 @@ class Held:
         await self.runner.close(5.0, asyncio.Event())
 
 
-async def test_no_more_is_claimed_than_there_are_places_and_may_be_ready() -> None:
+async def test_a_worker_claims_no_more_tasks_than_it_has_places_and_may_hold_ready() -> None:
     held = Held(2, Prefetch(2, fixed=4))
     assert held.runner.wanted() == 6
     held.put("a", "b", "c")
@@ -107,7 +107,7 @@ async def test_no_more_is_claimed_than_there_are_places_and_may_be_ready() -> No
     assert held.runner.wanted() == 0
 
 
-async def test_what_waits_too_long_behind_others_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_ready_task_that_waits_too_long_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places_module, "READY_S", -1.0)
     prefetch = Prefetch(1)
     prefetch.travelled(0.01)
@@ -121,7 +121,7 @@ async def test_what_waits_too_long_behind_others_is_given_back(monkeypatch: pyte
     assert held.said[2:] == [("a", "completed")]
 
 
-async def test_what_was_asked_to_be_held_ready_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fixed_number_of_ready_tasks_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places_module, "READY_S", -1.0)
     held = Held(1, Prefetch(1, fixed=5))
     held.put("a", "b", "c")
@@ -130,7 +130,7 @@ async def test_what_was_asked_to_be_held_ready_is_kept(monkeypatch: pytest.Monke
     await held.end()
 
 
-async def test_a_task_of_an_unknown_job_fails_and_says_so() -> None:
+async def test_a_task_of_an_unknown_job_fails_with_a_reason() -> None:
     held = Held(1, Prefetch(1))
     held.runner.put([Task("a", "@global:modifiers:Other", "r1", {})])
     assert held.said == [("a", "failed")]

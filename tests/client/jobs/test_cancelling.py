@@ -33,7 +33,7 @@ async def client(hub: HubProcess) -> AsyncIterator[JobsClient]:
         yield client
 
 
-async def test_a_cancelled_task_stops_its_handler_without_a_heartbeat_and_frees_its_place(
+async def test_a_cancelled_task_stops_its_handler_at_once_and_frees_its_place(
     client: JobsClient, hub: HubProcess
 ) -> None:
     worker = Worker(hub.url, TOKEN, concurrency=1, heartbeat_interval=BEAT_S)
@@ -62,7 +62,7 @@ async def test_a_cancelled_task_stops_its_handler_without_a_heartbeat_and_frees_
             assert (await client.task(task)).status == "cancelled"
 
 
-async def test_a_handler_that_does_not_let_itself_be_cancelled_is_cancelled_again_after_the_grace(
+async def test_a_handler_that_ignores_its_cancellation_is_cancelled_again_after_the_grace(
     client: JobsClient, hub: HubProcess
 ) -> None:
     worker = Worker(hub.url, TOKEN, heartbeat_interval=BEAT_S, cancel_grace=0.2)
@@ -87,7 +87,7 @@ async def test_a_handler_that_does_not_let_itself_be_cancelled_is_cancelled_agai
     assert all(later - sooner >= 0.15 for sooner, later in pairwise(cancelled))
 
 
-async def test_a_plain_function_is_told_by_lost(client: JobsClient, hub: HubProcess) -> None:
+async def test_a_plain_function_sees_in_task_lost_that_it_was_cancelled(client: JobsClient, hub: HubProcess) -> None:
     worker = Worker(hub.url, TOKEN, heartbeat_interval=BEAT_S)
     seen: list[str] = []
 

@@ -45,7 +45,7 @@ async def client(jobs_hub: HubProcess) -> AsyncIterator[JobsClient]:
         yield client
 
 
-async def test_many_tasks_are_submitted_run_and_waited_for(jobs_hub: HubProcess, client: JobsClient) -> None:
+async def test_many_tasks_are_submitted_run_and_awaited(jobs_hub: HubProcess, client: JobsClient) -> None:
     rotations = Rotations(jobs_hub)
     async with rotations.worker as worker:
         ids = await client.submit_many(JOB, [{"angle": n} for n in range(1500)], ROOM)
@@ -59,7 +59,7 @@ async def test_many_tasks_are_submitted_run_and_waited_for(jobs_hub: HubProcess,
         await client.submit(JOB, {}, ROOM)
 
 
-async def test_lost_answers_lose_no_task_and_run_none_twice(jobs_hub: HubProcess, client: JobsClient) -> None:
+async def test_lost_answers_lose_no_task_and_run_no_task_twice(jobs_hub: HubProcess, client: JobsClient) -> None:
     way = LosesAnswers(3)
     rotations = Rotations(jobs_hub, transport=way)
     async with rotations.worker as worker:
@@ -71,7 +71,7 @@ async def test_lost_answers_lose_no_task_and_run_none_twice(jobs_hub: HubProcess
     assert ran_once_each(worker, 40), worker.counts
 
 
-async def test_what_a_worker_gives_back_runs_at_another_one(jobs_hub: HubProcess, client: JobsClient) -> None:
+async def test_a_task_given_back_by_one_worker_runs_at_another(jobs_hub: HubProcess, client: JobsClient) -> None:
     first, second = Rotations(jobs_hub, concurrency=2, grace=0.1), Rotations(jobs_hub)
     first.worker.job("modifiers", "Long")(lambda payload, task: threading.Event().wait(60))
 
@@ -91,7 +91,7 @@ async def test_what_a_worker_gives_back_runs_at_another_one(jobs_hub: HubProcess
         assert (first.worker.counts["given back"], staying.counts["completed"]) == (2, 4)
 
 
-async def test_a_task_is_tried_again_as_often_as_it_may_be(jobs_hub: HubProcess, client: JobsClient) -> None:
+async def test_a_task_is_retried_as_often_as_its_max_attempts_allow(jobs_hub: HubProcess, client: JobsClient) -> None:
     rotations = Rotations(jobs_hub)
     attempts: list[tuple[int, int]] = []
 
@@ -111,7 +111,7 @@ async def test_a_task_is_tried_again_as_often_as_it_may_be(jobs_hub: HubProcess,
     assert sorted(attempts) == [(1, 2), (1, 3), (2, 2), (2, 3)]
 
 
-async def test_order_and_time_are_as_asked_for(jobs_hub: HubProcess, client: JobsClient) -> None:
+async def test_tasks_run_by_priority_and_not_before_their_time(jobs_hub: HubProcess, client: JobsClient) -> None:
     rotations = Rotations(jobs_hub, concurrency=1, prefetch=0)
     go = asyncio.Event()
 
@@ -132,7 +132,7 @@ async def test_order_and_time_are_as_asked_for(jobs_hub: HubProcess, client: Job
     assert rotations.runs == [urgent, usual, later]
 
 
-async def test_a_runtime_that_is_exceeded_fails_the_task(jobs_hub: HubProcess, client: JobsClient) -> None:
+async def test_a_task_that_exceeds_its_runtime_fails(jobs_hub: HubProcess, client: JobsClient) -> None:
     rotations = Rotations(jobs_hub)
 
     @rotations.worker.job("modifiers", "Endless", max_runtime=0.2)
@@ -179,7 +179,7 @@ async def test_a_worker_deleted_by_an_operator_registers_again(jobs_hub: HubProc
         assert (await client.wait_for(await client.submit(JOB, {}, ROOM), 30)).ok
 
 
-async def test_refusals_are_the_classes_of_the_hub(jobs_hub: HubProcess) -> None:
+async def test_refusals_are_raised_as_the_error_classes_of_the_hub(jobs_hub: HubProcess) -> None:
     with JobManager(jobs_hub.url, TOKEN) as manager:
         manager.register(Rotate)
         with pytest.raises(InvalidRoomId):
@@ -224,7 +224,7 @@ def test_a_manager_serves_tasks_and_reads(jobs_hub: HubProcess) -> None:
     assert str(worker_id) not in [worker["id"] for worker in listed]
 
 
-def test_a_manager_that_is_claimed_from_by_hand(jobs_hub: HubProcess) -> None:
+def test_a_manager_can_claim_and_complete_tasks_by_hand(jobs_hub: HubProcess) -> None:
     with JobManager(jobs_hub.url, TOKEN) as manager, SyncJobsClient(jobs_hub.url, TOKEN) as client:
         manager.register(Rotate, room=ROOM, run_kwargs={"model": "large"})
         assert manager.claim() is None

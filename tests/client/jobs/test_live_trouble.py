@@ -52,7 +52,7 @@ async def all_done(client: JobsClient, ids: list[str], within_s: float = 90) -> 
         assert (await client.wait_for(task_id, within_s)).ok
 
 
-async def test_a_hub_that_is_killed_and_comes_back_costs_nothing(start_hub: StartHub, tmp_path: Path) -> None:
+async def test_killing_and_restarting_the_hub_loses_no_task(start_hub: StartHub, tmp_path: Path) -> None:
     tokens = tokens_file(tmp_path)
     hub = start_hub(HUB_TOKENS_FILE=tokens, **STEADY)
     gate = Gate(hub, concurrency=20)
@@ -70,7 +70,7 @@ async def test_a_hub_that_is_killed_and_comes_back_costs_nothing(start_hub: Star
     assert ran_once_each(worker, 55), worker.counts
 
 
-async def test_redis_killed_and_started_from_its_file_costs_nothing(start_hub: StartHub, tmp_path: Path) -> None:
+async def test_killing_redis_and_restarting_it_from_its_file_loses_no_task(start_hub: StartHub, tmp_path: Path) -> None:
     server = RedisServer(tmp_path, append_fsync="always")
     server.start()
     try:
@@ -92,7 +92,7 @@ async def test_redis_killed_and_started_from_its_file_costs_nothing(start_hub: S
         server.stop()
 
 
-async def test_redis_started_empty_is_worked_for_again(start_hub: StartHub, tmp_path: Path) -> None:
+async def test_workers_go_on_after_redis_was_started_empty(start_hub: StartHub, tmp_path: Path) -> None:
     hub = start_hub(HUB_TOKENS_FILE=tokens_file(tmp_path), **STEADY)
     gate = Gate(hub)
     async with gate.worker as worker, JobsClient(hub.url, TOKEN) as client:
@@ -159,7 +159,7 @@ async def until_served(client: JobsClient, job: str, **payload: Any) -> str:
     return made[0]
 
 
-async def test_a_worker_that_is_told_to_end_finishes_what_it_can_and_gives_back_the_rest(
+async def test_a_stopping_worker_finishes_what_it_can_and_gives_back_the_rest(
     start_hub: StartHub, tmp_path: Path
 ) -> None:
     hub = start_hub(HUB_TOKENS_FILE=tokens_file(tmp_path), **STEADY)
@@ -177,7 +177,7 @@ async def test_a_worker_that_is_told_to_end_finishes_what_it_can_and_gives_back_
 
 
 @pytest.mark.parametrize(("socket", "within_s"), [(False, 60.0), (True, 30.0)])
-async def test_a_worker_that_is_killed_is_missed(
+async def test_the_tasks_of_a_killed_worker_are_run_by_another(
     start_hub: StartHub, tmp_path: Path, socket: bool, within_s: float
 ) -> None:
     timeout = "600" if socket else "8"

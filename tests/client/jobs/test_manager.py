@@ -35,7 +35,7 @@ REGISTER = f"PUT {PREFIX}/rooms/@global/jobs"
 # -- registering ---------------------------------------------------------------------------------------------------
 
 
-def test_register_is_a_call_a_decorator_and_one_with_arguments(hub: JobsHub, make: Make) -> None:
+def test_register_works_as_a_call_as_a_decorator_and_as_one_with_arguments(hub: JobsHub, make: Make) -> None:
     manager = make()
     assert manager.register(Rotate) is Rotate
 
@@ -63,7 +63,7 @@ def test_a_category_may_be_a_plain_text(hub: JobsHub, make: Make) -> None:
     assert list(hub.jobs) == ["@global:analysis:Count"]
 
 
-def test_a_worker_made_before_is_the_one_that_registers(hub: JobsHub, make: Make) -> None:
+def test_a_manager_with_a_worker_registers_its_jobs_for_that_worker(hub: JobsHub, make: Make) -> None:
     manager = make()
     worker_id = manager.create_worker()
     manager.register(Rotate)
@@ -72,7 +72,7 @@ def test_a_worker_made_before_is_the_one_that_registers(hub: JobsHub, make: Make
 
 
 @pytest.mark.parametrize("trouble", [Reset(), (503, "store-unavailable"), (500, "internal"), (429, "slow-down")])
-def test_trouble_at_start_is_tried_again(hub: JobsHub, make: Make, trouble: Any) -> None:
+def test_a_transient_failure_at_the_start_is_retried(hub: JobsHub, make: Make, trouble: Any) -> None:
     hub.say(WORKERS, trouble)
     hub.say(REGISTER, trouble)
     manager = make()
@@ -81,7 +81,7 @@ def test_trouble_at_start_is_tried_again(hub: JobsHub, make: Make, trouble: Any)
     assert (len(hub.said(WORKERS)), len(hub.said(REGISTER))) == (2, 2)
 
 
-def test_trouble_that_stays_is_raised_after_as_many_tries_as_told(hub: JobsHub, make: Make) -> None:
+def test_a_lasting_failure_at_the_start_is_raised_after_the_configured_tries(hub: JobsHub, make: Make) -> None:
     hub.say(REGISTER, *[(503, "store-unavailable")] * 10)
     manager = make(max_startup_retries=2)
     with pytest.raises(StoreUnavailable):
@@ -104,7 +104,7 @@ def malformed(_: Seen) -> httpx.Response:
         (malformed, Malformed),
     ],
 )
-def test_what_the_hub_refuses_is_raised_at_once(
+def test_a_refusal_of_the_hub_is_raised_at_once(
     hub: JobsHub, make: Make, answer: Callable[[Seen], Any], raised: type[Exception]
 ) -> None:
     hub.say(REGISTER, answer)
@@ -114,14 +114,14 @@ def test_what_the_hub_refuses_is_raised_at_once(
     assert (len(hub.said(REGISTER)), len(manager)) == (1, 0)
 
 
-def test_what_does_not_validate_says_what_and_where(hub: JobsHub, make: Make) -> None:
+def test_a_validation_error_says_what_is_wrong_and_where(hub: JobsHub, make: Make) -> None:
     hub.say(REGISTER, malformed)
     with pytest.raises(Malformed, match="required") as told:
         make().register(Rotate)
     assert told.value.facts["errors"][0]["loc"] == ["body"]
 
 
-def test_the_token_is_asked_for_each_request(hub: JobsHub) -> None:
+def test_a_token_function_is_called_for_each_request(hub: JobsHub) -> None:
     tokens = iter(["first", "second", "third", "fourth"])
     with JobManager("http://hub", lambda: next(tokens), transport=hub.transport()) as manager:
         manager.create_worker()
@@ -129,7 +129,7 @@ def test_the_token_is_asked_for_each_request(hub: JobsHub) -> None:
     assert [seen.headers["authorization"] for seen in hub.seen[:2]] == ["Bearer first", "Bearer second"]
 
 
-def test_a_client_may_be_given_and_stays_its_owners(hub: JobsHub) -> None:
+def test_a_client_that_was_passed_in_is_not_closed(hub: JobsHub) -> None:
     with httpx.Client(base_url="http://hub", transport=hub.transport()) as http:
         with JobManager(http, "t0ken") as manager:
             manager.register(Rotate)
@@ -173,7 +173,7 @@ def test_a_task_is_failed_or_cancelled(hub: JobsHub, make: Make) -> None:
         manager.fail_by_id("no-such-task", "?")
 
 
-def test_a_task_that_cannot_be_run_here_is_failed_and_the_next_one_claimed(hub: JobsHub, make: Make) -> None:
+def test_a_claimed_task_that_cannot_be_run_is_failed_and_the_next_one_claimed(hub: JobsHub, make: Make) -> None:
     manager = make()
     manager.register(Rotate)
     unfit, foreign, good = hub.add_one(JOB, angle="much"), hub.add_one("@global:modifiers:Other"), hub.add_one(JOB)
@@ -185,7 +185,7 @@ def test_a_task_that_cannot_be_run_here_is_failed_and_the_next_one_claimed(hub: 
     assert "not registered" in hub.tasks[foreign]["error"]
 
 
-def test_a_claim_whose_answer_is_lost_gives_the_same_task_later(
+def test_after_a_lost_answer_the_next_claim_gets_the_same_task(
     hub: JobsHub, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hub.client.jobs.listening.TROUBLE_S", 0.0)
@@ -206,7 +206,7 @@ def test_a_claim_whose_answer_is_lost_gives_the_same_task_later(
     assert len({seen.headers["idempotency-key"] for seen in hub.said(CLAIM)}) == 1
 
 
-def test_there_is_nothing_to_claim_or_to_beat_for_without_a_worker(make: Make) -> None:
+def test_claiming_and_beating_need_a_worker(make: Make) -> None:
     manager = make()
     with pytest.raises(ValueError, match="no worker yet"):
         manager.claim()
@@ -214,7 +214,7 @@ def test_there_is_nothing_to_claim_or_to_beat_for_without_a_worker(make: Make) -
         manager.heartbeat()
 
 
-def test_listening_gives_tasks_until_told_to_stop(hub: JobsHub, make: Make) -> None:
+def test_listen_yields_tasks_until_it_is_stopped(hub: JobsHub, make: Make) -> None:
     manager = make()
     manager.register(Rotate)
     hub.say(CLAIM, (503, "store-unavailable"), (500, "internal"))
@@ -227,7 +227,7 @@ def test_listening_gives_tasks_until_told_to_stop(hub: JobsHub, make: Make) -> N
     assert heard == ids
 
 
-def test_listening_ends_when_the_worker_is_gone(hub: JobsHub, make: Make) -> None:
+def test_listen_ends_when_the_worker_is_gone(hub: JobsHub, make: Make) -> None:
     manager = make()
     manager.register(Rotate)
     hub.forget_workers()
@@ -239,7 +239,7 @@ def test_listening_ends_when_the_worker_is_gone(hub: JobsHub, make: Make) -> Non
 # -- submitting ---------------------------------------------------------------------------------------------------
 
 
-def test_tasks_are_submitted_for_a_class_and_waited_for(hub: JobsHub, make: Make) -> None:
+def test_tasks_are_submitted_for_a_class_and_awaited(hub: JobsHub, make: Make) -> None:
     manager = make(execute=lambda task: None)
     manager.register(Rotate)
     manager.register(Rotate, room="room-1")

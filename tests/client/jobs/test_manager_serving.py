@@ -41,7 +41,7 @@ def test_tasks_are_served_from_the_first_registration_on(hub: JobsHub, make: Mak
     assert manager.failure is None
 
 
-def test_a_task_of_a_hub_that_starts_nothing_by_itself_is_started(hub: JobsHub, make: Make) -> None:
+def test_a_manager_starts_a_task_itself_when_the_hub_did_not(hub: JobsHub, make: Make) -> None:
     def plain(seen: Seen) -> Any:
         seen.body.pop("start")
         return {"task": hub.play(seen)["task"]}
@@ -55,7 +55,7 @@ def test_a_task_of_a_hub_that_starts_nothing_by_itself_is_started(hub: JobsHub, 
     assert begun == ["running"]
 
 
-def test_what_was_cancelled_meanwhile_stops_nothing(hub: JobsHub, make: Make) -> None:
+def test_a_task_cancelled_while_it_runs_does_not_stop_the_manager(hub: JobsHub, make: Make) -> None:
     manager = make(execute=lambda task: hub.tasks[task.task_id].update(status="cancelled"))
     manager.register(Rotate)
     ids = [hub.add_one(JOB), hub.add_one(JOB)]
@@ -75,7 +75,9 @@ def test_a_result_is_kept_while_the_store_is_away(hub: JobsHub, make: Make) -> N
 
 @pytest.mark.parametrize("answer", [unauthorized, lambda _: refusal(403, "forbidden"), lambda _: refusal(404, "x")])
 @pytest.mark.parametrize("on", ["claim", "report", "beat"])
-def test_a_worker_the_hub_no_longer_has_ends(hub: JobsHub, make: Make, on: str, answer: Callable[[Seen], Any]) -> None:
+def test_a_manager_whose_worker_the_hub_has_removed_ends(
+    hub: JobsHub, make: Make, on: str, answer: Callable[[Seen], Any]
+) -> None:
     def execute(task: ClaimedTask[Any]) -> None:
         hub.say(f"PATCH {PREFIX}/tasks/{task.task_id}", answer)
 
@@ -92,7 +94,7 @@ def test_a_worker_the_hub_no_longer_has_ends(hub: JobsHub, make: Make, on: str, 
 
 
 @pytest.mark.parametrize("execute", [None, lambda task: None])
-def test_a_worker_that_hears_no_hub_for_too_long_ends(hub: JobsHub, make: Make, execute: Any) -> None:
+def test_a_manager_that_reaches_no_hub_for_too_long_ends(hub: JobsHub, make: Make, execute: Any) -> None:
     manager = make(execute=execute, heartbeat_interval=0.02, max_unreachable_seconds=0.1)
     manager.register(Rotate)
     hub.away = True
@@ -101,7 +103,7 @@ def test_a_worker_that_hears_no_hub_for_too_long_ends(hub: JobsHub, make: Make, 
     assert isinstance(manager.failure, HubUnavailable)
 
 
-def test_short_trouble_ends_nothing(hub: JobsHub, make: Make) -> None:
+def test_a_short_failure_does_not_end_a_manager(hub: JobsHub, make: Make) -> None:
     manager = make(execute=lambda task: None, heartbeat_interval=0.02)
     manager.register(Rotate)
     what = f"PATCH {PREFIX}/workers/{manager.worker_id}"
@@ -112,7 +114,7 @@ def test_short_trouble_ends_nothing(hub: JobsHub, make: Make) -> None:
     assert manager.failure is None
 
 
-def test_a_long_task_keeps_no_beat_waiting(hub: JobsHub, make: Make) -> None:
+def test_a_long_task_does_not_delay_the_heartbeats(hub: JobsHub, make: Make) -> None:
     go = threading.Event()
     manager = make(execute=lambda task: go.wait(60), heartbeat_interval=0.02)
     manager.register(Rotate)
@@ -127,7 +129,7 @@ def test_a_long_task_keeps_no_beat_waiting(hub: JobsHub, make: Make) -> None:
 # -- leaving ---------------------------------------------------------------------------------------------------
 
 
-def test_leaving_lets_the_task_end_and_deletes_the_worker(hub: JobsHub, make: Make) -> None:
+def test_disconnecting_lets_the_task_end_and_deletes_the_worker(hub: JobsHub, make: Make) -> None:
     begun, go = threading.Event(), threading.Event()
 
     def execute(task: ClaimedTask[Any]) -> None:
@@ -166,7 +168,7 @@ def test_a_task_that_is_claimed_while_the_manager_leaves_is_given_back(hub: Jobs
     assert hub.status(task_id) == "pending"
 
 
-def test_what_a_claim_without_an_answer_got_is_given_back_when_the_manager_leaves(hub: JobsHub, make: Make) -> None:
+def test_a_task_of_a_claim_without_an_answer_is_given_back_when_the_manager_leaves(hub: JobsHub, make: Make) -> None:
     manager = make(execute=lambda task: None)
     manager.register(Rotate)
 
@@ -182,7 +184,9 @@ def test_what_a_claim_without_an_answer_got_is_given_back_when_the_manager_leave
     assert (hub.status(task_id), hub.workers) == ("pending", set())
 
 
-def test_leaving_raises_nothing_when_no_hub_answers(hub: JobsHub, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disconnecting_raises_nothing_when_no_hub_answers(
+    hub: JobsHub, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("hub.client.jobs.calls.LEAVE_S", 0.1)
     manager = make()
     manager.register(Rotate)
@@ -191,7 +195,7 @@ def test_leaving_raises_nothing_when_no_hub_answers(hub: JobsHub, make: Make, mo
     assert manager.worker_id is None
 
 
-def test_a_manager_that_never_registered_leaves_quietly(hub: JobsHub, make: Make) -> None:
+def test_disconnecting_a_manager_that_never_registered_does_nothing(hub: JobsHub, make: Make) -> None:
     with make() as manager:
         pass
     manager.wait()
@@ -199,7 +203,9 @@ def test_a_manager_that_never_registered_leaves_quietly(hub: JobsHub, make: Make
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_wait_and_the_handlers_are_put_back(hub: JobsHub, make: Make, number: signal.Signals) -> None:
+def test_a_signal_ends_wait_and_the_signal_handlers_are_restored(
+    hub: JobsHub, make: Make, number: signal.Signals
+) -> None:
     before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
     manager = make(execute=lambda task: None)
     manager.register(Rotate)
@@ -215,7 +221,7 @@ def test_a_signal_ends_the_wait_and_the_handlers_are_put_back(hub: JobsHub, make
     assert manager.failure is None
 
 
-def test_another_thread_may_wait_as_well(hub: JobsHub, make: Make) -> None:
+def test_wait_may_be_called_in_another_thread(hub: JobsHub, make: Make) -> None:
     manager = make()
     waiting = threading.Thread(target=manager.wait)
     waiting.start()
@@ -227,7 +233,7 @@ def test_another_thread_may_wait_as_well(hub: JobsHub, make: Make) -> None:
 # -- what seldom happens ------------------------------------------------------------------------------------------
 
 
-def test_a_token_that_cannot_be_had_is_trouble_that_passes(hub: JobsHub, make: Make) -> None:
+def test_a_failing_token_function_is_a_transient_failure(hub: JobsHub, make: Make) -> None:
     broken = threading.Event()
 
     def token() -> str:
@@ -246,7 +252,9 @@ def test_a_token_that_cannot_be_had_is_trouble_that_passes(hub: JobsHub, make: M
     assert manager.failure is None
 
 
-def test_serving_that_breaks_off_ends_the_worker(hub: JobsHub, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_manager_whose_serving_thread_breaks_ends_its_worker(
+    hub: JobsHub, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     manager = make(execute=lambda task: None)
 
     def broken(**_: Any) -> None:
@@ -258,7 +266,9 @@ def test_serving_that_breaks_off_ends_the_worker(hub: JobsHub, make: Make, monke
     assert "TypeError('a bug')" in str(manager.failure)
 
 
-def test_a_second_signal_does_not_wait_for_what_runs(hub: JobsHub, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_signal_ends_the_wait_for_running_tasks(
+    hub: JobsHub, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     go, begun = threading.Event(), threading.Event()
 
     def execute(task: ClaimedTask[Any]) -> None:
@@ -283,7 +293,7 @@ def test_a_second_signal_does_not_wait_for_what_runs(hub: JobsHub, make: Make, m
     go.set()
 
 
-def test_what_is_still_under_way_after_leaving_harms_nobody(
+def test_a_task_that_still_runs_after_disconnecting_does_no_harm(
     hub: JobsHub, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hub.client.jobs.manager.JOIN_S", 0.05)
@@ -305,7 +315,7 @@ def test_what_is_still_under_way_after_leaving_harms_nobody(
     assert not manager._serving.thread.is_alive()
 
 
-def test_a_task_may_end_the_manager_that_runs_it(hub: JobsHub, make: Make) -> None:
+def test_a_task_may_disconnect_the_manager_that_runs_it(hub: JobsHub, make: Make) -> None:
     manager = make(execute=lambda task: manager.disconnect())
     manager.register(Rotate)
     hub.add_one(JOB)
@@ -313,7 +323,7 @@ def test_a_task_may_end_the_manager_that_runs_it(hub: JobsHub, make: Make) -> No
     wait_until(lambda: hub.workers == set())
 
 
-def test_an_unfit_task_stays_claimed_while_the_hub_is_in_trouble(hub: JobsHub, make: Make) -> None:
+def test_a_task_that_does_not_validate_stays_claimed_while_the_hub_is_in_trouble(hub: JobsHub, make: Make) -> None:
     manager = make()
     manager.register(Rotate)
     unfit = hub.add_one(JOB, angle="much")
@@ -322,7 +332,7 @@ def test_an_unfit_task_stays_claimed_while_the_hub_is_in_trouble(hub: JobsHub, m
     assert hub.status(unfit) == "claimed"
 
 
-def test_listening_rests_between_claims_and_is_woken(hub: JobsHub, make: Make) -> None:
+def test_listen_rests_between_claims_and_is_woken_by_events(hub: JobsHub, make: Make) -> None:
     hub.holds = False
     manager = make()
     manager.register(Rotate)
@@ -338,14 +348,14 @@ def test_listening_rests_between_claims_and_is_woken(hub: JobsHub, make: Make) -
     assert (heard, listening.is_alive()) == ([task_id], False)
 
 
-def test_a_beat_may_be_sent_by_hand(hub: JobsHub, make: Make) -> None:
+def test_a_heartbeat_may_be_sent_by_hand(hub: JobsHub, make: Make) -> None:
     manager = make()
     worker_id = manager.create_worker()
     manager.heartbeat()
     assert len(hub.said(f"PATCH {PREFIX}/workers/{worker_id}")) == 1
 
 
-def test_a_job_that_is_refused_again_keeps_what_it_was(hub: JobsHub, make: Make) -> None:
+def test_a_refused_new_registration_keeps_the_old_one(hub: JobsHub, make: Make) -> None:
     manager = make()
     manager.register(Rotate, run_kwargs={"model": "large"})
     hub.say(f"PUT {PREFIX}/rooms/@global/jobs", lambda _: refusal(409, "schema-conflict"))

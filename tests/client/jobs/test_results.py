@@ -72,7 +72,7 @@ async def worker(request: pytest.FixtureRequest, client: JobsClient, hub: HubPro
         yield worker
 
 
-async def test_what_a_handler_returns_is_what_its_submitter_gets(client: JobsClient, worker: Worker) -> None:
+async def test_the_submitter_gets_what_the_handler_returned(client: JobsClient, worker: Worker) -> None:
     wanted = {
         "object": RETURNED["object"],
         "nothing": None,
@@ -93,7 +93,7 @@ async def test_what_a_handler_returns_is_what_its_submitter_gets(client: JobsCli
         ("large", "store it elsewhere and return a reference to it"), ("missing", "'missing'"),
     ],
 )  # fmt: skip
-async def test_what_cannot_be_kept_fails_the_task_and_says_what_to_do(
+async def test_a_result_that_cannot_be_stored_fails_the_task_with_advice(
     client: JobsClient, worker: Worker, what: str, why: str
 ) -> None:
     task = await client.submit(JOB, {"what": what}, ROOM)
@@ -104,7 +104,7 @@ async def test_what_cannot_be_kept_fails_the_task_and_says_what_to_do(
     assert await client.result(fine, 30) == [1, 2], "the worker lives on"
 
 
-async def test_what_ended_otherwise_is_raised_and_what_is_not_over_times_out(
+async def test_waiting_for_a_result_raises_for_a_failed_task_and_times_out_for_a_running_one(
     client: JobsClient, hub: HubProcess, redis_server: RedisServer
 ) -> None:
     worker = Worker(hub.url, TOKEN)
@@ -132,9 +132,7 @@ async def test_what_ended_otherwise_is_raised_and_what_is_not_over_times_out(
             await client.result(cancelled, 30)
 
 
-async def test_a_manager_gives_what_execute_returns_and_leaves_out_what_is_no_json(
-    client: JobsClient, hub: HubProcess
-) -> None:
+async def test_a_manager_reports_the_value_of_execute_unless_it_is_no_json(client: JobsClient, hub: HubProcess) -> None:
     def execute(task: ClaimedTask[Any]) -> Any:
         return {"angle": task.extension.angle} if task.extension.angle else {1}
 
@@ -144,7 +142,7 @@ async def test_a_manager_gives_what_execute_returns_and_leaves_out_what_is_no_js
         assert [await client.result(task, 30) for task in ids] == [None, {"angle": 12}]
 
 
-def test_what_a_task_came_to_is_not_changed_by_who_returned_it() -> None:
+def test_a_result_does_not_change_when_the_handler_changes_its_object_later() -> None:
     returned = {"n": [1]}
     value = value_of(returned)
     returned["n"].append(2)

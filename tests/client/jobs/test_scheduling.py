@@ -15,7 +15,7 @@ JOB = "lab:analysis:Note"
 
 
 @pytest.mark.slow
-async def test_a_program_submits_once_after_others_and_every_second(start_hub, tmp_path, redis):
+async def test_a_program_submits_unique_dependent_and_scheduled_tasks(start_hub, tmp_path, redis):
     hub = start_hub(HUB_TOKENS_FILE=tokens_file(tmp_path), **QUICK)
     worker, seen = Worker(hub.url, TOKEN, room="lab"), []
     go, fired = asyncio.Event(), asyncio.Event()

@@ -68,7 +68,7 @@ def manager(hub: JobsHub) -> Iterator[Callable[..., JobManager]]:
         each.disconnect()
 
 
-def test_rooms_are_joined_again_after_each_connection_and_left_at_the_end(hub: JobsHub, manager: Any) -> None:
+def test_rooms_are_joined_after_each_connection_and_left_at_the_end(hub: JobsHub, manager: Any) -> None:
     client = Client()
     mine = manager(client)
     mine.register(Rotate)
@@ -85,7 +85,7 @@ def test_rooms_are_joined_again_after_each_connection_and_left_at_the_end(hub: J
     assert not client.shut
 
 
-def test_what_the_owner_of_the_client_does_at_a_connection_is_still_done(manager: Any) -> None:
+def test_connect_handlers_of_the_clients_owner_still_run(manager: Any) -> None:
     client, called = Client(), []
     client.on("connect", lambda: called.append(True))
     manager(client)
@@ -93,7 +93,7 @@ def test_what_the_owner_of_the_client_does_at_a_connection_is_still_done(manager
     assert called == [True]
 
 
-def test_without_a_connection_everything_goes_on(hub: JobsHub, manager: Any) -> None:
+def test_a_manager_works_without_a_connection(hub: JobsHub, manager: Any) -> None:
     client = Client(connected=False)
     mine = manager(client, execute=lambda task: None)
     mine.register(Rotate)
@@ -103,7 +103,7 @@ def test_without_a_connection_everything_goes_on(hub: JobsHub, manager: Any) -> 
     assert hub.workers == set()
 
 
-def test_news_of_a_task_wake_who_waits(hub: JobsHub, manager: Any) -> None:
+def test_an_event_about_a_task_wakes_a_sleeping_manager(hub: JobsHub, manager: Any) -> None:
     client = Client()
     mine = manager(client, execute=lambda task: None, polling_interval=600)
     mine.register(Rotate)
@@ -114,7 +114,7 @@ def test_news_of_a_task_wake_who_waits(hub: JobsHub, manager: Any) -> None:
     assert "waitSeconds" not in hub.said(CLAIM)[0].body
 
 
-def test_a_connection_of_ones_own_is_made_in_the_background(
+def test_a_manager_makes_its_own_connection_in_the_background(
     hub: JobsHub, manager: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = Client(connected=False)
@@ -132,7 +132,7 @@ def test_a_connection_of_ones_own_is_made_in_the_background(
 
 
 @pytest.mark.parametrize("missing", ["socketio", "websocket"])
-def test_a_socket_that_is_not_installed_is_said_at_once(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+def test_a_missing_socket_library_is_reported_at_once(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(RuntimeError, match=r"pip install .python-socketio\[client\]"):
         JobManager("http://hub", "t0ken", socket=True)
@@ -145,7 +145,7 @@ def request_for(name: str, **params: str) -> dict[str, str]:
     return {"request_id": "hash-1", "provider_name": name, "params": json.dumps(params)}
 
 
-def test_a_read_is_answered(hub: JobsHub, manager: Any) -> None:
+def test_a_provider_answers_a_read(hub: JobsHub, manager: Any) -> None:
     client = Client()
     mine = manager(client)
     files = mine.register_provider(Files, name="local", handler={"/": ["a", "ä"]}, room="room-1")
@@ -160,7 +160,7 @@ def test_a_read_is_answered(hub: JobsHub, manager: Any) -> None:
     assert hub.uploads == [(str(files), "hash-1", b'["a", "\\u00e4"]'), (str(frames), "hash-1", b"\x00\xff")]
 
 
-def test_a_read_that_fails_or_is_for_somebody_else_is_not_answered(hub: JobsHub, manager: Any) -> None:
+def test_a_read_that_fails_or_is_for_another_provider_is_not_answered(hub: JobsHub, manager: Any) -> None:
     client = Client()
     mine = manager(client)
     mine.register_provider(Files, name="local", handler={"/": 1}, room="room-1")
@@ -173,7 +173,7 @@ def test_a_read_that_fails_or_is_for_somebody_else_is_not_answered(hub: JobsHub,
     assert mine.failure is None
 
 
-def test_a_read_that_hangs_holds_up_no_other(hub: JobsHub, manager: Any) -> None:
+def test_a_read_that_hangs_delays_no_other(hub: JobsHub, manager: Any) -> None:
     go = threading.Event()
 
     class Hangs(Files):
@@ -190,7 +190,7 @@ def test_a_read_that_hangs_holds_up_no_other(hub: JobsHub, manager: Any) -> None
 
 
 @pytest.mark.parametrize("answer", [unauthorized, lambda _: refusal(404, "provider-not-found")])
-def test_an_upload_that_is_refused_for_good_ends_the_worker(hub: JobsHub, manager: Any, answer: Any) -> None:
+def test_a_permanently_refused_upload_ends_the_worker(hub: JobsHub, manager: Any, answer: Any) -> None:
     client = Client()
     mine = manager(client)
     mine.register_provider(Files, name="local", handler={"/": 1}, room="room-1")
@@ -237,7 +237,7 @@ async def test_a_worker_joins_its_rooms_and_is_woken(hub: JobsHub) -> None:
         assert client.said[1][1]["worker_id"] == worker.worker_id
 
 
-def test_a_read_that_cannot_be_handed_in_now_ends_nothing(
+def test_an_upload_that_fails_for_now_does_not_end_the_worker(
     hub: JobsHub, manager: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calls_module, "TROUBLE_S", 0.0)
@@ -256,9 +256,7 @@ def test_a_read_that_cannot_be_handed_in_now_ends_nothing(
     assert mine.failure is None
 
 
-def test_a_connection_that_comes_too_late_is_closed(
-    hub: JobsHub, manager: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_connection_made_after_the_end_is_closed(hub: JobsHub, manager: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     began, go = threading.Event(), threading.Event()
 
     class Slow(Client):

@@ -38,7 +38,7 @@ def client_of(hub: JobsHub, **options: Any) -> JobsClient:
     return JobsClient("http://hub", "t0ken", transport=hub.async_transport(), **options)
 
 
-async def test_a_task_is_submitted_with_what_is_asked_for(hub: JobsHub) -> None:
+async def test_a_task_is_submitted_with_the_given_options(hub: JobsHub) -> None:
     due = datetime(2030, 1, 2, 3, 4, 5, tzinfo=timezone(timedelta(hours=2)))
     async with client_of(hub) as client:
         task_id = await client.submit(
@@ -60,7 +60,7 @@ async def test_a_time_without_an_offset_is_refused(hub: JobsHub) -> None:
     assert hub.seen == []
 
 
-async def test_a_lost_answer_submits_once(hub: JobsHub) -> None:
+async def test_a_submit_whose_answer_is_lost_makes_one_task(hub: JobsHub) -> None:
     def lose(seen: Seen) -> Any:
         hub.play(seen)
         raise Reset
@@ -73,7 +73,9 @@ async def test_a_lost_answer_submits_once(hub: JobsHub) -> None:
     assert list(hub.tasks) == [task_id, *ids]
 
 
-async def test_many_are_submitted_in_bites_and_in_order(hub: JobsHub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_payloads_are_submitted_in_batches_and_in_order(
+    hub: JobsHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(submitting_module, "MOST_AT_ONCE", 3)
     payloads = [{"n": n} for n in range(8)]
     async with client_of(hub) as client:
@@ -86,14 +88,14 @@ async def test_many_are_submitted_in_bites_and_in_order(hub: JobsHub, monkeypatc
     assert len(hub.tasks) == 8
 
 
-async def test_bites_are_small_where_payloads_are_large(hub: JobsHub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_batches_are_small_where_payloads_are_large(hub: JobsHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(submitting_module, "MOST_BYTES", 1000)
     async with client_of(hub) as client:
         await client.submit_many(JOB, [{"x": "y" * 400} for _ in range(5)], "room 1")
     assert [len(seen.body["payloads"]) for seen in hub.said(SUBMIT)] == [2, 2, 1]
 
 
-async def test_a_hub_that_takes_less_gets_half(hub: JobsHub) -> None:
+async def test_a_batch_that_is_too_large_for_the_hub_is_halved(hub: JobsHub) -> None:
     def at_most_two(seen: Seen) -> Any:
         if len(seen.body["payloads"]) > 2:
             return httpx.Response(413, json={"code": "too-large", "detail": "too much"})
@@ -113,7 +115,9 @@ async def test_a_hub_that_takes_less_gets_half(hub: JobsHub) -> None:
     ("status", "code", "raised"),
     [(404, "job-not-found", JobNotFound), (503, "internal-job-not-configured", InternalJobNotConfigured)],
 )
-async def test_what_is_refused_is_raised_at_once(hub: JobsHub, status: int, code: str, raised: type[Exception]) -> None:
+async def test_a_refused_submit_is_raised_at_once(
+    hub: JobsHub, status: int, code: str, raised: type[Exception]
+) -> None:
     hub.say(SUBMIT, lambda _: refusal(status, code))
     async with client_of(hub) as client:
         with pytest.raises(raised, match="told"):
@@ -121,7 +125,7 @@ async def test_what_is_refused_is_raised_at_once(hub: JobsHub, status: int, code
     assert len(hub.said(SUBMIT)) == 1
 
 
-async def test_the_end_of_a_task_is_waited_for(hub: JobsHub) -> None:
+async def test_wait_for_returns_when_the_task_has_ended(hub: JobsHub) -> None:
     (task_id,) = hub.add(JOB, {"angle": 1})
     look = f"GET {PREFIX}/tasks/{task_id}"
 
@@ -137,7 +141,7 @@ async def test_the_end_of_a_task_is_waited_for(hub: JobsHub) -> None:
     assert {seen.headers["prefer"] for seen in hub.said(look)} == {"wait=25"}
 
 
-async def test_a_wait_that_is_over_says_where_the_task_stands(hub: JobsHub) -> None:
+async def test_a_wait_that_times_out_names_the_state_of_the_task(hub: JobsHub) -> None:
     (task_id,) = hub.add(JOB, {})
     async with client_of(hub) as client:
         began = asyncio.get_running_loop().time()
@@ -151,7 +155,7 @@ async def test_a_wait_that_is_over_says_where_the_task_stands(hub: JobsHub) -> N
             await client.wait_for(task_id, 0.25)
 
 
-async def test_a_task_is_looked_at_and_cancelled(hub: JobsHub) -> None:
+async def test_a_task_can_be_read_and_cancelled(hub: JobsHub) -> None:
     (task_id,) = hub.add(JOB, {"angle": 90})
     async with client_of(hub) as client:
         task = await client.task(task_id)
@@ -162,7 +166,7 @@ async def test_a_task_is_looked_at_and_cancelled(hub: JobsHub) -> None:
             await client.cancel(task_id)
 
 
-def test_programs_with_threads_have_the_same(hub: JobsHub) -> None:
+def test_the_client_for_threads_can_submit_wait_and_cancel_too(hub: JobsHub) -> None:
     with SyncJobsClient("http://hub", "t0ken", transport=hub.transport()) as client:
         task_id = client.submit(JOB, {"angle": 90}, "room 1", priority=1)
         ids = client.submit_many(JOB, [{"n": 1}, {"n": 2}], "room 1")
@@ -173,7 +177,7 @@ def test_programs_with_threads_have_the_same(hub: JobsHub) -> None:
             client.wait_for(ids[0], 0.05)
 
 
-async def test_the_environment_says_where_the_hub_is_and_who_calls(
+async def test_the_client_reads_its_address_and_token_from_the_environment(
     hub: JobsHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HUB_URL", "http://elsewhere")

@@ -73,7 +73,7 @@ def test_plain_functions_run_in_threads_and_the_worker_leaves_at_the_end(
     assert worker.worker_id is None
 
 
-def test_several_run_at_a_time_each_in_a_process_of_its_own(
+def test_several_tasks_run_at_a_time_each_in_its_own_process(
     client: SyncJobsClient, hub: HubProcess, tmp_path: Path
 ) -> None:
     names = [str(tmp_path / "a"), str(tmp_path / "b")]
@@ -91,7 +91,7 @@ def test_several_run_at_a_time_each_in_a_process_of_its_own(
     assert not any(map(alive, pids))
 
 
-def test_what_a_handler_raises_in_its_process_fails_the_task(client: SyncJobsClient, hub: HubProcess) -> None:
+def test_an_exception_in_a_handler_process_fails_the_task(client: SyncJobsClient, hub: HubProcess) -> None:
     with working(hub, computing.wrong, computing.area):
         for payload, why in (
             ({}, "invalid literal for int() with base 10: 'seven'"),
@@ -102,7 +102,7 @@ def test_what_a_handler_raises_in_its_process_fails_the_task(client: SyncJobsCli
             assert str(client.wait_for(task, PATIENCE_S).error).startswith(why)
 
 
-def test_a_result_that_does_not_fit_what_its_handler_returns_is_refused_in_a_process_too(
+def test_a_result_that_does_not_fit_its_return_annotation_is_refused_in_a_process_too(
     client: SyncJobsClient, hub: HubProcess
 ) -> None:
     with working(hub, computing.narrow):
@@ -111,7 +111,9 @@ def test_a_result_that_does_not_fit_what_its_handler_returns_is_refused_in_a_pro
         assert str(client.wait_for(lost, PATIENCE_S).error).startswith("the result does not fit Square: ")
 
 
-def test_a_process_that_dies_fails_the_attempt_and_not_the_worker(client: SyncJobsClient, hub: HubProcess) -> None:
+def test_a_handler_process_that_dies_fails_the_attempt_and_not_the_worker(
+    client: SyncJobsClient, hub: HubProcess
+) -> None:
     with working(hub, computing.die, attempts=2) as worker:
         before = worker.worker_id
         task = client.submit(job(computing.die), {}, ROOM)
@@ -121,7 +123,7 @@ def test_a_process_that_dies_fails_the_attempt_and_not_the_worker(client: SyncJo
         assert worker.counts["failed"] == 1
 
 
-def test_a_task_whose_process_died_says_how(client: SyncJobsClient, hub: HubProcess, tmp_path: Path) -> None:
+def test_the_error_of_a_task_says_how_its_process_died(client: SyncJobsClient, hub: HubProcess, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     with working(hub, computing.await_go):
         task = client.submit(job(computing.await_go), {"begun": str(begun), "go": str(tmp_path / "go")}, ROOM)
@@ -131,7 +133,7 @@ def test_a_task_whose_process_died_says_how(client: SyncJobsClient, hub: HubProc
 
 
 @pytest.mark.parametrize("stubborn", [False, True])
-def test_a_cancelled_task_is_lost_in_its_process_and_a_stubborn_one_is_killed(
+def test_a_cancelled_task_sees_task_lost_and_its_process_is_killed_if_it_goes_on(
     client: SyncJobsClient, hub: HubProcess, tmp_path: Path, stubborn: bool
 ) -> None:
     with working(hub, computing.long, computing.area, cancel_grace=0.2 if stubborn else PATIENCE_S):
@@ -159,7 +161,7 @@ def test_a_task_that_takes_too_long_is_killed(client: SyncJobsClient, hub: HubPr
 
 
 @pytest.mark.parametrize("how", ["too long", "it dies", "the worker ends"])
-def test_what_a_handler_has_begun_ends_with_its_process(
+def test_processes_started_by_a_handler_end_with_its_process(
     client: SyncJobsClient, hub: HubProcess, tmp_path: Path, how: str
 ) -> None:
     begun = tmp_path / "begun"
@@ -181,7 +183,7 @@ def ended(client: SyncJobsClient, task: str) -> bool:
 
 
 @pytest.mark.parametrize("processes", [0, 1])
-def test_what_does_not_end_in_its_grace_is_given_back(
+def test_a_task_that_does_not_end_within_the_grace_is_given_back(
     client: SyncJobsClient, hub: HubProcess, tmp_path: Path, processes: int
 ) -> None:
     begun, go = tmp_path / "begun", tmp_path / "go"
@@ -193,7 +195,9 @@ def test_what_does_not_end_in_its_grace_is_given_back(
     go.touch()  # a thread cannot be stopped
 
 
-def test_it_beats_whatever_its_handlers_do(client: SyncJobsClient, hub: HubProcess, redis_server: RedisServer) -> None:
+def test_a_sync_worker_beats_while_its_handlers_are_busy(
+    client: SyncJobsClient, hub: HubProcess, redis_server: RedisServer
+) -> None:
     redis, beats = redis_server.client(), threading.Event()
 
     def busy(payload: dict[str, Any], task: Task) -> bool:
@@ -213,7 +217,7 @@ def test_it_beats_whatever_its_handlers_do(client: SyncJobsClient, hub: HubProce
         assert client.result(task, PATIENCE_S) is True
 
 
-def test_what_no_process_can_import_is_refused_before_the_hub_hears_of_the_worker(
+def test_a_handler_that_no_process_can_import_is_refused_before_registration(
     client: SyncJobsClient, hub: HubProcess, redis_server: RedisServer
 ) -> None:
     def local(payload: dict[str, Any]) -> None: ...
@@ -224,7 +228,7 @@ def test_what_no_process_can_import_is_refused_before_the_hub_hears_of_the_worke
     assert redis_server.client().zcard("hub:worker_beats") == 0
 
 
-def test_handlers_for_asyncio_and_refusals_of_the_hub_are_raised(client: SyncJobsClient, hub: HubProcess) -> None:
+def test_async_handlers_and_refusals_of_the_hub_are_raised(client: SyncJobsClient, hub: HubProcess) -> None:
     async def handler(payload: dict[str, Any]) -> None: ...
 
     with pytest.raises(ValueError, match="plain functions"), working(hub, handler):
@@ -257,7 +261,7 @@ def script(tmp_path: Path, hub: HubProcess, end: str) -> subprocess.Popen[str]:
     )
 
 
-def test_a_program_that_is_told_to_end_with_all_its_processes_lets_them_finish(
+def test_a_program_stopped_together_with_its_handler_processes_lets_their_tasks_finish(
     client: SyncJobsClient, hub: HubProcess, tmp_path: Path
 ) -> None:
     program = script(tmp_path, hub, "if __name__ == '__main__':\n    worker.run()\n")
@@ -281,7 +285,7 @@ def test_a_program_that_is_told_to_end_with_all_its_processes_lets_them_finish(
         program.communicate()
 
 
-def test_a_program_that_runs_its_worker_when_it_is_imported_is_told_what_is_wrong(
+def test_a_program_without_a_main_guard_is_told_to_add_one(
     client: SyncJobsClient, hub: HubProcess, tmp_path: Path
 ) -> None:
     program = script(tmp_path, hub, "worker.run()\n")

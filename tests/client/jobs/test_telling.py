@@ -51,9 +51,7 @@ async def client(hub: HubProcess) -> AsyncIterator[JobsClient]:
         yield client
 
 
-async def test_what_a_handler_says_is_seen_while_it_runs_and_all_of_it_at_the_end(
-    client: JobsClient, hub: HubProcess
-) -> None:
+async def test_progress_and_log_of_a_handler_are_visible_while_it_runs(client: JobsClient, hub: HubProcess) -> None:
     worker, go = Worker(hub.url, TOKEN), asyncio.Event()
 
     @worker.job("analysis", "Speak")
@@ -80,7 +78,7 @@ async def test_what_a_handler_says_is_seen_while_it_runs_and_all_of_it_at_the_en
         assert (found.progress, found.message, found.log) == (1, "step 3", ("begins", "one", "two"))
 
 
-async def test_a_thread_that_talks_all_the_time_is_sent_twice_a_second_at_most(
+async def test_a_handler_that_reports_without_pause_is_sent_twice_a_second_at_most(
     client: JobsClient, hub: HubProcess
 ) -> None:
     way, go = Counts(), threading.Event()
@@ -109,7 +107,7 @@ async def test_a_thread_that_talks_all_the_time_is_sent_twice_a_second_at_most(
     assert kept == list(range(kept[0], kept[0] + 100)), "none is missing among the latest, and none twice"
 
 
-async def test_a_lost_answer_neither_loses_nor_repeats_what_was_said(client: JobsClient, hub: HubProcess) -> None:
+async def test_a_lost_answer_neither_loses_nor_repeats_log_lines(client: JobsClient, hub: HubProcess) -> None:
     worker = Worker(hub.url, TOKEN, transport=Counts(lost=2))
 
     @worker.job("analysis", "Speak")
@@ -122,7 +120,7 @@ async def test_a_lost_answer_neither_loses_nor_repeats_what_was_said(client: Job
     assert (await client.task(task)).log == ("once",)
 
 
-async def test_a_handler_that_says_nothing_for_too_long_is_stuck(client: JobsClient, hub: HubProcess) -> None:
+async def test_a_handler_that_reports_nothing_for_too_long_fails_as_stuck(client: JobsClient, hub: HubProcess) -> None:
     worker = Worker(hub.url, TOKEN, heartbeat_interval=0.5)
     stopped = asyncio.Event()
 
@@ -140,7 +138,7 @@ async def test_a_handler_that_says_nothing_for_too_long_is_stuck(client: JobsCli
         await asyncio.wait_for(stopped.wait(), world.PATIENCE_S)
 
 
-async def test_progress_is_from_0_to_1() -> None:
+async def test_progress_must_be_between_0_and_1() -> None:
     task = Task("t", JOB, ROOM, {})
     with pytest.raises(ValueError, match="from 0 to 1, not 40"):
         task.progress(40)

@@ -76,9 +76,7 @@ async def come_to(hub: JobsHub, function: Any, payload: dict[str, Any], **option
 
 
 @pytest.mark.parametrize("function", [turn, turn_in_thread, Holder()])
-async def test_the_annotation_gives_the_schema_the_payload_is_a_model_and_so_may_be_the_result(
-    hub: JobsHub, function: Any
-) -> None:
+async def test_an_annotation_gives_the_schema_and_payload_and_result_may_be_models(hub: JobsHub, function: Any) -> None:
     assert await come_to(hub, function, {"angle": 90}) == (Turn.model_json_schema(), {"left": 270.0})
 
 
@@ -94,7 +92,7 @@ def loose(payload: Turn) -> Turned:
     return {"left": payload.angle}  # type: ignore[return-value]
 
 
-async def test_what_a_handler_says_it_returns_is_registered_and_a_result_that_does_not_fit_is_refused(
+async def test_a_return_annotation_is_registered_and_a_result_that_does_not_fit_is_refused(
     hub: JobsHub,
 ) -> None:
     for function in (broken, broken_at_once):
@@ -106,12 +104,12 @@ async def test_what_a_handler_says_it_returns_is_registered_and_a_result_that_do
     assert "resultSchema" not in hub.jobs["@global:modifiers:Turn"]
 
 
-async def test_a_handler_may_have_the_task_beside_it(hub: JobsHub) -> None:
+async def test_a_handler_may_take_the_task_as_a_second_argument(hub: JobsHub) -> None:
     schema, result = await come_to(hub, Holder().turn, {"angle": 90})
     assert (schema, result) == (Turn.model_json_schema(), {"left": 90.0, "room": "r1"})
 
 
-async def test_a_task_fails_that_does_not_fit_the_annotation(hub: JobsHub) -> None:
+async def test_a_task_whose_payload_does_not_fit_the_annotation_fails(hub: JobsHub) -> None:
     _, error = await come_to(hub, turn, {"angle": "much"})
     assert "angle" in error
 
@@ -120,13 +118,13 @@ async def test_a_task_fails_that_does_not_fit_the_annotation(hub: JobsHub) -> No
     ("function", "result"),
     [(untyped, {"angle": 90}), (plainly_typed, [{"angle": 90}, True]), (of_all, 2)],
 )
-async def test_what_is_annotated_with_no_model_has_no_schema_and_gets_what_was_submitted(
+async def test_an_annotation_that_is_no_model_gives_no_schema_and_the_plain_payload(
     hub: JobsHub, function: Any, result: Any
 ) -> None:
     assert await come_to(hub, function, {"angle": 90}) == ({}, result)
 
 
-async def test_an_annotation_that_is_not_there_when_it_runs_is_told_and_changes_nothing(
+async def test_an_annotation_that_cannot_be_resolved_is_logged_and_ignored(
     hub: JobsHub, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "hub.client"):
@@ -134,7 +132,7 @@ async def test_an_annotation_that_is_not_there_when_it_runs_is_told_and_changes_
     assert "Unknown" in caplog.text
 
 
-async def test_a_schema_that_is_given_wins_over_the_annotation(hub: JobsHub) -> None:
+async def test_an_explicit_schema_wins_over_the_annotation(hub: JobsHub) -> None:
     given: Mapping[str, Any] = {"type": "object"}
     assert await come_to(hub, plainly_typed, {"angle": 90}, schema=given) == (given, [{"angle": 90}, True])
     schema, error = await come_to(hub, turn, {"angle": 90}, schema=given)

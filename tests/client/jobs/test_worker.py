@@ -56,7 +56,7 @@ async def test_tasks_are_claimed_run_and_reported(hub: JobsHub) -> None:
     assert {seen.headers["authorization"] for seen in hub.seen} == {"Bearer t0ken"}
 
 
-async def test_plain_functions_run_beside_each_other_and_the_event_loop(hub: JobsHub) -> None:
+async def test_plain_functions_run_concurrently_with_each_other_and_the_event_loop(hub: JobsHub) -> None:
     worker = worker_of(hub, concurrency=3)
     together = threading.Barrier(3)
 
@@ -69,7 +69,7 @@ async def test_plain_functions_run_beside_each_other_and_the_event_loop(hub: Job
         await eventually(lambda: hub.statuses(ids) == {"completed"})
 
 
-async def test_what_a_handler_raises_is_what_the_task_failed_of(hub: JobsHub) -> None:
+async def test_the_exception_of_a_handler_becomes_the_error_of_its_task(hub: JobsHub) -> None:
     worker = worker_of(hub)
 
     @worker.job("modifiers", "Rotate")
@@ -118,7 +118,7 @@ async def test_a_task_that_takes_too_long_fails(hub: JobsHub) -> None:
     assert hub.said(CLAIM)[0].body["maxRuntimeSeconds"] == pytest.approx(5.05)
 
 
-async def test_a_timeout_of_the_handlers_own_is_not_called_a_runtime_exceeded(hub: JobsHub) -> None:
+async def test_a_timeout_raised_by_the_handler_is_not_reported_as_runtime_exceeded(hub: JobsHub) -> None:
     worker = worker_of(hub)
 
     @worker.job("modifiers", "Rotate", max_runtime=60)
@@ -131,7 +131,7 @@ async def test_a_timeout_of_the_handlers_own_is_not_called_a_runtime_exceeded(hu
     assert hub.tasks[task]["error"] == "the database did not answer"
 
 
-async def test_a_lost_answer_to_a_claim_loses_no_task_and_runs_none_twice(hub: JobsHub) -> None:
+async def test_a_claim_whose_answer_is_lost_loses_no_task_and_runs_none_twice(hub: JobsHub) -> None:
     worker = worker_of(hub)
     runs: list[str] = []
 
@@ -170,7 +170,7 @@ async def test_results_are_kept_while_the_store_is_away(hub: JobsHub) -> None:
         assert worker.counts == {"claimed": 2, "completed": 2}
 
 
-async def test_a_hub_that_is_away_at_start_is_waited_for(hub: JobsHub) -> None:
+async def test_a_worker_waits_for_a_hub_that_is_away_at_the_start(hub: JobsHub) -> None:
     hub.say(WORKERS, Reset(), (503, "store-unavailable"))
     hub.say(f"PUT {PREFIX}/rooms/@global/jobs", Reset())
     worker = worker_of(hub)
@@ -181,7 +181,7 @@ async def test_a_hub_that_is_away_at_start_is_waited_for(hub: JobsHub) -> None:
     assert hub.workers == set()
 
 
-async def test_a_worker_told_to_stop_while_it_looks_for_a_hub_stops(hub: JobsHub) -> None:
+async def test_a_worker_stopped_while_it_looks_for_a_hub_stops(hub: JobsHub) -> None:
     hub.away = True
     worker = worker_of(hub)
     running = asyncio.create_task(worker.run())
@@ -192,7 +192,7 @@ async def test_a_worker_told_to_stop_while_it_looks_for_a_hub_stops(hub: JobsHub
 
 
 @pytest.mark.parametrize("what", [WORKERS, f"PUT {PREFIX}/rooms/@global/jobs"])
-async def test_what_the_hub_refuses_at_start_is_raised_at_once(hub: JobsHub, what: str) -> None:
+async def test_a_refusal_at_the_start_is_raised_at_once(hub: JobsHub, what: str) -> None:
     hub.say(what, unauthorized)
     worker = worker_of(hub)
     worker.job("modifiers", "Rotate")(lambda payload, task: None)
@@ -210,7 +210,7 @@ async def test_a_refused_token_ends_the_worker(hub: JobsHub) -> None:
         await asyncio.wait_for(worker.run(), PATIENCE_S)
 
 
-async def test_a_proxy_without_hubs_ends_nothing(hub: JobsHub) -> None:
+async def test_a_proxy_that_answers_without_hubs_behind_it_does_not_end_the_worker(hub: JobsHub) -> None:
     worker = worker_of(hub)
     worker.job("modifiers", "Rotate")(lambda payload, task: None)
     hub.say(CLAIM, lambda _: httpx.Response(404, text="no such route"), (502, "bad-gateway"))
@@ -219,7 +219,7 @@ async def test_a_proxy_without_hubs_ends_nothing(hub: JobsHub) -> None:
         await eventually(lambda: hub.status(task) == "completed")
 
 
-async def test_a_worker_the_hub_has_given_up_registers_again(hub: JobsHub) -> None:
+async def test_a_worker_that_the_hub_has_removed_registers_again(hub: JobsHub) -> None:
     worker = worker_of(hub)
     stopped: list[bool] = []
 
@@ -245,7 +245,7 @@ async def test_a_worker_the_hub_has_given_up_registers_again(hub: JobsHub) -> No
     assert (old, "completed") not in hub.reports
 
 
-async def test_a_beat_is_enough_to_notice_that_the_worker_was_given_up(hub: JobsHub) -> None:
+async def test_a_heartbeat_is_enough_to_notice_that_the_worker_was_removed(hub: JobsHub) -> None:
     worker = worker_of(hub, heartbeat_interval=0.05)
     worker.job("modifiers", "Rotate")(lambda payload, task: None)
     async with worker:
@@ -257,7 +257,7 @@ async def test_a_beat_is_enough_to_notice_that_the_worker_was_given_up(hub: Jobs
         await eventually(lambda: hub.status(task) == "completed")
 
 
-async def test_a_beat_that_notices_late_that_the_worker_was_given_up_costs_no_task(hub: JobsHub) -> None:
+async def test_a_heartbeat_answered_after_the_worker_registered_again_loses_no_task(hub: JobsHub) -> None:
     async def answer(request: httpx.Request) -> httpx.Response:
         answered = hub.answer(request)
         await asyncio.sleep(0.05)
@@ -295,7 +295,7 @@ async def test_a_worker_beats_while_a_handler_blocks_the_event_loop(hub: JobsHub
     assert beats >= 5
 
 
-async def test_reports_that_are_refused_are_counted_and_stop_nothing(hub: JobsHub) -> None:
+async def test_refused_reports_are_counted_and_stop_nothing(hub: JobsHub) -> None:
     worker = worker_of(hub)
     go = asyncio.Event()
 
@@ -313,7 +313,7 @@ async def test_reports_that_are_refused_are_counted_and_stop_nothing(hub: JobsHu
     assert hub.status(ids[0]) == "cancelled"
 
 
-async def test_a_hub_that_says_nothing_of_reports_is_not_worked_for(hub: JobsHub) -> None:
+async def test_a_worker_ends_at_a_hub_that_does_not_take_reports_with_a_claim(hub: JobsHub) -> None:
     worker = worker_of(hub)
     worker.job("modifiers", "Rotate")(lambda payload, task: None)
 
@@ -328,7 +328,7 @@ async def test_a_hub_that_says_nothing_of_reports_is_not_worked_for(hub: JobsHub
         await asyncio.wait_for(worker.run(), PATIENCE_S)
 
 
-async def test_a_hub_that_does_not_hold_claims_is_not_asked_all_the_time(
+async def test_a_worker_pauses_between_claims_at_a_hub_that_does_not_hold_them(
     hub: JobsHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hub.holds = False
@@ -344,7 +344,7 @@ async def test_a_hub_that_does_not_hold_claims_is_not_asked_all_the_time(
     assert desk_module.LONGEST_WAIT_S > 10
 
 
-async def test_a_beat_that_is_refused_ends_the_worker(hub: JobsHub) -> None:
+async def test_a_refused_heartbeat_ends_the_worker(hub: JobsHub) -> None:
     worker = worker_of(hub, heartbeat_interval=0.02)
     worker.job("modifiers", "Rotate")(lambda payload, task: None)
     running = asyncio.create_task(worker.run())
@@ -354,7 +354,7 @@ async def test_a_beat_that_is_refused_ends_the_worker(hub: JobsHub) -> None:
         await asyncio.wait_for(running, PATIENCE_S)
 
 
-async def test_a_worker_swept_before_its_jobs_are_registered_begins_again(hub: JobsHub) -> None:
+async def test_a_worker_removed_before_its_jobs_are_registered_begins_again(hub: JobsHub) -> None:
     hub.say(f"PUT {PREFIX}/rooms/@global/jobs", lambda _: refusal(404, "worker-not-found"))
     worker = worker_of(hub)
     worker.job("modifiers", "Rotate")(lambda payload, task: None)
@@ -362,7 +362,7 @@ async def test_a_worker_swept_before_its_jobs_are_registered_begins_again(hub: J
         assert len(hub.said(WORKERS)) == 2
 
 
-async def test_a_job_that_is_refused_to_the_new_worker_ends_it(hub: JobsHub) -> None:
+async def test_a_job_refused_when_the_worker_registers_again_ends_the_worker(hub: JobsHub) -> None:
     worker = worker_of(hub)
     worker.job("modifiers", "Rotate")(lambda payload, task: None)
     running = asyncio.create_task(worker.run())
@@ -373,7 +373,7 @@ async def test_a_job_that_is_refused_to_the_new_worker_ends_it(hub: JobsHub) -> 
         await asyncio.wait_for(running, PATIENCE_S)
 
 
-async def test_a_worker_runs_in_any_thread(hub: JobsHub) -> None:
+async def test_a_worker_can_run_in_any_thread(hub: JobsHub) -> None:
     worker = worker_of(hub)
     worker.job("modifiers", "Rotate")(lambda payload, task: None)
     thread = threading.Thread(target=lambda: asyncio.run(worker.run()))
@@ -387,7 +387,7 @@ async def test_a_worker_runs_in_any_thread(hub: JobsHub) -> None:
     worker.stop()
 
 
-async def test_reports_under_way_when_the_worker_is_given_up_are_counted_as_lost(hub: JobsHub) -> None:
+async def test_reports_sent_while_the_worker_is_removed_are_counted_as_lost(hub: JobsHub) -> None:
     worker = worker_of(hub)
     go = asyncio.Event()
 
@@ -407,7 +407,7 @@ async def test_reports_under_way_when_the_worker_is_given_up_are_counted_as_lost
         assert worker.counts == {"claimed": 2, "completed": 2, "lost": 2}
 
 
-async def test_what_a_plain_function_gives_to_wait_for_is_waited_for(hub: JobsHub) -> None:
+async def test_an_awaitable_returned_by_a_plain_function_is_awaited(hub: JobsHub) -> None:
     worker = worker_of(hub)
     done: list[str] = []
 

@@ -46,7 +46,7 @@ class Work:
         return running, ids
 
 
-async def test_what_runs_is_finished_and_what_waits_is_given_back(hub: JobsHub) -> None:
+async def test_a_stopping_worker_finishes_running_tasks_and_gives_back_waiting_ones(hub: JobsHub) -> None:
     work = Work(hub, concurrency=1, prefetch=2)
     running, ids = await work.begin(3)
     await eventually(lambda: hub.statuses(ids) == {"running"})
@@ -62,7 +62,7 @@ async def test_what_runs_is_finished_and_what_waits_is_given_back(hub: JobsHub) 
     assert hub.workers == set()
 
 
-async def test_what_does_not_end_within_the_grace_is_cancelled_and_given_back(hub: JobsHub) -> None:
+async def test_a_task_that_does_not_end_within_the_grace_is_cancelled_and_given_back(hub: JobsHub) -> None:
     work = Work(hub, grace=0.05)
     running, ids = await work.begin(2)
     await eventually(lambda: hub.statuses(ids) == {"running"})
@@ -72,7 +72,7 @@ async def test_what_does_not_end_within_the_grace_is_cancelled_and_given_back(hu
     assert hub.workers == set()
 
 
-async def test_in_a_hurry_the_grace_is_not_waited_for(hub: JobsHub) -> None:
+async def test_a_stop_in_a_hurry_does_not_wait_for_the_grace(hub: JobsHub) -> None:
     work = Work(hub, grace=600)
     running, ids = await work.begin(1)
     work.worker.stop()
@@ -81,7 +81,7 @@ async def test_in_a_hurry_the_grace_is_not_waited_for(hub: JobsHub) -> None:
     assert hub.statuses(ids) == {"pending"}
 
 
-async def test_a_function_that_hangs_in_its_thread_is_given_back_and_told(
+async def test_a_function_that_hangs_in_its_thread_is_given_back_and_logged(
     hub: JobsHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(places_module, "READY_S", 0.1)
@@ -103,7 +103,7 @@ async def test_a_function_that_hangs_in_its_thread_is_given_back_and_told(
     await eventually(lambda: lost == [True])
 
 
-async def test_a_handler_that_swallows_its_cancellation_does_not_hold_up_the_end(
+async def test_a_handler_that_swallows_its_cancellation_does_not_delay_the_end(
     hub: JobsHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(places_module, "READY_S", 0.1)
@@ -127,7 +127,7 @@ async def test_a_handler_that_swallows_its_cancellation_does_not_hold_up_the_end
     await asyncio.sleep(0)
 
 
-async def test_a_claim_that_is_answered_too_late_is_given_back(hub: JobsHub) -> None:
+async def test_the_task_of_a_claim_answered_too_late_is_given_back(hub: JobsHub) -> None:
     """The hub has handed out a task; the worker was told to stop before it heard of it."""
     work = Work(hub)
     running, _ = await work.begin(0)
@@ -147,7 +147,7 @@ async def test_a_claim_that_is_answered_too_late_is_given_back(hub: JobsHub) -> 
     assert hub.workers == set()
 
 
-async def test_results_are_reported_to_a_hub_that_comes_back_while_the_worker_leaves(hub: JobsHub) -> None:
+async def test_a_leaving_worker_reports_its_results_to_a_hub_that_comes_back(hub: JobsHub) -> None:
     work = Work(hub)
     running, ids = await work.begin(2)
     await eventually(lambda: hub.statuses(ids) == {"running"})
@@ -158,7 +158,7 @@ async def test_results_are_reported_to_a_hub_that_comes_back_while_the_worker_le
     assert hub.statuses(ids) == {"completed"}
 
 
-async def test_a_hub_that_stays_away_does_not_hold_up_the_end(hub: JobsHub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_hub_that_stays_away_does_not_delay_the_end(hub: JobsHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk_module, "LEAVE_S", 0.1)
     monkeypatch.setattr("hub.client.jobs.worker.CLOSE_S", 0.1)
     work = Work(hub)
@@ -171,7 +171,7 @@ async def test_a_hub_that_stays_away_does_not_hold_up_the_end(hub: JobsHub, monk
     assert hub.statuses(ids) == {"running"}
 
 
-async def test_a_worker_given_up_while_it_leaves_does_not_register_again(hub: JobsHub) -> None:
+async def test_a_worker_removed_while_it_leaves_does_not_register_again(hub: JobsHub) -> None:
     work = Work(hub)
     running, _ = await work.begin(1)
     work.worker.stop()
@@ -183,7 +183,7 @@ async def test_a_worker_given_up_while_it_leaves_does_not_register_again(hub: Jo
     assert work.worker.counts["lost"] == 1
 
 
-async def test_cancelling_the_run_ends_it_in_order(hub: JobsHub) -> None:
+async def test_cancelling_run_ends_the_worker_in_order(hub: JobsHub) -> None:
     work = Work(hub, grace=0.05)
     running, ids = await work.begin(1)
     running.cancel()
@@ -207,7 +207,7 @@ async def test_a_signal_ends_the_worker_and_a_second_one_does_so_at_once(hub: Jo
     assert signal.getsignal(number) == before
 
 
-async def test_a_worker_runs_once(hub: JobsHub) -> None:
+async def test_a_worker_can_run_only_once(hub: JobsHub) -> None:
     work = Work(hub)
     running, _ = await work.begin(0)
     work.worker.stop()
@@ -225,7 +225,7 @@ def test_a_worker_without_places_is_refused(options: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("rounds", range(6))
-async def test_news_that_come_in_the_moment_of_the_end_do_not_keep_the_worker_from_it(
+async def test_events_that_arrive_at_the_moment_of_the_end_do_not_keep_the_worker_running(
     hub: JobsHub, rounds: int
 ) -> None:
     hub.holds = False
