@@ -356,7 +356,7 @@ def test_a_sender_thread_that_cannot_reach_the_hub_logs_it_and_the_next_tries_ag
     wait_until(lambda: list(hub.lent) == [first.id])
 
 
-async def test_messages_of_an_ended_event_loop_are_sent_another_way(
+async def test_a_message_whose_event_loop_has_ended_is_logged_as_not_sent(
     impatient: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     hub = FakeHub(ttl_s=2.0)

@@ -54,7 +54,7 @@ class CutOff(httpx.AsyncHTTPTransport):
         return await super().handle_async_request(request)
 
 
-async def test_a_slot_is_borrowed_seen_verified_and_given_back(live_hub: HubProcess) -> None:
+async def test_a_slot_can_be_borrowed_listed_verified_and_returned(live_hub: HubProcess) -> None:
     async with agent_of(live_hub) as agent, client_of(live_hub) as client:
         async with client.borrow("gpu:a100:eu", ttl=60, run="r1", run_name="nightly") as slot:
             assert (slot.node_id, slot.run, slot.run_name) == ("n1", "r1", "nightly")
@@ -82,7 +82,7 @@ async def test_a_borrow_whose_answer_is_lost_takes_one_slot(live_hub: HubProcess
         assert (await client.sessions(node="n1"))["total"] == 0
 
 
-async def test_who_waits_gets_the_slot_that_comes_back(live_hub: HubProcess) -> None:
+async def test_a_waiting_borrow_gets_the_slot_that_comes_back(live_hub: HubProcess) -> None:
     async with agent_of(live_hub, policy="reuse"), client_of(live_hub) as client:
         first = await client.acquire(LABEL)
         with pytest.raises(NoCapacity):
@@ -97,7 +97,7 @@ async def test_who_waits_gets_the_slot_that_comes_back(live_hub: HubProcess) -> 
         assert await client.give_back(second)
 
 
-async def test_a_lease_lives_for_as_long_as_the_block_runs(live_hub: HubProcess) -> None:
+async def test_a_lease_lasts_for_as_long_as_the_block_runs(live_hub: HubProcess) -> None:
     async with agent_of(live_hub), client_of(live_hub) as client, client.borrow(LABEL, ttl=6) as slot:
         await asyncio.sleep(7.5)
         assert (await client.verify(slot.id, slot.token))["valid"]
@@ -131,7 +131,7 @@ async def test_a_block_is_cancelled_before_the_hub_lends_its_slot_again(
         assert (await others.acquire(LABEL, wait=60)).node_id == "n1"
 
 
-async def test_a_grant_that_the_hub_ends_cancels_the_block(live_hub: HubProcess) -> None:
+async def test_a_lease_that_the_hub_ends_cancels_the_block(live_hub: HubProcess) -> None:
     async def work(client: HubClient, agent: NodeAgent) -> None:
         async with client.borrow(LABEL, ttl=4) as slot:
             assert await agent.withdraw(slot.id)
@@ -142,7 +142,7 @@ async def test_a_grant_that_the_hub_ends_cancels_the_block(live_hub: HubProcess)
             await work(client, agent)
 
 
-async def test_a_wrong_secret_is_told_as_such(live_hub: HubProcess) -> None:
+async def test_a_wrong_secret_is_reported_as_such(live_hub: HubProcess) -> None:
     async with HubClient(live_hub.url, "wrong") as client:
         with pytest.raises(Unauthorized):
             await client.acquire(LABEL)
@@ -150,13 +150,13 @@ async def test_a_wrong_secret_is_told_as_such(live_hub: HubProcess) -> None:
         await NodeAgent("n1", url=live_hub.url, secret="wrong").run()
 
 
-async def test_the_agent_names_the_slots_of_a_pool_as_the_hub_would(live_hub: HubProcess) -> None:
+async def test_an_agent_gives_the_slots_of_a_pool_the_same_ids_as_the_hub(live_hub: HubProcess) -> None:
     async with agent_of(live_hub, slots=2) as agent, live_hub.client("node") as raw:
         answer = await raw.post("/node/n1/slots", json={"pools": {LABEL: 2}})
         assert {slot["browserId"] for slot in answer.json()["slots"]} == set(agent.slots)
 
 
-async def test_a_drain_and_what_is_lent_reach_the_callbacks_of_the_node(live_hub: HubProcess) -> None:
+async def test_the_callbacks_of_a_node_hear_of_a_drain_and_of_leases(live_hub: HubProcess) -> None:
     heard: list[Any] = []
     async with (
         agent_of(live_hub, on_drain=heard.append, on_lent=heard.append),
@@ -172,7 +172,7 @@ async def test_a_drain_and_what_is_lent_reach_the_callbacks_of_the_node(live_hub
         await eventually(lambda: heard[3:] == [False])
 
 
-async def test_a_slot_is_offered_and_held_in_neutral_names(live_hub: HubProcess) -> None:
+async def test_a_slot_can_be_offered_and_held_in_neutral_names(live_hub: HubProcess) -> None:
     offered = {"slotId": "s1", "label": "gpu:a100:eu", "address": "ws://n1/s1", "kind": "card", "memory": "80G"}
     agent = NodeAgent("n1", url=live_hub.url, secret=live_hub.node_secret)
     async with agent, client_of(live_hub) as client:
@@ -194,7 +194,7 @@ async def test_a_slot_is_offered_and_held_in_neutral_names(live_hub: HubProcess)
 LONG_S = 600  # a node timeout by which nothing here is told with the next beat: that is 100 seconds away
 
 
-async def test_a_node_hears_at_once_of_what_is_lent_and_ended(start_hub: Callable[..., HubProcess]) -> None:
+async def test_a_node_hears_at_once_of_leases_that_begin_and_end(start_hub: Callable[..., HubProcess]) -> None:
     hub, heard = start_hub(HUB_NODE_TIMEOUT=str(LONG_S)), list[Any]()
     async with agent_of(hub, on_lent=heard.append) as agent, client_of(hub) as client:
         async with client.borrow(LABEL) as slot:
@@ -203,7 +203,7 @@ async def test_a_node_hears_at_once_of_what_is_lent_and_ended(start_hub: Callabl
         await eventually(lambda: heard[1:] == [{}])
 
 
-async def test_a_node_that_was_removed_is_back_with_its_slots_and_one_that_left_is_not(live_hub: HubProcess) -> None:
+async def test_a_removed_node_comes_back_with_its_slots_and_a_node_that_left_does_not(live_hub: HubProcess) -> None:
     async with client_of(live_hub) as client:
         async with agent_of(live_hub, slots=2) as agent, live_hub.client() as raw:
             (await raw.delete("/admin/nodes/n1")).raise_for_status()
@@ -212,14 +212,16 @@ async def test_a_node_that_was_removed_is_back_with_its_slots_and_one_that_left_
             await client.node("n1")
 
 
-async def test_slots_left_by_an_earlier_process_are_gone_when_its_successor_starts(live_hub: HubProcess) -> None:
+async def test_slots_of_an_earlier_process_are_gone_when_its_successor_starts(live_hub: HubProcess) -> None:
     async with live_hub.client("node") as raw, client_of(live_hub) as client:
         await raw.post("/node/register", json={"nodeId": "n1", "slots": [{"labelKey": LABEL, "slotId": "of-before"}]})
         async with agent_of(live_hub) as agent:
             await until_slots(client, list(agent.slots))
 
 
-async def test_a_store_that_was_emptied_is_told_everything_and_the_holder_keeps_its_slot(live_hub: HubProcess) -> None:
+async def test_after_the_store_was_emptied_the_node_reports_everything_and_the_holder_keeps_its_slot(
+    live_hub: HubProcess,
+) -> None:
     async with agent_of(live_hub, slots=2) as agent, client_of(live_hub) as client:
         async with client.borrow(LABEL, ttl=30) as slot:
             await eventually(lambda: agent.lent == {slot.id: slot.token})
@@ -235,7 +237,7 @@ async def test_a_store_that_was_emptied_is_told_everything_and_the_holder_keeps_
 
 
 @pytest.mark.parametrize("lent", [0, 1])
-async def test_slots_that_got_lost_in_redis_are_back_within_a_beat_of_the_sweep_that_finds_it_out(
+async def test_slots_lost_in_redis_are_published_again_within_a_heartbeat_of_the_sweep(
     live_hub: HubProcess, lent: int
 ) -> None:
     """With a lease the agent has not heard of yet: it hears of it, and the lease goes on."""
@@ -251,7 +253,7 @@ async def test_slots_that_got_lost_in_redis_are_back_within_a_beat_of_the_sweep_
             assert await client.give_back(slot)
 
 
-async def test_nobody_is_lost_when_the_hub_is_killed_and_comes_back(start_hub: Callable[..., HubProcess]) -> None:
+async def test_killing_and_restarting_the_hub_loses_no_lease_and_no_node(start_hub: Callable[..., HubProcess]) -> None:
     first = start_hub()
     async with agent_of(first) as agent, client_of(first) as client, client.borrow(LABEL, ttl=30) as slot:
         first.kill()
@@ -268,7 +270,7 @@ async def test_nobody_is_lost_when_the_hub_is_killed_and_comes_back(start_hub: C
         assert (await client.verify(slot.id, slot.token))["valid"]
 
 
-def test_the_twins_with_threads_do_the_same(live_hub: HubProcess) -> None:
+def test_the_agent_and_the_client_for_threads_do_the_same(live_hub: HubProcess) -> None:
     lost: list[Slot] = []
     with (
         SyncNodeAgent("n1", pools={LABEL: 1}, url=live_hub.url, secret=live_hub.node_secret) as agent,

@@ -67,7 +67,7 @@ async def never_lent(client: HubClient) -> None:
     [(None, SLOT), ({"labelKey": LABEL, "slotId": SLOT, "x": 1}, SLOT), ({"labelKey": LABEL, "slotId": "b"}, "b")],
     ids=["the same slot", "the same slot, changed", "another slot"],
 )
-async def test_a_returned_slot_is_lent_to_nobody_until_it_is_fresh(
+async def test_a_returned_slot_is_not_lent_until_it_was_recycled(
     live_hub: HubProcess, answer: Mapping[str, Any] | None, after: str
 ) -> None:
     workshop = Workshop(answer)
@@ -84,7 +84,7 @@ async def test_a_returned_slot_is_lent_to_nobody_until_it_is_fresh(
         assert workshop.asked == [SLOT]
 
 
-async def test_a_grant_made_just_before_its_slot_would_be_made_fresh_goes_on(live_hub: HubProcess) -> None:
+async def test_a_lease_made_just_before_its_slot_is_recycled_goes_on(live_hub: HubProcess) -> None:
     asked: list[str] = []
     leases: list[Slot] = []
 
@@ -103,7 +103,7 @@ async def test_a_grant_made_just_before_its_slot_would_be_made_fresh_goes_on(liv
             assert (await client.acquire(LABEL, wait=60)).id == SLOT
 
 
-async def test_a_store_that_was_emptied_is_not_told_of_the_slot_being_made_fresh_before_it_is(
+async def test_an_emptied_store_is_not_told_of_a_slot_that_is_being_recycled(
     live_hub: HubProcess,
 ) -> None:
     workshop = Workshop()
@@ -119,7 +119,9 @@ async def test_a_store_that_was_emptied_is_not_told_of_the_slot_being_made_fresh
         assert (await client.acquire(LABEL, wait=60)).id == workshop.asked[0]
 
 
-async def test_a_slot_made_fresh_while_the_hub_is_away_is_back_with_it(start_hub: Callable[..., HubProcess]) -> None:
+async def test_a_slot_recycled_while_the_hub_is_away_is_offered_when_it_is_back(
+    start_hub: Callable[..., HubProcess],
+) -> None:
     first = start_hub()
     workshop = Workshop()
     async with agent_of(first, on_recycle=workshop) as agent, client_of(first) as client:
@@ -133,7 +135,7 @@ async def test_a_slot_made_fresh_while_the_hub_is_away_is_back_with_it(start_hub
         assert workshop.asked == list(agent.slots) == [SLOT]
 
 
-async def test_a_callback_that_fails_keeps_its_slot_off_offer_until_it_succeeds(live_hub: HubProcess) -> None:
+async def test_a_slot_stays_off_offer_until_its_recycle_callback_succeeds(live_hub: HubProcess) -> None:
     results: list[Exception | None] = [OSError("no disk"), OSError("no disk"), None]
 
     async def fresh(slot_id: str) -> None:
@@ -148,7 +150,7 @@ async def test_a_callback_that_fails_keeps_its_slot_off_offer_until_it_succeeds(
         assert (agent.callback_errors, results) == (2, [])
 
 
-async def test_a_drained_node_makes_its_slots_fresh_and_keeps_them_back(live_hub: HubProcess) -> None:
+async def test_a_drained_node_recycles_its_slots_and_does_not_offer_them(live_hub: HubProcess) -> None:
     asked: list[str] = []
     async with (
         agent_of(live_hub, on_recycle=asked.append) as agent,
@@ -165,14 +167,14 @@ async def test_a_drained_node_makes_its_slots_fresh_and_keeps_them_back(live_hub
         assert (await client.acquire(LABEL, wait=60)).id == SLOT
 
 
-async def test_without_a_callback_the_slot_stays_on_offer_and_its_mark_goes(live_hub: HubProcess) -> None:
+async def test_without_a_callback_the_slot_stays_on_offer_and_its_recycle_mark_goes(live_hub: HubProcess) -> None:
     async with agent_of(live_hub), client_of(live_hub) as client:
         await use(client)
         await eventually(lambda: not live_hub.redis.exists(f"recycle:{SLOT}"))
         assert live_hub.redis.llen(f"available:{LABEL}") == 1
 
 
-async def test_borrowers_in_a_hurry_lose_no_grant_while_their_slots_are_made_fresh(live_hub: HubProcess) -> None:
+async def test_hurried_borrowers_lose_no_lease_while_their_slots_are_recycled(live_hub: HubProcess) -> None:
     held: list[str] = []
     rebuilt: list[str] = []
     torn_down: list[str] = []
@@ -198,7 +200,7 @@ async def test_borrowers_in_a_hurry_lose_no_grant_while_their_slots_are_made_fre
     assert torn_down == []
 
 
-def test_the_twins_with_threads_do_the_same(live_hub: HubProcess) -> None:
+def test_the_agent_for_threads_recycles_in_the_same_way(live_hub: HubProcess) -> None:
     asked: list[str] = []
     with (
         SyncNodeAgent("n1", pools={LABEL: 1}, url=live_hub.url, secret=live_hub.node_secret, on_recycle=asked.append),

@@ -88,7 +88,7 @@ async def serve_in_turn(held: Slot, client: Any, tasks: list[asyncio.Task[Slot]]
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-async def test_a_place_is_kept_when_the_hub_ends_and_another_takes_over(
+async def test_a_waiter_keeps_its_place_when_its_hub_ends_and_another_takes_over(
     start_hub: Callable[..., HubProcess], how: signal.Signals
 ) -> None:
     ending, staying = start_hub(), start_hub()
@@ -105,7 +105,9 @@ async def test_a_place_is_kept_when_the_hub_ends_and_another_takes_over(
         await serve_in_turn(held, other, tasks)
 
 
-async def test_a_place_is_kept_when_the_only_hub_is_killed_and_comes_back(start_hub: Callable[..., HubProcess]) -> None:
+async def test_a_waiter_keeps_its_place_when_the_only_hub_is_killed_and_restarted(
+    start_hub: Callable[..., HubProcess],
+) -> None:
     first = start_hub()
     async with agent_of(first, policy="reuse"), client_of(first) as client:
         held = await client.acquire(LABEL, ttl=60)
@@ -116,7 +118,9 @@ async def test_a_place_is_kept_when_the_only_hub_is_killed_and_comes_back(start_
         await serve_in_turn(held, client, tasks)
 
 
-async def test_a_place_is_kept_when_the_wait_is_longer_than_the_hubs(start_hub: Callable[..., HubProcess]) -> None:
+async def test_a_waiter_keeps_its_place_when_it_waits_longer_than_the_hub_allows(
+    start_hub: Callable[..., HubProcess],
+) -> None:
     hub = start_hub(HUB_BORROW_QUEUE_TIMEOUT_SECONDS="1")
     way = Balancer(hub)
     async with agent_of(hub, policy="reuse"), client_of(hub, transport=way) as client:
@@ -132,7 +136,9 @@ async def test_a_place_is_kept_when_the_wait_is_longer_than_the_hubs(start_hub: 
         await serve_in_turn(held, client, tasks)
 
 
-async def test_a_wait_in_vain_tells_the_place_there_was_and_leaves_none(start_hub: Callable[..., HubProcess]) -> None:
+async def test_a_wait_that_times_out_tells_the_last_place_and_leaves_no_ticket(
+    start_hub: Callable[..., HubProcess],
+) -> None:
     hub = start_hub(HUB_BORROW_QUEUE_TIMEOUT_SECONDS="1")
     async with agent_of(hub), client_of(hub) as client, client.borrow(LABEL):
         with pytest.raises(WaitedInVain) as vain:
@@ -143,14 +149,14 @@ async def test_a_wait_in_vain_tells_the_place_there_was_and_leaves_none(start_hu
     assert not list(hub.redis.scan_iter("hub:ticket:*"))
 
 
-async def test_who_does_not_wait_leaves_nothing_behind(live_hub: HubProcess) -> None:
+async def test_a_borrow_that_does_not_wait_leaves_nothing_behind(live_hub: HubProcess) -> None:
     async with agent_of(live_hub), client_of(live_hub) as client, client.borrow(LABEL):
         with pytest.raises(NoCapacity):
             await client.acquire(LABEL, wait=0)
         assert await queue(live_hub) == []
 
 
-async def test_a_wait_that_is_expected_to_be_too_long_is_refused_at_once(live_hub: HubProcess) -> None:
+async def test_a_borrow_is_refused_at_once_when_its_estimated_wait_is_too_long(live_hub: HubProcess) -> None:
     async with agent_of(live_hub), client_of(live_hub) as client, client.borrow(LABEL):
         now_s, _ = live_hub.redis.time()
         live_hub.redis.hset(f"hub:pace:{LABEL}", mapping={"mark_ms": now_s * 1000, "gap_ms": 90_000})
@@ -160,7 +166,7 @@ async def test_a_wait_that_is_expected_to_be_too_long_is_refused_at_once(live_hu
         assert await queue(live_hub) == []
 
 
-async def test_priority_goes_ahead_of_who_came_before(live_hub: HubProcess) -> None:
+async def test_a_higher_priority_is_served_before_an_earlier_waiter(live_hub: HubProcess) -> None:
     async with agent_of(live_hub, policy="reuse"), client_of(live_hub) as client:
         held = await client.acquire(LABEL)
         (late,) = await wait_in_turn(live_hub, ("r1", client.acquire))
@@ -169,7 +175,7 @@ async def test_priority_goes_ahead_of_who_came_before(live_hub: HubProcess) -> N
         await serve_in_turn(held, client, [early, late])
 
 
-async def test_a_cancelled_borrow_leaves_no_ticket_and_who_is_behind_moves_up(live_hub: HubProcess) -> None:
+async def test_a_cancelled_borrow_leaves_no_ticket_and_later_waiters_move_up(live_hub: HubProcess) -> None:
     async with agent_of(live_hub, policy="reuse"), client_of(live_hub) as client:
         held = await client.acquire(LABEL)
         first, second = await wait_in_turn(live_hub, ("r1", client.acquire), ("r2", client.acquire))
@@ -181,7 +187,7 @@ async def test_a_cancelled_borrow_leaves_no_ticket_and_who_is_behind_moves_up(li
         await serve_in_turn(held, client, [second])
 
 
-async def test_a_slot_is_never_left_with_a_borrow_that_is_cancelled_as_it_is_granted(live_hub: HubProcess) -> None:
+async def test_a_borrow_cancelled_as_it_is_granted_never_keeps_the_slot(live_hub: HubProcess) -> None:
     async with agent_of(live_hub, policy="reuse"), client_of(live_hub) as client:
         for turn in range(15):
             held = await client.acquire(LABEL, wait=60)
@@ -200,7 +206,7 @@ async def test_a_slot_is_never_left_with_a_borrow_that_is_cancelled_as_it_is_gra
             await world.eventually(nothing_is_held)
 
 
-async def test_a_place_that_somebody_else_gives_up_ends_the_wait(live_hub: HubProcess) -> None:
+async def test_a_ticket_cancelled_by_another_caller_ends_the_wait(live_hub: HubProcess) -> None:
     async with agent_of(live_hub), client_of(live_hub) as client, client.borrow(LABEL), live_hub.client() as raw:
         (waiting,) = await wait_in_turn(live_hub, ("r1", client.acquire))
         (place,) = await queue(live_hub)
@@ -209,7 +215,7 @@ async def test_a_place_that_somebody_else_gives_up_ends_the_wait(live_hub: HubPr
             await waiting
 
 
-async def test_a_slot_that_was_waited_for_has_its_whole_lease_left(live_hub: HubProcess) -> None:
+async def test_a_slot_that_was_waited_for_has_its_full_lease(live_hub: HubProcess) -> None:
     async with agent_of(live_hub, policy="reuse"), client_of(live_hub) as client:
         held = await client.acquire(LABEL)
         waiting = asyncio.ensure_future(client.acquire(LABEL, run="r1", ttl=6, wait=60))
@@ -221,7 +227,7 @@ async def test_a_slot_that_was_waited_for_has_its_whole_lease_left(live_hub: Hub
         slot.check()
 
 
-async def test_those_who_wait_do_not_take_the_connections_of_the_others(
+async def test_waiting_borrows_do_not_use_up_the_connections_of_other_calls(
     live_hub: HubProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transport, "_LIMITS", httpx.Limits(max_connections=1))

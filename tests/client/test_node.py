@@ -47,7 +47,7 @@ async def test_a_node_waits_for_its_hub_as_long_as_it_takes(hub: FakeHub, caplog
 @pytest.mark.parametrize(
     ("refusal", "kind"), [((401, "unauthorized"), Unauthorized), ((400, "invalid-label"), InvalidLabel)]
 )
-async def test_a_registration_refused_for_good_is_raised(
+async def test_a_permanently_refused_registration_is_raised(
     hub: FakeHub, refusal: tuple[int, str], kind: type[Exception]
 ) -> None:
     hub.say(REGISTER, refusal)
@@ -56,7 +56,7 @@ async def test_a_registration_refused_for_good_is_raised(
     assert len(hub.seen) == 1
 
 
-async def test_failing_beats_are_repeated_with_back_off_up_to_the_pace_and_kill_nobody(
+async def test_failing_heartbeats_are_repeated_with_back_off_and_cancel_nothing(
     hub: FakeHub, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -70,7 +70,7 @@ async def test_failing_beats_are_repeated_with_back_off_up_to_the_pace_and_kill_
     assert "node n1 reaches the hub again" in caplog.text
 
 
-async def test_a_hub_that_does_not_know_the_node_is_told_everything_again_at_once(hub: FakeHub) -> None:
+async def test_a_hub_that_does_not_know_the_node_gets_its_registration_at_once(hub: FakeHub) -> None:
     hub.pace_ms = 100
     async with agent_of(hub) as agent:
         await agent.publish([{"labelKey": "gpu:b", "slotId": "x"}])
@@ -87,7 +87,7 @@ async def test_a_hub_that_does_not_know_the_node_is_told_everything_again_at_onc
     assert again.at - told < SLACK_S
 
 
-async def test_a_hub_that_knows_the_node_but_lost_slots_is_told_everything_and_asked_what_is_lent(hub: FakeHub) -> None:
+async def test_a_hub_that_lost_slots_of_the_node_gets_them_and_is_asked_for_the_leases(hub: FakeHub) -> None:
     """It goes on with the version of before, so a node that took that over would not hear what it has missed."""
     forgetful = lambda seen: {"known": False, "nextBeatMs": 40, "version": 0}  # noqa: E731
     async with agent_of(hub) as agent:
@@ -99,7 +99,7 @@ async def test_a_hub_that_knows_the_node_but_lost_slots_is_told_everything_and_a
     assert len(hub.said(REGISTER)) == 2
 
 
-async def test_slots_left_by_an_earlier_process_of_the_node_are_withdrawn(hub: FakeHub) -> None:
+async def test_slots_of_an_earlier_process_of_the_node_are_withdrawn(hub: FakeHub) -> None:
     hub.nodes["n1"] = {"dead": {}, "n1-gpu.a100-1": {}}
     async with agent_of(hub):
         assert sorted(hub.nodes["n1"]) == ["n1-gpu.a100-1", "n1-gpu.a100-2"]
@@ -118,7 +118,7 @@ async def test_slots_are_published_and_withdrawn_while_the_node_runs(hub: FakeHu
         assert "x" not in agent.slots
 
 
-async def test_a_beat_that_finds_no_hub_registers_again_when_the_hub_has_forgotten_the_node(hub: FakeHub) -> None:
+async def test_a_node_that_the_hub_forgot_during_an_outage_registers_again(hub: FakeHub) -> None:
     async with agent_of(hub):
         hub.nodes.clear()
         hub.say(REGISTER, Reset(), (503, "store-unavailable"))
@@ -136,14 +136,16 @@ async def test_a_node_with_many_slots_registers_in_batches(hub: FakeHub) -> None
         assert len(agent.slots) == 2500
 
 
-async def test_leftovers_that_cannot_be_looked_for_stop_nobody(hub: FakeHub, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failed_look_for_leftover_slots_does_not_stop_the_node(
+    hub: FakeHub, caplog: pytest.LogCaptureFixture
+) -> None:
     hub.say("GET /nodes/n1", (404, "not-found"))
     async with agent_of(hub):
         await eventually(lambda: hub.said(BEAT))
     assert "could not look at what the hub has of it" in caplog.text
 
 
-async def test_leftovers_that_could_not_be_looked_for_at_the_start_are_withdrawn_later(hub: FakeHub) -> None:
+async def test_leftover_slots_that_could_not_be_looked_for_at_the_start_are_withdrawn_later(hub: FakeHub) -> None:
     """They would be lent for as long as the node beats, and nobody has them."""
     hub.nodes["n1"] = {"dead": {}}
     hub.say("GET /nodes/n1", Reset(), (503, "store-unavailable"))
@@ -163,7 +165,7 @@ async def test_publishing_to_a_hub_that_forgot_the_node_registers_it(hub: FakeHu
         assert sorted(hub.nodes["n1"]) == ["n1-gpu.a100-1", "n1-gpu.a100-2", "x"]
 
 
-async def test_what_could_not_be_told_is_told_when_the_hub_is_back(hub: FakeHub) -> None:
+async def test_publications_that_failed_are_sent_when_the_hub_is_back(hub: FakeHub) -> None:
     async with agent_of(hub) as agent:
         hub.say(SLOTS, *[Reset()] * 2)
         hub.say("DELETE /node/n1/slots/n1-gpu.a100-1", *[Reset()] * 2)
@@ -174,7 +176,7 @@ async def test_what_could_not_be_told_is_told_when_the_hub_is_back(hub: FakeHub)
         await eventually(lambda: sorted(hub.nodes["n1"]) == ["n1-gpu.a100-2", "x"])
 
 
-async def test_a_slot_the_hub_never_takes_is_not_kept(hub: FakeHub) -> None:
+async def test_a_slot_that_the_hub_refuses_is_not_kept(hub: FakeHub) -> None:
     async with agent_of(hub) as agent:
         hub.say(SLOTS, (400, "invalid-value"))
         with pytest.raises(BadInput):
@@ -200,7 +202,7 @@ async def test_the_callbacks_hear_of_every_change_in_order_and_of_nothing_else(h
     assert agent.callback_errors == 2
 
 
-async def test_a_node_that_finds_a_token_valid_hears_at_once_of_all_that_is_lent(hub: FakeHub) -> None:
+async def test_a_node_that_verifies_a_token_hears_at_once_of_all_its_leases(hub: FakeHub) -> None:
     hub.pace_ms = 100_000
     async with agent_of(hub) as agent:
         await eventually(lambda: len(hub.said(BEAT)) == 1)
@@ -214,7 +216,7 @@ async def test_a_node_that_finds_a_token_valid_hears_at_once_of_all_that_is_lent
         assert len(hub.said(BEAT)) == 2
 
 
-async def test_a_hub_that_knows_no_orders_to_wait_for_is_asked_once_in_a_beat(hub: FakeHub) -> None:
+async def test_a_hub_without_long_polls_for_orders_is_asked_once_per_heartbeat(hub: FakeHub) -> None:
     hub.say(ORDERS, *[(404, "not-found")] * 1000)
     async with agent_of(hub, on_lent=lambda lent: None):
         await eventually(lambda: len(hub.said(BEAT)) > 3)
@@ -262,7 +264,7 @@ async def test_run_can_be_stopped_while_no_hub_answers(hub: FakeHub) -> None:
     await task
 
 
-async def test_leaving_a_hub_that_is_away_takes_no_longer_than_allowed(
+async def test_leaving_a_hub_that_is_away_takes_no_longer_than_its_limit(
     hub: FakeHub, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with agent_of(hub):
@@ -273,13 +275,13 @@ async def test_leaving_a_hub_that_is_away_takes_no_longer_than_allowed(
     assert "its slots stay until the hub misses it" in caplog.text
 
 
-async def test_a_leave_that_is_refused_is_told_once(hub: FakeHub, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_refused_leave_is_logged_once(hub: FakeHub, caplog: pytest.LogCaptureFixture) -> None:
     async with agent_of(hub):
         hub.say(LEAVE, (403, "forbidden"))
     assert "could not tell that node n1 leaves (told forbidden); its slots stay" in caplog.text
     assert len(hub.said(LEAVE)) == 1
 
 
-async def test_the_resource_side_can_ask_whether_a_token_holds(hub: FakeHub) -> None:
+async def test_a_node_can_ask_if_a_token_is_valid(hub: FakeHub) -> None:
     async with agent_of(hub) as agent:
         assert await agent.verify("s1", "7") == {"path": "/leases/s1/verify"}

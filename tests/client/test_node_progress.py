@@ -24,7 +24,7 @@ def some_beats(hub: FakeHub) -> None:
 
 
 @pytest.mark.story
-async def test_a_blocked_event_loop_does_not_expire_a_healthy_node(start_hub) -> None:
+async def test_a_blocked_event_loop_does_not_make_its_node_expire(start_hub) -> None:
     hub: HubProcess = start_hub(HUB_NODE_TIMEOUT="6")
     async with live_agent_of(hub) as agent, client_of(hub) as client:
         slot = await client.acquire(LABEL, ttl=600, wait=60)
@@ -41,7 +41,7 @@ def clock_ms(hub: HubProcess) -> int:
     return int(hub.redis.hget("hub:store", "clock_ms") or 0)
 
 
-async def test_a_node_beats_and_is_told_everything_while_its_event_loop_is_blocked(hub: FakeHub) -> None:
+async def test_a_node_beats_and_receives_orders_while_its_event_loop_is_blocked(hub: FakeHub) -> None:
     heard: list[bool] = []
     async with agent_of(hub, on_drain=heard.append) as agent:
         hub.lent, hub.drain, hub.version = {"s1": "5"}, True, 1
@@ -52,7 +52,7 @@ async def test_a_node_beats_and_is_told_everything_while_its_event_loop_is_block
         await eventually(lambda: heard == [True])
 
 
-async def test_a_node_is_kept_alive_only_while_every_check_says_so(
+async def test_a_node_beats_only_while_every_liveness_check_passes(
     hub: FakeHub, caplog: pytest.LogCaptureFixture
 ) -> None:
     well, asked = True, threading.Event()
@@ -79,15 +79,13 @@ async def test_a_node_is_kept_alive_only_while_every_check_says_so(
     assert hub.nodes == {}
 
 
-async def test_a_check_that_raises_does_not_say_that_all_is_well(
-    hub: FakeHub, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_liveness_check_that_raises_counts_as_failed(hub: FakeHub, caplog: pytest.LogCaptureFixture) -> None:
     async with agent_of(hub) as agent:
         agent.alive_while(lambda: 1 / 0)
         await eventually(lambda: "raised ZeroDivisionError" in caplog.text)
 
 
-async def test_a_program_that_hangs_for_too_long_is_missed_and_its_node_is_back_with_it(
+async def test_the_node_of_a_hanging_program_expires_and_comes_back_with_the_program(
     hub: FakeHub, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with agent_of(hub, max_silence=0.3):
@@ -99,7 +97,7 @@ async def test_a_program_that_hangs_for_too_long_is_missed_and_its_node_is_back_
         assert "beats again" in caplog.text
 
 
-def test_a_program_with_threads_says_itself_that_it_gets_on(hub: FakeHub, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_program_with_threads_reports_its_progress_itself(hub: FakeHub, caplog: pytest.LogCaptureFixture) -> None:
     options = {"url": "http://hub", "pools": {"gpu:a100": 2}, "transport": hub.transport()}
     with SyncNodeAgent("n1", max_silence=0.2, **options) as agent:
         wait_until(lambda: "nothing was heard of its program for" in caplog.text)
@@ -114,12 +112,12 @@ def test_a_program_with_threads_says_itself_that_it_gets_on(hub: FakeHub, caplog
         wait_until(lambda: caplog.text.count("does not beat") == 2)
 
 
-def test_a_silence_of_nothing_is_refused() -> None:
+def test_a_max_silence_of_0_is_refused() -> None:
     with pytest.raises(ValueError, match="max_silence must be more than 0 seconds"):
         SyncNodeAgent("n1", max_silence=0)
 
 
-async def test_an_agent_that_does_not_run_is_asked_in_vain(hub: FakeHub) -> None:
+async def test_calls_on_an_agent_that_does_not_run_are_refused(hub: FakeHub) -> None:
     agent = agent_of(hub)
     with pytest.raises(HubUnavailable, match="the agent of node n1 does not run"):
         await agent.withdraw("x")

@@ -25,9 +25,7 @@ def superseded(seen: Any) -> dict[str, Any]:
     return {"nodeId": "n1", "known": True, "superseded": True, "nextBeatMs": 40, "version": 0}
 
 
-async def test_an_agent_that_is_superseded_stops_and_leaves_everything_to_its_successor(
-    hub: FakeHub, quick: None
-) -> None:
+async def test_an_agent_replaced_by_a_newer_process_stops_and_changes_nothing(hub: FakeHub, quick: None) -> None:
     async def work() -> None:
         async with agent_of(hub):
             hub.say(BEAT, superseded)
@@ -39,7 +37,7 @@ async def test_an_agent_that_is_superseded_stops_and_leaves_everything_to_its_su
     assert len(hub.nodes["n1"]) == 2
 
 
-def test_the_twin_with_threads_stops_as_well(hub: FakeHub, quick: None) -> None:
+def test_the_agent_for_threads_stops_when_it_is_replaced_as_well(hub: FakeHub, quick: None) -> None:
     agent = SyncNodeAgent("n1", url="http://hub", transport=hub.transport())
     agent.start()
     hub.say(BEAT, superseded)
@@ -48,9 +46,7 @@ def test_the_twin_with_threads_stops_as_well(hub: FakeHub, quick: None) -> None:
         agent.stop()
 
 
-async def test_what_an_agent_says_names_its_process_and_each_call_about_slots_has_a_higher_number(
-    hub: FakeHub, quick: None
-) -> None:
+async def test_calls_of_an_agent_name_its_process_and_have_rising_numbers(hub: FakeHub, quick: None) -> None:
     hub.say(REGISTER, lambda seen: {**hub.play(seen), "term": "17"})
     async with agent_of(hub) as agent:
         await agent.publish([{"labelKey": "gpu:b", "slotId": "x"}])
@@ -68,7 +64,7 @@ async def test_what_an_agent_says_names_its_process_and_each_call_about_slots_ha
 
 
 @pytest.mark.story
-async def test_a_rolling_restart_keeps_the_grants_and_the_older_process_ends_none(live_hub: HubProcess) -> None:
+async def test_a_rolling_restart_keeps_all_leases(live_hub: HubProcess) -> None:
     old = live_agent_of(live_hub, slots=2)
     leaving = asyncio.create_task(old.run())
     async with client_of(live_hub) as client:
@@ -85,7 +81,7 @@ async def test_a_rolling_restart_keeps_the_grants_and_the_older_process_ends_non
 
 
 @pytest.mark.story
-async def test_of_two_agents_that_go_on_the_older_one_is_ended_within_a_beat(live_hub: HubProcess) -> None:
+async def test_the_older_of_two_running_agents_of_a_node_ends_within_a_heartbeat(live_hub: HubProcess) -> None:
     old = asyncio.create_task(live_agent_of(live_hub).run())
     async with client_of(live_hub) as client:
         await until_slots(client, [FIRST])
@@ -99,7 +95,9 @@ async def test_of_two_agents_that_go_on_the_older_one_is_ended_within_a_beat(liv
 
 @pytest.mark.story
 @pytest.mark.parametrize("undone", ["withdrawn", "published"])
-async def test_a_difference_in_what_the_hub_offers_heals_within_a_beat(live_hub: HubProcess, undone: str) -> None:
+async def test_a_difference_between_the_slots_of_agent_and_hub_is_repaired_within_a_heartbeat(
+    live_hub: HubProcess, undone: str
+) -> None:
     """By a plain client that names no process, as a call without a number was: nothing else would tell the agent."""
     async with live_agent_of(live_hub, slots=2) as agent, client_of(live_hub) as client, live_hub.client("node") as raw:
         await until_slots(client, [FIRST, SECOND])
@@ -113,7 +111,7 @@ async def test_a_difference_in_what_the_hub_offers_heals_within_a_beat(live_hub:
         assert await _all_free(client, 2)
 
 
-async def test_slots_that_differ_for_good_are_not_compared_with_every_beat(hub: FakeHub, quick: None) -> None:
+async def test_slots_that_differ_permanently_are_not_compared_at_every_heartbeat(hub: FakeHub, quick: None) -> None:
     hub.say(BEAT, *[lambda seen: {**hub.play(seen), "lent": {}, "version": 1, "offers": "9-9"}] * 12)
     async with agent_of(hub):
         await eventually(lambda: len(hub.said(BEAT)) > 12)
@@ -121,7 +119,7 @@ async def test_slots_that_differ_for_good_are_not_compared_with_every_beat(hub: 
 
 
 @pytest.mark.story
-async def test_a_withdrawal_of_a_hub_that_stood_still_takes_nothing_off_offer(start_hub) -> None:
+async def test_a_late_withdrawal_from_a_hub_that_stood_still_withdraws_nothing(start_hub) -> None:
     """An agent makes a slot fresh: its withdrawal hangs in one hub, is repeated at another, and the slot is back."""
     first = start_hub(HUB_NODE_TIMEOUT="600")
     other = start_hub(HUB_NODE_TIMEOUT="600")

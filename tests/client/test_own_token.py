@@ -25,7 +25,7 @@ def agent(hub: HubProcess, node: str = "rack-7", **options: str) -> NodeAgent:
     return NodeAgent(node, pools={LABEL: 1}, url=hub.url, **options)  # type: ignore[arg-type]
 
 
-async def test_an_agent_joins_and_comes_back_with_the_token_it_has_kept(live_hub: HubProcess, tmp_path: Path) -> None:
+async def test_an_agent_joins_and_later_uses_the_token_it_has_kept(live_hub: HubProcess, tmp_path: Path) -> None:
     token, file = await a_token(live_hub, join="fleet"), tmp_path / "deep" / "token"
     async with agent(live_hub, join_token=token, token_file=str(file)) as node:
         kept = file.read_text()
@@ -45,14 +45,14 @@ async def test_an_agent_joins_and_comes_back_with_the_token_it_has_kept(live_hub
         assert file.read_text() == kept
 
 
-async def test_an_agent_that_keeps_no_file_joins_again_after_it_left(live_hub: HubProcess) -> None:
+async def test_an_agent_without_a_token_file_joins_again_after_it_left(live_hub: HubProcess) -> None:
     token = await a_token(live_hub, join="fleet")
     for _ in range(2):
         async with agent(live_hub, join_token=token):
             pass
 
 
-async def test_a_token_an_operator_made_is_shown_from_the_file(live_hub: HubProcess, tmp_path: Path) -> None:
+async def test_a_token_made_by_an_operator_is_read_from_the_file(live_hub: HubProcess, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(await a_token(live_hub, node="rack-7") + "\n")
     for _ in range(2):
@@ -63,14 +63,14 @@ async def test_a_token_an_operator_made_is_shown_from_the_file(live_hub: HubProc
             pass
 
 
-async def test_who_has_the_shared_secret_does_not_join(live_hub: HubProcess, tmp_path: Path) -> None:
+async def test_an_agent_with_the_shared_secret_does_not_join(live_hub: HubProcess, tmp_path: Path) -> None:
     file = tmp_path / "token"
     options = {"secret": live_hub.node_secret, "join_token": "nonsense", "token_file": str(file)}
     async with agent(live_hub, **options):
         assert not file.exists()
 
 
-async def test_a_wrong_token_to_join_with_is_refused(live_hub: HubProcess, tmp_path: Path) -> None:
+async def test_a_wrong_join_token_is_refused(live_hub: HubProcess, tmp_path: Path) -> None:
     for options in ({"join_token": "nonsense"}, {"secret": "wrong"}, {}):
         with pytest.raises(Unauthorized):
             async with agent(live_hub, **options):
@@ -78,14 +78,14 @@ async def test_a_wrong_token_to_join_with_is_refused(live_hub: HubProcess, tmp_p
 
 
 @pytest.mark.parametrize("file", [".", "no folder/token"])
-async def test_a_file_that_cannot_be_used_is_named(live_hub: HubProcess, tmp_path: Path, file: str) -> None:
+async def test_an_unusable_token_file_is_named_in_the_error(live_hub: HubProcess, tmp_path: Path, file: str) -> None:
     (tmp_path / "no folder").write_text("")
     with pytest.raises(HubError, match="token of the node cannot be"):
         async with agent(live_hub, join_token=await a_token(live_hub, join="fleet"), token_file=str(tmp_path / file)):
             pass
 
 
-async def test_the_twin_for_threads_joins_as_well(live_hub: HubProcess, tmp_path: Path) -> None:
+async def test_the_agent_for_threads_joins_as_well(live_hub: HubProcess, tmp_path: Path) -> None:
     token = await a_token(live_hub, join="fleet")
     with SyncNodeAgent("rack-9", url=live_hub.url, join_token=token, token_file=str(tmp_path / "token")):
         assert (tmp_path / "token").exists()

@@ -39,7 +39,7 @@ def lend(hub: FakeHub, *slots: str) -> None:
     hub.version += 1
 
 
-async def test_a_pod_costs_more_while_something_of_it_is_lent_and_may_not_be_evicted(hub, cluster: Cluster, clock):
+async def test_a_pod_with_leases_has_a_higher_deletion_cost_and_may_not_be_evicted(hub, cluster: Cluster, clock):
     async with agent_of(hub, pod=True):
         await eventually(lambda: cluster.cost == 0)
         assert SAFE_TO_EVICT not in cluster.annotations
@@ -53,7 +53,7 @@ async def test_a_pod_costs_more_while_something_of_it_is_lent_and_may_not_be_evi
     assert {head["content-type"] for _, _, head, _ in cluster.seen} == {"application/merge-patch+json"}
 
 
-async def test_a_pod_is_written_to_six_times_a_minute_at_most_and_the_last_change_always(cluster: Cluster, clock):
+async def test_a_pod_is_annotated_at_most_six_times_a_minute_and_always_with_the_last_change(cluster: Cluster, clock):
     own = PodAnnotations.own()
     assert own is not None
     async with writing(own):
@@ -72,7 +72,7 @@ async def test_a_pod_is_written_to_six_times_a_minute_at_most_and_the_last_chang
     assert max(sum(start <= when < start + 60 for when in at) for start in at) == 6
 
 
-async def test_what_did_not_change_is_not_written_again(cluster: Cluster, clock):
+async def test_an_unchanged_annotation_is_not_written_again(cluster: Cluster, clock):
     own = PodAnnotations.own()
     assert own is not None
     async with writing(own):
@@ -88,7 +88,7 @@ async def test_what_did_not_change_is_not_written_again(cluster: Cluster, clock)
     assert len(cluster.seen) == 2
 
 
-async def test_the_token_is_read_again_each_time(cluster: Cluster, clock):
+async def test_the_token_of_the_pod_is_read_again_for_each_call(cluster: Cluster, clock):
     own = PodAnnotations.own()
     assert own is not None
     async with writing(own):
@@ -101,7 +101,9 @@ async def test_the_token_is_read_again_each_time(cluster: Cluster, clock):
     assert [head["authorization"] for _, _, head, _ in cluster.seen] == ["Bearer token-1", "Bearer token-2"]
 
 
-async def test_without_permission_it_is_told_once_and_everything_else_is_as_ever(hub, cluster: Cluster, clock, caplog):
+async def test_a_missing_permission_to_annotate_is_logged_once_and_has_no_other_effect(
+    hub, cluster: Cluster, clock, caplog
+):
     cluster.answers = 403
     async with agent_of(hub, pod=True) as agent:
         for number in range(1, 5):
@@ -119,7 +121,7 @@ async def test_without_permission_it_is_told_once_and_everything_else_is_as_ever
     assert hub.nodes == {}
 
 
-async def test_a_change_back_is_written_when_nobody_knows_whether_the_change_was(cluster: Cluster, clock):
+async def test_after_a_write_of_unknown_outcome_the_previous_value_is_written_again(cluster: Cluster, clock):
     own = PodAnnotations.own()
     assert own is not None
     async with writing(own):
@@ -137,7 +139,7 @@ async def test_a_change_back_is_written_when_nobody_knows_whether_the_change_was
 
 
 @pytest.mark.parametrize("missing", ["no token", "no authority", "nobody listens"])
-async def test_a_node_goes_on_where_there_is_nothing_to_write_with(missing, hub, cluster: Cluster, clock, monkeypatch):
+async def test_a_node_works_without_the_means_to_annotate_its_pod(missing, hub, cluster: Cluster, clock, monkeypatch):
     if missing == "nobody listens":
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "1")
     else:
@@ -149,7 +151,7 @@ async def test_a_node_goes_on_where_there_is_nothing_to_write_with(missing, hub,
     assert (hub.nodes, cluster.seen) == ({}, [])
 
 
-async def test_a_cluster_that_does_not_answer_delays_no_beat_and_no_leave(hub, cluster: Cluster, monkeypatch):
+async def test_a_cluster_that_does_not_answer_delays_no_heartbeat_and_no_leave(hub, cluster: Cluster, monkeypatch):
     monkeypatch.setattr(pod_annotations, "TIMEOUT_S", 3600.0)
     cluster.speaks.clear()
     async with agent_of(hub, pod=True):
@@ -159,7 +161,7 @@ async def test_a_cluster_that_does_not_answer_delays_no_beat_and_no_leave(hub, c
     assert (hub.nodes, cluster.annotations) == ({}, {})
 
 
-async def test_no_pod_is_written_to_that_nobody_asked_for(hub, cluster: Cluster, monkeypatch):
+async def test_a_pod_is_annotated_only_on_request(hub, cluster: Cluster, monkeypatch):
     async with agent_of(hub):
         await eventually(lambda: len(hub.said("POST /node/heartbeat")) > 1)
     for name in in_a_pod(1):
@@ -182,7 +184,7 @@ def cluster_of_processes(tmp_path: Path) -> Iterator[tuple[Cluster, dict[str, st
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_agent_writes_the_cost_of_its_pod(command, live_hub: HubProcess, cluster_of_processes):
+def test_the_agent_command_annotates_its_pod(command, live_hub: HubProcess, cluster_of_processes):
     cluster, environment = cluster_of_processes
     words = ["agent"] * (command == "hub agent") + ["--node=n1", "--slots=gpu:a100=2", f"--url={live_hub.url}"]
     account = f"pod_annotations.ACCOUNT = pathlib.Path({str(cluster.account)!r})"
@@ -222,7 +224,7 @@ class Member:
         return int(self.annotations.get(DELETION_COST) or "0"), -self.created
 
 
-async def test_no_busy_pod_is_chosen_while_one_is_idle(clock: Clock, monkeypatch):
+async def test_kubernetes_deletes_idle_pods_before_busy_ones(clock: Clock, monkeypatch):
     chance, numbers, members, tasks = random.Random(7), itertools.count(), {}, {}
 
     def add() -> None:

@@ -36,7 +36,7 @@ class Way(httpx.AsyncBaseTransport):
 
 
 @pytest.mark.parametrize("asks", ["renews", "verifies"])
-async def test_who_asks_before_the_hub_has_spoken_waits_for_it_and_the_block_goes_on(
+async def test_a_check_of_a_lease_right_after_a_store_loss_waits_and_the_block_goes_on(
     make_api: Callable[..., Any], redis: Redis, asks: str
 ) -> None:
     async with make_api() as lender, make_api() as other:

@@ -56,7 +56,7 @@ async def some_beats(hub: FakeHub) -> None:
     ],
     ids=["another slot", "the same slot, changed", "the same slot"],
 )
-async def test_a_slot_is_off_offer_while_it_is_made_fresh_and_then_what_came_of_it_is_on(
+async def test_a_slot_is_off_offer_while_it_is_recycled_and_its_replacement_is_offered_then(
     hub: FakeHub, answer: Mapping[str, Any] | None, after: dict[str, Any]
 ) -> None:
     workshop = Workshop(answer)
@@ -74,7 +74,7 @@ async def test_a_slot_is_off_offer_while_it_is_made_fresh_and_then_what_came_of_
     assert hub.recycle == []
 
 
-async def test_a_grant_made_since_the_last_beat_is_left_alone_and_its_slot_made_fresh_afterwards(hub: FakeHub) -> None:
+async def test_a_slot_lent_since_the_last_heartbeat_is_recycled_only_after_its_lease(hub: FakeHub) -> None:
     asked: list[str] = []
 
     def lent_a_moment_ago(seen: Seen) -> Any:
@@ -92,7 +92,7 @@ async def test_a_grant_made_since_the_last_beat_is_left_alone_and_its_slot_made_
         await eventually(lambda: asked == [FIRST] and len(on_offer(hub)) == 2)
 
 
-async def test_a_slot_that_is_lent_is_recycled_when_it_comes_back(hub: FakeHub) -> None:
+async def test_a_lent_slot_is_recycled_when_it_comes_back(hub: FakeHub) -> None:
     asked: list[str] = []
     async with agent_of(hub, on_recycle=asked.append):
         hub.lent = {FIRST: "5"}
@@ -105,7 +105,7 @@ async def test_a_slot_that_is_lent_is_recycled_when_it_comes_back(hub: FakeHub) 
 
 
 @pytest.mark.parametrize("error", [OSError("no disk"), NoCapacity("of another hub")], ids=repr)
-async def test_a_callback_that_raises_is_called_again_and_its_slot_stays_off_offer_until_it_succeeds(
+async def test_a_recycle_callback_that_raises_is_called_again_until_it_succeeds(
     hub: FakeHub, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
     offered: list[list[str]] = []
@@ -125,7 +125,7 @@ async def test_a_callback_that_raises_is_called_again_and_its_slot_stays_off_off
     assert "on_recycle raised" in caplog.text
 
 
-async def test_an_answer_that_is_no_slot_is_a_failure_of_the_callback(hub: FakeHub) -> None:
+async def test_a_recycle_callback_that_returns_no_slot_counts_as_failed(hub: FakeHub) -> None:
     answers: list[Any] = ["fresh", {"labelKey": "gpu:a100", "made": object()}, None]
     async with agent_of(hub, on_recycle=lambda slot_id: answers.pop(0)) as agent:
         wants_recycled(hub, FIRST)
@@ -133,7 +133,7 @@ async def test_an_answer_that_is_no_slot_is_a_failure_of_the_callback(hub: FakeH
         assert agent.callback_errors == 2
 
 
-async def test_a_hub_that_is_told_everything_again_is_not_told_of_the_slot_being_made_fresh(hub: FakeHub) -> None:
+async def test_a_new_registration_leaves_out_a_slot_that_is_being_recycled(hub: FakeHub) -> None:
     workshop = Workshop()
     async with agent_of(hub, on_recycle=workshop):
         wants_recycled(hub, FIRST)
@@ -146,7 +146,7 @@ async def test_a_hub_that_is_told_everything_again_is_not_told_of_the_slot_being
         await eventually(lambda: on_offer(hub) == [FIRST, SECOND])
 
 
-async def test_a_hub_that_forgot_the_node_meanwhile_gets_the_slot_back_too(hub: FakeHub) -> None:
+async def test_a_hub_that_forgot_the_node_during_a_recycle_gets_the_slot_back(hub: FakeHub) -> None:
     def forget(slot_id: str) -> None:
         hub.nodes.clear()
 
@@ -156,7 +156,7 @@ async def test_a_hub_that_forgot_the_node_meanwhile_gets_the_slot_back_too(hub: 
 
 
 @pytest.mark.parametrize("answer", [None, {"labelKey": "gpu:a100", "slotId": "fresh"}], ids=["same", "another"])
-async def test_a_hub_that_is_away_when_the_slot_is_ready_gets_it_when_it_is_back(hub: FakeHub, answer: Any) -> None:
+async def test_a_hub_that_is_away_when_the_slot_is_recycled_gets_it_when_it_is_back(hub: FakeHub, answer: Any) -> None:
     workshop = Workshop(answer)
     async with agent_of(hub, on_recycle=workshop) as agent:
         wants_recycled(hub, FIRST)
@@ -169,9 +169,7 @@ async def test_a_hub_that_is_away_when_the_slot_is_ready_gets_it_when_it_is_back
 
 
 @pytest.mark.parametrize("done", [True, False], ids=["done", "not done"])
-async def test_a_withdrawal_without_an_answer_is_asked_for_again_before_anything_is_rebuilt(
-    hub: FakeHub, done: bool
-) -> None:
+async def test_a_withdrawal_without_an_answer_is_repeated_before_the_slot_is_rebuilt(hub: FakeHub, done: bool) -> None:
     """The hub forgets its mark with the slot, so the node alone knows what it has begun."""
     asked: list[str] = []
 
@@ -190,7 +188,7 @@ async def test_a_withdrawal_without_an_answer_is_asked_for_again_before_anything
     assert [{"onlyFree": seen.query["onlyFree"]} for seen in hub.said(WITHDRAW)] == [{"onlyFree": "1"}] * 2
 
 
-async def test_a_slot_left_out_of_a_registration_by_such_doubt_is_told_when_it_turns_out_to_be_lent(
+async def test_a_slot_left_out_of_a_registration_is_published_when_it_turns_out_to_be_lent(
     hub: FakeHub,
 ) -> None:
     def lost_with_the_store(seen: Seen) -> Any:
@@ -211,7 +209,7 @@ async def test_a_slot_left_out_of_a_registration_by_such_doubt_is_told_when_it_t
 
 
 @pytest.mark.parametrize("refusal", [(404, "unknown-node"), (400, "invalid-value")])
-async def test_a_hub_that_does_not_have_the_slot_does_not_lend_it(hub: FakeHub, refusal: tuple[int, str]) -> None:
+async def test_a_slot_withdrawn_for_its_recycle_is_not_lent(hub: FakeHub, refusal: tuple[int, str]) -> None:
     asked: list[str] = []
     hub.say(WITHDRAW, refusal)
     async with agent_of(hub, on_recycle=asked.append):
@@ -220,7 +218,7 @@ async def test_a_hub_that_does_not_have_the_slot_does_not_lend_it(hub: FakeHub, 
     assert len(hub.said(WITHDRAW)) == 1
 
 
-async def test_a_slot_withdrawn_while_it_is_made_fresh_stays_withdrawn(hub: FakeHub) -> None:
+async def test_a_slot_withdrawn_while_it_is_recycled_stays_withdrawn(hub: FakeHub) -> None:
     agents: list[NodeAgent] = []
 
     async def give_up(slot_id: str) -> Mapping[str, str]:
@@ -235,7 +233,7 @@ async def test_a_slot_withdrawn_while_it_is_made_fresh_stays_withdrawn(hub: Fake
         assert on_offer(hub) == [SECOND]
 
 
-async def test_a_mark_on_a_slot_the_node_does_not_have_is_not_its_business(hub: FakeHub) -> None:
+async def test_a_recycle_mark_on_a_slot_that_the_agent_does_not_have_is_ignored(hub: FakeHub) -> None:
     asked: list[str] = []
     async with agent_of(hub, on_recycle=asked.append):
         hub.nodes["n1"]["of-others"] = {}
@@ -245,7 +243,7 @@ async def test_a_mark_on_a_slot_the_node_does_not_have_is_not_its_business(hub: 
     assert asked == []
 
 
-async def test_a_replacement_the_hub_never_takes_holds_up_neither_the_beats_nor_others_nor_a_registration(
+async def test_a_refused_replacement_delays_neither_heartbeats_nor_other_slots(
     hub: FakeHub, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse_bad_labels(request: httpx.Request) -> httpx.Response:
@@ -265,7 +263,7 @@ async def test_a_replacement_the_hub_never_takes_holds_up_neither_the_beats_nor_
     assert "the hub does not take slot x" in caplog.text
 
 
-async def test_many_slots_to_be_made_fresh_do_not_hold_up_the_beats(hub: FakeHub) -> None:
+async def test_recycling_many_slots_does_not_delay_the_heartbeats(hub: FakeHub) -> None:
     async def slow_withdrawals(request: httpx.Request) -> httpx.Response:
         if request.method == "DELETE" and "/slots/" in request.url.path:
             await asyncio.sleep(0.02)
@@ -281,7 +279,7 @@ async def test_many_slots_to_be_made_fresh_do_not_hold_up_the_beats(hub: FakeHub
     assert [seen for seen in hub.said(BEAT) if first < seen.at < last]
 
 
-async def test_without_a_callback_a_recycle_is_acknowledged_with_the_next_beat_soon(hub: FakeHub) -> None:
+async def test_without_a_callback_a_recycle_mark_is_acknowledged_with_the_next_heartbeat(hub: FakeHub) -> None:
     hub.pace_ms = 300
     async with agent_of(hub):
         wants_recycled(hub, FIRST, SECOND)

@@ -20,13 +20,13 @@ print(*sorted(before - set(ending())))
 """
 
 
-def test_what_the_program_handles_or_ignores_is_left_to_it_but_for_what_shells_ignore():
+def test_only_ending_signals_that_the_program_does_not_handle_itself_are_handled():
     done = subprocess.run([sys.executable, "-c", LEFT], capture_output=True, text=True, check=True, timeout=60)
     left = {int(number) for number in done.stdout.split()}
     assert left == {signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGHUP}
 
 
-def test_a_signal_has_a_name_and_a_meaning():
+def test_every_signal_has_a_name_and_a_meaning():
     assert [named(number) for number in (signal.SIGTERM, signal.SIGRTMIN + 1)] == [
         "SIGTERM",
         f"signal {signal.SIGRTMIN + 1}",

@@ -9,7 +9,7 @@ import pytest
 from hub.client.state import BITE_BYTES, AgentState
 
 
-def test_the_slots_of_a_pool_are_named_as_the_hub_names_them() -> None:
+def test_the_slots_of_a_pool_get_the_same_ids_as_at_the_hub() -> None:
     state = AgentState("n1", {"pools": {"gpu: a100 :eu": 2}})
     assert list(state.slots.values()) == [
         {"slotId": "n1-gpu.a100.eu-1", "labelKey": "gpu:a100:eu"},
@@ -17,7 +17,7 @@ def test_the_slots_of_a_pool_are_named_as_the_hub_names_them() -> None:
     ]
 
 
-def test_a_slot_keeps_its_id_and_whatever_else_it_carries_and_gets_an_id_when_it_has_none() -> None:
+def test_a_slot_keeps_its_id_and_members_and_gets_an_id_if_it_has_none() -> None:
     state = AgentState("n1", {})
     ids = state.enter([{"labelKey": "a:b", "browserId": "s1", "memoryGb": 80}, {"labelKey": "a:b"}])
     assert ids[0] == "s1"
@@ -25,7 +25,7 @@ def test_a_slot_keeps_its_id_and_whatever_else_it_carries_and_gets_an_id_when_it
     assert state.slots["s1"] == {"slotId": "s1", "labelKey": "a:b", "memoryGb": 80}
 
 
-def test_a_registration_says_what_the_node_is() -> None:
+def test_a_registration_contains_the_facts_of_the_node() -> None:
     state = AgentState(
         "n1",
         {
@@ -50,7 +50,7 @@ def test_a_registration_says_what_the_node_is() -> None:
     assert others == []
 
 
-def test_many_slots_are_told_in_bites_with_the_lent_ones_first_and_their_tokens() -> None:
+def test_many_slots_are_sent_in_batches_with_the_lent_ones_and_their_tokens_first() -> None:
     state = AgentState(
         "n1", {"slots": [{"labelKey": "a:b", "slotId": f"s{n}", "endpoint": "x" * 200} for n in range(3000)]}
     )
@@ -64,7 +64,7 @@ def test_many_slots_are_told_in_bites_with_the_lent_ones_first_and_their_tokens(
     assert first["capacity"] == 3000
 
 
-def test_what_is_lent_is_reported_as_what_it_was_asked_for_as_long_as_it_is_lent() -> None:
+def test_a_report_names_the_requested_label_of_each_lease_while_it_lasts() -> None:
     state = AgentState("n1", {"pools": {"a:b": 1000}})
     first, second = list(state.slots)[:2]
     asked = {slot: {"labelKey": "a:b:" + "c" * 400, "runId": "r" * 200} for slot in state.slots}
@@ -80,12 +80,12 @@ def test_what_is_lent_is_reported_as_what_it_was_asked_for_as_long_as_it_is_lent
     assert (body["lent"], "lentFor" in body) == ({second: "7"}, False)
 
 
-def test_a_thousand_slots_is_the_most_in_one_batch() -> None:
+def test_a_batch_holds_at_most_a_thousand_slots() -> None:
     state = AgentState("n1", {"pools": {"a:b": 2500}})
     assert all(len(batch["slots"]) <= 1000 for batch in state.batches(state.slots))
 
 
-def test_an_answer_with_what_is_lent_is_the_whole_picture_and_one_without_changes_nothing_of_it() -> None:
+def test_an_answer_with_leases_replaces_the_known_leases_and_one_without_changes_nothing() -> None:
     state = AgentState("n1", {"pools": {"a:b": 2}})
     state.heard({}, {"version": 3, "lent": {"s1": "5"}, "recycle": ["s2"], "drain": True})
     assert (state.version, state.lent, state.marked, state.draining) == (3, {"s1": "5"}, {"s2"}, True)
@@ -95,7 +95,7 @@ def test_an_answer_with_what_is_lent_is_the_whole_picture_and_one_without_change
     assert (state.version, state.lent, state.marked) == (4, {}, set())
 
 
-def test_what_was_acknowledged_is_told_until_a_beat_with_it_was_heard() -> None:
+def test_an_acknowledged_mark_is_sent_until_a_heartbeat_with_it_was_answered() -> None:
     state = AgentState("n1", {})
     state.acknowledged = {"s1"}
     beat = state.beat()
@@ -111,7 +111,7 @@ def listed(state: AgentState) -> list[str]:
     return sorted(slot["slotId"] for body in (first, *others) for slot in body.get("slots", ()))
 
 
-def test_a_registration_leaves_out_what_is_being_made_fresh_and_what_is_still_to_be_published() -> None:
+def test_a_registration_leaves_out_slots_being_recycled_or_still_to_be_published() -> None:
     state = AgentState("n1", {"slots": [{"labelKey": "a:b", "slotId": f"s{n}"} for n in range(5)]})
     state.unpublished = {"s0"}
     state.reserving("s1")
@@ -128,14 +128,14 @@ def test_a_registration_leaves_out_what_is_being_made_fresh_and_what_is_still_to
     assert state.rebuilding == {}
 
 
-def test_what_is_made_fresh_is_marked_ours_and_not_lent_or_was_begun() -> None:
+def test_a_marked_slot_is_recycled_if_it_is_not_lent() -> None:
     state = AgentState("n1", {"slots": [{"labelKey": "a:b", "slotId": f"s{n}"} for n in range(3)]})
     state.marked, state.lent = {"s0", "s1", "of-others"}, {"s1": "5"}
     state.reserving("s2")
     assert (state.to_recycle(), state.to_rebuild()) == ({"s0", "of-others"}, {"s0", "s2"})
 
 
-def test_a_slot_that_was_withdrawn_or_entered_again_while_it_was_made_fresh_stays_so() -> None:
+def test_a_slot_withdrawn_or_entered_again_during_its_recycle_stays_so() -> None:
     state = AgentState("n1", {"slots": [{"labelKey": "a:b", "slotId": f"s{n}"} for n in range(2)]})
     for slot_id in ("s0", "s1"):
         state.reserving(slot_id)
@@ -146,7 +146,7 @@ def test_a_slot_that_was_withdrawn_or_entered_again_while_it_was_made_fresh_stay
     assert state.slots == {"s1": {"slotId": "s1", "labelKey": "a:b", "endpoint": "by hand"}}
 
 
-def test_slots_of_which_one_cannot_be_sent_are_not_entered() -> None:
+def test_a_list_with_a_slot_that_is_no_json_is_not_entered() -> None:
     state = AgentState("n1", {})
     for value in (object(), float("nan")):
         with pytest.raises((TypeError, ValueError)):
@@ -154,7 +154,7 @@ def test_slots_of_which_one_cannot_be_sent_are_not_entered() -> None:
     assert state.slots == {}
 
 
-def test_a_slot_that_the_hub_says_is_free_is_not_lent_whatever_was_remembered() -> None:
+def test_a_slot_that_the_hub_calls_free_is_no_longer_remembered_as_lent() -> None:
     state = AgentState("n1", {"pools": {"a:b": 3}})
     state.lent = {"n1-a.b-1": "5", "n1-a.b-2": "6", "n1-a.b-3": "7"}
     state.version = 9

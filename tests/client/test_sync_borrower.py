@@ -29,7 +29,7 @@ def hold_until_lost(client: SyncHubClient, told: list[Slot] | None = None) -> No
         slot.check()
 
 
-def test_a_block_holds_its_slot_and_gives_it_back_with_its_token(hub: FakeHub) -> None:
+def test_a_block_holds_its_slot_and_returns_it_with_its_token(hub: FakeHub) -> None:
     with client_of(hub) as client, client.borrow("gpu:a100", ttl=30, run="r1", wait=1) as slot:
         assert (slot.id, slot.token, slot.run) == ("s1", "1", "r1")
         slot.check()
@@ -38,13 +38,13 @@ def test_a_block_holds_its_slot_and_gives_it_back_with_its_token(hub: FakeHub) -
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("renew-")]
 
 
-def test_an_error_of_the_block_gives_the_slot_back_and_goes_through(hub: FakeHub) -> None:
+def test_an_error_in_the_block_returns_the_slot_and_is_raised(hub: FakeHub) -> None:
     with client_of(hub) as client, pytest.raises(ZeroDivisionError), client.borrow("gpu:a100"):
         _ = 1 / 0
     assert hub.lent == {}
 
 
-def test_no_capacity_is_raised_on_entering_after_the_wait(hub: FakeHub) -> None:
+def test_a_lack_of_slots_is_raised_on_entering_after_the_wait(hub: FakeHub) -> None:
     hub.free = []
     with client_of(hub) as client, pytest.raises(NoCapacity):
         client.acquire("gpu:a100", wait=3)
@@ -52,7 +52,7 @@ def test_no_capacity_is_raised_on_entering_after_the_wait(hub: FakeHub) -> None:
     assert len({seen.headers["idempotency-key"] for seen in hub.seen}) == 1
 
 
-def test_an_interrupted_borrow_gives_its_place_up_and_returns_what_it_was_granted(hub: FakeHub) -> None:
+def test_an_interrupted_borrow_gives_up_its_place_and_returns_its_slot(hub: FakeHub) -> None:
     def grant_and_be_interrupted(seen: Seen) -> None:
         hub.play(seen)
         raise KeyboardInterrupt
@@ -64,7 +64,7 @@ def test_an_interrupted_borrow_gives_its_place_up_and_returns_what_it_was_grante
     assert hub.lent == {}
 
 
-def test_a_borrow_interrupted_between_two_attempts_gives_its_place_up(
+def test_a_borrow_interrupted_between_two_attempts_gives_up_its_place(
     hub: FakeHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def be_interrupted(seconds: float) -> None:
@@ -77,7 +77,7 @@ def test_a_borrow_interrupted_between_two_attempts_gives_its_place_up(
     assert [seen.method for seen in hub.seen] == ["POST", "DELETE"]
 
 
-def test_an_answer_to_who_waits_may_take_longer_by_the_wait_and_a_connection_may_not(hub: FakeHub) -> None:
+def test_the_read_timeout_grows_by_the_wait_and_the_connect_timeout_does_not(hub: FakeHub) -> None:
     bounds: list[tuple[float, float]] = []
 
     def note(request: httpx.Request) -> httpx.Response:
@@ -100,7 +100,9 @@ def test_the_lease_is_renewed_while_the_block_runs(hub: FakeHub) -> None:
         slot.check()
 
 
-def test_a_lease_that_cannot_be_renewed_is_told_before_it_ends(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_that_cannot_be_renewed_is_reported_before_it_ends(
+    hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(slot_module, "MARGIN_SHARE", 0.5)
     monkeypatch.setattr(slot_module, "MARGIN_MAX_S", 60)
     hub.ttl_s = 8
@@ -114,7 +116,7 @@ def test_a_lease_that_cannot_be_renewed_is_told_before_it_ends(hub: FakeHub, mon
     wait_until(lambda: len(hub.said(RETURN)) == 1)  # one of the renewals may have been carried out all the same
 
 
-def test_a_hub_that_hangs_loses_the_lease_in_time_too(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_that_hangs_makes_the_lease_lost_in_time_too(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
     def hang(request: httpx.Request) -> httpx.Response:
         if request.url.path == "/session/renew":
             time.sleep(request.extensions["timeout"]["read"])
@@ -130,7 +132,7 @@ def test_a_hub_that_hangs_loses_the_lease_in_time_too(hub: FakeHub, monkeypatch:
     assert time.monotonic() - begun < 8
 
 
-def test_an_attempt_is_bounded_as_a_whole_and_not_step_by_step() -> None:
+def test_the_timeout_of_an_attempt_holds_for_the_whole_attempt() -> None:
     def answer_slowly_and_never_to_the_end() -> None:
         connection, _ = listener.accept()
         with connection:
@@ -153,14 +155,16 @@ def test_an_attempt_is_bounded_as_a_whole_and_not_step_by_step() -> None:
     assert 5.5 < took_s < 9.9  # each step for itself would have had six seconds
 
 
-def test_a_grant_the_hub_has_ended_is_told_with_its_reason(hub: FakeHub) -> None:
+def test_a_lease_that_the_hub_has_ended_is_reported_with_its_reason(hub: FakeHub) -> None:
     hub.ttl_s = 6
     hub.say(RENEW, (409, "grant-over"))
     with pytest.raises(LeaseLost, match="told grant-over"):
         hold_until_lost(client_of(hub))
 
 
-def test_a_keeper_that_breaks_loses_the_slot_loudly(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_renewal_thread_that_breaks_makes_the_lease_lost_with_an_error(
+    hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(client: SyncHubClient, slot: Slot, stop: threading.Event) -> None:
         raise RuntimeError("a bug")
 
@@ -171,7 +175,7 @@ def test_a_keeper_that_breaks_loses_the_slot_loudly(hub: FakeHub, monkeypatch: p
     assert len(told) == 1
 
 
-def test_an_error_the_block_makes_of_its_loss_is_the_cause_of_lease_lost(hub: FakeHub) -> None:
+def test_an_error_raised_in_a_lost_block_is_the_cause_of_lease_lost(hub: FakeHub) -> None:
     hub.ttl_s = 0.1
     hub.say(RENEW, (409, "grant-over"))
 
@@ -185,7 +189,7 @@ def test_an_error_the_block_makes_of_its_loss_is_the_cause_of_lease_lost(hub: Fa
     assert isinstance(lost.value.__cause__, OSError)
 
 
-def test_giving_back_inside_the_block_ends_the_lease_without_an_error(hub: FakeHub) -> None:
+def test_returning_the_slot_inside_the_block_ends_the_lease_without_an_error(hub: FakeHub) -> None:
     told: list[Slot] = []
     with client_of(hub) as client, client.borrow("gpu:a100", on_lost=told.append) as slot:
         assert client.give_back(slot)
@@ -195,14 +199,16 @@ def test_giving_back_inside_the_block_ends_the_lease_without_an_error(hub: FakeH
     assert len(hub.said(RETURN)) == 1
 
 
-def test_a_slot_that_cannot_be_given_back_is_left_to_its_lease(hub: FakeHub, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_slot_that_cannot_be_returned_is_left_until_its_lease_ends(
+    hub: FakeHub, caplog: pytest.LogCaptureFixture
+) -> None:
     hub.say(RETURN, (400, "invalid-value"))
     with client_of(hub) as client, client.borrow("gpu:a100"):
         pass
     assert "could not return slot s1 (told invalid-value); it stays lent until " in caplog.text
 
 
-def test_a_return_that_is_interrupted_is_begun_once_more(hub: FakeHub) -> None:
+def test_an_interrupted_return_is_tried_once_more(hub: FakeHub) -> None:
     def be_interrupted(seen: Seen) -> None:
         raise KeyboardInterrupt
 
@@ -213,7 +219,7 @@ def test_a_return_that_is_interrupted_is_begun_once_more(hub: FakeHub) -> None:
     assert len(hub.said(RETURN)) == 2
 
 
-def test_renewing_by_hand_moves_the_end(hub: FakeHub) -> None:
+def test_renewing_by_hand_extends_the_lease(hub: FakeHub) -> None:
     with client_of(hub) as client:
         slot = client.acquire("gpu:a100")
         hub.ttl_s = 600
@@ -221,7 +227,7 @@ def test_renewing_by_hand_moves_the_end(hub: FakeHub) -> None:
         assert 599 - SLACK_S < slot.seconds_left() <= 599
 
 
-def test_many_threads_share_one_client(hub: FakeHub) -> None:
+def test_many_threads_can_share_one_client(hub: FakeHub) -> None:
     hub.free = [f"s{number}" for number in range(20)]
     held: list[str] = []
 
@@ -239,7 +245,7 @@ def test_many_threads_share_one_client(hub: FakeHub) -> None:
     assert hub.lent == {}
 
 
-def test_the_twin_has_every_call_of_the_async_client(hub: FakeHub) -> None:
+def test_the_client_for_threads_has_every_call_of_the_async_client(hub: FakeHub) -> None:
     with client_of(hub) as client:
         client.nodes()
         client.node("n1")

@@ -20,7 +20,7 @@ def agent_of(hub: FakeHub, **options: Any) -> SyncNodeAgent:
     return SyncNodeAgent("n1", url="http://hub", pools={"gpu:a100": 2}, transport=hub.transport(), **options)
 
 
-def test_a_node_lives_in_a_thread_of_its_own_and_leaves(hub: FakeHub) -> None:
+def test_a_node_runs_in_its_own_thread_and_leaves(hub: FakeHub) -> None:
     callers: list[threading.Thread] = []
 
     def fresh(slot_id: str) -> dict[str, str]:
@@ -41,13 +41,13 @@ def test_a_node_lives_in_a_thread_of_its_own_and_leaves(hub: FakeHub) -> None:
         agent.publish([])
 
 
-def test_a_refused_secret_is_raised_by_start(hub: FakeHub) -> None:
+def test_start_raises_a_refused_secret(hub: FakeHub) -> None:
     hub.say("POST /node/register", (401, "unauthorized"))
     with pytest.raises(Unauthorized):
         agent_of(hub).start()
 
 
-def test_a_secret_refused_later_is_raised_by_the_end_of_the_block(hub: FakeHub) -> None:
+def test_a_secret_refused_later_is_raised_at_the_end_of_the_block(hub: FakeHub) -> None:
     def work() -> None:
         with agent_of(hub) as agent:
             hub.say("POST /node/heartbeat", (401, "unauthorized"))
@@ -57,13 +57,13 @@ def test_a_secret_refused_later_is_raised_by_the_end_of_the_block(hub: FakeHub) 
         work()
 
 
-def test_starting_gives_up_when_told_for_how_long_to_try(hub: FakeHub) -> None:
+def test_start_gives_up_after_the_time_it_was_given(hub: FakeHub) -> None:
     hub.say("POST /node/register", *[Reset()] * 1000)
     with pytest.raises(HubUnavailable, match="no hub took node n1 within"):
         agent_of(hub).start(timeout=0.1)
 
 
-def test_run_is_the_node_until_another_thread_says_stop(hub: FakeHub) -> None:
+def test_run_lasts_until_another_thread_calls_stop(hub: FakeHub) -> None:
     agent = agent_of(hub)
     running = threading.Thread(target=agent.run)
     running.start()
@@ -73,7 +73,7 @@ def test_run_is_the_node_until_another_thread_says_stop(hub: FakeHub) -> None:
     assert (running.is_alive(), hub.nodes) == (False, {})
 
 
-def test_run_raises_what_ends_the_node(hub: FakeHub) -> None:
+def test_run_raises_the_error_that_ends_the_node(hub: FakeHub) -> None:
     agent = agent_of(hub)
     hub.say("POST /node/heartbeat", (401, "unauthorized"))
     with pytest.raises(Unauthorized):

@@ -81,14 +81,14 @@ def is_async(kind: type) -> bool:
     return "__aenter__" in vars(kind) or any(waits)
 
 
-def test_every_public_class_has_a_twin_or_needs_none():
+def test_every_public_async_class_has_a_class_for_threads_or_needs_none():
     assert {name for name, kind in CLASSES.items() if is_async(kind)} == TWINS.keys()
     assert TWINS.keys() == {"HubClient", "NodeAgent", "JobsClient", "Worker"}
     assert CLASSES.keys() == {*TWINS, *TWINS.values(), *FOR_BOTH, *PUBLISHED}
 
 
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS, ids=lambda kind: kind.__name__)
-def test_a_twin_has_every_method_and_every_parameter_of_it(ours: type, theirs: type):
+def test_a_class_for_threads_has_every_method_and_parameter_of_its_async_class(ours: type, theirs: type):
     theirs_has = members(theirs)
     for name, each in members(ours).items():
         assert name in theirs_has, f"{theirs.__name__} has no {name}"
@@ -109,18 +109,18 @@ def test_a_twin_has_every_method_and_every_parameter_of_it(ours: type, theirs: t
 
 
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS, ids=lambda kind: kind.__name__)
-def test_a_twin_has_nothing_else_but_what_threads_need(ours: type, theirs: type):
+def test_a_class_for_threads_has_further_members_only_where_threads_need_them(ours: type, theirs: type):
     assert members(theirs).keys() - members(ours).keys() == OF_THREADS.get(theirs.__name__, set())
 
 
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS, ids=lambda kind: kind.__name__)
-def test_blocks_have_both_ends(ours: type, theirs: type):
+def test_context_managers_can_be_entered_and_left_in_both_forms(ours: type, theirs: type):
     assert {"__aenter__", "__aexit__"} <= vars(ours).keys()
     assert {"__enter__", "__exit__"} <= vars(theirs).keys()
 
 
 @pytest.mark.parametrize(("name", "call"), list(calls()), ids=lambda each: each if isinstance(each, str) else "")
-def test_every_option_stands_in_the_signature(name: str, call: Callable[..., Any]):
+def test_every_option_is_in_the_signature(name: str, call: Callable[..., Any]):
     kinds = {parameter.kind for parameter in inspect.signature(call).parameters.values()}
     assert inspect.Parameter.VAR_KEYWORD not in kinds, name
 
@@ -136,11 +136,11 @@ async def test_an_option_that_does_not_exist_is_refused():
         jobs.submit("@global:modifiers:Rotate", {}, "room-1", max_attempt=3)
 
 
-def test_the_twins_are_what_their_sources_say():
+def test_the_generated_classes_match_their_sources():
     assert [file.name for file, text in twins.written().items() if file.read_text() != text] == []
 
 
-def test_every_entry_of_the_generator_is_of_use(monkeypatch: pytest.MonkeyPatch):
+def test_every_entry_of_the_generator_is_used(monkeypatch: pytest.MonkeyPatch):
     tables = {name: dict(getattr(twins, name)) for name in ("NAMES", "TEXTS")}
     written = twins.written()
     for name, table in tables.items():
@@ -150,7 +150,7 @@ def test_every_entry_of_the_generator_is_of_use(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(twins, name, table)
 
 
-def test_a_stale_twin_is_named_and_written_anew(
+def test_an_outdated_generated_class_is_named_and_rewritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     folder = tmp_path / "hub" / "client"
@@ -165,7 +165,7 @@ def test_a_stale_twin_is_named_and_written_anew(
     assert twins.main("--check") == 0
 
 
-def test_help_shows_the_options():
+def test_help_of_a_class_shows_its_options():
     shown = io.StringIO()
     with redirect_stdout(shown):
         help(hub.client.NodeAgent.__init__)

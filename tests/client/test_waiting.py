@@ -146,13 +146,13 @@ WANTED = BorrowCall("gpu:a100", wait_s=70)
     ("wait_s", "asked"),
     [(0, 0), (-1, 0), (2.5, 2.5), (60, 60), (86_400, 86_400), (100_000, None), (math.inf, None)],
 )
-def test_the_hub_is_told_how_long_the_caller_waits_unless_that_is_longer_than_it_takes(
+def test_the_hub_is_told_how_long_the_caller_waits_up_to_its_limit(
     line: Line, wait_s: float, asked: float | None
 ) -> None:
     assert line.play(BorrowCall("gpu:a100", wait_s=wait_s), [granted()]).waits == [asked]
 
 
-def test_a_wish_is_sent_as_it_is_and_a_priority_of_nothing_is_not(line: Line) -> None:
+def test_the_options_of_a_borrow_are_sent_unchanged_and_a_priority_of_0_is_left_out(line: Line) -> None:
     played = line.play(BorrowCall("gpu:a100", 90, "r1", "nightly", -5, 10), [granted()])
     assert played.sent[0][1].body == {
         "labelKey": "gpu:a100",
@@ -166,29 +166,29 @@ def test_a_wish_is_sent_as_it_is_and_a_priority_of_nothing_is_not(line: Line) ->
     assert plain.sent[0][1].body == {"labelKey": "gpu:a100", "maxWaitSeconds": 0}
 
 
-def test_an_answer_may_take_as_long_as_the_hub_waits_and_an_attempt_takes(line: Line) -> None:
+def test_the_read_timeout_is_the_wait_at_the_hub_plus_the_attempt_timeout(line: Line) -> None:
     played = line.play(BorrowCall("gpu:a100", wait_s=40), [vain(), granted()])
     assert [(send.timeout_s, send.wait_s) for _, send in played.sent] == [(15, 30), (15, 10)]
 
 
-def test_a_wait_that_is_longer_than_the_hubs_goes_on_at_once_with_what_is_left_of_it(line: Line) -> None:
+def test_a_wait_longer_than_the_hub_allows_is_continued_at_once_with_the_rest(line: Line) -> None:
     played = line.play(WANTED, [vain(), vain(), granted()])
     assert played.slot is not None
     assert (played.waits, played.times, len(set(played.keys))) == ([70, 40, 10], [0, 30, 60], 1)
 
 
-def test_a_wait_without_end_has_none(line: Line) -> None:
+def test_a_wait_without_a_limit_never_times_out(line: Line) -> None:
     played = line.play(BorrowCall("gpu:a100", wait_s=math.inf), [*[vain()] * 1000, Took(granted(), 7)])
     assert played.slot is not None
     assert (set(played.waits), len(set(played.keys)), played.times[-1]) == ({None}, 1, 30_000)
 
 
-def test_a_hub_that_makes_nobody_wait_is_not_asked_in_a_storm(line: Line) -> None:
+def test_a_hub_that_answers_waits_at_once_is_asked_with_pauses(line: Line) -> None:
     played = line.play(BorrowCall("gpu:a100", wait_s=1), [vain(0)] * 6 + [CANCELLED])
     assert played.times[:6] == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
 
 
-def test_a_wait_in_vain_tells_the_place_and_leaves_none(line: Line) -> None:
+def test_a_wait_that_times_out_tells_the_last_place_and_leaves_no_ticket(line: Line) -> None:
     played = line.play(WANTED, [vain(), vain(), vain(9.98), CANCELLED])
     assert isinstance(played.error, WaitedInVain)
     assert (played.error.facts["position"], played.error.facts["ticket"]) == (2, "key-1")
@@ -197,13 +197,13 @@ def test_a_wait_in_vain_tells_the_place_and_leaves_none(line: Line) -> None:
 
 
 @pytest.mark.parametrize("end", [CUT, response(504, {}), response(502, {})])
-def test_a_connection_that_is_cut_in_line_is_made_again_at_once_and_keeps_the_place(line: Line, end: Any) -> None:
+def test_a_connection_cut_while_waiting_is_made_again_at_once_and_keeps_the_place(line: Line, end: Any) -> None:
     played = line.play(WANTED, [Took(end, 12), Took(end, 20), granted()])
     assert played.slot is not None
     assert (played.waits, played.times, len(set(played.keys))) == ([70, 58, 38], [0, 12, 32], 1)
 
 
-def test_nobody_stays_away_from_the_line_for_long_while_hubs_are_gone(line: Line) -> None:
+def test_a_waiter_retries_often_enough_to_keep_its_place_while_hubs_are_gone(line: Line) -> None:
     played = line.play(BorrowCall("gpu:a100", wait_s=60), [Took(CUT, 5), *[REFUSED] * 12, granted()])
     assert played.slot is not None
     assert len(set(played.keys)) == 1
@@ -212,7 +212,7 @@ def test_nobody_stays_away_from_the_line_for_long_while_hubs_are_gone(line: Line
     assert played.times[-1] < 30
 
 
-def test_a_hub_that_stops_sends_the_caller_to_another_within_a_moment(line: Line) -> None:
+def test_a_stopping_hub_makes_the_waiter_ask_another_within_a_moment(line: Line) -> None:
     stopping = refused(503, "stopping", "30", ticket="key-1", position=1)
     played = line.play(WANTED, [Took(stopping, 8), stopping, stopping, granted()])
     assert played.slot is not None
@@ -220,31 +220,31 @@ def test_a_hub_that_stops_sends_the_caller_to_another_within_a_moment(line: Line
     assert played.times[-1] < 8 + 0.2 + 0.4 + 0.8 + 0.01
 
 
-def test_a_pause_that_a_hub_asks_for_is_made(line: Line) -> None:
+def test_a_pause_requested_by_the_hub_is_made(line: Line) -> None:
     played = line.play(WANTED, [refused(503, "settling", "5"), refused(503, "per-run-cap", "1"), granted()])
     assert 5 <= played.pauses[0] <= 6
     assert 1 <= played.pauses[1] <= 1.2
 
 
-def test_trouble_outlasts_a_short_wait_and_then_nobody_waits(line: Line) -> None:
+def test_a_borrow_without_an_answer_during_a_short_wait_raises_and_leaves_no_ticket(line: Line) -> None:
     played = line.play(BorrowCall("gpu:a100", wait_s=2), [Took(CUT, 5), refused(503, "no-capacity"), CANCELLED])
     assert type(played.error) is NoCapacity
     assert played.waits == [2, 0]
 
 
-def test_nothing_free_is_told_at_once_to_who_does_not_wait(line: Line) -> None:
+def test_without_wait_a_lack_of_slots_is_raised_at_once(line: Line) -> None:
     played = line.play(BorrowCall("gpu:a100"), [refused(503, "no-capacity", "1")])
     assert type(played.error) is NoCapacity
 
 
-def test_a_wait_that_will_be_too_long_is_told_at_once_with_the_place_there_would_be(line: Line) -> None:
+def test_an_estimated_wait_that_is_too_long_is_raised_at_once_with_the_place(line: Line) -> None:
     played = line.play(WANTED, [refused(503, "deadline", "99", position=4, estimatedWaitSeconds=99.5)])
     assert isinstance(played.error, DeadlineMissed)
     assert (played.error.facts["position"], played.error.facts["estimatedWaitSeconds"]) == (4, 99.5)
     assert played.pauses == []
 
 
-def test_a_line_that_is_full_is_tried_until_the_wait_is_over_and_a_last_time_then(line: Line) -> None:
+def test_a_full_queue_is_retried_until_the_wait_is_over_and_once_more_then(line: Line) -> None:
     full = refused(503, "per-label-cap", "2")
     played = line.play(BorrowCall("gpu:a100", wait_s=5), [full] * 4)
     assert isinstance(played.error, LabelQueueFull)
@@ -254,7 +254,7 @@ def test_a_line_that_is_full_is_tried_until_the_wait_is_over_and_a_last_time_the
 
 @pytest.mark.parametrize("ends", [[Took(asyncio.CancelledError(), 3)], [vain(), Took(asyncio.CancelledError(), 3)]])
 @pytest.mark.parametrize("answers", [[CANCELLED], [UNKNOWN], [CUT, CANCELLED]])
-def test_a_borrow_that_is_cancelled_gives_its_place_up_at_once(line: Line, ends: list[Any], answers: list[Any]) -> None:
+def test_a_cancelled_borrow_gives_up_its_place_at_once(line: Line, ends: list[Any], answers: list[Any]) -> None:
     played = line.play(WANTED, [*ends, *answers])
     assert isinstance(played.error, asyncio.CancelledError)
     assert played.what == ["borrow"] * len(ends) + ["queue"] * len(answers)
@@ -262,18 +262,18 @@ def test_a_borrow_that_is_cancelled_gives_its_place_up_at_once(line: Line, ends:
     assert {send.path for _, send in played.sent if send.method == "DELETE"} == {f"/queue/{played.keys[0]}"}
 
 
-def test_a_borrow_that_is_cancelled_between_two_attempts_gives_its_place_up(line: Line) -> None:
+def test_a_borrow_cancelled_between_two_attempts_gives_up_its_place(line: Line) -> None:
     played = line.play(WANTED, [CUT, CANCELLED], cancel_in_pause=1)
     assert isinstance(played.error, asyncio.CancelledError)
     assert played.what == ["borrow", "queue"]
 
 
 @pytest.mark.parametrize("before", [REFUSED, refused(503, "per-label-cap", "1"), refused(503, "settling", "1")])
-def test_a_borrow_that_has_no_place_has_none_to_give_up(line: Line, before: Any) -> None:
+def test_a_cancelled_borrow_without_a_place_gives_up_nothing(line: Line, before: Any) -> None:
     assert line.play(WANTED, [before], cancel_in_pause=1).what == ["borrow"]
 
 
-def test_a_grant_that_crosses_the_cancellation_is_returned(line: Line) -> None:
+def test_a_lease_granted_during_the_cancellation_is_returned(line: Line) -> None:
     took = [Took(asyncio.CancelledError(), 3), refused(409, "ticket-granted"), granted(), response(200, {})]
     played = line.play(WANTED, took)
     assert isinstance(played.error, asyncio.CancelledError)
@@ -283,7 +283,7 @@ def test_a_grant_that_crosses_the_cancellation_is_returned(line: Line) -> None:
     assert played.sent[-1][1].body == {"labelKey": "gpu:a100", "browserId": "s1", "leaseToken": "7"}
 
 
-def test_a_place_that_is_granted_and_free_again_meanwhile_is_given_up(line: Line) -> None:
+def test_a_cancelled_borrow_gives_up_a_place_that_was_granted_and_freed_meanwhile(line: Line) -> None:
     away = response(200, {"ticket": "key-1", "state": "away"})
     cancel = Took(asyncio.CancelledError(), 3)
     played = line.play(WANTED, [cancel, refused(409, "ticket-granted"), away, CANCELLED])
@@ -292,7 +292,7 @@ def test_a_place_that_is_granted_and_free_again_meanwhile_is_given_up(line: Line
 
 
 @pytest.mark.parametrize("over", [refused(409, "grant-over"), refused(404, "unknown-ticket")])
-def test_a_grant_that_the_hub_has_taken_back_itself_needs_no_return(
+def test_a_lease_that_the_hub_has_undone_itself_is_not_returned(
     line: Line, over: httpx.Response, caplog: pytest.LogCaptureFixture
 ) -> None:
     played = line.play(WANTED, [Took(asyncio.CancelledError(), 3), refused(409, "ticket-granted"), over])
@@ -300,7 +300,7 @@ def test_a_grant_that_the_hub_has_taken_back_itself_needs_no_return(
     assert caplog.text == ""
 
 
-def test_a_place_that_cannot_be_given_up_is_told_and_does_not_hide_the_cancellation(
+def test_a_place_that_cannot_be_given_up_is_logged_and_the_cancellation_is_raised(
     line: Line, caplog: pytest.LogCaptureFixture
 ) -> None:
     played = line.play(WANTED, [Took(asyncio.CancelledError(), 3), Took(CUT, 2)])
@@ -310,7 +310,7 @@ def test_a_place_that_cannot_be_given_up_is_told_and_does_not_hide_the_cancellat
     assert line.hub.seen[0].method == "DELETE"
 
 
-def test_a_place_that_the_hub_does_not_let_go_is_told_once(line: Line, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_place_that_the_hub_refuses_to_give_up_is_logged_once(line: Line, caplog: pytest.LogCaptureFixture) -> None:
     played = line.play(WANTED, [Took(asyncio.CancelledError(), 3), refused(403, "forbidden")])
     assert isinstance(played.error, asyncio.CancelledError)
     assert (
@@ -328,50 +328,50 @@ def test_a_place_that_the_hub_does_not_let_go_is_told_once(line: Line, caplog: p
         (response(200, {"browserId": "s1"}), HubError, ["queue"]),
     ],
 )
-def test_whatever_ends_a_borrow_leaves_no_place(line: Line, end: Any, kind: type[HubError], left: list[str]) -> None:
+def test_every_end_of_a_borrow_gives_up_its_place(line: Line, end: Any, kind: type[HubError], left: list[str]) -> None:
     played = line.play(WANTED, [Took(CUT, 1), end, CANCELLED])
     assert type(played.error) is kind
     assert played.what == ["borrow", "borrow", *left]
 
 
-def test_an_end_of_hubs_that_were_never_reached_needs_nothing_more(line: Line) -> None:
+def test_a_borrow_that_never_reached_a_hub_ends_without_further_calls(line: Line) -> None:
     played = line.play(BorrowCall("gpu:a100"), [Took(REFUSED, 20)])
     assert isinstance(played.error, HubUnavailable)
     assert played.what == ["borrow"]
 
 
-def test_a_lease_that_may_have_begun_long_before_its_answer_came_is_asked_for_again(line: Line) -> None:
+def test_a_lease_that_may_have_begun_long_before_its_answer_is_requested_again(line: Line) -> None:
     played = line.play(WANTED, [Took(granted(30), 25), granted(29.9)])
     assert played.slot is not None
     assert (played.what, len(set(played.keys))) == (["borrow", "borrow"], 1)
     assert played.slot.seconds_left() == pytest.approx(29.9 - 1)
 
 
-def test_a_lease_much_longer_than_the_wait_is_taken_as_it_is(line: Line) -> None:
+def test_a_lease_much_longer_than_the_wait_is_accepted_as_it_is(line: Line) -> None:
     played = line.play(WANTED, [Took(granted(900), 25)])
     assert played.slot is not None
     assert played.slot.seconds_left() == pytest.approx(900 - 25 - 1)
 
 
-def test_an_answer_that_is_late_twice_is_taken_as_it_is(line: Line) -> None:
+def test_a_second_late_answer_is_accepted_as_it_is(line: Line) -> None:
     played = line.play(WANTED, [Took(granted(30), 25), Took(granted(30), 20)])
     assert played.slot is not None
     assert played.slot.seconds_left() == pytest.approx(30 - 20 - 1)
 
 
 @pytest.mark.parametrize("lost", [CUT, Took(granted(2), 5), refused(503, "store-unavailable")])
-def test_a_grant_that_ended_before_we_knew_of_it_is_asked_for_with_a_new_key(line: Line, lost: Any) -> None:
+def test_a_lease_that_ended_before_its_answer_came_is_requested_with_a_new_key(line: Line, lost: Any) -> None:
     played = line.play(WANTED, [lost, refused(409, "grant-over"), granted()])
     assert played.slot is not None
     assert played.keys[0] == played.keys[1] != played.keys[2]
 
 
 @pytest.mark.parametrize("before", [[], [vain()]])
-def test_a_place_that_somebody_else_gave_up_is_not_taken_again(line: Line, before: list[Any]) -> None:
+def test_a_ticket_cancelled_by_another_caller_is_not_requested_again(line: Line, before: list[Any]) -> None:
     played = line.play(WANTED, [*before, Took(refused(409, "withdrawn"), 3)])
     assert isinstance(played.error, Withdrawn)
 
 
-def test_a_hub_that_stays_away_is_told_once_in_the_log(line: Line, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_hub_that_stays_away_is_logged_once(line: Line, caplog: pytest.LogCaptureFixture) -> None:
     line.play(WANTED, [*[REFUSED] * 8, granted()])
     assert caplog.text.count("a slot of gpu:a100 is still being asked for: connection refused") == 1

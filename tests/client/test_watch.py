@@ -18,7 +18,7 @@ OVER = {"over": [{"browserId": "s1", "leaseToken": "7", "reason": "not lent"}]}
 
 
 @pytest.mark.parametrize("first", ["the renewal", "the watch", "its own return"])
-def test_whoever_hears_first_that_a_lease_is_over_its_holder_says_that_he_has_stopped(first: str) -> None:
+def test_however_it_learns_that_its_lease_is_over_the_holder_confirms_that_it_has_stopped(first: str) -> None:
     slot = Slot(HubAnswer(GRANT, {}, 0.0))
     if first == "the renewal":  # as `renew` does on 409
         slot.revoked = True
@@ -46,7 +46,9 @@ def over(request: httpx.Request, asked: list[int]) -> httpx.Response:
     return httpx.Response(200, json={"over": ended})
 
 
-async def test_who_holds_more_than_a_call_takes_listens_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_with_more_leases_than_one_call_takes_watches_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(watch, "CALM_S", 0.0)
     asked: list[int] = []
 
@@ -67,7 +69,7 @@ async def test_who_holds_more_than_a_call_takes_listens_for_all(monkeypatch: pyt
     assert sorted(asked[:3]) == [100, 1000, 1000]
 
 
-def test_a_thread_listens_for_all_of_them_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_thread_watches_all_leases_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "CALM_S", 0.0)
     asked: list[int] = []
     with SyncHubClient("http://hub", transport=httpx.MockTransport(lambda request: over(request, asked))) as client:

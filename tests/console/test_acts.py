@@ -77,7 +77,7 @@ async def reasons(stage: Stage, path: str) -> list[str]:
     return [entry["details"]["reason"] for entry in entries if entry["details"].get("path") == path]
 
 
-async def test_a_cap_is_set_changed_and_cleared(looker, stage):
+async def test_a_cap_can_be_set_changed_and_cleared(looker, stage):
     await looker.go("switches")
     await act(looker, "Set a cap…", "Set the cap", "0 is no limit", reason="night shift", Label=POOL, Cap="3")
     await looker.page.get_by_text(f"{POOL}: 3.").wait_for()
@@ -91,7 +91,7 @@ async def test_a_cap_is_set_changed_and_cleared(looker, stage):
     assert await reasons(stage, f"/admin/caps/{POOL}") == ["over", "day shift", "night shift"]
 
 
-async def test_a_pool_goes_under_maintenance(looker, stage):
+async def test_a_pool_can_be_put_under_maintenance(looker, stage):
     await looker.go(f"pools/{POOL}")
     shown = ("none of its slots is lent", "all 12 slots")
     await act(looker, "Replace all slots…", "Replace all slots", *shown, reason="new driver", number=12)
@@ -100,7 +100,7 @@ async def test_a_pool_goes_under_maintenance(looker, stage):
     assert await reasons(stage, f"/admin/pools/{POOL}/restart") == ["new driver"]
 
 
-async def test_a_node_is_asked_to_rebuild_its_slots(looker, stage):
+async def test_a_node_can_be_asked_to_rebuild_its_slots(looker, stage):
     name = "worn"
     await stage.publish(name, {f"{name}-{slot}": "phone:worn" for slot in range(4)})
     assert (await stage.admin.post("/admin/pools/phone:worn/restart")).status_code == 200
@@ -114,7 +114,7 @@ async def test_a_node_is_asked_to_rebuild_its_slots(looker, stage):
     assert await reasons(stage, f"/admin/nodes/{name}/sidecar/upgrade") == ["new image"]
 
 
-async def test_a_node_that_drains_is_lent_of_again(looker, stage):
+async def test_a_draining_node_can_be_made_to_lend_again(looker, stage):
     await stage.drain(2)
     name = node_name(2)
     await looker.go(f"nodes/{name}")
@@ -124,7 +124,7 @@ async def test_a_node_that_drains_is_lent_of_again(looker, stage):
     assert await reasons(stage, f"/admin/nodes/{name}/undrain") == ["the disk is in"]
 
 
-async def test_a_node_is_removed_with_the_leases_on_it(looker, stage):
+async def test_a_node_can_be_removed_with_its_leases(looker, stage):
     await stage.publish("old", {"old-0": "phone:pixel", "old-1": "phone:pixel"})
     await stage.borrow("phone:pixel", "mine")
     await looker.go("nodes/old")
@@ -138,7 +138,7 @@ async def test_a_node_is_removed_with_the_leases_on_it(looker, stage):
     assert await reasons(stage, "/admin/nodes/old") == ["sold"]
 
 
-async def test_several_leases_are_ended_each_by_its_token(looker, stage):
+async def test_several_leases_can_be_ended_each_by_its_token(looker, stage):
     await stage.publish("pads", {f"pad-{number}": "pad:air" for number in range(3)})
     slots = [(await stage.borrow("pad:air", "night"))["browserId"] for _ in range(3)]
     await looker.go("leases?by=run&of=night")
@@ -154,7 +154,7 @@ async def test_several_leases_are_ended_each_by_its_token(looker, stage):
         assert await reasons(stage, f"/console/leases/{slot}/end") == ["the night is over"]
 
 
-async def test_a_dry_run_shows_what_would_be_reset_and_resets_that_alone(looker, stage, records):
+async def test_a_reset_resets_exactly_the_records_of_its_dry_run(looker, stage, records):
     records.get_stuck(1, 12)
     await looker.go("stuck")  # no pass has seen them: they are counted when somebody looks
     await looker.page.locator("tr[data-id='orders'] td:nth-child(3)", has_text=re.compile("^12$")).wait_for()
@@ -180,7 +180,7 @@ async def test_a_dry_run_shows_what_would_be_reset_and_resets_that_alone(looker,
     await looker.page.locator("tr[data-id='orders'] td:nth-child(3)", has_text=re.compile("^1$")).wait_for()
 
 
-async def test_places_in_the_queue_are_cancelled_one_or_several(looker, stage):
+async def test_one_or_several_tickets_can_be_cancelled(looker, stage):
     await stage.wait_for("phone:iphone", 12)
     tickets = (await stage.admin.get("/queue?label=phone:iphone&tickets=20")).json()["labels"][0]["tickets"]
     first, second, third = (each["ticket"] for each in tickets[:3])
@@ -197,7 +197,7 @@ async def test_places_in_the_queue_are_cancelled_one_or_several(looker, stage):
     assert await reasons(stage, f"/queue/{third}") == ["nor tomorrow"]
 
 
-async def test_tasks_are_cancelled_and_dead_letters_dropped(looker, stage):
+async def test_tasks_can_be_cancelled_and_dead_letters_dropped(looker, stage):
     await stage.offer("modifiers:Paint")
     await stage.submit("modifiers:Paint", 11)
     await looker.go("tasks?status=pending&job=lab:modifiers:Paint")
@@ -215,7 +215,7 @@ async def test_tasks_are_cancelled_and_dead_letters_dropped(looker, stage):
     assert (await stage.admin.get(f"{J}/dead")).json()["total"] == 0
 
 
-async def test_a_worker_is_removed_with_what_it_holds(looker, stage):
+async def test_a_worker_can_be_removed_and_its_tasks_fail(looker, stage):
     worker = await stage.offer("modifiers:Carve")
     await stage.submit("modifiers:Carve", 11)
     claim = {"worker_id": worker, "limit": 11, "start": True}
@@ -231,7 +231,7 @@ async def test_a_worker_is_removed_with_what_it_holds(looker, stage):
     assert await reasons(stage, f"{J}/workers/{worker}") == ["hangs"]
 
 
-async def test_a_token_is_revoked_and_a_login_ended(looker, stage, window):
+async def test_a_token_can_be_revoked_and_a_login_ended(looker, stage, window):
     made = (await stage.admin.post("/admin/tokens", json={"user": "zoe", "superuser": True})).json()
     context = await window.context()
     zoe = Looker(await context.new_page(), stage.hub.url)
@@ -251,7 +251,7 @@ async def test_a_token_is_revoked_and_a_login_ended(looker, stage, window):
     await context.close()
 
 
-async def test_expiry_is_switched_and_the_brake_released(looker, stage):
+async def test_expiry_can_be_switched_and_the_brake_released(looker, stage):
     """Twelve nodes die at once while expiry is off; switched on, the brake holds them back until it is released."""
     many, redis = 12, stage.hub.redis
     await stage.add_nodes(many, slots=0, first=500)
@@ -279,7 +279,7 @@ async def test_expiry_is_switched_and_the_brake_released(looker, stage):
     assert await reasons(stage, "/admin/sweeper") == ["it is there", "a new rack comes", "they are dead"]
 
 
-async def test_silent_workers_are_let_go(looker, stage):
+async def test_the_brake_on_silent_workers_can_be_released(looker, stage):
     """All workers are silent at once, and the brake holds those back that were ever heard."""
     workers = [await stage.offer("modifiers:Sand") for _ in range(12)]
     for worker in workers:  # of those that never beat nobody learns anything, and no brake holds them
@@ -302,7 +302,7 @@ async def test_silent_workers_are_let_go(looker, stage):
     assert (await reasons(stage, "/admin/brake/release"))[0] == "they are gone"
 
 
-async def test_a_schedule_is_paused_resumed_and_removed(looker, stage):
+async def test_a_schedule_can_be_paused_resumed_and_removed(looker, stage):
     await stage.offer("modifiers:Sweep")
     await stage.schedule("hourly", "modifiers:Sweep", everySeconds=3600)
     await stage.schedule("other", "modifiers:Sweep", everySeconds=7200)
@@ -330,7 +330,7 @@ async def test_a_schedule_is_paused_resumed_and_removed(looker, stage):
     assert await looker.page.locator("tr[data-id='lab:other']").count() == 1
 
 
-async def test_tasks_that_wait_for_others_name_each_other(looker, stage):
+async def test_dependent_tasks_are_linked_to_each_other(looker, stage):
     await stage.offer("modifiers:Cut")
     first = (await stage.admin.post(f"{J}/rooms/lab/tasks/lab:modifiers:Cut", json={"payload": {}})).json()["id"]
     body = {"payload": {}, "after": [first]}

@@ -36,7 +36,7 @@ def size(wheel: Path, folder: Path, leave_out: tuple[str, ...] = ()) -> int:
     return path.stat().st_size
 
 
-def test_the_wheel_grows_by_little(wheel, tmp_path):
+def test_the_console_adds_at_most_150_000_bytes_to_the_wheel(wheel, tmp_path):
     whole, without = size(wheel, tmp_path, ("none",)), size(wheel, tmp_path, OF_THE_CONSOLE)
     assert 90_000 < whole - without <= 150_000
     names = zipfile.ZipFile(wheel).namelist()
@@ -44,24 +44,24 @@ def test_the_wheel_grows_by_little(wheel, tmp_path):
     assert [name for name in names if name.startswith("hub/manual/screens")] == []
 
 
-def test_the_manual_shows_the_views_that_it_keeps_and_no_others():
+def test_the_wheel_contains_exactly_the_screenshots_that_the_manual_shows():
     screens = MANUAL / "screens"
     shown = re.findall(r"\]\((.+?)\.webp\)", (screens / "README.md").read_text())
     assert sorted(shown) == sorted(KEPT) == sorted(path.stem for path in screens.glob("*.webp"))
     assert set(KEPT) <= {f"{name}-{kind}" for name in (*VIEWS, *BEHIND) for kind in KINDS}
 
 
-def test_every_module_is_short():
+def test_every_module_of_the_console_has_at_most_300_lines():
     ours = {n: each.content.count(b"\n") for n, each in files().items() if n.endswith(".js") and "vendor" not in n}
     assert {name: lines for name, lines in ours.items() if lines > 300} == {}
 
 
-def test_no_line_of_the_page_is_long():
+def test_no_line_of_the_console_is_long():
     ours = {n: each.content.decode().splitlines() for n, each in files().items() if not re.search("vendor|svg$", n)}
     assert {name: line for name, lines in ours.items() for line in lines if len(line) > 140} == {}
 
 
-def test_no_file_runs_text_or_asks_another_machine():
+def test_no_file_of_the_console_evaluates_text_or_loads_from_another_machine():
     ours = {n: each.content.decode() for n, each in files().items() if "vendor" not in n}
     for name, text in ours.items():
         assert not re.search(
@@ -71,7 +71,7 @@ def test_no_file_runs_text_or_asks_another_machine():
             assert not re.search(r"(src|href)=\"https?:|import[^;]*https?:|url\(", text), name
 
 
-def test_every_file_stands_with_its_version_and_licence():
+def test_every_third_party_file_is_listed_with_its_version_and_licence():
     said = files()["vendor/LICENSES.txt"].content.decode()
     for name in files():
         if name.startswith("vendor/") and name != "vendor/LICENSES.txt":
@@ -82,7 +82,7 @@ def test_every_file_stands_with_its_version_and_licence():
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="there is no node to read the modules with")
-def test_every_module_can_be_read():
+def test_every_module_of_the_console_is_readable_source():
     modules = {name: each.content.decode() for name, each in files().items() if name.endswith(".js")}
     command = ["node", "--no-warnings", "--experimental-vm-modules", "--input-type=module", "-e", READ]
     read = subprocess.run(command, input=json.dumps(modules), capture_output=True, text=True, timeout=60)

@@ -55,7 +55,7 @@ async def looker(window, stage) -> Any:
 
 
 @pytest.mark.parametrize("name", NODES, ids=lambda name: ascii(name)[:20])
-async def test_a_node_is_found_shown_and_drained_whatever_it_is_called(looker, stage, name):
+async def test_a_node_with_a_hostile_name_can_be_found_shown_and_drained(looker, stage, name):
     page = looker.page
     await looker.go("nodes")
     await page.get_by_role("link", name=name, exact=True).click()
@@ -73,7 +73,7 @@ async def test_a_node_is_found_shown_and_drained_whatever_it_is_called(looker, s
     await page.get_by_role("heading", name=f"node {name}", exact=True).wait_for()
 
 
-async def test_nothing_of_it_is_markup_or_stands_beyond_the_edge(looker):
+async def test_no_hostile_text_becomes_markup_or_overflows_the_screen(looker):
     page = looker.page
     await page.set_viewport_size({"width": 390, "height": 844})
     wide = []
@@ -89,6 +89,6 @@ async def test_nothing_of_it_is_markup_or_stands_beyond_the_edge(looker):
     assert wide == []
 
 
-async def test_what_a_browser_takes_for_a_step_up_is_refused_in_a_sentence(looker):
+async def test_a_name_that_browsers_take_for_a_parent_folder_is_refused_in_a_sentence(looker):
     await looker.go("nodes/..")
     await looker.page.get_by_text("A browser cannot ask for an id that is . or ..").first.wait_for()

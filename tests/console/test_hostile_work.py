@@ -74,7 +74,7 @@ async def looker(window, stage) -> Any:
     await context.close()
 
 
-async def test_nothing_of_it_is_markup_or_stands_beyond_the_edge(looker):
+async def test_no_hostile_text_of_jobs_becomes_markup_or_overflows_the_screen(looker):
     page, wide, text = looker.page, [], ""
     await page.set_viewport_size({"width": 390, "height": 844})
     for view in VIEWS:
@@ -89,7 +89,7 @@ async def test_nothing_of_it_is_markup_or_stands_beyond_the_edge(looker):
 
 
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: ascii(name)[:20])
-async def test_what_is_called_so_is_found(looker, name):
+async def test_things_with_hostile_names_are_found(looker, name):
     await looker.go("overview")
     await looker.page.locator("#find").fill(name)
     await looker.page.keyboard.press("Enter")

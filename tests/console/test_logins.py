@@ -55,7 +55,7 @@ def browser(api):
     return Browser(api)
 
 
-async def test_a_secret_buys_a_cookie_that_stands_for_it_and_is_kept_as_a_digest(browser, redis):
+async def test_logging_in_with_a_secret_sets_a_cookie_that_is_stored_as_a_digest(browser, redis):
     assert (await browser.get("/pools")).status_code == 401
     answer = await browser.log_in(SECRETS["admin_secret"])
     assert answer.status_code == 201
@@ -70,13 +70,13 @@ async def test_a_secret_buys_a_cookie_that_stands_for_it_and_is_kept_as_a_digest
     assert (await browser.send("PUT", "/admin/sweeper", {"expire": False})).status_code == 200
 
 
-async def test_a_wrong_secret_and_that_of_the_nodes_buy_nothing(browser):
+async def test_a_wrong_secret_and_the_node_secret_cannot_log_in(browser):
     assert (await browser.log_in("guessed")).status_code == 401
     assert (await browser.log_in(SECRETS["node_secret"])).status_code == 403
     assert (await browser.send("POST", "/console/session", {})).status_code == 400
 
 
-async def test_over_tls_the_cookie_is_of_this_host_alone_and_never_sent_in_plain(api):
+async def test_over_tls_the_cookie_is_host_only_and_never_sent_in_plain_text(api):
     answer = await api.post(
         "https://hub/console/session", json={"secret": SECRETS["admin_secret"]}, headers={**MARK, **OWN}
     )
@@ -103,7 +103,7 @@ async def test_the_cookie_is_named_by_the_port_that_the_browser_sees(api, url, h
     assert answer.headers["set-cookie"].partition("=")[0] == name
 
 
-async def test_a_login_at_one_hub_of_a_host_ends_none_at_another(browser):
+async def test_a_login_at_one_hub_of_a_host_ends_no_login_at_another(browser):
     async def opens(host: str) -> int:
         return (await browser.send("GET", "/pools", cookie="; ".join(kept), host=host)).status_code
 
@@ -130,7 +130,7 @@ async def changing_routes(api: httpx.AsyncClient) -> list[tuple[str, str]]:
 BY_SECRET_ALONE = {"/console/session"}
 
 
-async def test_a_viewer_changes_nothing_by_any_route(api, browser):
+async def test_a_viewer_can_change_nothing_by_any_route(api, browser):
     await browser.log_in(SECRETS["admin_secret"], "viewer")
     assert (await browser.get("/nodes?detail=1")).status_code == 200
     for method, path in await changing_routes(api):
@@ -141,21 +141,21 @@ async def test_a_viewer_changes_nothing_by_any_route(api, browser):
         assert (await browser.get(private)).status_code == 403
 
 
-async def test_no_route_changes_anything_for_a_cookie_without_the_mark_of_the_page(api, browser):
+async def test_a_change_with_a_cookie_needs_the_header_of_the_console(api, browser):
     await browser.log_in(SECRETS["admin_secret"])
     for method, path in await changing_routes(api):
         answer = await api.request(method, path, json={}, headers={"cookie": browser.cookie})
         assert answer.status_code == 403, (method, path, answer.text)
 
 
-async def test_no_route_of_the_page_changes_anything_without_a_login(api, browser):
+async def test_a_change_by_the_console_needs_a_login(api, browser):
     for method, path in await changing_routes(api):
         if path not in BY_SECRET_ALONE:
             answer = await browser.send(method, path, {})
             assert answer.status_code in (401, 403), (method, path, answer.text)
 
 
-async def test_no_route_changes_anything_for_a_page_that_says_no_reason(api, browser):
+async def test_a_change_by_the_console_needs_a_reason(api, browser):
     await browser.log_in(SECRETS["admin_secret"])
     for method, path in await changing_routes(api):
         if path != "/console/session":
@@ -168,7 +168,7 @@ async def test_no_route_changes_anything_for_a_page_that_says_no_reason(api, bro
     assert (await browser.send("PUT", "/admin/caps/gpu:a100", {"cap": 3})).status_code == 200
 
 
-async def test_a_page_of_an_open_hub_says_a_reason_too_and_a_program_none(make_api):
+async def test_on_an_open_hub_the_console_needs_a_reason_and_a_program_does_not(make_api):
     async with make_api() as api:
         page = await Browser(api).send("PUT", "/admin/caps/gpu:a100", {"cap": 3}, **{"x-hub-reason": ""})
         assert (page.status_code, page.json()["code"]) == (422, "no-reason")
@@ -185,7 +185,7 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize("foreign", FOREIGN, ids=lambda headers: " ".join(headers.values()))
-async def test_no_route_changes_anything_for_a_page_of_another_site(api, browser, redis_server, foreign):
+async def test_a_page_of_another_site_can_change_nothing(api, browser, redis_server, foreign):
     """It has the cookie of an admin, and what no such page can send: the mark of the page, and JSON."""
     await browser.log_in(SECRETS["admin_secret"])
     api._transport.app._gate = Gate(settings_for(redis_server.url, **SECRETS))
@@ -195,14 +195,14 @@ async def test_no_route_changes_anything_for_a_page_of_another_site(api, browser
     assert (await browser.send("PUT", "/admin/caps/gpu:a100", {"cap": 3}, **OWN)).status_code == 200
 
 
-async def test_an_operator_acts_and_gives_nobody_access(browser):
+async def test_an_operator_can_act_and_cannot_make_tokens(browser):
     await browser.log_in(SECRETS["admin_secret"], "operator")
     assert (await browser.send("PUT", "/admin/caps/gpu:a100", {"cap": 3})).status_code == 200
     for method, path in (("POST", "/admin/tokens"), ("DELETE", "/console/logins/x"), ("POST", "/console/links")):
         assert (await browser.send(method, path, {})).status_code == 403
 
 
-async def test_the_secret_of_the_runners_opens_here_what_it_opens_elsewhere(browser):
+async def test_the_runner_secret_may_do_in_the_console_what_it_may_do_elsewhere(browser):
     await browser.log_in(SECRETS["runner_secret"])
     me = (await browser.get("/console/me")).json()
     assert (me["role"], me["may"]["look"], me["may"]["audit"], me["may"]["tokens"]) == ("operator", True, False, False)
@@ -220,14 +220,14 @@ async def test_a_login_by_token_ends_with_the_token(api, browser):
     assert (await browser.get(f"{J}/workers")).status_code == 401
 
 
-async def test_a_login_ends_when_its_secret_is_not_in_force_any_more(browser, make_api):
+async def test_a_login_ends_when_its_secret_is_replaced(browser, make_api):
     await browser.log_in(SECRETS["admin_secret"])
     async with make_api(**{**SECRETS, "admin_secret": "another"}) as later:
         browser.api = later
         assert (await browser.get("/pools")).status_code == 401
 
 
-async def test_who_can_write_to_redis_and_knows_no_secret_gains_nothing_by_what_stands_there(api, browser, redis):
+async def test_write_access_to_redis_without_a_secret_gives_no_login(api, browser, redis):
     other = Browser(api)
     await browser.log_in(SECRETS["admin_secret"])
     await other.log_in(SECRETS["runner_secret"])
@@ -244,7 +244,7 @@ async def test_who_can_write_to_redis_and_knows_no_secret_gains_nothing_by_what_
     assert (await browser.get("/audit")).status_code == 200
 
 
-async def test_logins_are_listed_and_ended(api, browser):
+async def test_logins_can_be_listed_and_ended(api, browser):
     await browser.log_in(SECRETS["admin_secret"])
     other = Browser(api)
     await other.log_in(SECRETS["admin_secret"], "viewer")
@@ -257,7 +257,7 @@ async def test_logins_are_listed_and_ended(api, browser):
     assert (await browser.get("/pools")).status_code == 401
 
 
-async def test_who_changes_something_sees_it_in_the_overview_at_once(browser, monkeypatch):
+async def test_the_overview_shows_a_change_at_once_to_the_login_that_made_it(browser, monkeypatch):
     monkeypatch.setattr("hub.api.console.overview.FRESH_S", 3600)
     await browser.log_in(SECRETS["admin_secret"])
     expire = (await browser.get("/console/overview")).json()["sweeper"]["expire"]
@@ -266,7 +266,7 @@ async def test_who_changes_something_sees_it_in_the_overview_at_once(browser, mo
 
 
 @pytest.mark.parametrize("path", ENDLESS)
-async def test_a_stream_of_events_ends_with_its_login_and_that_of_another_goes_on(path, api, browser, monkeypatch):
+async def test_the_stream_of_an_ended_login_ends_and_that_of_another_goes_on(path, api, browser, monkeypatch):
     monkeypatch.setattr("hub.api.callers.logins._STILL_S", 0.02)
     other, app = Browser(api), api._transport.app
     await browser.log_in(SECRETS["admin_secret"])
@@ -285,7 +285,7 @@ async def test_a_stream_of_events_ends_with_its_login_and_that_of_another_goes_o
         assert mine.names == ["cap.set"]
 
 
-async def test_streams_whose_login_nobody_can_know_any_more_end(api, browser, redis, monkeypatch):
+async def test_streams_whose_login_cannot_be_checked_any_more_end(api, browser, redis, monkeypatch):
     monkeypatch.setattr("hub.api.callers.logins._STILL_S", 0.02)
     await browser.log_in(SECRETS["admin_secret"])
     async with listening(api._transport.app, {"cookie": browser.cookie}):
@@ -298,7 +298,7 @@ async def test_streams_whose_login_nobody_can_know_any_more_end(api, browser, re
 
 
 @pytest.mark.parametrize(("seen_s", "made_s"), [(IDLE_S + 1, 0), (0, LIFE_S + 1)], ids=["idle", "too long"])
-async def test_a_login_is_over_after_its_time(browser, redis, seen_s, made_s):
+async def test_a_login_expires_after_its_time(browser, redis, seen_s, made_s):
     await browser.log_in(SECRETS["admin_secret"])
     ((name, text),) = redis.hgetall("hub:logins").items()
     at = float(re.search(r'"at_s":([0-9.]+)', text)[1])
@@ -307,7 +307,7 @@ async def test_a_login_is_over_after_its_time(browser, redis, seen_s, made_s):
     assert (await browser.get("/pools")).status_code == 401
 
 
-async def test_a_link_logs_in_once(api, browser, redis):
+async def test_a_login_link_works_once(api, browser, redis):
     made = (await api.post("/console/links", json={"role": "viewer"}, headers=ADMIN)).json()
     assert made["link"] not in str(redis.keys())
     assert made["link"] not in str(redis.hgetall("hub:login_links"))
@@ -321,7 +321,7 @@ async def test_a_link_logs_in_once(api, browser, redis):
     assert [each["details"]["bought"] for each in logins if each["action"] == "console.login"] == ["with a link"]
 
 
-async def test_a_link_that_is_five_minutes_old_logs_nobody_in(api, browser, redis):
+async def test_a_login_link_expires_after_five_minutes(api, browser, redis):
     made = (await api.post("/console/links", json={"role": "viewer"}, headers=ADMIN)).json()
     ((name, text),) = redis.hgetall("hub:login_links").items()
     at = float(re.search(r'"at_s":([0-9.]+)', text)[1])
@@ -329,7 +329,7 @@ async def test_a_link_that_is_five_minutes_old_logs_nobody_in(api, browser, redi
     assert (await browser.send("POST", "/console/session", {"link": made["link"]})).status_code == 404
 
 
-async def test_what_was_done_stands_in_the_audit_log_with_its_reason(browser):
+async def test_the_audit_log_has_each_change_of_the_console_with_its_reason(browser):
     await browser.log_in(SECRETS["admin_secret"])
     await browser.send("PUT", "/admin/caps/gpu:a100", {"cap": 3}, **{"x-hub-reason": "night%20shift%20%E2%80%93%20ann"})
     entry, login = (await browser.get("/audit?category=console")).json()
@@ -340,7 +340,7 @@ async def test_what_was_done_stands_in_the_audit_log_with_its_reason(browser):
     assert (login["action"], login["by"]) == ("console.login", "admin secret")
 
 
-async def test_read_only_means_that_nobody_changes_anything_through_a_page(make_api):
+async def test_a_read_only_console_refuses_every_change(make_api):
     async with make_api(**SECRETS, console="readonly") as api:
         browser = Browser(api)
         await browser.log_in(SECRETS["admin_secret"])
@@ -349,7 +349,7 @@ async def test_read_only_means_that_nobody_changes_anything_through_a_page(make_
         assert (await api.put("/admin/sweeper", json={"expire": True}, headers=ADMIN)).status_code == 200
 
 
-def test_on_an_open_hub_read_only_means_the_same(redis_server):
+def test_a_read_only_console_of_an_open_hub_refuses_every_change(redis_server):
     gate = Gate(settings_for(redis_server.url, console="readonly"))
     own = [(b"host", b"127.0.0.1:8080"), (b"origin", b"http://127.0.0.1:8080"), (b"content-type", b"application/json")]
     scope = {"type": "http", "method": "PUT", "path": "/admin/sweeper", "headers": own}
@@ -359,7 +359,7 @@ def test_on_an_open_hub_read_only_means_the_same(redis_server):
     gate.check({**scope, "headers": own[:1]}, None)  # a program, no page
 
 
-async def test_without_a_console_there_is_none(make_api):
+async def test_with_the_console_off_its_paths_are_not_found(make_api):
     async with make_api(**SECRETS, console="off") as api:
         assert [(await api.get(path)).status_code for path in ("/console/app.js", "/console/me")] == [404, 404]
         assert (await api.get("/", headers={"accept": "text/html"})).headers["location"] == "/dashboard"
@@ -375,7 +375,7 @@ async def test_an_open_hub_needs_no_login(make_api, redis_server):
 PAGE = {"accept": "text/html"}
 
 
-async def test_the_page_is_at_the_root_and_programs_go_on(make_api):
+async def test_the_root_path_serves_the_console_to_browsers_and_leaves_programs_alone(make_api):
     async with make_api(dashboard_url="http://dash:3001/") as api:
         assert "<title>capacity-hub</title>" in (await api.get("/", headers=PAGE)).text
         assert (await api.get("/")).headers["location"] == "/dashboard"

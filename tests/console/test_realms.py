@@ -25,7 +25,7 @@ def hub(own_server, tmp_path):
         found.kill()
 
 
-async def test_a_realm_has_a_console_of_its_own_and_a_login_of_its_own(window, hub):
+async def test_each_realm_has_its_own_console_and_login(window, hub):
     async with httpx.AsyncClient(base_url=hub.url, headers={"x-hub-secret": hub.node_secret}) as node:
 
         async def is_open() -> bool:

@@ -12,7 +12,7 @@ from tests.world import HubProcess
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
 
-async def test_the_console_leads_to_the_reference_which_needs_no_other_machine(window, start_hub):
+async def test_the_console_links_to_a_reference_that_loads_nothing_from_other_machines(window, start_hub):
     hub: HubProcess = start_hub()
     context = await window.context()
     looker = Looker(await context.new_page(), hub.url)

@@ -61,7 +61,7 @@ async def quiet(looker: Looker, trouble: str) -> None:
     await looker.page.locator(f"[data-trouble='{trouble}']").wait_for(state="detached")
 
 
-async def test_nobody_alive_and_overloaded_are_two_things_and_the_brake_is_told(window, start_hub):
+async def test_troubles_tell_a_dead_fleet_from_an_overloaded_one_and_show_the_brake(window, start_hub):
     hub = start_hub(**{**CALM, "HUB_NODE_TIMEOUT": "6", "HUB_SWEEPER_BRAKE_MIN": "3"})
     async with on_stage(hub) as stage, looking(window, hub) as looker:
         await stage.add_nodes(6, slots=1)
@@ -77,7 +77,7 @@ async def test_nobody_alive_and_overloaded_are_two_things_and_the_brake_is_told(
         await quiet(looker, "nobody-alive")
 
 
-async def test_a_label_with_a_spelling_mistake_is_told_from_a_pool_that_is_full(window, start_hub):
+async def test_troubles_tell_a_misspelt_label_from_a_full_pool(window, start_hub):
     hub = start_hub(**CALM)
     async with on_stage(hub) as stage, looking(window, hub) as looker:
         await stage.add_nodes(6)
@@ -87,7 +87,7 @@ async def test_a_label_with_a_spelling_mistake_is_told_from_a_pool_that_is_full(
         await looker.page.get_by_text("no pool serves this label").wait_for()
 
 
-async def test_slots_that_are_held_back_are_told_from_a_pool_that_is_full(window, start_hub):
+async def test_troubles_tell_held_slots_from_a_full_pool(window, start_hub):
     hub = start_hub(**CALM)
     async with on_stage(hub) as stage, looking(window, hub) as looker:
         await stage.add_nodes(6)
@@ -100,7 +100,7 @@ async def test_slots_that_are_held_back_are_told_from_a_pool_that_is_full(window
         await looker.page.get_by_text("the slots that serve it are held back").wait_for()
 
 
-async def test_a_spelling_mistake_behind_many_labels_is_named(window, start_hub):
+async def test_a_misspelt_label_behind_many_labels_is_named(window, start_hub):
     hub = start_hub(**CALM)
     async with on_stage(hub) as stage, looking(window, hub) as looker:
         await stage.add_nodes(6)
@@ -111,7 +111,7 @@ async def test_a_spelling_mistake_behind_many_labels_is_named(window, start_hub)
         await looker.page.get_by_text("no pool serves this label").wait_for()
 
 
-async def test_a_node_that_is_kept_is_shown_as_silent_since_its_real_last_beat(window, start_hub):
+async def test_a_stale_node_that_is_kept_is_shown_as_silent_since_its_last_heartbeat(window, start_hub):
     hub = start_hub(**{**CALM, "HUB_NODE_TIMEOUT": "2", "HUB_SWEEPER_EXPIRE": "false"})
     async with on_stage(hub) as stage, looking(window, hub) as looker:
         await stage.add_nodes(1)
@@ -128,7 +128,7 @@ async def test_a_node_that_is_kept_is_shown_as_silent_since_its_real_last_beat(w
         assert float(shown[1]) >= 2 or shown[2] == "min"
 
 
-async def test_what_is_stuck_now_is_told_by_page_and_command_whatever_the_last_pass_found(window, start_hub, tmp_path):
+async def test_page_and_command_show_the_records_that_are_stuck_now(window, start_hub, tmp_path):
     records, command = Records(tmp_path), Command(None, tmp_path)
     hub = start_hub(**CALM, HUB_RECOVERY_FILE=str(records.file))
     command.environment |= {"HUB_URL": hub.url, "HUB_ADMIN_SECRET": hub.admin_secret}
@@ -153,7 +153,7 @@ async def test_what_is_stuck_now_is_told_by_page_and_command_whatever_the_last_p
         assert "orders: 0 stuck, ok" in said.stdout
 
 
-async def test_a_hub_that_stands_still_is_named_and_numbers_say_how_old_they_are(window, start_hub):
+async def test_a_hub_that_stands_still_is_named_and_numbers_show_their_age(window, start_hub):
     hub = start_hub(**CALM)
     async with on_stage(hub) as stage, looking(window, hub) as looker:
         await stage.add_nodes(3)
@@ -171,7 +171,7 @@ async def test_a_hub_that_stands_still_is_named_and_numbers_say_how_old_they_are
         await looker.page.locator(".pulse.good").wait_for()
 
 
-async def test_a_store_that_is_away_is_told_from_a_hub_that_is(window, tmp_path: Path):
+async def test_the_page_tells_a_store_that_is_away_from_a_hub_that_is_away(window, tmp_path: Path):
     server = RedisServer(tmp_path, append_fsync="always")
     server.start()
     hub = HubProcess({**CALM, "HUB_REDIS_URL": server.url})
@@ -191,7 +191,7 @@ async def test_a_store_that_is_away_is_told_from_a_hub_that_is(window, tmp_path:
         server.stop()
 
 
-async def test_a_lease_that_ends_leaves_the_list_and_the_scroll_stays(window, start_hub):
+async def test_an_ended_lease_leaves_the_list_and_the_scroll_position_stays(window, start_hub):
     hub = start_hub(**CALM)
     async with on_stage(hub) as stage, looking(window, hub) as looker:
         await stage.add_nodes(60, slots=1)
@@ -208,7 +208,7 @@ async def test_a_lease_that_ends_leaves_the_list_and_the_scroll_stays(window, st
         assert abs(await looker.page.evaluate("scrollY") - before) < 80
 
 
-async def test_a_token_that_is_revoked_ends_what_it_opened(window, start_hub):
+async def test_revoking_a_token_ends_the_logins_and_streams_it_opened(window, start_hub):
     hub = start_hub(**CALM)
     async with on_stage(hub) as stage:
         made = (await stage.admin.post("/admin/tokens", json={"user": "ann", "superuser": True})).json()
@@ -247,7 +247,7 @@ async def test_a_stream_that_is_cut_six_times_loses_no_event(window, start_hub):
         await wire.stop()
 
 
-async def test_an_open_overview_is_told_how_the_hub_is_and_asks_where_it_is_not(window, start_hub):
+async def test_an_open_overview_is_sent_the_state_and_asks_only_without_a_stream(window, start_hub):
     hub = start_hub(**CALM)
     context = await window.context()
     looker = Looker(await context.new_page(), hub.url)
@@ -272,7 +272,7 @@ async def test_an_open_overview_is_told_how_the_hub_is_and_asks_where_it_is_not(
     await context.close()
 
 
-async def test_a_list_that_changed_while_its_tab_was_hidden_is_right_when_it_is_shown_again(window, start_hub):
+async def test_a_list_that_changed_in_a_hidden_tab_is_right_when_the_tab_is_shown(window, start_hub):
     hub = start_hub(**CALM)
     context = await window.context()
     looker = Looker(await context.new_page(), hub.url)
@@ -296,7 +296,7 @@ async def test_a_list_that_changed_while_its_tab_was_hidden_is_right_when_it_is_
     await context.close()
 
 
-async def test_a_view_that_is_opened_again_and_again_goes_on_being_told(window, start_hub):
+async def test_a_view_that_is_opened_repeatedly_still_gets_updates(window, start_hub):
     """What it showed is forgotten a minute after it was left, and not while it is shown again."""
     hub = start_hub(**CALM)
     context = await window.context()
@@ -324,7 +324,7 @@ async def test_a_view_that_is_opened_again_and_again_goes_on_being_told(window, 
     await context.close()
 
 
-async def test_a_hub_that_is_read_only_shows_everything_and_offers_no_change(window, start_hub):
+async def test_a_read_only_console_shows_everything_and_offers_no_change(window, start_hub):
     hub = start_hub(**CALM, HUB_CONSOLE="readonly")
     async with on_stage(hub) as stage, looking(window, hub) as looker:
         await stage.add_nodes(3)
@@ -338,7 +338,7 @@ async def test_a_hub_that_is_read_only_shows_everything_and_offers_no_change(win
             assert await looker.page.locator("main [type=checkbox]").count() == 0, view
 
 
-async def test_an_empty_hub_says_what_to_do_next_with_a_command_that_there_is(window, start_hub, monkeypatch):
+async def test_an_empty_hub_suggests_a_next_step_with_a_command_that_exists(window, start_hub, monkeypatch):
     hub = start_hub(**CALM)
     commands = set()
     async with looking(window, hub) as looker:
@@ -367,7 +367,7 @@ async def test_an_empty_hub_says_what_to_do_next_with_a_command_that_there_is(wi
             pytest.fail(f"there is no {command}")
 
 
-async def test_pages_of_another_site_change_nothing_with_the_cookie_of_somebody(window, start_hub):
+async def test_pages_of_another_site_can_change_nothing_with_the_cookie_of_a_user(window, start_hub):
     hub = start_hub(**CALM)
     async with on_stage(hub) as stage, looking(window, hub) as looker:
         (cookie,) = await looker.page.context.cookies()

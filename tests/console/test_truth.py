@@ -60,7 +60,7 @@ async def looker(window, house) -> Any:
     await context.close()
 
 
-async def test_charts_draw_what_happened_and_say_it_to_screen_readers(looker, house):
+async def test_charts_draw_what_happened_and_describe_it_to_screen_readers(looker, house):
     label = "phone:gone"
     await house.publish("gone", {"gone-0": label})
     await house.borrow(label)
@@ -95,7 +95,7 @@ async def test_charts_draw_what_happened_and_say_it_to_screen_readers(looker, ho
     assert sum(drawn["expiries"]) == happened["node.expired"] + happened["grant.lapsed"] + happened["grant.ended"] >= 1
 
 
-async def test_a_browser_whose_clock_is_hours_off_shows_ages_and_times_right(window, house):
+async def test_a_browser_with_a_wrong_clock_shows_ages_and_times_right(window, house):
     context = await window.context(timezone_id="Asia/Tokyo")
     await context.add_init_script(AHEAD)
     other = Looker(await context.new_page(), house.hub.url)
@@ -118,7 +118,7 @@ async def test_a_browser_whose_clock_is_hours_off_shows_ages_and_times_right(win
     await context.close()
 
 
-async def test_what_was_made_for_another_page_is_as_old_as_it_is(window, house):
+async def test_a_list_made_for_another_page_shows_its_true_age(window, house):
     context = await window.context()
     other = Looker(await context.new_page(), house.hub.url)
     await other.log_in(house.hub.admin_secret)
@@ -168,7 +168,7 @@ async def test_in_a_storm_of_events_each_list_is_fetched_at_most_once_a_second(w
     await context.close()
 
 
-async def test_the_row_of_a_schedule_follows_events_and_needs_no_reload(window, house):
+async def test_the_row_of_a_schedule_is_updated_by_events_without_a_reload(window, house):
     """Time is stepped by less than what a list is old after: what is seen came by an event."""
     context = await window.context()
     other = Looker(await context.new_page(), house.hub.url)
@@ -199,7 +199,7 @@ async def test_the_row_of_a_schedule_follows_events_and_needs_no_reload(window, 
     await context.close()
 
 
-async def test_estimates_are_numbers_once_a_line_has_moved(looker, house):
+async def test_estimated_waits_are_numbers_once_a_queue_has_moved(looker, house):
     label = "phone:moves"
     await house.publish("moves", {"moves-0": label})
     lease = await house.borrow(label)
@@ -219,7 +219,7 @@ async def test_estimates_are_numbers_once_a_line_has_moved(looker, house):
     await row.get_by_text(re.compile(r"^[0-9.]+ s$")).wait_for()
 
 
-async def test_the_audit_log_is_filtered_and_the_filter_is_a_link(looker, house):
+async def test_the_filter_of_the_audit_log_is_kept_in_the_address(looker, house):
     await looker.go("events/audit")
     await looker.page.get_by_role("button", name="Operators", exact=True).click()
     await looker.page.get_by_label("Contains").fill("cap.set")
@@ -231,7 +231,7 @@ async def test_the_audit_log_is_filtered_and_the_filter_is_a_link(looker, house)
     await looker.page.get_by_text("No entry is like that").wait_for()
 
 
-async def test_events_are_filtered_by_kind_and_text_and_the_filter_is_a_link(looker, house):
+async def test_events_can_be_filtered_by_kind_and_text_and_the_address_keeps_the_filter(looker, house):
     await looker.go("events")
     await looker.page.get_by_role("button", name="Leases", exact=True).click()
     await looker.page.get_by_label("Contains").fill("nightly-1")
@@ -243,7 +243,7 @@ async def test_events_are_filtered_by_kind_and_text_and_the_filter_is_a_link(loo
     assert {what.partition(".")[0] for what in whats} == {"grant"}
 
 
-async def test_what_happens_while_the_list_of_events_is_read_stands_in_it(window, house):
+async def test_an_event_that_happens_while_the_list_is_fetched_is_in_the_list(window, house):
     context = await window.context()
     other = Looker(await context.new_page(), house.hub.url)
     await other.log_in(house.hub.admin_secret)
@@ -271,7 +271,7 @@ async def test_what_happens_while_the_list_of_events_is_read_stands_in_it(window
         "events/audit?q=cap", "stuck/orders", "stuck",
     ],
 )  # fmt: skip
-async def test_tab_walks_through_everything_and_shows_where_it_is(looker, view):
+async def test_tab_reaches_every_control_and_shows_the_focus(looker, view):
     page = looker.page
     await looker.go(view)
     await page.evaluate("document.documentElement.tabIndex = -1, document.documentElement.focus()")
@@ -296,7 +296,7 @@ async def test_tab_walks_through_everything_and_shows_where_it_is(looker, view):
         ("access", "", "Revoke…"), ("nodes?q=rack-01", "Choose all that are shown", "Drain…"),
     ],
 )  # fmt: skip
-async def test_every_act_is_reached_and_left_by_keyboard_alone(looker, view, choose, button):
+async def test_every_action_can_be_opened_and_left_by_keyboard(looker, view, choose, button):
     page = looker.page
     await looker.go(view)
     await page.evaluate("document.documentElement.tabIndex = -1, document.documentElement.focus()")
@@ -324,7 +324,7 @@ async def tab_to(page: Any, wanted: str) -> None:
     pytest.fail(f"Tab does not lead to {wanted}")
 
 
-async def test_a_dialog_keeps_the_keyboard_until_it_is_left(looker):
+async def test_a_dialog_keeps_the_keyboard_focus_until_it_is_closed(looker):
     page = looker.page
     await looker.go(f"nodes/{node_name(2)}")
     opener = page.get_by_role("button", name="Drain…")
@@ -340,7 +340,7 @@ async def test_a_dialog_keeps_the_keyboard_until_it_is_left(looker):
     assert await opener.evaluate("(each) => each === document.activeElement")
 
 
-async def test_a_reload_keeps_chosen_rows_and_how_far_the_page_was_scrolled(looker):
+async def test_a_reload_keeps_the_selected_rows_and_the_scroll_position(looker):
     page = looker.page
     await looker.go("nodes")
     ids = await page.locator("tbody tr").evaluate_all("rows => rows.map((row) => row.dataset.id)")
@@ -357,5 +357,5 @@ async def test_a_reload_keeps_chosen_rows_and_how_far_the_page_was_scrolled(look
     await page.get_by_role("button", name="Choose none").click()
 
 
-async def test_nobody_was_hit_by_looking(house):
+async def test_no_waiter_was_lost_while_the_console_was_used(house):
     assert (await house.admin.get(f"/queue?label={CROWDED}")).json()["waiting"] >= WAITERS

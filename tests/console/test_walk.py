@@ -139,7 +139,7 @@ async def barriers(page: Any, *themes: str) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(280)
-async def test_every_view_says_what_there_is_and_is_for_everybody_in_both_themes(looker):
+async def test_every_view_shows_its_content_and_is_accessible_in_both_themes(looker):
     wrong: dict[str, Any] = {}
     looking_s, started = 0.0, time.monotonic()
     for name, view in VIEWS.items():
@@ -159,7 +159,7 @@ async def test_every_view_says_what_there_is_and_is_for_everybody_in_both_themes
     assert looker.complaints == []
 
 
-async def test_dialogs_and_the_login_are_for_everybody_in_both_themes(looker, window):
+async def test_dialogs_and_the_login_are_accessible_in_both_themes(looker, window):
     page = looker.page
     await looker.go("tasks?status=dead")
     await page.get_by_label("Choose all that are shown").check()
@@ -181,7 +181,7 @@ async def test_dialogs_and_the_login_are_for_everybody_in_both_themes(looker, wi
     await context.close()
 
 
-async def test_a_page_that_is_opened_never_says_that_it_is_cut_off(window, house):
+async def test_a_freshly_opened_page_never_says_that_it_is_disconnected(window, house):
     context = await window.context()
     opened = Looker(await context.new_page(), house.hub.url)
     await opened.page.add_init_script(PULSES)
@@ -195,7 +195,7 @@ async def test_a_page_that_is_opened_never_says_that_it_is_cut_off(window, house
     await context.close()
 
 
-async def test_nothing_jumps_while_numbers_are_fetched_again(looker):
+async def test_no_element_moves_while_numbers_are_fetched_again(looker):
     page, jumps = looker.page, {}
     await page.reload()  # or lists would begin with what others have added to since they were seen
     await page.wait_for_function("() => document.documentElement.dataset.stream === 'live'")
@@ -211,7 +211,7 @@ async def test_nothing_jumps_while_numbers_are_fetched_again(looker):
     assert jumps == {}
 
 
-async def test_nothing_stands_beyond_the_edge_of_a_small_screen(looker):
+async def test_no_view_overflows_a_small_screen(looker):
     """Neither of the page nor of a table: nobody knows that a table goes on there. And no word is broken to fit."""
     await looker.page.set_viewport_size({"width": 390, "height": 844})
     wide, wrong, broken = {}, {}, {}
@@ -231,7 +231,7 @@ async def test_nothing_stands_beyond_the_edge_of_a_small_screen(looker):
     assert broken == {}
 
 
-async def test_everything_is_reached_by_keyboard(looker):
+async def test_every_control_can_be_reached_by_keyboard(looker):
     page = looker.page
     await looker.go("overview")
     await page.keyboard.press("/")
@@ -257,7 +257,7 @@ async def test_everything_is_reached_by_keyboard(looker):
     await page.keyboard.press("Escape")
 
 
-async def test_a_view_with_its_filter_is_a_link(looker, house):
+async def test_the_address_of_a_view_contains_its_filter(looker, house):
     await looker.go("tasks?status=failed")
     await looker.page.get_by_label("Id, job, room, error or payload contains").fill("texture")
     await looker.page.wait_for_url("**/#/tasks?status=failed&q=texture")
@@ -268,7 +268,7 @@ async def test_a_view_with_its_filter_is_a_link(looker, house):
     await other.close()
 
 
-async def test_a_node_is_drained_with_a_reason_that_stands_in_the_audit_log(looker, house):
+async def test_a_node_can_be_drained_and_the_reason_is_in_the_audit_log(looker, house):
     await looker.go(f"nodes/{node_name(30)}")
     await looker.page.get_by_role("button", name="Drain…").click()
     go = looker.page.get_by_role("button", name="Drain", exact=True)
@@ -283,7 +283,7 @@ async def test_a_node_is_drained_with_a_reason_that_stands_in_the_audit_log(look
     ]
 
 
-async def test_a_node_is_cordoned_and_says_why(looker, house):
+async def test_a_cordoned_node_shows_its_reason(looker, house):
     await looker.go(f"nodes/{node_name(31)}")
     await looker.page.get_by_role("button", name="Cordon…").click()
     await looker.page.get_by_label("Reason").fill("the fan is broken")
@@ -293,7 +293,7 @@ async def test_a_node_is_cordoned_and_says_why(looker, house):
     assert (await house.admin.get(f"/nodes/{node_name(31)}")).json()["reason"] == "the fan is broken"
 
 
-async def test_a_lease_is_ended_by_its_token(looker, house):
+async def test_a_lease_can_be_ended_by_its_token(looker, house):
     lease = await house.borrow("device:pixel-9", "mine")
     slot = lease["browserId"]
     await looker.go("leases?by=run&of=mine")
@@ -314,7 +314,7 @@ async def test_a_lease_is_ended_by_its_token(looker, house):
     assert (await house.runner.get(f"/sessions/{slot}")).status_code == 404
 
 
-async def test_a_task_shows_how_far_it_is_what_it_logs_and_what_it_came_to(looker, house):
+async def test_a_task_shows_its_progress_its_log_and_its_result(looker, house):
     full = "lab:modifiers:Told"
     worker = await house.offer("modifiers:Told")
     jobs = house.admin
@@ -337,7 +337,7 @@ async def test_a_task_shows_how_far_it_is_what_it_logs_and_what_it_came_to(looke
     await looker.page.get_by_label("Result").get_by_text('"n": 144').wait_for()
 
 
-async def test_above_ten_things_their_number_is_typed(looker, house):
+async def test_an_action_on_more_than_ten_things_needs_their_number_typed(looker, house):
     full = "lab:modifiers:Oven"
     worker = await house.offer("modifiers:Oven")
     await house.submit("modifiers:Oven", 12)
@@ -360,7 +360,7 @@ async def test_above_ten_things_their_number_is_typed(looker, house):
     assert (await house.admin.get(f"/console/tasks?status=pending&job={full}")).json()["total"] == 12
 
 
-async def test_a_frozen_list_of_stuck_records_is_reset_and_nothing_else(looker, house, records):
+async def test_a_reset_of_a_frozen_list_of_stuck_records_touches_no_other_record(looker, house, records):
     records.get_stuck(3000, 3)
     await looker.go("stuck/orders")
     await looker.page.get_by_label("Choose order-3000").check()
@@ -372,7 +372,7 @@ async def test_a_frozen_list_of_stuck_records_is_reset_and_nothing_else(looker, 
     assert [records.status(f"order-{n}") for n in (3000, 3001, 3002)] == ["Pending", "Pending", "Processing"]
 
 
-async def test_a_viewer_is_offered_nothing_that_changes_anything(window, house):
+async def test_a_viewer_is_offered_no_change(window, house):
     context = await window.context()
     looker = Looker(await context.new_page(), house.hub.url)
     await looker.log_in(house.hub.admin_secret, look=True)
@@ -424,7 +424,7 @@ async def test_tabs_of_a_browser_share_one_stream(window, house):
     await context.close()
 
 
-async def test_the_hub_is_still_as_it_was_looked_at(house):
+async def test_all_waiters_still_wait_after_the_walk_through_the_console(house):
     async def waits() -> bool:
         return bool((await house.admin.get("/queue")).json()["waiting"] >= WAITERS)
 

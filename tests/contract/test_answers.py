@@ -12,7 +12,7 @@ from tests.contract.walk import Walk
 from tests.world import PATIENCE_S
 
 
-def test_every_operation_answers_what_its_schema_says(live_hub):
+def test_every_operation_answers_as_its_schema_says(live_hub):
     contract = Contract()
     with httpx.Client(base_url=live_hub.url, timeout=PATIENCE_S) as http:
         walk = Walk(live_hub, http, contract.check)
@@ -40,13 +40,13 @@ def answer(document: Any, status: int = 200, kind: str = "application/json") -> 
         answer({"type": "x", "title": "y", "status": 503, "code": "grant-over"}, 503, kind="application/problem+json"),
     ],
 )
-def test_an_answer_that_the_contract_does_not_tell_of_is_found(wrong):
+def test_the_check_finds_an_answer_that_is_not_in_the_contract(wrong):
     Contract().check(answer({"status": "live"}))
     with pytest.raises(AssertionError):
         Contract().check(wrong)
 
 
-def test_every_operation_parameter_and_member_has_a_sentence_and_an_example():
+def test_every_operation_parameter_and_member_has_a_description_and_an_example():
     lacking = []
     for name, schema in DOCUMENT["components"]["schemas"].items():
         lacking += [name] if not schema.get("description") else []
@@ -72,7 +72,7 @@ def test_every_operation_parameter_and_member_has_a_sentence_and_an_example():
     assert lacking == []
 
 
-def test_every_operation_has_a_name_of_its_own_and_says_who_may_call_it():
+def test_every_operation_has_a_unique_name_and_says_who_may_call_it():
     operations = [each for methods in DOCUMENT["paths"].values() for each in methods.values()]
     assert len(named()) == len(operations)
     schemes = set(DOCUMENT["components"]["securitySchemes"])

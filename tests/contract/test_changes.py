@@ -65,7 +65,7 @@ def test_a_change_that_breaks_clients_is_named(sentence, change):
     assert sentence in breaks(DOCUMENT, changed)
 
 
-def test_what_is_added_breaks_nobody():
+def test_an_addition_to_the_contract_is_not_called_a_break():
     changed = copy.deepcopy(DOCUMENT)
     schema(changed, "Grant")["properties"]["more"] = {"type": "string"}
     schema(changed, "Grant")["required"].append("more")
@@ -89,11 +89,11 @@ def saying(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., 
     return say
 
 
-def test_the_committed_contract_is_what_the_code_says(capsys):
+def test_the_committed_contract_matches_the_code(capsys):
     assert (command.main("--check"), capsys.readouterr().err) == (0, "")
 
 
-def test_the_check_names_what_is_gone_and_nothing_is_written(saying):
+def test_the_check_names_what_was_removed_and_writes_nothing(saying):
     more = copy.deepcopy(DOCUMENT)
     schema(more, "Grant")["properties"]["gone"] = {"type": "string"}
     for options in (("--check",), ()):
@@ -103,7 +103,7 @@ def test_the_check_names_what_is_gone_and_nothing_is_written(saying):
     assert saying(more, "--break") == (0, "", True)
 
 
-def test_what_is_only_more_is_asked_to_be_written(saying):
+def test_the_check_asks_to_commit_additions(saying):
     less = copy.deepcopy(DOCUMENT)
     del less["paths"]["/health"]
     code, said, fresh = saying(less, "--check")
@@ -112,7 +112,7 @@ def test_what_is_only_more_is_asked_to_be_written(saying):
     assert saying(less) == (0, "", True)
 
 
-def test_what_is_said_over_sockets_is_compared_as_well():
+def test_changes_of_socket_messages_are_compared_as_well():
     old = json.loads(SPOKEN.read_text())
     new = copy.deepcopy(old)
     del new["operations"]["task_available"]

@@ -54,7 +54,7 @@ ROUND_TRIP = {
 }  # fmt: skip
 
 
-def test_a_typescript_client_is_typed_and_makes_the_round_trip(tmp_path, patient_hub):
+def test_a_generated_typescript_client_is_typed_and_works(tmp_path, patient_hub):
     (tmp_path / "node_modules").symlink_to(TOOLS / "node_modules")
     for name in ("borrower.ts", "package.json"):
         (tmp_path / name).write_text((HERE / name).read_text())
@@ -71,7 +71,7 @@ def test_a_typescript_client_is_typed_and_makes_the_round_trip(tmp_path, patient
         run(BIN / "tsc", *strictly, "borrower.ts", cwd=tmp_path)
 
 
-def test_a_python_client_is_typed_and_makes_the_round_trip(tmp_path, patient_hub):
+def test_a_generated_python_client_is_typed_and_works(tmp_path, patient_hub):
     path = f"{TOOLS / 'bin'}{os.pathsep}{os.environ['PATH']}"
     generator = (TOOLS / "bin" / "openapi-python-client", "generate", "--path", FILE, "--meta", "none")
     run(*generator, "--output-path", tmp_path / "capacity_hub_client", cwd=tmp_path, PATH=path)
@@ -84,6 +84,6 @@ def test_a_python_client_is_typed_and_makes_the_round_trip(tmp_path, patient_hub
 
 
 @pytest.mark.parametrize("file", [FILE, SPOKEN], ids=["openapi", "asyncapi"])
-def test_a_linter_finds_nothing_wrong_with_the_contract(tmp_path, file):
+def test_a_linter_finds_no_fault_in_the_contract(tmp_path, file):
     found = json.loads(run(BIN / "redocly", "lint", "--format", "json", file, cwd=tmp_path))
     assert (found["totals"]["errors"], found["problems"]) == (0, [])

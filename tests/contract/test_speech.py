@@ -22,18 +22,18 @@ def named(action: str) -> set[str]:
     }  # fmt: skip
 
 
-def test_all_that_scripts_tell_is_named():
+def test_every_event_that_scripts_send_is_in_the_contract():
     scripts = (script.read_text() for script in (TOP / "lua").rglob("*.lua"))
     told = {name for text in scripts for name in re.findall(r"events\.emit\('(\w+)'", text)}
     assert named("send") == told
 
 
-def test_all_that_sockets_take_is_named():
+def test_every_message_that_sockets_accept_is_in_the_contract():
     taken = set(re.findall(r"\(\"(\w+)\", self\._(?:join|leave)", Path(rooms.__file__).read_text()))
     assert named("receive") == taken
 
 
-def test_every_message_and_member_has_a_sentence_and_an_example():
+def test_every_message_and_member_has_a_description_and_an_example():
     components = SPEECH["components"]
     lacking = [name for name, each in components["messages"].items() if not (each["summary"] and each["examples"])]
     for name, schema in components["schemas"].items():
@@ -47,6 +47,6 @@ def test_every_message_and_member_has_a_sentence_and_an_example():
 @pytest.mark.parametrize(
     ("message", "payload"), [("unheard", {}), ("jobs_invalidate", {"more": 1}), ("task_available", {"job_name": "a"})]
 )
-def test_what_the_contract_does_not_tell_of_is_found(message, payload):
+def test_the_check_finds_a_message_that_is_not_in_the_contract(message, payload):
     with pytest.raises(AssertionError):
         check_heard(message, payload)

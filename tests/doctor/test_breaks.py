@@ -301,7 +301,7 @@ BREAKS: dict[str, tuple[Callable[[Redis], object], set[tuple[str, str, str]]]] =
 
 
 @pytest.mark.parametrize("name", BREAKS)
-async def test_the_doctor_finds_exactly_what_is_broken_and_mends_it(name: str, fleet: Redis, hub: Hub) -> None:
+async def test_the_doctor_finds_exactly_what_is_broken_and_repairs_it(name: str, fleet: Redis, hub: Hub) -> None:
     breaks, expected = BREAKS[name]
     breaks(fleet)
 
@@ -335,7 +335,7 @@ UNMENDED: dict[str, tuple[Callable[[Redis], object], set[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize("name", UNMENDED)
-async def test_what_cannot_be_mended_is_reported_and_left_alone(name: str, fleet: Redis, hub: Hub) -> None:
+async def test_a_finding_that_cannot_be_repaired_is_reported_and_left_alone(name: str, fleet: Redis, hub: Hub) -> None:
     breaks, expected = UNMENDED[name]
     breaks(fleet)
     for repair in (False, True):

@@ -47,7 +47,7 @@ async def use_it(api: httpx.AsyncClient, name: int, rounds: dict[int, int]) -> N
         rounds[name] = rounds.get(name, 0) + 1
 
 
-async def test_a_healthy_store_in_use_yields_nothing(make_api: Callable[..., Any], hub: Hub) -> None:
+async def test_a_healthy_store_in_use_has_no_findings(make_api: Callable[..., Any], hub: Hub) -> None:
     rounds: dict[int, int] = {}
     looks = 0
     async with make_api(borrow_wildcards=True) as api:
@@ -63,7 +63,7 @@ async def test_a_healthy_store_in_use_yields_nothing(make_api: Callable[..., Any
     assert await problems(hub) == []
 
 
-async def test_looking_changes_nothing(api: httpx.AsyncClient, hub: Hub, redis: Redis) -> None:
+async def test_an_examination_changes_nothing(api: httpx.AsyncClient, hub: Hub, redis: Redis) -> None:
     await publish(api, "n1", **{POOL: ["s1", "s2"]})
     await borrow(api, POOL)
     redis.delete("session:s1")
@@ -73,7 +73,7 @@ async def test_looking_changes_nothing(api: httpx.AsyncClient, hub: Hub, redis: 
     assert picture(redis, own=True) == before
 
 
-async def test_what_other_programs_wrote_and_no_sweep_has_seen_is_no_finding(hub: Hub, redis: Redis) -> None:
+async def test_items_of_other_programs_that_no_sweep_has_seen_are_no_finding(hub: Hub, redis: Redis) -> None:
     push(redis, POOL, ("s1", "f1"), ("s2", "f1"))
     push(redis, POOL, ("s3", "f1"), ("s4", "f2"), lent=True)
     redis.hset("session:s3", mapping={"browserId": "s3", "labelKey": POOL, "runId": "r1"})
@@ -87,7 +87,7 @@ async def test_what_other_programs_wrote_and_no_sweep_has_seen_is_no_finding(hub
     assert await problems(hub) == []
 
 
-async def test_a_prefix_keeps_other_programs_keys_out(redis: Redis, redis_server: RedisServer) -> None:
+async def test_keys_outside_the_prefix_are_not_examined(redis: Redis, redis_server: RedisServer) -> None:
     settings = settings_for(redis_server.url, key_prefix="{one}:")
     redis.zadd("hub:deadlines", {"s1": 1})
     redis.set("hub:what", "1")
@@ -106,7 +106,7 @@ async def test_a_prefix_keeps_other_programs_keys_out(redis: Redis, redis_server
     [(True, None, False, 1), (False, None, False, 0), (True, "false", False, 0), (False, "true", False, 1),
      (True, None, True, 0)],
 )  # fmt: skip
-async def test_the_dead_are_reported_only_where_they_should_be_taken_away(
+async def test_dead_nodes_are_reported_only_where_expiry_is_on(
     setting: bool, switch: str | None, keep: bool, reported: int, api: httpx.AsyncClient, hub: Hub, redis: Redis
 ) -> None:
     await publish(api, "n1", **{POOL: ["s1"]})
@@ -129,14 +129,14 @@ async def test_a_node_that_never_beat_through_a_hub_is_dead_by_its_last_seen(hub
     ]
 
 
-async def test_a_node_id_that_is_no_key_part_is_known_all_the_same(api: httpx.AsyncClient, hub: Hub) -> None:
+async def test_a_node_id_that_differs_from_its_key_part_is_known(api: httpx.AsyncClient, hub: Hub) -> None:
     await publish(api, "rack 7/blade:3", **{POOL: ["s1"]})
     await borrow(api, POOL)
     await hub.store.read("HDEL", hub.store.keys.node("rack-7-blade-3"), "HubId")
     assert await problems(hub) == []
 
 
-async def test_what_the_next_sweep_mends_is_left_to_it(live_hub: HubProcess, redis: Redis) -> None:
+async def test_a_fault_that_the_next_sweep_repairs_is_not_reported(live_hub: HubProcess, redis: Redis) -> None:
     settings = settings_for(live_hub.redis_url, node_timeout_s=8, node_sweep_interval_s=10, borrow_ttl_sweep_s=10)
     async with live_hub.client("node") as node, live_hub.client("runner") as runner, open_store(settings) as store:
         await publish(node, "n1", **{POOL: ["s1", "s2"]})

@@ -23,7 +23,7 @@ def kept(redis) -> dict[str, dict[str, float]]:
     return {key: dict(redis.zrange(key, 0, -1, withscores=True)) for key in sorted(redis.scan_iter("hub:used:*"))}
 
 
-async def test_a_store_with_everything_in_it_counts_every_kind(shop, redis):
+async def test_a_store_with_records_of_every_kind_has_a_counter_for_each_kind(shop, redis):
     assert set(kept(redis)) == {
         f"hub:used:{kind}" for kind in ("tasks", "schemas", "schedules", "providers", "rooms")
     }  # fmt: skip
@@ -31,7 +31,7 @@ async def test_a_store_with_everything_in_it_counts_every_kind(shop, redis):
 
 @pytest.mark.parametrize("kind", ["tasks", "schemas", "schedules", "providers", "rooms"])
 @pytest.mark.parametrize("how", ["more", "less", "gone", "stranger"])
-async def test_a_number_that_is_wrong_is_found_and_put_right(hub, shop, redis, kind, how):
+async def test_a_wrong_counter_is_found_and_corrected(hub, shop, redis, kind, how):
     before, key = kept(redis), f"hub:used:{kind}"
     match how:
         case "more":
@@ -49,7 +49,7 @@ async def test_a_number_that_is_wrong_is_found_and_put_right(hub, shop, redis, k
     assert await look(hub) == []
 
 
-async def test_a_record_that_is_dropped_counts_no_more(hub, shop, redis):
+async def test_a_dropped_record_does_not_count_any_more(hub, shop, redis):
     redis.hdel(f"hub:task:{shop.waiting}", "at")
     redis.hdel("hub:schedule:one:s", "cron")
     for _ in range(3):  # what named it follows

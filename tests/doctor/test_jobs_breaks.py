@@ -370,7 +370,7 @@ class _Id:
 
 
 @pytest.mark.parametrize("name", BREAKS)
-async def test_the_doctor_finds_exactly_what_is_broken_and_mends_it(name: str, shop: Shop, hub: Hub) -> None:
+async def test_the_doctor_finds_exactly_what_is_broken_and_repairs_it(name: str, shop: Shop, hub: Hub) -> None:
     breaks, said = BREAKS[name]
     ids = {each: _Id(shop, each) for each in shop.ids}
     expected = sorted((rule, subject.format(**ids), words) for rule, subject, words in said)
@@ -394,14 +394,14 @@ async def repair(hub: Hub) -> None:
     assert all(each.repaired for each in found)
 
 
-async def test_a_task_that_was_in_no_queue_is_claimed_again(shop: Shop, hub: Hub) -> None:
+async def test_a_pending_task_missing_from_its_queue_can_be_claimed_after_the_repair(shop: Shop, hub: Hub) -> None:
     shop.redis.delete(f"hub:queue:{JOB}")
     assert await hub.tasks.claim(shop.local, USER) == []
     await repair(hub)
     assert [task.id for task in await hub.tasks.claim(shop.local, USER)] == [shop.waiting]
 
 
-async def test_a_task_that_was_over_and_queued_is_not_claimed(shop: Shop, hub: Hub) -> None:
+async def test_an_ended_task_in_a_queue_is_not_claimed(shop: Shop, hub: Hub) -> None:
     shop.redis.zadd(f"hub:queue:{JOB}", {shop.dead: 5})
     await repair(hub)
     assert [task.id for task in await hub.tasks.claim(shop.local, USER, Claim(5))] == [shop.waiting]
@@ -415,7 +415,7 @@ async def test_a_task_of_an_unknown_worker_fails(shop: Shop, hub: Hub) -> None:
     assert (task.status, task.error, task.worker) == ("failed", "Worker disconnected", None)
 
 
-async def test_the_tasks_of_a_worker_long_dead_fail_and_it_is_gone(shop: Shop, hub: Hub) -> None:
+async def test_the_tasks_of_a_long_dead_worker_fail_and_the_worker_is_removed(shop: Shop, hub: Hub) -> None:
     shop.redis.zadd("hub:worker_beats", {shop.local: shop.clock_ms() - HOUR_MS})
     await repair(hub)
     assert {(await hub.tasks.get(task)).status for task in (shop.claimed, shop.running)} == {"failed"}
@@ -423,7 +423,7 @@ async def test_the_tasks_of_a_worker_long_dead_fail_and_it_is_gone(shop: Shop, h
         await hub.workers.get(shop.local)
 
 
-async def test_the_dead_are_left_to_the_sweeper_while_its_brake_is_engaged(shop: Shop, hub: Hub) -> None:
+async def test_silent_workers_are_no_finding_while_their_brake_is_engaged(shop: Shop, hub: Hub) -> None:
     shop.redis.zadd("hub:worker_beats", {shop.local: shop.clock_ms() - HOUR_MS})
     shop.redis.hset("hub:worker_brake", "state", "engaged")
     assert await look(hub) == []
@@ -432,7 +432,7 @@ async def test_the_dead_are_left_to_the_sweeper_while_its_brake_is_engaged(shop:
     assert len(await look(hub)) == 1
 
 
-async def test_a_job_without_workers_goes_once_its_numbers_are_right(shop: Shop, hub: Hub) -> None:
+async def test_a_job_without_workers_is_removed_once_its_counters_are_right(shop: Shop, hub: Hub) -> None:
     shop.redis.hincrby(f"hub:job:{LATE}", "later", 3)
     await hub.tasks.move(shop.late, "cancelled", superuser=True)
     await hub.workers.delete(shop.local, USER, superuser=False)
@@ -442,7 +442,7 @@ async def test_a_job_without_workers_goes_once_its_numbers_are_right(shop: Shop,
         await hub.jobs.get(LATE)
 
 
-async def test_a_job_whose_record_was_lost_can_be_registered_anew_with_its_tasks(shop: Shop, hub: Hub) -> None:
+async def test_a_job_whose_record_was_lost_can_be_registered_again_with_its_tasks(shop: Shop, hub: Hub) -> None:
     shop.redis.delete(f"hub:job:{GONE}")
     await repair(hub)
     job, created = await hub.jobs.register(JobRequest("one", "modifiers", "gone", '{"new":1}'), {"new": 1}, USER, False)
@@ -451,7 +451,7 @@ async def test_a_job_whose_record_was_lost_can_be_registered_anew_with_its_tasks
     assert await look(hub) == []
 
 
-async def test_a_task_without_a_status_is_dropped_everywhere(shop: Shop, hub: Hub) -> None:
+async def test_a_task_without_a_status_is_removed_from_every_index(shop: Shop, hub: Hub) -> None:
     shop.redis.hdel(f"hub:task:{shop.waiting}", "status")
     await repair(hub)
     with pytest.raises(TaskNotFound):
@@ -474,7 +474,7 @@ UNMENDED: dict[str, tuple[Break, set[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize("name", UNMENDED)
-async def test_what_cannot_be_mended_is_reported_and_left_alone(name: str, shop: Shop, hub: Hub) -> None:
+async def test_a_finding_that_cannot_be_repaired_is_reported_and_left_alone(name: str, shop: Shop, hub: Hub) -> None:
     breaks, expected = UNMENDED[name]
     breaks(shop)
     found = await look(hub)
@@ -486,7 +486,7 @@ async def test_what_cannot_be_mended_is_reported_and_left_alone(name: str, shop:
     assert not any(each.repaired for each in left)
 
 
-async def test_of_a_worker_that_is_removed_in_steps_only_the_steps_left_are_reported(shop: Shop, hub: Hub) -> None:
+async def test_a_worker_in_the_middle_of_its_removal_is_reported_with_the_steps_left(shop: Shop, hub: Hub) -> None:
     remove = hub.store.script("workers/remove")
     reply = await remove(
         worker=shop.local, user=USER, superuser=0, why="deleted", silent_ms=-1, limit=1, request="r", incarnation=""

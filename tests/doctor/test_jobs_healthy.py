@@ -81,7 +81,7 @@ class Life:
                     continue
 
 
-async def test_a_healthy_store_in_use_yields_nothing(hub: Hub) -> None:
+async def test_a_healthy_store_in_use_has_no_findings(hub: Hub) -> None:
     forget = hub.store.script("tasks/forget")
 
     def life(first: int) -> asyncio.Future[list[None]]:
@@ -103,7 +103,7 @@ async def test_a_healthy_store_in_use_yields_nothing(hub: Hub) -> None:
     assert await problems(hub) == []
 
 
-async def test_looking_changes_nothing(hub: Hub, redis: Redis) -> None:
+async def test_an_examination_changes_nothing(hub: Hub, redis: Redis) -> None:
     job, _ = await hub.jobs.register(JobRequest("one", "modifiers", "a"), {}, USER, superuser=False)
     await hub.tasks.submit("one", job.full, ["{}"] * 3, USER)
     redis.zrem(f"hub:queue:{job.full}", new_id())

@@ -48,7 +48,7 @@ async def answered_question(api: httpx.AsyncClient) -> None:
     assert said.status_code == 204, said.text
 
 
-async def test_what_few_stores_have_is_no_finding(make_api: Callable[..., Any], hub: Hub, redis: Redis) -> None:
+async def test_rarely_used_keys_are_no_finding(make_api: Callable[..., Any], hub: Hub, redis: Redis) -> None:
     async with make_api(**SECRETS) as api:
         await replaced_node(api)
         await joined_node(api)

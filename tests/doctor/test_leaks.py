@@ -49,7 +49,7 @@ async def withdraws_and_leaves(api: httpx.AsyncClient, _: Redis) -> None:
 
 @pytest.mark.parametrize("ends", [leaves, is_expired, withdraws_and_leaves])
 @pytest.mark.parametrize("lent", [0, 1, 2])
-async def test_of_a_node_that_is_gone_nothing_stays(
+async def test_a_removed_node_leaves_no_keys(
     ends: Callable[..., Any], lent: int, api: httpx.AsyncClient, hub: Hub, redis: Redis
 ) -> None:
     await publish(api, "n1", **{POOL: ["s1", "s2"]})
@@ -63,7 +63,7 @@ async def test_of_a_node_that_is_gone_nothing_stays(
     assert await problems(hub) == []
 
 
-async def test_of_slots_whose_node_never_registered_nothing_stays(
+async def test_slots_of_a_node_that_never_registered_leave_no_keys(
     api: httpx.AsyncClient, hub: Hub, redis: Redis
 ) -> None:
     push(redis, POOL, ("s1", "f1"))
@@ -74,7 +74,7 @@ async def test_of_slots_whose_node_never_registered_nothing_stays(
 
 
 @pytest.mark.parametrize("lent", [False, True])
-async def test_of_a_pool_that_another_program_emptied_nothing_stays(
+async def test_a_pool_emptied_by_another_program_leaves_no_keys(
     lent: bool, api: httpx.AsyncClient, hub: Hub, redis: Redis
 ) -> None:
     push(redis, POOL, ("s1", "f1"), ("s2", "f1"), lent=lent)
@@ -86,7 +86,7 @@ async def test_of_a_pool_that_another_program_emptied_nothing_stays(
     assert await problems(hub) == []
 
 
-async def test_a_session_that_was_written_before_its_item_is_counted_until_it_ends(
+async def test_a_session_written_before_its_item_counts_until_it_ends(
     api: httpx.AsyncClient, hub: Hub, redis: Redis
 ) -> None:
     redis.hset("session:s1", mapping={"browserId": "s1", "labelKey": POOL, "runId": "r1", "nodeId": "f1"})
@@ -101,7 +101,7 @@ async def test_a_session_that_was_written_before_its_item_is_counted_until_it_en
     assert await problems(hub) == []
 
 
-async def test_what_ended_is_remembered_while_a_node_may_not_know_of_it_and_no_longer(
+async def test_an_ended_lease_is_remembered_until_its_node_has_heard_of_the_end(
     api: httpx.AsyncClient, hub: Hub, redis: Redis
 ) -> None:
     await publish(api, "n1", **{POOL: ["s1"]})

@@ -25,13 +25,13 @@ async def found_and_mended(hub):
 
 
 @pytest.mark.parametrize("of", [NOBODY, "waiting"])
-async def test_a_unique_key_of_a_task_that_does_not_stand_for_it_goes(shop, hub, of):
+async def test_a_unique_key_that_names_the_wrong_task_is_deleted(shop, hub, of):
     shop.redis.set(f"hub:unique:{NOBODY}", shop.ids.get(of, of))
     assert await found_and_mended(hub) == [("C12", f"hub:unique:{NOBODY}", "names what does not belong there")]
     assert shop.redis.keys("hub:unique:*") == []
 
 
-async def test_a_unique_key_of_its_task_stays_also_when_that_is_forgotten(shop, hub):
+async def test_a_unique_key_of_its_own_task_stays_even_if_the_task_is_forgotten(shop, hub):
     [task] = await hub.tasks.submit("one", JOB, ["{}"], USER, Options(unique_key="k", unique_ms=3_600_000))
     assert await look(hub) == []
     [key] = shop.redis.keys("hub:unique:*")
@@ -46,7 +46,7 @@ async def chained(hub, shop):
     return task
 
 
-async def test_a_task_that_waits_for_others_and_would_never_be_looked_at_is_again(shop, hub):
+async def test_a_dependent_task_missing_from_its_index_is_looked_at_again(shop, hub):
     task = await chained(hub, shop)
     shop.redis.zrem("hub:blocked", task.id)
     [(rule, _, said)] = await found_and_mended(hub)
@@ -54,7 +54,7 @@ async def test_a_task_that_waits_for_others_and_would_never_be_looked_at_is_agai
     assert shop.redis.zscore("hub:blocked", task.id) > 0
 
 
-async def test_a_task_whose_parents_do_not_know_of_it_is_told_when_they_are_over(shop, hub):
+async def test_a_dependent_task_that_its_parents_do_not_know_is_told_of_their_end(shop, hub):
     task = await chained(hub, shop)
     shop.redis.delete(f"hub:task_children:{shop.running}", f"hub:task_children:{shop.waiting}")
     [(rule, _, said)] = await found_and_mended(hub)
@@ -63,7 +63,7 @@ async def test_a_task_whose_parents_do_not_know_of_it_is_told_when_they_are_over
     assert (await hub.tasks.get(task.id)).status == "failed"
 
 
-async def test_leftovers_of_a_task_that_waits_for_no_other_go(shop, hub):
+async def test_dependency_records_of_a_task_without_dependencies_are_deleted(shop, hub):
     shop.redis.zadd("hub:blocked", {shop.waiting: 5})
     shop.redis.sadd(f"hub:task_parents:{shop.waiting}", shop.running)
     shop.redis.sadd(f"hub:task_children:{shop.over}", shop.waiting)
@@ -79,7 +79,7 @@ async def scheduled(hub):
     return found
 
 
-async def test_a_schedule_that_would_never_be_due_is_due_again(shop, hub):
+async def test_a_schedule_missing_from_its_index_is_due_again(shop, hub):
     schedule = await scheduled(hub)
     shop.redis.delete("hub:schedules", "hub:room_schedules:one")
     said = [problem for _, _, problem in await found_and_mended(hub)]
@@ -92,7 +92,7 @@ async def test_a_schedule_that_would_never_be_due_is_due_again(shop, hub):
     assert await look(hub) == []
 
 
-async def test_what_is_left_of_schedules_that_are_gone_goes(shop, hub):
+async def test_index_entries_of_deleted_schedules_are_removed(shop, hub):
     shop.redis.zadd("hub:schedules", {"one:gone": 5})
     shop.redis.zadd("hub:room_schedules:one", {"gone": 5})
     assert len(await found_and_mended(hub)) == 2

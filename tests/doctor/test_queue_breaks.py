@@ -111,7 +111,7 @@ BREAKS: dict[str, tuple[Callable[[Redis], object], set[tuple[str, str, str]]]] =
 
 
 @pytest.mark.parametrize("name", BREAKS)
-async def test_the_doctor_finds_exactly_what_is_broken_and_mends_it(name: str, line: Redis, hub: Hub) -> None:
+async def test_the_doctor_finds_exactly_what_is_broken_and_repairs_it(name: str, line: Redis, hub: Hub) -> None:
     do, expected = BREAKS[name]
     do(line)
     await hub.store.read("HINCRBY", hub.store.keys.store, "tick_ms", -3_600_000)  # no hub is there to settle it
@@ -124,7 +124,7 @@ async def test_the_doctor_finds_exactly_what_is_broken_and_mends_it(name: str, l
     assert await look(hub) == []
 
 
-async def test_what_a_hub_that_is_gone_left_behind_is_cleared(line: Redis, hub: Hub) -> None:
+async def test_waiters_and_records_of_a_dead_hub_are_removed(line: Redis, hub: Hub) -> None:
     silence(line)
     await hub.store.read("HINCRBY", hub.store.keys.store, "tick_ms", -3_600_000)
     found = {(each.invariant, each.problem[:18]) for each in await look(hub)}

@@ -28,7 +28,7 @@ async def valid(api: httpx.AsyncClient, lease: dict[str, Any]) -> bool:
     return bool(answer.json()["valid"])
 
 
-async def test_a_holder_keeps_a_slot_that_was_put_on_offer_meanwhile(
+async def test_a_holder_keeps_a_slot_that_was_wrongly_put_on_offer(
     api: httpx.AsyncClient, hub: Hub, redis: Redis
 ) -> None:
     lease = await held(api, "s1")
@@ -54,7 +54,7 @@ async def test_a_lent_slot_lost_from_its_list_is_offered_again_once_its_node_nam
     assert listed(redis, "available:gpu:a100") == ["s1"]
 
 
-async def test_a_lent_slot_lost_from_its_list_that_its_node_does_not_name_is_gone_with_the_grant(
+async def test_a_lent_slot_lost_from_its_list_is_removed_if_its_node_does_not_name_it(
     api: httpx.AsyncClient, hub: Hub, redis: Redis
 ) -> None:
     lease = await held(api, "s1")
@@ -66,7 +66,7 @@ async def test_a_lent_slot_lost_from_its_list_that_its_node_does_not_name_is_gon
     assert await problems(hub) == []
 
 
-async def test_a_lost_deadline_is_what_is_left_of_the_footprint(api: httpx.AsyncClient, hub: Hub, redis: Redis) -> None:
+async def test_a_lost_deadline_is_restored_from_the_footprint(api: httpx.AsyncClient, hub: Hub, redis: Redis) -> None:
     lease = await held(api, "s1")
     redis.zrem("hub:deadlines", "s1")
     redis.pexpire("borrow_ttl:s1", 90_000)
@@ -77,14 +77,14 @@ async def test_a_lost_deadline_is_what_is_left_of_the_footprint(api: httpx.Async
     assert await valid(api, lease)
 
 
-async def test_tokens_rise_after_a_lost_counter(api: httpx.AsyncClient, hub: Hub, redis: Redis) -> None:
+async def test_tokens_go_on_rising_after_their_counter_was_lost(api: httpx.AsyncClient, hub: Hub, redis: Redis) -> None:
     lease = await held(api, "s1", "s2")
     redis.hdel("hub:store", "token")
     assert len(await problems(hub, repair=True)) == 2
     assert int((await borrow(api, POOL)).json()["leaseToken"]) > int(lease["leaseToken"])
 
 
-async def test_a_lease_without_proof_ends_and_its_slot_is_lent_again(
+async def test_a_lease_without_a_footprint_ends_and_its_slot_is_lent_again(
     api: httpx.AsyncClient, hub: Hub, redis: Redis
 ) -> None:
     await held(api, "s1")
@@ -94,21 +94,21 @@ async def test_a_lease_without_proof_ends_and_its_slot_is_lent_again(
     assert await problems(hub) == []
 
 
-async def test_the_copy_that_the_record_does_not_name_goes(api: httpx.AsyncClient, hub: Hub, redis: Redis) -> None:
+async def test_a_copy_of_a_slot_in_the_wrong_pool_is_removed(api: httpx.AsyncClient, hub: Hub, redis: Redis) -> None:
     await publish(api, "n1", **{POOL: ["s1", "s2"]})
     redis.rpush("available:gpu:h100", *redis.lrange("available:gpu:a100", 0, 0))
     assert len(await problems(hub, repair=True)) == 1
     assert (listed(redis, "available:gpu:a100"), listed(redis, "available:gpu:h100")) == (["s1", "s2"], [])
 
 
-async def test_of_two_unknown_copies_one_stays(hub: Hub, redis: Redis) -> None:
+async def test_one_of_two_unrecorded_copies_of_a_slot_is_removed(hub: Hub, redis: Redis) -> None:
     push(redis, POOL, ("s1", "f1"))
     push(redis, "gpu:h100", ("s1", "f1"))
     assert len(await problems(hub, repair=True)) == 1
     assert sorted(listed(redis, "available:gpu:a100") + listed(redis, "available:gpu:h100")) == ["s1"]
 
 
-async def test_two_grants_with_one_token_are_reported(api: httpx.AsyncClient, hub: Hub, redis: Redis) -> None:
+async def test_two_leases_with_one_token_are_reported(api: httpx.AsyncClient, hub: Hub, redis: Redis) -> None:
     await held(api, "s1", "s2")
     await borrow(api, POOL)
     for where in ("session:s2", "hub:lent:n1"):
@@ -117,7 +117,7 @@ async def test_two_grants_with_one_token_are_reported(api: httpx.AsyncClient, hu
     assert await problems(hub, repair=True) == ["C2 slots s1, s2: two leases have this token"]
 
 
-async def test_repairs_of_what_is_not_broken_change_nothing(api: httpx.AsyncClient, hub: Hub, redis: Redis) -> None:
+async def test_repairs_of_an_intact_store_change_nothing(api: httpx.AsyncClient, hub: Hub, redis: Redis) -> None:
     await held(api, "s1", "s2")
     await publish(api, "n2", **{"licence:catia": ["s9"]})
     await api.post("/admin/nodes/n2/drain")

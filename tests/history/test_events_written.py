@@ -71,7 +71,7 @@ async def publish(hub: Hub, *slots: str, node: str = "n1", pool: str = POOL, tok
     await hub.pools.publish(node, offered, "reuse")
 
 
-async def test_a_slot_from_its_publication_to_its_withdrawal(hub, happened):
+async def test_events_tell_of_a_slot_from_its_publication_to_its_withdrawal(hub, happened):
     for _ in range(2):
         await offer(hub, POOL, "s1")
     lease = await hub.leases.borrow(wanted(POOL))
@@ -83,7 +83,7 @@ async def test_a_slot_from_its_publication_to_its_withdrawal(hub, happened):
     ]  # fmt: skip
 
 
-async def test_a_borrow_that_is_repeated_is_lent_once(hub, happened, redis):
+async def test_a_repeated_borrow_writes_one_event(hub, happened, redis):
     await offer(hub, POOL, "s1", "s2")
     for _ in range(3):
         await hub.leases.borrow(wanted(POOL, run="r1", key="key-1"))
@@ -112,7 +112,7 @@ async def stray(hub: Hub, redis: Redis) -> None:
 
 
 @pytest.mark.parametrize("how", [lapsed, deleted, idle, stray], ids=lambda how: how.__name__)
-async def test_a_lease_that_is_over_says_why(hub, redis, happened, how):
+async def test_the_event_of_an_ended_lease_says_why(hub, redis, happened, how):
     await offer(hub, POOL, "s1")
     await hub.leases.borrow(wanted(POOL))
     await how(hub, redis)
@@ -122,7 +122,7 @@ async def test_a_lease_that_is_over_says_why(hub, redis, happened, how):
 
 
 @pytest.mark.parametrize("how", ["left", "expired"])
-async def test_a_node_that_goes_takes_its_slots_and_grants_with_it(hub, redis, happened, how):
+async def test_the_removal_of_a_node_writes_events_of_its_slots_and_leases(hub, redis, happened, how):
     await offer(hub, POOL, "s1", "s2")
     await hub.leases.borrow(wanted(POOL))
     happened()
@@ -137,14 +137,14 @@ async def test_a_node_that_goes_takes_its_slots_and_grants_with_it(hub, redis, h
     assert sorted(rest) == ["grant.ended node s1", "slot.withdrawn node s1", "slot.withdrawn node s2"]
 
 
-async def test_a_slot_withdrawn_while_it_is_lent_ends_its_grant(hub, happened):
+async def test_withdrawing_a_lent_slot_writes_the_end_of_its_lease(hub, happened):
     await offer(hub, POOL, "s1")
     await hub.leases.borrow(wanted(POOL))
     await hub.pools.withdraw("n1", "s1")
     assert happened()[3:] == ["grant.ended withdrawn s1", "slot.withdrawn asked s1"]
 
 
-async def test_a_drain_and_its_deadline(hub, redis, happened):
+async def test_a_drain_and_its_deadline_write_events(hub, redis, happened):
     await offer(hub, POOL, "s1", "s2")
     await hub.leases.borrow(wanted(POOL))
     happened()
@@ -155,7 +155,7 @@ async def test_a_drain_and_its_deadline(hub, redis, happened):
     assert happened() == ["node.draining n1", "grant.ended deadline s1", "node.undrained n1"]
 
 
-async def test_a_node_is_suspect_once_and_back_with_its_beat(hub, redis, happened):
+async def test_a_suspect_node_writes_one_event_and_another_when_it_beats_again(hub, redis, happened):
     await offer(hub, POOL, "s1", "s2")
     happened()
     age_node(redis, "n1", 40)
@@ -168,7 +168,7 @@ async def test_a_node_is_suspect_once_and_back_with_its_beat(hub, redis, happene
     assert happened() == ["node.suspect n1", "node.back n1"]
 
 
-async def test_a_freed_slot_is_handed_to_the_ticket_that_waits_for_it(hub, crowd, happened):
+async def test_the_hand_off_of_a_slot_to_a_ticket_writes_an_event(hub, crowd, happened):
     await offer(hub, POOL, "s1")
     await crowd.come("first", POOL)
     await crowd.come("second", POOL, key="key-2")
@@ -181,7 +181,7 @@ async def test_a_freed_slot_is_handed_to_the_ticket_that_waits_for_it(hub, crowd
 
 
 @pytest.mark.parametrize(("key", "words"), [("", "ticket.left timeout"), ("key-1", "ticket.away timeout")])
-async def test_a_ticket_whose_time_is_over_leaves_or_is_away(hub, happened, key, words):
+async def test_a_ticket_that_times_out_writes_that_it_left_or_is_away(hub, happened, key, words):
     await add_node(hub, "n1")
     asked = wanted(POOL, key=key, wait_s=0.1)
     with pytest.raises(WaitedInVain):
@@ -189,9 +189,7 @@ async def test_a_ticket_whose_time_is_over_leaves_or_is_away(hub, happened, key,
     assert happened()[1:] == [f"ticket.waiting {asked.request}", f"{words} {asked.request}"]
 
 
-async def test_an_away_ticket_comes_back_or_is_forgotten_and_asking_again_and_again_is_told_once(
-    hub, redis, crowd, happened
-):
+async def test_an_away_ticket_that_is_asked_for_repeatedly_writes_one_event(hub, redis, crowd, happened):
     await add_node(hub, "n1")
     for _ in range(20):
         with pytest.raises(WaitedInVain):
@@ -204,9 +202,7 @@ async def test_an_away_ticket_comes_back_or_is_forgotten_and_asking_again_and_ag
     ]  # fmt: skip
 
 
-async def test_a_ticket_that_is_asked_for_again_and_again_is_told_of_again_when_its_hub_dies(
-    hub, redis, crowd, happened
-):
+async def test_a_ticket_asked_for_repeatedly_writes_an_event_when_its_hub_dies(hub, redis, crowd, happened):
     await add_node(hub, "n1")
     for _ in range(3):
         with pytest.raises(WaitedInVain):
@@ -228,7 +224,7 @@ async def hangs_up() -> None:
     await asyncio.sleep(0.05)
 
 
-async def test_a_ticket_is_left_when_its_caller_hangs_up_and_when_its_hub_stops_or_is_gone(hub, crowd, redis, happened):
+async def test_a_ticket_writes_an_event_when_its_caller_hangs_up_or_its_hub_ends(hub, crowd, redis, happened):
     asked = wanted(POOL)
     with pytest.raises(CallerGone):
         await hub.leases.borrow(asked, hangs_up)
@@ -243,7 +239,7 @@ async def test_a_ticket_is_left_when_its_caller_hangs_up_and_when_its_hub_stops_
     assert f"ticket.left stopping {crowd.requests['late'].request}" in happened()
 
 
-async def test_a_ticket_that_is_cancelled(hub, crowd, happened):
+async def test_a_cancelled_ticket_writes_one_event(hub, crowd, happened):
     await add_node(hub, "n1")
     await crowd.come("one", POOL, key="key-1")
     for _ in range(2):
@@ -251,7 +247,7 @@ async def test_a_ticket_that_is_cancelled(hub, crowd, happened):
     assert happened()[2:] == ["ticket.left cancelled key-1"]
 
 
-async def test_a_grant_nobody_received_is_undone_and_its_ticket_keeps_its_place(hub, crowd, happened):
+async def test_an_undelivered_lease_writes_its_undo_and_its_ticket_keeps_its_place(hub, crowd, happened):
     await offer(hub, POOL, "s1")
     asked = wanted(POOL)
     lease = await hub.leases.borrow(asked)
@@ -260,7 +256,7 @@ async def test_a_grant_nobody_received_is_undone_and_its_ticket_keeps_its_place(
     assert happened()[3:] == ["grant.undone gone s1"]
 
 
-async def test_caps_and_maintenance_and_the_switch(hub, redis, happened):
+async def test_changes_of_caps_maintenance_and_expiry_write_events(hub, redis, happened):
     await offer(hub, POOL, "s1")
     happened()
     for cap in (3, 3, None, None):
@@ -277,7 +273,7 @@ async def test_caps_and_maintenance_and_the_switch(hub, redis, happened):
     ]  # fmt: skip
 
 
-async def test_what_other_programs_do_is_noticed_once(hub, redis, happened):
+async def test_changes_by_other_programs_write_one_event(hub, redis, happened):
     push(redis, POOL, ("f1", "x"), ("f2", "x"))
     redis.hset("session:f3", mapping={"labelKey": POOL, "nodeId": "x", "runId": "r"})
     redis.set("borrow_ttl:f3", "1", ex=900)
@@ -291,7 +287,7 @@ async def test_what_other_programs_do_is_noticed_once(hub, redis, happened):
     assert sorted(happened()) == ["slot.withdrawn missing f1", "slot.withdrawn missing f2"]
 
 
-async def test_grants_that_a_store_has_lost_are_brought_back(hub, redis, happened):
+async def test_leases_restored_to_a_store_that_lost_them_write_events(hub, redis, happened):
     await offer(hub, POOL, "s1", "s2")
     first = await hub.leases.borrow(wanted(POOL))
     second = await hub.leases.borrow(wanted(POOL))
@@ -305,7 +301,7 @@ async def test_grants_that_a_store_has_lost_are_brought_back(hub, redis, happene
     ]  # fmt: skip
 
 
-async def test_the_brake_and_sweeps_that_found_something(hub, redis, happened):
+async def test_the_brake_and_sweeps_with_findings_write_events(hub, redis, happened):
     for number in range(4):
         await add_node(hub, f"n{number}")
         age_node(redis, f"n{number}", 3600)
@@ -323,7 +319,7 @@ async def test_the_brake_and_sweeps_that_found_something(hub, redis, happened):
     assert sorted(line for line in found if line.startswith("node.expired")) == [f"node.expired n{n}" for n in range(4)]
 
 
-async def test_a_history_that_cannot_be_written_fails_nothing(hub, redis):
+async def test_a_history_that_cannot_be_written_makes_no_call_fail(hub, redis):
     redis.set("hub:history", "another program's")
     await offer(hub, POOL, "s1")
     lease = await hub.leases.borrow(wanted(POOL))
@@ -331,7 +327,7 @@ async def test_a_history_that_cannot_be_written_fails_nothing(hub, redis):
     assert (await hub.nodes.leave("n1")).slots == 1
 
 
-async def test_the_history_is_trimmed_to_what_the_settings_say(hub, redis):
+async def test_the_history_is_trimmed_to_the_length_in_the_settings(hub, redis):
     redis.hset("hub:store", "history_max", 100)
     await offer(hub, POOL, "s1")
     for _ in range(300):

@@ -62,7 +62,7 @@ async def hung_up(hub: Hub, worker: str) -> None:
     ("how", "words"),
     [(silent, "HUB_WORKER_TIMEOUT_SECONDS"), (deleted, "superuser"), (hung_up, "lost its last connection")],
 )
-async def test_a_worker_that_goes_says_why_and_takes_its_job_with_it(hub, worker, happened, how, words):
+async def test_the_removal_of_a_worker_and_its_job_writes_the_reason(hub, worker, happened, how, words):
     await how(hub, worker)
     gone, orphaned = await happened()
     assert (gone["event"], gone["worker"]) == ("worker.gone", dashed(worker))
@@ -71,7 +71,7 @@ async def test_a_worker_that_goes_says_why_and_takes_its_job_with_it(hub, worker
     assert "soft-deleted" in orphaned["rule"]
 
 
-async def test_a_task_that_is_tried_again_says_what_it_failed_with(hub, worker, happened):
+async def test_a_retried_task_writes_the_error_of_its_failed_attempt(hub, worker, happened):
     (task,) = await hub.tasks.submit("one", JOB, ["{}"], USER, Options(max_attempts=2, backoff_ms=0))
     for _ in range(2):
         await hub.tasks.claim(worker, USER, Claim(start=True))
@@ -96,7 +96,9 @@ async def test_events_are_found_by_worker_task_and_job_in_any_spelling(hub, work
         await happened(task="one")
 
 
-async def test_the_brake_on_workers_is_told_from_that_on_nodes(hub: Hub, redis: Redis, happened: Any) -> None:
+async def test_events_of_the_brake_on_workers_differ_from_those_of_the_brake_on_nodes(
+    hub: Hub, redis: Redis, happened: Any
+) -> None:
     for _ in range(4):
         await hub.workers.create(USER, new_id())
     for worker in redis.zrange("hub:workers", 0, -1):
@@ -115,7 +117,7 @@ async def test_the_brake_on_workers_is_told_from_that_on_nodes(hub: Hub, redis: 
     assert len(await happened("worker")) == 4
 
 
-def test_the_brake_on_nodes_keeps_its_words() -> None:
+def test_the_event_of_the_brake_on_nodes_keeps_its_text() -> None:
     event = Event("1-0", "brake.engaged", {"of": "nodes", "stale": "4"})
     assert event.why == rule("brake.engaged")
     assert "of the nodes" in event.why
