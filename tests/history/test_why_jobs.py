@@ -49,7 +49,7 @@ def coming(found: Explanation) -> list[tuple[str, float | None]]:
     return [(step.what, None if step.in_ms is None else round(step.in_ms / 1000)) for step in found.now.next]
 
 
-async def test_a_pending_task_says_its_place_and_who_serves_its_job(hub, worker):
+async def test_why_of_a_pending_task_says_its_place_and_who_serves_its_job(hub, worker):
     await submit(hub)
     task = await submit(hub)
     found = await explain(hub, "task", task)
@@ -59,7 +59,7 @@ async def test_a_pending_task_says_its_place_and_who_serves_its_job(hub, worker)
     assert coming(found) == [("task.claimed", None)]
 
 
-async def test_a_pending_task_nobody_serves_says_that_it_waits_for_a_worker(hub, worker):
+async def test_why_of_a_pending_task_without_workers_says_that_it_waits_for_one(hub, worker):
     task = await submit(hub)
     await hub.workers.delete(worker, USER, superuser=False)
     found = await explain(hub, "task", task)
@@ -67,7 +67,7 @@ async def test_a_pending_task_nobody_serves_says_that_it_waits_for_a_worker(hub,
     assert "registers its job" in found.now.next[0].rule
 
 
-async def test_a_task_that_is_put_off_says_until_when(hub, worker, redis):
+async def test_why_of_a_delayed_task_says_until_when(hub, worker, redis):
     task = await submit(hub, due_us=FAR_US)
     found = await explain(hub, "task", task)
     assert found.now.because == f"It is put off until {time_text(FAR_US)}."
@@ -75,7 +75,7 @@ async def test_a_task_that_is_put_off_says_until_when(hub, worker, redis):
     assert coming(found) == [("task.queued", pytest.approx(FAR_US / 1e6 - seconds - micros / 1e6, abs=SLACK_S))]
 
 
-async def test_a_task_between_two_attempts_says_so(hub, worker):
+async def test_why_of_a_task_between_two_attempts_says_so(hub, worker):
     task = await submit(hub, max_attempts=3, backoff_ms=60_000)
     await hub.tasks.claim(worker, USER, Claim(start=True))
     await hub.tasks.finish(worker, USER, [Result(task, "failed", "it broke")])
@@ -85,7 +85,7 @@ async def test_a_task_between_two_attempts_says_so(hub, worker):
     assert [event.what for event in found.past.events] == ["task.retried"]
 
 
-async def test_a_running_task_says_who_runs_it_and_when_that_ends(hub, worker):
+async def test_why_of_a_running_task_says_which_worker_runs_it_and_until_when(hub, worker):
     task = await submit(hub, max_attempts=2)
     await hub.tasks.claim(worker, USER, Claim(start=True, max_runtime_ms=20_000))
     found = await explain(hub, "task", task)
@@ -96,7 +96,7 @@ async def test_a_running_task_says_who_runs_it_and_when_that_ends(hub, worker):
     assert "HUB_WORKER_TIMEOUT_SECONDS" in found.now.next[1].rule
 
 
-async def test_a_claimed_task_whose_worker_hung_up_ends_with_the_grace(hub, worker, redis):
+async def test_why_of_a_task_whose_worker_hung_up_says_that_it_ends_with_the_grace(hub, worker, redis):
     task = await submit(hub)
     await hub.tasks.claim(worker, USER)
     redis.zadd("hub:hung_up", {worker: int(redis.hget("hub:store", "clock_ms")) + 5000})
@@ -106,7 +106,7 @@ async def test_a_claimed_task_whose_worker_hung_up_ends_with_the_grace(hub, work
     assert (await explain(hub, "worker", worker)).now.state == "hung up"
 
 
-async def test_a_task_claimed_by_hand_ends_when_nobody_goes_on_with_it(hub, worker):
+async def test_why_of_a_task_claimed_by_hand_says_when_it_ends(hub, worker):
     task = await submit(hub)
     await hub.tasks.move(task, "claimed", superuser=True)
     found = await explain(hub, "task", task)
@@ -114,7 +114,7 @@ async def test_a_task_claimed_by_hand_ends_when_nobody_goes_on_with_it(hub, work
     assert coming(found) == [("task.failed", pytest.approx(60, abs=2))]
 
 
-async def test_an_internal_task_ends_with_its_own_timeout(hub):
+async def test_why_of_an_internal_task_says_when_it_times_out(hub):
     await hub.clock.tick()
     await hub.jobs.ensure_internal("@internal:modifiers:i", {}, "{}")
     task = new_id()
@@ -125,7 +125,7 @@ async def test_an_internal_task_ends_with_its_own_timeout(hub):
 
 
 @pytest.mark.parametrize(("status", "error"), [("completed", ""), ("failed", "it broke"), ("cancelled", "")])
-async def test_a_task_that_is_over_says_how_it_ended_and_how_long_it_is_kept(hub, worker, status, error):
+async def test_why_of_an_ended_task_says_how_it_ended_and_how_long_it_is_kept(hub, worker, status, error):
     task = await submit(hub)
     await hub.tasks.claim(worker, USER, Claim(start=True))
     await hub.tasks.finish(worker, USER, [Result(task, status, error)])
@@ -135,7 +135,7 @@ async def test_a_task_that_is_over_says_how_it_ended_and_how_long_it_is_kept(hub
     assert coming(found) == [("task.forgotten", pytest.approx(604_800, abs=SLACK_S))]
 
 
-async def test_a_dead_letter_says_what_can_be_done(hub, worker):
+async def test_why_of_a_dead_letter_says_what_can_be_done(hub, worker):
     task = await submit(hub, max_attempts=2, backoff_ms=0)
     for _ in range(2):
         await hub.tasks.claim(worker, USER, Claim(start=True))
@@ -146,7 +146,7 @@ async def test_a_dead_letter_says_what_can_be_done(hub, worker):
     assert "hub dead retry" in found.now.next[0].rule
 
 
-async def test_a_worker_says_what_it_holds_and_what_its_silence_leads_to(hub, worker, redis):
+async def test_why_of_a_worker_says_what_it_holds_and_what_its_silence_leads_to(hub, worker, redis):
     task = await submit(hub)
     await hub.tasks.claim(worker, USER)
     found = await explain(hub, "worker", worker)
@@ -161,14 +161,14 @@ async def test_a_worker_says_what_it_holds_and_what_its_silence_leads_to(hub, wo
     assert "The brake is engaged" in stale.now.next[0].rule
 
 
-async def test_a_worker_that_is_gone_is_explained_by_what_happened(hub, worker):
+async def test_why_of_a_removed_worker_tells_what_happened(hub, worker):
     await hub.workers.delete(worker, USER, superuser=False)
     found = await explain(hub, "worker", worker)
     assert (found.now.state, found.now.next) == ("gone", ())
     assert "removed it" in found.now.because
 
 
-async def test_a_job_says_who_serves_it_and_when_it_goes(hub, worker):
+async def test_why_of_a_job_says_who_serves_it_and_when_it_is_removed(hub, worker):
     task = await submit(hub)
     served = await explain(hub, "job", JOB)
     assert (served.now.state, served.now.facts["workers"], served.now.facts["waiting"]) == ("active", 1, 1)
@@ -184,7 +184,9 @@ async def test_a_job_says_who_serves_it_and_when_it_goes(hub, worker):
     assert coming(deleted) == [("job.registered", None), ("job.forgotten", None)]
 
 
-async def test_over_http_ids_come_in_any_spelling_and_names_with_slashes(api: httpx.AsyncClient, redis: Redis) -> None:
+async def test_why_over_http_takes_ids_in_any_spelling_and_names_with_slashes(
+    api: httpx.AsyncClient, redis: Redis
+) -> None:
     wanted = {"category": "modifiers", "name": "a/b:c", "schema": {}}
     job = (await api.put("/v1/joblib/rooms/one/jobs", json=wanted)).json()
     task = (await api.post(f"/v1/joblib/rooms/one/tasks/{job['full_name']}", json={"payload": {}})).json()
@@ -200,7 +202,7 @@ async def test_over_http_ids_come_in_any_spelling_and_names_with_slashes(api: ht
     assert (await api.get("/history", params={"task": task["id"], "kind": "task"})).json()["events"] == []
 
 
-async def test_a_task_that_waits_for_others_names_them_and_they_name_it(hub, worker):
+async def test_why_of_a_dependent_task_names_its_parents_and_why_of_a_parent_names_it(hub, worker):
     first, second = await submit(hub), await submit(hub)
     task = await submit(hub, after=(first, second))
     await hub.tasks.claim(worker, USER, Claim(start=True))
@@ -221,7 +223,7 @@ async def test_a_task_that_waits_for_others_names_them_and_they_name_it(hub, wor
     assert (await explain(hub, "task", second)).now.facts["waitedForBy"] == []
 
 
-async def test_a_task_that_waits_for_many_whatever_comes_of_them_says_how_many_there_are(hub, worker):
+async def test_why_of_a_task_with_very_many_parents_says_their_number(hub, worker):
     parents = tuple([await submit(hub) for _ in range(5)])
     task = await submit(hub, after=parents, run_on_failure=True, due_us=FAR_US)
     found = await explain(hub, "task", task)

@@ -53,7 +53,7 @@ async def explain(hub: Hub) -> Explanation:
     return found
 
 
-async def test_a_schedule_says_when_it_is_due_and_which_task_it_made_last(hub, worker, redis):
+async def test_why_of_a_schedule_says_when_it_is_due_and_which_task_it_made_last(hub, worker, redis):
     made = await put(hub)
     found = await explain(hub)
     assert made.due_us is not None
@@ -75,7 +75,7 @@ async def test_a_schedule_says_when_it_is_due_and_which_task_it_made_last(hub, w
     assert found.past.events[0].facts["task"] == task.id
 
 
-async def test_what_somebody_does_to_a_schedule_is_told_once(hub, worker, redis):
+async def test_each_change_of_a_schedule_writes_one_event(hub, worker, redis):
     await put(hub)
     await put(hub)  # as it is
     for paused in (True, True, False):
@@ -93,7 +93,7 @@ async def test_what_somebody_does_to_a_schedule_is_told_once(hub, worker, redis)
     assert {event.facts["job"] for event in told} == {JOB}
 
 
-async def test_a_paused_schedule_says_that_it_is_paused(hub, worker):
+async def test_why_of_a_paused_schedule_says_that_it_is_paused(hub, worker):
     await put(hub)
     await hub.schedules.pause("one", "nightly", USER, superuser=False, paused=True)
     found = await explain(hub)
@@ -103,7 +103,7 @@ async def test_a_paused_schedule_says_that_it_is_paused(hub, worker):
     assert "hub schedule resume" in found.now.next[0].rule
 
 
-async def test_a_schedule_says_which_task_stands_in_its_way(hub, worker, redis):
+async def test_why_of_a_schedule_names_the_task_that_blocks_it(hub, worker, redis):
     await put(hub, options=Options(unique_key="one at a time"))
     make_due(redis)
     assert await hub.schedules.fire_due() == 1
@@ -115,13 +115,13 @@ async def test_a_schedule_says_which_task_stands_in_its_way(hub, worker, redis):
     assert because.endswith("Its last time made no task: the task that stands for its unique key was there.")
 
 
-async def test_a_schedule_whose_job_is_not_there_says_so_before_its_time(hub, worker):
+async def test_why_of_a_schedule_without_its_job_says_so_before_it_is_due(hub, worker):
     await put(hub)
     await hub.workers.delete(worker, USER, superuser=False)
     assert f"would make no task now: no worker serves {JOB}" in (await explain(hub)).now.because
 
 
-async def test_a_schedule_that_no_hub_has_fired_says_since_when_it_is_due(hub, worker, redis):
+async def test_why_of_an_overdue_schedule_says_since_when_it_is_due(hub, worker, redis):
     await put(hub)
     due = make_due(redis) - 10_000_000
     redis.hset("hub:schedule:one:nightly", "due", due)
@@ -129,13 +129,13 @@ async def test_a_schedule_that_no_hub_has_fired_says_since_when_it_is_due(hub, w
 
 
 @pytest.mark.parametrize("name", ["one:weekly", "nightly", "a:b:c"])
-async def test_of_a_schedule_that_is_not_there_nothing_is_known(hub, worker, name):
+async def test_why_of_an_unknown_schedule_says_that_nothing_is_known(hub, worker, name):
     await put(hub)
     with pytest.raises(NotFound):
         await why(hub, History(hub.store), "schedule", name, 50)
 
 
-async def test_a_schedule_that_is_put_aside_says_why_and_what_helps(hub, worker, redis):
+async def test_why_of_a_schedule_put_aside_says_the_reason_and_the_remedy(hub, worker, redis):
     await put(hub, rule=Rule("0 0 * * *"))
     make_due(redis)
     redis.hset("hub:schedule:one:nightly", mapping={"zone": "Europe/Atlantis", "due": 1})

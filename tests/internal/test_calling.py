@@ -20,13 +20,13 @@ class Called:
         self._said.append((*arguments, threading.current_thread() is threading.main_thread()))
 
 
-async def test_a_plain_function_runs_beside_the_loop():
+async def test_a_plain_function_runs_in_a_thread():
     said = []
     await call(lambda *given: said.append((*given, threading.current_thread() is threading.main_thread())), 1, "a")
     assert said == [(1, "a", False)]
 
 
-async def test_a_coroutine_function_runs_on_the_loop():
+async def test_a_coroutine_function_runs_on_the_event_loop():
     said = []
 
     async def execute(*arguments):
@@ -38,13 +38,13 @@ async def test_a_coroutine_function_runs_on_the_loop():
     assert said == [(1, "a", asyncio.get_running_loop()), (2, "b", asyncio.get_running_loop())]
 
 
-async def test_an_object_with_a_coroutine_to_call_runs_on_the_loop():
+async def test_an_object_with_a_coroutine_call_runs_on_the_event_loop():
     said = []
     await call(Called(said), 1)
     assert said == [(1, True)]
 
 
-async def test_what_a_plain_function_leaves_to_be_awaited_is_awaited():
+async def test_an_awaitable_returned_by_a_plain_function_is_awaited():
     said = []
 
     async def rest(given):
@@ -55,7 +55,7 @@ async def test_what_a_plain_function_leaves_to_be_awaited_is_awaited():
 
 
 @pytest.mark.parametrize("error", [ValueError("bad"), SystemExit(3), KeyError("k")], ids=repr)
-async def test_what_is_raised_on_a_thread_reaches_the_caller(error):
+async def test_an_exception_raised_in_a_thread_reaches_the_caller(error):
     def execute():
         raise error
 
@@ -64,12 +64,12 @@ async def test_what_is_raised_on_a_thread_reaches_the_caller(error):
     assert raised.value is error
 
 
-async def test_the_end_of_an_iterator_is_an_error_like_any_other():
+async def test_a_stop_iteration_is_raised_like_any_other_error():
     with pytest.raises(RuntimeError, match="StopIteration"):
         await call(lambda: next(iter([])))
 
 
-async def test_a_thread_that_is_left_alone_does_not_hold_its_caller_up():
+async def test_a_cancelled_call_does_not_wait_for_its_thread():
     go_on = threading.Event()
     calling = asyncio.ensure_future(call(go_on.wait))
     await asyncio.sleep(0)
@@ -84,7 +84,7 @@ class Mute(Exception):
         raise RuntimeError("no text")
 
 
-def test_the_text_of_an_error_is_never_empty_never_endless_and_can_be_stored():
+def test_the_text_of_an_error_is_not_empty_is_bounded_and_can_be_stored():
     assert text_of(ValueError("no such atom")) == "no such atom"
     assert text_of(ValueError()) == "ValueError"
     assert text_of(Mute()) == "<exception str() failed>"

@@ -26,22 +26,22 @@ def load(tmp_path, monkeypatch, request):
     return load
 
 
-def test_nothing_is_loaded_where_no_module_is_named():
+def test_without_a_module_in_the_settings_no_job_is_loaded():
     assert load_internal_jobs(Settings()) == {}
 
 
-def test_the_jobs_of_a_module_are_found_by_their_full_names():
+def test_the_jobs_of_a_module_are_loaded_under_their_full_names():
     jobs = load_internal_jobs(Settings(internal_jobs="tests.internal.sample"))
     assert jobs.keys() == sample.internal_jobs.keys()
     write = jobs[sample.WRITE]
     assert (write.full, json.loads(write.text), write.execute) == (sample.WRITE, sample.SCHEMA, sample.write)
 
 
-def test_another_name_in_the_module_may_be_given(load):
+def test_the_name_of_the_dictionary_in_the_module_can_be_given(load):
     assert load(f"mine = {{'@internal:analysis:A': {JOB}}}", "{}:mine").keys() == {"@internal:analysis:A"}
 
 
-def test_a_name_may_hold_colons_and_text_of_any_language(load):
+def test_a_job_name_may_hold_colons_and_text_of_any_language(load):
     jobs = load(f"internal_jobs = {{'@internal:analysis:a:é': {JOB}}}")
     assert jobs.keys() == {"@internal:analysis:a:é"}
 
@@ -86,7 +86,7 @@ def test_a_name_may_hold_colons_and_text_of_any_language(load):
         ),
     ],
 )
-def test_a_module_that_cannot_be_used_is_refused_in_one_sentence(load, text, sentence):
+def test_an_unusable_module_is_refused_in_one_sentence(load, text, sentence):
     with pytest.raises(StartRefused) as refused:
         load(text)
     assert sentence in refused.value.detail
@@ -98,20 +98,20 @@ def test_a_module_that_cannot_be_used_is_refused_in_one_sentence(load, text, sen
 @pytest.mark.parametrize(
     "named", ["no_such_module", "no.such.module", ":name", ".relative", "tests.internal.sample:no"]
 )
-def test_a_module_that_is_not_there_is_refused_in_one_sentence(named):
+def test_a_missing_module_is_refused_in_one_sentence(named):
     with pytest.raises(StartRefused, match=f"HUB_INTERNAL_JOBS={named}: "):
         load_internal_jobs(Settings(internal_jobs=named))
 
 
-def test_a_category_that_was_allowed_is_one(load):
+def test_an_allowed_category_is_accepted(load):
     allowed = load(f"internal_jobs = {{'@internal:cooking:A': {JOB}}}", allowed_categories=("cooking",))
     assert allowed.keys() == {"@internal:cooking:A"}
 
 
-def test_a_hub_does_not_start_with_a_bad_module():
+def test_a_hub_does_not_start_with_an_unusable_module():
     with pytest.raises(StartRefused, match="no_such_module cannot be imported"):
         create_app(Settings(internal_jobs="no_such_module"))
 
 
-def test_a_command_that_works_straight_on_redis_does_not_need_the_module():
+def test_a_command_straight_on_redis_does_not_need_the_module():
     assert create_app(Settings(internal_jobs="no_such_module"), sweep=False)

@@ -40,9 +40,7 @@ def refusals(hub, monkeypatch):
     return refused
 
 
-async def test_what_ends_while_redis_is_away_is_reported_when_it_is_back_and_the_rest_goes_on(
-    server, tmp_path, monkeypatch
-):
+async def test_tasks_that_end_while_redis_is_away_are_reported_when_it_is_back(server, tmp_path, monkeypatch):
     settings = settings_for(server.url, internal_jobs=MODULE)
     file, go = tmp_path / "said", tmp_path / "go"
     async with open_store(settings) as store:
@@ -78,7 +76,7 @@ async def test_what_ends_while_redis_is_away_is_reported_when_it_is_back_and_the
     assert len(file.read_text().splitlines()) == 2
 
 
-async def test_a_worker_that_waits_for_messages_hears_them_again_when_redis_is_back(server, tmp_path):
+async def test_a_waiting_executor_gets_messages_again_when_redis_is_back(server, tmp_path):
     settings = settings_for(server.url, internal_jobs=MODULE)
     file = tmp_path / "said"
     async with open_store(settings) as store:

@@ -31,7 +31,7 @@ async def submit(people, full, payload, room="room"):
 
 
 @pytest.mark.story
-async def test_a_task_is_claimed_when_submitted_run_by_the_worker_and_completed(people, worker_process, tmp_path):
+async def test_an_internal_task_is_claimed_on_submit_run_by_an_executor_and_completed(people, worker_process, tmp_path):
     worker_process()
     file = tmp_path / "said"
     answer = await submit(people, sample.WRITE, {"file": str(file), "text": "hello"})
@@ -50,7 +50,7 @@ async def test_a_task_is_claimed_when_submitted_run_by_the_worker_and_completed(
     assert file.read_text() == f"room {task['id']} hello\n"
 
 
-async def test_several_at_once_are_all_run(people, worker_process, tmp_path):
+async def test_several_internal_tasks_at_once_are_all_run(people, worker_process, tmp_path):
     worker_process()
     payloads = [{"file": str(tmp_path / "said"), "text": str(n)} for n in range(5)]
     answer = await people.post(f"{BASE}/rooms/room/tasks/{sample.WRITE}", json={"payloads": payloads})
@@ -60,7 +60,7 @@ async def test_several_at_once_are_all_run(people, worker_process, tmp_path):
         assert done.json()["status"] == "completed"
 
 
-async def test_a_submit_with_a_key_makes_one_task_and_the_key_is_good_for_nothing_else(people, redis):
+async def test_a_submit_with_a_key_makes_one_task_and_refuses_another_request_with_the_key(people, redis):
     path, key = f"{BASE}/rooms/room/tasks/{sample.WRITE}", {"Idempotency-Key": "one"}
     first = await people.post(path, json={"payload": {"n": 1}}, headers=key)
     again = await people.post(path, json={"payload": {"n": 1}}, headers=key)
@@ -69,7 +69,7 @@ async def test_a_submit_with_a_key_makes_one_task_and_the_key_is_good_for_nothin
     assert redis.xlen(KEYS.taskiq) == 1
 
 
-async def test_no_worker_can_claim_it_also_one_that_serves_the_job(people):
+async def test_no_worker_can_claim_an_internal_task(people):
     answer = await people.put(
         f"{BASE}/rooms/@internal/jobs", json={"category": "modifiers", "name": "Write", "schema": sample.SCHEMA}
     )
@@ -78,7 +78,7 @@ async def test_no_worker_can_claim_it_also_one_that_serves_the_job(people):
     assert (await people.post(f"{BASE}/tasks/claim", json={"worker_id": worker})).json() == {"task": None}
 
 
-async def test_a_job_without_an_executor_is_answered_503_as_a_problem(people):
+async def test_a_submit_to_a_job_without_an_executor_is_refused_with_503(people):
     await people.put(f"{BASE}/rooms/@internal/jobs", json={"category": "modifiers", "name": "Other"})
     answer = await submit(people, "@internal:modifiers:Other", {})
     assert answer.status_code == 503
@@ -87,14 +87,14 @@ async def test_a_job_without_an_executor_is_answered_503_as_a_problem(people):
     assert (await people.get(f"{BASE}/rooms/room/tasks")).json()["total"] == 0
 
 
-async def test_a_dispatch_that_fails_is_answered_202_with_a_failed_task(people, redis):
+async def test_a_failed_dispatch_is_answered_202_with_a_failed_task(people, redis):
     redis.set(KEYS.taskiq, "of another program")
     answer = await submit(people, sample.WRITE, {})
     assert (answer.status_code, answer.json()["status"]) == (202, "failed")
     assert answer.json()["error"] == "Failed to dispatch to internal executor"
 
 
-async def test_what_a_killed_worker_ran_fails_when_its_time_is_up(people, worker_process, redis, tmp_path):
+async def test_the_running_task_of_a_killed_executor_fails_at_its_timeout(people, worker_process, redis, tmp_path):
     worker = worker_process()
     file = tmp_path / "said"
     task = (await submit(people, sample.HOLD, {"file": str(file), "until": str(tmp_path / "never")})).json()
@@ -109,7 +109,7 @@ async def test_what_a_killed_worker_ran_fails_when_its_time_is_up(people, worker
     assert (done["status"], done["error"]) == ("failed", "Internal worker timeout")
 
 
-async def test_what_no_worker_takes_fails_when_its_time_is_up_and_its_message_goes(people, redis):
+async def test_an_internal_task_that_no_executor_takes_fails_at_its_timeout_and_its_message_is_deleted(people, redis):
     task = (await submit(people, sample.WRITE, {})).json()
     assert redis.xlen(KEYS.taskiq) == 1
     make_overdue(redis, task["id"])

@@ -50,7 +50,7 @@ async def gone(worker):
     return worker.process.returncode
 
 
-async def test_a_worker_runs_tasks_and_says_one_line_of_each_event(worker_process, registered, file):
+async def test_an_executor_runs_tasks_and_logs_one_line_per_event(worker_process, registered, file):
     worker = worker_process()
     task = await submit(registered, sample.WRITE, {"file": str(file)})
     bad = await submit(registered, sample.FAIL, {"text": "no such atom"})
@@ -66,7 +66,7 @@ async def test_a_worker_runs_tasks_and_says_one_line_of_each_event(worker_proces
     assert [line for line in lines if "Traceback" in line] == []
 
 
-async def test_what_a_killed_worker_ran_is_not_run_again(worker_process, registered, file, tmp_path):
+async def test_a_task_that_a_killed_executor_had_started_is_not_run_again(worker_process, registered, file, tmp_path):
     first = worker_process()
     lost = await submit(registered, sample.HOLD, {"file": str(file), "until": str(tmp_path / "never")})
     assert await said(file) == [dashed(lost.id)]
@@ -78,7 +78,9 @@ async def test_what_a_killed_worker_ran_is_not_run_again(worker_process, registe
     assert await said(file) == [dashed(lost.id), dashed(task.id)]
 
 
-async def test_what_waited_for_a_killed_worker_is_run_by_the_next_one(worker_process, registered, file, tmp_path):
+async def test_a_task_that_waited_for_a_killed_executor_is_run_by_the_next_one(
+    worker_process, registered, file, tmp_path
+):
     first = worker_process("--concurrency", "1")
     lost = await submit(registered, sample.LATER, {"file": str(file), "until": str(tmp_path / "never")})
     await said(file)
@@ -91,7 +93,7 @@ async def test_what_waited_for_a_killed_worker_is_run_by_the_next_one(worker_pro
 
 
 @pytest.mark.parametrize("full", [sample.LATER, sample.HOLD])
-async def test_told_to_stop_it_finishes_what_runs_and_takes_nothing_more(
+async def test_a_stopping_executor_finishes_running_tasks_and_takes_no_more(
     worker_process, registered, file, tmp_path, full
 ):
     worker = worker_process("--concurrency", "2")
@@ -107,7 +109,7 @@ async def test_told_to_stop_it_finishes_what_runs_and_takes_nothing_more(
 
 
 @pytest.mark.parametrize("full", [sample.LATER, sample.HOLD])
-async def test_what_does_not_end_within_the_grace_fails_and_does_not_hold_the_worker_up(
+async def test_a_task_that_does_not_end_within_the_grace_fails_and_does_not_delay_the_executor(
     worker_process, registered, file, tmp_path, full
 ):
     worker = worker_process("--grace", "0.2")
@@ -119,7 +121,7 @@ async def test_what_does_not_end_within_the_grace_fails_and_does_not_hold_the_wo
     assert (found.status, found.error) == ("failed", "Internal worker stopped")
 
 
-async def test_told_twice_it_does_not_wait_for_the_grace(worker_process, registered, file, tmp_path):
+async def test_a_second_signal_ends_the_executor_without_the_grace(worker_process, registered, file, tmp_path):
     worker = worker_process("--grace", "3600")
     task = await submit(registered, sample.HOLD, {"file": str(file), "until": str(tmp_path / "never")})
     await said(file)
@@ -137,7 +139,7 @@ async def test_told_twice_it_does_not_wait_for_the_grace(worker_process, registe
         ("no_such_module", "no_such_module cannot be imported: ModuleNotFoundError: No module named 'no_such_module'."),
     ],
 )
-def test_a_worker_that_has_nothing_to_run_ends_with_a_sentence(redis_server, module, sentence):
+def test_an_executor_without_jobs_ends_with_a_sentence(redis_server, module, sentence):
     worker = WorkerProcess([], {"HUB_REDIS_URL": redis_server.url, "HUB_INTERNAL_JOBS": module})
     assert worker.process.wait(60) == 1
     assert worker.log().splitlines()[-1].endswith(sentence)
@@ -145,7 +147,7 @@ def test_a_worker_that_has_nothing_to_run_ends_with_a_sentence(redis_server, mod
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_hub_that_cannot_use_the_module_ends_with_a_sentence(redis_server, workers):
+def test_a_hub_with_an_unusable_module_ends_with_a_sentence(redis_server, workers):
     chosen = {"HUB_REDIS_URL": redis_server.url, "HUB_INTERNAL_JOBS": "no_such_module", "HUB_WORKERS": workers}
     ended = subprocess.run(
         [sys.executable, "-m", "hub.cli", "serve"],

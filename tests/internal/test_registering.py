@@ -20,21 +20,21 @@ async def names_of(hub):
     return {job.full for job in (await hub.jobs.page("a room", 50, 0)).items}
 
 
-async def test_the_jobs_are_seen_from_every_room_and_can_be_executed(registered, redis):
+async def test_internal_jobs_are_listed_in_every_room_and_can_be_executed(registered, redis):
     assert await names_of(registered) == NAMES
     job = await registered.jobs.get(sample.WRITE)
     assert (json.loads(job.schema), job.workers) == (sample.SCHEMA, ())
     assert redis.smembers(KEYS.executors) == NAMES
 
 
-async def test_to_register_them_again_changes_nothing(registered):
+async def test_registering_internal_jobs_again_changes_nothing(registered):
     before = await registered.jobs.get(sample.WRITE)
     await register(registered, load_internal_jobs(registered.settings))
     assert await registered.jobs.get(sample.WRITE) == before
     assert await names_of(registered) == NAMES
 
 
-async def test_the_schema_of_the_module_replaces_the_one_there_was(hub):
+async def test_the_schema_in_the_module_replaces_the_stored_one(hub):
     wanted = JobRequest("@internal", "modifiers", "Write", '{"old":1}')
     old, _ = await hub.jobs.register(wanted, {"old": 1}, USER, True)
     await register(hub, load_internal_jobs(hub.settings))
@@ -42,13 +42,13 @@ async def test_the_schema_of_the_module_replaces_the_one_there_was(hub):
     assert (job.id, json.loads(job.schema)) == (old.id, sample.SCHEMA)
 
 
-async def test_a_job_registered_over_http_alone_is_not_executed(registered):
+async def test_a_job_registered_only_over_http_is_not_executed(registered):
     await registered.jobs.register(JobRequest("@internal", "modifiers", "Other"), {}, USER, True)
     with pytest.raises(InternalJobNotConfigured):
         await submit(registered, "@internal:modifiers:Other", {})
 
 
-async def test_what_the_module_no_longer_has_stays_registered_and_is_refused(registered):
+async def test_a_job_removed_from_the_module_stays_registered_and_its_submits_are_refused(registered):
     jobs = load_internal_jobs(registered.settings)
     await register(registered, {full: job for full, job in jobs.items() if full != sample.FAIL})
     assert await names_of(registered) == NAMES
@@ -63,7 +63,7 @@ async def test_a_changed_schema_is_shown_after_the_next_start(registered):
     assert (await registered.jobs.get(sample.WRITE)).schema == '{"a":1}'
 
 
-async def test_a_hub_registers_its_jobs_when_it_starts_and_again_when_the_store_was_emptied(start_hub, redis):
+async def test_a_hub_registers_internal_jobs_at_its_start_and_after_the_store_was_emptied(start_hub, redis):
     start_hub(HUB_INTERNAL_JOBS=MODULE)
     assert redis.smembers(KEYS.executors) == NAMES
     redis.flushall()
@@ -74,6 +74,6 @@ async def test_a_hub_registers_its_jobs_when_it_starts_and_again_when_the_store_
     await eventually(all_there)
 
 
-async def test_a_hub_that_has_no_internal_jobs_leaves_those_of_others_alone(registered, start_hub, redis):
+async def test_a_hub_without_internal_jobs_leaves_those_of_other_hubs_alone(registered, start_hub, redis):
     start_hub()
     assert redis.smembers(KEYS.executors) == NAMES

@@ -19,7 +19,7 @@ def stored(redis):
     return {key: value for key, value in picture(redis, own=True).items() if key not in OUR_OWN}
 
 
-async def test_a_task_is_claimed_from_the_start_without_a_worker(registered):
+async def test_an_internal_task_is_claimed_from_the_start_and_has_no_worker(registered):
     task = await submit(registered, sample.WRITE, {"file": "f"})
     assert (task.status, task.worker, task.position, task.started_us, task.error) == ("claimed", None, None, None, None)
     assert task == await registered.tasks.get(task.id)
@@ -28,7 +28,7 @@ async def test_a_task_is_claimed_from_the_start_without_a_worker(registered):
     assert (await registered.tasks.page_of_room("room", None, 10, 0)).total == 1
 
 
-async def test_one_event_tells_of_it(registered, redis):
+async def test_submitting_an_internal_task_sends_one_event(registered, redis):
     with events_heard(redis) as heard:
         task = await submit(registered, sample.WRITE, {"file": "f"})
     ((event, room, data),) = heard
@@ -37,7 +37,7 @@ async def test_one_event_tells_of_it(registered, redis):
     assert (data["queue_position"], data["worker_id"], data["error"]) == (None, None, None)
 
 
-async def test_the_stream_broker_of_taskiq_reads_the_message(registered, redis_server):
+async def test_the_stream_broker_of_taskiq_can_read_the_message(registered, redis_server):
     payload = {"n": 12345678901234567890123, "f": 1.0, "text": "é \u2028", "empty": [], "none": None, "in": {"a": {}}}
     task = await submit(registered, sample.WRITE, payload, room="a room")
     (message,) = await read_as_taskiq(redis_server.url, 1)
@@ -46,20 +46,20 @@ async def test_the_stream_broker_of_taskiq_reads_the_message(registered, redis_s
     assert (message.labels, message.labels_types) == ({}, {})
 
 
-async def test_messages_come_in_the_order_of_their_tasks(registered, redis_server):
+async def test_messages_are_in_the_order_of_their_tasks(registered, redis_server):
     tasks = [await submit(registered, sample.WRITE, {"n": n}) for n in range(20)]
     messages = await read_as_taskiq(redis_server.url, 20)
     assert [message.kwargs["task_id"] for message in messages] == [dashed(task.id) for task in tasks]
 
 
-async def test_an_executor_that_reads_the_message_may_run_the_task_at_once(registered, redis_server):
+async def test_an_executor_may_start_the_task_as_soon_as_it_reads_the_message(registered, redis_server):
     await submit(registered, sample.WRITE, {})
     (message,) = await read_as_taskiq(redis_server.url, 1)
     task = uuid.UUID(message.kwargs["task_id"]).hex
     assert (await registered.tasks.move(task, "running", superuser=True)).status == "running"
 
 
-async def test_the_same_submit_again_changes_nothing(registered, redis):
+async def test_a_repeated_submit_of_an_internal_task_changes_nothing(registered, redis):
     task = await submit(registered, sample.WRITE, {"n": 1})
     before = stored(redis)
     with events_heard(redis) as heard:
@@ -67,7 +67,7 @@ async def test_the_same_submit_again_changes_nothing(registered, redis):
     assert (stored(redis), heard) == (before, [])
 
 
-async def test_the_key_of_a_request_is_good_for_that_request_alone(registered, redis):
+async def test_a_key_used_with_another_request_is_refused(registered, redis):
     task = await submit(registered, sample.WRITE, {"n": 1}, key="k", fingerprint="one")
     assert await submit(registered, sample.WRITE, {"n": 1}, task=task.id, key="k", fingerprint="one") == task
     before = stored(redis)
@@ -78,21 +78,21 @@ async def test_the_key_of_a_request_is_good_for_that_request_alone(registered, r
 
 
 @pytest.mark.parametrize("end", ["cancelled", "failed"])
-async def test_the_message_goes_with_the_end_of_its_task(registered, redis, end):
+async def test_the_message_is_deleted_when_its_task_ends(registered, redis, end):
     task, other = [await submit(registered, sample.WRITE, {}) for _ in range(2)]
     await registered.tasks.move(task.id, end, superuser=True)
     ((_, fields),) = redis.xrange(KEYS.taskiq)
     assert json.loads(fields["data"])["kwargs"]["task_id"] == dashed(other.id)
 
 
-async def test_a_submitter_may_cancel_a_task_and_it_cannot_run_then(registered):
+async def test_a_task_cancelled_by_its_submitter_cannot_run(registered):
     task = await submit(registered, sample.WRITE, {})
     assert (await registered.tasks.move(task.id, "cancelled", user=task.user)).status == "cancelled"
     with pytest.raises(InvalidTaskTransition):
         await registered.tasks.move(task.id, "running", superuser=True)
 
 
-async def test_a_stream_that_takes_nothing_makes_a_failed_task(registered, redis):
+async def test_a_stream_that_refuses_the_message_makes_a_failed_task(registered, redis):
     redis.set(KEYS.taskiq, "of another program")
     with events_heard(redis) as heard:
         task = await submit(registered, sample.WRITE, {"n": 1})
@@ -108,7 +108,7 @@ async def test_a_stream_that_takes_nothing_makes_a_failed_task(registered, redis
     assert redis.get(KEYS.taskiq) == "of another program"
 
 
-async def test_a_payload_no_message_can_be_made_of_makes_a_failed_task(registered, redis):
+async def test_a_payload_that_cannot_be_a_message_makes_a_failed_task(registered, redis):
     text = '{"a":' * 400 + "1" + "}" * 400
     task = await submit(registered, sample.WRITE, text)
     assert (task.status, task.error, task.payload) == ("failed", "Failed to dispatch to internal executor", text)

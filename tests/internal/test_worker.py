@@ -53,7 +53,7 @@ def deliver_to_one_that_dies(redis, idle_ms=60_000):
 
 
 @pytest.mark.parametrize("full", [sample.WRITE, sample.LATER, sample.HOLD])
-async def test_a_task_is_run_once_with_what_it_was_given_and_completed(start_worker, registered, redis, file, full):
+async def test_a_task_is_run_once_with_its_payload_and_completed(start_worker, registered, redis, file, full):
     start_worker()
     payload = {"file": str(file), "text": "é", "until": str(file)}
     with events_heard(redis) as heard:
@@ -67,13 +67,13 @@ async def test_a_task_is_run_once_with_what_it_was_given_and_completed(start_wor
     assert redis.xpending(KEYS.taskiq, GROUP)["pending"] == 0
 
 
-async def test_a_task_whose_function_raises_fails_with_the_text(start_worker, registered):
+async def test_a_task_whose_function_raises_fails_with_the_text_of_the_error(start_worker, registered):
     start_worker()
     task = await submit(registered, sample.FAIL, {"text": "no such atom"})
     assert (await ended(registered, task, "failed")).error == "no such atom"
 
 
-async def test_what_was_submitted_before_any_worker_ran_is_run(start_worker, registered, file):
+async def test_a_task_submitted_before_any_executor_started_is_run(start_worker, registered, file):
     tasks = [await submit(registered, sample.WRITE, {"file": str(file)}) for _ in range(3)]
     start_worker(concurrency=1)
     for task in tasks:
@@ -94,7 +94,7 @@ async def test_a_task_cancelled_while_it_waited_is_not_run(start_worker, registe
     assert (await registered.tasks.get(cancelled.id)).started_us is None
 
 
-async def test_a_message_whose_task_was_cancelled_is_dropped(start_worker, registered, redis, file):
+async def test_the_message_of_a_cancelled_task_is_dropped(start_worker, registered, redis, file):
     cancelled = await submit(registered, sample.WRITE, {"file": str(file)})
     ((_, fields),) = redis.xrange(KEYS.taskiq)
     await registered.tasks.move(cancelled.id, "cancelled", superuser=True)
@@ -106,7 +106,7 @@ async def test_a_message_whose_task_was_cancelled_is_dropped(start_worker, regis
     assert redis.xpending(KEYS.taskiq, GROUP)["pending"] == 0
 
 
-async def test_a_message_that_comes_twice_runs_its_task_once(start_worker, registered, redis, file):
+async def test_a_message_delivered_twice_runs_its_task_once(start_worker, registered, redis, file):
     task = await submit(registered, sample.WRITE, {"file": str(file)})
     ((_, fields),) = redis.xrange(KEYS.taskiq)
     redis.xadd(KEYS.taskiq, fields)
@@ -120,7 +120,7 @@ async def test_a_message_that_comes_twice_runs_its_task_once(start_worker, regis
     )
 
 
-async def test_what_a_dead_worker_left_is_run_without_a_new_message(start_worker, registered, redis, file):
+async def test_a_message_left_unread_by_a_dead_executor_is_run(start_worker, registered, redis, file):
     redis.xgroup_create(KEYS.taskiq, GROUP, "0", mkstream=True)
     task = await submit(registered, sample.WRITE, {"file": str(file)})
     deliver_to_one_that_dies(redis)
@@ -129,7 +129,7 @@ async def test_what_a_dead_worker_left_is_run_without_a_new_message(start_worker
     assert len(await said(file, 1)) == 1
 
 
-async def test_what_a_dead_worker_left_running_is_left_alone(start_worker, registered, redis, file):
+async def test_a_task_left_running_by_a_dead_executor_is_left_alone(start_worker, registered, redis, file):
     redis.xgroup_create(KEYS.taskiq, GROUP, "0", mkstream=True)
     lost = await submit(registered, sample.WRITE, {"file": str(file)})
     deliver_to_one_that_dies(redis)
@@ -146,7 +146,7 @@ async def test_what_a_dead_worker_left_running_is_left_alone(start_worker, regis
     assert [line.split()[1] for line in file.read_text().splitlines()] == [dashed(last.id)]
 
 
-async def test_two_workers_share_what_there_is(start_worker, registered, file):
+async def test_two_executors_share_the_tasks(start_worker, registered, file):
     tasks = [await submit(registered, sample.WRITE, {"file": str(file)}) for _ in range(40)]
     start_worker(concurrency=3)
     start_worker(concurrency=3)
@@ -156,7 +156,7 @@ async def test_two_workers_share_what_there_is(start_worker, registered, file):
 
 
 @pytest.mark.parametrize("full", [sample.LATER, sample.HOLD])
-async def test_no_more_run_at_once_than_may(start_worker, registered, redis, file, tmp_path, full):
+async def test_no_more_tasks_run_at_once_than_the_limit(start_worker, registered, redis, file, tmp_path, full):
     start_worker(concurrency=2)
     wait = {"file": str(file), "until": str(tmp_path / "go")}
     tasks = [await submit(registered, full, wait) for _ in range(5)]
@@ -169,7 +169,7 @@ async def test_no_more_run_at_once_than_may(start_worker, registered, redis, fil
         await ended(registered, task, "completed")
 
 
-async def test_a_job_this_worker_does_not_know_is_left_for_one_that_does(start_worker, registered, redis, file):
+async def test_a_job_that_one_executor_does_not_know_is_left_for_another(start_worker, registered, redis, file):
     start_worker(only=[sample.WRITE])
     strange = await submit(registered, sample.LATER, {"file": str(file), "until": str(file)})
     known = await submit(registered, sample.WRITE, {"file": str(file)})
@@ -194,7 +194,7 @@ async def test_a_job_this_worker_does_not_know_is_left_for_one_that_does(start_w
         ),
     ],
 )
-async def test_a_message_that_means_nothing_is_dropped(start_worker, registered, redis, file, data):
+async def test_a_meaningless_message_is_dropped(start_worker, registered, redis, file, data):
     redis.xadd(KEYS.taskiq, {"data": data})
     redis.xadd(KEYS.taskiq, {"other": data})
     last = await submit(registered, sample.WRITE, {"file": str(file)})
@@ -203,7 +203,7 @@ async def test_a_message_that_means_nothing_is_dropped(start_worker, registered,
     assert redis.xpending(KEYS.taskiq, GROUP)["pending"] == 0
 
 
-async def test_a_task_that_was_cancelled_while_it_ran_stays_cancelled(start_worker, registered, file, tmp_path):
+async def test_a_task_cancelled_while_it_ran_stays_cancelled(start_worker, registered, file, tmp_path):
     start_worker(concurrency=1)
     task = await submit(registered, sample.LATER, {"file": str(file), "until": str(tmp_path / "go")})
     await said(file, 1)
@@ -214,7 +214,7 @@ async def test_a_task_that_was_cancelled_while_it_ran_stays_cancelled(start_work
     assert (await registered.tasks.get(task.id)).status == "cancelled"
 
 
-async def test_a_worker_goes_on_when_the_store_was_emptied(start_worker, registered, redis, file):
+async def test_an_executor_goes_on_after_the_store_was_emptied(start_worker, registered, redis, file):
     start_worker()
     first = await submit(registered, sample.WRITE, {"file": str(file)})
     await ended(registered, first, "completed")
@@ -226,7 +226,7 @@ async def test_a_worker_goes_on_when_the_store_was_emptied(start_worker, registe
     await ended(registered, task, "completed")
 
 
-async def test_under_a_prefix_the_stream_stands_there_as_well(redis_server, redis, file):
+async def test_with_a_prefix_the_stream_is_under_the_prefix(redis_server, redis, file):
     settings = settings_for(redis_server.url, internal_jobs=MODULE, key_prefix="{mine}:")
     async with open_store(settings) as store:
         hub = Hub(store, settings)
@@ -242,13 +242,13 @@ async def test_under_a_prefix_the_stream_stands_there_as_well(redis_server, redi
     assert not redis.exists("taskiq")
 
 
-async def test_a_key_of_another_program_ends_the_worker_with_a_sentence(registered, redis):
+async def test_a_key_of_another_program_ends_the_executor_with_a_sentence(registered, redis):
     redis.set(KEYS.taskiq, "mine")
     with pytest.raises(ForeignKey, match="The key taskiq of Redis is no stream"):
         await InternalWorker(registered, {}, 1, 1.0).run()
 
 
-async def test_told_to_stop_it_lets_what_runs_come_to_its_end(registered, start_worker, file, tmp_path):
+async def test_a_stopping_executor_lets_running_tasks_end(registered, start_worker, file, tmp_path):
     worker = start_worker(concurrency=1)
     task = await submit(registered, sample.HOLD, {"file": str(file), "until": str(tmp_path / "go")})
     await said(file, 1)
@@ -260,7 +260,7 @@ async def test_told_to_stop_it_lets_what_runs_come_to_its_end(registered, start_
 
 
 @pytest.mark.parametrize("full", [sample.LATER, sample.HOLD])
-async def test_what_runs_for_longer_than_the_grace_fails(registered, start_worker, file, tmp_path, full):
+async def test_a_task_that_runs_longer_than_the_grace_fails(registered, start_worker, file, tmp_path, full):
     worker = start_worker(grace_s=0.0)
     task = await submit(registered, full, {"file": str(file), "until": str(tmp_path / "never")})
     await said(file, 1)
@@ -269,7 +269,7 @@ async def test_what_runs_for_longer_than_the_grace_fails(registered, start_worke
     (tmp_path / "never").touch()
 
 
-async def test_a_cancellation_that_is_swallowed_does_not_keep_it_from_stopping(registered, monkeypatch):
+async def test_a_swallowed_cancellation_does_not_keep_the_executor_running(registered, monkeypatch):
     reading = asyncio.Event()
 
     async def swallow(*_):
@@ -286,7 +286,7 @@ async def test_a_cancellation_that_is_swallowed_does_not_keep_it_from_stopping(r
     await asyncio.wait_for(running, 30)
 
 
-async def test_a_worker_that_stops_leaves_the_group(start_worker, registered, redis, file):
+async def test_a_stopping_executor_leaves_the_consumer_group(start_worker, registered, redis, file):
     worker = start_worker()
     await ended(registered, await submit(registered, sample.WRITE, {"file": str(file)}), "completed")
     assert len(redis.xinfo_consumers(KEYS.taskiq, GROUP)) == 1
@@ -298,7 +298,7 @@ async def test_a_worker_that_stops_leaves_the_group(start_worker, registered, re
     await eventually(left)
 
 
-async def test_a_reader_that_leaves_lets_others_have_what_it_holds_at_once(registered, redis):
+async def test_a_leaving_reader_releases_its_messages_at_once(registered, redis):
     def reader(name):
         return GroupReader(registered.store, KEYS.taskiq, GROUP, name, 3600.0)
 
@@ -316,7 +316,7 @@ async def test_a_reader_that_leaves_lets_others_have_what_it_holds_at_once(regis
     assert [left["name"] for left in redis.xinfo_consumers(KEYS.taskiq, GROUP)] == ["first"]
 
 
-async def test_readers_that_died_are_taken_off_the_group_unless_they_hold_something(registered, redis):
+async def test_dead_readers_without_messages_are_removed_from_the_consumer_group(registered, redis):
     redis.xgroup_create(KEYS.taskiq, GROUP, "0", mkstream=True)
     redis.xgroup_createconsumer(KEYS.taskiq, GROUP, "holds nothing")
     await submit(registered, sample.WRITE, {"file": "f"})

@@ -13,7 +13,7 @@ def told(person, worker, *tasks, **more):
     return done(person.call("PATCH", f"/workers/{worker}", body), 200)
 
 
-def test_what_a_beat_names_is_compared_and_what_it_forgot_is_tried_again(quick, full):
+def test_a_task_missing_from_two_heartbeats_of_its_worker_is_retried(quick, full):
     ann = quick.person("alice-t")
     worker = ann.job(full.split(":")[0])
     for _ in range(2):
@@ -34,12 +34,12 @@ def test_what_a_beat_names_is_compared_and_what_it_forgot_is_tried_again(quick, 
 @pytest.mark.parametrize(
     "body", [{"tasks": 1}, {"tasks": [{"id": "x", "claim": "1"}]}, {"tasks": [{"id": "0" * 32}]}, [], {"claims": [1]}]
 )
-def test_a_beat_that_says_it_wrongly_is_told_what_is_wrong(alice, room, body):
+def test_an_invalid_heartbeat_is_refused_with_the_place_of_the_fault(alice, room, body):
     answer = alice.call("PATCH", f"/workers/{alice.job(room)}", body)
     assert (answer.status_code, answer.json()["detail"][0]["loc"][0]) == (422, "body")
 
 
-def test_a_process_whose_worker_is_another_one_by_now_is_told_with_every_call(alice, room):
+def test_a_process_replaced_by_another_as_the_worker_is_told_so_by_every_call(alice, room):
     worker = alice.job(room, incarnation="old")
     alice.job(room, "Rotate", worker, incarnation="new")
     said = {"incarnation": "old"}

@@ -11,7 +11,7 @@ from tests.joblib.people import TASK, done, empty, fresh
 from tests.world import SLACK_S
 
 
-def test_nothing_to_do_is_said_at_once(alice, room):
+def test_a_claim_without_a_pending_task_is_answered_at_once(alice, room):
     answer = alice.ask(alice.job(room))
     assert done(answer, 200) == {"task": None}
     assert answer.elapsed.total_seconds() < SLACK_S
@@ -27,7 +27,7 @@ def test_a_claim_marks_the_task_and_takes_it_from_the_queue(alice, full, room):
     assert alice.claim(worker) is None
 
 
-def test_the_oldest_task_of_all_jobs_of_a_worker_comes_first(alice, bob, room):
+def test_a_claim_takes_the_oldest_task_of_all_jobs_of_the_worker(alice, bob, room):
     names = ["b", "a", "c"]
     worker = alice.job(room, names[0])
     for name in names[1:]:
@@ -44,33 +44,33 @@ def test_the_oldest_task_of_all_jobs_of_a_worker_comes_first(alice, bob, room):
     assert alice.claim(worker) is None
 
 
-def test_every_worker_of_a_job_may_claim_whoever_owns_it(alice, bob, full, room):
+def test_every_worker_of_a_job_may_claim_its_tasks_whoever_submitted_them(alice, bob, full, room):
     first, second = alice.job(room), bob.job(room)
     tasks = [alice.submit(full) for _ in range(3)]
     assert [alice.claim(first)["id"], bob.claim(second)["id"], alice.claim(first)["id"]] == tasks
 
 
-def test_a_worker_holds_any_number_of_tasks(alice, full, room):
+def test_a_worker_may_hold_any_number_of_tasks(alice, full, room):
     worker = alice.job(room)
     tasks = [alice.submit(full) for _ in range(20)]
     assert [alice.claim(worker)["id"] for _ in tasks] == tasks
     assert {task["worker_id"] for task in alice.listed(f"/rooms/{room}/tasks")} == {worker}
 
 
-def test_a_worker_of_no_job_is_given_nothing(alice, full, room):
+def test_a_worker_without_jobs_gets_no_task(alice, full, room):
     alice.job(room)
     alice.submit(full)
     assert alice.claim(alice.worker()) is None
 
 
-def test_a_worker_that_joins_later_is_given_what_waited(alice, full, room):
+def test_a_worker_that_joins_later_gets_waiting_tasks(alice, full, room):
     first = alice.job(room)
     task = alice.submit(full)
     empty(alice.leave(first))
     assert alice.claim(alice.job(room))["id"] == task
 
 
-def test_tasks_of_internal_jobs_are_never_handed_out(root, alice, room):
+def test_tasks_of_internal_jobs_are_never_claimed_by_workers(root, alice, room):
     name = fresh("J")
     worker = root.job("@internal", name)
     root.job(room, "mine", worker)
@@ -81,7 +81,7 @@ def test_tasks_of_internal_jobs_are_never_handed_out(root, alice, room):
 
 
 @pytest.mark.parametrize("round_", range(3))
-def test_ten_workers_race_for_one_task_and_one_gets_it(alice, full, room, round_):
+def test_of_ten_workers_that_claim_one_task_at_once_one_gets_it(alice, full, room, round_):
     workers = [alice.job(room) for _ in range(10)]
     task = alice.submit(full)
     with ThreadPoolExecutor(10) as pool:
@@ -91,7 +91,7 @@ def test_ten_workers_race_for_one_task_and_one_gets_it(alice, full, room, round_
     assert alice.look(task)["worker_id"] == workers[given.index(won[0])]
 
 
-def test_thirty_claims_at_once_of_twenty_tasks_give_twenty_tasks_and_ten_nothings(alice, full, room):
+def test_thirty_concurrent_claims_of_twenty_tasks_get_twenty_tasks_and_ten_nulls(alice, full, room):
     worker = alice.job(room)
     tasks = [alice.submit(full) for _ in range(20)]
     with ThreadPoolExecutor(30) as pool:
@@ -99,7 +99,7 @@ def test_thirty_claims_at_once_of_twenty_tasks_give_twenty_tasks_and_ten_nothing
     assert Counter(found["id"] if found else None for found in given) == {**dict.fromkeys(tasks, 1), None: 10}
 
 
-def test_a_claim_against_the_end_of_its_worker_leaves_nothing_held(alice, full, room):
+def test_a_claim_concurrent_with_the_removal_of_its_worker_leaves_no_task_held(alice, full, room):
     for _ in range(5):
         worker = alice.job(room)
         task = alice.submit(full)

@@ -25,7 +25,7 @@ OPEN = [
 
 
 @pytest.mark.parametrize(("method", "path"), GUARDED)
-def test_what_needs_a_user_is_refused_without_one(stranger, gone, method, path):
+def test_a_call_that_needs_a_user_is_refused_without_one(stranger, gone, method, path):
     wrong = [{}, {"authorization": "Bearer nobody"}, {"authorization": "Basic YTpi"}, {"authorization": "alice-t"}]
     for headers in wrong:
         framework(stranger.call(method, path, {}, headers=headers), 401, "Unauthorized")
@@ -33,19 +33,19 @@ def test_what_needs_a_user_is_refused_without_one(stranger, gone, method, path):
 
 
 @pytest.mark.parametrize(("path", "status"), OPEN)
-def test_what_is_open_is_served_to_strangers_and_to_users_alike(stranger, alice, path, status):
+def test_open_reads_are_served_to_strangers_and_users_alike(stranger, alice, path, status):
     answers = [who.get(path) for who in (stranger, alice)]
     assert [answer.status_code for answer in answers] == [status, status]
     assert answers[0].json() == answers[1].json()
 
 
-def test_two_tokens_may_be_of_one_user(alice):
+def test_two_tokens_may_belong_to_one_user(alice):
     worker = alice.worker()
     assert alice.showing("alice-2").beat(worker).status_code == 200
     empty(alice.showing("alice-2").leave(worker))
 
 
-def test_an_id_is_taken_in_every_spelling_and_given_in_one(alice):
+def test_an_id_is_accepted_in_every_spelling_and_answered_in_one(alice):
     worker = alice.worker()
     assert is_id(worker)
     for spelt in (worker.upper(), worker.replace("-", ""), worker.replace("-", "").upper(), f"{{{worker}}}"):
@@ -85,7 +85,7 @@ def registered(person):
         ("GET", f"/rooms/lab/jobs/{FULL}/tasks?status=", None, ("query", "status")),
     ],
 )
-def test_what_does_not_validate_is_said_in_the_manner_of_the_framework(alice, method, path, body, place):
+def test_a_validation_error_has_the_form_of_the_framework(alice, method, path, body, place):
     invalid(alice.call(method, path, body), *place)
 
 
@@ -96,7 +96,7 @@ def test_the_bounds_of_a_page_are_checked(stranger, path, query):
 
 
 @pytest.mark.parametrize("path", [path for path, status in OPEN if status == 200])
-def test_a_page_says_what_was_asked_for(stranger, path):
+def test_a_page_repeats_its_requested_bounds(stranger, path):
     room = fresh()
     path = path.replace("lab", room)
     for query, limit, offset in (
@@ -134,7 +134,7 @@ def filled(person, what):
 
 
 @pytest.mark.parametrize("what", ["jobs", "providers", "workers", "tasks", "tasks of a job"])
-def test_pages_neither_repeat_nor_skip_and_begin_with_the_newest(alice, stranger, what):
+def test_pages_begin_with_the_newest_and_neither_repeat_nor_skip_an_item(alice, stranger, what):
     path, key, expected = filled(alice, what)
     sign = "&" if "?" in path else "?"
     page = done(stranger.get(f"{path}{sign}limit=100"), 200)
@@ -172,14 +172,14 @@ def test_the_list_of_all_workers_begins_with_the_newest_and_counts_their_jobs(al
     ("method", "path"),
     [("GET", "/nothing"), ("POST", "/rooms/a/b/tasks/x"), ("PUT", "/rooms/a/b/jobs"), ("GET", "/rooms//jobs")],
 )
-def test_a_path_that_does_not_exist_is_said_first(stranger, method, path):
+def test_an_unknown_path_is_refused_before_anything_else(stranger, method, path):
     framework(stranger.call(method, path), 404, "Not Found")
 
 
 @pytest.mark.parametrize(
     ("method", "path"), [("PUT", "/workers"), ("DELETE", "/rooms/b:d/jobs"), ("GET", "/providers/x")]
 )
-def test_a_method_that_a_path_does_not_have_is_said_first(stranger, method, path):
+def test_a_wrong_method_is_refused_before_anything_else(stranger, method, path):
     framework(stranger.call(method, path), 405, "Method Not Allowed")
 
 
@@ -188,7 +188,7 @@ WRITES = [("PUT", "jobs"), ("PUT", "providers"), ("POST", f"tasks/{FULL}")]
 
 @pytest.mark.parametrize(("method", "what"), WRITES)
 @pytest.mark.parametrize("room", ["a@b", "a:b", "@x", "@", ":", "@Global", "@globals", "x@global", "%40other"])
-def test_on_routes_that_write_a_bad_room_is_said_before_who_asks(stranger, alice, method, what, room):
+def test_routes_that_write_check_the_room_before_the_token(stranger, alice, method, what, room):
     for person in (stranger, alice):
         detail = problem(person.call(method, f"/rooms/{room}/{what}", content=b"{"), 400, "invalid-room-id")
         assert "invalid characters" in detail
@@ -197,18 +197,18 @@ def test_on_routes_that_write_a_bad_room_is_said_before_who_asks(stranger, alice
 @pytest.mark.parametrize(
     "what", ["jobs", "workers", "tasks", "providers", f"jobs/{FULL}", f"jobs/{FULL}/tasks", "providers/x/info"]
 )
-def test_on_other_routes_a_bad_room_is_said_after_the_query_was_read(stranger, alice, what):
+def test_other_routes_check_the_room_after_the_query(stranger, alice, what):
     assert "invalid characters" in problem(stranger.get(f"/rooms/a@b/{what}"), 400, "invalid-room-id")
     if not what.endswith("info") and what != f"jobs/{FULL}":
         invalid(stranger.get(f"/rooms/a@b/{what}?limit=-1"), "query", "limit")
 
 
-def test_a_read_of_a_provider_asks_who_reads_before_it_looks_at_the_room(stranger, alice):
+def test_a_read_of_a_provider_checks_the_user_before_the_room(stranger, alice):
     framework(stranger.read("a@b", "x"), 401, "Unauthorized")
     problem(alice.read("a@b", "x"), 400, "invalid-room-id")
 
 
-def test_who_asks_is_asked_before_what(stranger, alice):
+def test_the_token_is_checked_before_the_body(stranger, alice):
     for method, path in GUARDED:
         framework(stranger.call(method, path.replace(SOME, "x"), content=b"{"), 401, "Unauthorized")
     invalid(alice.call("PUT", "/rooms/@global/jobs", {"category": "no"}), "body", "name")

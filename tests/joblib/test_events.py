@@ -32,7 +32,7 @@ def ordered(told):
     return sorted(told, key=lambda event: json.dumps(event, sort_keys=True))
 
 
-async def test_a_registration_tells_the_room_of_the_job(listen, alice, room):
+async def test_a_registration_sends_an_event_to_the_room_of_the_job(listen, alice, room):
     listener, elsewhere = await listen(room, hub=0), await listen(fresh(), "@global", hub=1)
     answer = alice.put_job(room)
     assert answer.status_code == 201
@@ -42,14 +42,14 @@ async def test_a_registration_tells_the_room_of_the_job(listen, alice, room):
     assert await elsewhere.heard() == []
 
 
-async def test_a_global_job_tells_the_global_room_alone(listen, root, room):
+async def test_the_registration_of_a_global_job_sends_an_event_to_the_global_room_alone(listen, root, room):
     listener, everywhere = await listen(room), await listen("@global", hub=1)
     root.job("@global", fresh("J"))
     assert await everywhere.heard() == [("jobs_invalidate", {})]
     assert await listener.heard() == []
 
 
-async def test_a_submit_tells_the_room_of_the_task_and_the_workers_of_the_job(listen, alice, full, room):
+async def test_a_submit_sends_events_to_the_room_of_the_task_and_the_workers_of_the_job(listen, alice, full, room):
     worker, other = alice.job(room), fresh()
     watcher, serving, outside = await listen(other), await listen(hub=1), await listen(room)
     await serving.offer(full, worker)
@@ -60,7 +60,7 @@ async def test_a_submit_tells_the_room_of_the_task_and_the_workers_of_the_job(li
     assert await outside.heard() == []
 
 
-async def test_that_a_task_waits_is_told_before_that_it_is_there(listen, alice, full, room):
+async def test_the_status_event_of_a_new_task_is_sent_before_the_available_event(listen, alice, full, room):
     worker = alice.job(room)
     both = await listen(room)
     await both.offer(full, worker)
@@ -70,7 +70,7 @@ async def test_that_a_task_waits_is_told_before_that_it_is_there(listen, alice, 
     assert names == ["task_status_event", "task_available"] * 5
 
 
-async def test_each_task_of_a_batch_is_told(listen, alice, full, room):
+async def test_each_task_of_a_batch_sends_its_events(listen, alice, full, room):
     worker = alice.job(room)
     both = await listen(room)
     await both.offer(full, worker)
@@ -81,7 +81,7 @@ async def test_each_task_of_a_batch_is_told(listen, alice, full, room):
     assert [data.get("queue_position") for event, data in told if event == "task_status_event"] == [1, 2, 3]
 
 
-async def test_workers_are_told_of_a_delayed_task_when_it_is_due(listen, alice, full, room):
+async def test_workers_get_an_event_when_a_delayed_task_is_due(listen, alice, full, room):
     worker = alice.job(room)
     both = await listen(room)
     await both.offer(full, worker)
@@ -97,7 +97,7 @@ async def test_workers_are_told_of_a_delayed_task_when_it_is_due(listen, alice, 
     assert ("task_available", {"job_name": full, "room_id": room, "task_id": task}) in await both.heard()
 
 
-async def test_workers_are_told_of_a_task_that_was_given_back(listen, alice, full, room):
+async def test_workers_get_an_event_when_a_task_is_given_back(listen, alice, full, room):
     worker, task = alice.claimed(full)
     both = await listen(room)
     await both.offer(full, worker)
@@ -106,7 +106,7 @@ async def test_workers_are_told_of_a_task_that_was_given_back(listen, alice, ful
     assert told == [("task_status_event", "pending"), ("task_available", None)]
 
 
-async def test_every_move_of_a_task_is_told_to_its_room(listen, alice, full, room):
+async def test_every_move_of_a_task_sends_an_event_to_its_room(listen, alice, full, room):
     worker = alice.job(room)
     watcher, serving = await listen(room, hub=1), await listen(hub=0)
     await serving.offer(full, worker)
@@ -118,7 +118,7 @@ async def test_every_move_of_a_task_is_told_to_its_room(listen, alice, full, roo
     assert [event for event, _ in await serving.heard()] == ["task_available"]
 
 
-async def test_what_changes_nothing_tells_nothing(listen, alice, bob, root, full, room):
+async def test_calls_that_change_nothing_send_no_event(listen, alice, bob, root, full, room):
     worker, task = alice.claimed(full)
     provider = alice.provider(room)
     watcher = await listen(room, "@global", "@internal")
@@ -140,7 +140,7 @@ async def test_what_changes_nothing_tells_nothing(listen, alice, bob, root, full
     assert await watcher.heard() == []
 
 
-async def test_the_end_of_a_worker_is_told_once_to_everybody_it_concerns(listen, alice, room):
+async def test_the_removal_of_a_worker_sends_one_event_to_everyone_it_concerns(listen, alice, room):
     other, third = fresh(), fresh()
     worker = alice.job(room, "a")
     alice.job(room, "b", worker)
@@ -169,7 +169,7 @@ async def test_the_end_of_a_worker_is_told_once_to_everybody_it_concerns(listen,
     assert [event for event, _ in await listeners[third].heard()] == ["task_status_event"]
 
 
-async def test_a_job_that_loses_its_last_task_after_its_workers_is_told_as_gone(listen, alice, full, room):
+async def test_a_job_that_loses_its_last_task_after_its_workers_sends_an_event(listen, alice, full, room):
     worker, elsewhere = alice.job(room), fresh()
     task = alice.submit(full, elsewhere)
     empty(alice.leave(worker))
@@ -179,7 +179,7 @@ async def test_a_job_that_loses_its_last_task_after_its_workers_is_told_as_gone(
     assert await submitter.heard() == [status_event(ended)]
 
 
-async def test_providers_are_told_to_their_room(listen, alice, bob, room):
+async def test_registering_and_deleting_providers_sends_events_to_their_room(listen, alice, bob, room):
     watcher, serving = await listen(room), await listen(hub=1)
     made = alice.provider(room)
     assert await watcher.heard() == [("providers_invalidate", {})]
@@ -198,7 +198,7 @@ async def test_providers_are_told_to_their_room(listen, alice, bob, room):
     ("query", "params"),
     [("", "{}"), ("b=2&a=%C3%BC&b=3", '{"a":"\\u00fc","b":"3"}'), ("q=%F0%9F%A6%80", '{"q":"\\ud83e\\udd80"}')],
 )
-async def test_a_read_asks_the_provider_in_the_words_that_were_hashed(listen, alice, bob, room, query, params):
+async def test_a_read_sends_the_provider_the_same_text_that_was_hashed(listen, alice, bob, room, query, params):
     made = alice.provider(room)
     full = made["full_name"]
     serving, watcher = await listen(hub=1), await listen(room)
@@ -211,7 +211,7 @@ async def test_a_read_asks_the_provider_in_the_words_that_were_hashed(listen, al
     assert await watcher.heard() == []
 
 
-async def test_one_question_is_asked_once_however_many_wait_for_it(listen, alice, bob, room):
+async def test_one_question_is_sent_once_however_many_callers_wait_for_it(listen, alice, bob, room):
     made = alice.provider(room)
     full = made["full_name"]
     serving = await listen(hub=1)
@@ -238,7 +238,7 @@ async def test_one_question_is_asked_once_however_many_wait_for_it(listen, alice
 # 13.2: rooms
 
 
-async def test_whoever_leaves_a_room_hears_no_more_of_it(listen, alice, full, room):
+async def test_a_client_that_left_a_room_gets_no_more_events_of_it(listen, alice, full, room):
     worker, made = alice.job(room), alice.provider(room)
     listener = await listen(room)
     await listener.offer(full, worker)
@@ -265,7 +265,7 @@ ODD = [
 ]  # fmt: skip
 
 
-async def test_odd_words_are_ignored_and_the_connection_lives_on(listen, alice, full, room):
+async def test_unknown_messages_are_ignored_and_the_connection_goes_on(listen, alice, full, room):
     listener = await listen(room)
     for event, data in ODD:
         await listener.client.emit(event, data)
@@ -276,7 +276,7 @@ async def test_odd_words_are_ignored_and_the_connection_lives_on(listen, alice, 
     assert [event for event, _ in await listener.heard()] == ["jobs_invalidate", "task_status_event", "task_available"]
 
 
-async def test_a_worker_may_leave_after_it_was_removed(listen, alice, full, room):
+async def test_a_removed_worker_may_leave_its_job_room(listen, alice, full, room):
     worker = alice.job(room)
     listener = await listen()
     await listener.offer(full, worker)
@@ -286,14 +286,14 @@ async def test_a_worker_may_leave_after_it_was_removed(listen, alice, full, room
 
 
 @pytest.mark.parametrize("token", ["nobody", "gone-t"])
-async def test_who_shows_a_token_that_is_none_is_not_connected(hubs, token):
+async def test_a_client_with_a_wrong_token_is_not_connected(hubs, token):
     client = SocketClient(reconnection=False)
     with pytest.raises(socketio.exceptions.ConnectionError):
         await client.connect(hubs.urls[0], auth={"token": token}, transports=["websocket"])
     await client.shutdown()
 
 
-async def test_strangers_may_hear_what_they_may_read_and_are_nobodys_workers(listen, alice, full, room):
+async def test_strangers_may_hear_what_they_may_read_and_bind_no_worker(listen, alice, full, room):
     worker = alice.job(room)
     stranger = await listen(room, token=None)
     await stranger.offer(full, worker)
@@ -303,7 +303,7 @@ async def test_strangers_may_hear_what_they_may_read_and_are_nobodys_workers(lis
 
 @pytest.mark.parametrize("transport", ["polling", "websocket"])
 @pytest.mark.parametrize("how", ["auth", "header"])
-async def test_a_token_is_shown_in_either_place_over_either_transport(hubs, transport, how, alice, room):
+async def test_a_token_may_be_in_the_auth_data_or_a_header_over_either_transport(hubs, transport, how, alice, room):
     client = SocketClient(reconnection=False)
     told = asyncio.Queue()
     client.on("jobs_invalidate", told.put)

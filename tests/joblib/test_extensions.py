@@ -26,7 +26,7 @@ def at(seconds):
 # Submitting.
 
 
-def test_many_tasks_go_in_with_one_call_and_come_out_in_order(alice, full, room):
+def test_many_tasks_are_submitted_with_one_call_and_claimed_in_order(alice, full, room):
     worker = alice.job(room)
     answer = done(alice.send(room, full, {"payloads": [{"n": n} for n in range(1000)]}), 202)
     assert set(answer) == {"ids"}
@@ -59,7 +59,7 @@ def test_options_out_of_bounds_do_not_validate_and_store_nothing(alice, full, ro
     assert alice.listed(f"/rooms/{room}/tasks") == []
 
 
-def test_a_priority_is_worth_seconds_in_the_queue(alice, full, room):
+def test_a_priority_is_worth_a_number_of_seconds_in_the_queue(alice, full, room):
     worker = alice.job(room)
     plain = alice.submit(full)
     last, first, second = (alice.submit(full, priority=points) for points in (-100, 100, 50))
@@ -70,7 +70,7 @@ def test_a_priority_is_worth_seconds_in_the_queue(alice, full, room):
     assert given(alice, worker, limit=10) == [first, second, plain, last]
 
 
-def test_a_priority_counts_among_the_jobs_of_a_worker(alice, full, room):
+def test_priorities_count_across_the_jobs_of_a_worker(alice, full, room):
     worker = alice.job(room)
     alice.job(room, "other", worker)
     alice.submit(full)
@@ -78,13 +78,13 @@ def test_a_priority_counts_among_the_jobs_of_a_worker(alice, full, room):
     assert alice.claim(worker)["id"] == urgent
 
 
-def test_a_plain_task_shows_nothing_of_all_this(alice, full, room):
+def test_a_task_without_options_shows_no_additional_members(alice, full, room):
     worker = alice.job(room)
     assert set(done(alice.send(room, full), 202)) == TASK
     assert set(alice.claim(worker)) == TASK
 
 
-def test_a_task_is_handed_out_when_it_is_due_and_not_before(alice, full, room):
+def test_a_delayed_task_is_claimed_when_it_is_due_and_not_before(alice, full, room):
     worker = alice.job(room)
     due = at(5)
     answer = done(alice.send(room, full, {"notBefore": due}), 202)
@@ -101,7 +101,7 @@ def test_a_task_is_handed_out_when_it_is_due_and_not_before(alice, full, room):
     assert datetime.now(UTC) >= datetime.fromisoformat(due)
 
 
-def test_a_delayed_task_may_be_cancelled_and_keeps_its_job(alice, full, room):
+def test_a_delayed_task_may_be_cancelled_and_keeps_its_job_alive(alice, full, room):
     worker = alice.job(room)
     task = alice.submit(full, notBefore=at(3600))
     empty(alice.leave(worker))
@@ -110,7 +110,7 @@ def test_a_delayed_task_may_be_cancelled_and_keeps_its_job(alice, full, room):
     problem(alice.get(f"/rooms/{room}/jobs/{full}"), 404, "job-not-found")
 
 
-def test_a_time_that_has_passed_is_now(alice, full, room):
+def test_a_due_time_in_the_past_means_now(alice, full, room):
     worker = alice.job(room)
     task = alice.submit(full, notBefore="1999-01-01T00:00:00+02:00")
     assert alice.claim(worker)["id"] == task
@@ -123,7 +123,7 @@ def keyed(key):
     return {"idempotency-key": key}
 
 
-def test_a_repeated_submit_is_the_same_task(alice, bob, full, room):
+def test_a_repeated_submit_gets_the_same_task(alice, bob, full, room):
     worker = alice.job(room)
     key = fresh("key")
     body = {"payload": {"a": 1}}
@@ -145,7 +145,7 @@ def problem_422(answer):
     assert answer.json()["type"] == "/v1/problems/key-reused"
 
 
-def test_a_repeated_batch_is_the_same_tasks(alice, full, room):
+def test_a_repeated_batch_gets_the_same_tasks(alice, full, room):
     alice.job(room)
     body = {"payloads": [{"n": n} for n in range(150)]}
     with ThreadPoolExecutor(4) as pool:
@@ -155,12 +155,12 @@ def test_a_repeated_batch_is_the_same_tasks(alice, full, room):
 
 
 @pytest.mark.parametrize("key", ["", "k" * 256])
-def test_a_key_that_is_none_does_not_validate(alice, full, room, key):
+def test_an_invalid_key_does_not_validate(alice, full, room, key):
     alice.job(room)
     invalid(alice.send(room, full, {}, **keyed(key)), "header", "idempotency-key")
 
 
-def test_a_repeated_claim_is_given_the_same_tasks(alice, full, room):
+def test_a_repeated_claim_gets_the_same_tasks(alice, full, room):
     worker = alice.job(room)
     tasks = [alice.submit(full) for _ in range(5)]
     assert given(alice, worker, limit=2, headers=keyed("one")) == tasks[:2]
@@ -169,7 +169,7 @@ def test_a_repeated_claim_is_given_the_same_tasks(alice, full, room):
     assert given(alice, worker, limit=2) == tasks[4:]
 
 
-def test_a_repeated_move_is_as_good_as_the_first(alice, full):
+def test_a_repeated_move_gets_the_answer_of_the_first(alice, full):
     _, task = alice.claimed(full)
     for status in ("running", "completed"):
         answers = [alice.call("PATCH", f"/tasks/{task}", {"status": status}, headers=keyed(status)) for _ in range(3)]
@@ -183,7 +183,7 @@ def test_a_repeated_move_is_as_good_as_the_first(alice, full):
 # Claiming.
 
 
-def test_a_claim_may_ask_for_several_and_says_all_it_gives(alice, full, room):
+def test_a_claim_may_ask_for_several_tasks(alice, full, room):
     worker = alice.job(room)
     assert done(alice.ask(worker, limit=5), 200) == {"task": None, "tasks": [], "results": []}
     tasks = [alice.submit(full) for _ in range(3)]
@@ -195,7 +195,7 @@ def test_a_claim_may_ask_for_several_and_says_all_it_gives(alice, full, room):
     assert given(alice, worker, limit=100) == tasks[2:]
 
 
-def test_a_claim_may_start_what_it_gives(alice, full, room):
+def test_a_claim_may_start_the_tasks_it_gets(alice, full, room):
     worker = alice.job(room)
     alice.submit(full)
     task = done(alice.ask(worker, start=True), 200)["task"]
@@ -222,7 +222,7 @@ def test_a_claim_out_of_bounds_does_not_validate_and_claims_nothing(alice, full,
 
 
 @pytest.mark.parametrize("hub", [0, 1])
-def test_a_claim_may_wait_for_work_wherever_it_is_submitted(hubs, alice, full, room, hub):
+def test_a_waiting_claim_gets_a_task_submitted_at_either_hub(hubs, alice, full, room, hub):
     worker = alice.job(room)
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(alice.at(0).ask, worker, waitSeconds=LONGEST_S)
@@ -234,7 +234,7 @@ def test_a_claim_may_wait_for_work_wherever_it_is_submitted(hubs, alice, full, r
     assert answer.elapsed.total_seconds() < LONGEST_S
 
 
-def test_a_claim_that_waits_in_vain_ends_in_time(alice, room):
+def test_a_waiting_claim_without_a_task_ends_in_time(alice, room):
     worker = alice.job(room)
     waits = {1: 1, 0.5: 0.5, 3600: LONGEST_S, 0: 0}
     answers = all_at_once(lambda wait_s: alice.ask(worker, waitSeconds=wait_s), *[(wait_s,) for wait_s in waits])
@@ -243,7 +243,7 @@ def test_a_claim_that_waits_in_vain_ends_in_time(alice, room):
         assert seconds - 0.05 <= took_s < seconds + SLACK_S
 
 
-def test_of_many_claims_that_wait_each_task_wakes_one(hubs, alice, full, room):
+def test_each_task_wakes_one_of_many_waiting_claims(hubs, alice, full, room):
     workers = [alice.job(room) for _ in range(6)]
     with ThreadPoolExecutor(6) as pool:
         asked = [pool.submit(alice.ask, worker, waitSeconds=LONGEST_S) for worker in workers]
@@ -253,7 +253,7 @@ def test_of_many_claims_that_wait_each_task_wakes_one(hubs, alice, full, room):
     assert sorted(task["id"] for task in found if task) == sorted(tasks)
 
 
-def test_a_claim_may_report_what_became_of_others(alice, bob, full, room):
+def test_a_claim_may_report_the_results_of_other_tasks(alice, bob, full, room):
     worker = alice.job(room)
     tasks = [alice.submit(full) for _ in range(6)]
     claimed = given(alice, worker, limit=5, start=True)
@@ -277,7 +277,7 @@ def test_a_claim_may_report_what_became_of_others(alice, bob, full, room):
     assert bob.look(foreign)["status"] == "claimed"
 
 
-def test_a_task_given_back_is_as_if_it_had_never_been_claimed(alice, full, room):
+def test_a_task_that_was_given_back_shows_no_trace_of_its_claim(alice, full, room):
     worker = alice.job(room)
     task, younger = alice.submit(full), alice.submit(full)
     before = alice.look(task)
@@ -290,7 +290,7 @@ def test_a_task_given_back_is_as_if_it_had_never_been_claimed(alice, full, room)
     assert given(alice, worker, limit=2) == [task, younger]
 
 
-def test_results_of_a_repeated_claim_are_as_good_as_before(alice, full, room):
+def test_a_repeated_claim_with_results_gets_the_answer_of_the_first(alice, full, room):
     worker, task = alice.claimed(full)
     results = [{"id": task, "status": "running"}]
     for _ in range(2):
@@ -298,7 +298,7 @@ def test_results_of_a_repeated_claim_are_as_good_as_before(alice, full, room):
         assert answer["results"] == [{"id": task, "outcome": "ok"}]
 
 
-def test_what_runs_longer_than_it_may_has_failed(quick, full, room):
+def test_a_task_that_runs_longer_than_its_limit_fails(quick, full, room):
     ann = quick.person("alice-t")
     worker = ann.job(room)
     tasks = [ann.submit(full) for _ in range(3)]
@@ -319,7 +319,7 @@ def test_what_runs_longer_than_it_may_has_failed(quick, full, room):
 # Trying again.
 
 
-def test_a_task_that_fails_is_tried_again_until_its_attempts_are_used_up(alice, root, full, room):
+def test_a_failing_task_is_retried_until_its_attempts_are_used_up(alice, root, full, room):
     worker = alice.job(room)
     task = alice.submit(full, maxAttempts=3, backoffSeconds=0)
     for attempt in (1, 2):
@@ -342,7 +342,7 @@ def test_a_task_that_fails_is_tried_again_until_its_attempts_are_used_up(alice, 
     assert task in [letter["id"] for letter in root.get("/dead").json()["items"]]
 
 
-def test_between_two_attempts_a_task_waits_longer_each_time(alice, full, room):
+def test_the_pause_before_each_retry_grows(alice, full, room):
     worker = alice.job(room)
     task = alice.submit(full, maxAttempts=3, backoffSeconds=0.3)
     assert alice.claim(worker)["id"] == task
@@ -353,7 +353,7 @@ def test_between_two_attempts_a_task_waits_longer_each_time(alice, full, room):
         assert time.monotonic() - failed_at >= expected_s - 0.05
 
 
-def test_a_task_of_a_removed_worker_is_tried_again(alice, full, room):
+def test_a_task_of_a_removed_worker_is_retried(alice, full, room):
     worker = alice.job(room)
     task = alice.submit(full, maxAttempts=2, backoffSeconds=0)
     assert alice.claim(worker)["id"] == task
@@ -367,7 +367,7 @@ def test_a_task_of_a_removed_worker_is_tried_again(alice, full, room):
     assert (found["status"], found["error"]) == ("failed", "Worker disconnected")
 
 
-def test_a_cancelled_task_is_not_tried_again(alice, full, room):
+def test_a_cancelled_task_is_not_retried(alice, full, room):
     worker = alice.job(room)
     task = alice.submit(full, maxAttempts=5)
     assert alice.claim(worker)["id"] == task
@@ -386,7 +386,7 @@ def letter(alice, bob, full, room):
     return task
 
 
-def test_dead_letters_are_for_operators(alice, bob, root, stranger, letter):
+def test_only_operators_may_see_dead_letters(alice, bob, root, stranger, letter):
     for method, path in (("GET", "/dead"), ("GET", f"/dead/{letter}"), ("DELETE", f"/dead/{letter}")):
         assert stranger.call(method, path).status_code == 401
         problem(alice.call(method, path), 403, "forbidden")
@@ -399,13 +399,13 @@ def test_dead_letters_are_for_operators(alice, bob, root, stranger, letter):
     assert alice.look(letter)["status"] == "failed"
 
 
-def test_a_plain_failure_is_no_dead_letter(alice, root, full):
+def test_a_failed_task_without_retries_is_no_dead_letter(alice, root, full):
     _, task = alice.claimed(full)
     done(alice.move(task, "failed"), 200)
     problem(root.get(f"/dead/{task}"), 404, "task-not-found")
 
 
-def test_a_dead_letter_is_sent_again_as_a_new_task(alice, bob, root, full, room, letter):
+def test_retrying_a_dead_letter_makes_a_new_task(alice, bob, root, full, room, letter):
     problem(alice.call("POST", f"/tasks/{letter}/retry"), 403, "forbidden")
     answer = bob.call("POST", f"/tasks/{letter}/retry")
     task = done(answer, 202)
@@ -420,7 +420,7 @@ def test_a_dead_letter_is_sent_again_as_a_new_task(alice, bob, root, full, room,
 @pytest.mark.parametrize(
     ("way", "status"), [(["cancelled"], 202), (["running", "failed"], 202), (["running", "completed"], 409), ([], 409)]
 )
-def test_what_failed_or_was_cancelled_may_be_sent_again(alice, full, way, status):
+def test_failed_and_cancelled_tasks_may_be_retried(alice, full, way, status):
     _, task = alice.claimed(full)
     alice.run(task, *way)
     answer = alice.call("POST", f"/tasks/{task}/retry")

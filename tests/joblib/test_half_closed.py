@@ -79,7 +79,9 @@ def between(http: httpx.Client, tmp_path: Path) -> Iterator[tuple[Stage, Between
         wires.end()
 
 
-def test_claims_are_told_to_come_again_and_the_log_has_no_traceback(between: tuple[Stage, Between]) -> None:
+def test_during_an_outage_claims_are_answered_with_retry_after_and_no_traceback_is_logged(
+    between: tuple[Stage, Between],
+) -> None:
     found, wires = between
     ann, room = found.person("alice-t"), fresh()
     full = f"{room}:modifiers:Rotate"

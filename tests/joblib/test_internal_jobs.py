@@ -43,7 +43,7 @@ def ann(internal: Stage):
     return internal.person("alice-t")
 
 
-def test_configured_jobs_are_there_without_a_worker_and_with_the_schema_of_the_configuration(internal):
+def test_configured_internal_jobs_are_listed_without_a_worker_and_with_their_schema(internal):
     stranger = internal.person(None)
     job = done(stranger.get(f"/rooms/lab/jobs/{LATER}"), 200)
     assert (job["schema"], job["workers"], job["room_id"]) == ({}, [], "@internal")
@@ -73,7 +73,7 @@ async def listener(internal, boss, room):
     await found.hang_up()
 
 
-async def test_a_task_is_dispatched_at_once_and_claimed_by_nobody(ann, boss, listener, room):
+async def test_an_internal_task_is_dispatched_at_once_and_cannot_be_claimed(ann, boss, listener, room):
     worker = boss.job("@internal", "Later", schema={})
     await listener.offer(LATER, worker)
     answer = ann.send(room, LATER, {"payload": {"a": 1}})
@@ -92,7 +92,7 @@ async def test_a_task_is_dispatched_at_once_and_claimed_by_nobody(ann, boss, lis
     assert done(boss.move(task["id"], "completed"), 200)["worker_id"] is None
 
 
-async def test_what_takes_too_long_is_ended_by_the_sweep(ann, boss, listener, room):
+async def test_an_internal_task_that_takes_too_long_is_ended_by_the_sweep(ann, boss, listener, room):
     started, waiting = (ann.submit(LATER, room) for _ in range(2))
     done(boss.move(started, "running"), 200)
     await listener.heard()
@@ -111,12 +111,12 @@ async def test_what_takes_too_long_is_ended_by_the_sweep(ann, boss, listener, ro
     assert sorted(told) == sorted(("task_status_event", task, "failed") for task in (started, waiting))
 
 
-def test_the_submitter_may_cancel(ann, room):
+def test_the_submitter_may_cancel_an_internal_task(ann, room):
     task = ann.submit(LATER, room)
     assert done(ann.move(task, "cancelled"), 200)["status"] == "cancelled"
 
 
-def test_an_internal_job_is_kept_when_nothing_of_it_is_left(boss, ann, room):
+def test_an_internal_job_without_tasks_is_kept(boss, ann, room):
     worker = boss.job("@internal", "Later", schema={})
     done(boss.move(ann.submit(LATER, room), "failed"), 200)
     empty(boss.leave(worker))
@@ -124,7 +124,7 @@ def test_an_internal_job_is_kept_when_nothing_of_it_is_left(boss, ann, room):
     assert ann.send(room, LATER).status_code == 202
 
 
-def test_an_executor_runs_what_was_submitted(internal, ann, room, tmp_path):
+def test_an_executor_runs_submitted_tasks(internal, ann, room, tmp_path):
     file = tmp_path / "said"
     task = ann.submit(WRITE, room, {"file": str(file), "text": "hello"})
     worker = WorkerProcess([], {**SETTINGS, "HUB_REDIS_URL": internal.server.url})

@@ -25,7 +25,7 @@ def test_a_new_job_is_created_with_a_new_worker(alice, full, room):
     assert alice.claim(worker) is None
 
 
-def test_a_job_shows_the_schema_of_its_results_as_the_latest_registration_says_it(alice, room, full):
+def test_a_job_shows_the_result_schema_of_the_latest_registration(alice, room, full):
     made = done(alice.put_job(room, resultSchema={"type": "object", "required": ["left"]}), 201)
     assert set(made) == {*JOB, "resultSchema"}
     found = done(alice.get(f"/rooms/{room}/jobs/{full}"), 200)
@@ -38,7 +38,7 @@ def test_a_job_shows_the_schema_of_its_results_as_the_latest_registration_says_i
     assert alice.put_job(room, "b", resultSchema={"title": "x" * 270_000}).status_code == 413
 
 
-def test_registering_again_links_a_worker_and_changes_nothing_else(alice, bob, room, full):
+def test_registering_a_job_again_links_the_worker_and_changes_nothing_else(alice, bob, room, full):
     first = done(alice.put_job(room, schema={"a": 1}), 201)
     mine = alice.worker()
     for _ in range(2):
@@ -51,7 +51,7 @@ def test_registering_again_links_a_worker_and_changes_nothing_else(alice, bob, r
     assert sorted(found["workers"]) == sorted([first["worker_id"], mine, *made])
 
 
-def test_a_schema_has_two_spellings_one_of_which_the_client_uses(alice, room):
+def test_a_schema_is_accepted_under_both_member_names(alice, room):
     assert done(alice.put_job(room, "a", schema_={"x": 1}), 201)["schema"] == {"x": 1}
     assert done(alice.put_job(room, "b", schema={"x": 1}), 201)["schema"] == {"x": 1}
     assert done(alice.put_job(room, "c", schema_={"x": 1}, schema={"y": 2}), 201)["schema"] == {"y": 2}
@@ -82,7 +82,7 @@ def put_text(person, room, text):
 
 
 @pytest.mark.parametrize(("one", "other"), EQUAL)
-def test_schemas_are_equal_by_what_they_say(alice, room, full, one, other):
+def test_schemas_are_compared_by_content_and_not_by_text(alice, room, full, one, other):
     assert put_text(alice, room, one).status_code == 201
     assert put_text(alice, room, other).status_code == 200
     assert put_text(alice, room, one).status_code == 200
@@ -90,7 +90,7 @@ def test_schemas_are_equal_by_what_they_say(alice, room, full, one, other):
 
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
-def test_schemas_that_say_something_else_are_in_conflict(alice, room, full, one, other):
+def test_a_registration_with_another_schema_is_a_conflict(alice, room, full, one, other):
     first = put_text(alice, room, one)
     assert first.status_code == 201
     assert full in problem(put_text(alice, room, other), 409, "schema-conflict")
@@ -117,7 +117,7 @@ def exact(text):
 
 
 @pytest.mark.parametrize("where", ["@global", "@internal"])
-def test_shared_rooms_are_for_superusers(alice, root, where):
+def test_only_superusers_may_register_in_shared_rooms(alice, root, where):
     name = fresh("J")
     before = alice.get("/workers?limit=0").json()["total"]
     problem(alice.put_job(where, name), 403, "forbidden")
@@ -128,7 +128,7 @@ def test_shared_rooms_are_for_superusers(alice, root, where):
     assert done(root.put_job(where, name), 201)["room_id"] == where
 
 
-def test_checks_come_in_their_order_and_leave_no_trace(alice, bob, room, full):
+def test_checks_are_made_in_their_order_and_leave_no_trace(alice, bob, room, full):
     first = done(alice.put_job(room, schema={"v": 1}), 201)
     foreign, unknown = bob.worker(), str(uuid4())
     before = alice.get("/workers?limit=0").json()["total"]
@@ -150,7 +150,7 @@ def test_a_superuser_may_not_use_the_worker_of_another(alice, root, room):
     problem(root.put_job(room, worker_id=alice.worker()), 404, "worker-not-found")
 
 
-def test_of_many_first_registrations_at_once_one_creates(alice, bob):
+def test_of_many_concurrent_first_registrations_one_creates_the_job(alice, bob):
     for _ in range(5):
         room = fresh()
         with ThreadPoolExecutor(8) as pool:
@@ -162,7 +162,7 @@ def test_of_many_first_registrations_at_once_one_creates(alice, bob):
         assert sorted(found["workers"]) == sorted(answer.json()["worker_id"] for answer in answers)
 
 
-def test_of_two_schemas_at_once_one_stays(alice, bob):
+def test_of_two_concurrent_schemas_one_is_kept(alice, bob):
     for _ in range(5):
         room = fresh()
         with ThreadPoolExecutor(6) as pool:

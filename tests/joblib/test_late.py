@@ -44,7 +44,7 @@ def in_vain(person, method, path, body, **headers):
 
 
 @pytest.mark.parametrize("key", [{}, {"Idempotency-Key": "K"}], ids=["plain", "with a key"])
-def test_a_claim_whose_caller_has_hung_up_is_not_carried_out(pair, key):
+def test_a_claim_whose_caller_hung_up_is_not_carried_out(pair, key):
     ann, room = pair.person("alice-t"), fresh()
     other = ann.at(1)
     worker = other.job(room)
@@ -56,7 +56,7 @@ def test_a_claim_whose_caller_has_hung_up_is_not_carried_out(pair, key):
     assert other.claim(worker)["id"] == task
 
 
-def test_a_report_whose_caller_has_hung_up_is_not_carried_out(pair):
+def test_a_report_whose_caller_hung_up_is_not_carried_out(pair):
     ann, room = pair.person("alice-t"), fresh()
     other = ann.at(1)
     worker = other.job(room)
@@ -72,7 +72,7 @@ def test_a_report_whose_caller_has_hung_up_is_not_carried_out(pair):
     assert (found["status"], found["attempt"]) == ("claimed", 3)
 
 
-def test_a_submit_and_a_removal_whose_callers_have_hung_up_are_not_carried_out(pair):
+def test_a_submit_and_a_removal_whose_callers_hung_up_are_not_carried_out(pair):
     ann, room = pair.person("alice-t"), fresh()
     other = ann.at(1)
     worker = other.job(room)
@@ -83,7 +83,7 @@ def test_a_submit_and_a_removal_whose_callers_have_hung_up_are_not_carried_out(p
     assert done(other.beat(worker), 200)
 
 
-def test_a_claim_names_itself_to_those_who_ask_for_more_and_a_report_on_an_older_one_is_refused(pair):
+def test_a_claim_is_named_on_request_and_a_report_on_an_older_claim_is_refused(pair):
     ann, room = pair.person("alice-t"), fresh()
     worker = ann.job(room)
     full = f"{room}:modifiers:Rotate"

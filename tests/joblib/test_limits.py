@@ -45,7 +45,7 @@ def too_large(answer):
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-def test_categories_are_those_of_the_settings(ann, room):
+def test_the_settings_name_the_allowed_categories(ann, room):
     assert ann.put_job(room, category="shiny").status_code == 201
     assert "shiny" in problem(ann.put_job(room, category="analysis"), 400, "invalid-category")
     assert ann.put_provider(room, category="files").status_code == 201
@@ -58,7 +58,7 @@ def of_size(size):
     return {"a": "x" * (size - len('{"a":""}'))}
 
 
-def test_a_payload_may_have_so_many_bytes_and_no_more(ann, full, room):
+def test_the_size_of_a_payload_is_limited(ann, full, room):
     ann.job(room)
     assert ann.send(room, full, {"payload": of_size(2048)}).status_code == 202
     too_large(ann.send(room, full, {"payload": of_size(2049)}))
@@ -68,27 +68,27 @@ def test_a_payload_may_have_so_many_bytes_and_no_more(ann, full, room):
     assert len(ann.listed(f"/rooms/{room}/tasks")) == 1
 
 
-def test_a_schema_may_have_so_many_bytes_and_no_more(ann, full, room):
+def test_the_size_of_a_schema_is_limited(ann, full, room):
     too_large(ann.put_job(room, schema=of_size(2049)))
     problem(ann.get(f"/rooms/{room}/jobs/{full}"), 404, "job-not-found")
     assert ann.put_job(room, schema_=of_size(2048)).status_code == 201
     too_large(ann.put_provider(room, schema=of_size(2049)))
 
 
-def test_an_answer_of_a_provider_may_have_so_many_bytes_and_no_more(ann, room):
+def test_the_size_of_an_answer_of_a_provider_is_limited(ann, room):
     made = ann.provider(room)
     empty(ann.answer(made, b"x" * 4096))
     too_large(ann.answer(made, b"y" * 4097))
     assert ann.read(room, made["full_name"]).content == b"x" * 4096
 
 
-def test_an_answer_of_a_provider_is_forgotten(ann, room):
+def test_an_answer_of_a_provider_expires(ann, room):
     made = ann.provider(room)
     empty(ann.answer(made, b"x"))
     wait_until(lambda: ann.read(room, made["full_name"], prefer="wait=0").status_code == 504)
 
 
-async def test_a_question_that_was_lost_is_asked_again(small, ann, room):
+async def test_an_unanswered_question_is_sent_again(small, ann, room):
     full = ann.provider(room)["full_name"]
     asked = []
     client = SocketClient(reconnection=False)
@@ -105,12 +105,12 @@ async def test_a_question_that_was_lost_is_asked_again(small, ann, room):
     await client.shutdown()
 
 
-def test_no_look_waits_longer_than_the_setting_says(ann, full):
+def test_no_long_poll_lasts_longer_than_the_setting_allows(ann, full):
     _, task = ann.claimed(full)
     assert ann.get(f"/tasks/{task}", prefer="wait=5").headers["preference-applied"] == "wait=1"
 
 
-def test_tasks_that_have_ended_are_forgotten_everywhere_and_others_are_not(ann, full, room):
+def test_ended_tasks_are_forgotten_after_their_retention_and_others_are_kept(ann, full, room):
     worker, running = ann.claimed(full)
     done(ann.move(running, "running"), 200)
     ended, waiting = ann.submit(full), ann.submit(full)
@@ -132,13 +132,13 @@ def test_tasks_that_have_ended_are_forgotten_everywhere_and_others_are_not(ann, 
 @pytest.mark.parametrize(
     "path", ["/workers", "/rooms/x/jobs", "/rooms/x/tasks", "/rooms/x/workers", "/rooms/x/providers"]
 )
-def test_reads_may_be_closed_to_strangers(small, ann, path):
+def test_a_setting_closes_reads_to_strangers(small, ann, path):
     assert small.person(None).get(path).status_code == 401
     assert small.person("gone-t").get(path).status_code == 401
     assert ann.get(path).status_code == 200
 
 
-async def test_connections_are_closed_to_strangers_then(small):
+async def test_the_same_setting_closes_connections_to_strangers(small):
     for shown in ({}, {"auth": {"token": "nobody"}}, {"headers": {"Authorization": "Bearer gone-t"}}):
         client = SocketClient(reconnection=False)
         with pytest.raises(socketio.exceptions.ConnectionError):

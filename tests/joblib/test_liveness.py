@@ -106,7 +106,7 @@ def test_a_silent_worker_is_removed_in_time_with_all_it_held(ann, silence):
     assert ann.look(silence.tasks["silent"])["worker_id"] is None
 
 
-def test_the_sweep_tells_what_it_did(silence):
+def test_the_sweep_sends_events_of_what_it_did(silence):
     failures = ends(silence)
     assert failures[silence.tasks["silent"]] == silence.workers["silent"]
     assert (failures[silence.tasks["orphan"]], failures[silence.tasks["running"]]) == (None, None)
@@ -115,22 +115,22 @@ def test_the_sweep_tells_what_it_did(silence):
     assert 1 <= names.count("jobs_invalidate") <= 2  # of `silent` and `busy`; another may end in the same pass
 
 
-def test_a_worker_that_beats_is_kept_with_what_it_holds_however_long(ann, silence):
+def test_a_worker_that_beats_keeps_its_tasks_for_any_time(ann, silence):
     assert kept(ann, silence.tasks["beating"])
     job = done(ann.get(f"/rooms/{silence.room}/jobs/{silence.room}:modifiers:beating"), 200)
     assert job["workers"] == [silence.workers["beating"]]
 
 
-def test_claims_and_moves_do_not_keep_a_worker(ann, silence):
+def test_claims_and_moves_do_not_count_as_heartbeats(ann, silence):
     assert silence.claims > 1
     problem(ann.ask(silence.workers["busy"]), 404, "worker-not-found")
 
 
-def test_a_worker_without_a_job_is_removed_as_well(ann, silence):
+def test_a_silent_worker_without_a_job_is_removed_as_well(ann, silence):
     problem(ann.beat(silence.workers["alone"]), 404, "worker-not-found")
 
 
-def test_what_nobody_holds_ends(ann, silence):
+def test_claimed_tasks_without_a_worker_fail_after_the_timeout(ann, silence):
     for name in ("orphan", "running"):
         found = ann.look(silence.tasks[name])
         assert (found["status"], found["error"]) == ("failed", "Worker disconnected")
@@ -188,7 +188,7 @@ async def connections(quick, ann):
     await found.close()
 
 
-async def test_whoever_hangs_up_is_removed_after_the_grace_and_whoever_is_there_is_kept(ann, connections):
+async def test_a_worker_that_hangs_up_is_removed_after_the_grace_and_a_connected_one_is_kept(ann, connections):
     gone, back, twice, foreign, leaver, removed = (connections.holding() for _ in range(6))
     several = [connections.holding() for _ in range(3)]
     hung_up = await connections.offering(gone[0], back[0], *(worker for worker, _ in several))

@@ -38,7 +38,7 @@ def task(alice, full):
     return alice.claimed(full)[1]
 
 
-def test_a_look_waits_as_long_as_it_is_asked_to_and_no_longer(stranger, task):
+def test_a_read_of_a_task_waits_as_long_as_requested(stranger, task):
     one_second = ["wait=1", "wait=1.9", "respond-async, wait=1", "wait=1, respond-async", "foo;wait=1", "wait=01"]
     beyond_the_setting = ["wait=8", "wait=9", "wait=3600", "wait=99999999999999999999"]
     prefers = one_second + beyond_the_setting
@@ -67,14 +67,14 @@ def test_a_look_waits_as_long_as_it_is_asked_to_and_no_longer(stranger, task):
         "",
     ],
 )
-def test_without_a_preference_that_counts_the_answer_comes_at_once(stranger, task, prefer):
+def test_without_a_valid_wait_preference_a_read_is_answered_at_once(stranger, task, prefer):
     answer, took_s = waited(stranger, task, prefer)
     assert done(answer, 200)["status"] == "claimed"
     assert "preference-applied" not in answer.headers
     assert took_s < SLACK_S
 
 
-def test_a_task_that_has_ended_is_answered_at_once(alice, stranger, task):
+def test_a_read_of_an_ended_task_is_answered_at_once(alice, stranger, task):
     alice.run(task, "running", "completed")
     answer, took_s = waited(stranger, task, f"wait={LONGEST_S}")
     assert done(answer, 200)["status"] == "completed"
@@ -82,7 +82,7 @@ def test_a_task_that_has_ended_is_answered_at_once(alice, stranger, task):
     assert took_s < SLACK_S
 
 
-def test_an_unknown_task_is_said_at_once(stranger):
+def test_a_read_of_an_unknown_task_is_answered_at_once(stranger):
     answer, took_s = waited(stranger, uuid4(), f"wait={LONGEST_S}")
     problem(answer, 404, "task-not-found")
     assert took_s < SLACK_S
@@ -90,7 +90,7 @@ def test_an_unknown_task_is_said_at_once(stranger):
 
 @pytest.mark.parametrize("end", ["completed", "failed", "cancelled"])
 @pytest.mark.parametrize("hub", [0, 1])
-def test_the_end_of_a_task_is_said_at_once_wherever_it_was_reported(hubs, alice, stranger, task, end, hub):
+def test_a_waiting_read_is_answered_at_once_when_the_task_ends_at_either_hub(hubs, alice, stranger, task, end, hub):
     with meanwhile(hubs, task, stranger.at(0)) as look:
         done(alice.at(hub).move(task, "running"), 200)
         time.sleep(0.1)
@@ -102,7 +102,7 @@ def test_the_end_of_a_task_is_said_at_once_wherever_it_was_reported(hubs, alice,
     assert took_s < LONGEST_S
 
 
-def test_the_end_of_its_worker_ends_the_wait_for_a_task(hubs, alice, stranger, full):
+def test_a_waiting_read_is_answered_when_the_worker_of_the_task_is_removed(hubs, alice, stranger, full):
     worker, task = alice.claimed(full)
     with meanwhile(hubs, task, stranger) as look:
         alice.leave(worker)
@@ -111,7 +111,7 @@ def test_the_end_of_its_worker_ends_the_wait_for_a_task(hubs, alice, stranger, f
     assert took_s < LONGEST_S
 
 
-def test_many_may_wait_for_one_task(hubs, alice, stranger, task):
+def test_many_callers_may_wait_for_one_task(hubs, alice, stranger, task):
     alice.run(task, "running")
     with ThreadPoolExecutor(20) as pool:
         looks = [pool.submit(waited, stranger, task, f"wait={LONGEST_S}") for _ in range(20)]

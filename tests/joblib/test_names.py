@@ -8,7 +8,7 @@ from tests.joblib.people import done, fresh, problem
 
 
 @pytest.mark.parametrize("name", ["Plain", "a:b", "a/b", "a:b/c:d", "", "with blank", "ünï-日本", "x/info", "50%"])
-def test_a_name_is_whatever_stands_behind_the_second_colon(alice, room, name):
+def test_everything_after_the_second_colon_is_the_name_of_a_job(alice, room, name):
     alice.job(room, name)
     full = f"{room}:modifiers:{name}"
     spelt = [full] if name.isascii() and not set(name) & set(" %") else []
@@ -33,7 +33,7 @@ def quoted(text, safe):
 
 
 @pytest.mark.parametrize("name", ["plain", "a:b", "a/b", "", "ünï", "x/tasks"])
-def test_a_provider_has_such_a_name_too(alice, room, name):
+def test_everything_after_the_second_colon_is_the_name_of_a_provider(alice, room, name):
     made = alice.provider(room, name)
     full = f"{room}:files:{name}"
     assert (made["full_name"], made["name"]) == (full, name)
@@ -43,7 +43,7 @@ def test_a_provider_has_such_a_name_too(alice, room, name):
 
 
 @pytest.mark.parametrize("full", ["x", "a:b", "@global:modifiers", "modifiers/Rotate"])
-def test_a_name_of_fewer_parts_is_not_found_and_jobs_say_why(alice, full):
+def test_a_name_with_too_few_parts_is_not_found_and_the_jobs_api_says_why(alice, full):
     for answer in (
         alice.get(f"/rooms/lab/jobs/{full}"),
         alice.get(f"/rooms/lab/jobs/{full}/tasks"),
@@ -54,7 +54,7 @@ def test_a_name_of_fewer_parts_is_not_found_and_jobs_say_why(alice, full):
         problem(answer, 404, "provider-not-found")
 
 
-def test_names_are_told_apart_by_case(alice, room, full):
+def test_names_are_case_sensitive(alice, room, full):
     alice.job(room)
     alice.provider(room)
     for other in (full.lower(), full.replace("mod", "Mod"), full.upper()):
@@ -64,7 +64,7 @@ def test_names_are_told_apart_by_case(alice, room, full):
 
 
 @pytest.mark.parametrize("room_id", ["a room", "räum", "x.y-z_", "global", "internal", "100%", "a+b", "tasks"])
-def test_a_room_may_have_any_other_name(alice, room_id):
+def test_every_other_room_name_is_allowed(alice, room_id):
     path = quoted(room_id, "")
     name = fresh("J")
     answer = alice.put_job(path, name)
@@ -75,12 +75,12 @@ def test_a_room_may_have_any_other_name(alice, room_id):
 
 
 @pytest.mark.parametrize("category", ["modifiers", "selections", "analysis"])
-def test_categories_of_jobs_are_those_of_the_list(alice, room, category):
+def test_a_job_may_have_any_category_of_the_configured_list(alice, room, category):
     assert alice.put_job(room, category=category).status_code == 201
 
 
 @pytest.mark.parametrize("category", ["Modifiers", "modifier", "", "shiny", "mod:ifiers", " analysis"])
-def test_other_categories_are_refused_and_leave_no_trace(alice, room, category):
+def test_other_categories_are_refused_and_store_nothing(alice, room, category):
     before = done(alice.get("/workers?limit=0"), 200)["total"]
     detail = problem(alice.put_job(room, category=category), 400, "invalid-category")
     assert detail.endswith("is not one of modifiers, selections, analysis, which HUB_ALLOWED_CATEGORIES allows")
@@ -110,7 +110,7 @@ def jobs(alice, root, room):
     return {where: f"{where}:modifiers:{name}" for where in (room, other, "@global", "@internal")}
 
 
-def test_jobs_are_listed_where_they_are_seen(stranger, jobs, room):
+def test_jobs_are_listed_in_the_rooms_that_see_them(stranger, jobs, room):
     def seen(where):
         listed = stranger.get(f"/rooms/{where}/jobs?limit=500").json()["items"]
         assert all(set(job) == {"full_name", "category", "name", "workers"} for job in listed)
@@ -122,7 +122,7 @@ def test_jobs_are_listed_where_they_are_seen(stranger, jobs, room):
     assert seen(fresh()) == ["@global", "@internal"]
 
 
-def test_workers_are_listed_where_their_jobs_are_seen(stranger, alice, jobs, room):
+def test_workers_are_listed_in_the_rooms_that_see_their_jobs(stranger, alice, jobs, room):
     ids = {place: done(stranger.get(f"/rooms/x/jobs/{full}"), 200)["workers"][0] for place, full in jobs.items()}
     provider_only = alice.provider(room)["worker_id"]
 
@@ -137,14 +137,14 @@ def test_workers_are_listed_where_their_jobs_are_seen(stranger, alice, jobs, roo
     assert seen("@internal") == ["@internal"]
 
 
-def test_any_active_job_is_addressed_from_any_room(stranger, alice, jobs, room):
+def test_a_task_may_be_submitted_from_any_room_to_any_active_job(stranger, alice, jobs, room):
     for where in (room, "@global", "@internal", fresh()):
         for full in jobs.values():
             assert done(stranger.get(f"/rooms/{where}/jobs/{full}"), 200)["full_name"] == full
             assert done(stranger.get(f"/rooms/{where}/jobs/{full}/tasks"), 200)["items"] == []
 
 
-def test_a_task_is_seen_in_the_room_it_was_submitted_to_and_nowhere_else(stranger, alice, jobs, room):
+def test_a_task_is_listed_only_in_the_room_it_was_submitted_to(stranger, alice, jobs, room):
     other, plain, shared = fresh(), jobs[room], jobs["@global"]
     tasks = [alice.submit(plain), alice.submit(shared, room), alice.submit(plain, other), alice.submit(shared, other)]
     assert [task["id"] for task in stranger.listed(f"/rooms/{room}/tasks")] == [tasks[1], tasks[0]]
@@ -155,7 +155,7 @@ def test_a_task_is_seen_in_the_room_it_was_submitted_to_and_nowhere_else(strange
     assert stranger.listed(f"/rooms/{fresh()}/tasks") == []
 
 
-def test_providers_are_seen_where_they_are_and_global_ones_everywhere(stranger, alice, root, room):
+def test_providers_are_listed_in_their_room_and_global_ones_in_every_room(stranger, alice, root, room):
     name, other = fresh("p"), fresh()
     for where, person in ((room, alice), (other, alice), ("@global", root), ("@internal", root)):
         person.provider(where, name)

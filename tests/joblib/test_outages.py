@@ -50,7 +50,7 @@ def requests():
 
 
 @pytest.mark.parametrize("how", ["gone", "hung"])
-def test_every_call_is_told_to_come_again_while_redis_is_away(http, how):
+def test_every_call_is_answered_with_retry_after_while_redis_is_away(http, how):
     with stage(http, 1, **QUICK, **HASTY) as hasty, away(hasty, how):
         ann = hasty.person("alice-t")
         for method, path, body, headers in requests():
@@ -73,7 +73,7 @@ def away(fragile, how):
 
 
 @pytest.mark.parametrize("how", ["gone", "hung"])
-def test_an_absence_longer_than_the_timeout_costs_nobody_who_comes_back(fragile, ann, full, room, how):
+def test_an_outage_longer_than_the_timeout_removes_no_worker_that_comes_back(fragile, ann, full, room, how):
     worker, task = ann.claimed(full)
     provider = ann.provider(room, worker_id=worker)
     waiting = ann.submit(full)
@@ -88,7 +88,7 @@ def test_an_absence_longer_than_the_timeout_costs_nobody_who_comes_back(fragile,
     empty(ann.answer(provider, b""))
 
 
-def test_a_task_whose_claim_was_not_answered_goes_to_the_next_one_who_asks(fragile, ann, full):
+def test_a_task_whose_claim_was_not_answered_goes_to_the_next_claim(fragile, ann, full):
     worker, held = ann.claimed(full)
     task = ann.submit(full)
     with away(fragile, "hung"):  # it hears the claim, and takes it when it is back
@@ -102,7 +102,7 @@ def picture(person, room):
     return [person.listed(f"/rooms/{room}/{what}") for what in ("jobs", "tasks", "providers")]
 
 
-def test_who_waits_while_redis_goes_away_is_not_told_that_the_task_is_unknown(fragile, ann, full):
+def test_a_waiting_read_during_an_outage_is_not_told_that_its_task_is_unknown(fragile, ann, full):
     _, task = ann.claimed(full)
     with ThreadPoolExecutor(1) as pool:
         look = pool.submit(ann.get, f"/tasks/{task}", prefer="wait=6")
@@ -113,7 +113,7 @@ def test_who_waits_while_redis_goes_away_is_not_told_that_the_task_is_unknown(fr
     back(ann)
 
 
-async def test_events_go_on_after_redis_was_away(fragile, ann, room):
+async def test_events_are_sent_again_after_an_outage(fragile, ann, room):
     client = SocketClient(reconnection=False)
     told = []
     client.on("jobs_invalidate", lambda data: told.append(data))
@@ -136,7 +136,7 @@ async def test_events_go_on_after_redis_was_away(fragile, ann, room):
 # The store is emptied under a running hub.
 
 
-def test_an_emptied_store_is_an_empty_hub_and_nothing_worse(fragile, ann, full, room):
+def test_an_emptied_store_behaves_like_a_new_hub(fragile, ann, full, room):
     worker, task = ann.claimed(full)
     fragile.server.client().flushdb()
     problem(ann.beat(worker), 404, "worker-not-found")
@@ -151,7 +151,7 @@ def test_an_emptied_store_is_an_empty_hub_and_nothing_worse(fragile, ann, full, 
 
 
 @pytest.mark.parametrize("command", ["FLUSHDB", "FLUSHALL", "SCRIPT FLUSH"])
-def test_the_hub_works_on_after_every_emptying(fragile, ann, full, room, command):
+def test_the_hub_works_after_the_store_was_emptied_repeatedly(fragile, ann, full, room, command):
     for _ in range(3):
         fragile.server.client().execute_command(*command.split())
         worker, task = ann.claimed(full)
@@ -169,13 +169,13 @@ def test_the_hub_works_on_after_every_emptying(fragile, ann, full, room, command
         problem(ann.get(f"/rooms/{room}/jobs/{full}"), 404, "job-not-found")
 
 
-def test_silent_workers_are_removed_after_an_emptying_too(fragile, ann, full):
+def test_silent_workers_are_removed_after_the_store_was_emptied_too(fragile, ann, full):
     fragile.server.client().flushdb()
     _, task = ann.claimed(full)
     wait_until(lambda: ann.look(task)["error"] == "Worker disconnected")
 
 
-def test_who_waits_while_the_store_is_emptied_is_answered_in_time(fragile, ann, full):
+def test_a_waiting_read_is_answered_in_time_when_the_store_is_emptied(fragile, ann, full):
     _, task = ann.claimed(full)
     with ThreadPoolExecutor(1) as pool:
         look = pool.submit(ann.get, f"/tasks/{task}", prefer="wait=6")

@@ -24,11 +24,11 @@ def running(alice, full):
     return worker, task
 
 
-def test_a_task_that_says_nothing_looks_as_it_always_did(alice, running):
+def test_a_task_without_progress_shows_no_additional_members(alice, running):
     assert set(alice.look(running[1])) == TASK
 
 
-def test_what_a_task_says_is_shown_and_what_it_leaves_out_stays(alice, bob, running, room):
+def test_reported_progress_is_shown_and_omitted_members_stay(alice, bob, running, room):
     worker, task = running
     assert say(alice, worker, task, progress=0.4, message="step 3", log=["begins", "two\nlines"]) == ["ok"]
     first = bob.look(task)
@@ -43,7 +43,7 @@ def test_what_a_task_says_is_shown_and_what_it_leaves_out_stays(alice, bob, runn
     assert [set(each) for each in bob.listed(f"/rooms/{room}/tasks")] == [TASK], "lists read less"
 
 
-def test_a_log_keeps_the_latest_hundred_and_four_kib_of_each(alice, running):
+def test_a_log_keeps_the_latest_hundred_lines_and_four_kib_of_each(alice, running):
     worker, task = running
     for start in (0, 60, 120):
         say(alice, worker, task, log=[str(n) for n in range(start, start + 60)])
@@ -53,14 +53,14 @@ def test_a_log_keeps_the_latest_hundred_and_four_kib_of_each(alice, running):
     assert (found["log"][-1]["text"], len(found["message"])) == ("\u00df" * 2048, 1024)
 
 
-def test_a_repeat_with_its_key_adds_nothing(alice, running):
+def test_a_progress_report_repeated_with_its_key_adds_nothing(alice, running):
     worker, task = running
     for _ in range(2):
         assert say(alice, worker, task, headers={"idempotency-key": "k"}, log=["once"]) == ["ok"]
     assert [each["text"] for each in alice.look(task)["log"]] == ["once"]
 
 
-def test_only_the_claim_that_runs_it_speaks_for_a_task(alice, bob, full, running):
+def test_only_the_claim_that_runs_a_task_may_report_its_progress(alice, bob, full, running):
     worker, task = running
     assert say(alice, worker, task, claim="17", log=["late"]) == ["conflict"]
     assert say(alice, worker, fresh_task(), log=["x"]) == ["gone"]
@@ -83,13 +83,13 @@ def fresh_task():
         ({"log": ["x"] * 101}, "log"), ({"message": 5}, "message"), ({"claim": "x"}, "claim"),
     ],
 )  # fmt: skip
-def test_nonsense_does_not_validate(alice, running, said, place):
+def test_an_invalid_progress_report_does_not_validate(alice, running, said, place):
     worker, task = running
     answer = alice.call("POST", "/tasks/progress", {"worker_id": worker, "tasks": [{"id": task, **said}]})
     invalid(answer, "body", "tasks", 0, place)
 
 
-async def test_what_a_task_says_is_told_to_its_room(listen, alice, running, full, room):
+async def test_progress_sends_an_event_to_the_room_of_the_task(listen, alice, running, full, room):
     worker, task = running
     there = await listen(room)
     say(alice, worker, task, progress=0.25, message="\u00df")
@@ -101,7 +101,7 @@ async def test_what_a_task_says_is_told_to_its_room(listen, alice, running, full
     }  # fmt: skip
 
 
-def test_a_task_that_is_stuck_fails_and_says_so_whatever_its_worker_beats(alice, full, room):
+def test_a_stuck_task_fails_with_a_reason_although_its_worker_beats(alice, full, room):
     worker = alice.job(room)
     task = alice.submit(full, maxSilenceSeconds=1)
     assert alice.look(task)["maxSilenceSeconds"] == 1
@@ -115,7 +115,7 @@ def test_a_task_that_is_stuck_fails_and_says_so_whatever_its_worker_beats(alice,
     assert alice.look(task)["error"] == "No progress for longer than maxSilenceSeconds (1)"
 
 
-def test_a_silence_out_of_bounds_does_not_validate_and_changes_what_a_key_stands_for(alice, full, room):
+def test_an_invalid_limit_of_silence_does_not_validate(alice, full, room):
     alice.job(room)
     invalid(alice.send(room, full, {"maxSilenceSeconds": 0.5}), "body", "maxSilenceSeconds")
     key = {"idempotency-key": fresh()}

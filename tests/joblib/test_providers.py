@@ -40,7 +40,7 @@ def test_a_new_provider_is_created_with_a_new_worker(alice, stranger, room):
     assert alice.claim(made["worker_id"]) is None
 
 
-def test_registering_again_replaces_all_but_the_id_and_the_time(alice, room):
+def test_registering_a_provider_again_replaces_all_but_its_id_and_time(alice, room):
     first = alice.provider(room, schema={"x": 1})
     worker = alice.worker()
     again = done(alice.put_provider(room, schema={"y": 2}, worker_id=worker), 200)
@@ -50,7 +50,7 @@ def test_registering_again_replaces_all_but_the_id_and_the_time(alice, room):
     assert third["worker_id"] not in (worker, first["worker_id"])
 
 
-def test_a_provider_is_registered_again_by_its_owner_and_by_superusers_who_take_it_over(alice, bob, root, room):
+def test_only_its_owner_or_a_superuser_may_register_a_provider_again(alice, bob, root, room):
     first = alice.provider(room)
     workers = alice.get("/workers?limit=0").json()["total"]
     problem(bob.put_provider(room, schema={"b": 1}), 403, "forbidden")
@@ -63,14 +63,14 @@ def test_a_provider_is_registered_again_by_its_owner_and_by_superusers_who_take_
 
 
 @pytest.mark.parametrize("where", ["@global", "@internal"])
-def test_shared_rooms_are_for_superusers(alice, root, where):
+def test_only_superusers_may_register_providers_in_shared_rooms(alice, root, where):
     name = fresh("p")
     problem(alice.put_provider(where, name, worker_id=str(uuid4())), 403, "forbidden")
     problem(alice.get(f"/rooms/@internal/providers/{where}:files:{name}/info"), 404, "provider-not-found")
     assert root.put_provider(where, name).status_code == 201
 
 
-def test_the_worker_of_a_provider_must_be_the_callers(alice, bob, root, room):
+def test_the_worker_of_a_provider_must_belong_to_the_caller(alice, bob, root, room):
     for worker in (bob.worker(), str(uuid4())):
         for person in (alice, root):
             if worker:
@@ -78,7 +78,7 @@ def test_the_worker_of_a_provider_must_be_the_callers(alice, bob, root, room):
     assert [item for item in alice.listed(f"/rooms/{room}/providers") if item["room_id"] == room] == []
 
 
-def test_a_provider_is_deleted_by_its_owner_and_by_superusers(alice, bob, root, room):
+def test_only_its_owner_or_a_superuser_may_delete_a_provider(alice, bob, root, room):
     for owner in (alice, root):
         made = alice.provider(room)
         problem(bob.call("DELETE", f"/providers/{made['id']}"), 403, "forbidden")
@@ -117,7 +117,7 @@ QUERIES = [
 
 
 @pytest.mark.parametrize(("query", "canonical"), QUERIES)
-def test_what_is_asked_is_named_by_its_canonical_text(alice, room, query, canonical):
+def test_a_question_is_identified_by_the_hash_of_its_canonical_text(alice, room, query, canonical):
     made = alice.provider(room)
     digest = sha256(canonical.encode()).hexdigest()
     if not query:
@@ -136,7 +136,7 @@ def test_what_is_asked_is_named_by_its_canonical_text(alice, room, query, canoni
         ("application/octet-stream", "application/octet-stream"), ("chemical/x-xyz", "chemical/x-xyz"),
     ],
 )  # fmt: skip
-def test_bytes_come_back_as_they_are_under_the_type_the_provider_has_now(alice, room, registered, shown):
+def test_bytes_are_answered_unchanged_with_the_content_type_of_the_provider(alice, room, registered, shown):
     made = alice.provider(room, content_type="application/x-old")
     body = bytes(range(256)) * 40
     empty(alice.answer(made, body, **{"content-type": "image/x-whatever"}))
@@ -146,14 +146,14 @@ def test_bytes_come_back_as_they_are_under_the_type_the_provider_has_now(alice, 
     assert (answer.status_code, answer.content, answer.headers["content-type"]) == (200, body, shown)
 
 
-def test_the_default_type_is_json(alice, room):
+def test_the_default_content_type_is_json(alice, room):
     made = alice.provider(room)
     empty(alice.answer(made, b'{"a": 1}'))
     assert alice.read(room, made["full_name"]).headers["content-type"] == "application/json"
 
 
 @pytest.mark.parametrize("prefer", [None, "wait=0", "wait=8"])
-def test_what_is_known_is_answered_without_a_word_about_the_wait(alice, room, prefer):
+def test_a_cached_answer_is_returned_without_a_wait(alice, room, prefer):
     made = alice.provider(room)
     empty(alice.answer(made, b""))
     answer = alice.read(room, made["full_name"], prefer=prefer)
@@ -161,7 +161,7 @@ def test_what_is_known_is_answered_without_a_word_about_the_wait(alice, room, pr
     assert "preference-applied" not in answer.headers
 
 
-def test_who_waits_in_vain_is_told_to_come_again(alice, room):
+def test_a_read_without_an_answer_in_time_is_told_to_retry(alice, room):
     full = alice.provider(room)["full_name"]
     waits = {None: DEFAULT_S, "wait=0": 0, "wait=2": 2, "wait=77": LONGEST_S, "WAIT=2": DEFAULT_S, "wait=2s": DEFAULT_S}
     answers = all_at_once(alice.read, *[(room, full, "", prefer) for prefer in waits])
@@ -175,7 +175,7 @@ def test_who_waits_in_vain_is_told_to_come_again(alice, room):
     ("prefer", "applied"), [(None, None), ("wait=8", "wait=8"), ("wait=60", "wait=8"), ("x, wait=6", "wait=6")]
 )
 @pytest.mark.parametrize("hub", [0, 1])
-def test_an_answer_reaches_who_waits_at_whichever_hub(hubs, alice, bob, room, prefer, applied, hub):
+def test_an_answer_reaches_a_waiting_read_at_either_hub(hubs, alice, bob, room, prefer, applied, hub):
     made = alice.provider(room)
     digest = sha256(b'{"q":"1"}').hexdigest()
     with ThreadPoolExecutor(3) as pool:
@@ -189,14 +189,14 @@ def test_an_answer_reaches_who_waits_at_whichever_hub(hubs, alice, bob, room, pr
     assert {answer.headers.get("preference-applied") for answer in answers} <= {applied, None}  # who came late
 
 
-def test_uploads_overwrite(alice, room):
+def test_an_upload_replaces_the_cached_answer(alice, room):
     made = alice.provider(room)
     for body in (b"one", b"two"):
         empty(alice.answer(made, body))
         assert alice.read(room, made["full_name"]).content == body
 
 
-def test_nothing_of_an_old_provider_is_served_by_a_new_one(alice, root, room):
+def test_a_new_provider_of_the_same_name_serves_no_answer_of_the_old_one(alice, root, room):
     made = alice.provider(room)
     empty(alice.answer(made, b"old"))
     empty(alice.call("DELETE", f"/providers/{made['id']}"))
@@ -207,7 +207,7 @@ def test_nothing_of_an_old_provider_is_served_by_a_new_one(alice, root, room):
 # 12.4
 
 
-def test_an_upload_is_checked_in_order(alice, bob, root, stranger, room):
+def test_an_upload_is_checked_in_the_documented_order(alice, bob, root, stranger, room):
     made = alice.provider(room)
     path = f"/providers/{made['id']}/results"
     framework(stranger.call("POST", path), 401, "Unauthorized")
@@ -221,7 +221,7 @@ def test_an_upload_is_checked_in_order(alice, bob, root, stranger, room):
 
 
 @pytest.mark.parametrize("digest", ["x", "a b", "0" * 500, "{}", "Not-A-Hash!", NOTHING_ASKED])
-def test_the_owner_uploads_before_anybody_asks_and_nobody_else_does(alice, bob, root, room, digest):
+def test_only_the_owner_may_upload_before_a_question_was_asked(alice, bob, root, room, digest):
     made = alice.provider(room)
     problem(root.upload(made["id"], digest, b"x"), 409, "result-not-asked")
     problem(bob.upload(made["id"], digest, b"x"), 403, "forbidden")
@@ -230,7 +230,7 @@ def test_the_owner_uploads_before_anybody_asks_and_nobody_else_does(alice, bob, 
         assert alice.read(room, made["full_name"], prefer="wait=0").content == b"early"
 
 
-def test_an_answer_is_taken_also_when_nobody_waits_for_it_any_more(alice, room):
+def test_an_answer_is_accepted_although_no_caller_waits_any_more(alice, room):
     made = alice.provider(room)
     problem(alice.read(room, made["full_name"], prefer="wait=0"), 504, "provider-timeout")
     empty(alice.upload(made["id"], NOTHING_ASKED, b"late"))
@@ -245,7 +245,7 @@ def test_an_answer_is_taken_also_when_nobody_waits_for_it_any_more(alice, room):
         ("image/svg+xml", True), ("application/json", True), ("application/geo+json; charset=utf-8", True),
     ],
 )  # fmt: skip
-def test_what_a_provider_answers_is_no_page_of_the_hub(alice, room, kind, shown):
+def test_an_answer_of_a_provider_cannot_act_as_a_page_of_the_hub(alice, room, kind, shown):
     made = alice.provider(room, content_type=kind)
     empty(alice.answer(made, b"<script>alert(1)</script>"))
     answer = alice.read(room, made["full_name"])

@@ -13,7 +13,7 @@ from tests.world import eventually, wait_until
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_submitted_here_claimed_there_and_waited_for_at_a_third_call(hubs, alice, bob, full, room, first):
+def test_a_task_can_be_submitted_claimed_and_awaited_at_three_different_calls(hubs, alice, bob, full, room, first):
     here, there = alice.at(first), alice.at(1 - first)
     worker = here.job(room)
     task = bob.at(1 - first).submit(full)
@@ -30,7 +30,7 @@ def test_submitted_here_claimed_there_and_waited_for_at_a_third_call(hubs, alice
     problem(there.get(f"/rooms/{room}/jobs/{full}"), 404, "job-not-found")
 
 
-def test_what_one_hub_wrote_the_other_reads_at_once(alice, room):
+def test_a_write_at_one_hub_is_read_at_the_other_at_once(alice, room):
     for number in range(20):
         one, other = alice.at(number % 2), alice.at(1 - number % 2)
         worker = one.job(room, f"n{number}")
@@ -41,7 +41,7 @@ def test_what_one_hub_wrote_the_other_reads_at_once(alice, room):
         assert one.beat(worker).status_code == 404
 
 
-async def test_events_cross_from_hub_to_hub(listen, alice, full, room):
+async def test_events_of_one_hub_reach_clients_of_the_other(listen, alice, full, room):
     worker = alice.job(room)
     here, there = await listen(room, hub=0), await listen(room, hub=1)
     await here.offer(full, worker)
@@ -72,7 +72,7 @@ async def test_a_read_at_one_hub_is_answered_by_a_provider_at_the_other(listen, 
         assert await serving.heard() == []
 
 
-def test_of_claims_at_both_hubs_each_task_is_given_once(alice, full, room):
+def test_concurrent_claims_at_both_hubs_get_each_task_once(alice, full, room):
     workers = [alice.job(room) for _ in range(8)]
     tasks = done(alice.send(room, full, {"payloads": [{}] * 60}), 202)["ids"]
 
@@ -87,7 +87,7 @@ def test_of_claims_at_both_hubs_each_task_is_given_once(alice, full, room):
     assert sorted(given) == sorted(tasks)
 
 
-def test_when_a_hub_crashes_the_other_hears_its_workers_and_removes_those_that_are_silent(http):
+def test_when_a_hub_crashes_the_other_hears_its_workers_and_removes_silent_ones(http):
     with stage(http, 2, **QUICK) as pair:
         ann = pair.person("alice-t").at(0)
         beating, kept = ann.claimed(f"{fresh()}:modifiers:Rotate")

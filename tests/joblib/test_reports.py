@@ -34,7 +34,7 @@ def sent(alice, method, path, content):
 
 
 @pytest.mark.parametrize("what", REPORTS)
-def test_a_move_ends_its_task_whatever_it_says(alice, full, what):
+def test_a_move_with_an_odd_body_still_ends_its_task(alice, full, what):
     text, error, result = REPORTS[what]
     _, task = alice.claimed(full)
     alice.run(task, "running")
@@ -45,7 +45,7 @@ def test_a_move_ends_its_task_whatever_it_says(alice, full, what):
 
 
 @pytest.mark.parametrize("what", REPORTS)
-def test_a_report_beside_others_ends_its_task_whatever_it_says(alice, full, room, what):
+def test_a_report_with_an_odd_text_still_ends_its_task(alice, full, room, what):
     text, error, result = REPORTS[what]
     worker = alice.job(room)
     tasks = [alice.submit(full) for _ in range(2)]
@@ -59,7 +59,7 @@ def test_a_report_beside_others_ends_its_task_whatever_it_says(alice, full, room
     assert found[1]["error"] == "plain"
 
 
-def test_a_result_with_too_many_levels_fails_its_task_and_no_other(alice, full, room):
+def test_a_result_nested_too_deeply_fails_its_own_task_alone(alice, full, room):
     worker = alice.job(room)
     tasks = [alice.submit(full) for _ in range(2)]
     done(alice.ask(worker, limit=2, start=True), 200)
@@ -83,7 +83,7 @@ def test_a_body_is_cut_between_two_characters(size):
     assert len(kept(document["error"].rstrip("\ud83d")).encode()) <= ERROR_BYTES
 
 
-def test_a_body_whose_length_is_no_errors_is_refused():
+def test_a_too_long_body_is_refused_unless_its_error_text_makes_it_long():
     with pytest.raises(TooLarge):
         shortened(b'{"other": "%s"}' % (b"x" * 2_000), 1_000)
     with pytest.raises(TooLarge):

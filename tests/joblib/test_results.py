@@ -26,7 +26,7 @@ def test_a_result_comes_back_as_it_was_sent(alice, full, value):
     assert f'"result":{json.dumps(value, separators=(",", ":"))}' in answer.text
 
 
-def test_a_move_may_bring_the_result_and_waiting_answers_it(alice, bob, full):
+def test_a_move_may_contain_the_result_and_a_waiting_read_returns_it(alice, bob, full):
     _, task = alice.claimed(full)
     alice.run(task, "running")
     with ThreadPoolExecutor(1) as pool:
@@ -38,14 +38,14 @@ def test_a_move_may_bring_the_result_and_waiting_answers_it(alice, bob, full):
 
 
 @pytest.mark.parametrize("more", [{}, {"result": None}])
-def test_a_task_that_came_to_nothing_looks_as_it_always_did(alice, full, more):
+def test_a_task_without_a_result_shows_no_additional_members(alice, full, more):
     _, task = alice.claimed(full)
     alice.run(task, "running")
     done(alice.move(task, "completed", **more), 200)
     assert set(alice.look(task)) == TASK
 
 
-def test_lists_and_claims_leave_results_out(alice, full, room):
+def test_lists_and_claims_do_not_contain_results(alice, full, room):
     worker, task = alice.claimed(full)
     alice.run(task, "running")
     done(alice.move(task, "completed", result={"n": 1}), 200)
@@ -54,7 +54,7 @@ def test_lists_and_claims_leave_results_out(alice, full, room):
     assert alice.claim(worker) is None
 
 
-def test_a_late_or_repeated_report_changes_no_result(alice, full):
+def test_a_late_or_repeated_report_does_not_change_the_result(alice, full):
     worker, task = alice.claimed(full)
     alice.run(task, "running")
     first, key = [report(task, result="first")], {"idempotency-key": "k1"}
@@ -66,7 +66,7 @@ def test_a_late_or_repeated_report_changes_no_result(alice, full):
     assert alice.look(task)["result"] == "first"
 
 
-def test_a_claim_that_is_not_the_tasks_any_more_brings_no_result(alice, full, room):
+def test_a_report_of_an_outdated_claim_stores_no_result(alice, full, room):
     worker = alice.job(room)
     task = alice.submit(full)
     [before] = done(alice.ask(worker, limit=1, start=True), 200)["tasks"]
@@ -79,7 +79,7 @@ def test_a_claim_that_is_not_the_tasks_any_more_brings_no_result(alice, full, ro
     assert alice.look(task)["result"] == "mine"
 
 
-def test_a_result_that_is_too_large_is_refused_with_what_to_do(alice, full):
+def test_a_result_that_is_too_large_is_refused_with_advice(alice, full):
     _, task = alice.claimed(full)
     alice.run(task, "running")
     said = problem(alice.move(task, "completed", result="x" * MIB), 413, "too-large")
@@ -89,7 +89,7 @@ def test_a_result_that_is_too_large_is_refused_with_what_to_do(alice, full):
     assert len(alice.look(task)["result"]) == MIB - 2
 
 
-def test_a_reported_task_whose_result_is_too_large_fails_and_says_so_and_the_others_are_heard(alice, full, room):
+def test_a_report_with_a_too_large_result_fails_its_task_and_leaves_the_others(alice, full, room):
     worker = alice.job(room)
     tasks = [alice.submit(full) for _ in range(2)]
     done(alice.ask(worker, limit=2, start=True), 200)
@@ -103,7 +103,7 @@ def test_a_reported_task_whose_result_is_too_large_fails_and_says_so_and_the_oth
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled", "running"])
-def test_only_what_is_completed_has_a_result(alice, full, status):
+def test_only_completed_tasks_have_a_result(alice, full, status):
     worker, task = alice.claimed(full)
     invalid(alice.move(task, status, result=1), "body")
     invalid(alice.ask(worker, results=[report(task, status, result=1)]), "body", "results", 0)
@@ -118,7 +118,7 @@ def test_a_result_nested_too_deeply_is_refused(alice, full):
     assert alice.look(task)["status"] == "running"
 
 
-def test_a_result_is_the_rooms_own(alice, full, hubs):
+def test_a_result_can_be_read_only_with_access_to_its_room(alice, full, hubs):
     _, task = alice.claimed(full)
     alice.run(task, "running")
     done(alice.move(task, "completed", result="secret"), 200)

@@ -23,7 +23,7 @@ WAY = {
 }  # fmt: skip
 
 
-def test_a_new_task_waits_in_the_room_it_was_submitted_to(alice, stranger, full, room):
+def test_a_new_task_is_pending_in_the_room_it_was_submitted_to(alice, stranger, full, room):
     alice.job(room)
     other = fresh()
     answer = alice.send(other, full, {"payload": {"angle": 90.0}})
@@ -74,12 +74,12 @@ def test_a_payload_may_be_left_out_but_must_be_an_object(alice, full, room):
     assert len(alice.listed(f"/rooms/{room}/tasks")) == 1
 
 
-def test_a_payload_is_not_checked_against_the_schema(alice, full, room):
+def test_without_validation_a_payload_is_not_checked_against_the_schema(alice, full, room):
     alice.job(room, schema={"type": "object", "required": ["angle"], "additionalProperties": False})
     assert alice.send(room, full, {"payload": {"color": "red"}}).status_code == 202
 
 
-def test_submitting_to_what_is_no_job_stores_nothing(alice, full, room):
+def test_a_submit_to_an_unknown_job_stores_nothing(alice, full, room):
     for answer in (alice.send(room, full), alice.send(room, "@global:modifiers:" + fresh())):
         problem(answer, 404, "job-not-found")
     worker = alice.job(room)
@@ -88,7 +88,7 @@ def test_submitting_to_what_is_no_job_stores_nothing(alice, full, room):
     assert alice.listed(f"/rooms/{room}/tasks") == []
 
 
-def test_anybody_may_submit_anywhere(alice, bob, root, full, room):
+def test_any_user_may_submit_to_any_room(alice, bob, root, full, room):
     alice.job(room)
     name = fresh("J")
     root.job("@global", name)
@@ -97,7 +97,7 @@ def test_anybody_may_submit_anywhere(alice, bob, root, full, room):
         assert done(bob.send(where, f"@global:modifiers:{name}"), 202)["room_id"] == where
 
 
-def test_a_place_in_the_queue_is_counted_over_all_rooms_of_a_job(alice, full, room):
+def test_the_queue_position_counts_tasks_of_all_rooms_of_a_job(alice, full, room):
     worker = alice.job(room)
     rooms = [room, fresh(), room, fresh()]
     sent = [done(alice.send(where, full), 202) for where in rooms]
@@ -112,7 +112,7 @@ def test_a_place_in_the_queue_is_counted_over_all_rooms_of_a_job(alice, full, ro
     assert [task["queue_position"] for task in alice.listed(f"/rooms/{rooms[3]}/tasks")] == [2]
 
 
-def test_lists_are_cut_by_status(alice, root, full, room):
+def test_task_lists_can_be_filtered_by_status(alice, root, full, room):
     alice.job(room)
     by_status = {}
     for status in STATUSES:
@@ -128,7 +128,7 @@ def test_lists_are_cut_by_status(alice, root, full, room):
 
 
 @pytest.mark.parametrize("start", STATUSES)
-def test_every_move_but_the_legal_ones_is_in_conflict(alice, root, full, room, start):
+def test_every_illegal_move_is_a_conflict(alice, root, full, room, start):
     alice.job(room)
     for target in STATUSES:
         task = alice.submit(full)
@@ -144,7 +144,7 @@ def test_every_move_but_the_legal_ones_is_in_conflict(alice, root, full, room, s
             assert alice.look(task) == before
 
 
-def test_times_are_set_once_and_in_order(alice, full):
+def test_times_of_a_task_are_set_once_and_in_order(alice, full):
     _, task = alice.claimed(full)
     claimed = alice.look(task)
     assert (claimed["started_at"], claimed["completed_at"]) == (None, None)
@@ -159,7 +159,7 @@ def test_times_are_set_once_and_in_order(alice, full):
 
 
 @pytest.mark.parametrize("way", [["cancelled"], ["claimed", "failed"], ["claimed", "cancelled"]])
-def test_what_never_ran_has_ended_and_not_started(alice, root, full, room, way):
+def test_a_task_that_never_ran_has_an_end_time_and_no_start_time(alice, root, full, room, way):
     alice.job(room)
     task = root.run(alice.submit(full), *way)
     assert task["started_at"] is None
@@ -168,7 +168,7 @@ def test_what_never_ran_has_ended_and_not_started(alice, root, full, room, way):
 
 
 @pytest.mark.parametrize("status", ["completed", "failed", "cancelled"])
-def test_an_error_is_kept_with_any_end(alice, full, status):
+def test_the_error_is_kept_for_every_end_of_a_task(alice, full, status):
     _, task = alice.claimed(full)
     assert done(alice.move(task, "running", error="too early"), 200)["error"] is None
     assert done(alice.move(task, status, error="ü: line\nbreak"), 200)["error"] == "ü: line\nbreak"
@@ -176,12 +176,12 @@ def test_an_error_is_kept_with_any_end(alice, full, status):
 
 
 @pytest.mark.parametrize("error", [{}, {"error": None}, {"error": ""}])
-def test_an_empty_error_is_none(alice, full, error):
+def test_an_empty_error_is_stored_as_null(alice, full, error):
     _, task = alice.claimed(full)
     assert done(alice.move(task, "failed", **error), 200)["error"] is None
 
 
-def test_an_unknown_task_is_said_before_who_may_move_it(alice, bob, full):
+def test_an_unknown_task_is_refused_before_the_rights_of_the_caller_are_checked(alice, bob, full):
     unknown = str(uuid4())
     assert unknown in problem(alice.move(unknown, "running"), 404, "task-not-found")
     problem(alice.get(f"/tasks/{unknown}"), 404, "task-not-found")
@@ -206,7 +206,7 @@ def served(alice, bob, root, full, room):
 
 
 @pytest.mark.parametrize("status", ["pending", "claimed", "running"])
-def test_the_submitter_may_cancel_and_do_nothing_else(bob, served, status):
+def test_the_submitter_may_only_cancel(bob, served, status):
     for target in STATUSES:
         if target != "cancelled":
             problem(bob.move(served[status], target), 403, "forbidden")
@@ -215,20 +215,20 @@ def test_the_submitter_may_cancel_and_do_nothing_else(bob, served, status):
 
 
 @pytest.mark.parametrize("status", ["pending", "claimed", "running"])
-def test_a_superuser_may_do_whatever_is_legal(root, served, status):
+def test_a_superuser_may_make_every_legal_move(root, served, status):
     for target in sorted(ALLOWED[status] - {"cancelled"}):
         assert done(root.move(served[status], target), 200)["status"] == target
         break
 
 
-def test_the_owner_of_the_worker_moves_what_it_holds_and_nothing_else(alice, served):
+def test_the_owner_of_a_worker_may_move_only_the_tasks_it_holds(alice, served):
     problem(alice.move(served["pending"], "cancelled"), 403, "forbidden")
     problem(alice.move(served["pending"], "claimed"), 403, "forbidden")
     assert done(alice.move(served["claimed"], "cancelled"), 200)["status"] == "cancelled"
     assert done(alice.move(served["running"], "failed"), 200)["status"] == "failed"
 
 
-def test_others_may_do_nothing(alice, bob, root, full, room):
+def test_other_users_may_not_move_a_task(alice, bob, root, full, room):
     _, task = alice.claimed(full)
     waiting = alice.submit(full)
     for target in STATUSES:
@@ -236,7 +236,7 @@ def test_others_may_do_nothing(alice, bob, root, full, room):
         problem(bob.move(waiting, target), 403, "forbidden")
 
 
-def test_a_superuser_may_claim_by_hand_and_then_nobody_holds_it(alice, root, full, room):
+def test_a_superuser_may_claim_by_hand_and_the_task_has_no_worker_then(alice, root, full, room):
     worker = alice.job(room)
     task = alice.submit(full)
     found = done(root.move(task, "claimed"), 200)
@@ -245,7 +245,7 @@ def test_a_superuser_may_claim_by_hand_and_then_nobody_holds_it(alice, root, ful
     problem(alice.move(task, "running"), 403, "forbidden")
 
 
-def test_of_many_moves_at_once_one_wins(alice, full):
+def test_of_many_concurrent_moves_one_succeeds(alice, full):
     for _ in range(5):
         _, task = alice.claimed(full)
         alice.run(task, "running")
@@ -257,7 +257,7 @@ def test_of_many_moves_at_once_one_wins(alice, full):
         assert [alice.look(task)["status"]] == won
 
 
-def test_a_move_against_the_end_of_its_worker_has_one_winner(alice, full):
+def test_of_a_move_and_a_concurrent_removal_of_the_worker_one_succeeds(alice, full):
     for _ in range(5):
         worker, task = alice.claimed(full)
         alice.run(task, "running")
@@ -274,7 +274,7 @@ def test_a_move_against_the_end_of_its_worker_has_one_winner(alice, full):
         assert ended["worker_id"] is None
 
 
-def test_the_room_of_a_task_says_nothing_about_who_submitted_it(alice, bob, full, room):
+def test_a_task_does_not_show_who_submitted_it(alice, bob, full, room):
     alice.job(room)
     task = bob.submit(full)
     assert str(0xB0B) not in json.dumps(alice.look(task))

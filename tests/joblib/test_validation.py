@@ -33,12 +33,12 @@ def carol(checking_stage) -> Person:
     return checking_stage.person("alice-t")
 
 
-def test_without_being_told_to_a_hub_checks_nothing(alice, room, full):
+def test_a_hub_validates_payloads_only_when_the_setting_says_so(alice, room, full):
     alice.job(room, schema=SCHEMA)
     assert alice.submit(full, payload={"angle": "north"})
 
 
-def test_a_payload_that_does_not_fit_is_refused_with_its_place_and_nothing_is_stored(carol, room, full):
+def test_a_payload_that_does_not_fit_is_refused_with_its_place_and_not_stored(carol, room, full):
     carol.job(room, schema=SCHEMA)
     assert carol.submit(full, payload={"angle": 1, "axes": ["x"]})
     invalid(carol.send(room, full, {"payload": {"angle": 1, "axes": ["x", "z"]}}), "body", "payload", "axes", 1)
@@ -48,7 +48,7 @@ def test_a_payload_that_does_not_fit_is_refused_with_its_place_and_nothing_is_st
     assert len(carol.listed(f"/rooms/{room}/tasks")) == 1
 
 
-def test_a_schema_that_is_none_or_stands_elsewhere_checks_nothing(carol, room):
+def test_a_missing_or_external_schema_validates_every_payload(carol, room):
     for number, schema in enumerate(
         ({"type": "nonsense"}, {"$ref": "http://127.0.0.1:9/x"}, {"$ref": "file:///etc/x"})
     ):
@@ -56,7 +56,7 @@ def test_a_schema_that_is_none_or_stands_elsewhere_checks_nothing(carol, room):
         assert carol.submit(f"{room}:modifiers:a{number}", payload={"n": 1})
 
 
-def test_an_unknown_job_is_unknown_as_ever(carol, room):
+def test_a_submit_to_an_unknown_job_is_not_found_with_validation_too(carol, room):
     assert carol.send(room, f"{room}:modifiers:none", {}).status_code == 404
 
 
@@ -67,7 +67,7 @@ def endless(what: str = "") -> dict[str, Any]:
     return {"title": what, "$defs": {**steps, names[-1]: {"type": "null"}}, "$ref": "#/$defs/d0"}
 
 
-def test_a_schema_that_takes_for_ever_holds_up_nobody(carol, room, full):
+def test_a_schema_that_takes_forever_delays_no_other_user(carol, room, full):
     carol.job(room, schema=endless(room))
     refused = carol.send(room, full, {"payload": {"n": 1}})
     invalid(refused, "body", "payload")
@@ -77,7 +77,7 @@ def test_a_schema_that_takes_for_ever_holds_up_nobody(carol, room, full):
     assert done(carol.send(other, f"{other}:modifiers:Rotate", {"payload": {"angle": 1}}), 202)
 
 
-def test_a_schema_that_took_too_long_is_refused_when_it_is_registered_next_and_says_so(carol, room, full):
+def test_a_schema_that_took_too_long_is_refused_at_its_next_registration(carol, room, full):
     carol.job(room, schema=endless(room))
     assert carol.send(room, full, {"payload": {"n": 1}}).status_code == 422
     for other in ("Rotate", "Another"):
@@ -87,7 +87,7 @@ def test_a_schema_that_took_too_long_is_refused_when_it_is_registered_next_and_s
     assert carol.job(room, "Third", schema=SCHEMA)
 
 
-async def test_who_submits_once_waits_for_one_of_the_eight_of_another_user():
+async def test_a_single_submit_waits_for_at_most_one_of_eight_checks_of_another_user():
     validation, over = Validation(), []
 
     async def submit(user: str, schema: Any) -> None:
@@ -108,7 +108,7 @@ async def test_who_submits_once_waits_for_one_of_the_eight_of_another_user():
 
 
 @pytest.mark.parametrize("payloads", [["{}", '"%s"' % ("x" * 70_000)]])
-async def test_what_takes_long_for_much_that_is_submitted_is_not_held_against_the_schema(payloads):
+async def test_a_check_that_takes_long_for_large_payloads_does_not_condemn_the_schema(payloads):
     validation = Validation()
     try:
         fault = await validation.check("j", json.dumps(endless()), payloads, "u")
@@ -118,7 +118,7 @@ async def test_what_takes_long_for_much_that_is_submitted_is_not_held_against_th
         await validation.close()
 
 
-async def test_a_machine_without_time_for_the_process_says_nothing_of_the_schema(monkeypatch):
+async def test_a_check_without_processor_time_does_not_condemn_the_schema(monkeypatch):
     validation = Validation()
     try:
         assert await validation.check("j", '{"type":"object"}', ["{}"], "u") is None
@@ -135,7 +135,7 @@ async def test_a_machine_without_time_for_the_process_says_nothing_of_the_schema
         await validation.close()
 
 
-def test_a_schema_is_compiled_once_and_read_as_draft_2020_12_says():
+def test_a_schema_is_compiled_once_and_read_as_draft_2020_12():
     schema = '{"$comment":"counted","prefixItems":[{"type":"string"}],"unevaluatedItems":false}'
     before = checking.compiled.cache_info()
     for payload, path in (('["a"]', None), ('["a",1]', []), ("[1]", [0])):
@@ -144,7 +144,7 @@ def test_a_schema_is_compiled_once_and_read_as_draft_2020_12_says():
     assert (after.misses - before.misses, after.hits - before.hits) == (1, 2)
 
 
-async def test_a_process_that_has_ended_is_begun_anew_and_one_that_breaks_down_refuses():
+async def test_an_ended_validation_process_is_started_again_and_a_failing_one_refuses():
     validation = Validation()
     try:
         assert await validation.check("j", '{"type":"object"}', ["{}"], "u") is None

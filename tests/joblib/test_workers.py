@@ -13,14 +13,14 @@ from tests.joblib.people import JOB, done, empty, framework, fresh, is_id, momen
 
 
 @pytest.mark.parametrize("body", [None, b"", b"{}", b"garbage"])
-def test_a_worker_is_made_with_whatever_body(alice, body):
+def test_a_worker_can_be_created_with_any_body(alice, body):
     answer = done(alice.call("POST", "/workers", content=body), 201)
     assert set(answer) == {"id", "last_heartbeat"}
     assert is_id(answer["id"])
     moment(answer["last_heartbeat"])
 
 
-def test_a_heartbeat_is_later_than_the_one_before(alice):
+def test_each_heartbeat_has_a_later_time(alice):
     worker = alice.worker()
     beats = [moment(done(alice.beat(worker), 200)["last_heartbeat"]) for _ in range(5)]
     assert beats == sorted(set(beats))
@@ -28,7 +28,7 @@ def test_a_heartbeat_is_later_than_the_one_before(alice):
     assert moment(listed["last_heartbeat"]) == beats[-1]
 
 
-def test_a_heartbeat_is_the_only_sign_of_life(alice, full, room):
+def test_only_heartbeats_count_as_a_sign_of_life(alice, full, room):
     worker, task = alice.claimed(full)
     before = seen(alice, worker)
     alice.run(task, "running", "completed")
@@ -46,7 +46,7 @@ def seen(person, worker):
     return moment(listed[worker]["last_heartbeat"])
 
 
-def test_a_worker_is_heard_and_claims_for_its_owner_alone(alice, bob, root, stranger):
+def test_only_its_owner_may_beat_and_claim_for_a_worker(alice, bob, root, stranger):
     worker = alice.worker()
     for person in (bob, root):
         problem(person.beat(worker), 403, "forbidden")
@@ -55,7 +55,7 @@ def test_a_worker_is_heard_and_claims_for_its_owner_alone(alice, bob, root, stra
     assert alice.claim(worker) is None
 
 
-def test_a_worker_is_removed_by_its_owner_and_by_superusers(alice, bob, root):
+def test_only_its_owner_or_a_superuser_may_remove_a_worker(alice, bob, root):
     mine, other = alice.worker(), alice.worker()
     problem(bob.leave(mine), 403, "forbidden")
     empty(alice.leave(mine))
@@ -71,7 +71,7 @@ def test_a_worker_is_removed_by_its_owner_and_by_superusers(alice, bob, root):
 # 9.2
 
 
-def test_what_a_removed_worker_held_fails_and_the_rest_stays(alice, full, room):
+def test_removing_a_worker_fails_the_tasks_it_held_and_keeps_the_others(alice, full, room):
     worker, claimed = alice.claimed(full)
     running, ended, waiting = (alice.submit(full) for _ in range(3))
     assert [alice.claim(worker)["id"] for _ in range(2)] == [running, ended]
@@ -89,7 +89,7 @@ def test_what_a_removed_worker_held_fails_and_the_rest_stays(alice, full, room):
     assert (alice.look(waiting)["status"], alice.look(waiting)["queue_position"]) == ("pending", 1)
 
 
-def test_late_words_of_a_removed_worker_are_refused_as_its_client_expects(alice, bob, root, full):
+def test_late_calls_of_a_removed_worker_get_the_errors_that_its_client_expects(alice, bob, root, full):
     worker, task = alice.claimed(full)
     mine = bob.job(full.split(":")[0])
     held = alice.submit(full)
@@ -102,7 +102,7 @@ def test_late_words_of_a_removed_worker_are_refused_as_its_client_expects(alice,
     problem(bob.move(task, "completed"), 403, "forbidden")
 
 
-def test_the_providers_of_a_removed_worker_go_and_those_it_gave_away_stay(alice, root, room):
+def test_the_providers_of_a_removed_worker_are_removed_unless_they_were_taken_over(alice, root, room):
     worker, second = alice.worker(), alice.worker()
     lost = alice.provider(room, "lost", worker_id=worker)
     moved = alice.provider(room, "moved", worker_id=worker)
@@ -129,7 +129,7 @@ def test_a_job_without_a_worker_and_without_waiting_tasks_is_hidden(alice, full,
     assert [found["id"] for found in alice.listed(f"/rooms/{room}/tasks")] == [task]
 
 
-def test_a_job_stays_for_its_other_workers_and_for_what_waits(alice, full, room):
+def test_a_job_stays_while_it_has_other_workers_or_waiting_tasks(alice, full, room):
     first, second = alice.job(room), alice.job(room)
     empty(alice.leave(first))
     assert done(alice.get(f"/rooms/{room}/jobs/{full}"), 200)["workers"] == [second]
@@ -155,7 +155,7 @@ def test_a_job_is_hidden_when_its_last_task_ends_after_its_workers(alice, root, 
 
 
 @pytest.mark.parametrize("schema", [{}, {"a": 1}, {"a": [True, None]}])
-def test_a_hidden_job_comes_back_as_it_was_but_for_its_schema(alice, bob, full, room, schema):
+def test_a_hidden_job_comes_back_unchanged_but_for_its_schema(alice, bob, full, room, schema):
     answer = alice.put_job(room, schema={"old": 1})
     first = answer.json()
     task = alice.submit(full)
@@ -171,7 +171,7 @@ def test_a_hidden_job_comes_back_as_it_was_but_for_its_schema(alice, bob, full, 
     assert [found["id"] for found in alice.listed(f"/rooms/{room}/jobs/{full}/tasks")] == [task]
 
 
-def test_a_job_that_waits_for_workers_keeps_its_old_schema_until_nothing_waits(alice, full, room):
+def test_a_job_without_workers_keeps_its_old_schema_until_no_task_waits(alice, full, room):
     worker = alice.job(room, schema={"v": 1})
     task = alice.submit(full)
     empty(alice.leave(worker))
@@ -180,7 +180,7 @@ def test_a_job_that_waits_for_workers_keeps_its_old_schema_until_nothing_waits(a
     assert done(alice.put_job(room, schema={"v": 2}), 201)["schema"] == {"v": 2}
 
 
-def test_a_submit_against_the_end_of_the_last_worker_is_kept_or_refused_but_never_lost(alice, full, room):
+def test_a_submit_concurrent_with_the_removal_of_the_last_worker_is_never_lost(alice, full, room):
     for _ in range(8):
         worker = alice.job(room)
         with ThreadPoolExecutor(2) as pool:
@@ -195,7 +195,7 @@ def test_a_submit_against_the_end_of_the_last_worker_is_kept_or_refused_but_neve
         problem(alice.get(f"/rooms/{room}/jobs/{full}"), 404, "job-not-found")
 
 
-def test_a_registration_against_the_end_of_the_last_worker_is_never_lost(alice, bob, full, room):
+def test_a_registration_concurrent_with_the_removal_of_the_last_worker_is_never_lost(alice, bob, full, room):
     for _ in range(8):
         worker = alice.job(room)
         with ThreadPoolExecutor(2) as pool:
@@ -206,7 +206,7 @@ def test_a_registration_against_the_end_of_the_last_worker_is_never_lost(alice, 
         empty(bob.leave(joined))
 
 
-def test_of_many_that_remove_a_worker_one_does(alice, root, full):
+def test_of_many_concurrent_removals_of_a_worker_one_succeeds(alice, root, full):
     worker, task = alice.claimed(full)
     with ThreadPoolExecutor(6) as pool:
         answers = list(pool.map(lambda person: person.leave(worker), [alice, root] * 3))

@@ -45,7 +45,7 @@ async def status(hub, task):
     [(False, {}, "pending"), (True, {"max_attempts": 2, "backoff_ms": 0}, "pending"), (True, {}, "failed")],
     ids=["claimed", "running, with another attempt", "running, the last attempt"],
 )
-async def test_what_a_worker_does_not_know_of_is_given_another_attempt(hub, redis, start, options, becomes):
+async def test_a_task_that_its_worker_does_not_name_is_retried(hub, redis, start, options, becomes):
     worker = await worker_of(hub)
     task, kept = await claimed(hub, worker, start=start, **options), await claimed(hub, worker)
     assert await twice(hub, redis, worker, kept) == []
@@ -53,7 +53,7 @@ async def test_what_a_worker_does_not_know_of_is_given_another_attempt(hub, redi
     assert redis.hget(f"hub:worker:{worker}", "odd") is None
 
 
-async def test_what_is_not_named_in_one_beat_may_be_on_its_way(hub, redis):
+async def test_a_task_missing_from_one_heartbeat_alone_is_left_running(hub, redis):
     worker = await worker_of(hub)
     task = await claimed(hub, worker)
     await beat(hub, worker)
@@ -65,7 +65,7 @@ async def test_what_is_not_named_in_one_beat_may_be_on_its_way(hub, redis):
     assert await status(hub, task) == "running"
 
 
-async def test_what_an_unanswered_claim_took_is_not_expected_to_be_known(hub, redis):
+async def test_a_task_of_an_unanswered_claim_is_left_running(hub, redis):
     worker = await worker_of(hub)
     await hub.tasks.submit("r1", JOB, ["{}"], USER)
     [task] = await hub.tasks.claim(worker, USER, Claim(start=True, request="K"))
@@ -73,7 +73,7 @@ async def test_what_an_unanswered_claim_took_is_not_expected_to_be_known(hub, re
     assert await status(hub, task) == "running"
 
 
-async def test_a_plain_beat_settles_nothing(hub, redis):
+async def test_a_heartbeat_without_a_list_of_tasks_takes_no_task(hub, redis):
     worker = await worker_of(hub)
     task = await claimed(hub, worker)
     for _ in range(3):
@@ -82,7 +82,7 @@ async def test_a_plain_beat_settles_nothing(hub, redis):
     assert await status(hub, task) == "running"
 
 
-async def test_a_worker_is_told_what_it_has_lost(hub):
+async def test_a_heartbeat_is_answered_with_the_tasks_the_worker_has_lost(hub):
     worker, other = await worker_of(hub), await worker_of(hub)
     task = await claimed(hub, worker)
     await hub.tasks.finish(worker, USER, [Result(task.id, "pending", claim=task.claim)])
@@ -93,7 +93,7 @@ async def test_a_worker_is_told_what_it_has_lost(hub):
     assert await beat(hub, other, again) == [task.id]
 
 
-async def test_a_claim_that_the_store_has_lost_is_the_workers_again(hub, redis):
+async def test_a_claim_that_the_store_lost_is_restored_by_the_heartbeat(hub, redis):
     worker = await worker_of(hub)
     task = await claimed(hub, worker, start=False)
     script = hub.store.script("tasks/finish")

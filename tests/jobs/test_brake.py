@@ -40,7 +40,7 @@ async def sweep(hub):
     return done
 
 
-async def test_half_of_ten_workers_that_die_at_once_are_gone_a_timeout_and_an_interval_later(hub, redis):
+async def test_half_of_ten_silent_workers_are_removed_after_a_timeout_and_an_interval(hub, redis):
     alive, dead = (await crew(hub, 5)), (await crew(hub, 5))
     for number, worker in enumerate(dead):  # they beat at different times, as workers do
         redis.zincrby("hub:worker_beats", -6000 * number, worker)
@@ -53,7 +53,7 @@ async def test_half_of_ten_workers_that_die_at_once_are_gone_a_timeout_and_an_in
     assert {worker.id for worker in (await hub.workers.page(10, 0)).items} == set(alive)
 
 
-async def test_nine_of_ten_workers_that_die_at_once_are_gone_as_soon(hub, redis):
+async def test_nine_of_ten_silent_workers_are_removed_after_a_timeout_and_an_interval(hub, redis):
     [alive], dead = (await crew(hub, 1)), (await crew(hub, 9))
     for number, worker in enumerate(dead):
         redis.zincrby("hub:worker_beats", -3000 * number, worker)
@@ -65,7 +65,7 @@ async def test_nine_of_ten_workers_that_die_at_once_are_gone_as_soon(hub, redis)
         await sweep(hub)
 
 
-async def test_a_hub_that_was_deaf_gives_those_that_beat_late_the_time_to_be_heard(hub, redis):
+async def test_workers_that_beat_late_because_their_hub_was_deaf_get_time_to_be_heard(hub, redis):
     workers = await crew(hub, 10)
     passes(redis, 62)
     assert (await sweep(hub)).brake == "engaged", "nobody was heard at all"
@@ -79,7 +79,7 @@ async def test_a_hub_that_was_deaf_gives_those_that_beat_late_the_time_to_be_hea
     assert (await hub.workers.page(10, 0)).total == 10
 
 
-async def test_half_of_the_workers_do_not_vanish_in_one_pass_after_a_failover(hub, redis):
+async def test_after_a_failover_half_of_the_workers_are_not_removed_in_one_pass(hub, redis):
     alive, late = (await crew(hub, 5)), (await crew(hub, 5))
     passes(redis, 62, *alive)
     clock_ms = int(redis.hget("hub:store", "clock_ms"))
@@ -92,7 +92,7 @@ async def test_half_of_the_workers_do_not_vanish_in_one_pass_after_a_failover(hu
     assert (await hub.workers.page(10, 0)).total == 10
 
 
-async def test_after_a_restart_the_brake_works_as_before_it(tmp_path):
+async def test_the_brake_works_after_a_restart_as_before(tmp_path):
     server = RedisServer(tmp_path, append_fsync="always")
     server.start()
     settings = settings_for(server.url)
@@ -113,7 +113,7 @@ async def test_after_a_restart_the_brake_works_as_before_it(tmp_path):
         server.stop()
 
 
-async def test_after_a_flush_the_brake_works_at_once(hub, redis):
+async def test_the_brake_works_at_once_after_a_flush(hub, redis):
     await crew(hub, 10)
     await hub.clock.tick()
     redis.flushall()

@@ -31,7 +31,7 @@ def due_again(redis, name):
     redis.zadd("hub:schedules", {f"r1:{name}": 1})
 
 
-async def test_a_hundred_and_fifty_that_cannot_be_read_stop_no_other_in_the_same_pass(hub, redis):
+async def test_very_many_unreadable_schedules_stop_no_other_schedule_in_the_same_pass(hub, redis):
     await serve(hub)
     for number in range(150):
         await put(hub, f"a{number}", rule=CRON)
@@ -47,7 +47,7 @@ async def test_a_hundred_and_fifty_that_cannot_be_read_stop_no_other_in_the_same
     assert len(events_of(redis, "schedule.broken")) == 150
 
 
-async def test_one_that_was_put_aside_is_told_once_and_listed_with_its_reason(hub, redis):
+async def test_a_schedule_put_aside_is_logged_once_and_listed_with_its_reason(hub, redis):
     await serve(hub)
     await put(hub, rule=CRON)
     break_it(redis, "s1")
@@ -62,7 +62,7 @@ async def test_one_that_was_put_aside_is_told_once_and_listed_with_its_reason(hu
     assert (event["schedule"], event["why"]) == ("r1:s1", LOST)
 
 
-async def test_one_whose_zone_is_back_catches_up_when_it_is_looked_at_again(hub, redis):
+async def test_a_schedule_whose_zone_is_back_catches_up_when_it_is_read_again(hub, redis):
     await serve(hub)
     await put(hub, rule=CRON)
     break_it(redis, "s1")
@@ -79,7 +79,7 @@ async def test_one_whose_zone_is_back_catches_up_when_it_is_looked_at_again(hub,
     assert [event["why"] for event in events_of(redis, "schedule.changed")] == ["readable"]
 
 
-async def test_an_expression_that_a_later_library_refuses_is_put_aside_with_what_it_says(hub, redis, monkeypatch):
+async def test_an_expression_refused_by_a_later_library_is_put_aside_with_its_error(hub, redis, monkeypatch):
     await serve(hub)
     await put(hub, rule=CRON)
     age(redis, 1)
@@ -109,7 +109,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("fields", "why"), BROKEN)
-async def test_whatever_cannot_be_read_is_put_aside_and_told(hub, redis, fields, why):
+async def test_every_unreadable_schedule_is_put_aside_and_logged(hub, redis, fields, why):
     await serve(hub)
     await put(hub, rule=CRON)
     break_it(redis, "s1", fields)
@@ -121,7 +121,7 @@ async def test_whatever_cannot_be_read_is_put_aside_and_told(hub, redis, fields,
     assert await tasks_of(hub)
 
 
-async def test_a_key_of_another_program_is_listed_and_is_for_superusers_to_replace_or_delete(hub, redis):
+async def test_a_schedule_key_of_another_program_is_listed_and_superusers_may_replace_it(hub, redis):
     await serve(hub)
     for name in ("s1", "s2"):
         await put(hub, name)
@@ -142,13 +142,13 @@ async def test_a_key_of_another_program_is_listed_and_is_for_superusers_to_repla
     assert [each.name for each in (await hub.schedules.page("r1", 9, 0)).items] == ["s1"]
 
 
-async def test_what_has_no_record_leaves_the_schedules(hub, redis):
+async def test_an_index_entry_without_a_schedule_is_removed(hub, redis):
     redis.zadd("hub:schedules", {"r1:gone": 1, "nothing": 1, ":none": 1, "": 1})
     assert await hub.schedules.fire_due() == 0
     assert redis.exists("hub:schedules") == 0
 
 
-async def test_one_that_cannot_be_fired_is_put_aside_until_it_can(hub, redis):
+async def test_a_schedule_that_cannot_fire_is_put_aside_until_it_can(hub, redis):
     await serve(hub)
     await put(hub)
     age(redis, 1)
@@ -162,7 +162,7 @@ async def test_one_that_cannot_be_fired_is_put_aside_until_it_can(hub, redis):
     assert await hub.schedules.fire_due() == 1
 
 
-async def test_one_that_is_put_aside_can_be_paused_resumed_replaced_and_removed(hub, redis):
+async def test_a_schedule_put_aside_can_be_paused_resumed_replaced_and_removed(hub, redis):
     await serve(hub)
     await put(hub, rule=CRON)
     break_it(redis, "s1")
@@ -181,7 +181,7 @@ async def test_one_that_is_put_aside_can_be_paused_resumed_replaced_and_removed(
     assert redis.exists("hub:schedules", "hub:schedule:r1:s1") == 0
 
 
-async def test_a_hub_that_is_late_puts_nothing_aside_that_was_changed_meanwhile(hub, redis):
+async def test_a_late_hub_puts_no_schedule_aside_that_was_changed_meanwhile(hub, redis):
     await serve(hub)
     await put(hub, rule=CRON)
     break_it(redis, "s1")

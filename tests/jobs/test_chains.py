@@ -54,7 +54,7 @@ async def sweep(hub):
     await TaskSweeperService(hub.store, hub.settings, hub.workers).sweep()
 
 
-async def test_a_task_waits_until_all_others_are_completed(hub, redis):
+async def test_a_dependent_task_waits_until_all_its_parents_are_completed(hub, redis):
     worker = await serve(hub)
     parents = [await submit(hub), await submit(hub)]
     child = await submit(hub, *parents)
@@ -68,7 +68,7 @@ async def test_a_task_waits_until_all_others_are_completed(hub, redis):
     assert (left(redis), redis.zcard("hub:blocked")) == ([], 0)
 
 
-async def test_a_task_after_what_is_completed_does_not_wait(hub):
+async def test_a_task_that_depends_on_a_completed_task_does_not_wait(hub):
     worker = await serve(hub)
     parent = await submit(hub)
     await claim(hub, worker)
@@ -77,7 +77,7 @@ async def test_a_task_after_what_is_completed_does_not_wait(hub):
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
-async def test_what_becomes_of_a_task_when_another_comes_to_nothing_its_submitter_says(hub, redis, status):
+async def test_the_submitter_decides_what_happens_to_a_task_when_its_parent_fails(hub, redis, status):
     worker = await serve(hub)
     parent = await submit(hub)
     fails, runs = await submit(hub, parent, max_attempts=5), await submit(hub, parent, run=True)
@@ -93,7 +93,7 @@ async def test_what_becomes_of_a_task_when_another_comes_to_nothing_its_submitte
     assert await standing(hub, *late) == [("failed", 0), ("pending", 0)]
 
 
-async def test_another_attempt_of_a_task_is_waited_for(hub):
+async def test_a_dependent_task_waits_for_the_retries_of_its_parent(hub):
     worker = await serve(hub)
     parent = await submit(hub, max_attempts=2, backoff_ms=0)
     child = await submit(hub, parent)
@@ -102,7 +102,7 @@ async def test_another_attempt_of_a_task_is_waited_for(hub):
     assert await standing(hub, child) == [("pending", 1)]
 
 
-async def test_a_task_that_waits_is_cancelled_and_moved_as_any_other(hub, redis):
+async def test_a_dependent_task_can_be_cancelled_and_moved_like_any_other(hub, redis):
     await serve(hub)
     parent = await submit(hub)
     children = [await submit(hub, parent), await submit(hub, parent)]
@@ -114,7 +114,7 @@ async def test_a_task_that_waits_is_cancelled_and_moved_as_any_other(hub, redis)
     assert (left(redis), redis.hget(f"hub:job:{JOB}", "later")) == ([], "0")
 
 
-async def test_a_task_that_waits_and_is_put_off_waits_for_both(hub, redis):
+async def test_a_delayed_dependent_task_waits_for_its_time_and_its_parents(hub, redis):
     worker = await serve(hub)
     parent = await submit(hub)
     child = await submit(hub, parent, due_us=FAR_US)
@@ -125,7 +125,7 @@ async def test_a_task_that_waits_and_is_put_off_waits_for_both(hub, redis):
     assert redis.hget(f"hub:job:{JOB}", "later") == "1"
 
 
-async def test_a_job_stays_while_a_task_of_it_waits_for_others(hub):
+async def test_a_job_stays_while_one_of_its_tasks_waits_for_its_parents(hub):
     worker = await serve(hub, "A", "B")
     parent = await submit(hub, job=OTHER)
     child = await submit(hub, parent)
@@ -137,7 +137,7 @@ async def test_a_job_stays_while_a_task_of_it_waits_for_others(hub):
         await hub.jobs.get(JOB)
 
 
-async def test_a_parent_that_is_forgotten_blocks_nobody(hub, redis):
+async def test_a_forgotten_parent_blocks_no_dependent_task(hub, redis):
     worker = await serve(hub)
     first, second = await submit(hub), await submit(hub)
     child = await submit(hub, first, second)
@@ -159,7 +159,7 @@ async def test_an_unknown_parent_is_refused_and_nothing_is_stored(hub, redis):
     assert sorted(redis.keys("*")) == before
 
 
-async def test_many_that_wait_are_told_some_at_a_time_and_each_once(hub, redis):
+async def test_very_many_dependent_tasks_become_pending_in_batches(hub, redis):
     worker = await serve(hub)
     parent = await submit(hub)
     children = await hub.tasks.submit("r1", JOB, ["{}"] * 500, USER, Options(after=(parent.id,)))
@@ -170,7 +170,7 @@ async def test_many_that_wait_are_told_some_at_a_time_and_each_once(hub, redis):
     assert (redis.zcard(f"hub:queue:{JOB}"), left(redis)) == (len(children), [])
 
 
-async def test_a_chain_that_fails_fails_to_its_end(hub, redis):
+async def test_a_failure_fails_every_later_task_of_a_chain(hub, redis):
     await serve(hub)
     first = await submit(hub)
     last = first
@@ -182,7 +182,7 @@ async def test_a_chain_that_fails_fails_to_its_end(hub, redis):
     assert (await standing(hub, last), left(redis)) == ([("failed", 0)], [])
 
 
-async def test_at_many_hubs_a_child_becomes_claimable_once(hub, settings, redis):
+async def test_with_many_hubs_a_dependent_task_becomes_pending_once(hub, settings, redis):
     worker = await serve(hub)
     parents = [await submit(hub) for _ in range(20)]
     child = await submit(hub, *parents)
@@ -197,7 +197,7 @@ async def test_at_many_hubs_a_child_becomes_claimable_once(hub, settings, redis)
 
 
 @pytest.mark.parametrize("run", [True, False])
-async def test_a_child_that_was_not_told_is_found_by_the_sweeper(hub, redis, run):
+async def test_the_sweeper_finds_a_dependent_task_that_was_not_told(hub, redis, run):
     worker = await serve(hub)
     parents = [await submit(hub), await submit(hub)]
     child = await submit(hub, *parents, run=run)
@@ -214,7 +214,7 @@ async def test_a_child_that_was_not_told_is_found_by_the_sweeper(hub, redis, run
     assert redis.hget(f"hub:job:{JOB}", "later") == "0"
 
 
-async def test_a_parent_that_nobody_knows_any_more_was_lost(hub, redis):
+async def test_a_dependent_task_whose_parent_is_unknown_fails(hub, redis):
     await serve(hub)
     parent = await submit(hub)
     fails, runs = await submit(hub, parent), await submit(hub, parent, run=True)
@@ -225,7 +225,7 @@ async def test_a_parent_that_nobody_knows_any_more_was_lost(hub, redis):
     assert await standing(hub, fails, runs) == [("failed", 0), ("pending", 0)]
 
 
-async def test_a_store_that_lost_a_chain_is_told_it_again_in_any_order(lossy):
+async def test_a_store_that_lost_a_chain_gets_it_back_in_any_order(lossy):
     worker = await lossy.worker()
     lossy.keep()
     url = lossy.server.url
@@ -245,7 +245,7 @@ async def test_a_store_that_lost_a_chain_is_told_it_again_in_any_order(lossy):
     assert lossy.server.client().zcard(f"hub:queue:{JOB}") == 1
 
 
-async def test_an_end_that_was_lost_is_told_to_those_who_wait(lossy):
+async def test_a_restored_end_of_a_task_is_told_to_its_dependent_tasks(lossy):
     worker = await lossy.worker()
     parent = await lossy.submit()
     child = await submit(lossy.hub, await lossy.hub.tasks.get(parent))
@@ -260,7 +260,7 @@ async def test_an_end_that_was_lost_is_told_to_those_who_wait(lossy):
 ROAD = f"/v1/joblib/rooms/r1/tasks/{JOB}"
 
 
-async def test_on_the_wire_a_task_says_what_it_waits_for(api):
+async def test_a_task_shows_its_parents_on_the_wire(api):
     await api.put("/v1/joblib/rooms/r1/jobs", json={"category": "modifiers", "name": "A"})
     many = (await api.post(ROAD, json={"payloads": [{}, {}]})).json()["ids"]
     made = (await api.post(ROAD, json={"after": many, "onFailure": "run"})).json()
@@ -283,7 +283,7 @@ async def test_on_the_wire_a_task_says_what_it_waits_for(api):
         ({"onFailure": "run"}, ["body"]),
     ],
 )
-async def test_what_cannot_be_waited_for_is_refused(api, wrong, where):
+async def test_invalid_parents_are_refused_with_their_place(api, wrong, where):
     await api.put("/v1/joblib/rooms/r1/jobs", json={"category": "modifiers", "name": "A"})
     answer = await api.post(ROAD, json=wrong)
     assert answer.status_code == 422

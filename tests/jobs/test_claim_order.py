@@ -23,7 +23,7 @@ async def linked_to(hub, names):
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_claims_take_the_oldest_of_the_jobs_of_the_worker_and_nothing_else(hub, seed):
+async def test_a_claim_takes_only_the_oldest_tasks_of_the_jobs_of_its_worker(hub, seed):
     chance = random.Random(seed)
     all_of_them = await linked_to(hub, JOBS)
     chosen = {size: chance.sample(JOBS, size) for size in (1, 2, 3, 20)}
@@ -57,7 +57,7 @@ async def test_claims_take_the_oldest_of_the_jobs_of_the_worker_and_nothing_else
     assert await hub.tasks.claim(all_of_them, USER) == []
 
 
-async def test_a_job_is_found_behind_more_queues_than_are_looked_through(hub):
+async def test_a_task_is_found_behind_more_queues_than_one_claim_looks_through(hub):
     await linked_to(hub, JOBS)
     for full in JOBS[:57]:
         await hub.tasks.submit("r1", full, ["{}"], USER)

@@ -24,7 +24,7 @@ def spent(redis):
     return count
 
 
-async def test_a_plain_task_costs_as_many_commands_as_ever(hub, spent):
+async def test_a_plain_task_costs_a_fixed_number_of_redis_commands(hub, spent):
     job, _ = await hub.jobs.register(JobRequest("r1", "modifiers", "A"), {}, USER, superuser=False)
     await hub.tasks.submit("r1", JOB, ["{}"], USER)
     await hub.tasks.claim(job.worker, USER)

@@ -33,7 +33,7 @@ async def attempts_of(api, task):
     return found.get("maxAttempts", 1)
 
 
-async def test_a_task_is_tried_as_its_job_says_unless_its_submitter_says_it(api, redis):
+async def test_a_task_has_the_retry_options_of_its_job_unless_its_submitter_sets_them(api, redis):
     await register(api, maxAttempts=3, backoffSeconds=7.5)
     task = await submit(api)
     assert await attempts_of(api, task) == 3
@@ -44,7 +44,7 @@ async def test_a_task_is_tried_as_its_job_says_unless_its_submitter_says_it(api,
     assert await attempts_of(api, await submit(api, backoffSeconds=5)) == 1
 
 
-async def test_the_latest_registration_counts_also_one_that_says_nothing(api):
+async def test_the_latest_registration_sets_the_defaults_even_if_it_names_none(api):
     worker = await register(api, maxAttempts=3)
     before = await submit(api)
     await register(api, worker, maxAttempts=5)
@@ -57,14 +57,14 @@ async def test_the_latest_registration_counts_also_one_that_says_nothing(api):
 @pytest.mark.parametrize(
     "wrong", [{"maxAttempts": 0}, {"maxAttempts": 101}, {"maxAttempts": "3"}, {"backoffSeconds": -1}]
 )
-async def test_what_cannot_be_is_refused(api, wrong):
+async def test_impossible_defaults_are_refused(api, wrong):
     answer = await api.put(f"{ROAD}/jobs", json={"category": "analysis", "name": "Flaky", **wrong})
     assert answer.status_code == 422
     assert answer.json()["detail"][0]["loc"] == ["body", next(iter(wrong))]
 
 
 @pytest.mark.slow
-async def test_a_worker_says_it_where_its_handler_is(start_hub, tmp_path):
+async def test_a_worker_sets_the_defaults_in_the_decorator_of_its_handler(start_hub, tmp_path):
     hub = start_hub(HUB_TOKENS_FILE=tokens_file(tmp_path), **QUICK)
     worker, seen = Worker(hub.url, TOKEN, room="lab"), []
 
@@ -83,7 +83,7 @@ async def test_a_worker_says_it_where_its_handler_is(start_hub, tmp_path):
     assert seen == [1, 2, 3, 1]
 
 
-def test_a_worker_refuses_what_no_hub_would_take():
+def test_a_worker_refuses_defaults_that_no_hub_would_accept():
     for wrong in ({"attempts": 0}, {"attempts": 101}, {"backoff": -1}, {"backoff": 3601}):
         with pytest.raises(ValueError, match="attempts are from 1 to 100"):
             Worker("http://hub").job("analysis", "Flaky", **wrong)

@@ -32,7 +32,7 @@ async def told(api, query=""):
     return answer.json()
 
 
-async def test_what_is_pending_and_what_is_in_hand_is_wanted_and_what_is_put_off_is_not(served):
+async def test_the_demand_of_a_job_counts_pending_and_held_tasks_and_not_delayed_ones(served):
     api, hub = served
     worker = await offer(hub)
     made = await hub.tasks.submit("r1", JOB, ["{}"] * 5, USER)
@@ -53,7 +53,7 @@ async def test_what_is_pending_and_what_is_in_hand_is_wanted_and_what_is_put_off
     assert (await told(api, "?max=1"))["desired"] == 1
 
 
-async def test_how_long_its_tasks_run_is_told_the_last_ones_count_most(served, redis):
+async def test_the_demand_tells_the_average_runtime_with_more_weight_on_recent_tasks(served, redis):
     api, hub = served
     worker = await offer(hub)
     await hub.tasks.submit("r1", JOB, ["{}"] * 4, USER)
@@ -79,7 +79,7 @@ async def test_how_long_its_tasks_run_is_told_the_last_ones_count_most(served, r
     assert (await told(api))["runSeconds"] == pytest.approx(204, abs=SLACK_S)
 
 
-async def test_of_workers_with_several_jobs_only_the_tasks_of_this_one_count(served):
+async def test_the_demand_of_a_job_counts_no_tasks_of_other_jobs_of_its_workers(served):
     api, hub = served
     worker = await offer(hub)
     await offer(hub, "Cube", worker)
@@ -93,7 +93,7 @@ async def test_of_workers_with_several_jobs_only_the_tasks_of_this_one_count(ser
     assert (found["held"], found["workers"], found["truncated"]) == (5, 2, False)
 
 
-async def test_where_workers_hold_too_much_to_look_at_the_least_there_may_be_is_told(served, monkeypatch):
+async def test_with_too_many_held_tasks_the_demand_is_a_lower_bound(served, monkeypatch):
     api, hub = served
     worker = await offer(hub)
     await offer(hub, "Cube", worker)
@@ -116,7 +116,7 @@ async def test_tasks_of_an_internal_job_count_from_their_submission(served):
     assert (found["pending"], found["held"], found["workers"], found["desired"]) == (0, 2, 0, 2)
 
 
-async def test_a_job_that_nobody_offers_is_answered_and_a_name_that_is_none_is_not(served):
+async def test_the_demand_of_an_unknown_job_is_answered_and_an_invalid_name_is_refused(served):
     api, _ = served
     assert (await told(api, "?min=1"))["desired"] == 1
     unknown = await api.get("/autoscale/jobs/analysis:Square")

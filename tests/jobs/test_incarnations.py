@@ -19,7 +19,7 @@ async def registered(hub, incarnation, worker=None):
     return job.worker
 
 
-async def test_the_process_that_registers_last_is_the_worker_and_the_one_before_is_told(hub):
+async def test_the_process_that_registers_last_is_the_worker_and_the_older_one_is_told(hub):
     worker = await registered(hub, "old")
     await hub.tasks.submit("r1", JOB, ["{}"] * 2, USER)
     [held] = await hub.tasks.claim(worker, USER, Claim(incarnation="old"))
@@ -37,7 +37,7 @@ async def test_the_process_that_registers_last_is_the_worker_and_the_one_before_
     await hub.workers.delete(worker, USER, superuser=False, incarnation="new")
 
 
-async def test_who_does_not_say_which_process_he_is_is_taken_for_the_latest(hub):
+async def test_a_worker_that_names_no_process_counts_as_the_latest(hub):
     worker = await registered(hub, "")
     assert await registered(hub, "new", worker) == await registered(hub, "", worker) == worker
     assert await hub.tasks.claim(worker, USER) == []
@@ -45,7 +45,7 @@ async def test_who_does_not_say_which_process_he_is_is_taken_for_the_latest(hub)
     await hub.workers.delete(worker, USER, superuser=False)
 
 
-async def test_why_names_the_process_and_who_took_over_from_whom_and_so_does_the_log(hub, caplog):
+async def test_why_and_the_log_name_the_process_of_a_worker_and_whom_it_replaced(hub, caplog):
     await hub.clock.tick()
     worker = await registered(hub, "old")
     await registered(hub, "new", worker)

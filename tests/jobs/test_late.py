@@ -16,7 +16,7 @@ async def worker_of(hub, user=USER):
     return job.worker
 
 
-async def test_that_there_was_nothing_for_a_key_is_remembered(hub):
+async def test_a_repeated_claim_that_got_nothing_gets_nothing_again(hub):
     worker = await worker_of(hub)
     assert await hub.tasks.claim(worker, USER, Claim(request="K")) == []
     [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER)
@@ -25,14 +25,14 @@ async def test_that_there_was_nothing_for_a_key_is_remembered(hub):
     assert [found.id for found in await hub.tasks.claim(worker, USER, Claim(request="L"))] == [task.id]
 
 
-async def test_a_wait_under_a_key_ends_with_what_came_meanwhile(hub):
+async def test_a_waiting_claim_with_a_key_gets_what_was_submitted_meanwhile(hub):
     worker = await worker_of(hub)
     assert await hub.tasks.claim_or_wait(worker, USER, Claim(request="K"), 0.0) == []
     [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER)
     assert [found.id for found in await hub.tasks.claim(worker, USER, Claim(request="K"))] == [task.id]
 
 
-async def test_nothing_is_claimed_in_a_wait_for_a_caller_who_is_gone(hub):
+async def test_a_waiting_claim_takes_nothing_once_its_caller_is_gone(hub):
     worker = await worker_of(hub)
 
     async def gone():
@@ -43,7 +43,7 @@ async def test_nothing_is_claimed_in_a_wait_for_a_caller_who_is_gone(hub):
     assert (await hub.tasks.page_of_room("r1", "pending", 10, 0)).total == 1
 
 
-async def test_a_claim_that_is_repeated_late_does_not_answer_with_a_later_claim_of_the_same_task(hub):
+async def test_a_late_repeat_of_a_claim_is_not_answered_with_a_later_claim(hub):
     worker = await worker_of(hub)
     await hub.tasks.submit("r1", JOB, ["{}"], USER)
     [first] = await hub.tasks.claim(worker, USER, Claim(request="K"))
@@ -64,7 +64,7 @@ async def claimed_again(hub):
 
 
 @pytest.mark.parametrize("status", ["failed", "completed", "cancelled", "pending", "running"])
-async def test_a_report_on_an_earlier_claim_counts_for_no_other(hub, status):
+async def test_a_report_on_an_earlier_claim_does_not_count_for_a_later_one(hub, status):
     worker, first, second = await claimed_again(hub)
     assert await hub.tasks.finish(worker, USER, [Result(first.id, status, "", first.claim)], "S") == ["conflict"]
     if status != "pending":
@@ -73,13 +73,13 @@ async def test_a_report_on_an_earlier_claim_counts_for_no_other(hub, status):
     assert await hub.tasks.get(second.id) == second
 
 
-async def test_a_report_whose_claim_is_named_is_still_known_when_it_is_repeated(hub):
+async def test_a_repeated_report_that_names_its_claim_is_recognised(hub):
     worker, first, _ = await claimed_again(hub)
     assert await hub.tasks.finish(worker, USER, [Result(first.id, "failed", "oh", first.claim)], "R") == ["ok"]
     assert (await hub.tasks.get(first.id)).attempt == 2
 
 
-async def test_a_report_with_a_key_that_names_no_claim_is_known_after_further_attempts(hub):
+async def test_a_report_with_a_key_is_recognised_after_further_attempts(hub):
     worker, first, _ = await claimed_again(hub)
     for key in ("S", "T"):
         assert await hub.tasks.finish(worker, USER, [Result(first.id, "failed")], key) == ["ok"]
@@ -91,7 +91,7 @@ async def test_a_report_with_a_key_that_names_no_claim_is_known_after_further_at
     assert (found.status, found.attempt) == ("running", 4)
 
 
-async def test_a_report_on_a_claim_that_was_taken_back_is_a_conflict_for_another_user_too(hub):
+async def test_a_report_on_a_claim_that_was_taken_back_is_a_conflict_for_other_users_too(hub):
     worker, other = await worker_of(hub), await worker_of(hub, OTHER)
     [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER)
     [first] = await hub.tasks.claim(worker, USER)

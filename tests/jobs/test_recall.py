@@ -18,7 +18,7 @@ JOB = "r1:modifiers:A"
 
 
 @pytest.mark.parametrize("status", ["completed", "failed", "cancelled"])
-async def test_the_end_of_a_task_that_redis_lost_comes_back(lossy, status):
+async def test_the_end_of_a_task_that_redis_lost_is_restored(lossy, status):
     worker = await lossy.worker()
     await lossy.submit()
     task = await lossy.claim(worker)
@@ -31,7 +31,7 @@ async def test_the_end_of_a_task_that_redis_lost_comes_back(lossy, status):
     assert lossy.server.client().smembers(f"hub:worker_tasks:{worker}") == set()
 
 
-async def test_what_a_task_came_to_comes_back_with_its_end(lossy):
+async def test_the_result_of_a_task_is_restored_with_its_end(lossy):
     worker = await lossy.worker()
     await lossy.submit()
     task = await lossy.claim(worker)
@@ -47,7 +47,7 @@ async def test_what_a_task_came_to_comes_back_with_its_end(lossy):
     assert [redis.ttl(f"hub:task_result:{each.id}") for each in (task, later)] == [-1, -1]
 
 
-async def test_a_result_that_no_hub_remembers_any_more_is_known_to_be_lost(lossy, monkeypatch):
+async def test_a_result_that_no_hub_remembers_is_reported_as_lost(lossy, monkeypatch):
     monkeypatch.setattr(recent, "MOST_RESULT_BYTES", 10)
     worker = await lossy.worker()
     await lossy.submit()
@@ -62,7 +62,7 @@ async def test_a_result_that_no_hub_remembers_any_more_is_known_to_be_lost(lossy
     assert [(await lossy.hub.tasks.show(task.id)).result for task in tasks] == [LOST, '"123456"']
 
 
-async def test_the_result_waits_for_the_hub_that_knows_of_the_submit(lossy):
+async def test_a_restored_result_waits_for_the_hub_that_remembers_the_submit(lossy):
     worker = await lossy.worker()
     lossy.keep()
     submitter = lossy.hub
@@ -80,7 +80,7 @@ async def test_the_result_waits_for_the_hub_that_knows_of_the_submit(lossy):
         assert lossy.server.client().ttl(f"hub:task_result:{task.id}") == -1
 
 
-async def test_a_submit_and_a_whole_life_that_redis_lost_come_back(lossy):
+async def test_a_task_that_redis_lost_from_submit_to_end_is_restored(lossy):
     worker = await lossy.worker()
     lossy.keep()
     waiting, ended = await lossy.submit(), None
@@ -94,7 +94,7 @@ async def test_a_submit_and_a_whole_life_that_redis_lost_come_back(lossy):
     assert (found.id, found.payload, found.priority) == (waiting, '{"n":1}', 3)
 
 
-async def test_a_task_whose_end_redis_lost_is_not_given_out_before_hubs_have_said_what_ended(lossy, monkeypatch):
+async def test_a_task_whose_end_redis_lost_is_not_claimed_before_the_hubs_have_reported(lossy, monkeypatch):
     worker = await lossy.worker()
     await lossy.submit()
     lossy.keep()
@@ -112,7 +112,7 @@ async def test_a_task_whose_end_redis_lost_is_not_given_out_before_hubs_have_sai
     assert await lossy.status(task.id) == "completed"
 
 
-async def test_an_end_comes_back_also_when_its_hub_speaks_before_the_one_that_knows_of_the_submit(lossy):
+async def test_an_end_is_restored_even_before_the_hub_that_remembers_the_submit_reports(lossy):
     worker = await lossy.worker()
     settings = settings_for(lossy.server.url)
     async with open_store(settings) as store:
@@ -130,7 +130,7 @@ async def test_an_end_comes_back_also_when_its_hub_speaks_before_the_one_that_kn
     assert lossy.server.client().keys("hub:early_ends:*") == []
 
 
-async def test_a_cancellation_that_redis_lost_comes_back_also_when_the_task_was_claimed_since(lossy):
+async def test_a_lost_cancellation_is_restored_even_if_the_task_was_claimed_since(lossy):
     worker = await lossy.worker()
     task = await lossy.submit()
     lossy.keep()
@@ -144,7 +144,7 @@ async def test_a_cancellation_that_redis_lost_comes_back_also_when_the_task_was_
     assert await lossy.status(task) == "cancelled"
 
 
-async def test_a_failure_that_redis_lost_costs_an_attempt_once_and_none_of_a_later_claim(lossy):
+async def test_a_lost_failure_costs_one_attempt_and_does_not_end_a_later_claim(lossy):
     worker = await lossy.worker()
     await lossy.submit(max_attempts=5, backoff_ms=0)
     first = await lossy.claim(worker)
@@ -160,7 +160,7 @@ async def test_a_failure_that_redis_lost_costs_an_attempt_once_and_none_of_a_lat
     assert int(third.claim) > int(second.claim) > int(first.claim)
 
 
-async def test_what_was_given_back_is_given_back_again_unless_it_was_claimed_since(lossy):
+async def test_a_lost_give_back_is_repeated_unless_the_task_was_claimed_since(lossy):
     worker = await lossy.worker()
     await lossy.submit()
     task = await lossy.claim(worker)
@@ -176,7 +176,7 @@ async def test_what_was_given_back_is_given_back_again_unless_it_was_claimed_sin
     assert (await recall(**named), await lossy.status(again.id)) == (["newer"], "running")
 
 
-async def test_an_emptied_store_is_told_of_no_task(lossy):
+async def test_no_task_is_restored_to_an_emptied_store(lossy):
     await lossy.worker()
     task = await lossy.submit()
     lossy.server.client().flushall()
@@ -186,7 +186,7 @@ async def test_an_emptied_store_is_told_of_no_task(lossy):
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["emptied once", "emptied twice"])
-async def test_an_emptied_store_is_told_of_no_task_by_a_hub_that_comes_when_others_use_it_again(lossy, again):
+async def test_no_task_is_restored_by_a_late_hub_to_an_emptied_store_in_use(lossy, again):
     """Another hub took the end of this task and says nothing of it: told of the submit, the store would give it out."""
     worker = await lossy.worker()
     submitter = lossy.hub
@@ -205,7 +205,7 @@ async def test_an_emptied_store_is_told_of_no_task_by_a_hub_that_comes_when_othe
             lossy.server.client().hset("hub:store", "settle_ms", 0)
 
 
-async def test_a_job_that_redis_lost_is_back_with_its_worker_and_its_tasks(lossy):
+async def test_a_job_that_redis_lost_is_restored_with_its_worker_and_tasks(lossy):
     worker = await lossy.worker()
     lossy.keep()
     wanted = JobRequest("r1", "modifiers", "B", '{"type":"object"}', worker, max_attempts=3, backoff_ms=10)
@@ -218,7 +218,7 @@ async def test_a_job_that_redis_lost_is_back_with_its_worker_and_its_tasks(lossy
     assert (found.id, found.max_attempts) == (task.id, 3)
 
 
-async def test_a_job_that_another_hub_says_again_later_has_the_tasks_of_the_one_that_spoke_before(lossy):
+async def test_a_job_restored_by_a_second_hub_has_the_tasks_restored_by_the_first(lossy):
     worker = await lossy.worker()
     lossy.keep()
     async with open_store(settings_for(lossy.server.url)) as store:
@@ -239,7 +239,7 @@ async def test_a_job_that_another_hub_says_again_later_has_the_tasks_of_the_one_
         await eventually(back)
 
 
-async def test_what_a_registration_says_again_changes_nothing_that_came_later(lossy):
+async def test_a_restored_registration_changes_nothing_that_came_later(lossy):
     worker = await lossy.worker()
     older = JobRequest("r1", "modifiers", "B", worker=worker, max_attempts=3)
     async with open_store(settings_for(lossy.server.url)) as store:
@@ -255,7 +255,7 @@ async def test_what_a_registration_says_again_changes_nothing_that_came_later(lo
         assert (await lossy.claim(worker)).max_attempts == 5
 
 
-async def test_no_registration_brings_a_worker_back(lossy):
+async def test_restoring_a_registration_does_not_restore_its_worker(lossy):
     lossy.keep()
     worker = await lossy.worker()
     await lossy.forget()

@@ -28,7 +28,7 @@ async def lost(lossy, *hubs):
         await lossy.recall(hub)
 
 
-async def test_a_provider_that_redis_lost_is_back_under_its_id_and_answers(lossy):
+async def test_a_provider_that_redis_lost_is_restored_under_its_id_and_answers(lossy):
     worker = await lossy.worker()
     lossy.keep()
     made = await register(lossy.hub, worker)
@@ -39,7 +39,7 @@ async def test_a_provider_that_redis_lost_is_back_under_its_id_and_answers(lossy
     assert [each.id for each in (await lossy.hub.providers.page("r1", 10, 0)).items] == [made.id]
 
 
-async def test_a_provider_that_was_taken_over_in_that_second_belongs_to_its_last_worker(lossy):
+async def test_a_provider_taken_over_in_the_lost_second_belongs_to_its_last_worker(lossy):
     first, second = await lossy.worker(), await lossy.worker()
     made = await register(lossy.hub, first)
     lossy.keep()
@@ -50,7 +50,7 @@ async def test_a_provider_that_was_taken_over_in_that_second_belongs_to_its_last
     assert (found.id, found.worker, found.schema) == (made.id, second, '{"title":"later"}')
 
 
-async def test_what_is_said_again_takes_nothing_from_who_registered_later(lossy):
+async def test_a_restored_provider_takes_nothing_from_a_later_registration(lossy):
     first, second = await lossy.worker(), await lossy.worker()
     async with open_store(settings_for(lossy.server.url)) as store:
         other = Hub(store, settings_for(lossy.server.url))
@@ -80,7 +80,7 @@ async def test_a_provider_that_another_hub_removed_stays_removed(lossy, kept, re
             await lossy.hub.providers.get("r1", FULL)
 
 
-async def test_no_provider_brings_a_worker_back(lossy):
+async def test_restoring_a_provider_does_not_restore_its_worker(lossy):
     lossy.keep()
     await register(lossy.hub, None)
     await lost(lossy)

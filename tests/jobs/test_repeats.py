@@ -20,7 +20,7 @@ async def workers_of(hub, *users):
     return found
 
 
-async def test_a_failure_that_is_told_twice_takes_the_task_from_nobody_who_has_it_by_then(hub):
+async def test_a_repeated_failure_does_not_take_the_task_from_its_next_worker(hub):
     first, second = await workers_of(hub, USER, USER)
     [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER, Options(max_attempts=5, backoff_ms=0))
     await hub.tasks.claim(first, USER)
@@ -30,7 +30,7 @@ async def test_a_failure_that_is_told_twice_takes_the_task_from_nobody_who_has_i
     assert (again.status, again.attempt, again.worker) == ("claimed", 2, second)
 
 
-async def test_two_reports_on_one_task_in_one_call_are_both_taken(hub):
+async def test_two_reports_on_one_task_in_one_call_are_both_accepted(hub):
     [worker] = await workers_of(hub, USER)
     [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER)
     await hub.tasks.claim(worker, USER)
@@ -39,7 +39,7 @@ async def test_two_reports_on_one_task_in_one_call_are_both_taken(hub):
     assert (await hub.tasks.get(task.id)).status == "completed"
 
 
-async def test_claims_with_keys_that_cross_are_each_answered_as_before(hub):
+async def test_two_alternately_repeated_claims_each_get_their_first_answer(hub):
     [worker] = await workers_of(hub, USER)
     await hub.tasks.submit("r1", JOB, ["{}"] * 4, USER)
     taken = [
@@ -49,7 +49,7 @@ async def test_claims_with_keys_that_cross_are_each_answered_as_before(hub):
     assert taken[0] != taken[1]
 
 
-async def test_a_key_stands_for_one_request_and_for_another_one_when_it_is_forgotten(hub, redis):
+async def test_a_key_stands_for_one_request_until_it_is_forgotten(hub, redis):
     await workers_of(hub, USER)
     [first] = await hub.tasks.submit("r1", JOB, ['{"n":1}'], USER, key="k")
     with pytest.raises(KeyReused):
@@ -59,7 +59,7 @@ async def test_a_key_stands_for_one_request_and_for_another_one_when_it_is_forgo
     assert (second.payload, second.id != first.id) == ('{"n":2}', True)
 
 
-async def test_a_retry_with_a_key_is_one_task(hub):
+async def test_a_retry_repeated_with_its_key_makes_one_task(hub):
     [worker] = await workers_of(hub, USER)
     [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER)
     await hub.tasks.claim(worker, USER)
@@ -68,7 +68,7 @@ async def test_a_retry_with_a_key_is_one_task(hub):
     assert tries[0].id == tries[1].id != task.id
 
 
-async def test_a_removal_that_is_sent_twice_succeeds_twice_and_a_second_one_does_not(hub):
+async def test_a_repeated_removal_succeeds_again_and_a_second_removal_does_not(hub):
     [worker] = await workers_of(hub, USER)
     remove = hub.store.script("workers/remove")
     named = {

@@ -43,7 +43,7 @@ async def kept(hub: Hub, made: ProviderRecord, *numbers: int) -> list[int]:
     return [number for number in numbers if await hub.providers.cached(made, {"n": str(number)}) is not None]
 
 
-async def test_the_oldest_results_of_a_room_go_when_it_has_too_many_and_those_of_others_stay(hub, redis):
+async def test_a_room_over_its_quota_loses_its_oldest_results_and_other_rooms_none(hub, redis):
     lab, other = await provider(hub), await provider(hub, "other")
     for number in range(4):
         await answer(hub, lab, number, 3000)
@@ -55,7 +55,7 @@ async def test_the_oldest_results_of_a_room_go_when_it_has_too_many_and_those_of
     assert redis.hgetall("hub:room_sizes:lab")["total"] == str(QUOTA)
 
 
-async def test_more_than_a_room_may_have_is_refused_and_takes_nothing_away(hub):
+async def test_a_result_larger_than_the_quota_of_a_room_is_refused_and_removes_nothing(hub):
     made = await provider(hub)
     await answer(hub, made, 1, 3000)
     with pytest.raises(TooLarge, match=str(QUOTA)):
@@ -63,7 +63,7 @@ async def test_more_than_a_room_may_have_is_refused_and_takes_nothing_away(hub):
     assert await kept(hub, made, 1, 2) == [1]
 
 
-async def test_an_answer_that_replaces_another_counts_once(hub, redis):
+async def test_a_replaced_answer_counts_once_against_the_quota(hub, redis):
     made = await provider(hub)
     params = await ask(hub, made, 1)
     for size in (6000, 5000, 7000):
@@ -73,7 +73,7 @@ async def test_an_answer_that_replaces_another_counts_once(hub, redis):
     assert redis.hgetall("hub:room_sizes:lab")["total"] == str(QUOTA)
 
 
-async def test_results_that_have_lapsed_count_no_more_and_the_account_lapses_with_the_last(hub, redis):
+async def test_expired_results_do_not_count_against_the_quota(hub, redis):
     made = await provider(hub)
     for number in (1, 2):
         await answer(hub, made, number, 4000)
@@ -86,7 +86,7 @@ async def test_results_that_have_lapsed_count_no_more_and_the_account_lapses_wit
     assert all(redis.pttl(key) > lives_ms for key in ("hub:room_results:lab", "hub:room_sizes:lab"))
 
 
-async def test_of_many_small_results_of_a_room_the_oldest_go_too(hub, redis, monkeypatch):
+async def test_with_many_small_results_the_oldest_are_removed_too(hub, redis, monkeypatch):
     monkeypatch.setattr(providers, "RESULTS_MAX", 3)
     made = await provider(hub)
     for number in range(5):
@@ -95,7 +95,7 @@ async def test_of_many_small_results_of_a_room_the_oldest_go_too(hub, redis, mon
     assert (len(left), left[-1], redis.zcard("hub:room_results:lab")) == (3, 4, 3)
 
 
-async def test_a_superuser_answers_what_was_asked_and_may_repeat_it(hub, redis):
+async def test_a_superuser_may_upload_an_answer_and_repeat_it(hub, redis):
     made = await provider(hub)
     with pytest.raises(ResultNotAsked):
         await hub.providers.upload(made.id, params_hash({"n": "1"}), b"x", "ab" * 16, True)

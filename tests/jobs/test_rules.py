@@ -47,20 +47,20 @@ def one_by_one(rule, after_us, count):
         (AUTUMN, "*/30 1 * * *", ["01:00-040", "01:30-040", "01:00-050", "01:30-050"]),
     ],
 )
-def test_what_is_due_when_clocks_are_set(day, cron, due):
+def test_due_times_are_right_when_clocks_change(day, cron, due):
     assert on(day, cron) == [text[:8] for text in due]
 
 
 @pytest.mark.parametrize("cron", ["30 1 * * *", "0,30 2 * * *", "*/20 * * * *", "0 */2 * * *", "15 1,2,3 * * *"])
 @pytest.mark.parametrize("day", [SPRING, AUTUMN])
-def test_asked_for_anew_after_each_time_a_rule_goes_on_and_repeats_none(day, cron):
+def test_due_times_computed_one_by_one_rise_and_never_repeat(day, cron):
     rule, begin = Rule(cron, zone=NEW_YORK), at(f"{day}T00:00", NEW_YORK)
     found = one_by_one(rule, begin, 60)
     assert found == sorted(set(found))
     assert found[0] > begin
 
 
-def test_every_so_often_is_counted_from_the_time_before():
+def test_an_interval_counts_from_the_previous_due_time():
     rule = Rule(every_ms=90_000)
     assert one_by_one(rule, 1_000_000, 2) == [91_000_000, 181_000_000]
     assert rule.missed(1_000_000, 361_000_000, 3) == [181_000_000, 271_000_000, 361_000_000]
@@ -69,7 +69,7 @@ def test_every_so_often_is_counted_from_the_time_before():
 
 @pytest.mark.parametrize("cron", ["* * * * *", "* 9 * * 1", "0 9 1 * *"])
 @pytest.mark.parametrize("most", [1, 100])
-def test_of_what_was_missed_for_years_the_latest_are_found(cron, most):
+def test_of_due_times_missed_for_years_the_latest_are_found(cron, most):
     rule, now = Rule(cron), at("2026-01-01T00:00")
     found = rule.missed(at("2016-01-01T09:00"), now, most)
     assert found == sorted(set(found))
@@ -78,12 +78,12 @@ def test_of_what_was_missed_for_years_the_latest_are_found(cron, most):
     assert all(rule.next(one - 1) == one for one in found)
 
 
-def test_nothing_is_missed_before_the_first_time():
+def test_no_due_time_is_missed_before_the_first():
     due = at("2026-01-01T02:30")
     assert Rule("30 2 * * *").missed(due, due + 5, 100) == [due]
 
 
-def test_what_is_never_due_is_found_out_soon():
+def test_a_rule_that_is_never_due_is_detected_quickly():
     assert Rule("0 0 30 2 1#5").next(0) is not None  # a fifth Monday, or a day that never comes
     assert Rule("0 0 * * *").next(at("2099-12-31T23:00")) is None
 
@@ -101,12 +101,12 @@ def test_what_is_never_due_is_found_out_soon():
         ("0 0 * * *", "", "is no time zone"),
     ],
 )
-def test_what_is_no_rule_is_refused_in_a_sentence(cron, zone, said):
+def test_an_invalid_rule_is_refused_in_a_sentence(cron, zone, said):
     with pytest.raises(ValueError, match=said):
         Rule(cron, zone=zone)
 
 
-def test_zones_come_from_the_package_where_the_machine_has_none():
+def test_time_zones_come_from_the_package_where_the_machine_has_none():
     asked = "from hub.jobs.rules import Rule; print(Rule('0 0 * * *', zone='US/Eastern').next(0))"
     said = subprocess.run(
         [sys.executable, "-c", asked],
@@ -119,12 +119,12 @@ def test_zones_come_from_the_package_where_the_machine_has_none():
 
 
 @pytest.mark.parametrize("zone", ["localtime", "posixrules", "posix/Europe/Berlin", "right/Europe/Berlin"])
-def test_what_is_another_zone_on_each_machine_is_no_zone_of_a_schedule(zone):
+def test_a_zone_that_depends_on_the_machine_is_refused(zone):
     with pytest.raises(ValueError, match=r"means another zone on each machine|is no time zone"):
         Rule("0 0 * * *", zone=zone).check()
 
 
 @pytest.mark.parametrize("asked", [lambda rule: rule.next(0), lambda rule: rule.missed(1, 2, 1)])
-def test_a_rule_that_cannot_be_read_refuses_to_say_when_it_is_due(asked):
+def test_an_unreadable_rule_raises_when_its_due_time_is_asked_for(asked):
     with pytest.raises(ValueError, match="gone"):
         asked(Unreadable("0 0 * * *", zone="Europe/Atlantis", why="gone"))

@@ -48,7 +48,7 @@ async def tasks_of(hub):
     return (await hub.tasks.page_of_job("r1", JOB, None, 500, 0)).items
 
 
-async def test_a_schedule_makes_a_task_when_it_is_due_and_is_due_again(hub, redis):
+async def test_a_due_schedule_makes_a_task_and_gets_its_next_due_time(hub, redis):
     worker = await serve(hub)
     made = await put(hub, options=Options(priority=3, max_attempts=2))
     assert await hub.schedules.fire_due() == 0
@@ -63,7 +63,7 @@ async def test_a_schedule_makes_a_task_when_it_is_due_and_is_due_again(hub, redi
     assert redis.hget(f"hub:job:{JOB}", "tasks") == "1"
 
 
-async def test_many_hubs_make_one_task(hub, settings, redis):
+async def test_many_hubs_make_one_task_per_due_time(hub, settings, redis):
     await serve(hub)
     for number in range(5):
         await put(hub, f"s{number}")
@@ -75,7 +75,7 @@ async def test_many_hubs_make_one_task(hub, settings, redis):
 
 
 @pytest.mark.parametrize(("policy", "count"), [("skip", 0), ("one", 1), ("all", 11)])
-async def test_what_was_missed_is_caught_up_as_the_schedule_says(hub, redis, policy, count):
+async def test_missed_due_times_are_caught_up_as_the_schedule_says(hub, redis, policy, count):
     await serve(hub)
     await put(hub, catch_up=policy, rule=Rule(every_ms=120_000))
     due = age(redis, 22 * MINUTE_US + 30_000_000)  # that of a minute and a half ago was missed as well
@@ -86,14 +86,14 @@ async def test_what_was_missed_is_caught_up_as_the_schedule_says(hub, redis, pol
     assert found.last_us == (due + 10 * 2 * MINUTE_US if count else None)
 
 
-async def test_what_is_late_by_less_than_a_minute_was_not_missed(hub, redis):
+async def test_a_due_time_less_than_a_minute_ago_counts_as_not_missed(hub, redis):
     await serve(hub)
     await put(hub, catch_up="skip")
     age(redis, 30_000_000)
     assert await hub.schedules.fire_due() == 1
 
 
-async def test_of_very_much_that_was_missed_a_hundred_are_caught_up(hub, redis):
+async def test_of_very_many_missed_due_times_a_hundred_are_caught_up(hub, redis):
     await serve(hub)
     await put(hub, catch_up="all")
     due = age(redis, 500 * MINUTE_US)
@@ -102,7 +102,7 @@ async def test_of_very_much_that_was_missed_a_hundred_are_caught_up(hub, redis):
     assert (found.last_us, found.due_us) == (due + 500 * MINUTE_US, due + 501 * MINUTE_US)
 
 
-async def test_a_hub_that_is_late_fires_nothing_again(hub, redis):
+async def test_a_late_hub_does_not_fire_a_schedule_again(hub, redis):
     await serve(hub)
     await put(hub)
     age(redis, 1)
@@ -116,7 +116,7 @@ async def test_a_hub_that_is_late_fires_nothing_again(hub, redis):
 @pytest.mark.parametrize(
     "wanted", [{"rule": Rule(every_ms=120_000)}, {"catch_up": "skip"}, {"rule": Rule("* * * * *")}]
 )
-async def test_one_that_is_changed_while_a_hub_fires_it_follows_its_new_rule(hub, redis, wanted):
+async def test_a_schedule_changed_while_a_hub_fires_it_follows_its_new_rule(hub, redis, wanted):
     await serve(hub)
     await put(hub, catch_up="all")
     due = age(redis, 5 * MINUTE_US)
@@ -128,7 +128,7 @@ async def test_one_that_is_changed_while_a_hub_fires_it_follows_its_new_rule(hub
     assert (await hub.schedules.get("r1", "s1")).due_us == due
 
 
-async def test_one_that_is_removed_and_made_anew_is_not_fired_as_the_one_before(hub, redis):
+async def test_a_schedule_removed_and_made_anew_is_not_fired_for_the_old_one(hub, redis):
     await serve(hub)
     await put(hub)
     due = age(redis, 1)
@@ -139,7 +139,7 @@ async def test_one_that_is_removed_and_made_anew_is_not_fired_as_the_one_before(
     assert await hub.schedules._fired(stale, *stale.times(due)) == 0
 
 
-async def test_one_that_is_changed_while_it_is_let_go_on_is_due_by_its_new_rule(hub, monkeypatch):
+async def test_a_schedule_changed_while_it_is_resumed_is_due_by_its_new_rule(hub, monkeypatch):
     await serve(hub)
     await put(hub, paused=True)
     ask = hub.schedules._next
@@ -156,7 +156,7 @@ async def test_one_that_is_changed_while_it_is_let_go_on_is_due_by_its_new_rule(
     assert found.due_us > found.created_us + 3_599_000_000
 
 
-async def test_a_paused_schedule_makes_nothing_and_catches_up_with_nothing(hub, redis):
+async def test_a_paused_schedule_makes_no_task_and_catches_up_with_none(hub, redis):
     await serve(hub)
     await put(hub, catch_up="all")
     paused = await hub.schedules.pause("r1", "s1", USER, False, paused=True)
@@ -167,7 +167,7 @@ async def test_a_paused_schedule_makes_nothing_and_catches_up_with_nothing(hub, 
     assert await hub.schedules.fire_due() == 0
 
 
-async def test_one_that_is_put_again_as_it_is_is_due_when_it_was(hub, redis):
+async def test_a_schedule_put_again_unchanged_keeps_its_due_time(hub, redis):
     await serve(hub)
     first = await put(hub)
     redis.hset("hub:schedule:r1:s1", "due", first.due_us - 7)
@@ -178,7 +178,7 @@ async def test_one_that_is_put_again_as_it_is_is_due_when_it_was(hub, redis):
     assert (await hub.schedules.page("r1", 9, 0)).items == [changed]
 
 
-async def test_a_schedule_is_changed_by_who_made_it_and_by_superusers(hub):
+async def test_only_its_maker_or_a_superuser_may_change_a_schedule(hub):
     await serve(hub)
     await put(hub)
     for refused in (
@@ -199,7 +199,7 @@ async def test_a_schedule_is_changed_by_who_made_it_and_by_superusers(hub):
             await unknown
 
 
-async def test_there_are_so_many_and_no_more(hub, monkeypatch):
+async def test_the_number_of_schedules_is_limited(hub, monkeypatch):
     await serve(hub)
     monkeypatch.setattr(schedules, "MOST", 1)
     await put(hub)
@@ -208,7 +208,7 @@ async def test_there_are_so_many_and_no_more(hub, monkeypatch):
         await put(hub, "s2")
 
 
-async def test_a_schedule_of_a_job_that_is_gone_goes_on_when_it_is_back(hub, redis):
+async def test_a_schedule_whose_job_was_gone_fires_again_when_the_job_is_back(hub, redis):
     worker = await serve(hub)
     await put(hub)
     await hub.workers.delete(worker, USER, superuser=False)
@@ -223,7 +223,7 @@ async def test_a_schedule_of_a_job_that_is_gone_goes_on_when_it_is_back(hub, red
     assert (await hub.schedules.get("r1", "s1")).why == ""
 
 
-async def test_a_unique_schedule_makes_no_task_while_its_last_one_is_not_over(hub, redis):
+async def test_a_unique_schedule_makes_no_task_while_its_last_one_has_not_ended(hub, redis):
     worker = await serve(hub)
     await put(hub, options=Options(unique_key="nightly", as_the_job=True))
     made = []
@@ -236,7 +236,7 @@ async def test_a_unique_schedule_makes_no_task_while_its_last_one_is_not_over(hu
     assert made == [1, 0, 1]
 
 
-async def test_a_schedule_that_cannot_be_read_stops_no_other(hub, redis):
+async def test_an_unreadable_schedule_stops_no_other(hub, redis):
     await serve(hub)
     await put(hub, "a", rule=Rule("* * * * *"))
     await put(hub, "b")
@@ -246,7 +246,7 @@ async def test_a_schedule_that_cannot_be_read_stops_no_other(hub, redis):
     assert await hub.schedules.fire_due() == 1
 
 
-async def test_a_firing_that_was_lost_is_done_again_as_the_same_task(lossy):
+async def test_a_lost_firing_is_repeated_as_the_same_task(lossy):
     worker = await lossy.worker()
     redis = lossy.server.client()
     await put(lossy.hub)

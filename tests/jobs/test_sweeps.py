@@ -37,7 +37,7 @@ async def look_after(hub):
     return done
 
 
-async def test_a_silent_worker_is_removed_and_what_it_held_fails(hub, redis):
+async def test_a_silent_worker_is_removed_and_its_tasks_fail(hub, redis):
     worker = await worker_of(hub)
     held, _ = await hub.tasks.submit("r1", JOB, ["{}"] * 2, USER)
     await hub.tasks.claim(worker, USER)
@@ -50,7 +50,7 @@ async def test_a_silent_worker_is_removed_and_what_it_held_fails(hub, redis):
         await hub.workers.get(worker)
 
 
-async def test_a_worker_that_beats_between_the_two_looks_stays(hub, redis):
+async def test_a_worker_that_beats_between_the_two_checks_stays(hub, redis):
     worker = await worker_of(hub)
     silence(redis, worker, 61)
     real = hub.workers.expire
@@ -65,7 +65,7 @@ async def test_a_worker_that_beats_between_the_two_looks_stays(hub, redis):
     assert (await hub.workers.page(10, 0)).total == 1
 
 
-async def test_exactly_at_its_timeout_a_worker_is_not_silent_yet(hub, redis):
+async def test_a_worker_silent_for_exactly_its_timeout_stays(hub, redis):
     worker = await worker_of(hub)
     redis.hset("hub:store", "tick_ms", 1)  # the hub clock stands still
     clock_ms = int(redis.hget("hub:store", "clock_ms"))
@@ -75,7 +75,7 @@ async def test_exactly_at_its_timeout_a_worker_is_not_silent_yet(hub, redis):
     assert (await sweep(hub)).expired == 1
 
 
-async def test_when_very_many_workers_are_silent_at_once_none_is_removed_at_first_and_then_some(hub, redis):
+async def test_when_very_many_workers_are_silent_at_once_they_are_removed_slowly(hub, redis):
     workers = [await worker_of(hub) for _ in range(10)]
     for worker in workers:
         await hub.workers.beat(worker, USER)
@@ -90,7 +90,7 @@ async def test_when_very_many_workers_are_silent_at_once_none_is_removed_at_firs
     assert redis.exists("hub:brake") == 0, "the brake on nodes is another one"
 
 
-async def test_workers_that_never_beat_are_removed_and_engage_no_brake(hub, redis):
+async def test_workers_that_never_beat_are_removed_and_do_not_engage_the_brake(hub, redis):
     for number in range(8):
         worker = await worker_of(hub)
         if number < 5:
@@ -99,7 +99,7 @@ async def test_workers_that_never_beat_are_removed_and_engage_no_brake(hub, redi
     assert (done.expired, done.brake) == (5, "off")
 
 
-async def test_a_step_that_fails_skips_no_other(hub, redis):
+async def test_a_sweep_step_that_fails_skips_no_other_step(hub, redis):
     worker = await worker_of(hub)
     [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER)
     await hub.tasks.move(task.id, "claimed", superuser=True)
@@ -116,7 +116,7 @@ async def test_a_step_that_fails_skips_no_other(hub, redis):
     assert (await hub.tasks.get(task.id)).error == "Worker disconnected"
 
 
-async def test_a_worker_with_very_many_tasks_is_gone_at_once_and_its_tasks_in_batches(hub, redis):
+async def test_a_worker_with_very_many_tasks_is_removed_at_once_and_its_tasks_fail_in_batches(hub, redis):
     worker = await worker_of(hub)
     tasks = await hub.tasks.submit("r1", JOB, ["{}"] * 300, USER)
     while await hub.tasks.claim(worker, USER, Claim(most=100)):
@@ -127,7 +127,7 @@ async def test_a_worker_with_very_many_tasks_is_gone_at_once_and_its_tasks_in_ba
     assert picture_of(redis, "hub:worker_tasks:*", "hub:dead_workers", "hub:worker_jobs:*") == {}
 
 
-async def test_what_a_hub_left_when_it_died_between_two_bites_is_ended_by_the_next(hub, redis):
+async def test_a_removal_interrupted_by_the_death_of_its_hub_is_finished_by_the_next(hub, redis):
     worker = await worker_of(hub)
     tasks = await hub.tasks.submit("r1", JOB, ["{}"] * 3, USER)
     await hub.tasks.claim(worker, USER, Claim(most=3))
@@ -148,7 +148,7 @@ async def test_what_a_hub_left_when_it_died_between_two_bites_is_ended_by_the_ne
     assert redis.exists("hub:dead_workers") == 0
 
 
-async def test_a_task_that_was_put_off_comes_when_it_is_due(hub, redis):
+async def test_a_delayed_task_becomes_pending_when_it_is_due(hub, redis):
     worker = await worker_of(hub)
     seconds, microseconds = redis.time()
     due_us = (seconds + 3600) * 1_000_000 + microseconds
@@ -160,7 +160,7 @@ async def test_a_task_that_was_put_off_comes_when_it_is_due(hub, redis):
     assert [claimed.id for claimed in await hub.tasks.claim(worker, USER)] == [task.id]
 
 
-async def test_a_task_that_runs_for_longer_than_its_claim_allows_fails(hub, redis):
+async def test_a_task_that_runs_longer_than_its_claim_allows_fails(hub, redis):
     worker = await worker_of(hub)
     [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER)
     await hub.tasks.claim(worker, USER, Claim(start=True, max_runtime_ms=5000))
@@ -171,7 +171,7 @@ async def test_a_task_that_runs_for_longer_than_its_claim_allows_fails(hub, redi
     assert (ended.status, ended.error) == ("failed", "Runtime exceeded")
 
 
-async def test_a_task_that_says_nothing_for_too_long_is_stuck_and_one_that_speaks_is_not(hub, redis):
+async def test_a_task_that_reports_nothing_for_too_long_fails_as_stuck(hub, redis):
     worker = await worker_of(hub)
     options = Options(max_silence_ms=5000)
     silent, speaks = await hub.tasks.submit("r1", JOB, ["{}"] * 2, USER, options)
@@ -188,7 +188,7 @@ async def test_a_task_that_says_nothing_for_too_long_is_stuck_and_one_that_speak
     assert await hub.progress.note(worker, USER, [Said(silent.id, log=("on",))]) == ["conflict"]
 
 
-async def test_a_task_that_was_stuck_has_its_other_attempts_and_begins_them_afresh(hub, redis):
+async def test_a_stuck_task_is_retried_and_its_silence_counts_anew(hub, redis):
     worker = await worker_of(hub)
     [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER, Options(max_attempts=2, backoff_ms=0, max_silence_ms=5000))
     await hub.tasks.claim(worker, USER, Claim(start=True))
@@ -203,7 +203,7 @@ async def test_a_task_that_was_stuck_has_its_other_attempts_and_begins_them_afre
     assert redis.zcard("hub:silences") == 1
 
 
-async def test_a_finished_task_is_forgotten_everywhere_after_its_retention(hub, redis):
+async def test_an_ended_task_is_removed_from_every_index_after_its_retention(hub, redis):
     worker = await worker_of(hub)
     [task] = await hub.tasks.submit("r1", JOB, ['{"x":1}'], USER)
     await hub.tasks.claim(worker, USER, Claim(start=True))
@@ -218,7 +218,7 @@ async def test_a_finished_task_is_forgotten_everywhere_after_its_retention(hub, 
     assert [key for key in picture(redis, own=True) if task.id in key] == []
 
 
-async def test_a_job_that_was_deleted_is_forgotten_with_its_last_task(hub, redis):
+async def test_a_deleted_job_is_forgotten_with_its_last_task(hub, redis):
     worker = await worker_of(hub)
     [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER)
     await hub.tasks.claim(worker, USER)
@@ -229,7 +229,7 @@ async def test_a_job_that_was_deleted_is_forgotten_with_its_last_task(hub, redis
     assert picture_of(redis, "hub:job:*", "hub:deleted_jobs", "hub:task:*", "hub:*_tasks:*") == {}
 
 
-async def test_when_all_workers_are_silent_they_go_after_the_grace_for_somebody_waits_for_what_they_hold(hub, redis):
+async def test_when_all_workers_are_silent_they_are_removed_after_the_grace(hub, redis):
     for _ in range(3):
         worker = await worker_of(hub)
         await hub.workers.beat(worker, USER)

@@ -31,14 +31,14 @@ class Line:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_users_have_turns_in_rotation_and_each_has_its_own_in_order():
+async def test_users_take_turns_and_the_tasks_of_each_user_keep_their_order():
     line = Line()
     tasks = await line.come("a1", "a2", "a3", "b1", "b2", "c1")
     await line.all_of(*tasks)
     assert line.had == ["a1", "b1", "c1", "a2", "b2", "a3"]
 
 
-async def test_a_user_that_comes_while_another_has_its_turn_is_next():
+async def test_a_user_who_comes_during_the_turn_of_another_is_next():
     line = Line()
     tasks = await line.come("a1", "a2", "a3")
     tasks += await line.come("b1")
@@ -46,7 +46,7 @@ async def test_a_user_that_comes_while_another_has_its_turn_is_next():
     assert line.had == ["a1", "b1", "a2", "a3"]
 
 
-async def test_a_turn_is_passed_on_when_the_caller_has_gone_before_it_or_at_the_same_moment():
+async def test_a_turn_is_passed_on_when_its_caller_has_gone():
     line = Line()
     first, gone, late, last = await line.come("a1", "b1", "c1", "d1")
     gone.cancel()
@@ -60,7 +60,7 @@ async def test_a_turn_is_passed_on_when_the_caller_has_gone_before_it_or_at_the_
     await line.all_of(last)
 
 
-async def test_a_turn_that_is_over_is_there_for_the_next_caller():
+async def test_a_finished_turn_goes_to_the_next_caller():
     line = Line()
     for name in ("a1", "a2", "b1"):
         await line.all_of(*await line.come(name))

@@ -44,7 +44,7 @@ def keys(redis):
     return redis.keys("hub:unique:*")
 
 
-async def test_a_second_submit_is_answered_with_the_task_that_is_not_over(hub, redis):
+async def test_a_second_unique_submit_gets_the_first_task_while_that_has_not_ended(hub, redis):
     worker = await serve(hub)
     first = await submit(hub)
     assert (await submit(hub)).id == first.id  # pending
@@ -58,7 +58,7 @@ async def test_a_second_submit_is_answered_with_the_task_that_is_not_over(hub, r
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
-async def test_a_task_that_came_to_nothing_frees_its_key_at_once(hub, redis, status):
+async def test_a_failed_or_cancelled_task_frees_its_unique_key_at_once(hub, redis, status):
     worker = await serve(hub)
     first = await submit(hub, HOUR)
     await end(hub, worker, await claim(hub, worker), status)
@@ -66,14 +66,14 @@ async def test_a_task_that_came_to_nothing_frees_its_key_at_once(hub, redis, sta
     assert (await submit(hub, HOUR)).id != first.id
 
 
-async def test_a_task_that_is_tried_again_keeps_its_key(hub):
+async def test_a_retried_task_keeps_its_unique_key(hub):
     worker = await serve(hub)
     first = await submit(hub, Options(unique_key="import-42", max_attempts=2, backoff_ms=0))
     await end(hub, worker, await claim(hub, worker), "failed")
     assert (await submit(hub)).id == first.id
 
 
-async def test_a_completed_task_stands_for_its_key_until_its_window_is_over(hub, redis):
+async def test_a_completed_task_keeps_its_unique_key_until_the_window_is_over(hub, redis):
     worker = await serve(hub)
     first = await submit(hub, HOUR)
     assert redis.ttl(keys(redis)[0]) == -1  # as long as it takes
@@ -85,14 +85,14 @@ async def test_a_completed_task_stands_for_its_key_until_its_window_is_over(hub,
     assert (await submit(hub, HOUR)).id != first.id
 
 
-async def test_a_key_is_of_one_job_in_one_room(hub):
+async def test_a_unique_key_belongs_to_one_job_in_one_room(hub):
     await serve(hub, "A", "B")
     made = [await submit(hub), await submit(hub, job=OTHER), await submit(hub, room="r2")]
     made.append(await submit(hub, Options(unique_key="import-43")))
     assert len({task.id for task in made}) == 4
 
 
-async def test_of_many_submits_at_many_hubs_one_makes_a_task(hub, settings):
+async def test_of_many_concurrent_unique_submits_one_makes_a_task(hub, settings):
     await serve(hub)
     async with open_store(settings) as store:
         hubs = [hub, Hub(store, settings)]
@@ -101,7 +101,7 @@ async def test_of_many_submits_at_many_hubs_one_makes_a_task(hub, settings):
     assert [task.stood for task in found].count(False) == 1
 
 
-async def test_a_request_that_is_repeated_late_is_answered_as_before(hub, settings):
+async def test_a_late_repeat_of_a_unique_submit_gets_the_same_answer(hub, settings):
     worker = await serve(hub)
     first = await submit(hub, key="k1")
     assert (await submit(hub, key="k2")).id == first.id
@@ -113,7 +113,7 @@ async def test_a_request_that_is_repeated_late_is_answered_as_before(hub, settin
     assert found == [first.id, first.id, third.id]
 
 
-async def test_a_task_that_is_retried_by_hand_stands_for_no_key(hub):
+async def test_a_task_retried_by_hand_does_not_take_over_the_unique_key(hub):
     worker = await serve(hub)
     first = await submit(hub)
     await end(hub, worker, await claim(hub, worker), "failed")
@@ -122,7 +122,7 @@ async def test_a_task_that_is_retried_by_hand_stands_for_no_key(hub):
     assert (await submit(hub)).id == second.id
 
 
-async def test_a_store_that_lost_it_is_told_again_who_stands_for_a_key(lossy):
+async def test_a_unique_key_that_the_store_lost_is_restored(lossy):
     await lossy.worker()
     lossy.keep()
     url = lossy.server.url
@@ -138,7 +138,7 @@ async def test_a_store_that_lost_it_is_told_again_who_stands_for_a_key(lossy):
     assert lossy.server.client().zcard(f"hub:queue:{JOB}") == 1
 
 
-async def test_the_end_of_a_unique_task_that_was_lost_frees_its_key_again(lossy):
+async def test_a_restored_end_of_a_unique_task_frees_its_key_again(lossy):
     worker = await lossy.worker()
     await submit(lossy.hub)
     task = await lossy.claim(worker)
@@ -149,7 +149,7 @@ async def test_the_end_of_a_unique_task_that_was_lost_frees_its_key_again(lossy)
     assert (await submit(lossy.hub)).id != task.id
 
 
-async def test_on_the_wire_the_answer_is_200_with_the_task_that_was_there(api):
+async def test_a_unique_submit_that_finds_a_task_is_answered_200_with_it(api):
     road = f"/v1/joblib/rooms/r1/tasks/{JOB}"
     await api.put("/v1/joblib/rooms/r1/jobs", json={"category": "modifiers", "name": "A"})
     made = [await api.post(road, json={"payload": {"n": n}, "uniqueKey": "k", "uniqueSeconds": 60}) for n in (1, 2)]
@@ -169,7 +169,7 @@ async def test_on_the_wire_the_answer_is_200_with_the_task_that_was_there(api):
         ({"uniqueKey": "k", "payloads": [{}]}, ["body"]),
     ],
 )
-async def test_what_cannot_be_is_refused(api, wrong, where):
+async def test_invalid_unique_options_are_refused_with_their_place(api, wrong, where):
     await api.put("/v1/joblib/rooms/r1/jobs", json={"category": "modifiers", "name": "A"})
     answer = await api.post(f"/v1/joblib/rooms/r1/tasks/{JOB}", json=wrong)
     assert answer.status_code == 422

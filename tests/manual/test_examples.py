@@ -30,7 +30,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Command, st
     command.close()
 
 
-def test_something_is_shown_in_each_way():
+def test_the_documents_show_examples_in_shell_and_python():
     assert {(example.document.name, example.language) for example in FOUND} >= {
         ("README.md", "sh"),
         ("README.md", "python"),
@@ -39,13 +39,13 @@ def test_something_is_shown_in_each_way():
     }
 
 
-def test_what_the_readme_starts_is_the_demo():
+def test_make_run_starts_the_demo():
     (recipe,) = re.findall(r"(?m)^run: .*\n\t(.*)$", (TOP / "Makefile").read_text())
     assert recipe == "@$(BIN)/hub demo"
 
 
 @pytest.mark.parametrize("example", FOUND, ids=lambda e: f"{e.document.name} {e.shows or e.language}")
-def test_what_is_shown_can_be_run(example: Example, demo: tuple[Command, str], tmp_path: Path):
+def test_the_shown_examples_can_be_run(example: Example, demo: tuple[Command, str], tmp_path: Path):
     command, url = demo
     tools = Path(sys.executable).parent
     text = example.text.replace("http://127.0.0.1:8080", url).replace(".venv/bin/", f"{tools}/")

@@ -20,11 +20,11 @@ def listed() -> Iterator[tuple[str, Fact]]:
         yield name.strip("`"), Fact(kind, frozenset(filter(None, labels.split(", "))))
 
 
-def test_every_metric_is_listed_with_its_type_and_labels_and_none_that_does_not_exist():
+def test_the_metrics_page_lists_exactly_the_existing_metrics_with_type_and_labels():
     assert dict(listed()) == of_hub() | of_loops()
 
 
-def test_no_metric_is_listed_twice_and_every_one_says_something():
+def test_every_metric_is_listed_once_with_an_explanation():
     names = [name for name, _ in listed()]
     assert len(names) == len(set(names))
     for name, _, _, says, when in (cells for cells in rows(TEXT) if cells[0].strip("`") in names):
@@ -32,16 +32,16 @@ def test_no_metric_is_listed_twice_and_every_one_says_something():
         assert len(when) > 3, name
 
 
-def test_a_living_hub_shows_those_that_are_listed_and_no_others(live_hub: HubProcess):
+def test_a_running_hub_exposes_exactly_the_listed_metrics(live_hub: HubProcess):
     text = httpx.get(f"{live_hub.url}/metrics", timeout=PATIENCE_S).text
     shown = dict(re.findall(r"(?m)^# TYPE ((?:hub|record)_\w+) (\w+)$", text))
     shown = {name: kind for name, kind in shown.items() if not name.endswith("_created")}
     assert shown == {name: fact.type for name, fact in listed() if name in of_hub()}
 
 
-def test_alerts_that_are_named_exist():
+def test_the_alerts_named_by_the_metrics_page_exist():
     assert set(re.findall(r"`(Hub[A-Z]\w+)`", TEXT)) - set(re.findall(r"alert: (\w+)", ALERTS)) == set()
 
 
-def test_no_metric_has_a_label_that_prometheus_gives_to_what_it_scrapes():
+def test_no_metric_has_a_label_that_prometheus_adds_itself():
     assert [name for name, fact in of_hub().items() if fact.labels & {"job", "instance"}] == []

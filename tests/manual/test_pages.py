@@ -30,7 +30,7 @@ OLD = re.compile(
 SWITCHES = {"borrow_trailing_fallback": "TF off", "borrow_prefix_expand": "PX off", "borrow_wildcards": "WC on"}
 
 
-def test_the_index_names_every_page():
+def test_the_index_of_the_manual_names_every_page():
     assert sorted(page.name for page in manual.pages()) == [page.stem for page in PAGES if page.name != manual.INDEX]
 
 
@@ -39,7 +39,7 @@ def test_the_readme_is_short():
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=named)
-def test_links_lead_somewhere(document):
+def test_every_link_leads_to_an_existing_place(document):
     text = re.sub(r"(?ms)^```.*?^```", "", document.read_text())
     lost = []
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
@@ -53,20 +53,20 @@ def test_links_lead_somewhere(document):
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=named)
-def test_names_of_the_published_clients_stand_on_pages_about_their_wire_alone(document):
+def test_names_of_the_published_clients_appear_only_on_pages_about_their_wire(document):
     if document.name not in OF_THE_WIRE:
         assert OLD.findall(document.read_text()) == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=named)
-def test_files_and_tests_that_are_named_exist(document):
+def test_every_file_and_test_that_a_page_names_exists(document):
     spans = re.findall(r"`((?:hub|lua|tests|deploy|\.github)/[\w./]+)(?:::(\w+))?`", document.read_text())
     assert [path for path, _ in spans if not (TOP / path).exists()] == []
     assert [f"{path}::{name}" for path, name in spans if name and f"def {name}(" not in (TOP / path).read_text()] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=named)
-def test_what_is_shown_from_the_code_stands_in_it(document):
+def test_every_excerpt_of_code_on_a_page_is_in_the_code(document):
     for path, shown in re.findall(r"(?ms)^<!-- from: (\S+) -->\n```\w+\n(.*?)^```", document.read_text()):
         lines = [line.strip() for line in (TOP / path).read_text().splitlines()]
         wanted = [line.strip() for line in shown.splitlines()]
@@ -85,7 +85,7 @@ def used_numbers() -> set[str]:
     return found
 
 
-def test_every_number_that_code_and_tests_use_is_defined():
+def test_every_requirement_number_in_code_and_tests_is_defined():
     defined = {cells[0] for cells in rows(ALL)}
     assert used_numbers() >= {"C1", "C12", "E1", "E16", "P1", "M32", "A6", "S12"}
     assert sorted(used_numbers() - defined) == []
@@ -100,18 +100,18 @@ def test_every_invariant_names_its_code_and_its_test():
         assert re.match(r"`tests/", attacks)
 
 
-def test_the_tables_of_keys_are_those_of_the_code():
+def test_the_tables_of_keys_match_the_code():
     page = PAGE.read_text()
     assert written(page) == page, "write them anew with `python -m tests.manual.key_tables`"
 
 
-def test_channels_are_the_names_that_are_published_to():
+def test_the_listed_channels_are_those_that_are_published_to():
     text = "\n".join(path.read_text() for path in SOURCES if path.parts[len(TOP.parts)] != "tests")
     said = set(re.findall(r"notifications\.(?:publish|tell)\(keys\.(\w+)", text))
     assert said == {name for name, key in TABLE.items() if key.type == "channel"}
 
 
-def test_private_keys_are_told_by_their_name():
+def test_private_keys_are_recognised_by_their_prefix():
     assert all(key.pattern.startswith("hub:") != isinstance(vars(Public).get(name), Key) for name, key in TABLE.items())
 
 
@@ -125,7 +125,7 @@ def numbered(letter: str, table: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("row", numbered("M", test_matching.ROWS), ids=lambda row: row[0])
-def test_examples_of_matching_are_those_that_are_tested(row):
+def test_the_examples_of_matching_are_those_that_are_tested(row):
     number, wanted, pools, options, chosen = row
     switches = ", ".join(SWITCHES[name] for name in options) or "defaults"
     shown = " ".join(code(pool) for pool in pools.split()) or "none"
@@ -133,7 +133,7 @@ def test_examples_of_matching_are_those_that_are_tested(row):
 
 
 @pytest.mark.parametrize("row", numbered("P", test_labels.ACCEPTED + test_labels.REFUSED), ids=lambda row: row[0])
-def test_examples_of_labels_are_those_that_are_tested(row):
+def test_the_examples_of_labels_are_those_that_are_tested(row):
     number, given, _, result = row
     refused = row in test_labels.REFUSED
     assert CAPACITY[number][2] == (f"refused: `{result}`" if refused else f"`{result}`")
@@ -141,7 +141,7 @@ def test_examples_of_labels_are_those_that_are_tested(row):
         assert CAPACITY[number][1].strip("`").strip() == given.replace("\t", "\\t").strip()
 
 
-def test_only_settings_that_exist_are_named():
+def test_every_setting_that_a_page_names_exists():
     known = {name for knob in knobs().values() for name in (knob.name, *knob.aliases)} | set(TLS_NAMES)
     elsewhere = "\n".join(path.read_text() for path in SOURCES if path.suffix == ".py") + (TOP / "Makefile").read_text()
     named_there = set(re.findall(r"\b(?:HUB|REDIS)_[A-Z_]+[A-Z]\b(?!_)", "\n".join(d.read_text() for d in DOCUMENTS)))
@@ -149,7 +149,7 @@ def test_only_settings_that_exist_are_named():
     assert unknown == set()
 
 
-def test_every_action_of_the_audit_log_is_named():
+def test_every_action_of_the_audit_log_is_listed():
     code = "\n".join(path.read_text() for path in (TOP / "hub").rglob("*.py"))
     actions = set(re.findall(r'(?:write|refused)\(\s*"\w+",\s+"(\w+(?:\.\w+)*)"', code))
     actions |= {
@@ -160,7 +160,7 @@ def test_every_action_of_the_audit_log_is_named():
     assert sorted(action for action in actions if f"`{action}`" not in page) == []
 
 
-def test_what_decides_runs_on_every_python_and_server_that_is_supported():
+def test_the_workflow_tests_every_supported_version_of_python_and_of_the_server():
     workflow = yaml.safe_load((TOP / ".github" / "workflows" / "test.yml").read_text())
     (job,) = workflow["jobs"].values()
     matrix = job["strategy"]["matrix"]
@@ -171,13 +171,13 @@ def test_what_decides_runs_on_every_python_and_server_that_is_supported():
     assert all(re.search(r"@v\d+\.\d+\.\d+$", step["uses"]) for step in job["steps"] if "uses" in step)
 
 
-def test_a_commit_is_checked_by_what_is_installed_for_the_project():
+def test_the_commit_hooks_use_only_locally_installed_tools():
     hooks = yaml.safe_load((TOP / ".pre-commit-config.yaml").read_text())["repos"]
     assert [hook["id"] for repo in hooks for hook in repo["hooks"]] == ["ruff", "ruff-format", "layout", "subject"]
     assert {repo["repo"] for repo in hooks} == {"local"}
 
 
-def test_a_tag_releases_what_make_dist_builds_and_checks():
+def test_the_release_workflow_builds_and_checks_a_tag_with_make_dist():
     workflow = yaml.safe_load((TOP / ".github" / "workflows" / "release.yml").read_text())
     assert workflow[True] == {"push": {"tags": ["v*"]}}  # YAML reads the word `on` as true
     (job,) = workflow["jobs"].values()

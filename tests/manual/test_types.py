@@ -36,7 +36,7 @@ def complaints(words: tuple[str | Path, ...], folder: Path) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_mypy_accepts_what_is_shown(programs: list[str], tmp_path: Path):
+def test_mypy_accepts_the_shown_examples(programs: list[str], tmp_path: Path):
     code, said = complaints((sys.executable, *MYPY, *programs), tmp_path)
     assert code == 0, said
     with (tmp_path / "program_0.py").open("a") as file:
@@ -48,7 +48,7 @@ def test_mypy_accepts_what_is_shown(programs: list[str], tmp_path: Path):
 
 
 @pytest.mark.skipif(not (TOOLS / ".installed").exists(), reason="`make clients` installs pyright")
-def test_pyright_accepts_what_is_shown(programs: list[str], tmp_path: Path):
+def test_pyright_accepts_the_shown_examples(programs: list[str], tmp_path: Path):
     settings = {"typeCheckingMode": "strict", "extraPaths": [str(TOP)]}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
     check = (BIN / "pyright", "--pythonpath", sys.executable)

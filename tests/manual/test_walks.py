@@ -79,7 +79,7 @@ def room(path: str) -> str:
     return path if folder == "hub/api" else folder
 
 
-def test_each_walk_enters_no_room_twice_and_is_short():
+def test_each_walk_through_the_code_is_short_and_visits_no_package_twice():
     assert list(WALKS) == ["A heartbeat", "A borrow", "A claim", "A node's death", "A stuck record"]
     for walk, files in WALKS.items():
         assert 4 <= len(files) <= 12, walk
@@ -89,7 +89,7 @@ def test_each_walk_enters_no_room_twice_and_is_short():
         assert len(entered) == len(set(entered)), walk
 
 
-def test_the_scripts_of_a_walk_use_the_modules_that_follow_them():
+def test_each_script_of_a_walk_calls_the_modules_that_follow_it():
     for walk, files in WALKS.items():
         scripts = [path for path in files if path.startswith("lua/")]
         text = "".join((TOP / path).read_text() for path in scripts)
@@ -97,7 +97,7 @@ def test_the_scripts_of_a_walk_use_the_modules_that_follow_them():
             assert f"{Path(path).stem}." in text.replace(f"function {Path(path).stem}.", ""), (walk, path)
 
 
-def test_questions_are_answered_by_few_files():
+def test_each_of_the_eight_questions_is_answered_by_at_most_four_files():
     section = PAGE.partition("## Eight questions")[2].partition("\n## ")[0]
     answers = [cells for cells in rows(section) if cells[0].endswith("?")]
     assert len(answers) == 8
@@ -122,7 +122,7 @@ async def post(road: Road, path: str, body: Any) -> Trace:
     return trace
 
 
-async def test_a_heartbeat_a_borrow_and_a_claim_take_the_ways_that_are_told(redis_server, monkeypatch):
+async def test_a_heartbeat_a_borrow_and_a_claim_pass_the_files_that_their_walks_list(redis_server, monkeypatch):
     app = create_app(settings_for(redis_url=redis_server.url), sweep=False)
     transport = httpx.ASGITransport(app=app)  # type: ignore[arg-type]
     async with (
@@ -146,7 +146,7 @@ async def test_a_heartbeat_a_borrow_and_a_claim_take_the_ways_that_are_told(redi
         taken(await post(Road(app, Ordinary), "/v1/joblib/tasks/claim", {"worker_id": worker}), "A claim")
 
 
-async def test_the_death_of_a_node_takes_the_way_that_is_told(redis, make_api, hub):
+async def test_the_death_of_a_node_passes_the_files_that_its_walk_lists(redis, make_api, hub):
     async with make_api() as api:
         await publish(api, "n1", **{"gpu:a": ["s1"]})
     await hub.clock.tick()
@@ -159,7 +159,7 @@ async def test_the_death_of_a_node_takes_the_way_that_is_told(redis, make_api, h
     assert redis.smembers("nodes") == set()
 
 
-async def test_a_stuck_record_takes_the_way_that_is_told(hub, tmp_path):
+async def test_a_stuck_record_passes_the_files_that_its_walk_lists(hub, tmp_path):
     path = tmp_path / "orders.db"
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, status TEXT, updated_at TIMESTAMP, error TEXT)")

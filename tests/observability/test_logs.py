@@ -30,7 +30,7 @@ def written(capsys, **settings) -> list[str]:
     return capsys.readouterr().err.splitlines()
 
 
-def test_an_event_is_one_line_of_words_and_facts(capsys):
+def test_an_event_is_logged_as_one_line_of_words_and_facts(capsys):
     lines = written(capsys)
     assert [re.sub(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ", "", line) for line in lines] == [
         "INFO  node sweep scanned=3 expired=1 elapsed_ms=1.25",
@@ -38,7 +38,7 @@ def test_an_event_is_one_line_of_words_and_facts(capsys):
     ]
 
 
-def test_an_event_is_one_json_object(capsys):
+def test_an_event_is_logged_as_one_json_object(capsys):
     first, second = (json.loads(line) for line in written(capsys, log_format="json"))
     assert first.pop("timestamp").endswith("Z")
     assert first == {
@@ -53,7 +53,7 @@ def test_an_event_is_one_json_object(capsys):
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
-def test_other_libraries_write_through_the_same_renderer(capsys, log_format):
+def test_other_libraries_log_through_the_same_renderer(capsys, log_format):
     configure_logs(Settings(log_format=log_format))
     logging.getLogger("uvicorn.error").info("Started server process [%d]", 7, extra={"color_message": "x"})
     logging.getLogger("uvicorn.access").info("a line for every request")
@@ -63,7 +63,7 @@ def test_other_libraries_write_through_the_same_renderer(capsys, log_format):
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
-def test_no_secret_is_written(capsys, log_format):
+def test_no_secret_is_logged(capsys, log_format):
     configure_logs(Settings(log_format=log_format))
     get_logger("hub").info(
         "opened",
@@ -81,7 +81,7 @@ def test_no_secret_is_written(capsys, log_format):
     assert "Traceback" in text
 
 
-def test_the_level_is_that_of_the_settings_unless_overridden_for_a_logger(capsys):
+def test_the_log_level_is_that_of_the_settings_unless_overridden_for_a_logger(capsys):
     configure_logs(Settings(log_level="WARNING", log_level_overrides="hub.quiet=Error; hub.loud=Debug, nonsense=x"))
     for name in ("hub.quiet", "hub.loud", "hub.other"):
         get_logger(name).warning("warned", by=name)
@@ -103,7 +103,7 @@ def test_the_level_is_that_of_the_settings_unless_overridden_for_a_logger(capsys
         ("a=loud,b=Trace", {"b": "DEBUG"}),
     ],
 )
-def test_overrides_are_pairs_of_logger_and_level(text, levels):
+def test_level_overrides_are_pairs_of_logger_and_level(text, levels):
     assert parse_overrides(text) == levels
 
 
@@ -111,7 +111,7 @@ def test_overrides_are_pairs_of_logger_and_level(text, levels):
 @pytest.mark.parametrize(
     "value", [2**70, "\ud800", "a=b", "", {"k": {1: 2}}, [1, None], object, 1e300, float("nan"), b"\xff", {"a", "b"}]
 )
-def test_no_fact_breaks_a_line(capsys, log_format, value):
+def test_no_fact_breaks_a_log_line(capsys, log_format, value):
     configure_logs(Settings(log_format=log_format))
     get_logger("hub").info("told", value=value)
     lines = capsys.readouterr().err.splitlines()

@@ -72,7 +72,7 @@ def one(collector: Collector, name: str, of_trace: str) -> object:
     return found
 
 
-def test_a_request_is_one_span_below_its_callers_and_a_sweep_is_one(traced: HubProcess, collector: Collector):
+def test_a_request_is_one_span_under_its_callers_span_and_a_sweep_is_one_span(traced: HubProcess, collector: Collector):
     call = Caller(traced)
     call("POST", "/node/register", {"nodeId": "n1", "policy": "reuse", "pools": {"a:b": 1}}, "node")
     borrowed, answer = call("POST", "/session/borrow", {"labelKey": "a:b"})
@@ -92,7 +92,7 @@ def test_a_request_is_one_span_below_its_callers_and_a_sweep_is_one(traced: HubP
     assert [span for span in collector.spans if span.trace == borrowed] == [found], "no span for a command of Redis"
 
 
-def test_later_calls_of_a_lease_are_linked_to_its_borrow(traced: HubProcess, collector: Collector):
+def test_later_calls_of_a_lease_are_linked_to_the_span_of_its_borrow(traced: HubProcess, collector: Collector):
     call = Caller(traced)
     call("POST", "/node/register", {"nodeId": "n1", "policy": "reuse", "pools": {"a:b": 1}}, "node")
     key = {"idempotency-key": "k1"}
@@ -108,7 +108,7 @@ def test_later_calls_of_a_lease_are_linked_to_its_borrow(traced: HubProcess, col
     assert one(collector, "POST /session/borrow", borrowed).links == []
 
 
-def test_who_waits_in_the_queue_is_linked_to_what_runs(traced: HubProcess, collector: Collector):
+def test_a_waiting_borrow_is_linked_to_the_span_that_serves_it(traced: HubProcess, collector: Collector):
     """A borrow waits and its caller hangs up; another call attends the ticket and is lent the slot."""
     call = Caller(traced)
     call("POST", "/node/register", {"nodeId": "n1", "policy": "reuse", "pools": {"a:b": 1}}, "node")
@@ -138,7 +138,7 @@ def test_who_waits_in_the_queue_is_linked_to_what_runs(traced: HubProcess, colle
     assert one(collector, "POST /session/renew", renewed).links == [attended]
 
 
-def test_the_run_of_a_task_is_linked_to_its_submit(traced: HubProcess, collector: Collector, redis):
+def test_the_span_of_running_a_task_is_linked_to_its_submit(traced: HubProcess, collector: Collector, redis):
     call = Caller(traced)
     job = {"category": "analysis", "name": "Traced", "schema": {}}
     _, made = call("PUT", "/v1/joblib/rooms/r1/jobs", job, "admin")
@@ -158,7 +158,7 @@ def test_the_run_of_a_task_is_linked_to_its_submit(traced: HubProcess, collector
 
 
 @pytest.mark.parametrize("transport", ["polling", "websocket"])
-async def test_an_event_of_a_client_is_a_span_below_the_trace_of_its_socket(traced, collector, transport):
+async def test_a_socket_event_is_a_span_under_the_trace_of_its_connection(traced, collector, transport):
     client = SocketClient()
     sent = {"x-hub-secret": traced.admin_secret, **of(7)}
     await client.connect(traced.url, sent, transports=[transport])
@@ -175,7 +175,7 @@ async def test_an_event_of_a_client_is_a_span_below_the_trace_of_its_socket(trac
     assert spans["room_leave"].facts == {"hub.socket.event": "room_leave", "hub.refused": "ignored"}
 
 
-def test_without_those_variables_nothing_is_kept_and_nothing_is_sent(start_hub, redis):
+def test_without_the_tracing_variables_no_trace_is_kept_or_sent(start_hub, redis):
     hub = start_hub()
     call = Caller(hub)
     call("POST", "/node/register", {"nodeId": "n1", "policy": "reuse", "pools": {"a:b": 1}}, "node")
@@ -186,7 +186,7 @@ def test_without_those_variables_nothing_is_kept_and_nothing_is_sent(start_hub, 
     assert done.stdout == "[]\n"
 
 
-def test_a_collector_that_is_away_holds_up_no_request_and_no_stop(start_hub):
+def test_a_collector_that_is_away_delays_no_request_and_no_stop(start_hub):
     hub = start_hub(OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{free_port()}", OTEL_BSP_SCHEDULE_DELAY="50")
     call = Caller(hub)
     assert [call("GET", "/pools")[1].status_code for _ in range(20)] == [200] * 20
@@ -205,7 +205,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("how", HOSTILE)
-def test_what_a_collector_answers_holds_up_nothing(start_hub, how):
+def test_no_answer_of_a_collector_delays_the_hub(start_hub, how):
     begins, goes_on = HOSTILE[how]
     asked: list[int] = []
 
@@ -246,7 +246,7 @@ def test_what_a_collector_answers_holds_up_nothing(start_hub, how):
         ),
     ],
 )
-def test_what_cannot_be_done_is_refused_at_start_in_one_sentence(variables, sentence):
+def test_impossible_tracing_settings_stop_the_start_with_one_sentence(variables, sentence):
     environment = {**clean_environment(), "DISABLE_DOTENV": "1", **variables}
     done = subprocess.run(
         [sys.executable, "-m", "hub.cli", "serve", "--port", "0"], env=environment, capture_output=True, text=True,
@@ -257,7 +257,7 @@ def test_what_cannot_be_done_is_refused_at_start_in_one_sentence(variables, sent
     assert "Traceback" not in done.stderr
 
 
-def test_where_the_package_is_missing_it_is_said_what_to_install(monkeypatch):
+def test_a_missing_tracing_package_is_named_with_the_command_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace.export", None)
     with pytest.raises(StartRefused, match=r"pip install 'capacity-hub\[otel\]'"):
         wanted({"OTEL_TRACES_EXPORTER": "otlp"})
@@ -275,5 +275,5 @@ def test_where_the_package_is_missing_it_is_said_what_to_install(monkeypatch):
         ({"OTEL_SDK_DISABLED": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, False),
     ],
 )
-def test_the_standard_variables_decide(variables, on):
+def test_the_standard_variables_configure_tracing(variables, on):
     assert wanted(variables) is on

@@ -25,7 +25,7 @@ def lines(path):
 
 
 @pytest.mark.parametrize("sockets", [False, True])
-def test_a_manager_serves_whatever_is_submitted(hubs, alice, manage, ended, room, tmp_path, sockets):
+def test_a_manager_runs_every_submitted_task(hubs, alice, manage, ended, room, tmp_path, sockets):
     file = tmp_path / "said"
     manager = manage(hubs, sockets=sockets, serve=True)
     manager.register(Rotate, room=room, run_kwargs={"model": "m1"})
@@ -38,7 +38,9 @@ def test_a_manager_serves_whatever_is_submitted(hubs, alice, manage, ended, room
     assert found["created_at"] < found["started_at"] < found["completed_at"]
 
 
-def test_a_socket_wakes_a_manager_that_polls_seldom(hubs, alice, manage, ended, room, tmp_path):
+def test_an_event_on_the_socket_wakes_a_manager_with_a_long_polling_interval(
+    hubs, alice, manage, ended, room, tmp_path
+):
     manager = manage(hubs, sockets=True, serve=True, polling_interval=60)
     manager.register(Rotate, room=room)
     bound = f"hub:sockets:{manager.worker_id.hex}"
@@ -50,7 +52,7 @@ def test_a_socket_wakes_a_manager_that_polls_seldom(hubs, alice, manage, ended, 
     assert len(lines(tmp_path / "said")) == 3
 
 
-def test_what_an_extension_raises_is_the_error_of_its_task(hubs, alice, manage, ended, room, tmp_path):
+def test_an_exception_of_an_extension_becomes_the_error_of_its_task(hubs, alice, manage, ended, room, tmp_path):
     manager = manage(hubs, serve=True)
     manager.register(Fail, room=room)
     manager.register(Rotate, room=room)
@@ -76,7 +78,7 @@ def test_a_task_that_was_cancelled_while_it_ran_stays_cancelled_and_the_manager_
     assert bob.look(task)["status"] == "cancelled"
 
 
-def test_a_manager_beats_as_long_as_it_serves(hubs, alice, manage, room):
+def test_a_manager_sends_heartbeats_as_long_as_it_serves(hubs, alice, manage, room):
     manager = manage(hubs, heartbeat_interval=0.1)
     manager.register(Rotate, room=room)
 
@@ -89,7 +91,7 @@ def test_a_manager_beats_as_long_as_it_serves(hubs, alice, manage, room):
 
 
 @pytest.mark.parametrize("sockets", [False, True])
-def test_two_managers_share_the_work_and_do_nothing_twice(hubs, alice, manage, ended, room, tmp_path, sockets):
+def test_two_managers_share_the_tasks_and_run_none_twice(hubs, alice, manage, ended, room, tmp_path, sockets):
     done_by = {"one": [], "two": []}
     both = threading.Barrier(2)  # nobody has done everything before the other was there
 
@@ -107,7 +109,7 @@ def test_two_managers_share_the_work_and_do_nothing_twice(hubs, alice, manage, e
     assert all(done_by.values()), done_by
 
 
-def test_one_manager_serves_jobs_of_several_rooms(hubs, alice, root, manage, ended, room, tmp_path):
+def test_one_manager_can_serve_jobs_of_several_rooms(hubs, alice, root, manage, ended, room, tmp_path):
     manager = manage(hubs, "root-t", serve=True)
     manager.register(Rotate, room=room)
     manager.register(Rotate)
@@ -123,7 +125,7 @@ def test_one_manager_serves_jobs_of_several_rooms(hubs, alice, root, manage, end
 # Manual.
 
 
-def test_by_hand_a_task_goes_through_every_step(hubs, alice, manage, room):
+def test_a_task_can_be_claimed_started_and_completed_by_hand(hubs, alice, manage, room):
     manager = manage(hubs)
     worker = manager.create_worker()
 
@@ -158,7 +160,7 @@ def test_by_hand_a_task_goes_through_every_step(hubs, alice, manage, room):
     manager.heartbeat()
 
 
-def test_listening_gives_one_task_after_the_other(hubs, alice, manage, room):
+def test_listen_yields_one_task_after_the_other(hubs, alice, manage, room):
     manager = manage(hubs)
     manager.register(Rotate, room=room)
     tasks = [alice.submit(f"{room}:modifiers:Rotate") for _ in range(3)]
@@ -170,7 +172,7 @@ def test_listening_gives_one_task_after_the_other(hubs, alice, manage, room):
     assert heard == tasks
 
 
-def test_the_worker_that_the_first_registration_makes_serves_the_others(hubs, alice, manage, room):
+def test_the_worker_made_by_the_first_registration_serves_the_later_ones(hubs, alice, manage, room):
     manager = manage(hubs)
     manager.register(Rotate, room=room)
     worker = manager.worker_id
@@ -181,7 +183,7 @@ def test_the_worker_that_the_first_registration_makes_serves_the_others(hubs, al
     assert found["job_count"] == 2
 
 
-def test_refusals_are_raised_as_what_they_are(hubs, alice, bob, manage, room):
+def test_refusals_are_raised_as_the_matching_python_errors(hubs, alice, bob, manage, room):
     manager = manage(hubs)
     with pytest.raises(PermissionError):
         manager.register(Rotate)
@@ -203,7 +205,7 @@ def test_refusals_are_raised_as_what_they_are(hubs, alice, bob, manage, room):
 
 
 @pytest.mark.parametrize("sockets", [False, True])
-def test_disconnecting_takes_everything_along(hubs, alice, manage, room, sockets):
+def test_disconnecting_removes_the_worker_with_its_jobs_and_providers(hubs, alice, manage, room, sockets):
     with manage(hubs, sockets=sockets, serve=True) as manager:
         manager.register(Rotate, room=room)
         manager.register_provider(Listing, name="disk", handler={}, room=room)
@@ -215,7 +217,7 @@ def test_disconnecting_takes_everything_along(hubs, alice, manage, room, sockets
     manager.disconnect()
 
 
-def test_a_manager_that_loses_its_registration_stops(hubs, alice, manage, room):
+def test_a_manager_whose_worker_is_removed_stops(hubs, alice, manage, room):
     manager = manage(hubs, serve=True, heartbeat_interval=0.1)
     manager.register(Rotate, room=room)
     waiting = threading.Thread(target=manager.wait)
@@ -228,7 +230,7 @@ def test_a_manager_that_loses_its_registration_stops(hubs, alice, manage, room):
 # Providers.
 
 
-def test_a_provider_answers_who_reads(hubs, bob, manage, room):
+def test_a_provider_answers_reads(hubs, bob, manage, room):
     manager = manage(hubs, sockets=True)
     files = {"/": ["a", "b"], "/ü": ["日本"]}
     provider = manager.register_provider(Listing, name="disk", handler=files, room=room)
@@ -256,7 +258,7 @@ def test_a_provider_may_answer_with_bytes(hubs, bob, manage, room):
         assert answer.headers["content-type"] == "application/octet-stream"
 
 
-def test_a_provider_that_fails_answers_nobody_and_goes_on(hubs, bob, manage, room):
+def test_a_provider_that_raises_answers_nothing_and_goes_on(hubs, bob, manage, room):
     manager = manage(hubs, sockets=True)
     manager.register_provider(Listing, name="disk", handler={"/": []}, room=room)
     full = f"{room}:filesystem:disk"
@@ -264,7 +266,7 @@ def test_a_provider_that_fails_answers_nobody_and_goes_on(hubs, bob, manage, roo
     assert done(bob.read(room, full, "path=/", prefer="wait=8"), 200)["names"] == []
 
 
-def test_a_job_and_a_provider_on_one_manager(hubs, alice, bob, manage, ended, room, tmp_path):
+def test_one_manager_can_serve_a_job_and_a_provider(hubs, alice, bob, manage, ended, room, tmp_path):
     manager = manage(hubs, sockets=True, serve=True, polling_interval=10)
     manager.register_provider(Listing, name="disk", handler={"/": [1]}, room=room)
     manager.register(Rotate, room=room)
@@ -273,7 +275,7 @@ def test_a_job_and_a_provider_on_one_manager(hubs, alice, bob, manage, ended, ro
     wait_until(lambda: ended(alice, "completed", task))
 
 
-def test_callers_may_compute_the_name_of_a_result_by_themselves(alice, bob, room):
+def test_callers_can_compute_the_name_of_a_result_themselves(alice, bob, room):
     from zndraw_joblib import request_hash
 
     made = alice.provider(room, "t", category="frames", content_type="application/octet-stream")
@@ -294,7 +296,7 @@ def graceful(http):
         yield found
 
 
-def test_a_connected_worker_that_is_killed_is_removed_within_the_grace(graceful, serve, manage, ended, room, tmp_path):
+def test_a_killed_worker_with_a_connection_is_removed_within_the_grace(graceful, serve, manage, ended, room, tmp_path):
     alice = graceful.person("alice-t")
     process = serve(graceful, room, sockets=True)
     full = f"{room}:selections:Hold"

@@ -44,7 +44,7 @@ def restart(fragile):
 
 
 @pytest.mark.parametrize("what", ["hub", "hub_long_after_a_crash", "redis"])
-def test_a_manager_goes_on_after_a_restart(fragile, ann, manage, ended, restart, room, tmp_path, what):
+def test_a_manager_goes_on_after_a_restart_of_redis(fragile, ann, manage, ended, restart, room, tmp_path, what):
     manager = manage(fragile, sockets=True, serve=True, polling_interval=1, max_unreachable_seconds=60)
     manager.register(Rotate, room=room)
     manager.register_provider(Listing, name="disk", handler={"/": [1]}, room=room)
@@ -67,9 +67,7 @@ def answered(call):
     wait_until(lambda: call().status_code == 200)
 
 
-def test_a_manager_survives_an_absence_of_redis_longer_than_its_worker_would(
-    fragile, ann, manage, ended, room, tmp_path
-):
+def test_a_manager_survives_an_outage_of_redis_longer_than_its_timeout(fragile, ann, manage, ended, room, tmp_path):
     manager = manage(fragile, sockets=True, serve=True, max_unreachable_seconds=60)
     manager.register(Rotate, room=room)
     manager.register(Hold, room=room)
@@ -110,7 +108,7 @@ def test_a_manager_whose_store_was_emptied_stops(fragile, ann, manage, room):
     assert ann.submit(f"{room}:modifiers:Rotate")
 
 
-def test_a_killed_worker_is_removed_within_its_timeout_and_an_interval(
+def test_a_killed_worker_is_removed_within_its_timeout_and_one_sweep_interval(
     fragile, ann, serve, manage, ended, room, tmp_path
 ):
     process = serve(fragile, room)
@@ -131,7 +129,7 @@ def test_a_killed_worker_is_removed_within_its_timeout_and_an_interval(
 
 
 @pytest.mark.parametrize("sockets", [False, True])
-def test_a_worker_that_is_told_to_end_leaves_at_once(fragile, ann, serve, room, sockets):
+def test_a_worker_told_to_end_leaves_at_once(fragile, ann, serve, room, sockets):
     process = serve(fragile, room, sockets=sockets)
     (worker,) = done(ann.get(f"/rooms/{room}/jobs/{room}:modifiers:Rotate"), 200)["workers"]
     process.send_signal(signal.SIGTERM)

@@ -38,7 +38,7 @@ def stage():
 
 
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
-def test_old_faults_stay_away(stage, name):
+def test_known_scenarios_of_delayed_messages_break_no_rule(stage, name):
     scenario = SCENARIOS[name]
     played = stage.play(scenario.steps, RULES)
     assert played.broken is None, told(played)
@@ -47,7 +47,7 @@ def test_old_faults_stay_away(stage, name):
 
 
 @pytest.mark.timeout(7200)
-def test_nothing_late_takes_effect(stage):
+def test_random_steps_with_delayed_messages_break_no_rule(stage):
     wanted, steps, seed = int(os.environ.get("HUB_FLIGHT_STEPS", STEPS)), 0, int(os.environ.get("HUB_FLIGHT_SEED", 1))
     while steps < wanted:
         played = stage.play(some_steps(seed), RULES)
