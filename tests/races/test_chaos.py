@@ -22,7 +22,7 @@ POOL = "gpu:a100"
 pytestmark = [pytest.mark.race, pytest.mark.slow, pytest.mark.timeout(SECONDS + 600)]
 
 
-async def test_fifty_borrowers_ten_slots_two_hubs_and_everybody_may_die(
+async def test_fifty_borrowers_on_ten_slots_and_two_hubs_lose_nothing_when_any_process_dies(
     redis_server: RedisServer, redis: Redis, tmp_path: Path
 ) -> None:
     chaos = Chaos(redis_server)

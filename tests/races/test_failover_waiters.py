@@ -79,7 +79,7 @@ async def waiting(trio, *channels):
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("change", [planned, stopped])
-async def test_whoever_waits_while_the_primary_changes_is_served_by_the_new_one(trio, monkeypatch, change):
+async def test_every_waiter_is_served_by_the_new_primary_after_a_failover(trio, monkeypatch, change):
     async def never(self):
         return None
 
@@ -123,7 +123,7 @@ async def test_whoever_waits_while_the_primary_changes_is_served_by_the_new_one(
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("change", [planned, stopped])
-async def test_lending_goes_on_within_two_seconds_of_the_agreement_of_the_sentinels(trio, monkeypatch, change):
+async def test_lending_resumes_within_two_seconds_of_the_failover_decision_of_the_sentinels(trio, monkeypatch, change):
     """Counted in ticks, of which two seconds have four: a machine that stands still for a while ticks less as well. No
     tick can take longer than another, for one that waited on the server before would wait for ever.
     """

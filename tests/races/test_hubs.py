@@ -188,7 +188,7 @@ async def test_a_hub_that_stops_refuses_borrows_and_still_takes_returns(
     assert listed(redis, f"available:{POOL}") == ["s2", "s1"]
 
 
-async def test_a_caller_who_hangs_up_in_the_middle_of_his_request_is_no_error(live_hub: HubProcess) -> None:
+async def test_a_caller_who_hangs_up_in_the_middle_of_a_request_causes_no_error(live_hub: HubProcess) -> None:
     head = (
         f"POST /session/renew HTTP/1.1\r\nhost: hub\r\nx-hub-secret: {live_hub.runner_secret}\r\n"
         "content-length: 50\r\n\r\n{"

@@ -52,7 +52,7 @@ def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
     server.stop()
 
 
-async def test_a_redis_killed_under_load_costs_nothing_but_the_time_it_was_away(
+async def test_a_redis_killed_under_load_loses_nothing(
     own_redis: RedisServer, start_hub: Callable[..., HubProcess], tmp_path: Path
 ) -> None:
     hubs = [start_hub(HUB_REDIS_URL=own_redis.url, HUB_NODE_TIMEOUT="4") for _ in range(2)]

@@ -48,7 +48,7 @@ def trio(tmp_path):
 
 
 @pytest.mark.timeout(300)
-async def test_the_commands_of_the_manual_move_the_primary_and_lose_no_grant(trio, start_hub):
+async def test_the_commands_of_the_manual_for_a_planned_failover_lose_no_lease(trio, start_hub):
     settings = {"HUB_REDIS_URL": trio.url, "HUB_NODE_TIMEOUT": "12", "REDIS_ASYNC_TIMEOUT_MS": "3000"}
     hubs = [await asyncio.to_thread(lambda: start_hub(**settings)) for _ in range(2)]
     assert "failover may lose leases" not in hubs[0].log()

@@ -178,7 +178,7 @@ async def hubs(redis_server: RedisServer, other: RedisServer, tmp_path: Path) ->
             hub.kill()
 
 
-async def test_a_ticket_has_one_lease_in_whichever_realm_whoever_dies(hubs, redis_server, other):
+async def test_a_ticket_that_spills_over_gets_one_lease_whichever_process_dies(hubs, redis_server, other):
     async with httpx.AsyncClient(timeout=60, limits=httpx.Limits(max_connections=None)) as client:
         races = Races(hubs, client)
         killing = asyncio.create_task(hubs.kill_for_ever())

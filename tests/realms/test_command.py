@@ -37,7 +37,7 @@ def command(hub, tmp_path):
     found.close()
 
 
-def test_a_command_is_for_the_realm_that_it_names(command):
+def test_a_command_with_realm_works_on_that_realm(command):
     agent = command.start("agent", "--realm", "eu", "--node", "rack", "--slots", "gpu:a100=2")
     wait_until(lambda: "rack" in command("nodes", "--realm=eu").stdout)
     assert "rack" not in command("nodes").stdout
@@ -62,7 +62,7 @@ def test_a_command_is_for_the_realm_that_it_names(command):
         assert (refused.returncode, "'*'" in refused.stderr) == (2, True), refused.stderr
 
 
-def test_all_realms_at_a_glance_and_the_dead_one_empties_its_own_line(command):
+def test_status_shows_all_realms_and_a_dead_one_only_fails_its_own_line(command):
     wait_until(lambda: "does not answer" in (command("realm", "show", "us").stdout))
     done = command("status", "--realm", "*")
     assert done.returncode == 4
@@ -76,7 +76,7 @@ def test_all_realms_at_a_glance_and_the_dead_one_empties_its_own_line(command):
     assert command("status", "--realm", "eu").returncode in (0, 3, 4)
 
 
-def test_realms_are_listed_and_shown(command):
+def test_realms_can_be_listed_and_shown(command):
     assert [line.split()[:2] for line in command("realm", "ls").stdout.splitlines()[1:]] == [
         ["default", "open"], ["eu", "open"], ["us", "opening"],
     ]  # fmt: skip
@@ -90,7 +90,7 @@ def test_realms_are_listed_and_shown(command):
     assert command("realm", "show", "nobody").returncode == 1
 
 
-def test_the_doctor_looks_at_the_store_of_a_realm(command, second):
+def test_the_doctor_can_examine_the_store_of_one_realm(command, second):
     clean = command("doctor", "--realm", "eu")
     assert clean.returncode == 0, clean.stderr
     assert second.url in clean.stdout
@@ -104,7 +104,7 @@ def test_the_doctor_looks_at_the_store_of_a_realm(command, second):
     assert "There is no realm asia" in wrong.stderr
 
 
-def test_what_all_realms_have_is_listed_realm_by_realm_and_a_dead_one_says_so(command):
+def test_lists_of_all_realms_are_shown_realm_by_realm_and_a_dead_one_says_so(command):
     """A list, with its total, of each realm that answers; the exit code tells of the one that does not."""
     agents = [
         command.start("agent", "--realm", realm, "--node", f"{realm}-1", "--slots", "gpu:a100=2")
@@ -129,7 +129,7 @@ def test_what_all_realms_have_is_listed_realm_by_realm_and_a_dead_one_says_so(co
         running.kill()
 
 
-def test_the_doctor_looks_at_the_stores_of_all_realms(command, second):
+def test_the_doctor_can_examine_the_stores_of_all_realms(command, second):
     looked = command("doctor", "--realm", "*")
     assert (looked.returncode, looked.stdout) == (1, "Every invariant holds in default, eu.\n")
     assert "realm us is not shown: " in looked.stderr
@@ -145,11 +145,11 @@ def test_the_doctor_looks_at_the_stores_of_all_realms(command, second):
     )
 
 
-def test_a_token_made_in_a_realm_says_so(command):
+def test_a_token_made_in_a_realm_names_its_realm(command):
     assert command("token", "create", "--user", "ann", "--realm", "eu").stdout.startswith("hub_eu.")
 
 
-def test_realms_are_added_to_the_file_and_taken_out_of_it(tmp_path):
+def test_realms_can_be_added_to_the_file_and_removed_from_it(tmp_path):
     command, file = Command(None, tmp_path), tmp_path / "realms.toml"
 
     def run(*words: str) -> str:
@@ -190,5 +190,5 @@ def test_realms_are_added_to_the_file_and_taken_out_of_it(tmp_path):
     assert read_realms(file) == ()
 
 
-def test_a_file_of_realms_has_to_be_named(tmp_path):
+def test_commands_that_change_the_realms_file_need_its_path(tmp_path):
     assert "set HUB_REALMS_FILE" in Command(None, tmp_path)("realm", "rm", "eu").stderr

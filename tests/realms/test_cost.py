@@ -84,7 +84,7 @@ async def without(alone: RedisServer) -> dict[str, Counter[str]]:
     return found
 
 
-async def test_a_realm_that_a_call_names_costs_redis_nothing(without, make_realms, alone, tmp_path):
+async def test_naming_a_realm_costs_no_additional_redis_command(without, make_realms, alone, tmp_path):
     """A call by its path sends what it sends without realms, borrow and renewal of a realm that may spill over too."""
     spilling = {"spill_to": ["default"], "spill_after_s": 5}
     file = write_realms(tmp_path / "one.toml", eu=(alone.url, spilling))

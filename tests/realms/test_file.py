@@ -30,7 +30,7 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-def test_the_realms_of_a_file_in_its_order(tmp_path):
+def test_realms_are_read_from_the_file_in_its_order(tmp_path):
     text = EU + 'labels = ["gpu:*:eu"]\nrooms = ["lab-*"]\nnodes = ["eu-*", "old"]\n'
     text += '[[realms]]\nname = "us-1"\nurl = "redis+cluster://:pass@a:1,b:2"\n'
     eu, us = read_realms(written(tmp_path, text))
@@ -38,7 +38,7 @@ def test_the_realms_of_a_file_in_its_order(tmp_path):
     assert (eu.prefix, us.prefix, us.shown) == ("{eu}:", "{us-1}:", "redis+cluster://:***@a:1,b:2")
 
 
-def test_the_default_realm_stands_in_it_for_what_it_spills_over_to(tmp_path):
+def test_the_default_realm_may_be_in_the_file_to_set_its_spill_over(tmp_path):
     text = EU + '[[realms]]\nname = "default"\nspill_to = ["eu"]\nspill_after_s = 2\n'
     _, default = read_realms(written(tmp_path, text), "{default}:")
     assert default == Realm("default", "", spill_to=("eu",), spill_after_s=2.0)
@@ -85,7 +85,7 @@ def test_an_empty_file_has_no_realms(tmp_path):
         ("".join(EU.replace('"eu"', f'"r{n}"') for n in range(REALMS_MAX + 1)), f"at most {REALMS_MAX} are served"),
     ],
 )
-def test_what_cannot_be_used_is_refused_in_one_sentence_that_says_where(tmp_path, text, why):
+def test_an_unusable_realms_file_is_refused_in_one_sentence_with_the_place(tmp_path, text, why):
     path = written(tmp_path, text)
     with pytest.raises(StartRefused) as refused:
         read_realms(path, "{own}:")
@@ -94,7 +94,7 @@ def test_what_cannot_be_used_is_refused_in_one_sentence_that_says_where(tmp_path
     assert (why in said, "geheim" in said, "\n" in said, said[-1]) == (True, False, False, ".")
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path):
+def test_a_missing_realms_file_is_refused(tmp_path):
     with pytest.raises(StartRefused, match="cannot be read: No such file"):
         read_realms(tmp_path / "none.toml")
 
@@ -118,12 +118,12 @@ def rules(**patterns: list[tuple[str, str]]) -> Rules:
         ("[a]?", ["[a]?"], ["a", "ab"]),
     ],
 )
-def test_a_star_stands_for_any_text_and_nothing_else_means_anything(pattern, fitting, other):
+def test_in_a_pattern_only_the_star_is_special(pattern, fitting, other):
     found = rules(nodes=[(pattern, "eu")])
     assert [text for text in [*fitting, *other] if found.find("nodes", text) == "eu"] == fitting
 
 
-def test_the_first_rule_that_fits_decides_and_each_kind_is_its_own():
+def test_the_first_matching_rule_decides_for_each_kind():
     found = rules(labels=[("gpu:*", "one"), ("gpu:a100", "two")], rooms=[("lab", "three")])
     assert found.find("labels", "gpu:a100") == "one"
     assert found.find("rooms", "lab") == "three"
@@ -131,31 +131,31 @@ def test_the_first_rule_that_fits_decides_and_each_kind_is_its_own():
     assert (found.has("labels"), found.has("nodes")) == (True, False)
 
 
-def test_no_pattern_takes_long_whatever_the_text():
+def test_every_pattern_is_matched_quickly_whatever_the_text():
     found = rules(labels=[("a*" * (PATTERN_MAX // 2), "eu")])
     assert found.find("labels", "a" * 50 + "b" * 500_000) is None  # trying every way to split it would never end
 
 
-def test_rules_that_say_another_thing_have_another_version():
+def test_different_rules_have_different_versions():
     same = [rules(labels=[("a", "eu")]).version for _ in range(2)]
     assert same[0] == same[1] != rules(labels=[("b", "eu")]).version
 
 
-def test_an_id_says_its_realm_and_one_of_the_default_realm_says_none():
+def test_an_id_contains_its_realm_unless_that_is_the_default_realm():
     plain = "0123456789ab4cdef0123456789abcde"[:32]
     said = stamped(plain, "eu")
     assert (tag_in(said), tag_in(plain), stamped(plain, "")) == (tag_of("eu"), "", plain)
     assert (said[8:12], said[13:]) == (plain[8:12], plain[13:])
 
 
-def test_the_part_of_a_realm_has_its_own_place_and_neither_stuck_records_nor_internal_jobs():
+def test_a_realm_has_its_own_store_and_neither_recovery_sources_nor_internal_jobs():
     settings = Settings(redis_url="redis://a", recovery_sources="x:y", internal_jobs="a:b", node_timeout_s=7)
     own = settings_of(Realm("eu", "redis://b"), settings)
     assert (own.redis_url, own.key_prefix, own.realm) == ("redis://b", "{eu}:", "eu")
     assert (own.recovery_sources, own.internal_jobs, own.node_timeout_s) == ("", "", 7)
 
 
-def test_which_realms_are_served_is_a_list_of_names():
+def test_the_realms_that_a_hub_serves_are_a_list_of_names():
     assert load_settings({"HUB_REALMS": " eu, default ,eu"}).realms == ("eu", "default")
     with pytest.raises(StartRefused, match="HUB_REALMS='EU' is no list of realms"):
         load_settings({"HUB_REALMS": "EU"})

@@ -30,7 +30,7 @@ def hub(start_hub, tmp_path, second) -> HubProcess:
     return found
 
 
-async def test_workers_and_submitters_of_the_sdk_live_in_a_realm_by_their_url(hub):
+async def test_workers_and_submitters_of_the_sdk_use_a_realm_by_its_url(hub):
     url = f"{hub.url}/realms/us"
     rotations = Rotations(hub)
     rotations.worker = type(rotations.worker)(url, TOKEN, grace=20.0)
@@ -43,7 +43,7 @@ async def test_workers_and_submitters_of_the_sdk_live_in_a_realm_by_their_url(hu
         assert (await elsewhere.task(ids[0])).status == "completed"  # the id says its realm
 
 
-async def test_a_worker_of_the_sdk_finds_the_realm_of_its_room_by_itself(hub):
+async def test_a_worker_of_the_sdk_finds_the_realm_of_its_room(hub):
     rotations = Rotations(hub, room="lab-eu-2")
     async with rotations.worker, JobsClient(hub.url, TOKEN) as client:
         task = await client.submit("lab-eu-2:modifiers:Rotate", {"angle": 1}, "lab-eu-2")
@@ -54,7 +54,7 @@ async def test_a_worker_of_the_sdk_finds_the_realm_of_its_room_by_itself(hub):
         assert beaten.is_success
 
 
-def test_a_socket_of_the_sdk_is_one_of_its_realm(hub, second):
+def test_a_socket_of_the_sdk_belongs_to_its_realm(hub, second):
     manager = JobManager(f"{hub.url}/realms/us", TOKEN, socket=True)
     try:
         manager.register(Rotate, room="lab")
@@ -67,7 +67,7 @@ def test_a_socket_of_the_sdk_is_one_of_its_realm(hub, second):
 
 
 @pytest.mark.parametrize("made_before", [False, True])
-def test_the_published_client_works_in_the_realm_of_its_room_and_knows_of_none(hub, tmp_path, made_before):
+def test_the_published_client_works_in_the_realm_of_its_room_without_knowing_realms(hub, tmp_path, made_before):
     file = tmp_path / "said"
     with httpx.Client(trust_env=False, timeout=60) as http:
 
@@ -94,7 +94,7 @@ def test_the_published_client_works_in_the_realm_of_its_room_and_knows_of_none(h
                     each.disconnect()
 
 
-def test_a_socket_of_the_published_client_that_names_no_realm_hears_of_the_one_of_its_room(hub, second, tmp_path):
+def test_a_socket_of_the_published_client_hears_events_of_the_realm_of_its_room(hub, second, tmp_path):
     """It is notified of tasks, its provider is asked, and when it hangs up its worker goes."""
     file, room = tmp_path / "said", "lab-eu-1"
     with httpx.Client(trust_env=False, timeout=60, headers=BEARER) as http, second.client() as store:

@@ -170,7 +170,7 @@ async def all_is_there(hub: HubProcess, lent: dict[str, str], old: RedisServer, 
 
 
 @pytest.mark.parametrize("phase", PHASES)
-async def test_a_move_that_is_killed_in_any_phase_is_repeated_and_loses_nothing(
+async def test_a_move_of_a_realm_killed_in_any_phase_can_be_repeated_without_loss(
     phase, hub, command, servers, file, lent, tmp_path
 ):
     old, new = servers
@@ -192,7 +192,7 @@ async def test_a_move_that_is_killed_in_any_phase_is_repeated_and_loses_nothing(
 
 
 @pytest.mark.parametrize("phase", UNDECIDED)
-async def test_a_move_that_is_not_over_is_undone_and_nobody_has_lost_anything(phase, hub, command, servers, file, lent):
+async def test_an_unfinished_move_of_a_realm_can_be_undone_without_loss(phase, hub, command, servers, file, lent):
     old, new = servers
     with old.client() as redis:
         before = redis.hgetall(KEYS.store)
@@ -212,7 +212,7 @@ async def test_a_move_that_is_not_over_is_undone_and_nobody_has_lost_anything(ph
     assert read_realms(file)[0].url == old.url
 
 
-async def test_a_realm_moves_into_a_cluster(hub, command, servers, file, lent, tmp_path):
+async def test_a_realm_can_move_into_a_cluster(hub, command, servers, file, lent, tmp_path):
     """Where it has one slot, and its keys begin as they did."""
     (tmp_path / "cluster").mkdir()
     cluster = RedisCluster(tmp_path / "cluster")
@@ -225,7 +225,7 @@ async def test_a_realm_moves_into_a_cluster(hub, command, servers, file, lent, t
         cluster.stop()
 
 
-async def test_no_hub_follows_before_the_replicas_of_the_old_server_know_of_it(
+async def test_no_hub_follows_a_move_before_the_replicas_of_the_old_server_know_of_it(
     hub, command, servers, file, lent, tmp_path
 ):
     """One of them may take over there, and must not lend what is lent at the new place."""
@@ -248,14 +248,14 @@ async def test_no_hub_follows_before_the_replicas_of_the_old_server_know_of_it(
         replica.kill()
 
 
-async def test_what_is_over_is_not_undone(hub, command, servers, lent):
+async def test_a_finished_move_cannot_be_undone(hub, command, servers, lent):
     _, new = servers
     killed(command, PHASES["when it is decided"], "eu", "--to", new.url)
     refused = command("realm", "move", "eu", "--back")
     assert (refused.returncode, refused.stderr) == (1, f"hub: The store is at {new.url} by now; move it from there.\n")
 
 
-async def test_a_hub_that_stood_still_meanwhile_and_one_that_has_the_old_file_find_the_store(
+async def test_after_a_move_a_stopped_hub_and_one_with_the_old_file_find_the_store(
     hub, command, servers, file, lent, start_hub
 ):
     old, new = servers
@@ -291,7 +291,7 @@ async def test_a_hub_that_stood_still_meanwhile_and_one_that_has_the_old_file_fi
         assert later.log().count("realm opened") == opened
 
 
-async def test_a_place_that_is_not_empty_is_refused_and_nothing_stands_still(hub, command, servers, file, lent):
+async def test_a_move_to_a_server_that_is_not_empty_is_refused_and_stops_nothing(hub, command, servers, file, lent):
     old, new = servers
     with new.client() as redis:
         redis.sadd(KEYS.nodes, "n9")
@@ -313,7 +313,9 @@ async def test_a_place_that_is_not_empty_is_refused_and_nothing_stands_still(hub
     assert read_realms(file)[0].url == old.url
 
 
-async def test_an_attempt_that_goes_on_after_another_has_taken_over_changes_nothing(command, servers, lent, hub):
+async def test_an_attempt_to_move_that_continues_after_another_has_finished_changes_nothing(
+    command, servers, lent, hub
+):
     old, new = servers
     slow = PHASES["in the middle of the copy"].replace("SIGKILL", "SIGSTOP")
     first = moving(command, slow, "eu", "--to", new.url)

@@ -62,7 +62,7 @@ def stopped_in_the_middle(command: Command, url: str) -> Running:
     return running
 
 
-async def test_a_hub_that_is_killed_in_the_middle_and_one_that_starts_then_find_the_store(place, servers):
+async def test_a_hub_killed_during_a_move_and_one_started_during_it_find_the_store(place, servers):
     old, new = servers
     lent = await lend_ten(place.hub)
     running = stopped_in_the_middle(place.command, new.url)
@@ -79,7 +79,7 @@ async def test_a_hub_that_is_killed_in_the_middle_and_one_that_starts_then_find_
 
 
 @pytest.mark.parametrize("fault", ["killed", "frozen"])
-async def test_a_realm_moves_while_the_one_that_it_spills_over_to_is_dead(fault, start_hub, servers, tmp_path):
+async def test_a_realm_can_move_while_the_realm_it_spills_over_to_is_dead(fault, start_hub, servers, tmp_path):
     old, new = servers
     (tmp_path / "far").mkdir()
     far = RedisServer(tmp_path / "far")
@@ -101,7 +101,7 @@ async def test_a_realm_moves_while_the_one_that_it_spills_over_to_is_dead(fault,
 
 
 @pytest.mark.parametrize("then", ["repeated", "undone"])
-async def test_a_new_server_that_dies_in_the_middle_takes_nothing_with_it(then, place, servers):
+async def test_a_new_server_that_dies_during_the_move_loses_nothing(then, place, servers):
     old, new = servers
     lent = await lend_ten(place.hub)
     running = stopped_in_the_middle(place.command, new.url)
@@ -130,7 +130,7 @@ async def test_a_new_server_that_dies_in_the_middle_takes_nothing_with_it(then, 
     await all_is_there(place.hub, lent, old, new)
 
 
-async def test_a_new_server_that_was_restarted_while_it_was_filled_decides_nothing(place, servers, monkeypatch):
+async def test_a_new_server_restarted_during_the_copy_is_not_used(place, servers, monkeypatch):
     """What it was given last may be lost, and nobody would notice: it answers, and knows whose turn it is."""
     old, new = servers
     lent = await lend_ten(place.hub)
@@ -160,7 +160,7 @@ def at(server: RedisServer) -> Settings:
     return settings_of(Realm("eu", server.url), settings_for(server.url))
 
 
-async def test_a_realm_moves_from_one_trio_of_sentinels_to_another(tmp_path, start_hub):
+async def test_a_realm_can_move_between_two_groups_of_sentinels(tmp_path, start_hub):
     old, new = Trio(tmp_path / "old"), Trio(tmp_path / "new")
     try:
         place = Place(tmp_path, start_hub, old.url)

@@ -12,7 +12,7 @@ from tests.realms.world import nodes_of, offer, write_realms
 from tests.world import borrow
 
 
-async def test_a_realm_is_a_world_of_its_own_with_keys_of_its_own(api, redis, second):
+async def test_realms_share_no_keys_and_do_not_see_each_other(api, redis, second):
     await offer(api, "n1", "gpu:a", "s1")
     await offer(api, "n1", "gpu:a", "s2", headers={"x-hub-realm": "eu"})
     assert await nodes_of(api, "eu") == await nodes_of(api, "default") == {"n1"}
@@ -36,14 +36,14 @@ async def test_a_call_names_its_realm_by_path_or_header(api):
 
 
 @pytest.mark.parametrize("name", ["eu2", "EU", "", "a" * 4000, "%00", "%2e%2e"])
-async def test_a_realm_that_is_not_served_is_refused_and_those_there_are_named(api, name):
+async def test_an_unserved_realm_is_refused_with_the_names_of_the_served_ones(api, name):
     answer = await api.get(f"/realms/{name}/nodes")
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown-realm")
     assert answer.json()["detail"].endswith("it serves default, eu, us.")
     assert len(answer.content) < 500
 
 
-async def test_a_rule_decides_where_a_call_names_no_realm(api):
+async def test_a_rule_decides_the_realm_of_a_call_that_names_none(api):
     await offer(api, "eu-1", "gpu:a:eu", "s1")
     await offer(api, "n1", "gpu:a:us", "s2")
     assert (await nodes_of(api, "eu"), await nodes_of(api, "default")) == ({"eu-1"}, {"n1"})
@@ -65,7 +65,7 @@ async def test_the_jobs_of_a_room_are_in_the_realm_of_the_room(api):
     assert claimed.json()["task"]["id"] == task
 
 
-async def test_ids_that_a_hub_gave_lead_back_to_their_realm(api):
+async def test_ids_made_by_a_hub_lead_back_to_their_realm(api):
     job = {"category": "modifiers", "name": "Rotate", "schema": {}}
     us = {"x-hub-realm": "us"}
     worker = (await api.put("/v1/joblib/rooms/lab/jobs", json=job, headers=us)).json()["worker_id"]
@@ -101,7 +101,7 @@ async def new_worker(api, **headers: str) -> str:
     return answer.json()["id"]
 
 
-async def test_a_worker_that_was_made_before_its_room_was_known_gets_one_in_the_realm_of_the_room(api):
+async def test_a_worker_made_in_another_realm_is_replaced_by_one_in_the_realm_of_the_room(api):
     for kind in ("jobs", "providers"):
         made = await new_worker(api)
         answer = await api.put(f"{ROOMS}/lab-eu-1/{kind}", json={**JOB, "worker_id": made})
@@ -113,7 +113,7 @@ async def test_a_worker_that_was_made_before_its_room_was_known_gets_one_in_the_
         assert (again.status_code, again.json()["worker_id"]) == (201, worker)
 
 
-async def test_a_worker_that_serves_something_is_not_changed_for_another(api):
+async def test_a_worker_that_serves_a_job_is_not_replaced_by_one_in_another_realm(api):
     made = await new_worker(api)
     assert (await api.put(f"{ROOMS}/lab/providers", json={**JOB, "worker_id": made})).status_code == 201
     refused = await api.put(f"{ROOMS}/lab-eu-1/jobs", json={**JOB, "worker_id": made})
@@ -125,7 +125,7 @@ async def test_a_worker_that_serves_something_is_not_changed_for_another(api):
     assert (named.status_code, f"Worker {there} is not known" in named.json()["detail"]) == (404, True)
 
 
-async def test_a_worker_of_one_realm_registers_nothing_where_the_rules_lead_nobody(make_realms, tmp_path, second):
+async def test_a_worker_registers_nothing_in_a_room_that_no_rule_leads_to_its_realm(make_realms, tmp_path, second):
     """Its job would be in the realm of the worker, and tasks for the room in that of the room."""
     rules = {"eu": (second.url, {"rooms": ["lab-eu*"]}), "us": (second.url, {"rooms": ["lab-us*"]})}
     async with make_realms(realms_file=write_realms(tmp_path / "rules.toml", **rules), realms=("eu", "us")) as api:
@@ -140,7 +140,7 @@ async def test_a_worker_of_one_realm_registers_nothing_where_the_rules_lead_nobo
         assert everywhere.json()["worker_id"] == worker
 
 
-async def test_for_the_worker_of_somebody_else_none_is_made(make_realms, tmp_path):
+async def test_no_worker_is_made_in_place_of_the_worker_of_another_user(make_realms, tmp_path):
     lines = (f'[[tokens]]\ntoken = "token-of-{user}-here"\nuser = "{user}"\n' for user in ("ann", "bob"))
     (tmp_path / "tokens.toml").write_text("\n".join(lines))
     async with make_realms(tokens_file=tmp_path / "tokens.toml", admin_secret=SecretStr("a" * 16)) as api:
@@ -151,14 +151,14 @@ async def test_for_the_worker_of_somebody_else_none_is_made(make_realms, tmp_pat
         assert (await api.put(f"{ROOMS}/lab-eu-1/jobs", json=body, headers=ann)).status_code == 201
 
 
-async def test_ids_of_the_default_realm_are_as_ever(api):
+async def test_ids_of_the_default_realm_have_no_mark_of_a_realm(api):
     job = {"category": "modifiers", "name": "Rotate", "schema": {}}
     worker = (await api.put("/v1/joblib/rooms/lab/jobs", json=job)).json()["worker_id"]
     task = (await api.post("/v1/joblib/rooms/lab/tasks/lab:modifiers:Rotate", json={"payload": {}})).json()["id"]
     assert {UUID(worker).version, UUID(task).version} == {4}
 
 
-async def test_who_holds_a_slot_need_not_know_its_realm(api):
+async def test_a_holder_can_renew_and_return_a_slot_without_naming_its_realm(api):
     await offer(api, "eu-1", "gpu:a:eu", "s1")
     await offer(api, "n1", "gpu:a:us", "s2")
     lease = (await borrow(api, "gpu:a:eu")).json()
@@ -176,7 +176,7 @@ async def test_who_holds_a_slot_need_not_know_its_realm(api):
     assert over.json()["code"] in ("grant-over", "unavailable")  # a store that is new cannot tell what it has lost
 
 
-async def test_a_body_in_neutral_names_is_understood(api):
+async def test_a_body_in_neutral_names_leads_to_its_realm(api):
     await offer(api, "eu-1", "gpu:a:eu", "s1")
     lent = (await api.post("/session/borrow", json={"label": "gpu:a:eu"})).json()
     held = {"slotId": "s1", "lease": {"token": lent["leaseToken"]}}
@@ -187,7 +187,7 @@ async def test_a_body_in_neutral_names_is_understood(api):
     assert (await api.post("/session/return", json={"label": "gpu:a:eu", **held})).json() == {"returned": "s1"}
 
 
-async def test_of_two_slots_of_one_name_the_token_tells_which_is_meant(api):
+async def test_of_two_slots_with_one_id_the_token_decides_which_is_meant(api):
     for realm in ("eu", "us"):
         await offer(api, "n1", "gpu:a", "s1", headers={"x-hub-realm": realm})
     for realm in ("us", "eu"):
@@ -212,7 +212,7 @@ async def test_a_ticket_leads_to_its_realm(make_realms):
         assert (await api.get("/queue/nobody")).json()["code"] == "unknown-ticket"
 
 
-async def test_a_token_made_in_a_realm_leads_there(make_realms):
+async def test_a_token_made_in_a_realm_leads_to_it(make_realms):
     async with make_realms(
         admin_secret=SecretStr("a" * 16), runner_secret=SecretStr("r" * 16), node_secret=SecretStr("n" * 16)
     ) as api:
@@ -227,7 +227,7 @@ async def test_a_token_made_in_a_realm_leads_there(make_realms):
         assert (await api.post("/realms/eu/v1/joblib/workers", headers=mine)).status_code == 401
 
 
-async def test_nothing_is_looked_for_on_behalf_of_a_stranger(make_realms):
+async def test_a_stranger_makes_no_hub_look_into_its_realms(make_realms):
     secrets = {f"{role}_secret": SecretStr(role * 5) for role in ("admin", "runner", "node")}
     async with make_realms(**secrets) as api:
         node, runner = {"x-hub-secret": "node" * 5}, {"x-hub-secret": "runner" * 5}
@@ -242,7 +242,7 @@ async def test_nothing_is_looked_for_on_behalf_of_a_stranger(make_realms):
             assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized")
 
 
-async def test_the_beats_of_one_call_are_of_one_realm(api):
+async def test_heartbeats_of_one_call_must_belong_to_one_realm(api):
     await offer(api, "eu-1", "gpu:a:eu", "s1")
     both = await api.post("/node/heartbeats", json={"beats": [{"nodeId": "eu-1"}, {"nodeId": "n1"}]})
     assert (both.status_code, both.json()["code"]) == (400, "bad-request")
@@ -251,7 +251,7 @@ async def test_the_beats_of_one_call_are_of_one_realm(api):
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b"null", b'{"labelKey": {}}', b'{"labelKey": 1}', b"\xff"])
-async def test_a_body_that_says_nothing_is_refused_as_without_realms(api, body):
+async def test_an_empty_body_is_refused_as_it_is_without_realms(api, body):
     answer = await api.post("/session/borrow", content=body)
     assert answer.status_code == 400
     watch = await api.post("/leases/watch", content=body)
@@ -270,14 +270,14 @@ async def test_a_body_that_says_nothing_is_refused_as_without_realms(api, body):
         ([("x-hub-realm", "")], (200, None)),
     ],
 )
-async def test_a_header_that_names_several_realms_or_none_that_there_is_leads_nowhere(api, headers, status):
+async def test_a_header_with_several_or_unknown_realms_is_refused(api, headers, status):
     sent = [(name.encode(), value.encode("latin-1")) for name, value in headers]
     answer = await api.get("/nodes", headers=sent)
     assert (answer.status_code, answer.json()["code"] if answer.status_code != 200 else None) == status
     assert len(answer.content) < 1000
 
 
-async def test_a_token_of_one_realm_opens_no_other_whatever_is_named(make_realms):
+async def test_a_token_of_one_realm_is_refused_in_every_other(make_realms):
     secrets = {f"{role}_secret": SecretStr(role * 5) for role in ("admin", "runner", "node")}
     async with make_realms(**secrets) as api:
         admin = {"x-hub-secret": "admin" * 5}
@@ -291,7 +291,7 @@ async def test_a_token_of_one_realm_opens_no_other_whatever_is_named(make_realms
         assert (await api.post("/v1/joblib/workers", headers=renamed)).status_code == 401
 
 
-async def test_an_id_of_a_realm_that_is_no_more_is_of_nobody_and_says_so(make_realms, tmp_path, second):
+async def test_an_id_of_a_realm_that_was_removed_is_unknown_and_the_refusal_says_so(make_realms, tmp_path, second):
     async with make_realms() as api:
         worker = (await api.post("/realms/us/v1/joblib/workers")).json()["id"]
     left = write_realms(tmp_path / "left.toml", eu=(second.url, {}))
@@ -308,7 +308,7 @@ async def test_an_id_of_a_realm_that_is_no_more_is_of_nobody_and_says_so(make_re
 
 
 @pytest.mark.parametrize("said", [{"NodeId": "eu-9"}, {"nodeId": " eu-9 "}], ids=str)
-async def test_a_node_comes_to_its_realm_however_it_spells_its_id(api, said):
+async def test_a_node_reaches_its_realm_in_every_spelling_of_its_id(api, said):
     (await api.post("/node/register", json=said)).raise_for_status()
     assert (await nodes_of(api, "eu"), await nodes_of(api, "default")) == ({"eu-9"}, set())
     (await api.post("/node/heartbeat", json=said)).raise_for_status()
@@ -317,7 +317,7 @@ async def test_a_node_comes_to_its_realm_however_it_spells_its_id(api, said):
 
 
 @pytest.mark.parametrize("query", ["token=%ff", "token=%C3%A9", "runId=%ff", "token=\u00e9"])
-async def test_a_query_that_is_no_ascii_is_no_fault_of_the_hub(api, query):
+async def test_a_query_beyond_ascii_causes_no_error(api, query):
     for path in ("/leases/x/verify", "/sessions/x", "/why/slot/x"):
         answer = await api.get(f"{path}?{query}")
         assert answer.status_code < 500, (path, answer.text)
@@ -325,14 +325,14 @@ async def test_a_query_that_is_no_ascii_is_no_fault_of_the_hub(api, query):
 
 
 @pytest.mark.parametrize("node", [[], {}, None, [["eu-1"]]], ids=str)
-async def test_a_beat_of_what_is_no_node_is_refused_and_the_one_beside_it_is_not(api, node):
+async def test_an_invalid_heartbeat_is_refused_and_the_one_beside_it_is_accepted(api, node):
     (await api.post("/node/register", json={"nodeId": "eu-1"})).raise_for_status()
     answer = await api.post("/node/heartbeats", json={"beats": [{"nodeId": node}, {"nodeId": "eu-1"}]})
     assert answer.status_code == 200, answer.text
     assert ["error" in each for each in answer.json()["beats"]] == [True, False]
 
 
-async def test_a_fault_of_the_hub_before_a_realm_is_found_is_a_problem_too(api, monkeypatch):
+async def test_an_error_before_the_realm_is_found_is_a_problem_document_too(api, monkeypatch):
     def broken(*_):
         raise RuntimeError("broken")
 

@@ -55,7 +55,7 @@ def as_role(hub: HubProcess, role: str) -> dict[str, str]:
     return {"x-hub-secret": {"node": hub.node_secret, "runner": hub.runner_secret}[role]}
 
 
-async def test_the_sdk_lives_in_a_realm_by_its_url(hub, api):
+async def test_the_sdk_uses_a_realm_by_its_url(hub, api):
     await eventually(lambda: is_state(api, "eu", "open"))
     url = f"{hub.url}/realms/eu"
     async with (
@@ -72,7 +72,7 @@ async def is_state(api: httpx.AsyncClient, realm: str, wanted: str) -> bool:
     return await state(api, realm) == wanted
 
 
-async def test_a_beat_by_the_short_way_lands_in_its_realm(hub, api):
+async def test_a_heartbeat_on_the_fast_path_reaches_its_realm(hub, api):
     await eventually(lambda: is_state(api, "us", "open"))
     await eventually(lambda: is_state(api, "eu", "open"))
     node = as_role(hub, "node")
@@ -101,7 +101,7 @@ async def test_a_beat_by_the_short_way_lands_in_its_realm(hub, api):
 
 
 @pytest.mark.parametrize("fault", ["killed", "frozen"])
-async def test_a_realm_whose_store_dies_takes_nothing_else_with_it(hub, api, far, fault):
+async def test_a_realm_whose_store_dies_affects_no_other(hub, api, far, fault):
     await eventually(lambda: is_state(api, "eu", "open"))
     await eventually(lambda: is_state(api, "us", "open"))
     runner, node = as_role(hub, "runner"), as_role(hub, "node")
@@ -137,7 +137,7 @@ async def test_a_realm_whose_store_dies_takes_nothing_else_with_it(hub, api, far
     await eventually(lambda: is_state(api, "eu", "open"))
 
 
-async def test_a_realm_that_is_not_there_at_start_comes_when_its_store_does(start_hub, file, far):
+async def test_a_realm_that_is_down_at_the_start_is_served_when_its_store_is_up(start_hub, file, far):
     far.kill()
     hub = start_hub(HUB_REALMS_FILE=str(file))
     async with hub.client() as api:
@@ -158,7 +158,7 @@ async def test_a_realm_that_is_not_there_at_start_comes_when_its_store_does(star
         assert (await api.get("/realms/eu/nodes")).status_code == 200
 
 
-async def test_the_file_is_read_again(hub, api, file, far, second):
+async def test_the_realms_file_is_read_again_on_sighup(hub, api, file, far, second):
     await eventually(lambda: is_state(api, "eu", "open"))
     await offer(api, "asia-1", "gpu:a", "s1", headers=as_role(hub, "node"))
     file.write_text("[[realms]\n")
@@ -175,7 +175,7 @@ async def test_the_file_is_read_again(hub, api, file, far, second):
     await eventually(lambda: is_gone(api, 'realm="us"'))
 
 
-async def test_a_hub_ends_although_the_store_of_a_realm_stands_still(hub, api, far):
+async def test_a_hub_stops_although_the_store_of_a_realm_hangs(hub, api, far):
     await eventually(lambda: is_state(api, "eu", "open"))
     far.freeze()
     hub.signal(signal.SIGTERM)
@@ -191,7 +191,7 @@ async def is_gone(api: httpx.AsyncClient, text: str) -> bool:
     return text not in (await api.get("/metrics")).text
 
 
-async def test_a_hub_may_serve_some_realms_only(start_hub, file):
+async def test_a_hub_may_serve_only_some_realms(start_hub, file):
     hub = start_hub(HUB_REALMS_FILE=str(file), HUB_REALMS="us", HUB_REDIS_URL="redis://127.0.0.1:1")
     async with hub.client() as api:
         await eventually(lambda: is_state(api, "us", "open"))
@@ -203,7 +203,7 @@ async def test_a_hub_may_serve_some_realms_only(start_hub, file):
         assert (await api.get("/realms/us/nodes")).status_code == 200
 
 
-async def test_several_processes_serve_the_realms_and_count_together(start_hub, file):
+async def test_several_processes_serve_the_realms_and_share_their_counts(start_hub, file):
     hub = start_hub(HUB_REALMS_FILE=str(file), HUB_WORKERS="2", HUB_NODE_TIMEOUT="600")
     async with hub.client() as api:
         await eventually(lambda: is_state(api, "eu", "open"))
@@ -219,7 +219,7 @@ async def test_several_processes_serve_the_realms_and_count_together(start_hub, 
         assert lent.json()["browserId"] == "s1", lent.text
 
 
-def test_a_hub_refuses_a_file_it_cannot_use(tmp_path, redis_server):
+def test_a_hub_refuses_an_unusable_realms_file(tmp_path, redis_server):
     file = tmp_path / "realms.toml"
     file.write_text('[[realms]]\nname = "EU"\nurl = "redis://a"\n')
     hub = HubProcess({"HUB_REDIS_URL": redis_server.url, "HUB_REALMS_FILE": str(file)})

@@ -54,7 +54,7 @@ async def heard(listener: Listener, *events: str) -> None:
     assert [event for event, *_ in listener.told] == list(events)
 
 
-async def test_a_room_is_heard_in_its_realm_and_nowhere_else(listener, redis, second):
+async def test_events_of_a_room_are_heard_in_its_realm_alone(listener, redis, second):
     assert await listener.join(ROOM) == OK
     with second.client() as far:
         assert say(redis, "here", f"room:{ROOM}") == 1
@@ -68,7 +68,7 @@ async def test_a_room_is_heard_in_its_realm_and_nowhere_else(listener, redis, se
         await heard(listener, "far", "here")
 
 
-async def test_where_no_rule_fits_a_worker_says_the_realm(listener, second):
+async def test_where_no_rule_matches_the_worker_decides_the_realm_of_its_socket(listener, second):
     job = "@global:modifiers:Rotate"
     assert await listener.say("join_job_room", {"job_name": job, "worker_id": WORKER}) == OK
     with second.client() as far:
@@ -76,7 +76,7 @@ async def test_where_no_rule_fits_a_worker_says_the_realm(listener, second):
     await heard(listener, "far")
 
 
-async def test_one_that_names_its_realm_is_in_no_other(hub, redis, second):
+async def test_a_socket_that_names_its_realm_hears_no_other(hub, redis, second):
     named = Listener(hub, TOKEN, headers={"x-hub-realm": "default"})
     await named.connect()
     try:
@@ -89,7 +89,7 @@ async def test_one_that_names_its_realm_is_in_no_other(hub, redis, second):
         await named.hang_up()
 
 
-async def test_whom_the_other_realm_does_not_know_is_not_let_into_its_rooms(hub):
+async def test_a_token_that_a_realm_does_not_know_cannot_join_its_rooms(hub):
     async with hub.client() as api:
         made = (await api.post("/admin/tokens", json={"user": "eve"})).json()["token"]
     eve = Listener(hub, made)
@@ -102,7 +102,7 @@ async def test_whom_the_other_realm_does_not_know_is_not_let_into_its_rooms(hub)
         await eve.hang_up()
 
 
-async def test_it_is_cut_off_when_the_realm_is_not_served_as_it_was(hub, listener, redis, tmp_path, second):
+async def test_a_socket_is_cut_off_when_its_realm_moves_to_another_store(hub, listener, redis, tmp_path, second):
     """It comes back and joins its rooms, wherever they are then."""
     assert (await listener.join("lab"), await listener.join(ROOM)) == (OK, OK)
     with second.client() as far:
@@ -121,7 +121,7 @@ async def test_it_is_cut_off_when_the_realm_is_not_served_as_it_was(hub, listene
             await again.hang_up()
 
 
-async def test_one_that_is_away_is_said_and_heard_when_it_is_back(hub, listener, tmp_path):
+async def test_a_realm_that_is_down_is_reported_and_heard_again_when_it_is_back(hub, listener, tmp_path):
     server = RedisServer(tmp_path)
     server.start()
     try:
@@ -142,7 +142,7 @@ async def test_one_that_is_away_is_said_and_heard_when_it_is_back(hub, listener,
         server.stop()
 
 
-async def test_a_hub_without_the_default_realm_takes_them_too(start_hub, tmp_path, second):
+async def test_a_hub_without_the_default_realm_accepts_sockets_for_other_realms(start_hub, tmp_path, second):
     file = write_realms(tmp_path / "realms.toml", us=(second.url, {}), eu=(second.url, EU))
     hub = start_hub(HUB_REALMS_FILE=str(file), HUB_REALMS="us,eu", HUB_TOKENS_FILE=tokens_file(tmp_path))
     wait_for(hub, "us", "eu")

@@ -84,7 +84,7 @@ async def test_a_ticket_that_waits_too_long_is_served_by_the_other_realm(api):
     assert await is_waiting(api, 0)
 
 
-async def test_what_home_can_lend_is_lent_at_home(api):
+async def test_a_slot_that_is_free_at_home_is_lent_at_home(api):
     await offer(api, "n1", LABEL, "s1", headers=IN_US)
     await offer(api, "n2", LABEL, "s2", headers=IN_EU)
     said = (await ask(api)).json()
@@ -92,7 +92,7 @@ async def test_what_home_can_lend_is_lent_at_home(api):
     assert await lent(api, "us") == []
 
 
-async def test_a_realm_without_the_rule_spills_over_only_for_those_who_ask(api):
+async def test_a_realm_without_the_rule_spills_over_only_for_callers_who_ask(api):
     await offer(api, "n1", "gpu:a", "s1", headers=IN_EU)
     body = {"labelKey": "gpu:a", "maxWaitSeconds": 1}
     assert (await api.post("/session/borrow", json=body, headers=IN_US)).json()["code"] == "timeout"
@@ -102,7 +102,7 @@ async def test_a_realm_without_the_rule_spills_over_only_for_those_who_ask(api):
     assert [each["label"] for each in await events(api, "us", "ticket.elsewhere")] == ["gpu:a"]
 
 
-async def test_the_default_realm_spills_over_by_the_file_as_well(make_realms, tmp_path, second):
+async def test_the_default_realm_can_spill_over_by_the_file_as_well(make_realms, tmp_path, second):
     spilling = '\n[[realms]]\nname = "default"\nspill_to = ["us"]\nspill_after_s = 0\n'
     file = write_realms(tmp_path / "both.toml", us=(second.url, {}))
     file.write_text(file.read_text() + spilling)
@@ -138,12 +138,12 @@ async def test_the_first_realm_that_a_borrow_names_is_its_home(api):
         ([{}], 400, "invalid-value"),
     ],
 )
-async def test_realms_that_cannot_be_meant_are_refused(api, realms, status, code):
+async def test_impossible_lists_of_realms_are_refused(api, realms, status, code):
     answer = await ask(api, realms=realms)
     assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
 
 
-async def test_a_hub_without_realms_knows_its_own(make_api):
+async def test_a_hub_without_realms_accepts_its_own_realm_alone(make_api):
     async with make_api() as api:
         answer = await api.post("/session/borrow", json={"labelKey": LABEL, "realms": ["default"], "maxWaitSeconds": 0})
         assert answer.status_code == 503, answer.text
@@ -151,7 +151,7 @@ async def test_a_hub_without_realms_knows_its_own(make_api):
         assert (answer.status_code, answer.json()["code"]) == (404, "unknown-realm")
 
 
-async def test_a_key_gets_the_same_lease_wherever_it_is_asked_for(api, make_realms):
+async def test_a_key_gets_the_same_lease_in_every_realm_it_is_asked_in(api, make_realms):
     await offer(api, "n1", LABEL, "s1", "s2", headers=IN_US)
     first = (await ask(api, "k1")).json()
     async with make_realms(borrow_queue_timeout_s=20) as another:
@@ -163,7 +163,7 @@ async def test_a_key_gets_the_same_lease_wherever_it_is_asked_for(api, make_real
     assert (await ask(api, "k1", ttlSeconds=90)).json()["code"] == "key-reused"
 
 
-async def test_many_calls_of_one_key_get_one_lease(api, make_realms):
+async def test_concurrent_calls_with_one_key_get_one_lease(api, make_realms):
     await offer(api, "n1", LABEL, *(f"s{number}" for number in range(8)), headers=IN_US)
     async with make_realms(borrow_queue_timeout_s=20) as another:
         answers = await asyncio.gather(*(ask(each, "k1") for each in [api, another] * 4))
@@ -177,7 +177,7 @@ async def test_many_calls_of_one_key_get_one_lease(api, make_realms):
         await eventually(is_one)
 
 
-async def test_a_client_that_knows_no_realms_returns_renews_and_verifies_it(api):
+async def test_a_client_without_knowledge_of_realms_can_return_renew_and_verify_the_lease_of_another_realm(api):
     await offer(api, "n1", LABEL, "s1", headers=IN_US)
     for path in ("", "/realms/eu"):
         said = (await ask(api)).json()
@@ -199,7 +199,7 @@ async def test_a_client_that_knows_no_realms_returns_renews_and_verifies_it(api)
 
 
 @pytest.mark.parametrize("path", ["", "/realms/eu"])
-async def test_a_client_watches_its_leases_of_both_realms_in_one_call(api, path, second):
+async def test_a_client_can_watch_its_leases_of_two_realms_in_one_call(api, path, second):
     await offer(api, "n1", LABEL, "s1", headers=IN_US)
     await offer(api, "n2", LABEL, "s2", headers=IN_EU)
     here, there = (await ask(api)).json(), (await ask(api)).json()
@@ -218,7 +218,7 @@ async def test_a_client_watches_its_leases_of_both_realms_in_one_call(api, path,
     assert [each["browserId"] for each in (await waiting).json()["over"]] == ["s1"]
 
 
-async def test_a_ticket_that_was_served_elsewhere_says_so(api):
+async def test_a_ticket_served_by_another_realm_names_it(api):
     await offer(api, "n1", LABEL, "s1", headers=IN_US)
     said = (await ask(api, "k1")).json()
     look = (await api.get("/queue/k1", headers=IN_EU)).json()
@@ -265,7 +265,7 @@ class Interrupted:
         return answer
 
 
-async def test_what_home_lends_meanwhile_is_the_lease_and_the_other_goes_back(api):
+async def test_a_lease_granted_at_home_meanwhile_wins_and_the_other_is_undone(api):
     await offer(api, "n1", LABEL, "s1", headers=IN_US)
 
     async def home_has_one() -> None:
@@ -279,7 +279,7 @@ async def test_what_home_lends_meanwhile_is_the_lease_and_the_other_goes_back(ap
     assert await lent(api, "eu") == ["s2"]
 
 
-async def test_a_ticket_that_is_given_up_meanwhile_is_not_served(api):
+async def test_a_ticket_given_up_meanwhile_is_not_served_by_another_realm(api):
     await offer(api, "n1", LABEL, "s1", headers=IN_US)
 
     async def give_up() -> None:
@@ -291,7 +291,7 @@ async def test_a_ticket_that_is_given_up_meanwhile_is_not_served(api):
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_call_that_breaks_off_around_the_note_leaves_one_lease_for_the_key(api, make_realms, when):
+async def test_a_call_interrupted_while_the_ticket_is_marked_leaves_one_lease_for_its_key(api, make_realms, when):
     """As when the caller has hung up: home is asked by nobody else, and the key has its place."""
     await offer(api, "n1", LABEL, "s1", headers=IN_US)
     calling: list[asyncio.Future[httpx.Response]] = []
@@ -312,7 +312,7 @@ async def test_a_call_that_breaks_off_around_the_note_leaves_one_lease_for_the_k
         assert valid.json()["valid"]
 
 
-async def test_a_hub_that_dies_after_the_note_leaves_the_lease_to_the_next_call(api, make_realms):
+async def test_a_hub_that_dies_after_marking_the_ticket_leaves_the_lease_to_the_next_call(api, make_realms):
     await offer(api, "n1", LABEL, "s1", headers=IN_US)
     spilling = hub_of(api, "eu").leases.spilling
     noted = asyncio.Event()
@@ -335,7 +335,7 @@ async def test_a_hub_that_dies_after_the_note_leaves_the_lease_to_the_next_call(
     assert await lent(api, "us") == ["s1"]
 
 
-async def test_a_caller_who_hangs_up_gives_it_back_and_his_key_keeps_its_place(api):
+async def test_when_the_caller_hangs_up_the_other_realms_lease_is_undone_and_his_key_keeps_its_place(api):
     await offer(api, "n1", LABEL, "s1", headers=IN_US)
     leases = hub_of(api, "eu").leases
     first = BorrowRequest(LABEL, 60_000, "r1", "key-1", "a1", "f", 600, True, wait_ms=20_000, elsewhere=("us",))
@@ -352,7 +352,7 @@ async def test_a_caller_who_hangs_up_gives_it_back_and_his_key_keeps_its_place(a
     assert (again.slot, int(again.token) > int(lease.token)) == ("s1", True)
 
 
-async def test_what_was_lent_and_never_noted_lapses(api, make_realms):
+async def test_a_lease_of_another_realm_that_was_never_confirmed_lapses(api, make_realms):
     await offer(api, "n1", LABEL, "s1", headers=IN_US)
     us = hub_of(api, "us")
     trial = BorrowRequest(LABEL, FIRST_MS, "r1", "key-1@eu.1", "key-1@eu.1", "f", 60)

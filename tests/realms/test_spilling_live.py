@@ -62,7 +62,7 @@ async def is_free(api: httpx.AsyncClient) -> bool:
     return bool((await api.get("/sessions", headers=IN_US)).json()["total"] == 0)
 
 
-async def test_the_sdk_borrows_keeps_and_returns_a_slot_of_another_realm(hub, api):
+async def test_the_sdk_can_borrow_renew_and_return_a_slot_of_another_realm(hub, api):
     await lend(api, hub, "s1", IN_US)
     async with HubClient(hub.url, hub.runner_secret) as client:
         async with client.borrow(LABEL, wait=20) as slot:  # by the rule of the file
@@ -85,7 +85,7 @@ async def test_the_sdk_borrows_keeps_and_returns_a_slot_of_another_realm(hub, ap
         assert (slot.id, slot.realm) == ("s2", None)
 
 
-async def test_the_command_borrows_in_the_realms_that_it_names(hub, api, tmp_path):
+async def test_the_borrow_command_borrows_in_the_realms_it_names(hub, api, tmp_path):
     await lend(api, hub, "s1", IN_US)
     words = ("borrow", "gpu:a100", "--wait", "20", "--realms", "eu, us", "--", "printenv", "HUB_SLOT_ID")
     done = await asyncio.to_thread(Command(hub, tmp_path), *words)
@@ -93,7 +93,7 @@ async def test_the_command_borrows_in_the_realms_that_it_names(hub, api, tmp_pat
 
 
 @pytest.mark.parametrize("how", ["frozen", "killed"])
-async def test_a_realm_that_does_not_answer_costs_the_borrow_at_home_nothing(hub, api, far, how):
+async def test_a_realm_that_does_not_answer_does_not_delay_a_borrow_at_home(hub, api, far, how):
     runner = {"x-hub-secret": hub.runner_secret}
     body = {"labelKey": LABEL, "maxWaitSeconds": 20, "runId": "r"}
     if how == "frozen":

@@ -20,7 +20,7 @@ async def unserve(hub: Hub, ticket: str, request: str = THERE["request"]) -> lis
     return list(await hub.store.script("queue/unserve")(ticket=ticket, request=request))
 
 
-async def test_a_ticket_is_served_elsewhere_once_and_leaves_the_queue_to_the_next(hub, redis):
+async def test_a_ticket_is_served_elsewhere_once_and_then_leaves_its_queue(hub, redis):
     for key in ("k1", "k2"):
         assert (await ask(hub, key=key))[0] == "waiting"
     assert await serve(hub, "k1") == ["served"]
@@ -33,7 +33,7 @@ async def test_a_ticket_is_served_elsewhere_once_and_leaves_the_queue_to_the_nex
     assert (event["event"], event["ticket"], event["slot"], event["realm"]) == ("ticket.elsewhere", "k1", "far-1", "us")
 
 
-async def test_what_is_in_the_queue_no_more_is_not_served_elsewhere(hub, redis):
+async def test_a_ticket_that_left_the_queue_is_not_served_elsewhere(hub, redis):
     assert (await ask(hub, key="away"))[0] == "waiting"
     first = (await hub.store.read("HGET", "hub:ticket:away", "attempt")) or ""
     assert await undo(hub, "away", first, "h1") == ["left", "away"]
@@ -42,7 +42,7 @@ async def test_what_is_in_the_queue_no_more_is_not_served_elsewhere(hub, redis):
         assert redis.exists(f"hub:request:{ticket}", "hub:elsewhere:far-1") == 0
 
 
-async def test_the_place_of_a_key_is_remembered_for_a_minute_and_of_others_not_at_all(hub, redis):
+async def test_the_place_of_a_served_ticket_is_remembered_for_a_minute_if_it_has_a_key(hub, redis):
     assert (await ask(hub, key="k1"))[0] == (await ask(hub))[0] == "waiting"
     other = next(key for key in redis.scan_iter("hub:ticket:try-*")).removeprefix("hub:ticket:")
     assert await serve(hub, "k1") == await serve(hub, other, slot="far-2") == ["served"]
@@ -50,7 +50,7 @@ async def test_the_place_of_a_key_is_remembered_for_a_minute_and_of_others_not_a
     assert redis.exists(f"hub:ticket:{other}", "hub:turns", "hub:pending") == 0
 
 
-async def test_a_lease_that_was_taken_back_there_gives_the_key_its_place_again(hub, redis):
+async def test_undoing_the_lease_elsewhere_gives_the_key_its_place_back(hub, redis):
     assert (await ask(hub, key="k1"))[0] == "waiting"
     assert await serve(hub, "k1") == ["served"]
     assert await unserve(hub, "k1", "there-0") == ["nothing"], "it was served by a later one"
@@ -63,7 +63,7 @@ async def test_a_lease_that_was_taken_back_there_gives_the_key_its_place_again(h
     assert (await ask(hub, key="k1"))[:2] == ["waiting", 1]
 
 
-async def test_only_a_caller_who_is_gone_has_it_taken_back(hub):
+async def test_the_lease_elsewhere_is_undone_only_when_the_caller_is_gone(hub):
     assert (await ask(hub, key="k1"))[0] == "waiting"
     attempt = await hub.store.read("HGET", "hub:ticket:k1", "attempt")
     assert await serve(hub, "k1") == ["served"]
@@ -71,7 +71,7 @@ async def test_only_a_caller_who_is_gone_has_it_taken_back(hub):
     assert (await undo(hub, "k1", attempt, "h1"))[:3] == ["elsewhere", "us", "there-1"]
 
 
-async def test_another_request_under_its_key_does_not_get_it(hub):
+async def test_another_request_with_the_same_key_does_not_get_the_lease_elsewhere(hub):
     assert (await ask(hub, key="k1"))[0] == "waiting"
     assert await serve(hub, "k1") == ["served"]
     assert await ask(hub, f"{POOL}:big", key="k1") == ["reused"]

@@ -32,7 +32,7 @@ DEFAULTS = Thresholds.of(Settings())
         (4, None, "ok"),
     ],
 )
-def test_by_default_ten_are_well_fifty_a_warning_and_a_doubling_to_four_as_well(found, lowest, expected):
+def test_by_default_ten_records_are_ok_and_fifty_or_a_doubling_to_four_a_warning(found, lowest, expected):
     assert level(found, lowest, DEFAULTS)[0] == expected
 
 
@@ -49,7 +49,7 @@ def test_by_default_ten_are_well_fifty_a_warning_and_a_doubling_to_four_as_well(
         (1, 0, Thresholds(100, 100, 2, 1, 60), "warning"),
     ],
 )
-def test_every_bound_is_a_setting(found, lowest, thresholds, expected):
+def test_every_bound_of_the_alert_levels_is_a_setting(found, lowest, thresholds, expected):
     assert level(found, lowest, thresholds)[0] == expected
 
 
@@ -63,5 +63,5 @@ def test_every_bound_is_a_setting(found, lowest, thresholds, expected):
         (0, None, "0 records are stuck"),
     ],
 )
-def test_the_reason_says_it_in_words(found, lowest, reason):
+def test_the_reason_of_an_alert_is_a_readable_sentence(found, lowest, reason):
     assert level(found, lowest, DEFAULTS)[1] == reason

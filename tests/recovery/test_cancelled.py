@@ -9,7 +9,7 @@ from hub.recovery.engines import make_engine
 from tests.world import PATIENCE_S
 
 
-async def test_what_is_cancelled_while_its_connection_is_closed_ends(sqlite):
+async def test_a_call_cancelled_while_its_connection_is_closed_ends(sqlite):
     """`asyncio.run` cancels all that still runs at once, and waits for it."""
     engine, begun, goes_on = make_engine(sqlite.source()), threading.Event(), threading.Event()
     others = asyncio.all_tasks()

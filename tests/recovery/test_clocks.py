@@ -32,7 +32,7 @@ def said(statement):
     return " ".join(str(statement.compile(dialect=DIALECT, compile_kwargs=options)).split())
 
 
-def test_a_batch_is_locked_and_what_others_locked_is_skipped():
+def test_a_batch_locks_its_records_and_skips_locked_ones():
     assert said(sql._choice(rows(), None)) == (
         f"SELECT jobs.id, CASE WHEN {WORN_OUT} THEN 1 ELSE 0 END AS anon_1 FROM jobs"
         f" WHERE jobs.status = 'Processing' AND {OLD} ORDER BY jobs.at LIMIT 500 FOR UPDATE SKIP LOCKED"
@@ -47,10 +47,10 @@ def test_the_status_is_set_before_the_count_that_decides_it():
     )
 
 
-def test_an_age_has_fractions_and_more_than_a_day():
+def test_an_age_may_have_fractions_and_exceed_a_day():
     assert "-90000500000," in said(sa.select(rows().older_than(90_000.5)))
 
 
-def test_an_age_is_counted_by_the_database():
+def test_an_age_is_computed_by_the_database():
     age = "timestampdiff(MICROSECOND, jobs.at, utc_timestamp(6)) / 1000000.0"
     assert said(sa.select(rows().age_s.label("age"))) == f"SELECT {age} AS age FROM jobs"

@@ -17,7 +17,7 @@ def shown(password, text):
 
 
 @pytest.mark.parametrize("password", ["p", "a", "password", "authentication", "user", "hub", "orders", "fail"])
-def test_a_password_that_is_a_word_of_the_sentence_leaves_no_gap(password):
+def test_a_password_that_is_an_ordinary_word_is_not_masked_in_a_sentence(password):
     text = "password authentication failed for user hub of orders"
     assert shown(password, text).endswith(f": {text}.")
 

@@ -69,7 +69,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], s
         sys.modules.pop(name, None)
 
 
-def test_what_the_file_says_is_what_is_declared(path):
+def test_the_sources_of_a_file_are_declared_as_written(path):
     path.write_text(GOOD)
     assert [each.model_dump() for each in read_sources(path, 15)] == [
         each.model_dump()
@@ -105,7 +105,7 @@ def test_what_the_file_says_is_what_is_declared(path):
         ('url_env = "ORDERS_URL"', "url", "sqlite+aiosqlite:///from-environment"),
     ],
 )
-def test_a_field_is_read_as_written(path, monkeypatch, line, field, value):
+def test_a_field_of_a_source_is_read_as_written(path, monkeypatch, line, field, value):
     monkeypatch.setenv("ORDERS_URL", " sqlite+aiosqlite:///from-environment ")
     named = line.split(" = ")[0].replace("url_env", "url")
     path.write_text("\n".join(old for old in ORDERS.splitlines() if not old.startswith(f"{named} ")) + f"\n{line}\n")
@@ -113,18 +113,18 @@ def test_a_field_is_read_as_written(path, monkeypatch, line, field, value):
     assert getattr(source, field) == value
 
 
-def test_hashes_may_hold_times_in_utc_without_saying_so_and_other_sources_must_say_it(path):
+def test_sources_of_hashes_need_no_time_zone_for_times_in_utc(path):
     path.write_text(MAILS + MAILS.replace('"mails"\nk', '"utc"\nk') + 'time_zone = "UTC"\n')
     assert [each.time_zone for each in read_sources(path)] == [None, "UTC"]
 
 
 @pytest.mark.parametrize("text", ["", "# none yet\n", "sources = []\n", "\ufeff# BOM\n"], ids=range(4))
-def test_a_file_without_sources_is_one(path, text):
+def test_a_file_without_sources_is_valid(path, text):
     path.write_text(text)
     assert read_sources(path) == []
 
 
-def test_a_source_without_a_threshold_has_that_of_the_settings_for_every_reader_of_the_file(path, monkeypatch):
+def test_a_source_without_a_threshold_uses_the_one_of_the_settings(path, monkeypatch):
     path.write_text(ORDERS + MAILS + "threshold_minutes = 5\n")
     assert [each.threshold_minutes for each in read_sources(str(path))] == [60, 5]
     monkeypatch.setenv("ZOMBIE_STUCK_THRESHOLD_MINUTES", "7.5")
@@ -132,7 +132,7 @@ def test_a_source_without_a_threshold_has_that_of_the_settings_for_every_reader_
     assert [each.threshold_minutes for each in read_sources(path, 9)] == [9, 5]
 
 
-def test_a_variable_of_the_nearest_dotenv_may_hold_the_url(path, tmp_path, monkeypatch):
+def test_the_url_of_a_source_may_come_from_a_variable_of_the_env_file(path, tmp_path, monkeypatch):
     path.write_text(MAILS + 'url_env = "MAILS_URL"\n')
     (tmp_path / ".env").write_text("MAILS_URL=redis://elsewhere:6379\n")
     monkeypatch.chdir(tmp_path)
@@ -245,7 +245,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("text", "sentence"), BAD.items(), ids=range(len(BAD)))
-def test_a_file_that_cannot_be_used_is_refused_in_one_sentence_that_shows_no_secret(path, text, sentence, monkeypatch):
+def test_an_unusable_sources_file_is_refused_in_one_sentence_without_secrets(path, text, sentence, monkeypatch):
     monkeypatch.setenv("BLANK", " ")
     path.write_text(text)
     with pytest.raises(SourceRefused) as refused:
@@ -260,7 +260,7 @@ def test_a_file_that_cannot_be_used_is_refused_in_one_sentence_that_shows_no_sec
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, None, lambda path: path.write_bytes(b'x = "\xff"')], ids=range(3))
-def test_a_file_that_cannot_be_read_is_refused_in_one_sentence(path, make):
+def test_an_unreadable_sources_file_is_refused_in_one_sentence(path, make):
     if make is not None:
         make(path)
     with pytest.raises(SourceRefused, match=f"^{path} (cannot be read: |is no UTF-8 text)"):
@@ -285,14 +285,14 @@ WRONG: dict[str, tuple[Callable[[], Source], str]] = {
 
 
 @pytest.mark.parametrize(("make", "sentence"), WRONG.values(), ids=WRONG)
-def test_a_source_made_in_python_is_refused_in_the_same_sentences(make: Callable[[], Any], sentence):
+def test_a_source_made_in_python_is_refused_with_the_same_sentences(make: Callable[[], Any], sentence):
     with pytest.raises(SourceRefused) as refused:
         make()
     assert str(refused.value).startswith(sentence)
     assert "s3cr3t" not in str(refused.value)
 
 
-def test_the_url_of_a_source_is_not_shown_where_the_source_is():
+def test_the_url_of_a_source_is_not_shown_in_its_representation():
     for source in (SqlSource(name="a", url=URL, table="t"), RedisSource(name="a", url=URL, index="i", key="{id}")):
         assert "s3cr3t" not in repr(source) + str(source)
 
@@ -300,7 +300,7 @@ def test_the_url_of_a_source_is_not_shown_where_the_source_is():
 # -- Python, and both --
 
 
-def test_sources_of_a_module_follow_those_of_the_file_and_take_the_threshold_of_the_settings(path, module):
+def test_sources_of_a_module_follow_those_of_the_file_and_use_the_threshold_of_the_settings(path, module):
     path.write_text(ORDERS + "threshold_minutes = 5\n")
     named = module("mine = (TaskSource(name='tasks'), SqlSource(name='late', url='x', table='t', threshold_minutes=1))")
     settings = load_settings(
@@ -320,7 +320,7 @@ def test_sources_of_a_module_follow_those_of_the_file_and_take_the_threshold_of_
     ]
 
 
-def test_without_settings_nothing_is_declared():
+def test_without_settings_no_source_is_declared():
     assert declared(Settings()) == []
 
 
@@ -343,7 +343,7 @@ MODULES = {
 
 
 @pytest.mark.parametrize(("text", "sentence"), MODULES.items(), ids=range(len(MODULES)))
-def test_a_module_that_cannot_be_used_is_refused_in_one_sentence_that_shows_no_secret(module, text, sentence):
+def test_an_unusable_module_of_sources_is_refused_in_one_sentence_without_secrets(module, text, sentence):
     named = module(text)
     with pytest.raises(StartRefused) as refused:
         declared(Settings(recovery_sources=named))
@@ -353,12 +353,12 @@ def test_a_module_that_cannot_be_used_is_refused_in_one_sentence_that_shows_no_s
     assert "s3cr3t" not in said
 
 
-def test_a_module_that_is_not_there_is_refused():
+def test_a_missing_module_of_sources_is_refused():
     with pytest.raises(StartRefused, match="HUB_RECOVERY_SOURCES=no_such: no_such cannot be imported: ModuleNotFound"):
         declared(Settings(recovery_sources="no_such"))
 
 
-def test_a_survey_finds_what_can_be_used_and_says_of_each_of_the_rest_why_not(path, module):
+def test_a_survey_lists_usable_sources_and_the_faults_of_the_others(path, module):
     path.write_text(ORDERS + TASKS + "max_attempts = 0\n" + MAILS + TOP + "[[sources]]\nname = 'x'\nkind = 'y'\n")
     named = module("sources = [TaskSource(name='own'), TaskSource(name='orders')]")
     sources, refused = survey(Settings(recovery_file=path, recovery_sources=named))
@@ -374,7 +374,7 @@ def test_a_survey_finds_what_can_be_used_and_says_of_each_of_the_rest_why_not(pa
     assert ([each.name for each in sources], [str(each).startswith(str(path)) for each in refused]) == ([], [True])
 
 
-def test_one_source_is_read_beside_broken_ones(path):
+def test_one_source_can_be_read_beside_broken_ones(path):
     path.write_text(ORDERS + TASKS + "max_attempts = 0\n" + MAILS)
     assert read_source(path, "mails").name == "mails"
     with pytest.raises(SourceRefused, match=r"source tasks, max_attempts: "):

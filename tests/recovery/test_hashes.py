@@ -16,7 +16,7 @@ from tests.world import SLACK_S, picture
 NOW_S = 1_750_000_000
 
 
-async def test_a_stuck_record_is_brought_back_and_a_fresh_one_is_not(hub, redis):
+async def test_a_stuck_record_is_reset_and_a_fresh_one_is_not(hub, redis):
     put(redis, "old", 120)
     put(redis, "fresh", 30)
     put(redis, "done", 9999, status="Done")
@@ -32,7 +32,7 @@ async def test_a_stuck_record_is_brought_back_and_a_fresh_one_is_not(hub, redis)
     assert (await records.count(), await records.reset()) == (0, Reset())
 
 
-async def test_what_is_looked_at_says_since_when_and_the_longest_stuck_comes_first(hub, redis):
+async def test_stuck_records_are_listed_longest_stuck_first_with_their_times(hub, redis):
     put(redis, "a", 100, tries="1")
     put(redis, "b", 300, tries="")
     put(redis, "c", 200)
@@ -65,7 +65,7 @@ async def test_looking_changes_nothing(hub, redis):
 
 
 @pytest.mark.parametrize("by_score", [False, True])
-async def test_exactly_at_the_threshold_a_record_is_not_stuck_and_a_microsecond_later_it_is(hub, redis, by_score):
+async def test_a_record_is_stuck_one_microsecond_after_the_threshold(hub, redis, by_score):
     now_us = NOW_S * 1_000_000 + 123_456
     written = f"{NOW_S - 60}.123456"
     put(redis, "edge", updated_at=written, score=float(written) if by_score else None)
@@ -95,7 +95,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("text", FORMS)
-async def test_the_time_is_written_in_the_form_it_had(hub, redis, text):
+async def test_a_reset_writes_the_time_in_the_form_it_had(hub, redis, text):
     put(redis, "a", updated_at=text)
     assert await at_exactly(records_of(hub), NOW_S * 1_000_000 + 123_456).reset() == Reset(("a",), ())
     assert redis.hget("order:a", "updated_at") == FORMS[text]
@@ -144,7 +144,7 @@ async def test_a_record_with_an_unreadable_time_is_never_touched(hub, redis, tex
 
 
 @pytest.mark.parametrize("text", ["2025-06-15T12:20:00", "2025-06-15 12:20:00.123456"])
-async def test_a_time_without_an_offset_is_one_only_where_the_source_says_whose_it_is(hub, redis, text):
+async def test_a_time_without_an_offset_counts_only_if_the_source_names_a_zone(hub, redis, text):
     put(redis, "a", updated_at=text)
     put(redis, "sure", updated_at=f"{text}Z")
     silent = at_exactly(records_of(hub), NOW_S * 1_000_000)
@@ -167,7 +167,7 @@ async def test_a_record_without_a_time_or_from_the_future_is_never_touched(hub, 
         assert await records_of(hub, index=index).reset(["none", "gone", "tomorrow"]) == Reset()
 
 
-async def test_only_what_the_index_names_is_a_record(hub, redis):
+async def test_only_members_of_the_index_are_records(hub, redis):
     put(redis, "in")
     put(redis, "out", index="others")
     records = records_of(hub)
@@ -175,14 +175,14 @@ async def test_only_what_the_index_names_is_a_record(hub, redis):
     assert await records.reset(["in", "out", "in"]) == Reset(("in",), ())
 
 
-async def test_numbers_are_statuses_as_well(hub, redis):
+async def test_statuses_may_be_numbers(hub, redis):
     put(redis, "a", status="1")
     put(redis, "b", status="01")
     assert await records_of(hub, stuck=1, becomes=0, failed=-1).reset() == Reset(("a",), ())
     assert redis.hget("order:a", "status") == "0"
 
 
-async def test_after_so_many_resets_a_record_fails(hub, redis):
+async def test_a_record_fails_after_the_configured_number_of_resets(hub, redis):
     put(redis, "a", tries="1")
     put(redis, "b", tries="2")
     put(redis, "c")
@@ -202,7 +202,9 @@ async def test_after_so_many_resets_a_record_fails(hub, redis):
 
 
 @pytest.mark.parametrize("unit_s", [1, 0.001])
-async def test_of_a_sorted_index_what_is_overdue_by_score_is_read_and_its_score_is_kept_true(hub, redis, unit_s):
+async def test_of_a_sorted_index_only_members_with_an_overdue_score_are_read_and_scores_are_corrected(
+    hub, redis, unit_s
+):
     now = int(now_s(redis))
     put(redis, "old", updated_at=f"{now - 120}", score=(now - 120) / unit_s)
     put(redis, "beats", updated_at=f"{now - 120}", score=now / unit_s)
@@ -217,7 +219,7 @@ async def test_of_a_sorted_index_what_is_overdue_by_score_is_read_and_its_score_
     assert redis.zscore("orders", "bumped") == (now - 120) / unit_s
 
 
-async def test_members_that_turn_out_to_be_fresh_do_not_starve_the_rest(hub, redis):
+async def test_fresh_members_with_overdue_scores_do_not_hide_stuck_ones(hub, redis):
     now = now_s(redis)
     pipe = redis.pipeline()
     for number in range(3 * BATCH):  # overdue by score, all of the same score, and done long ago
@@ -284,7 +286,7 @@ async def test_a_hundred_thousand_members_are_walked_in_batches(hub, redis, is_s
     assert max(sizes) <= BATCH
 
 
-async def test_ids_beyond_a_bite_are_brought_back_in_batches(hub, redis):
+async def test_more_ids_than_one_batch_are_reset_in_batches(hub, redis):
     ids = [str(number) for number in range(BATCH + 5)]
     for id in ids:
         put(redis, id)
@@ -310,14 +312,14 @@ async def test_a_batch_is_written_as_a_whole_or_not_at_all(hub, redis, redis_ser
         redis.execute_command("ACL", "DELUSER", "shy")
 
 
-async def test_one_that_is_no_hash_holds_up_no_other(hub, redis):
+async def test_a_member_that_is_no_hash_delays_no_other(hub, redis):
     put(redis, "a")
     redis.sadd("orders", "text")
     redis.set("order:text", "hello")
     assert await records_of(hub).reset(["text", "a"]) == Reset(("a",), ())
 
 
-async def test_ids_may_hold_anything(hub, redis, redis_server):
+async def test_ids_may_contain_any_bytes(hub, redis, redis_server):
     for id in ("ä:1", "{x}", "a b", "*"):
         put(redis, id)
     raw = Redis.from_url(redis_server.url)
@@ -330,7 +332,7 @@ async def test_ids_may_hold_anything(hub, redis, redis_server):
 
 
 @pytest.mark.parametrize("score", ["+inf", "1.7e308", "1e300"])
-async def test_a_score_beyond_all_times_says_never(hub, redis, score):
+async def test_a_score_beyond_all_times_means_never(hub, redis, score):
     put(redis, "never", score=score)
     records = records_of(hub)
     await records.check() if score == "+inf" else None
@@ -341,7 +343,7 @@ async def test_a_score_beyond_all_times_says_never(hub, redis, score):
     )
 
 
-async def test_a_count_of_resets_beyond_all_numbers_is_over_the_limit(hub, redis):
+async def test_a_number_of_resets_beyond_all_integers_counts_as_over_the_limit(hub, redis):
     put(redis, "a", tries="9" * 400)
     records = records_of(hub, **COUNTED)
     assert [stuck.attempts > 2 for stuck in await records.look(1)] == [True]
@@ -352,7 +354,7 @@ async def test_a_count_of_resets_beyond_all_numbers_is_over_the_limit(hub, redis
 
 
 @pytest.mark.parametrize("is_sorted", [False, True])
-async def test_a_walk_that_takes_too_long_is_taken_up_where_it_stopped(hub, redis, is_sorted, monkeypatch):
+async def test_a_walk_that_takes_too_long_is_continued_where_it_stopped(hub, redis, is_sorted, monkeypatch):
     monkeypatch.setattr("hub.recovery.nominees.WALK_S", 0.0)
     pipe = redis.pipeline()
     for number in range(8 * BATCH):
@@ -371,7 +373,7 @@ async def test_a_walk_that_takes_too_long_is_taken_up_where_it_stopped(hub, redi
     assert len(await records.look(99)) == 0, "and who looks sees all"
 
 
-async def test_what_was_counted_is_reset_and_looked_at_without_another_walk(hub, redis, monkeypatch):
+async def test_counted_records_are_listed_and_reset_without_another_walk(hub, redis, monkeypatch):
     for number in range(2 * BATCH):
         put(redis, f"n{number}", 120 + number)
     records = records_of(hub)

@@ -24,7 +24,7 @@ from tests.world import RedisServer, free_port, wait_until
 # -- what does not fit ------------------------------------------------------------------------------------------------
 
 
-async def test_a_missing_index_is_an_empty_one(hub):
+async def test_a_missing_index_counts_as_empty(hub):
     records = records_of(hub)
     await records.check()
     assert (await records.count(), await records.look(9), await records.reset()) == (0, [], Reset())
@@ -38,7 +38,7 @@ async def test_an_index_of_another_type_is_refused(hub, redis):
 
 
 @pytest.mark.parametrize("is_sorted", [False, True])
-async def test_keys_and_counts_that_are_something_else_are_refused(hub, redis, is_sorted):
+async def test_keys_and_counters_of_another_type_are_refused(hub, redis, is_sorted):
     put(redis, "a", tries="few", score=1 if is_sorted else None)
     with pytest.raises(
         SourceRefused, match=r"^source orders, attempts_field: tries of order:a is 'few', no whole number"
@@ -84,7 +84,7 @@ async def test_a_call_without_the_store_or_an_argument_is_refused(hub):
         await records._redis.call(records._find, [], [], stuck="x")
 
 
-async def test_a_redis_that_does_not_answer_or_let_the_hub_in_is_said_so_without_its_password(redis, redis_server):
+async def test_an_unreachable_redis_is_reported_without_its_password(redis, redis_server):
     asks = {
         "redis://me:s3cret@127.0.0.1:1/0": " does not answer: ",
         redis_server.url.replace("//", "//me:s3cret@"): " does not let the hub in: ",
@@ -155,7 +155,7 @@ def other_server():
     shutil.rmtree(folder, ignore_errors=True)
 
 
-async def test_records_in_another_redis_are_brought_back_there_also_after_it_was_restarted(hub, redis, other_server):
+async def test_records_in_another_redis_are_reset_there_even_after_its_restart(hub, redis, other_server):
     other = other_server.client()
     put(other, "a", 300)
     records = HashRecords(RedisSource(**FIELDS, url=other_server.url), hub.store)
@@ -218,7 +218,7 @@ async def test_a_worker_that_updates_a_record_in_the_same_moment_keeps_it(hub, r
         redis.delete("order:a")
 
 
-async def test_what_is_fresh_again_between_the_two_looks_is_left_alone(hub, redis):
+async def test_a_record_refreshed_between_two_looks_is_left_alone(hub, redis):
     put(redis, "a", 300)
     put(redis, "b", 200)
     records = records_of(hub, batch_size=1)
@@ -228,7 +228,7 @@ async def test_what_is_fresh_again_between_the_two_looks_is_left_alone(hub, redi
     assert redis.hget("order:b", "status") == "Processing"
 
 
-async def test_a_call_that_is_repeated_changes_nothing_more(hub, redis):
+async def test_a_repeated_reset_changes_nothing(hub, redis):
     put(redis, "a", tries="0")
     records = records_of(hub, **COUNTED)
     assert [await records.reset(["a"]), await records.reset(["a"])] == [Reset(("a",), ()), Reset()]

@@ -54,7 +54,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("url", "why"), BAD.items())
-def test_what_is_no_url_of_a_redis_is_refused_when_it_is_opened_and_nothing_of_it_shown(url, why):
+def test_an_invalid_url_of_a_redis_is_refused_at_once_and_not_shown(url, why):
     with pytest.raises(SourceRefused) as error:
         HashRecords(RedisSource(**FIELDS, url=url), None)
     assert str(error.value) == f"source orders, url: {why}"
@@ -72,7 +72,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize(("url", "shown"), SHOWN.items())
-async def test_of_a_url_only_the_server_and_the_database_are_shown(url, shown):
+async def test_only_the_server_and_the_database_of_a_url_are_shown(url, shown):
     source = RedisSource(**FIELDS, url=url)
     opened, said = open_redis(url, source, Settings())
     await opened.close()
@@ -110,7 +110,7 @@ async def test_fields_that_no_record_has_are_refused(hub, redis, field, named, i
     await records_of(hub, **{field: named}).check()
 
 
-async def test_an_index_without_records_may_get_some(hub, redis):
+async def test_an_index_without_records_is_accepted(hub, redis):
     await records_of(hub).check()
     redis.sadd("orders", "gone", "too")
     await records_of(hub).check()
@@ -141,7 +141,7 @@ async def test_unreadable_times_of_stuck_records_are_refused(hub, redis, text):
     await records_of(hub).check()
 
 
-async def test_what_may_well_be_there_is_not_refused(hub, redis):
+async def test_missing_records_and_unusual_times_are_not_refused(hub, redis):
     redis.hset("order:none", "status", "Processing")
     redis.sadd("orders", "none")
     put(redis, "unset", updated_at="0001-01-01T00:00:00+01:00")

@@ -27,7 +27,7 @@ NOWHERE = "redis://127.0.0.1:9"
         (TaskSource(name="t"), TaskRecords),
     ],
 )
-async def test_records_of_every_kind_are_opened_and_closed_without_connecting(hub, source, kind):
+async def test_sources_of_every_kind_can_be_opened_and_closed_without_a_connection(hub, source, kind):
     records = open_records(source, hub.store)
     assert type(records) is kind
     assert records.source is source
@@ -41,17 +41,17 @@ async def test_records_of_every_kind_are_opened_and_closed_without_connecting(hu
         RedisSource(name="r", index="i", key="k:{id}", url=NOWHERE),
     ],
 )
-async def test_what_is_not_in_the_store_of_the_hub_needs_none(source):
+async def test_a_source_outside_the_store_of_the_hub_needs_no_store(source):
     await open_records(source, None).close()
 
 
 @pytest.mark.parametrize("source", [RedisSource(name="r", index="i", key="k:{id}"), TaskSource(name="r")])
-def test_what_is_in_the_store_of_the_hub_needs_it(source):
+def test_a_source_in_the_store_of_the_hub_needs_the_store(source):
     with pytest.raises(SourceRefused, match="source r, kind: its records are in the store of the hub, which is not op"):
         open_records(source, None)
 
 
-def test_without_sqlalchemy_a_sql_source_is_refused_with_what_to_install(monkeypatch):
+def test_without_sqlalchemy_a_sql_source_is_refused_with_the_package_to_install(monkeypatch):
     for name in list(sys.modules):
         if name.partition(".")[0] == "sqlalchemy" or name in ("hub.recovery.sql", "hub.recovery.rows"):
             monkeypatch.delitem(sys.modules, name)
@@ -68,7 +68,7 @@ def test_without_sqlalchemy_a_sql_source_is_refused_with_what_to_install(monkeyp
         RedisSource(name="orders", index="i", key="k:{id}", url="amqp://u:hush@h"),
     ],
 )
-async def test_an_address_that_can_never_be_reached_is_refused_at_once(hub, source: Source):
+async def test_an_impossible_address_is_refused_at_once(hub, source: Source):
     with pytest.raises(SourceRefused, match="source orders, url: ") as refused:
         open_records(source, hub.store)
     assert "hush" not in str(refused.value)

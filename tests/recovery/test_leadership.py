@@ -34,7 +34,7 @@ def last_pass(hub: HubProcess, source: str) -> float | None:
     return float(found[1]) if found else None
 
 
-def test_a_source_that_the_leading_hub_does_not_declare_is_cleaned_by_one_that_does(
+def test_a_source_unknown_to_the_leader_is_cleaned_by_a_hub_that_declares_it(
     start_hub, sqlite: Database, tmp_path, redis
 ):
     """Make two hubs as in the middle of a rolling deployment."""
@@ -47,7 +47,7 @@ def test_a_source_that_the_leading_hub_does_not_declare_is_cleaned_by_one_that_d
     wait_until(lambda: last_pass(leading, "orders") is not None, why=leading.log)
 
 
-def test_a_source_that_no_hub_declares_any_more_is_shown_with_its_last_time_by_every_hub(
+def test_a_source_that_no_hub_declares_any_more_is_still_shown_with_its_last_pass(
     start_hub, sqlite: Database, tmp_path, redis, redis_server, monkeypatch, capsys
 ):
     sqlite.make_jobs()
@@ -77,14 +77,14 @@ async def offices(hub: Hub, redis_server):
         yield [Leadership(each.store, each.clock.hub_id, "orders", hub.settings) for each in (hub, other)]
 
 
-async def test_one_hub_is_in_office_until_it_does_not_tick_any_more(hub, offices, redis):
+async def test_one_hub_is_the_leader_until_it_stops_ticking(hub, offices, redis):
     here, there = offices
     assert [await here.taken(), await there.taken(), await here.taken()] == [True, False, True]
     redis.zincrby("hub:hubs", -3001, hub.clock.hub_id)
     assert [await there.taken(), await here.taken()] == [True, False]
 
 
-async def test_a_source_is_known_for_a_week_after_it_was_declared_last(hub, offices, redis):
+async def test_a_source_is_remembered_for_a_week_after_its_last_declaration(hub, offices, redis):
     await offices[0].taken()
     week_ms = 7 * 86_400_000
     now_ms = redis.time()[0] * 1000

@@ -8,44 +8,46 @@ import pytest
 from hub.recovery.models import Reset
 from tests.recovery.databases import Database
 from tests.recovery.test_sql import (
-    test_a_record_that_the_database_refuses_to_change_keeps_no_other_from_being_reset,
-    test_a_status_is_a_whole_number,
-    test_a_status_is_an_enum_or_a_text,
-    test_an_id_is_a_number_a_text_or_a_uuid,
-    test_batches_are_bounded_and_take_the_longest_stuck_first,
+    test_a_look_is_bounded_and_may_ask_for_an_age_above_the_threshold,
+    test_a_look_shows_what_a_reset_would_touch_and_changes_nothing,
+    test_a_record_that_the_database_refuses_to_change_does_not_stop_the_reset_of_others,
+    test_a_reset_by_ids_resets_only_stuck_records,
+    test_a_status_may_be_a_whole_number,
+    test_a_status_may_be_an_enum_or_a_text,
+    test_an_id_may_be_a_number_a_text_or_a_uuid,
+    test_batches_are_bounded_and_begin_with_the_longest_stuck,
     test_fields_and_tables_may_have_any_name,
-    test_looking_is_bounded_and_asks_for_an_age_above_the_threshold_at_most,
-    test_looking_shows_what_a_reset_would_touch_and_changes_nothing,
-    test_only_those_named_that_are_stuck_are_reset,
-    test_resets_are_counted_and_a_record_that_had_them_all_fails_for_good,
+    test_resets_are_counted_and_a_record_at_the_limit_fails,
+    test_stuck_records_are_reset_and_others_stay_as_they_are,
     test_the_reason_is_written_where_the_source_says,
-    test_the_stuck_are_reset_and_the_others_stay_as_they_are,
 )
 from tests.recovery.test_sql_races import (
-    test_a_service_that_is_killed_leaves_whole_batches,
-    test_processes_at_once_reset_each_record_once,
-    test_services_at_once_reset_each_record_once,
+    test_a_killed_service_leaves_only_whole_batches,
+    test_concurrent_processes_reset_each_record_once,
+    test_concurrent_services_reset_each_record_once,
 )
 from tests.recovery.test_sql_refusals import refusal
-from tests.recovery.test_sql_refusals import test_an_id_that_is_unique_where_the_source_looks as test_id_in_a_part
+from tests.recovery.test_sql_refusals import (
+    test_an_id_that_is_unique_within_the_filter_of_the_source_is_accepted as test_id_in_a_part,
+)
 
 __all__ = [
-    "test_a_record_that_the_database_refuses_to_change_keeps_no_other_from_being_reset",
-    "test_a_service_that_is_killed_leaves_whole_batches",
-    "test_a_status_is_a_whole_number",
-    "test_a_status_is_an_enum_or_a_text",
-    "test_an_id_is_a_number_a_text_or_a_uuid",
-    "test_batches_are_bounded_and_take_the_longest_stuck_first",
+    "test_a_killed_service_leaves_only_whole_batches",
+    "test_a_look_is_bounded_and_may_ask_for_an_age_above_the_threshold",
+    "test_a_look_shows_what_a_reset_would_touch_and_changes_nothing",
+    "test_a_record_that_the_database_refuses_to_change_does_not_stop_the_reset_of_others",
+    "test_a_reset_by_ids_resets_only_stuck_records",
+    "test_a_status_may_be_a_whole_number",
+    "test_a_status_may_be_an_enum_or_a_text",
+    "test_an_id_may_be_a_number_a_text_or_a_uuid",
+    "test_batches_are_bounded_and_begin_with_the_longest_stuck",
+    "test_concurrent_processes_reset_each_record_once",
+    "test_concurrent_services_reset_each_record_once",
     "test_fields_and_tables_may_have_any_name",
     "test_id_in_a_part",
-    "test_looking_is_bounded_and_asks_for_an_age_above_the_threshold_at_most",
-    "test_looking_shows_what_a_reset_would_touch_and_changes_nothing",
-    "test_only_those_named_that_are_stuck_are_reset",
-    "test_processes_at_once_reset_each_record_once",
-    "test_resets_are_counted_and_a_record_that_had_them_all_fails_for_good",
-    "test_services_at_once_reset_each_record_once",
+    "test_resets_are_counted_and_a_record_at_the_limit_fails",
+    "test_stuck_records_are_reset_and_others_stay_as_they_are",
     "test_the_reason_is_written_where_the_source_says",
-    "test_the_stuck_are_reset_and_the_others_stay_as_they_are",
 ]
 
 
@@ -55,7 +57,7 @@ def database(mariadb: Database) -> Database:
 
 
 @pytest.mark.parametrize("column", ["aware", "naive"])
-async def test_a_time_is_in_utc_for_every_zone_of_the_server(mariadb, opened, column):
+async def test_times_are_in_utc_whatever_the_zone_of_the_server(mariadb, opened, column):
     mariadb.make_jobs(updated_at=column)
     mariadb.add(1)
     mariadb.add(2, age_s=600)
@@ -67,7 +69,7 @@ async def test_a_time_is_in_utc_for_every_zone_of_the_server(mariadb, opened, co
     }  # fmt: skip
 
 
-async def test_a_row_that_another_session_holds_is_left_alone(mariadb, opened):
+async def test_a_row_locked_by_another_session_is_left_alone(mariadb, opened):
     mariadb.make_jobs()
     mariadb.add(1, 2, 3)
     somebody = await asyncmy.connect(unix_socket=str(mariadb.place.socket), user="root", db=mariadb.name)
@@ -85,7 +87,7 @@ ZERO_DATES = ("0000-00-00 00:00:00", "2022-11-00 20:59:22", "2022-00-03 00:00:00
 
 @pytest.mark.parametrize("column", ["datetime(6)", "datetime", "timestamp(6) NULL"])
 @pytest.mark.parametrize("zero", ZERO_DATES)
-async def test_a_zero_date_is_no_time_for_any_command(mariadb, opened, column, zero):
+async def test_a_zero_date_counts_as_no_time(mariadb, opened, column, zero):
     """`ls` shows exactly what `reset` touches, and `check` names the value."""
     mariadb.make_jobs(updated_at=column)
     mariadb.add(1)

@@ -26,7 +26,7 @@ def source(bouncer, options="", **more):
     return SqlSource(name="jobs", url=bouncer.url(options), table="jobs", error_field="error", **more)
 
 
-async def test_records_are_found_and_reset_through_it_by_several_at_once(pg, bouncer, opened):
+async def test_concurrent_services_find_and_reset_records_through_pgbouncer(pg, bouncer, opened):
     pg.fill(600)
     several = [opened(source(bouncer, batch_size=20)) for _ in range(6)]
     await asyncio.gather(*(records.check() for records in several))
@@ -43,7 +43,7 @@ async def test_records_are_found_and_reset_through_it_by_several_at_once(pg, bou
     assert pg.statuses() == {"Pending": 600}
 
 
-async def test_the_loop_works_through_it(pg, bouncer):
+async def test_the_loop_works_through_pgbouncer(pg, bouncer):
     pg.execute("ALTER TABLE jobs ADD more jsonb, ADD tags text[]")
     pg.fill(200, "Pending")
     pg.execute("""UPDATE jobs SET more = '{"a": 1}', tags = '{x,y}'""")
@@ -66,14 +66,14 @@ async def test_the_loop_works_through_it(pg, bouncer):
     ["&statement_cache_size=0", "&command_timeout=7.5&timeout=3", "&connect_timeout=5&application_name=hub",
      "&sslmode=prefer", "&sslmode=disable"],
 )  # fmt: skip
-async def test_options_of_the_driver_are_taken_from_the_url_as_what_they_are(pg, bouncer, opened, options):
+async def test_options_of_the_driver_are_read_from_the_url_with_their_types(pg, bouncer, opened, options):
     pg.add(1)
     records = opened(source(bouncer, options))
     await records.check()
     assert (await records.reset()).reset == ("1",)
 
 
-async def test_statements_may_be_kept_where_there_is_no_pgbouncer(pg, opened):
+async def test_prepared_statements_may_be_cached_where_there_is_no_pgbouncer(pg, opened):
     pg.make_jobs()
     pg.add(1, 2, 3)
     records = opened(

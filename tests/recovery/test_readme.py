@@ -24,7 +24,7 @@ def example(language: str, word: str) -> str:
     return found
 
 
-def test_the_source_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_example_of_a_source_in_the_readme_is_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ORDERS_DATABASE_URL", "postgresql+asyncpg://shop@db/shop")
     (tmp_path / "recovery.toml").write_text(example("toml", "[[sources]]"))
     (source,) = read_sources(tmp_path / "recovery.toml")
@@ -33,13 +33,13 @@ def test_the_source_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("page", [TOP / "README.md", TOP / "hub/manual/recovery.md", TOP / "deploy/recovery.toml"])
-def test_whose_clock_a_column_without_zone_holds_is_shown_as_it_is_written(page: Path):
+def test_the_example_of_a_time_zone_is_valid(page: Path):
     line = re.findall(r'time_zone = "[^"]+"', page.read_text())[0]
     told = {"name": "orders", "url": "postgresql://db/shop", "table": "orders", **tomllib.loads(line)}
     assert SqlSource.model_validate(told).time_zone == "America/New_York"
 
 
-def test_the_loop_handles_what_is_there(sqlite: Database, tmp_path: Path, monkeypatch, capsys):
+def test_the_example_of_a_loop_handles_the_pending_records(sqlite: Database, tmp_path: Path, monkeypatch, capsys):
     sqlite.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, amount INTEGER, status TEXT, updated_at TIMESTAMP)")
     sqlite.execute("INSERT INTO orders VALUES (7, 12, 'Pending', CURRENT_TIMESTAMP), (8, 30, 'Other', NULL)")
     (tmp_path / "recovery.toml").write_text(f'[[sources]]\nname = "orders"\nurl = "{sqlite.url}"\ntable = "orders"\n')

@@ -37,7 +37,7 @@ async def ticking(hub):
     return hub
 
 
-async def test_passes_are_summed_day_by_day_and_source_by_source(ticking, redis):
+async def test_passes_are_summed_by_day_and_source(ticking, redis):
     first = MadeUp(7)
     first.doomed = {"r0"}
     await sweep(ticking, first)
@@ -60,7 +60,7 @@ async def test_passes_are_summed_day_by_day_and_source_by_source(ticking, redis)
     assert (never["passes"], never["worstLevel"], never["days"]) == (0, None, [])
 
 
-async def test_the_worst_level_is_told_also_after_better_ones(ticking, redis):
+async def test_the_report_names_the_worst_level_of_a_day(ticking, redis):
     levels = levels_of(ticking)
     for number, found in enumerate((0, ticking.settings.zombie_critical_above + 1, 0)):
         await levels.note("orders", f"p{number}", found)
@@ -69,7 +69,7 @@ async def test_the_worst_level_is_told_also_after_better_ones(ticking, redis):
 
 
 @pytest.mark.parametrize("found", [3, None])
-async def test_a_pass_that_is_noted_twice_is_counted_once(ticking, redis, found):
+async def test_a_pass_noted_twice_counts_once(ticking, redis, found):
     levels = levels_of(ticking)
     for _ in range(2):
         await levels.note("orders", "p1", found, Did(reset=3, errors=1))
@@ -77,7 +77,7 @@ async def test_a_pass_that_is_noted_twice_is_counted_once(ticking, redis, found)
     assert (orders["passes"], orders["reset"], orders["errors"]) == (1, 3, 1)
 
 
-async def test_only_the_days_that_are_asked_for_are_told_and_what_is_kept_ends_by_itself(ticking, redis):
+async def test_a_report_covers_only_the_requested_days_and_old_days_expire(ticking, redis):
     await sweep(ticking, MadeUp(4))
     key = f"hub:zombie_day:{today(redis)}:orders"
     assert 91 * DAY_S < redis.ttl(key) <= 92 * DAY_S

@@ -63,7 +63,7 @@ async def test_a_record_exactly_as_old_as_the_threshold_is_not_stuck(database, o
     assert await records.reset() == Reset()
 
 
-async def test_sqlite_tells_the_boundary_to_the_millisecond_at_any_time_of_day(sqlite, opened):
+async def test_with_sqlite_the_threshold_is_exact_to_the_millisecond(sqlite, opened):
     sqlite.make_jobs()
     records = opened(sqlite.source(batch_size=10_000, threshold_minutes=0.5))
     now = datetime(2026, 7, 14, 23, 59, 47, 123_000, tzinfo=UTC)
@@ -93,7 +93,7 @@ async def test_the_time_zone_of_the_session_changes_nothing(pg, opened, session,
     assert pg.execute(f"SELECT id FROM jobs WHERE abs(extract(epoch FROM now() - {held})) < 60") == [(1,)]
 
 
-async def test_where_clocks_are_put_back_nothing_fresh_is_taken_for_stuck(pg, opened):
+async def test_when_clocks_are_set_back_no_fresh_record_counts_as_stuck(pg, opened):
     """At 01:00 UTC it became 02:00 once more in Berlin."""
     pg.make_jobs(updated_at="naive")
     pg.add(1, at="'2026-10-25 02:10'")  # ten minutes ago, or 70
@@ -108,7 +108,7 @@ async def test_where_clocks_are_put_back_nothing_fresh_is_taken_for_stuck(pg, op
     assert set((await later.reset()).reset) == {"1", "3"}
 
 
-async def test_a_day_of_the_threshold_has_24_hours_also_when_clocks_change(pg, opened):
+async def test_a_day_of_the_threshold_has_24_hours_even_when_clocks_change(pg, opened):
     pg.execute(f"ALTER DATABASE {pg.name} SET timezone = 'Europe/Berlin'")
     pg.make_jobs()
     now = datetime(2026, 10, 25, 12, tzinfo=UTC)
@@ -120,7 +120,7 @@ async def test_a_day_of_the_threshold_has_24_hours_also_when_clocks_change(pg, o
 
 
 @pytest.mark.parametrize("at", ["'infinity'", "'-infinity'"])
-async def test_a_time_without_end_is_no_time(pg, opened, at):
+async def test_an_infinite_time_counts_as_no_time(pg, opened, at):
     pg.make_jobs()
     pg.add(1, at=at)
     pg.add(2, at="'0044-03-15 12:00 BC'")
@@ -165,14 +165,14 @@ NO_TIMES = ["'01:02'", "2026", "2461366.5", "'2026'", "'-4713-11-24 12:00:00'", 
 
 
 @pytest.mark.parametrize("at", ["'yesterday'", "''", "1700000000", "x'00ff'", "'2026-13-01 00:00:00'", *NO_TIMES])
-async def test_what_is_no_time_is_never_stuck(sqlite, opened, at):
+async def test_a_value_that_is_no_time_is_never_stuck(sqlite, opened, at):
     sqlite.make_jobs()
     sqlite.add(1, at=at)
     records = opened(sqlite.source())
     assert (await records.count(), await records.look(10), await records.reset()) == (0, [], Reset())
 
 
-async def test_what_sqlite_holds_after_a_reset_is_what_sqlalchemy_writes(sqlite, opened):
+async def test_a_reset_in_sqlite_writes_what_sqlalchemy_would_write(sqlite, opened):
     sqlite.make_jobs()
     sqlite.add(1)
     await opened(sqlite.source()).reset()
@@ -186,7 +186,7 @@ async def test_what_sqlite_holds_after_a_reset_is_what_sqlalchemy_writes(sqlite,
     assert abs(datetime.now(UTC).replace(tzinfo=None) - read) < timedelta(seconds=30)
 
 
-async def test_columns_and_indexes_that_do_not_concern_us_may_be_anything(pg, opened):
+async def test_further_columns_and_indexes_may_have_any_type(pg, opened):
     pg.make_jobs()
     pg.execute(
         "CREATE TYPE pair AS (a int, b int); ALTER TABLE jobs ADD p pair, ADD j jsonb, ADD t tsvector, ADD r int4range,"
@@ -196,7 +196,7 @@ async def test_columns_and_indexes_that_do_not_concern_us_may_be_anything(pg, op
     assert (await opened(pg.source()).reset()).count == 1
 
 
-async def test_whole_rows_of_sqlite_are_read_with_every_shape_of_times(sqlite):
+async def test_sqlite_rows_with_times_in_every_form_are_read(sqlite):
     sqlite.make_jobs()
     sqlite.add(1, at="'2026-03-01T12:00:00Z'")
     sqlite.add(2, at="'2026-03-01 12:00:00'")
@@ -209,7 +209,7 @@ async def test_whole_rows_of_sqlite_are_read_with_every_shape_of_times(sqlite):
     assert found == [NOON, NOON.replace(tzinfo=None), "soon"]
 
 
-async def test_a_reason_is_cut_to_what_the_column_takes(database):
+async def test_a_reason_is_cut_to_the_length_of_its_column(database):
     database.execute("CREATE TABLE jobs (id integer PRIMARY KEY, status text, updated_at timestamp, error varchar(10))")
     source = database.source(error_field="error", error_text="stuck")
     engine = make_engine(source)
@@ -219,7 +219,7 @@ async def test_a_reason_is_cut_to_what_the_column_takes(database):
     assert rows.error_text("a\0b") == "ab"
 
 
-async def test_what_is_read_in_a_transaction_of_sqlite_is_what_it_changes(sqlite):
+async def test_a_transaction_in_sqlite_holds_the_write_lock_from_its_beginning(sqlite):
     """Another writer waits from the beginning, not from the first change."""
     sqlite.make_jobs()
     sqlite.add(1)
@@ -242,7 +242,7 @@ def _write_at_once(place):
 
 
 @pytest.mark.parametrize("column", ["TEXT", "VARCHAR(40)"])
-async def test_times_in_a_column_for_texts_of_sqlite_are_read_as_they_are_written(sqlite, opened, column):
+async def test_times_in_a_text_column_of_sqlite_are_read_as_they_are_written(sqlite, opened, column):
     """SQLite has no type for times: most tables keep them like that."""
     sqlite.make_jobs(updated_at=f"{column} DEFAULT CURRENT_TIMESTAMP")
     old = datetime.now(UTC) - 2 * HOUR

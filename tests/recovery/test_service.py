@@ -81,7 +81,7 @@ def heard() -> Iterator[tuple[str, list[dict[str, Any]]]]:
         thread.join()
 
 
-def test_two_hubs_clean_what_can_be_cleaned_while_servers_are_killed_under_them(
+def test_two_hubs_clean_their_sources_while_servers_are_killed(
     start_hub: Callable[..., HubProcess], pg: Database, sqlite: Database, tmp_path, heard, redis
 ):
     for database in (pg, sqlite):
@@ -263,9 +263,7 @@ def test_several_processes_of_a_hub_clean_once_and_show_the_same(
     ],
     ids=["no asynchronous driver", "no threshold", "no threshold anywhere", "no webhook"],
 )
-def test_a_hub_that_would_do_something_else_than_was_meant_does_not_start(
-    redis_server, tmp_path, environment, text, sentence
-):
+def test_a_hub_with_contradictory_recovery_settings_does_not_start(redis_server, tmp_path, environment, text, sentence):
     path = tmp_path / "recovery.toml"
     path.write_text('[[sources]]\nname = "orders"\n' + text if text else "")
     hub = HubProcess({"HUB_REDIS_URL": redis_server.url, "HUB_RECOVERY_FILE": str(path), **environment})
@@ -282,7 +280,7 @@ def test_a_hub_that_would_do_something_else_than_was_meant_does_not_start(
 
 
 @pytest.mark.parametrize("enabled", [True, False], ids=["on", "off"])
-async def test_the_cleanup_may_be_switched_off(redis_server, sqlite: Database, tmp_path, caplog, enabled):
+async def test_the_cleanup_can_be_switched_off(redis_server, sqlite: Database, tmp_path, caplog, enabled):
     caplog.set_level("INFO")
     sqlite.make_jobs()
     sqlite.add(1)
@@ -299,7 +297,7 @@ async def test_the_cleanup_may_be_switched_off(redis_server, sqlite: Database, t
     assert await logged("record sweep") == enabled
 
 
-async def test_a_record_whose_outcome_waited_gets_it_instead_of_being_reset(hub: Hub, database: Database, opened):
+async def test_a_record_with_a_parked_outcome_gets_it_instead_of_a_reset(hub: Hub, database: Database, opened):
     database.make_jobs()
     database.add(1, 2)
     records = opened(database.source())
@@ -315,7 +313,7 @@ async def test_a_record_whose_outcome_waited_gets_it_instead_of_being_reset(hub:
     assert await outcomes.count() == 0
 
 
-async def test_an_outcome_whose_database_is_away_waits_and_that_is_said_once(
+async def test_a_parked_outcome_whose_database_is_away_waits_and_is_logged_once(
     hub: Hub, sqlite: Database, opened, caplog
 ):
     sqlite.make_jobs()
@@ -330,9 +328,7 @@ async def test_an_outcome_whose_database_is_away_waits_and_that_is_said_once(
     assert await outcomes.count() == 1
 
 
-async def test_records_of_every_kind_are_brought_back_by_one_hub(
-    redis_server, redis, sqlite: Database, tmp_path, caplog
-):
+async def test_records_of_every_kind_are_reset_by_one_hub(redis_server, redis, sqlite: Database, tmp_path, caplog):
     sqlite.make_jobs()
     sqlite.add(1)
     redis.sadd("mails", "m1")

@@ -17,7 +17,7 @@ IDS = {
 NUMBERS = {name: number for number, name in enumerate(STATUSES)}
 
 
-async def test_the_stuck_are_reset_and_the_others_stay_as_they_are(database, opened):
+async def test_stuck_records_are_reset_and_others_stay_as_they_are(database, opened):
     database.make_jobs()
     database.add(1, 2)
     database.add(3, age_s=600)
@@ -46,7 +46,7 @@ async def test_the_reason_is_written_where_the_source_says(database, opened):
     assert {name: job.error for name, job in database.jobs().items()} == {"1": "It's stuck: 100 %", "2": "old"}
 
 
-async def test_resets_are_counted_and_a_record_that_had_them_all_fails_for_good(database, opened):
+async def test_resets_are_counted_and_a_record_at_the_limit_fails(database, opened):
     database.make_jobs()
     database.add(1)
     database.add(2, attempts=1)
@@ -64,7 +64,7 @@ async def test_resets_are_counted_and_a_record_that_had_them_all_fails_for_good(
 
 
 @pytest.mark.parametrize("status", ["enum", "text", "varchar"])
-async def test_a_status_is_an_enum_or_a_text(database, opened, status):
+async def test_a_status_may_be_an_enum_or_a_text(database, opened, status):
     database.make_jobs(status=status)
     database.add(1)
     database.add(2, attempts=1)
@@ -74,7 +74,7 @@ async def test_a_status_is_an_enum_or_a_text(database, opened, status):
 
 
 @pytest.mark.parametrize("column", ["smallint", "integer", "bigint"])
-async def test_a_status_is_a_whole_number(database, opened, column):
+async def test_a_status_may_be_a_whole_number(database, opened, column):
     database.make_jobs(status=column)
     database.add(1, 2, status=1)
     database.add(3, status=2)
@@ -85,7 +85,7 @@ async def test_a_status_is_a_whole_number(database, opened, column):
 
 
 @pytest.mark.parametrize("kind", IDS)
-async def test_an_id_is_a_number_a_text_or_a_uuid(database, opened, kind):
+async def test_an_id_may_be_a_number_a_text_or_a_uuid(database, opened, kind):
     one, other = IDS[kind]
     if database.kind == "sqlite" and kind == "uuid":
         one, other = one.replace("-", ""), other.replace("-", "")  # as SQLAlchemy keeps them there
@@ -102,7 +102,7 @@ async def test_an_id_is_a_number_a_text_or_a_uuid(database, opened, kind):
     assert await records.reset() == Reset(reset=(one,))
 
 
-async def test_only_those_named_that_are_stuck_are_reset(database, opened):
+async def test_a_reset_by_ids_resets_only_stuck_records(database, opened):
     database.make_jobs()
     database.add(1, 2)
     database.add(3, age_s=5)
@@ -117,7 +117,7 @@ async def test_only_those_named_that_are_stuck_are_reset(database, opened):
     "text",
     ["x", "", "1.5", str(2**31), "1; DROP TABLE jobs", "1_0", " 1", "+1", "\uff11", "\u0663", "1\n", "-", "9" * 5000],
 )
-async def test_a_text_that_is_no_id_is_refused_in_a_sentence(pg, opened, text):
+async def test_a_text_that_is_no_number_is_refused_as_an_id(pg, opened, text):
     pg.make_jobs()
     records = opened(pg.source())
     for call in (records.look(1, ids=[text]), records.reset(ids=["1", text])):
@@ -127,13 +127,13 @@ async def test_a_text_that_is_no_id_is_refused_in_a_sentence(pg, opened, text):
             await call
 
 
-async def test_a_text_that_is_no_uuid_is_refused_in_a_sentence(pg, opened):
+async def test_a_text_that_is_no_uuid_is_refused_as_an_id(pg, opened):
     pg.make_jobs(id="uuid")
     with pytest.raises(ValueError, match=r"^source jobs, id: '17' is no id here; each is a UUID$"):
         await opened(pg.source()).reset(ids=["17"])
 
 
-async def test_batches_are_bounded_and_take_the_longest_stuck_first(database, opened):
+async def test_batches_are_bounded_and_begin_with_the_longest_stuck(database, opened):
     database.make_jobs()
     for number in range(1, 8):
         database.add(number, age_s=10_000 - number * 100)
@@ -144,7 +144,7 @@ async def test_batches_are_bounded_and_take_the_longest_stuck_first(database, op
     assert database.statuses() == {"Pending": 7}
 
 
-async def test_looking_shows_what_a_reset_would_touch_and_changes_nothing(database, opened):
+async def test_a_look_shows_what_a_reset_would_touch_and_changes_nothing(database, opened):
     database.make_jobs()
     database.add(1, age_s=7200.5)
     database.add(2, age_s=90_000)
@@ -161,7 +161,7 @@ async def test_looking_shows_what_a_reset_would_touch_and_changes_nothing(databa
     assert database.jobs() == before
 
 
-async def test_looking_is_bounded_and_asks_for_an_age_above_the_threshold_at_most(database, opened):
+async def test_a_look_is_bounded_and_may_ask_for_an_age_above_the_threshold(database, opened):
     database.make_jobs()
     database.add(1, age_s=90_000)
     database.add(2, age_s=7200)
@@ -194,7 +194,7 @@ async def test_fields_and_tables_may_have_any_name(database, opened):
     assert tuple(database.execute('SELECT "order", "why?", "%n" FROM "Work Items"')[0]) == ('"new"', TEXT, 1)
 
 
-async def test_the_table_may_be_in_another_schema_and_its_enum_in_a_third(pg, opened):
+async def test_the_table_and_its_enum_may_be_in_other_schemas(pg, opened):
     pg.execute(
         f"CREATE SCHEMA work; CREATE SCHEMA kinds; CREATE TYPE kinds.state AS ENUM {STATUSES};"
         "CREATE TABLE work.jobs (id serial PRIMARY KEY, status kinds.state, updated_at timestamptz, error text);"
@@ -205,7 +205,7 @@ async def test_the_table_may_be_in_another_schema_and_its_enum_in_a_third(pg, op
     assert await records.reset() == Reset(reset=("1",))
 
 
-async def test_a_domain_is_what_it_is_made_of(pg, opened):
+async def test_a_column_of_a_domain_works_like_its_base_type(pg, opened):
     pg.execute(
         "CREATE DOMAIN state AS varchar(12) CHECK (VALUE <> ''); CREATE DOMAIN moment AS timestamptz;"
         "CREATE DOMAIN number AS bigint CHECK (VALUE > 0);"
@@ -215,7 +215,7 @@ async def test_a_domain_is_what_it_is_made_of(pg, opened):
     assert await opened(pg.source()).reset() == Reset(reset=("1",))
 
 
-async def test_a_part_of_the_key_may_name_records(pg, opened):
+async def test_an_id_may_be_one_part_of_the_primary_key(pg, opened):
     pg.execute(
         "CREATE TABLE jobs (id uuid, day date, status text, updated_at timestamptz, PRIMARY KEY (id, day))"
         " PARTITION BY RANGE (day); CREATE TABLE jobs_1 PARTITION OF jobs DEFAULT;"
@@ -225,7 +225,7 @@ async def test_a_part_of_the_key_may_name_records(pg, opened):
     assert (await opened(pg.source(id_field="id")).reset()).count == 3
 
 
-async def test_a_view_that_can_be_written_is_as_good_as_a_table(pg, opened):
+async def test_a_writable_view_works_like_a_table(pg, opened):
     pg.make_jobs()
     pg.execute("CREATE VIEW mine AS SELECT * FROM jobs WHERE id < 10")
     pg.add(9, 10)
@@ -234,7 +234,7 @@ async def test_a_view_that_can_be_written_is_as_good_as_a_table(pg, opened):
     assert await records.reset() == Reset(reset=("9",))
 
 
-async def test_a_record_that_the_database_refuses_to_change_keeps_no_other_from_being_reset(database, opened):
+async def test_a_record_that_the_database_refuses_to_change_does_not_stop_the_reset_of_others(database, opened):
     database.make_jobs()
     database.fill(20)
     for number in (3, 17):

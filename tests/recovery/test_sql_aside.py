@@ -55,7 +55,7 @@ def jobs(database):
 
 
 @pytest.mark.parametrize(("bad", "size"), [(1, 1), (2, 2), (3, 4), (7, 2), (9, 500)])
-async def test_a_batch_of_refused_records_keeps_nothing_behind_it_stuck(jobs, opened, bad, size):
+async def test_a_batch_of_refused_records_does_not_keep_later_records_stuck(jobs, opened, bad, size):
     forbid(jobs, f"id <= {bad}")
     records = opened(jobs.source(batch_size=size))
     for again in range(2):
@@ -69,7 +69,7 @@ async def test_a_batch_of_refused_records_keeps_nothing_behind_it_stuck(jobs, op
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 500])
-async def test_records_that_the_database_leaves_as_they_are_keep_nothing_behind_them_stuck(jobs, opened, size):
+async def test_records_that_the_database_leaves_unchanged_do_not_keep_others_stuck(jobs, opened, size):
     forbid(jobs, "id <= 2", silently=True)
     records = opened(jobs.source(batch_size=size))
     done, said = await a_pass(records)
@@ -80,7 +80,7 @@ async def test_records_that_the_database_leaves_as_they_are_keep_nothing_behind_
     assert await a_pass(records) == ([1, 2], None)
 
 
-async def test_those_that_came_meanwhile_do_not_wait_for_the_refused(jobs, opened):
+async def test_new_stuck_records_do_not_wait_for_refused_ones(jobs, opened):
     forbid(jobs, "id <= 10")
     records = opened(jobs.source(batch_size=2))
     await a_pass(records)
@@ -90,7 +90,7 @@ async def test_those_that_came_meanwhile_do_not_wait_for_the_refused(jobs, opene
     assert "not this one" in said
 
 
-async def test_what_is_not_told_apart_at_once_is_tried_last(jobs, opened, monkeypatch):
+async def test_records_of_a_batch_with_an_unknown_culprit_are_tried_last(jobs, opened, monkeypatch):
     monkeypatch.setattr(sql, "TRIES", 2)
     monkeypatch.setattr(sql, "FEW", 3)
     forbid(jobs, "id IN (1, 3, 4)")
@@ -100,7 +100,9 @@ async def test_what_is_not_told_apart_at_once_is_tried_last(jobs, opened, monkey
     assert "not this one" in said
 
 
-async def test_a_call_that_meets_refusals_alone_ends_and_the_next_pass_goes_on_behind_them(jobs, opened, monkeypatch):
+async def test_a_call_that_meets_only_refused_records_ends_and_the_next_pass_continues_behind_them(
+    jobs, opened, monkeypatch
+):
     clock = iter(range(1000))  # each look at it takes a second
     monkeypatch.setattr(sql, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr(sql, "REFUSED_S", 3)
@@ -112,7 +114,7 @@ async def test_a_call_that_meets_refusals_alone_ends_and_the_next_pass_goes_on_b
     assert all("not this one" in said for _, said in passes)
 
 
-async def test_no_more_is_remembered_than_a_statement_takes(jobs, opened, monkeypatch):
+async def test_the_number_of_remembered_refused_records_is_bounded(jobs, opened, monkeypatch):
     monkeypatch.setattr(aside, "AT_MOST", 4)
     monkeypatch.setattr(sql, "REFUSED_S", 1)
     forbid(jobs, "id <= 6")
@@ -123,7 +125,7 @@ async def test_no_more_is_remembered_than_a_statement_takes(jobs, opened, monkey
     assert jobs.statuses() == {"Pending": 10}
 
 
-async def test_a_unique_key_that_forbids_what_a_whole_batch_becomes(pg, opened):
+async def test_a_unique_key_that_refuses_a_whole_batch_does_not_stop_the_reset_of_others(pg, opened):
     pg.execute(
         "CREATE TABLE jobs (id serial PRIMARY KEY, customer integer, status text, updated_at timestamptz);"
         "CREATE UNIQUE INDEX one_waits ON jobs (customer) WHERE status = 'Pending';"
@@ -140,7 +142,7 @@ async def test_a_unique_key_that_forbids_what_a_whole_batch_becomes(pg, opened):
     )
 
 
-async def test_a_rule_that_is_looked_at_only_with_the_commit(pg, opened):
+async def test_a_rule_checked_only_at_the_commit_does_not_stop_the_reset_of_others(pg, opened):
     pg.execute("CREATE TABLE states (name text PRIMARY KEY); INSERT INTO states VALUES ('Processing'), ('Failed')")
     pg.make_jobs()
     pg.execute("ALTER TABLE jobs ADD FOREIGN KEY (status) REFERENCES states DEFERRABLE INITIALLY DEFERRED")
@@ -150,7 +152,7 @@ async def test_a_rule_that_is_looked_at_only_with_the_commit(pg, opened):
     assert done == Reset(failed=("3",))
 
 
-async def test_a_record_without_an_id_is_none(database, opened):
+async def test_a_record_without_an_id_is_ignored(database, opened):
     database.execute("CREATE TABLE jobs (id text, status text, updated_at timestamp, error text, attempts integer)")
     for number in range(1, 6):
         database.add(number, age_s=7200 - number)
@@ -171,7 +173,7 @@ async def test_an_id_that_several_records_share_ends_a_pass(database, opened):
     assert "not this one" in said
 
 
-async def test_ids_of_every_sort_that_sqlite_holds(sqlite, opened):
+async def test_ids_of_every_type_of_sqlite_work(sqlite, opened):
     sqlite.execute("CREATE TABLE jobs (id text PRIMARY KEY, status text, updated_at timestamp)")
     with sqlite3.connect(sqlite.place) as connection:
         rows = [(each, "Processing", "2026-01-01") for each in (b"\xff", "x\0y", "z", None)]
@@ -182,7 +184,7 @@ async def test_ids_of_every_sort_that_sqlite_holds(sqlite, opened):
     assert await records.reset() == Reset()
 
 
-async def test_what_cannot_be_sent_is_refused_like_what_the_database_refuses(sqlite, opened, monkeypatch):
+async def test_a_value_that_sqlalchemy_refuses_is_treated_like_a_refusal_of_the_database(sqlite, opened, monkeypatch):
     """An error of SQLAlchemy itself about a value is no error of the driver."""
     sqlite.make_jobs()
     sqlite.fill(10)
@@ -199,7 +201,7 @@ async def test_what_cannot_be_sent_is_refused_like_what_the_database_refuses(sql
 
 
 @pytest.mark.parametrize("size", [300, 10_000])
-async def test_more_ids_than_a_statement_takes(database, opened, size):
+async def test_more_ids_than_one_statement_takes_are_reset(database, opened, size):
     database.make_jobs()
     database.fill(40)
     records = opened(database.source(batch_size=size))
@@ -209,7 +211,7 @@ async def test_more_ids_than_a_statement_takes(database, opened, size):
     assert database.statuses() == {"Pending": 2, "Processing": 38}
 
 
-async def test_those_named_that_are_refused_are_said_to_be(jobs, opened):
+async def test_refused_records_that_were_named_are_reported(jobs, opened):
     forbid(jobs, "id <= 3")
     records = opened(jobs.source(batch_size=2))
     assert await records.reset(ids=["1", "2", "3", "4"]) == Reset(reset=("4",))
@@ -218,7 +220,7 @@ async def test_those_named_that_are_refused_are_said_to_be(jobs, opened):
     assert await records.reset(ids=["9"]) == Reset(reset=("9",))
 
 
-async def test_a_connection_that_is_gone_is_an_outage_for_every_error_of_the_driver(sqlite, opened):
+async def test_a_lost_connection_is_an_outage_whatever_error_the_driver_raises(sqlite, opened):
     """aiosqlite raises a ValueError."""
     sqlite.make_jobs()
     records = opened(sqlite.source())

@@ -71,7 +71,7 @@ async def test_a_cancelled_call_does_not_wait_for_a_database_that_hangs(own, han
     await engine.dispose()
 
 
-async def test_a_server_that_is_killed_during_a_batch_has_all_of_it_or_nothing(own, opened):
+async def test_a_server_killed_during_a_batch_has_all_or_nothing_of_it(own, opened):
     own.make_jobs()
     own.fill(50)
     make_slow(own)
@@ -100,7 +100,7 @@ async def at_work(own):
     return bool(own.execute("SELECT 1 FROM pg_stat_activity WHERE query LIKE 'UPDATE jobs%' AND state = 'active'"))
 
 
-async def test_a_server_that_never_answers_holds_no_caller_for_ever(own, opened, monkeypatch):
+async def test_a_server_that_never_answers_does_not_block_a_caller_forever(own, opened, monkeypatch):
     own.make_jobs()
     own.add(1)
     known, new = opened(own.source()), opened(own.source())
@@ -148,7 +148,7 @@ async def test_a_session_that_an_operator_ends_is_replaced(pg, opened):
     assert await records.reset() == Reset(reset=("1",))
 
 
-async def test_a_table_that_changes_is_looked_at_again(database, opened):
+async def test_a_table_that_was_changed_is_inspected_again(database, opened):
     database.make_jobs()
     database.add(1)
     records = opened(database.source(error_field="error"))
@@ -162,7 +162,7 @@ async def test_a_table_that_changes_is_looked_at_again(database, opened):
     assert await records.reset() == Reset(reset=("1",))
 
 
-async def test_a_status_that_becomes_an_enum_under_a_service_is_found(pg, opened):
+async def test_a_status_column_changed_into_an_enum_while_the_service_runs_is_noticed(pg, opened):
     pg.make_jobs()
     pg.add(1)
     records = opened(pg.source())
@@ -176,7 +176,7 @@ async def test_a_status_that_becomes_an_enum_under_a_service_is_found(pg, opened
     assert await records.reset() == Reset(reset=("1",))
 
 
-async def test_a_file_that_is_not_there_is_missed_and_not_made(tmp_path, opened):
+async def test_a_missing_database_file_is_refused_and_not_created(tmp_path, opened):
     path = tmp_path / "jobs.db"
     records = opened(SqlSource(name="jobs", url=f"sqlite+aiosqlite:///{path}", table="jobs"))
     with pytest.raises(RecordsUnavailable, match=AWAY):
@@ -184,7 +184,7 @@ async def test_a_file_that_is_not_there_is_missed_and_not_made(tmp_path, opened)
     assert not path.exists()
 
 
-async def test_a_file_that_is_no_database_is_said_in_a_sentence(tmp_path, opened):
+async def test_a_file_that_is_no_database_is_reported_in_a_sentence(tmp_path, opened):
     path = tmp_path / "jobs #1?.db"
     path.write_text("once upon a time " * 100)
     records = opened(SqlSource(name="jobs", url=f"sqlite+aiosqlite:///{path}".replace("?", "%3F"), table="jobs"))

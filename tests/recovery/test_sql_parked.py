@@ -26,7 +26,7 @@ def done(database, record):
     return Parked(record, (stamp,), Outcome("Done"))
 
 
-async def test_what_waited_is_written_once_and_only_on_the_claim_it_is_of(database, opened, outcomes):
+async def test_a_parked_outcome_is_written_once_and_only_to_its_own_claim(database, opened, outcomes):
     database.make_jobs()
     if database.kind == "postgresql":
         database.execute(f"ALTER DATABASE {database.name} SET timezone = 'UTC'")
@@ -44,7 +44,7 @@ async def test_what_waited_is_written_once_and_only_on_the_claim_it_is_of(databa
     }
 
 
-async def test_what_cannot_be_written_waits_on(tmp_path, sqlite, opened, outcomes):
+async def test_an_outcome_that_cannot_be_written_stays_parked(tmp_path, sqlite, opened, outcomes):
     away = SqlSource(name="jobs", url=f"sqlite+aiosqlite:///{tmp_path}/away.db", table="jobs")
     await outcomes.park(done(sqlite, "1"))
     with pytest.raises(RecordsUnavailable):
@@ -52,7 +52,9 @@ async def test_what_cannot_be_written_waits_on(tmp_path, sqlite, opened, outcome
     assert await outcomes.count() == 1
 
 
-async def test_a_call_writes_for_a_while_says_how_many_and_the_next_goes_on(database, opened, outcomes, monkeypatch):
+async def test_one_call_writes_parked_outcomes_for_a_limited_time_and_the_next_continues(
+    database, opened, outcomes, monkeypatch
+):
     database.make_jobs()
     if database.kind == "postgresql":
         database.execute(f"ALTER DATABASE {database.name} SET timezone = 'UTC'")
@@ -67,7 +69,7 @@ async def test_a_call_writes_for_a_while_says_how_many_and_the_next_goes_on(data
     assert (await outcomes.count(), database.statuses()) == (0, {"Done": 10})
 
 
-async def test_many_that_are_written_may_take_longer_than_one_call_to_the_database(
+async def test_writing_many_parked_outcomes_may_take_longer_than_one_database_call(
     sqlite, opened, outcomes, monkeypatch
 ):
     sqlite.make_jobs()
@@ -80,7 +82,7 @@ async def test_many_that_are_written_may_take_longer_than_one_call_to_the_databa
     assert (await records.write_parked(outcomes), await outcomes.count()) == (40, 0)
 
 
-async def test_one_that_takes_too_long_is_an_outage_and_waits_on(pg, opened, outcomes, monkeypatch):
+async def test_a_parked_outcome_that_takes_too_long_to_write_stays_parked(pg, opened, outcomes, monkeypatch):
     pg.make_jobs()
     pg.execute(f"ALTER DATABASE {pg.name} SET timezone = 'UTC'")
     pg.add(1, at=f"'{TEXT}'")

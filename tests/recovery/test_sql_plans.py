@@ -26,7 +26,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-async def test_a_pass_reads_through_the_index(database, records, call):
+async def test_a_pass_uses_the_index_of_the_table(database, records, call):
     await records.check()
     asked = []
 

@@ -27,7 +27,7 @@ async def reset_until_empty(records):
 
 
 @pytest.mark.race
-async def test_services_at_once_reset_each_record_once(database, opened):
+async def test_concurrent_services_reset_each_record_once(database, opened):
     database.make_jobs()
     database.fill(600)
     database.fill(50, age_s=10, first=1001)
@@ -39,7 +39,7 @@ async def test_services_at_once_reset_each_record_once(database, opened):
 
 
 @pytest.mark.race
-def test_processes_at_once_reset_each_record_once(database, tmp_path):
+def test_concurrent_processes_reset_each_record_once(database, tmp_path):
     database.make_jobs()
     database.fill(600)
     slow_down(database)
@@ -51,7 +51,7 @@ def test_processes_at_once_reset_each_record_once(database, tmp_path):
 
 
 @pytest.mark.race
-def test_a_service_that_is_killed_leaves_whole_batches(database, tmp_path):
+def test_a_killed_service_leaves_only_whole_batches(database, tmp_path):
     database.make_jobs()
     database.fill(ROWS)
     slow_down(database)
@@ -132,7 +132,7 @@ def others(database):
     )
 
 
-async def test_a_row_that_another_session_holds_is_left_alone(pg, opened):
+async def test_a_row_locked_by_another_session_is_left_alone(pg, opened):
     pg.make_jobs()
     pg.add(1, 2, 3)
     records = opened(pg.source())
@@ -146,7 +146,7 @@ async def test_a_row_that_another_session_holds_is_left_alone(pg, opened):
     assert (await records.reset(), pg.statuses()) == (Reset(), {"Pending": 2, "Processing": 1})
 
 
-async def test_sqlite_waits_for_another_writer_and_says_so_when_it_takes_too_long(sqlite, opened, monkeypatch):
+async def test_with_sqlite_a_reset_waits_for_another_writer_and_then_reports_it(sqlite, opened, monkeypatch):
     monkeypatch.setattr(engines, "BUSY_S", 0.2)
     sqlite.make_jobs()
     sqlite.add(1)

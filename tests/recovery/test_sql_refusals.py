@@ -35,7 +35,7 @@ FIELDS = {
 
 
 @pytest.mark.parametrize("field", FIELDS)
-async def test_a_column_that_is_not_there(database, opened, field):
+async def test_a_missing_column_is_refused(database, opened, field):
     database.make_jobs()
     said = await refusal(opened(database.source(**{field: "nope", **FIELDS[field]})))
     assert said == f"{field}: jobs has no column 'nope'; it has id, status, updated_at, error, attempts."
@@ -58,7 +58,7 @@ async def test_a_column_that_is_not_there(database, opened, field):
         ("id_field", "timestamp", "a whole number, a text or a UUID"),
     ],
 )
-async def test_a_column_of_another_type(database, opened, field, column, wanted):
+async def test_a_column_of_the_wrong_type_is_refused(database, opened, field, column, wanted):
     if (database.kind, field, column) == ("sqlite", "updated_at_field", "text"):
         column = "blob"  # times are texts there
     database.make_jobs()
@@ -90,32 +90,32 @@ async def test_a_column_of_another_type(database, opened, field, column, wanted)
         ),
     ],
 )  # fmt: skip
-async def test_a_status_that_the_column_does_not_take(pg, opened, column, given, said):
+async def test_a_status_that_the_column_cannot_hold_is_refused(pg, opened, column, given, said):
     pg.make_jobs(status=column)
     assert await refusal(opened(pg.source(**given))) == said
 
 
-async def test_a_status_that_the_column_of_sqlite_does_not_take(sqlite, opened):
+async def test_a_status_that_a_sqlite_column_cannot_hold_is_refused(sqlite, opened):
     sqlite.make_jobs(status="varchar")
     said = await refusal(opened(sqlite.source(becomes="Waiting for it")))
     assert said == "becomes: 'Waiting for it' is longer than the 12 characters of 'status'."
 
 
-async def test_a_reason_that_is_too_long(database, opened):
+async def test_a_reason_longer_than_its_column_is_refused(database, opened):
     database.make_jobs()
     database.execute("ALTER TABLE jobs ADD short varchar(10)")
     said = await refusal(opened(database.source(error_field="short")))
     assert said == "error_text: it is longer than the 10 characters of 'short'."
 
 
-async def test_a_limit_that_the_count_cannot_reach(pg, opened):
+async def test_a_limit_beyond_the_range_of_the_counter_column_is_refused(pg, opened):
     pg.make_jobs()
     pg.execute("ALTER TABLE jobs ADD few smallint")
     said = await refusal(opened(pg.source(attempts_field="few", max_attempts=40_000)))
     assert said == "max_attempts: 40000 does not fit into 'few', which is SMALLINT."
 
 
-async def test_a_column_that_the_database_computes(database, opened):
+async def test_a_generated_column_is_refused(database, opened):
     database.make_jobs()
     database.execute("DROP TABLE jobs")
     database.execute(
@@ -125,13 +125,13 @@ async def test_a_column_that_the_database_computes(database, opened):
     assert await refusal(opened(database.source())) == "status_field: the column 'status' is computed by the database."
 
 
-async def test_no_table_and_no_schema(database, opened):
+async def test_a_missing_table_or_schema_is_refused(database, opened):
     database.make_jobs()
     assert await refusal(opened(database.source(table="tasks"))) == "table: there is no table 'tasks'."
     assert await refusal(opened(database.source(table="x.jobs"))) == "table: there is no schema 'x'."
 
 
-async def test_no_primary_key_or_one_of_several_columns(database, opened):
+async def test_a_table_with_no_primary_key_or_a_composite_one_is_refused(database, opened):
     database.execute(
         "CREATE TABLE loose (id integer, status text, updated_at timestamp);"
         "CREATE TABLE pairs (a integer, b integer, status text, updated_at timestamp, PRIMARY KEY (a, b))"
@@ -155,7 +155,7 @@ NO_KEY = "(id integer PRIMARY KEY, customer integer, status text, updated_at tim
         ("CREATE UNIQUE INDEX one ON jobs (customer)", ""),
     ],
 )
-async def test_an_id_that_nothing_keeps_unique(database, opened, made, key):
+async def test_an_id_without_a_unique_constraint_is_refused(database, opened, made, key):
     database.execute(f"CREATE TABLE jobs {NO_KEY}; {made};")
     records = opened(database.source(id_field="customer"))
     if key == "":
@@ -168,7 +168,7 @@ async def test_an_id_that_nothing_keeps_unique(database, opened, made, key):
 
 
 @pytest.mark.parametrize("key", ["PRIMARY KEY (queue, id)", "UNIQUE (queue, id)"])
-async def test_an_id_that_is_unique_where_the_source_looks(database, opened, key):
+async def test_an_id_that_is_unique_within_the_filter_of_the_source_is_accepted(database, opened, key):
     columns = "queue varchar(9) NOT NULL, id integer NOT NULL, status text, updated_at timestamp"
     database.execute(f"CREATE TABLE parts ({columns}, {key})")
     source = {"table": "parts", "id_field": "id"}
@@ -177,7 +177,7 @@ async def test_an_id_that_is_unique_where_the_source_looks(database, opened, key
     assert said.startswith("id_field: nothing keeps 'id' unique in parts, whose key is queue, id;")
 
 
-async def test_an_id_that_other_records_of_a_table_without_a_key_have(database, opened):
+async def test_without_a_key_an_id_shared_with_records_outside_the_filter_is_refused(database, opened):
     database.execute("CREATE TABLE loose (queue varchar(9), id integer, status text, updated_at timestamp)")
     database.execute("INSERT INTO loose VALUES ('mail', 1, 'Done', NULL), ('post', 1, 'Done', NULL)")
     source = {"table": "loose", "id_field": "id"}
@@ -185,7 +185,7 @@ async def test_an_id_that_other_records_of_a_table_without_a_key_have(database, 
     assert (await refusal(opened(database.source(**source)))).startswith("id_field: 'id' is not unique in loose:")
 
 
-async def test_an_id_that_two_records_have_where_there_is_no_key_at_all(database, opened):
+async def test_without_a_key_an_id_shared_by_two_records_is_refused(database, opened):
     database.execute("CREATE TABLE loose (id integer, status text, updated_at timestamp)")
     database.execute(
         "INSERT INTO loose VALUES (1, 'Done', NULL), (2, 'Done', NULL), (NULL, 'Done', NULL), (NULL, '', NULL)"
@@ -198,7 +198,7 @@ async def test_an_id_that_two_records_have_where_there_is_no_key_at_all(database
     )
 
 
-async def test_a_view_that_cannot_be_written(database, opened):
+async def test_a_view_that_cannot_be_written_is_refused(database, opened):
     database.make_jobs()
     columns = "id, status, updated_at"
     database.execute(f"CREATE VIEW seen AS SELECT {columns} FROM jobs UNION SELECT {columns} FROM jobs")
@@ -207,7 +207,7 @@ async def test_a_view_that_cannot_be_written(database, opened):
 
 
 @pytest.mark.parametrize("missing", ["SELECT", "UPDATE"])
-async def test_a_right_that_is_not_there(pg, opened, missing):
+async def test_a_missing_permission_is_refused(pg, opened, missing):
     pg.make_jobs()
     right = {"SELECT": "UPDATE", "UPDATE": "SELECT"}[missing]
     user = f"user_{pg.name}"
@@ -217,7 +217,7 @@ async def test_a_right_that_is_not_there(pg, opened, missing):
     pg.execute(f"DROP OWNED BY {user}; DROP ROLE {user}")
 
 
-async def test_a_status_that_a_rule_of_the_table_forbids(database, opened):
+async def test_a_status_that_a_constraint_of_the_table_forbids_is_refused(database, opened):
     database.execute(
         "CREATE TABLE jobs (id integer PRIMARY KEY, updated_at timestamp, error text, attempts integer,"
         " status text CHECK (status IN ('Processing', 'Done')))"
@@ -230,19 +230,19 @@ async def test_a_status_that_a_rule_of_the_table_forbids(database, opened):
 
 
 @pytest.mark.parametrize("zone", ["Mars/Olympus", "UTC+3", "nonsense", "Berlin1", "UTC2", "CEST", "Europe/Berlin "])
-async def test_a_time_zone_that_is_none(pg, opened, zone):
+async def test_an_unknown_time_zone_is_refused(pg, opened, zone):
     pg.make_jobs(updated_at="naive")
     said = await refusal(opened(pg.source(time_zone=zone)))
     assert said == f"time_zone: '{zone}' is no time zone; write one such as Europe/Berlin."
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "europe/berlin", "EST5EDT", "Etc/GMT+3"])
-async def test_a_time_zone_that_the_database_knows(pg, opened, zone):
+async def test_a_time_zone_that_the_database_knows_is_accepted(pg, opened, zone):
     pg.make_jobs(updated_at="naive")
     await opened(pg.source(time_zone=zone)).check()
 
 
-async def test_a_time_zone_that_sqlite_does_not_know(sqlite, opened):
+async def test_a_time_zone_that_sqlite_does_not_know_is_refused(sqlite, opened):
     sqlite.make_jobs()
     said = await refusal(opened(sqlite.source(time_zone="Europe/Berlin")))
     assert said == "time_zone: sqlite knows no time zones but UTC, and it is 'Europe/Berlin'."
@@ -272,7 +272,7 @@ async def test_a_time_zone_that_sqlite_does_not_know(sqlite, opened):
         ("sqlite+aiosqlite://", "it names no file, and nobody else sees a database in memory"),
     ],
 )  # fmt: skip
-def test_a_url_that_leads_nowhere(url, said):
+def test_a_url_that_leads_nowhere_is_refused(url, said):
     with pytest.raises(SourceRefused) as refused:
         SqlRecords(SqlSource(name="jobs", url=url, table="jobs"))
     assert str(refused.value) == f"source jobs, url: {said}."
@@ -295,7 +295,7 @@ class Strange(SQLiteDialect_aiosqlite):
 @pytest.mark.parametrize(
     "query", ["?nonsense=1", "?command_timeout=soon", "?ssl=perhaps", "?host=/nowhere/at/all", "?host=127.0.0.1:1"]
 )
-async def test_a_database_that_is_not_reached_never_shows_the_password(opened, query):
+async def test_the_refusal_of_an_unreachable_database_never_shows_the_password(opened, query):
     url = f"postgresql+asyncpg://hub:{PASSWORD}@/x{query}"
     with pytest.raises((SourceRefused, RecordsUnavailable)) as refused:  # some of it when it is opened
         await opened(SqlSource(name="jobs", url=url, table="jobs")).check()
@@ -312,7 +312,7 @@ async def test_a_database_that_refuses_every_login_is_named(pg, opened):
         assert await refusal(records) == f"url: the database does not answer: {why}."
 
 
-async def test_the_sentence_names_the_file_that_declares_the_source(database, opened):
+async def test_a_refusal_names_the_file_that_declares_the_source(database, opened):
     source = database.source(table="tasks")
     source.declared_in("HUB_RECOVERY_FILE=/etc/hub/recovery.toml")
     with pytest.raises(SourceRefused) as refused:
@@ -322,7 +322,7 @@ async def test_the_sentence_names_the_file_that_declares_the_source(database, op
     )
 
 
-async def test_numbers_in_the_place_of_times(sqlite, opened):
+async def test_a_time_column_with_numbers_is_refused(sqlite, opened):
     sqlite.make_jobs()
     sqlite.add(1)
     sqlite.add(2, at="1700000000123")
@@ -341,7 +341,7 @@ async def test_numbers_in_the_place_of_times(sqlite, opened):
         ("x'323032362d30312d3031'", "\"b'2026-01-01'\""),
     ],
 )
-async def test_texts_that_are_no_times(sqlite, opened, at, shown):
+async def test_a_time_column_with_texts_that_are_no_times_is_refused(sqlite, opened, at, shown):
     sqlite.make_jobs()
     sqlite.add(1)
     sqlite.add(2, at="NULL")
@@ -354,18 +354,18 @@ async def test_texts_that_are_no_times(sqlite, opened, at, shown):
     assert said == f"updated_at_field: {wanted}"
 
 
-async def test_a_port_that_is_none(opened):
+async def test_an_impossible_port_is_refused(opened):
     said = await refusal(opened(SqlSource(name="jobs", url="postgresql+asyncpg://127.0.0.1:99999/x", table="jobs")))
     assert said.startswith("url: it cannot be used: ")
 
 
-def test_the_hint_about_a_url_survives_where_passwords_are_hidden():
+def test_masking_passwords_does_not_change_the_hint_about_a_url():
     with pytest.raises(SourceRefused) as refused:
         SqlRecords(SqlSource(name="jobs", url="not a url", table="jobs"))
     assert mask_url(str(refused.value)) == str(refused.value)
 
 
-async def test_checking_changes_nothing(database, opened):
+async def test_a_check_changes_nothing(database, opened):
     database.make_jobs()
     database.add(1)
     before = database.jobs()

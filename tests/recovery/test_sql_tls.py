@@ -80,14 +80,14 @@ async def refusal(records: SqlRecords) -> str:
 
 
 @pytest.mark.parametrize("mode", ["require", "verify-ca", "verify-full"])
-async def test_what_asks_for_encryption_has_it(servers: Servers, opened: Opened, mode: str) -> None:
+async def test_a_url_that_asks_for_encryption_gets_it(servers: Servers, opened: Opened, mode: str) -> None:
     certificate = "" if mode == "require" else f"&sslrootcert={servers.trusted}"
     records = opened(servers.source(f"sslmode={mode}{certificate}"))
     await records.check()
     assert servers.seen() == {True}
 
 
-async def test_the_loop_works_over_it(servers: Servers) -> None:
+async def test_the_loop_works_over_tls(servers: Servers) -> None:
     database = Database("postgresql", "postgresql://postgres@/postgres", servers.tls)
     database.fill(20, "Pending")
 
@@ -100,15 +100,13 @@ async def test_the_loop_works_over_it(servers: Servers) -> None:
 
 
 @pytest.mark.parametrize("mode", ["require", "verify-full"])
-async def test_a_server_that_speaks_no_tls_is_refused_in_one_sentence(
-    servers: Servers, opened: Opened, mode: str
-) -> None:
+async def test_a_server_without_tls_is_refused_in_one_sentence(servers: Servers, opened: Opened, mode: str) -> None:
     options = f"sslmode={mode}" + (f"&sslrootcert={servers.trusted}" if mode == "verify-full" else "")
     said = await refusal(opened(servers.source(options, tls=False)))
     assert "SSL" in said, said
 
 
-async def test_a_server_that_takes_nothing_else_refuses_who_does_without(servers: Servers, opened: Opened) -> None:
+async def test_a_server_that_requires_tls_refuses_a_client_without_it(servers: Servers, opened: Opened) -> None:
     assert "encryption" in await refusal(opened(servers.source("sslmode=disable")))
 
 

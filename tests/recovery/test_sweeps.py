@@ -69,7 +69,7 @@ def counted(name: str, **labels: str) -> float:
     return metrics.registry.get_sample_value(name, labels) or 0
 
 
-async def test_a_pass_brings_back_batch_by_batch_all_that_is_stuck(hub, lines):
+async def test_a_pass_resets_all_stuck_records_batch_by_batch(hub, lines):
     records = MadeUp(1203, batch_size=500)
     records.doomed = {"r3", "r1100"}
     done = await service(hub, records).sweep()
@@ -81,7 +81,7 @@ async def test_a_pass_brings_back_batch_by_batch_all_that_is_stuck(hub, lines):
     assert sorted(warning["ids"].split(",")) == sorted(["r0", "r1", "r2", "r4", "r5", "r6", "r7", "r8", "r9", "r10"])
 
 
-async def test_a_pass_that_finds_nothing_changes_nothing_and_has_its_line_all_the_same(hub, lines):
+async def test_a_pass_without_stuck_records_changes_nothing_and_logs_its_line(hub, lines):
     records = MadeUp(0)
     await loop_of(hub, service(hub, records)).once()
     await loop_of(hub, service(hub, records)).once()
@@ -95,14 +95,14 @@ async def test_a_pass_that_finds_nothing_changes_nothing_and_has_its_line_all_th
     assert told[0]["elapsed_ms"] > 0
 
 
-async def test_a_pass_is_bounded_and_the_next_one_goes_on(hub, monkeypatch):
+async def test_a_pass_is_bounded_and_the_next_one_continues(hub, monkeypatch):
     monkeypatch.setattr(service_module, "BATCHES_MAX", 3)
     records = MadeUp(40, batch_size=10)
     assert (await service(hub, records).sweep()).reset == 30
     assert (await service(hub, records).sweep()).reset == 10
 
 
-async def test_what_is_brought_back_is_counted_and_noted_in_the_history(hub, redis):
+async def test_resets_are_counted_and_written_into_the_history(hub, redis):
     records = MadeUp(12)
     records.doomed = {"r0"}
     before = [counted("hub_zombies_reset_total", source="orders", outcome=each) for each in ("reset", "failed")]
@@ -123,9 +123,7 @@ async def test_what_is_brought_back_is_counted_and_noted_in_the_history(hub, red
         ("reset", ValueError("first\nsecond"), "ValueError: first", 9, 0),
     ],
 )
-async def test_what_fails_ends_this_pass_with_one_error_line_and_the_next_one_comes(
-    hub, lines, call, error, why, found, reset
-):
+async def test_a_failing_pass_logs_one_error_line_and_the_next_pass_runs(hub, lines, call, error, why, found, reset):
     records = MadeUp(9)
     records.trouble = {call: error}
     before = counted("hub_zombie_errors_total", source="orders")
@@ -139,7 +137,7 @@ async def test_what_fails_ends_this_pass_with_one_error_line_and_the_next_one_co
     assert (await service(hub, records).sweep()).reset == 9
 
 
-async def test_a_batch_that_fails_loses_nothing_of_what_was_said_and_done_before_it(hub, lines):
+async def test_a_failing_batch_does_not_hide_the_batches_before_it(hub, lines):
     records = MadeUp(30, batch_size=10)
 
     async def break_the_third() -> None:
@@ -164,7 +162,7 @@ async def test_a_source_that_hangs_is_cut_off(hub, lines, monkeypatch, call):
     assert records.calls[-1] == call
 
 
-async def test_all_outcomes_that_waited_are_written_before_anything_is_looked_at(hub):
+async def test_all_parked_outcomes_are_written_before_records_are_looked_at(hub):
     records = WithParked(2)
     records.parked = 5
     before = counted("hub_zombie_outcomes_written_total", source="orders")
@@ -174,7 +172,7 @@ async def test_all_outcomes_that_waited_are_written_before_anything_is_looked_at
     assert counted("hub_zombie_outcomes_written_total", source="orders") - before == 5
 
 
-async def test_an_outcome_that_cannot_be_read_does_not_keep_the_others_stuck(hub, lines):
+async def test_an_unreadable_parked_outcome_does_not_keep_other_records_stuck(hub, lines):
     records = WithParked(2)
     records.trouble = {"write_parked": ValueError("no outcome")}
     done = await service(hub, records).sweep()
@@ -182,7 +180,7 @@ async def test_an_outcome_that_cannot_be_read_does_not_keep_the_others_stuck(hub
     assert len(lines("source sweep failed")) == 1
 
 
-async def test_outcomes_whose_database_is_away_wait_and_that_is_said_once(hub, lines):
+async def test_parked_outcomes_whose_database_is_away_wait_and_are_logged_once(hub, lines):
     records = WithParked(2)
     records.trouble = {"write_parked": RecordsUnavailable("Away.")}
     done = await service(hub, records).sweep()
@@ -191,7 +189,7 @@ async def test_outcomes_whose_database_is_away_wait_and_that_is_said_once(hub, l
     assert len(lines("source sweep failed")) == 1
 
 
-async def test_one_hub_at_a_time_cleans_a_source_and_another_source_meanwhile(hubs, redis, lines):
+async def test_one_hub_at_a_time_cleans_a_source_while_others_clean_other_sources(hubs, redis, lines):
     here, there = hubs
     records, held = MadeUp(5), asyncio.Event()
     records.before = {"reset": held.wait}
@@ -209,7 +207,7 @@ async def test_one_hub_at_a_time_cleans_a_source_and_another_source_meanwhile(hu
     assert (await service(there, taken).sweep()).reset == 5
 
 
-async def test_the_turn_of_a_hub_that_is_gone_is_free(hubs, redis):
+async def test_the_turn_of_a_dead_hub_is_free(hubs, redis):
     here, there = hubs
     begin = here.store.script("recovery/begin")
     assert await begin(source="orders", hub_id=here.clock.hub_id, pass_id="p1", ttl_ms=90_000) == ["ok"]
@@ -218,7 +216,7 @@ async def test_the_turn_of_a_hub_that_is_gone_is_free(hubs, redis):
     assert (await service(there, MadeUp(5)).sweep()).reset == 5
 
 
-async def test_a_pass_that_lost_its_turn_ends_after_its_batch_and_leaves_the_turn_to_its_new_holder(hubs, redis):
+async def test_a_pass_that_lost_its_turn_ends_after_its_batch(hubs, redis):
     here, there = hubs
     records = MadeUp(30, batch_size=10)
     mine = f"{there.clock.hub_id} p2"
@@ -231,7 +229,7 @@ async def test_a_pass_that_lost_its_turn_ends_after_its_batch_and_leaves_the_tur
     assert redis.get("hub:zombie_turn:orders") == mine
 
 
-async def test_the_turn_is_kept_before_every_step(hub, redis):
+async def test_the_turn_is_renewed_before_every_step(hub, redis):
     records = MadeUp(5)
     left: list[int] = []
 
@@ -245,7 +243,7 @@ async def test_the_turn_is_kept_before_every_step(hub, redis):
     assert min(left) > 80_000
 
 
-async def test_the_doctor_finds_nothing_amiss_with_what_a_pass_keeps(hub, redis):
+async def test_the_keys_of_a_pass_are_no_finding_of_the_doctor(hub, redis):
     await hub.clock.tick()
     records = MadeUp(5)
     records.before = {"reset": asyncio.Event().wait}
@@ -274,7 +272,7 @@ async def test_a_pass_that_is_cancelled_gives_its_turn_back(hub, redis):
     assert redis.exists("hub:zombie_turn:orders") == 0
 
 
-async def test_without_a_store_there_is_no_pass_and_what_was_done_before_it_went_is_told(hub, lines):
+async def test_when_the_store_is_lost_a_pass_reports_what_it_did_before(hub, lines):
     records = MadeUp(5, batch_size=2)
 
     async def lose_the_store() -> None:
@@ -296,7 +294,7 @@ async def test_without_a_store_there_is_no_pass_and_what_was_done_before_it_went
     assert records.stuck == []
 
 
-async def test_a_turn_that_is_another_hub_s_is_asked_for_again_soon_and_a_pass_after_the_interval(hubs, monkeypatch):
+async def test_a_hub_without_the_turn_asks_again_soon_and_one_with_it_after_the_interval(hubs, monkeypatch):
     here, there = hubs
     here.clock.leads.set()
     begin = there.store.script("recovery/begin")
@@ -318,7 +316,7 @@ async def test_a_turn_that_is_another_hub_s_is_asked_for_again_soon_and_a_pass_a
     assert pauses[2:] == pytest.approx([900, 900], abs=30)  # less the time that the pass took
 
 
-async def test_a_source_that_cannot_be_closed_is_told_and_no_more(hub, lines):
+async def test_a_source_that_cannot_be_closed_is_only_logged(hub, lines):
     records = MadeUp()
     records.trouble = {"close": OSError("no")}
     await service(hub, records).close()
@@ -340,7 +338,7 @@ class TestLevels:
             assert (await service(hub, MadeUp(number), posted, **settings).sweep()).found == number
         return [(alert["before"], alert["level"]) for alert in posted.alerts[seen:]]
 
-    async def test_a_change_is_told_once_and_posted_and_so_is_its_end(self, hub, posted, lines, redis):
+    async def test_a_change_of_level_is_logged_and_posted_once(self, hub, posted, lines, redis):
         assert await self.passes(hub, posted, 0, 12, 12, 60, 60, 12, 0, 0) == [
             ("ok", "warning"), ("warning", "critical"), ("critical", "warning"), ("warning", "ok"),
         ]  # fmt: skip
@@ -355,7 +353,7 @@ class TestLevels:
         assert alert["at"].endswith("Z")
         assert redis.hgetall("hub:zombies:orders").items() >= {"found": "0", "level": "ok", "before": "ok"}.items()
 
-    async def test_the_lowest_within_the_window_is_what_a_number_has_grown_from(self, hub, posted, redis):
+    async def test_growth_is_measured_from_the_lowest_number_within_the_window(self, hub, posted, redis):
         assert await self.passes(hub, posted, 9, 3, 5) == []
         assert redis.zrange("hub:zombie_counts:orders", 0, -1) == ["3", "5"]
         assert await self.passes(hub, posted, 6) == [("ok", "warning")]
@@ -366,7 +364,7 @@ class TestLevels:
         assert redis.zrange("hub:zombie_counts:orders", 0, -1) == ["5", "9", "10"]
         assert 3_500_000 < redis.pttl("hub:zombie_counts:orders") <= 3_600_000
 
-    async def test_growth_that_goes_on_is_told_again(self, hub, posted, redis):
+    async def test_growth_that_continues_is_reported_again(self, hub, posted, redis):
         """Measured from the number that was told last; a level that stays is no reason to keep silent."""
         assert await self.passes(hub, posted, 2, 4, 7, 8, 15) == [
             ("ok", "warning"), ("warning", "warning"),
@@ -379,7 +377,7 @@ class TestLevels:
         assert await self.passes(hub, posted, 120) == [("critical", "critical")]  # within the window up from 2
         assert await self.passes(hub, posted, 120, 3, 3) == [("critical", "ok")]
 
-    async def test_what_was_found_is_kept_when_a_pass_could_not_count(self, hub, posted, redis):
+    async def test_the_numbers_found_are_kept_when_a_pass_could_not_count(self, hub, posted, redis):
         await self.passes(hub, posted, 12)
         kept = redis.hgetall("hub:zombies:orders")
         redis.expire("hub:zombies:orders", 60)
@@ -391,7 +389,7 @@ class TestLevels:
         assert len(posted.alerts) == 1
         assert await self.passes(hub, posted, 0) == [("warning", "ok")]
 
-    async def test_a_note_that_reaches_redis_twice_counts_once(self, hub, posted):
+    async def test_a_note_written_to_redis_twice_counts_once(self, hub, posted):
         call = hub.store.call
 
         async def again(*arguments: Any) -> Any:
@@ -401,15 +399,13 @@ class TestLevels:
         hub.store.call = again
         assert await self.passes(hub, posted, 1, 12, 12, 0) == [("ok", "warning"), ("warning", "ok")]
 
-    async def test_a_key_that_another_program_uses_is_an_error_of_the_pass_and_its_line_comes(
-        self, hub, posted, redis, lines
-    ):
+    async def test_a_key_used_by_another_program_is_logged_as_an_error_of_the_pass(self, hub, posted, redis, lines):
         redis.set("hub:zombies:orders", "mine")
         records = MadeUp(4)
         await loop_of(hub, service(hub, records, posted)).once()
         assert lines("record sweep")[0]["reset"] == 4
         assert "hub doctor" in lines("source sweep failed")[0]["why"]
 
-    async def test_thresholds_and_window_are_settings(self, hub, posted):
+    async def test_the_thresholds_and_the_window_are_settings(self, hub, posted):
         settings = {"zombie_warning_above": 0, "zombie_critical_above": 1}
         assert await self.passes(hub, posted, 1, 2, **settings) == [("ok", "warning"), ("warning", "critical")]

@@ -45,7 +45,7 @@ def age(redis, task, ms):
     redis.hset(f"hub:task:{task}", "claimed", int(redis.hget("hub:store", "clock_ms")) - ms)
 
 
-async def test_a_task_claimed_and_never_started_waits_again_and_the_next_worker_gets_it(hub, redis):
+async def test_a_claimed_task_that_never_started_is_requeued_and_the_next_worker_gets_it(hub, redis):
     worker, other = await worker_of(hub), await worker_of(hub)
     [task] = await claimed_by(hub, worker)
     age(redis, task, MINUTE_MS + 1)
@@ -60,7 +60,7 @@ async def test_a_task_claimed_and_never_started_waits_again_and_the_next_worker_
     assert [again.id for again in await hub.tasks.claim(other, USER)] == [task]
 
 
-async def test_exactly_at_the_threshold_a_task_is_not_stuck_yet(hub, redis):
+async def test_a_task_is_not_stuck_at_exactly_the_threshold(hub, redis):
     [task] = await claimed_by(hub, await worker_of(hub))
     records = records_of(hub)
     age(redis, task, MINUTE_MS)
@@ -80,7 +80,7 @@ async def test_looking_changes_nothing(hub, redis):
     assert picture(redis, own=True) == before
 
 
-async def test_the_worker_that_held_it_finds_a_conflict_when_it_reports(hub, redis):
+async def test_a_late_report_of_the_former_worker_is_a_conflict(hub, redis):
     worker = await worker_of(hub)
     [task] = await claimed_by(hub, worker)
     age(redis, task, MINUTE_MS + 1)
@@ -90,7 +90,7 @@ async def test_the_worker_that_held_it_finds_a_conflict_when_it_reports(hub, red
     assert (await hub.tasks.get(task)).status == "pending"
 
 
-async def test_the_worker_that_held_it_has_no_say_any_more_when_another_of_its_user_has_it(hub, redis):
+async def test_a_late_report_is_forbidden_once_another_worker_of_the_user_has_the_task(hub, redis):
     late, other = await worker_of(hub), await worker_of(hub)
     [task] = await claimed_by(hub, late)
     age(redis, task, MINUTE_MS + 1)
@@ -107,7 +107,7 @@ async def test_the_worker_that_held_it_has_no_say_any_more_when_another_of_its_u
     assert (await hub.tasks.get(task)).status == "completed"
 
 
-async def test_tasks_that_run_are_over_wait_or_have_no_holder_are_left_alone(hub, redis):
+async def test_running_ended_pending_and_ownerless_tasks_are_left_alone(hub, redis):
     worker = await worker_of(hub)
     tasks = await claimed_by(hub, worker, 3)
     await hub.tasks.move(tasks[0], "running", user=USER)
@@ -136,7 +136,7 @@ async def test_a_task_started_at_once_or_claimed_before_times_were_noted_is_neve
     assert await records_of(hub).reset([old.id, started.id]) == Reset()
 
 
-async def test_internal_tasks_keep_their_own_rule(hub, redis):
+async def test_internal_tasks_are_left_to_their_own_timeout(hub, redis):
     redis.hset(
         "hub:task:" + "1" * 32,
         mapping={"job": "@internal:m:A", "room": "r1", "user": USER, "at": 1, "status": "claimed", "worker": "w"},
@@ -146,7 +146,7 @@ async def test_internal_tasks_keep_their_own_rule(hub, redis):
     assert await records_of(hub).reset(["1" * 32]) == Reset()
 
 
-async def test_a_task_brought_back_too_often_fails_and_says_why(hub, redis):
+async def test_a_task_requeued_too_often_fails_with_a_reason(hub, redis):
     worker = await worker_of(hub)
     [task] = await claimed_by(hub, worker, max_attempts=3)
     records = records_of(hub, max_attempts=2)
@@ -163,7 +163,7 @@ async def test_a_task_brought_back_too_often_fails_and_says_why(hub, redis):
     assert redis.smembers(f"hub:worker_tasks:{worker}") == set()
 
 
-async def test_a_job_without_workers_goes_with_the_last_task_that_failed_so(hub, redis):
+async def test_a_job_without_workers_is_removed_when_its_last_task_fails_so(hub, redis):
     worker = await worker_of(hub)
     [task] = await claimed_by(hub, worker)
     redis.hset(f"hub:task:{task}", "unstuck", 1)
@@ -173,7 +173,7 @@ async def test_a_job_without_workers_goes_with_the_last_task_that_failed_so(hub,
     assert (await hub.jobs.page("r1", 10, 0)).total == 0
 
 
-async def test_history_says_what_was_done_and_why(hub, redis):
+async def test_the_history_has_each_requeue_with_its_reason(hub, redis):
     worker = await worker_of(hub)
     [task] = await claimed_by(hub, worker)
     records = records_of(hub, max_attempts=1)
@@ -187,7 +187,7 @@ async def test_history_says_what_was_done_and_why(hub, redis):
     assert ["waits again" in told[0][2], "so it failed" in told[1][2]] == [True, True]
 
 
-async def test_more_than_a_bite_is_brought_back_the_longest_stuck_first_in_whole_batches(hub, redis):
+async def test_stuck_tasks_beyond_one_batch_are_requeued_longest_stuck_first(hub, redis):
     worker = await worker_of(hub)
     tasks = [task for _ in range(3) for task in await claimed_by(hub, worker, 50)]
     for number, task in enumerate(tasks):
@@ -200,7 +200,7 @@ async def test_more_than_a_bite_is_brought_back_the_longest_stuck_first_in_whole
     assert await records_of(hub, batch_size=7).reset() == Reset()
 
 
-async def test_only_those_asked_for_and_only_those_of_the_age_asked_for(hub, redis):
+async def test_a_reset_may_be_limited_to_ids_and_to_an_age(hub, redis):
     worker = await worker_of(hub)
     first, second = await claimed_by(hub, worker, 2)
     age(redis, first, 5 * MINUTE_MS)
@@ -213,7 +213,7 @@ async def test_only_those_asked_for_and_only_those_of_the_age_asked_for(hub, red
     assert (await hub.tasks.get(first)).status == "claimed"
 
 
-async def test_tasks_of_very_many_workers_are_found(hub, redis):
+async def test_stuck_tasks_of_very_many_workers_are_found(hub, redis):
     pipe = redis.pipeline()
     for number in range(1, 1001):
         worker, task = f"{number:032x}", f"{number:032x}"
@@ -224,7 +224,7 @@ async def test_tasks_of_very_many_workers_are_found(hub, redis):
     assert await records_of(hub).count() == 1000
 
 
-async def test_a_worker_that_starts_the_task_in_the_same_moment_has_it_or_finds_a_conflict_never_both(hub, redis):
+async def test_a_worker_that_starts_the_task_in_the_same_moment_keeps_it_or_gets_a_conflict(hub, redis):
     worker = await worker_of(hub)
     records = records_of(hub)
     for _ in range(30):
@@ -238,7 +238,7 @@ async def test_a_worker_that_starts_the_task_in_the_same_moment_has_it_or_finds_
         await hub.tasks.move(task, "cancelled", superuser=True)
 
 
-async def test_two_hubs_at_once_bring_each_task_back_once(hub, redis, settings):
+async def test_two_hubs_at_once_requeue_each_task_once(hub, redis, settings):
     worker = await worker_of(hub)
     tasks = await claimed_by(hub, worker, 90)
     for task in tasks:
@@ -257,7 +257,7 @@ async def test_two_hubs_at_once_bring_each_task_back_once(hub, redis, settings):
     assert {redis.hget(f"hub:task:{task}", "unstuck") for task in tasks} == {"1"}
 
 
-async def test_a_call_that_is_repeated_brings_nothing_back_twice(hub, redis):
+async def test_a_repeated_reset_requeues_no_task_twice(hub, redis):
     worker = await worker_of(hub)
     [task] = await claimed_by(hub, worker)
     age(redis, task, MINUTE_MS + 1)
@@ -268,7 +268,7 @@ async def test_a_call_that_is_repeated_brings_nothing_back_twice(hub, redis):
     assert await script(**named) == [0, 0]
 
 
-async def test_after_a_restart_of_redis_it_goes_on(tmp_path):
+async def test_recovery_of_tasks_goes_on_after_a_restart_of_redis(tmp_path):
     server = RedisServer(tmp_path, append_fsync="always")
     server.start()
     try:
@@ -288,7 +288,7 @@ async def test_after_a_restart_of_redis_it_goes_on(tmp_path):
         server.stop()
 
 
-async def test_a_claim_runs_as_many_commands_as_ever(hub, redis):
+async def test_a_claim_takes_a_fixed_number_of_redis_commands(hub, redis):
     worker = await worker_of(hub)
     await hub.tasks.submit("r1", JOB, ["{}"] * 3, USER)
     await hub.tasks.claim(worker, USER)

@@ -97,7 +97,7 @@ def told(caplog) -> list[dict[str, object]]:
     return [record.msg for record in caplog.records if record.msg["event"] == "alert not posted"]
 
 
-async def test_an_alert_is_posted_as_json_and_those_that_follow_in_order(post, receiver, failures):
+async def test_alerts_are_posted_as_json_in_their_order(post, receiver, failures):
     for found in range(5):
         post.post({**ALERT, "found": found})
     await eventually(lambda: _true(len(receiver.heard) == 5))
@@ -107,7 +107,7 @@ async def test_an_alert_is_posted_as_json_and_those_that_follow_in_order(post, r
 
 
 @pytest.mark.parametrize("statuses", [[500], [503, 429], [0, 502], [599, 0]])
-async def test_what_may_pass_is_tried_again(post, receiver, failures, statuses):
+async def test_a_transient_failure_of_the_webhook_is_retried(post, receiver, failures, statuses):
     receiver.statuses = [*statuses]
     post.post(ALERT)
     await eventually(lambda: _true(len(receiver.heard) == len(statuses) + 1))
@@ -126,7 +126,7 @@ async def test_what_may_pass_is_tried_again(post, receiver, failures, statuses):
         ([302], 1, "it answered 302"),
     ],
 )
-async def test_what_is_given_up_is_logged_without_the_address_and_counted(
+async def test_a_given_up_alert_is_logged_without_the_address_and_counted(
     post, receiver, failures, caplog, statuses, tries, why
 ):
     receiver.statuses = [*statuses]
@@ -140,9 +140,7 @@ async def test_what_is_given_up_is_logged_without_the_address_and_counted(
     assert "hush" not in caplog.text
 
 
-async def test_an_alert_that_comes_while_the_connection_of_the_one_before_is_closed_is_posted_as_well(
-    post, receiver, monkeypatch
-):
+async def test_an_alert_that_comes_while_the_previous_connection_closes_is_posted_too(post, receiver, monkeypatch):
     leave = httpx.AsyncClient.__aexit__
 
     async def slowly(client, *error):
@@ -168,7 +166,7 @@ async def test_a_webhook_that_does_not_listen_is_tried_three_times_and_given_up(
     await post.close()
 
 
-async def test_an_answer_that_does_not_come_is_not_waited_for(post, receiver, failures, monkeypatch):
+async def test_a_webhook_that_never_answers_is_given_up(post, receiver, failures, monkeypatch):
     receiver.when_mute = lambda: monkeypatch.setattr(webhook, "TIMEOUT_S", PATIENCE_S)  # for the tries after this one
     monkeypatch.setattr(webhook, "TIMEOUT_S", 0.2)
     receiver.statuses = [None, 200]
@@ -178,14 +176,14 @@ async def test_an_answer_that_does_not_come_is_not_waited_for(post, receiver, fa
     assert failures() == 0
 
 
-async def test_of_very_many_alerts_the_last_are_given_up(post, receiver, failures):
+async def test_of_too_many_alerts_the_last_are_given_up(post, receiver, failures):
     for _ in range(webhook.WAITING_MAX + 5):
         post.post(ALERT)
     assert failures() == 5
     await eventually(lambda: _true(len(receiver.heard) == webhook.WAITING_MAX))
 
 
-async def test_a_hub_that_stops_posts_what_waits_without_pauses_between_tries(receiver, failures, monkeypatch):
+async def test_a_stopping_hub_posts_waiting_alerts_without_pauses(receiver, failures, monkeypatch):
     monkeypatch.setattr(webhook, "BACKOFF_S", 600.0)
     post = Webhook(receiver.url)
     receiver.statuses = [500, 200, 200]
@@ -197,7 +195,7 @@ async def test_a_hub_that_stops_posts_what_waits_without_pauses_between_tries(re
     assert failures() == 0
 
 
-async def test_a_hub_that_stops_waits_for_a_mute_receiver_only_for_a_moment(receiver, failures, caplog, monkeypatch):
+async def test_a_stopping_hub_waits_only_a_moment_for_a_silent_receiver(receiver, failures, caplog, monkeypatch):
     monkeypatch.setattr(webhook, "LAST_WORDS_S", 0.05)
     monkeypatch.setattr(webhook, "TIMEOUT_S", 60.0)
     post = Webhook(receiver.url)
@@ -218,7 +216,7 @@ def _serving(receiver: Receiver) -> int:
     return sum("_serve" in repr(task) for task in asyncio.all_tasks())
 
 
-async def test_without_an_address_nothing_is_posted_or_counted(failures):
+async def test_without_a_webhook_nothing_is_posted_or_counted(failures):
     post = Webhook(None)
     post.post(ALERT)
     await post.close()
@@ -229,14 +227,14 @@ async def test_without_an_address_nothing_is_posted_or_counted(failures):
     "url",
     ["hooks.example/hush", "ftp://h/hush", "https:///hush", "http://h:99999/hush", "http://[::1/hush", "https://"],
 )
-def test_an_address_that_is_none_is_refused_without_being_shown(url):
+def test_an_invalid_webhook_address_is_refused_without_being_shown(url):
     with pytest.raises(StartRefused, match="HUB_ZOMBIE_WEBHOOK_URL is no address such as https://host/path") as refused:
         webhook_url(Settings(zombie_webhook_url=SecretStr(url)))
     assert "hush" not in str(refused.value)
 
 
 @pytest.mark.parametrize(("given", "used"), [(None, None), ("", None), ("https://h/x?y=1", "https://h/x?y=1")])
-def test_the_address_is_taken_as_it_is(given, used):
+def test_a_valid_webhook_address_is_used_unchanged(given, used):
     assert webhook_url(Settings(zombie_webhook_url=SecretStr(given) if given is not None else None)) == used
 
 
@@ -247,7 +245,7 @@ async def _true(condition: bool) -> bool:
 @pytest.mark.parametrize(
     "head", ["transfer-encoding: chunked\r\ncontent-encoding: gzip", "content-length: 1000000000000"]
 )
-async def test_an_answer_without_end_is_not_read(head):
+async def test_an_endless_answer_of_the_webhook_is_not_read(head):
     ended = asyncio.Event()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -21,7 +21,7 @@ def orders(database):
         database.add(number, age_s=age_s, **({"kind": kind} if kind else {}))
 
 
-async def test_each_kind_of_record_has_a_threshold(database, opened):
+async def test_each_kind_of_record_may_have_its_own_threshold(database, opened):
     orders(database)
     quick = opened(database.source(name="quick", where={"kind": "quick"}, threshold_minutes=60))
     slow = opened(database.source(name="slow", where={"kind": "slow"}, threshold_minutes=240))
@@ -34,7 +34,7 @@ async def test_each_kind_of_record_has_a_threshold(database, opened):
 
 
 @pytest.mark.parametrize("where", [{"size": 3}, {"vip": True}, {"size": 3, "kind": "slow", "vip": True}])
-async def test_fields_may_be_numbers_and_truths_and_several(database, opened, where):
+async def test_a_filter_may_have_several_fields_with_numbers_and_truth_values(database, opened, where):
     orders(database)
     database.execute("UPDATE jobs SET size = 3, vip = true WHERE id IN (2, 3)")
     records = opened(database.source(where=where))
@@ -42,7 +42,7 @@ async def test_fields_may_be_numbers_and_truths_and_several(database, opened, wh
     assert set((await records.reset()).reset) == {"2", "3"}
 
 
-async def test_the_loop_claims_its_own_kind_alone(database):
+async def test_the_loop_claims_only_records_that_match_its_filter(database):
     orders(database)
     database.execute("UPDATE jobs SET status = 'Pending'")
     seen = []
@@ -65,14 +65,14 @@ async def test_the_loop_claims_its_own_kind_alone(database):
         ({"size": 2**31}, "where: 2147483648 does not fit into 'size', which is INTEGER."),
     ],
 )
-async def test_a_filter_that_does_not_fit_the_table(pg, opened, where, said):
+async def test_a_filter_that_does_not_fit_the_table_is_refused(pg, opened, where, said):
     orders(pg)
     with pytest.raises(SourceRefused) as refused:
         await opened(pg.source(where=where)).check()
     assert str(refused.value).startswith(f"source jobs, {said}")
 
 
-def test_it_is_declared_as_a_table_of_its_own(tmp_path):
+def test_a_filter_is_declared_as_an_inline_table(tmp_path):
     path = tmp_path / "recovery.toml"
     text = '[[sources]]\nname = "quick"\nurl = "sqlite+aiosqlite:///x"\ntable = "t"\n'
     path.write_text(text + 'where = {kind = "quick", vip = true}\n')
@@ -89,7 +89,7 @@ def test_it_is_declared_as_a_table_of_its_own(tmp_path):
         assert str(refused.value) == f"{path}, source quick, where: {said}."
 
 
-async def test_hashes_are_filtered_as_well(hub, redis):
+async def test_hashes_can_be_filtered_too(hub, redis):
     put(redis, "a", kind="quick", size="3")
     put(redis, "b", kind="slow", size="3", updated_at="2026-01-01 00:00:00")
     put(redis, "c", size="3")

@@ -39,7 +39,7 @@ async def test_a_row_of_this_second_is_not_reset_where_the_database_is_in_new_yo
     assert await named.reset() == Reset(reset=("1",))
 
 
-async def test_the_sentence_says_how_old_the_newest_record_would_be_in_each_zone(pg, opened):
+async def test_the_refusal_says_how_old_the_newest_record_would_be_in_each_zone(pg, opened):
     in_zone(pg, "Etc/GMT+5")
     pg.execute("INSERT INTO jobs (id, status) VALUES (1, 'Processing')")
     pg.add(2, at="localtimestamp - interval '3 hours'")
@@ -47,14 +47,14 @@ async def test_the_sentence_says_how_old_the_newest_record_would_be_in_each_zone
     assert "the newest record is 5 h 0 min old if it is in UTC, and 0 min old if it is in Etc/GMT+5" in said
 
 
-async def test_a_table_with_nothing_in_it_is_not_guessed_about_either(pg, opened):
+async def test_an_empty_table_with_an_ambiguous_time_zone_is_refused_too(pg, opened):
     in_zone(pg)
     await refused(opened(pg.source()).check())
     await opened(pg.source(time_zone="UTC")).check()
 
 
 @pytest.mark.parametrize("column", ["timestamptz", "timestamp"])
-async def test_where_nothing_is_to_be_guessed_nothing_needs_to_be_said(pg, opened, column):
+async def test_without_an_ambiguous_time_zone_none_needs_to_be_declared(pg, opened, column):
     zone = NEW_YORK if column == "timestamptz" else "UTC"
     pg.execute(f"ALTER DATABASE {pg.name} SET timezone = '{zone}'")
     pg.make_jobs(updated_at=column)
@@ -64,7 +64,7 @@ async def test_where_nothing_is_to_be_guessed_nothing_needs_to_be_said(pg, opene
     assert await records.reset() == Reset()
 
 
-async def test_the_zone_of_an_application_that_writes_there_counts_as_well(pg, opened):
+async def test_the_time_zone_of_other_writing_applications_makes_a_table_ambiguous(pg, opened):
     """The hub has a role of its own, whose sessions are in UTC."""
     pg.execute(f"ALTER DATABASE {pg.name} SET timezone = 'UTC'")
     pg.make_jobs(updated_at="naive")
@@ -80,7 +80,7 @@ async def test_the_zone_of_an_application_that_writes_there_counts_as_well(pg, o
 
 
 @pytest.mark.parametrize(("zone", "written"), [("UTC", NEW_YORK), (NEW_YORK, "UTC")])
-async def test_a_zone_that_is_declared_and_is_not_that_of_the_rows_is_refused_by_check(pg, opened, zone, written):
+async def test_check_refuses_a_declared_zone_that_contradicts_the_rows(pg, opened, zone, written):
     in_zone(pg)
     pg.add(1, at=f"clock_timestamp() AT TIME ZONE '{written}'")
     said = await refused(opened(pg.source(time_zone=zone)).check())
@@ -89,7 +89,7 @@ async def test_a_zone_that_is_declared_and_is_not_that_of_the_rows_is_refused_by
     await opened(pg.source(time_zone=written)).check()
 
 
-async def test_rows_of_the_future_are_refused_by_check_for_every_zone_of_the_database(database, opened):
+async def test_check_refuses_rows_that_are_in_the_future_in_every_zone(database, opened):
     """An application east of Greenwich writes its own clock into a database in UTC."""
     database.make_jobs(updated_at="naive")
     database.add(1, status="Pending", age_s=7200)
@@ -100,7 +100,7 @@ async def test_rows_of_the_future_are_refused_by_check_for_every_zone_of_the_dat
     assert "the newest record is 2 h 0 min ahead of the database's clock if it is in UTC" in said
 
 
-async def test_the_loop_claims_nothing_that_would_be_stuck_at_once(pg):
+async def test_the_loop_does_not_start_with_an_ambiguous_time_zone(pg):
     in_zone(pg)
     pg.execute("INSERT INTO jobs (id, status) VALUES (1, 'Pending')")
     await refused(handled(pg.source(), nothing))

@@ -19,7 +19,7 @@ def shown(name, outcome, source):
     return REGISTRY.get_sample_value(f"record_loop_{name}_total", {"source": source, "outcome": outcome}) or 0
 
 
-async def test_the_counts_are_seen_while_the_loop_runs_and_stay_in_prometheus(jobs, request):
+async def test_the_counts_can_be_read_while_the_loop_runs_and_stay_in_prometheus(jobs, request):
     name = f"seen-{jobs.kind}"
     jobs.add(1, 2, 3, status="Pending")
     stop, go, counts, heard = asyncio.Event(), asyncio.Event(), Counts(), []
@@ -51,7 +51,7 @@ async def test_the_counts_are_seen_while_the_loop_runs_and_stay_in_prometheus(jo
     ]  # fmt: skip
 
 
-async def test_sessions_that_are_refused_are_a_share_of_those_asked_for(jobs):
+async def test_refused_sessions_are_shown_as_a_share_of_those_asked_for(jobs):
     name = f"share-{jobs.kind}"
     jobs.add(*range(20), status="Pending")
     engine, asked = make_engine(source_of(jobs)), []
@@ -67,7 +67,7 @@ async def test_sessions_that_are_refused_are_a_share_of_those_asked_for(jobs):
     assert shown("sessions", "given", name) == counts.sessions - 1 >= 20
 
 
-async def test_one_who_listens_and_fails_costs_no_record(jobs, caplog):
+async def test_an_on_change_callback_that_raises_fails_no_record(jobs, caplog):
     jobs.add(1, 2, status="Pending")
 
     def fails(what, id):
@@ -79,7 +79,7 @@ async def test_one_who_listens_and_fails_costs_no_record(jobs, caplog):
 
 
 @pytest.mark.parametrize("restart", [True, False])
-async def test_the_number_of_resets_is_0_again_after_success_unless_it_is_to_stay(jobs, restart):
+async def test_the_number_of_resets_is_0_after_success_unless_the_source_keeps_it(jobs, restart):
     jobs.add(1, 2, 3, status="Pending", attempts=2)
     counted = {"attempts_field": "attempts", "max_attempts": 3, "restart_attempts": restart}
 

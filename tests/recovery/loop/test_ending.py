@@ -46,7 +46,7 @@ def slow():
     return Slow()
 
 
-async def test_told_to_stop_it_finishes_what_runs_and_gives_back_the_rest(jobs, slow):
+async def test_a_stopped_loop_finishes_running_handlers_and_gives_back_the_rest(jobs, slow):
     jobs.add(1, 2, 3, status="Pending")
     stop = asyncio.Event()
     running = looping(jobs, slow, batch=3, concurrency=1, stop=stop)
@@ -58,7 +58,7 @@ async def test_told_to_stop_it_finishes_what_runs_and_gives_back_the_rest(jobs, 
     assert (counts.done, counts.returned) == (1, 2)
 
 
-async def test_cancelled_it_cancels_what_runs_and_gives_back_everything(jobs, slow):
+async def test_a_cancelled_loop_cancels_running_handlers_and_gives_back_everything(jobs, slow):
     jobs.add(1, 2, status="Pending")
     running = looping(jobs, slow, batch=2, concurrency=1)
     await eventually(slow.has_begun)
@@ -69,7 +69,7 @@ async def test_cancelled_it_cancels_what_runs_and_gives_back_everything(jobs, sl
     assert (jobs.statuses(), notes(jobs)) == ({"Pending": 2}, [])
 
 
-async def test_no_handler_outlives_it_however_often_it_is_cancelled(jobs, slow):
+async def test_no_handler_outlives_the_loop_however_often_that_is_cancelled(jobs, slow):
     jobs.add(1, status="Pending")
     running = looping(jobs, slow)
     await eventually(slow.has_begun)
@@ -79,7 +79,7 @@ async def test_no_handler_outlives_it_however_often_it_is_cancelled(jobs, slow):
     assert (slow.cancelled, jobs.statuses()) == ([1], {"Pending": 1})
 
 
-def test_when_the_program_ends_around_it_everything_is_given_back(jobs):
+def test_when_the_program_ends_the_loop_gives_back_every_record(jobs):
     """`asyncio.run` cancels all tasks at once, those of the loop as well."""
     jobs.add(1, 2, 3, status="Pending")
     slow = Slow()
@@ -94,7 +94,7 @@ def test_when_the_program_ends_around_it_everything_is_given_back(jobs):
     assert (jobs.statuses(), notes(jobs)) == ({"Pending": 3}, [])
 
 
-async def test_it_ends_while_the_database_is_away(jobs, slow):
+async def test_a_loop_can_be_stopped_while_the_database_is_away(jobs, slow):
     stop = asyncio.Event()
     source = {"postgresql": "postgresql+asyncpg://x@127.0.0.1:1/x", "sqlite": "sqlite+aiosqlite:////nowhere/at.all"}
     running = asyncio.create_task(process(source_of(jobs, url=source[jobs.kind]), slow, stop=stop))
@@ -120,7 +120,7 @@ def _cancel_all(trial):
 
 
 @pytest.mark.parametrize("end", [_stop, _cancel, _cancel_all])
-async def test_a_loop_that_ends_at_any_moment_leaves_nothing_in_processing(pg_jobs, tmp_path, end):
+async def test_a_loop_that_ends_at_any_moment_leaves_no_record_in_processing(pg_jobs, tmp_path, end):
     trial = Trial(pg_jobs, tmp_path)
     trial.outside = asyncio.current_task()
     at = 0

@@ -12,11 +12,11 @@ from tests.recovery.loop.trial import Trial
 pytestmark = [pytest.mark.race, pytest.mark.slow]
 
 
-async def test_a_fault_anywhere(pg_jobs, tmp_path):
+async def test_a_fault_at_any_database_call_loses_no_record(pg_jobs, tmp_path):
     trial = Trial(pg_jobs, tmp_path)
     assert {"connect", "execute", "commit", "rollback"} == await trial.everywhere([REFUSED, CUT, ANSWER_LOST])
 
 
-async def test_a_fault_anywhere_on_sqlite(sqlite, tmp_path):
+async def test_a_fault_at_any_database_call_on_sqlite_loses_no_record(sqlite, tmp_path):
     make_tables(sqlite)
     assert {"connect", "execute", "commit"} == await Trial(sqlite, tmp_path).everywhere([REFUSED, ANSWER_LOST])

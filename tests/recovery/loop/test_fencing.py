@@ -42,7 +42,7 @@ async def cleaned(source):
         await task
 
 
-async def test_a_handler_that_takes_longer_than_the_threshold_is_cancelled_before_that(jobs, journal):
+async def test_a_handler_that_takes_longer_than_the_threshold_is_cancelled_before_it(jobs, journal):
     jobs.add(1, status="Pending")
     source = source_of(jobs, threshold_minutes=6 * SECOND)
 
@@ -62,7 +62,7 @@ async def test_a_handler_that_takes_longer_than_the_threshold_is_cancelled_befor
     assert "longer than the threshold allows" in jobs.jobs()["1"].error
 
 
-async def test_with_heartbeats_long_work_is_never_reset(jobs, journal):
+async def test_with_heartbeats_a_long_running_record_is_never_reset(jobs, journal):
     jobs.add(1, 2, status="Pending")
     source = source_of(jobs, threshold_minutes=10 * SECOND)
 
@@ -78,7 +78,7 @@ async def test_with_heartbeats_long_work_is_never_reset(jobs, journal):
     assert notes(jobs) == ["seen 1", "seen 2"]
 
 
-async def test_heartbeats_go_on_beside_a_handler_that_has_changed_its_record(pg_jobs):
+async def test_heartbeats_go_on_while_a_handler_has_changed_its_record(pg_jobs):
     """Hold the lock: no other claim waits for it, and the others are refreshed."""
     pg_jobs.add(1, 2, status="Pending")
     source = source_of(pg_jobs, threshold_minutes=8 * SECOND)
@@ -112,7 +112,7 @@ async def test_a_heartbeat_that_finds_the_record_taken_cancels_the_handler(jobs)
     assert (ended, counts.lost, counts.done, counts.failed) == ([1], 1, 1, 0)
 
 
-async def test_heartbeats_go_on_beside_a_handler_that_refers_to_its_record(pg_jobs):
+async def test_heartbeats_go_on_while_a_handler_refers_to_its_record(pg_jobs):
     """A foreign key locks the record it refers to, though no statement changes that."""
     pg_jobs.add(1, status="Pending")
     pg_jobs.execute("CREATE TABLE children (job integer REFERENCES jobs (id))")
@@ -127,7 +127,7 @@ async def test_heartbeats_go_on_beside_a_handler_that_refers_to_its_record(pg_jo
     assert (counts.claimed, counts.done) == (1, 1)
 
 
-async def test_a_handler_that_commits_an_old_time_is_refreshed_at_once(pg_jobs):
+async def test_a_record_whose_handler_commits_an_old_time_is_refreshed_at_once(pg_jobs):
     """Its transaction began long ago, and bears that time."""
     pg_jobs.add(1, status="Pending")
 
@@ -144,7 +144,7 @@ async def test_a_handler_that_commits_an_old_time_is_refreshed_at_once(pg_jobs):
     assert (counts.done, counts.failed, pg_jobs.jobs()["1"].attempts) == (1, 0, 5)
 
 
-async def test_a_handler_that_has_set_a_status_of_its_own_goes_on(jobs):
+async def test_a_handler_that_sets_its_own_status_goes_on(jobs):
     """Let the handler decide; what it does after that counts as well."""
     jobs.add(1, status="Pending")
 
@@ -161,7 +161,7 @@ async def test_a_handler_that_has_set_a_status_of_its_own_goes_on(jobs):
 
 @pytest.mark.parametrize("status", ["Pending", "Failed", "Skipped"])
 @pytest.mark.parametrize("raises", [False, True])
-async def test_a_record_that_was_changed_meanwhile_is_left_alone(jobs, raises, status):
+async def test_a_record_changed_by_another_program_meanwhile_is_left_alone(jobs, raises, status):
     jobs.add(1, status="Ready")
 
     async def handler(record, session):
@@ -177,7 +177,7 @@ async def test_a_record_that_was_changed_meanwhile_is_left_alone(jobs, raises, s
 
 
 @pytest.mark.parametrize("taken", [False, True])
-async def test_one_that_slept_too_long_writes_only_over_its_own_stamp(jobs, monkeypatch, taken):
+async def test_a_loop_that_was_suspended_too_long_writes_only_its_own_claims(jobs, monkeypatch, taken):
     """The process was stopped, or the machine suspended, for longer than the threshold."""
     jobs.add(1, status="Pending")
 
@@ -193,7 +193,7 @@ async def test_one_that_slept_too_long_writes_only_over_its_own_stamp(jobs, monk
     assert (counts.lost, counts.failed, counts.done) == ((1, 0, 0) if taken else (0, 1, 0))
 
 
-async def test_a_lease_that_ends_while_the_outcome_is_written_ends_it(jobs, monkeypatch):
+async def test_a_claim_that_expires_during_the_write_of_its_outcome_stops_the_write(jobs, monkeypatch):
     """Held up between looking at the clock and the database."""
     jobs.add(1, status="Pending")
     real = claims.Claims.finish
@@ -211,7 +211,7 @@ async def test_a_lease_that_ends_while_the_outcome_is_written_ends_it(jobs, monk
     assert (jobs.jobs()["1"].status, notes(jobs)) == ("Failed", [])
 
 
-async def test_what_was_claimed_and_not_begun_in_time_is_given_back(jobs):
+async def test_a_claimed_record_that_is_not_begun_in_time_is_given_back(jobs):
     jobs.add(1, 2, status="Pending")
     begun = []
 
@@ -224,7 +224,7 @@ async def test_what_was_claimed_and_not_begun_in_time_is_given_back(jobs):
     assert (counts.claimed, counts.returned, counts.done) == (3, 1, 2)
 
 
-async def test_a_handler_that_does_not_heed_its_cancellation_is_told_again(jobs, monkeypatch, caplog):
+async def test_a_handler_that_ignores_its_cancellation_is_cancelled_again(jobs, monkeypatch, caplog):
     monkeypatch.setattr(items, "INSIST_S", 0.2)
     monkeypatch.setattr(items, "LOOK_S", 0.1)
     jobs.add(1, status="Pending")
@@ -242,7 +242,7 @@ async def test_a_handler_that_does_not_heed_its_cancellation_is_told_again(jobs,
     assert "does not heed its cancellation" in caplog.text
 
 
-async def test_what_waits_behind_long_work_is_given_back_before_it_counts_as_stuck(jobs, monkeypatch):
+async def test_a_record_waiting_behind_long_work_is_given_back_before_it_is_stuck(jobs, monkeypatch):
     """Resets are counted, and after some of them a record fails, though no handler has ever worked on it."""
     monkeypatch.setattr(claims, "MARGIN", 0.5)
     jobs.add(1, status="Pending", age_s=9000)

@@ -32,7 +32,7 @@ def said(caplog, text):
 
 
 @pytest.mark.parametrize("body", ["RAISE EXCEPTION ''frozen'';", "RETURN NULL;"])
-async def test_a_record_that_cannot_be_claimed_is_told_of_once_and_holds_up_no_other(pg_jobs, caplog, body):
+async def test_a_record_that_cannot_be_claimed_is_logged_once_and_delays_no_other(pg_jobs, caplog, body):
     pg_jobs.add(7, status="Pending", age_s=9000)
     pg_jobs.fill(30, "Pending", first=10)
     trigger(pg_jobs, body, "OLD.id = 7")
@@ -41,7 +41,7 @@ async def test_a_record_that_cannot_be_claimed_is_told_of_once_and_holds_up_no_o
     assert said(caplog, "record cannot be claimed source=jobs id=7") == ["ERROR"]
 
 
-async def test_a_record_that_could_not_be_claimed_is_tried_again_after_a_while(pg_jobs, monkeypatch, caplog):
+async def test_a_record_that_could_not_be_claimed_is_tried_again_after_a_pause(pg_jobs, monkeypatch, caplog):
     monkeypatch.setattr(intake, "LEFT_OUT_S", 0.3)
     pg_jobs.add(7, status="Pending")
     trigger(pg_jobs, "RAISE EXCEPTION ''frozen'';")
@@ -57,14 +57,14 @@ async def test_a_record_that_could_not_be_claimed_is_tried_again_after_a_while(p
 
 
 @pytest.mark.parametrize("at", ["'-infinity'", "'0044-03-15 BC'", "'20260-01-01'", "'infinity'", "NULL"])
-async def test_an_impossible_time_holds_up_no_other_record(pg_jobs, at):
+async def test_a_record_with_an_impossible_time_delays_no_other(pg_jobs, at):
     pg_jobs.add(1, status="Pending", at=at)
     pg_jobs.add(2, 3, status="Pending")
     await handled(source_of(pg_jobs), nothing)
     assert pg_jobs.statuses() == {"Done": 3}
 
 
-async def test_a_trigger_that_writes_another_time_is_refused_before_a_record_is_handled_twice(pg_jobs):
+async def test_a_trigger_that_changes_the_time_is_refused_before_a_record_is_handled_twice(pg_jobs):
     pg_jobs.add(1, 2, status="Pending")
     trigger(pg_jobs, "NEW.updated_at := now() - interval ''2 hours''; RETURN NEW;")
     with pytest.raises(SourceRefused, match=r"source jobs, updated_at_field: .* right after it was written"):
@@ -92,7 +92,7 @@ class Running:
         return await self.task
 
 
-async def test_a_table_that_is_changed_meanwhile_is_looked_at_again(jobs):
+async def test_a_table_that_was_changed_is_inspected_again(jobs):
     jobs.add(1, status="Pending")
     loop = Running(jobs)
     await loop.done(1)
@@ -102,7 +102,7 @@ async def test_a_table_that_is_changed_meanwhile_is_looked_at_again(jobs):
     await loop.end()
 
 
-async def test_a_table_that_does_not_fit_any_more_is_waited_for(jobs, caplog):
+async def test_the_loop_waits_while_a_changed_table_does_not_fit(jobs, caplog):
     jobs.add(1, status="Pending")
     loop = Running(jobs)
     await loop.done(1)
@@ -119,7 +119,7 @@ async def test_a_table_that_does_not_fit_any_more_is_waited_for(jobs, caplog):
     await loop.end()
 
 
-async def test_a_trouble_that_lasts_is_said_again_every_few_minutes(monkeypatch, caplog):
+async def test_a_lasting_failure_is_logged_again_every_few_minutes(monkeypatch, caplog):
     from hub.recovery.loop import sessions
 
     trouble = sessions.SessionTrouble("jobs", "it does not work", "it works")
@@ -155,9 +155,7 @@ def by_hand(database, status):
     )
 
 
-async def test_a_record_given_back_while_its_handler_ran_is_not_claimed_before_its_outcome_is_known(
-    pg_jobs, monkeypatch
-):
+async def test_a_record_given_back_during_its_handler_is_not_claimed_before_its_outcome_is_known(pg_jobs, monkeypatch):
     """The first handler's outcome would be taken for that of the second, which still runs."""
     pg_jobs.add(1, status="Pending")
     finish, begun, over = Claims.finish, 0, asyncio.Event()
@@ -183,7 +181,7 @@ async def test_a_record_given_back_while_its_handler_ran_is_not_claimed_before_i
     assert pg_jobs.statuses() == {"Done": 1}
 
 
-async def test_what_a_handler_wrote_is_undone_when_its_record_is_claimed_at_the_last_moment(pg_jobs, monkeypatch):
+async def test_the_writes_of_a_handler_are_undone_when_its_record_is_claimed_by_another_loop(pg_jobs, monkeypatch):
     """It looks from the outside like a record that the handler itself has changed."""
     pg_jobs.add(1, status="Pending")
     look = Claims._is
@@ -216,7 +214,7 @@ async def test_no_statement_names_more_than_a_thousand_records(jobs, monkeypatch
 
 
 @pytest.mark.parametrize("jobs", ["postgresql"], indirect=True)
-async def test_a_large_batch_takes_ten_connections_unless_more_are_asked_for(jobs):
+async def test_a_large_batch_uses_ten_connections_unless_more_are_configured(jobs):
     jobs.fill(150, "Pending")
     running, most = 0, 0
 
@@ -233,7 +231,7 @@ async def test_a_large_batch_takes_ten_connections_unless_more_are_asked_for(job
 
 
 @pytest.mark.parametrize("jobs", ["sqlite"], indirect=True)
-async def test_in_sqlite_one_handler_runs_at_a_time_for_only_one_can_write(jobs):
+async def test_with_sqlite_one_handler_runs_at_a_time(jobs):
     jobs.fill(6, "Pending")
     running, most = 0, 0
 
@@ -249,7 +247,7 @@ async def test_in_sqlite_one_handler_runs_at_a_time_for_only_one_can_write(jobs)
 
 
 @pytest.mark.parametrize(("options", "levels"), [({}, ["WARNING"]), ({"park": False}, [])])
-async def test_a_loop_that_has_nothing_to_park_in_says_so_when_it_begins(jobs, monkeypatch, caplog, options, levels):
+async def test_a_loop_without_a_place_to_park_logs_it_at_the_start(jobs, monkeypatch, caplog, options, levels):
     for name in ("HUB_REDIS_URL", "REDIS_URL"):
         monkeypatch.delenv(name, raising=False)
     await handled(source_of(jobs), nothing, **options)

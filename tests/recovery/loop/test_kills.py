@@ -65,7 +65,7 @@ async def cleaned(source):
         await task
 
 
-async def test_a_process_killed_at_any_operation(pg_jobs, tmp_path):
+async def test_a_process_killed_at_any_operation_loses_no_record(pg_jobs, tmp_path):
     trial = Trial(pg_jobs, tmp_path)
     at, code = 0, -signal.SIGKILL
     while code == -signal.SIGKILL:
@@ -81,7 +81,7 @@ async def test_a_process_killed_at_any_operation(pg_jobs, tmp_path):
 
 
 @pytest.mark.parametrize("jobs", ["postgresql", "sqlite"], indirect=True)
-async def test_processes_killed_at_random_moments(jobs, tmp_path):
+async def test_processes_killed_at_random_moments_lose_no_record(jobs, tmp_path):
     source, journal, chance = source_of(jobs, **THRESHOLD), Journal(tmp_path / "journal"), random.Random()
     jobs.add(*range(60), status="Pending")
 
@@ -118,7 +118,7 @@ def mortal():
     server.stop()
 
 
-async def test_postgresql_is_killed_and_started_again_under_load(mortal, redis_server, tmp_path):
+async def test_killing_and_restarting_postgresql_under_load_loses_no_record(mortal, redis_server, tmp_path):
     source, journal, stop = source_of(mortal, **THRESHOLD), Journal(tmp_path / "journal"), asyncio.Event()
     mortal.fill(400, "Pending")
 

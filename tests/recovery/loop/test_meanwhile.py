@@ -38,9 +38,7 @@ class Held:
         await self.go.wait()
 
 
-async def test_a_record_given_back_by_hand_while_no_session_can_be_had_for_it_is_not_claimed_meanwhile(
-    jobs, engine, monkeypatch
-):
+async def test_a_record_given_back_by_hand_without_a_session_is_not_claimed_meanwhile(jobs, engine, monkeypatch):
     """It would be given back for want of a session while its next handler, which has one, is at work."""
     jobs.add(1, status="Pending")
     write, begun, over = Claims.write, asyncio.Event(), asyncio.Event()
@@ -77,7 +75,7 @@ async def test_a_record_given_back_by_hand_while_no_session_can_be_had_for_it_is
     assert (counts.claimed, counts.lost, counts.failed, counts.done) == (2, 1, 0, 1)
 
 
-async def test_a_record_given_back_by_hand_while_it_waits_for_its_turn_is_not_claimed_meanwhile(jobs, monkeypatch):
+async def test_a_record_given_back_by_hand_before_its_turn_is_not_claimed_meanwhile(jobs, monkeypatch):
     """The outcome of one claim must not be taken for that of the other."""
     jobs.add(1, status="Pending", age_s=9000)
     jobs.add(2, status="Pending")
@@ -110,7 +108,7 @@ async def test_a_record_given_back_by_hand_while_it_waits_for_its_turn_is_not_cl
     assert (begun, counts.lost, counts.failed, jobs.statuses()) == ([1, 2, 2], 1, 0, {"Done": 2})
 
 
-async def test_a_record_that_was_not_begun_is_not_given_back_when_it_was_claimed_since(jobs):
+async def test_a_record_that_was_not_begun_and_was_claimed_since_is_not_given_back(jobs):
     """The next claim would be the second to work on it."""
     jobs.add(1, 2, status="Pending")
     mine, theirs, stop = Held(), Held(), asyncio.Event()
@@ -129,7 +127,7 @@ async def test_a_record_that_was_not_begun_is_not_given_back_when_it_was_claimed
     assert ((await other).done, jobs.statuses()) == (1, {"Done": 2})
 
 
-async def test_an_outcome_parked_while_the_loop_looks_for_more_is_written_before_it_ends(
+async def test_an_outcome_parked_while_the_loop_looks_for_records_is_written_before_the_end(
     jobs, engine, monkeypatch, redis_server
 ):
     class Failing(AsyncSession):
@@ -167,7 +165,7 @@ async def test_an_outcome_parked_while_the_loop_looks_for_more_is_written_before
 
 
 @pytest.mark.parametrize("end", ["stop", "cancel"])
-async def test_it_ends_at_once_though_parked_outcomes_take_their_time(jobs, monkeypatch, redis_server, end):
+async def test_slow_parked_outcomes_do_not_delay_the_end_of_the_loop(jobs, monkeypatch, redis_server, end):
     ready, looked, stop = Claims.ready, asyncio.Event(), asyncio.Event()
 
     async def looking(self, but=()):
@@ -188,7 +186,7 @@ async def test_it_ends_at_once_though_parked_outcomes_take_their_time(jobs, monk
 
 
 @pytest.mark.parametrize("where", [(processing, "settle"), (Claims, "refresh")])
-async def test_it_ends_though_a_task_of_its_own_does_not_notice_that_it_is_cancelled(
+async def test_the_loop_ends_although_one_of_its_tasks_misses_its_cancellation(
     pg_jobs, monkeypatch, redis_server, where
 ):
     """On Python 3.11 what is just waited for with a bound may come at that moment, and the cancellation is gone."""
@@ -215,7 +213,7 @@ async def test_it_ends_though_a_task_of_its_own_does_not_notice_that_it_is_cance
     assert done == {running}
 
 
-async def test_a_savepoint_of_the_handler_does_not_take_over_a_decision_made_elsewhere(jobs):
+async def test_a_savepoint_of_the_handler_does_not_hide_a_decision_made_in_another_session(jobs):
     jobs.add(1, status="Pending")
 
     async def handler(record, session):
@@ -227,7 +225,7 @@ async def test_a_savepoint_of_the_handler_does_not_take_over_a_decision_made_els
     assert (counts.lost, counts.done, notes(jobs)) == (1, 0, [])
 
 
-async def test_it_ends_at_once_when_cancelled_while_it_waits_for_a_session_to_be_had_again(jobs):
+async def test_a_cancelled_loop_that_waits_for_sessions_ends_at_once(jobs):
     jobs.add(1, 2, 3, status="Pending")
     refused, probing = 0, asyncio.Event()
 
@@ -246,7 +244,7 @@ async def test_it_ends_at_once_when_cancelled_while_it_waits_for_a_session_to_be
 
 
 @pytest.mark.parametrize("decision", ["DELETE FROM jobs", "UPDATE jobs SET status = 'Skipped'"])
-async def test_what_a_handler_has_decided_is_not_lost_when_the_answer_to_its_commit_is(jobs, engine, decision):
+async def test_a_decision_of_the_handler_survives_a_lost_answer_to_its_commit(jobs, engine, decision):
     class Lost(AsyncSession):
         async def commit(self):
             await super().commit()
@@ -262,7 +260,7 @@ async def test_what_a_handler_has_decided_is_not_lost_when_the_answer_to_its_com
     assert (counts.claimed, counts.done, counts.lost, notes(jobs)) == (1, 1, 0, ["seen 1"])
 
 
-async def test_a_heartbeat_that_comes_late_leaves_alone_what_was_claimed_since(jobs, engine, monkeypatch):
+async def test_a_late_heartbeat_does_not_change_a_record_claimed_since(jobs, engine, monkeypatch):
     """With another time in it than the loop knows of, the record would be taken for another loop's."""
     refresh, begun = Claims.refresh, []
     beating, claimed, beaten, cut = (asyncio.Event() for _ in range(4))

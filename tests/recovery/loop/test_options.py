@@ -25,13 +25,13 @@ from tests.recovery.loop.world import handled, nothing, source_of
         ({"get_session": 5}, "get_session is a function"),
     ],
 )
-async def test_an_option_that_cannot_be_meant_is_refused_in_a_sentence(jobs, options, sentence):
+async def test_an_impossible_option_is_refused_with_a_readable_sentence(jobs, options, sentence):
     with pytest.raises((TypeError, ValueError), match=sentence):
         await process(source_of(jobs), nothing, **options)
 
 
 @pytest.mark.parametrize("handler", [None, "handle", lambda record: None])
-async def test_a_handler_that_cannot_be_called_is_refused_before_it_fails_every_record(jobs, handler):
+async def test_a_handler_that_is_not_callable_is_refused_at_the_start(jobs, handler):
     jobs.add(1, status="Pending")
     with pytest.raises(TypeError, match="handler is a function of a record and a session"):
         await handled(source_of(jobs), handler)
@@ -39,6 +39,6 @@ async def test_a_handler_that_cannot_be_called_is_refused_before_it_fails_every_
 
 
 @pytest.mark.parametrize("source", [RedisSource(name="x", index="i", key="a:{id}"), TaskSource(name="t")])
-async def test_records_that_are_not_in_a_table_are_refused(source):
+async def test_a_source_that_is_no_table_is_refused(source):
     with pytest.raises(TypeError, match="records of an SqlSource, not of a "):
         await process(source, nothing)

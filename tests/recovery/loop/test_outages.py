@@ -23,15 +23,15 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, 0.5)
 
 
-async def test_a_database_that_does_not_answer(pg_jobs, tmp_path, short_waits):
+async def test_a_database_that_hangs_at_any_call_loses_no_record(pg_jobs, tmp_path, short_waits):
     await Trial(pg_jobs, tmp_path).everywhere([HANGS], first=AFTER_REFLECTION, every=4)
 
 
-async def test_an_outage_is_waited_out_with_what_is_known_parked(pg_jobs, redis_server, tmp_path):
+async def test_during_an_outage_known_outcomes_are_parked_and_the_loop_waits(pg_jobs, redis_server, tmp_path):
     trial = Trial(pg_jobs, tmp_path, park=redis_server.url)
     await trial.everywhere([CUT], length=12, first=AFTER_REFLECTION, every=4)
     assert redis_server.client().keys("*") == []
 
 
-async def test_an_outage_is_waited_out_with_nothing_to_park_in(pg_jobs, tmp_path):
+async def test_without_a_place_to_park_the_loop_waits_for_the_end_of_an_outage(pg_jobs, tmp_path):
     await Trial(pg_jobs, tmp_path).everywhere([CUT], length=12, first=AFTER_REFLECTION + 1, every=4)

@@ -96,7 +96,7 @@ async def computed(record, session):
         (raising, "Failed", "ValueError: oh", None),
     ],
 )
-async def test_what_is_known_is_parked_and_written_once(world, jobs, caplog, handler, status, error, attempts):
+async def test_a_known_outcome_is_parked_and_written_once(world, jobs, caplog, handler, status, error, attempts):
     counts = await world.park(handler)
     assert (counts.parked, counts.zombies, alerts(caplog)) == (1, 0, [])
     assert jobs.jobs()["1"].status == "Processing"
@@ -109,14 +109,14 @@ async def test_what_is_known_is_parked_and_written_once(world, jobs, caplog, han
     assert (await world.settle(), await world.parked()) == (0, [])
 
 
-async def test_the_next_loop_writes_what_another_has_parked(world, jobs):
+async def test_the_next_loop_writes_outcomes_that_another_has_parked(world, jobs):
     await world.park(noting)
     counts = await handled(source_of(jobs), noting, park=world.url)
     assert (counts.settled, counts.done) == (1, 1)
     assert (jobs.statuses(), notes(jobs)) == ({"Done": 1}, ["seen 1"])
 
 
-async def test_recovery_writes_what_is_parked(world, jobs):
+async def test_recovery_writes_parked_outcomes(world, jobs):
     await world.park(nothing)
     records = SqlRecords(source_of(jobs))
     assert await records.write_parked(Outcomes(world.redis, Keys(), "jobs")) == 1
@@ -124,14 +124,14 @@ async def test_recovery_writes_what_is_parked(world, jobs):
     assert jobs.statuses() == {"Done": 1}
 
 
-async def test_the_environment_says_where_to_park(world, monkeypatch):
+async def test_the_environment_names_the_redis_for_parked_outcomes(world, monkeypatch):
     monkeypatch.setenv("HUB_REDIS_URL", world.url)
     monkeypatch.setenv("HUB_KEY_PREFIX", "p:")
     assert (await world.park(nothing, park=None)).parked == 1
     assert await world.redis.hlen("p:hub:outcomes:jobs") == 1
 
 
-async def test_nothing_is_written_over_a_later_claim(world, jobs):
+async def test_a_parked_outcome_is_not_written_over_a_later_claim(world, jobs):
     await world.park(nothing)
     jobs.execute(f"UPDATE jobs SET updated_at = {jobs.ago(0.5)}")
     before = jobs.jobs()
@@ -140,7 +140,7 @@ async def test_nothing_is_written_over_a_later_claim(world, jobs):
 
 
 @pytest.mark.parametrize("jobs", ["postgresql"], indirect=True)
-async def test_an_outcome_whose_row_is_locked_waits(world, jobs):
+async def test_a_parked_outcome_whose_row_is_locked_waits(world, jobs):
     await world.park(nothing)
     async with world.engine.begin() as connection:
         await connection.exec_driver_sql("SELECT * FROM jobs FOR UPDATE")
@@ -149,14 +149,14 @@ async def test_an_outcome_whose_row_is_locked_waits(world, jobs):
     assert await world.settle() == 1
 
 
-async def test_two_that_settle_at_once_write_each_outcome_once(world, jobs):
+async def test_two_concurrent_writers_write_each_parked_outcome_once(world, jobs):
     await world.park(values)
     jobs.execute("UPDATE jobs SET attempts = 1")
     assert sum(await asyncio.gather(world.settle(), world.settle())) == 1
     assert jobs.jobs()["1"].attempts == 7
 
 
-async def test_an_outcome_that_cannot_be_read_or_written_any_more_is_dropped_with_a_log_line(world, jobs, caplog):
+async def test_a_parked_outcome_that_cannot_be_read_or_written_is_dropped_with_a_log_line(world, jobs, caplog):
     await world.park(values)
     (good,) = (await world.redis.hgetall("hub:outcomes:jobs")).items()
     bad = {**json.loads(good[1]), "values": {"attempts": "seven"}, "status": None}
@@ -166,20 +166,20 @@ async def test_an_outcome_that_cannot_be_read_or_written_any_more_is_dropped_wit
     assert caplog.text.count("parked outcome dropped") >= 2
 
 
-async def test_without_a_place_to_park_a_log_line_says_so(world, jobs, caplog):
+async def test_without_a_place_to_park_an_unwritten_outcome_is_logged(world, jobs, caplog):
     counts = await world.park(noting, park=False)
     assert (counts.parked, counts.zombies) == (0, 1)
     assert "ZOMBIE RECORD ALERT" in caplog.text
     assert jobs.statuses() == {"Processing": 1}
 
 
-async def test_with_redis_away_a_log_line_says_so(world, jobs, caplog):
+async def test_with_redis_away_an_unwritten_outcome_is_logged(world, jobs, caplog):
     counts = await world.park(noting, park="redis://127.0.0.1:1")
     assert (counts.parked, counts.zombies) == (0, 1)
     assert [line.id for line in alerts(caplog)] == [1]
 
 
-async def test_settling_says_who_is_away(world, jobs):
+async def test_settling_raises_different_errors_for_redis_and_the_database(world, jobs):
     rows = await reflect(world.engine, source_of(jobs))
     away = Redis.from_url("redis://127.0.0.1:1")
     with pytest.raises(StoreUnavailable):
@@ -193,7 +193,7 @@ async def test_settling_says_who_is_away(world, jobs):
     assert len(await world.parked()) == 1
 
 
-async def test_a_handlers_writes_are_there_once_when_the_answer_to_its_commit_was_lost(world, jobs):
+async def test_a_handlers_writes_are_there_once_after_a_lost_answer_to_its_commit(world, jobs):
     class Lost(AsyncSession):
         async def commit(self):
             await super().commit()

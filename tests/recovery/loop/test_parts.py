@@ -46,7 +46,7 @@ def post(parts):
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_the_loop_touches_its_part_alone(parts, fails):
+async def test_a_loop_with_a_filter_touches_only_matching_records(parts, fails):
     before = post(parts)
 
     async def handler(record, session):
@@ -59,7 +59,7 @@ async def test_the_loop_touches_its_part_alone(parts, fails):
     assert post(parts) == before
 
 
-async def test_a_parked_outcome_is_written_in_its_part_alone(parts, redis_server):
+async def test_a_parked_outcome_is_written_only_to_a_matching_record(parts, redis_server):
     parts.execute("UPDATE jobs SET status = 'Processing' WHERE queue = 'mail'")
     before = post(parts)
     engine = make_engine(mail(parts))

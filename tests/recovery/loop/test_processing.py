@@ -16,7 +16,7 @@ from tests.world import eventually
 pytestmark = pytest.mark.story
 
 
-async def test_each_record_is_handled_and_its_handlers_writes_come_with_its_status(jobs):
+async def test_each_record_is_handled_and_its_handlers_writes_are_committed_with_its_status(jobs):
     jobs.add(1, 2, 3, status="Pending")
     counts = await handled(source_of(jobs), noting, batch=2)
     assert jobs.statuses() == {"Done": 3}
@@ -32,7 +32,7 @@ async def test_records_that_are_not_ready_are_left_alone(jobs):
     assert jobs.jobs() == before
 
 
-async def test_those_updated_longest_ago_come_first(jobs):
+async def test_records_updated_longest_ago_are_handled_first(jobs):
     seen = []
     for number, age_s in ((1, 10), (2, 30), (3, 20)):
         jobs.add(number, status="Pending", age_s=age_s)
@@ -44,7 +44,7 @@ async def test_those_updated_longest_ago_come_first(jobs):
     assert seen == [2, 3, 1]
 
 
-async def test_while_a_handler_runs_its_record_is_claimed_and_fresh(jobs):
+async def test_while_a_handler_runs_its_record_is_claimed_and_has_a_fresh_time(jobs):
     jobs.add(1, status="Pending")
     seen = []
 
@@ -68,7 +68,7 @@ async def test_columns_that_a_handler_returns_are_set_with_the_status(jobs):
 
 
 @pytest.mark.parametrize("returned", [{"nope": 1}, {"id": 2}, {"status": "Processing"}, 5])
-async def test_a_handler_that_returns_what_cannot_be_set_has_failed(jobs, returned):
+async def test_a_handler_that_returns_an_impossible_value_fails_its_record(jobs, returned):
     jobs.add(1, status="Pending")
 
     async def handler(record, session):
@@ -81,7 +81,7 @@ async def test_a_handler_that_returns_what_cannot_be_set_has_failed(jobs, return
     assert notes(jobs) == []
 
 
-async def test_a_handler_that_raises_fails_its_record_with_the_reason_and_its_writes_are_gone(jobs):
+async def test_a_handler_that_raises_fails_its_record_with_the_reason_and_its_writes_are_undone(jobs):
     jobs.add(1, 2, status="Pending")
 
     async def handler(record, session):
@@ -96,7 +96,7 @@ async def test_a_handler_that_raises_fails_its_record_with_the_reason_and_its_wr
     assert (counts.done, counts.failed) == (1, 1)
 
 
-async def test_a_handler_whose_writes_the_database_refuses_has_failed(jobs):
+async def test_a_handler_whose_writes_the_database_refuses_fails_its_record(jobs):
     """Not to be handled again for ever."""
     jobs.add(1, 2, status="Pending")
 
@@ -109,7 +109,7 @@ async def test_a_handler_whose_writes_the_database_refuses_has_failed(jobs):
     assert "UNIQUE" in jobs.jobs()["1"].error.upper()
 
 
-async def test_a_reason_is_cut_to_what_the_database_takes(jobs):
+async def test_a_reason_is_cut_to_the_length_of_its_column(jobs):
     jobs.execute("DROP TABLE jobs")
     jobs.execute(
         "CREATE TABLE jobs (id integer PRIMARY KEY, status text, updated_at timestamp, error varchar(20), attempts int)"
@@ -123,7 +123,7 @@ async def test_a_reason_is_cut_to_what_the_database_takes(jobs):
     assert jobs.jobs()["1"].error == "ValueError: zero  ha"
 
 
-async def test_a_handler_that_exits_or_cancels_itself_fails_its_record_and_nothing_else(jobs):
+async def test_a_handler_that_exits_or_cancels_itself_fails_only_its_record(jobs):
     jobs.add(1, 2, 3, status="Pending")
 
     async def handler(record, session):
@@ -139,7 +139,7 @@ async def test_a_handler_that_exits_or_cancels_itself_fails_its_record_and_nothi
     assert "cancelled" in found["2"].error
 
 
-async def test_a_handler_may_decide_itself_what_becomes_of_its_record(jobs):
+async def test_a_handler_may_set_the_status_of_its_record_itself(jobs):
     """Let the handler delete the record, or give it another status, in its own transaction."""
     jobs.add(1, 2, status="Pending")
 
@@ -154,7 +154,7 @@ async def test_a_handler_may_decide_itself_what_becomes_of_its_record(jobs):
     assert (counts.done, counts.lost) == (2, 0)
 
 
-async def test_no_more_handlers_run_at_once_than_were_asked_for(jobs):
+async def test_the_number_of_concurrent_handlers_is_bounded(jobs):
     jobs.add(*range(8), status="Pending")
     running, most, full = 0, 0, asyncio.Event()
 
@@ -172,7 +172,7 @@ async def test_no_more_handlers_run_at_once_than_were_asked_for(jobs):
     assert (most, jobs.statuses()) == (3, {"Done": 8})
 
 
-async def test_a_handler_that_takes_long_keeps_only_its_own_place_busy(jobs):
+async def test_a_slow_handler_occupies_only_its_own_place(jobs):
     jobs.add(*range(20), status="Pending")
     others = asyncio.Event()
     seen = []
@@ -190,7 +190,7 @@ async def test_a_handler_that_takes_long_keeps_only_its_own_place_busy(jobs):
 
 @pytest.mark.parametrize("id", ["uuid", "text"])
 @pytest.mark.parametrize(("status", "updated_at"), [("enum", "naive"), ("varchar", "aware")])
-async def test_every_sort_of_column_will_do(jobs, id, status, updated_at):
+async def test_columns_of_every_supported_type_work(jobs, id, status, updated_at):
     jobs.execute("DROP TABLE jobs")
     jobs.make_jobs(id, status, updated_at)
     key = "0" * 31 + "7"
@@ -203,7 +203,7 @@ async def test_every_sort_of_column_will_do(jobs, id, status, updated_at):
     assert [each.status for each in jobs.jobs().values()] == ["Failed"]
 
 
-async def test_whole_numbers_will_do_for_statuses(jobs):
+async def test_statuses_may_be_whole_numbers(jobs):
     jobs.execute("DROP TABLE jobs")
     jobs.make_jobs(status="integer")
     jobs.add(1, status=0)
@@ -222,7 +222,7 @@ async def test_whole_numbers_will_do_for_statuses(jobs):
         ({}, {"done": "Pending"}, "done"),
     ],
 )
-async def test_a_source_that_does_not_fit_is_refused_at_the_start(jobs, changes, options, field):
+async def test_an_unsuitable_source_is_refused_at_the_start(jobs, changes, options, field):
     with pytest.raises(SourceRefused, match=f"source jobs, {field}: "):
         await handled(source_of(jobs, **changes), nothing, **options)
 
@@ -230,13 +230,13 @@ async def test_a_source_that_does_not_fit_is_refused_at_the_start(jobs, changes,
 @pytest.mark.parametrize(
     "options", [{"batch": 0}, {"concurrency": 0}, {"poll_s": 0}, {"heartbeat": 0.0}, {"heartbeat": 3000}]
 )
-async def test_options_that_cannot_be_meant_are_refused(jobs, options):
+async def test_impossible_options_are_refused(jobs, options):
     with pytest.raises(ValueError):
         await process(source_of(jobs), nothing, **options)
 
 
 @pytest.mark.parametrize("jobs", ["sqlite"], indirect=True)
-async def test_a_record_that_cannot_be_read_fails_and_holds_up_no_other(jobs):
+async def test_an_unreadable_record_fails_and_delays_no_other(jobs):
     jobs.execute("ALTER TABLE jobs ADD COLUMN due DATE")
     jobs.add(1, status="Pending", due="someday")
     jobs.add(2, status="Pending", due="2026-01-31")
@@ -247,7 +247,7 @@ async def test_a_record_that_cannot_be_read_fails_and_holds_up_no_other(jobs):
 
 
 @pytest.mark.parametrize("jobs", ["postgresql"], indirect=True)
-async def test_no_two_claims_bear_the_same_time(jobs, caplog):
+async def test_no_two_claims_have_the_same_time(jobs, caplog):
     """Or the outcome of one might be written over the other."""
     caplog.set_level("INFO", "hub.client")
     jobs.add(1, status="Pending")
@@ -270,7 +270,7 @@ async def test_no_two_claims_bear_the_same_time(jobs, caplog):
     assert [line.levelname for line in caplog.records if "not claimed" in line.getMessage()] == ["WARNING"]
 
 
-def test_without_sqlalchemy_it_says_what_to_install():
+def test_without_sqlalchemy_the_loop_names_the_package_to_install():
     code = "import sys; sys.modules['sqlalchemy'] = None; import hub.client, hub.client.jobs; import hub.recovery.loop"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ended.returncode == 1

@@ -103,7 +103,7 @@ async def test_a_record_whose_reason_cannot_be_stored_fails_once(jobs, caplog, a
 
 
 @pytest.mark.parametrize("about", REASONS)
-async def test_a_parked_reason_that_cannot_be_stored_is_written_as_far_as_it_can(jobs, redis_server, about):
+async def test_a_parked_reason_that_cannot_be_stored_is_shortened(jobs, redis_server, about):
     jobs.add(1)
     source = source_of(jobs)
     engine, client = make_engine(source), Redis.from_url(redis_server.url, decode_responses=True)

@@ -76,7 +76,7 @@ async def test_a_restart_of_the_database_fails_no_record(mortal, given, caplog):
 
 
 @pytest.mark.parametrize("fail_unserved", [False, True])
-async def test_no_record_stays_when_sessions_are_refused_and_the_loop_has_a_connection(jobs, fail_unserved, caplog):
+async def test_no_record_stays_claimed_when_sessions_are_refused(jobs, fail_unserved, caplog):
     jobs.add(*range(12), status="Pending")
     engine, refusals = make_engine(source_of(jobs)), list(range(40))
     make, seen = async_sessionmaker(engine), []
@@ -100,7 +100,7 @@ async def test_no_record_stays_when_sessions_are_refused_and_the_loop_has_a_conn
         assert (jobs.statuses(), sorted(seen)) == ({"Done": 12}, list(range(12)))
 
 
-async def test_what_a_sick_pool_refuses_for_good_waits_in_pending(jobs):
+async def test_records_refused_by_a_broken_pool_stay_pending(jobs):
     jobs.add(*range(12), status="Pending")
     stop, asked = asyncio.Event(), []
 
@@ -114,7 +114,7 @@ async def test_what_a_sick_pool_refuses_for_good_waits_in_pending(jobs):
     assert (jobs.statuses(), counts.returned) == ({"Pending": 12}, counts.claimed)
 
 
-async def test_a_handler_that_loses_its_connection_runs_again_and_not_without_end(jobs):
+async def test_a_handler_that_loses_its_connection_is_run_again_a_limited_number_of_times(jobs):
     jobs.add(1, 2, status="Pending")
     begun = []
 
@@ -132,7 +132,7 @@ async def test_a_handler_that_loses_its_connection_runs_again_and_not_without_en
 
 
 @pytest.mark.parametrize("error", [ConnectionRefusedError("elsewhere"), TimeoutError("elsewhere"), ValueError("oh")])
-async def test_what_else_a_handler_cannot_reach_is_its_own_affair(jobs, error):
+async def test_an_error_of_another_service_fails_the_record_at_once(jobs, error):
     jobs.add(1, status="Pending")
 
     async def handler(record, session):
@@ -143,7 +143,7 @@ async def test_what_else_a_handler_cannot_reach_is_its_own_affair(jobs, error):
 
 
 @pytest.mark.parametrize("kind", [ANSWER_LOST, CUT])
-async def test_a_claim_whose_commit_is_in_doubt_is_given_back(jobs, kind):
+async def test_a_claim_with_an_unknown_commit_is_given_back(jobs, kind):
     """No loop works on those records, and an hour is long."""
     jobs.add(*range(5), status="Pending")
     faults = Faults()
@@ -188,7 +188,7 @@ class Steps:
 
 
 @pytest.mark.parametrize("away_s", [20, 3600], ids=["back within the lease", "away for longer"])
-async def test_an_outcome_is_tried_again_after_longer_and_longer_pauses_and_for_no_longer_than_the_lease(
+async def test_the_write_of_an_outcome_is_retried_with_growing_pauses_until_its_claim_expires(
     jobs, monkeypatch, caplog, away_s
 ):
     jobs.add(1, status="Pending")

@@ -16,7 +16,7 @@ from tests.recovery.loop.world import handled, note, notes, noting, source_of
 pytestmark = pytest.mark.story
 
 
-async def test_a_hook_of_the_handler_that_raises_fails_the_record_at_once(jobs):
+async def test_a_session_hook_that_raises_fails_the_record_at_once(jobs):
     jobs.add(1, status="Pending")
     begun = []
 
@@ -33,7 +33,7 @@ async def test_a_hook_of_the_handler_that_raises_fails_the_record_at_once(jobs):
     assert jobs.jobs()["1"].error == "RuntimeError: no such customer"
 
 
-async def test_commits_that_never_succeed_fail_the_record_after_some_rounds(jobs):
+async def test_commits_that_never_succeed_fail_the_record_after_some_attempts(jobs):
     class Failing(AsyncSession):
         async def commit(self):
             if "seen" in self.info:
@@ -64,7 +64,7 @@ async def test_commits_that_never_succeed_fail_the_record_after_some_rounds(jobs
     assert notes(jobs) == ["seen 2"]
 
 
-async def test_a_server_that_ends_idle_transactions_fails_a_handler_that_idles(pg_jobs):
+async def test_a_handler_idle_for_longer_than_the_server_allows_fails_its_record(pg_jobs):
     pg_jobs.add(1, status="Pending")
     pg_jobs.execute(f"ALTER DATABASE {pg_jobs.name} SET idle_in_transaction_session_timeout = '1s'")
     begun = []
@@ -78,7 +78,7 @@ async def test_a_server_that_ends_idle_transactions_fails_a_handler_that_idles(p
     assert (len(begun), pg_jobs.statuses()) == (1 + items.FURTHER_TRIES, {"Failed": 1})
 
 
-async def test_what_cannot_say_what_it_is_fails_its_record_all_the_same(jobs):
+async def test_an_error_whose_text_cannot_be_read_still_fails_its_record(jobs):
     class Odd(Exception):
         def __str__(self):
             raise ValueError
@@ -92,7 +92,7 @@ async def test_what_cannot_say_what_it_is_fails_its_record_all_the_same(jobs):
 
 
 @pytest.mark.parametrize("raises", [False, True])
-async def test_sessions_on_another_database_fail_the_record_rather_than_leave_it(jobs, tmp_path, raises):
+async def test_sessions_on_another_database_fail_the_record(jobs, tmp_path, raises):
     (tmp_path / "other.db").touch()
     other = make_engine(source_of(jobs, url=f"sqlite+aiosqlite:///{tmp_path / 'other.db'}"))
     async with other.begin() as connection:

@@ -63,9 +63,7 @@ def nothing_else(giver, monkeypatch):
 
 
 @pytest.mark.story
-async def test_an_item_that_get_session_returns_nothing_for_is_failed_with_the_reason(
-    jobs, giver, nothing_else, caplog
-):
+async def test_without_a_session_a_record_fails_with_the_reason(jobs, giver, nothing_else, caplog):
     """Where that is wanted. And does not stay in Processing with no loop to work on it."""
     jobs.add(1, 2, 3, status="Pending")
     seen = []
@@ -85,7 +83,9 @@ async def test_an_item_that_get_session_returns_nothing_for_is_failed_with_the_r
 
 
 @pytest.mark.story
-async def test_one_that_cannot_be_marked_either_is_told_of_and_recovery_finds_it(jobs, giver, nothing_else, caplog):
+async def test_a_record_that_cannot_be_marked_as_failed_is_logged_and_recovered_later(
+    jobs, giver, nothing_else, caplog
+):
     """Told to stop the loop goes on trying no longer."""
     jobs.add(1, 2, 3, status="Pending")
     giver.stop = asyncio.Event()
@@ -110,7 +110,7 @@ async def test_one_that_cannot_be_marked_either_is_told_of_and_recovery_finds_it
     assert jobs.statuses() == {"Done": 3}
 
 
-async def test_the_error_path_has_three_further_tries_and_then_tells_as_well(jobs, giver, nothing_else, caplog):
+async def test_marking_a_record_as_failed_is_tried_three_more_times_and_then_logged(jobs, giver, nothing_else, caplog):
     jobs.add(1, 2, status="Pending")
     stop = asyncio.Event()
 
@@ -133,7 +133,7 @@ async def test_the_error_path_has_three_further_tries_and_then_tells_as_well(job
     assert [line.id for line in alerts(caplog)] == [2]
 
 
-async def test_a_handler_that_raised_is_marked_in_the_session_it_has(jobs, giver):
+async def test_a_failed_record_is_marked_in_the_session_of_its_handler(jobs, giver):
     """For a sick pool has no other."""
     jobs.add(1, status="Pending")
 
@@ -168,7 +168,7 @@ def _forms(make):
 
 
 @pytest.mark.parametrize("form", ["plain", "coroutine", "manager", "generator", "begun", "manager later"])
-async def test_sessions_may_be_given_out_in_any_usual_way(jobs, engine, form):
+async def test_get_session_may_be_any_usual_kind_of_function(jobs, engine, form):
     jobs.add(1, 2, status="Pending")
     get_session = _forms(async_sessionmaker(engine))[form]
     await handled(source_of(jobs), noting, get_session=get_session)
@@ -192,7 +192,7 @@ async def _holding_none():
         (lambda: 5, "no session: get_session returned a int, which is no AsyncSession"),
     ],
 )
-async def test_a_refusal_may_take_any_form(jobs, giver, get_session, why):
+async def test_every_form_of_a_refused_session_is_recognised(jobs, giver, get_session, why):
     jobs.add(1, status="Pending")
     first = [get_session]
     get_session = lambda: (first.pop() if first else giver)()  # noqa: E731
@@ -200,7 +200,7 @@ async def test_a_refusal_may_take_any_form(jobs, giver, get_session, why):
     assert jobs.jobs()["1"].error == why
 
 
-async def test_a_session_that_does_not_come_is_a_refusal(jobs, giver, monkeypatch):
+async def test_a_session_that_does_not_come_in_time_counts_as_refused(jobs, giver, monkeypatch):
     from hub.recovery.loop import sessions
 
     monkeypatch.setattr(sessions, "SESSION_S", 0.1)
@@ -215,7 +215,7 @@ async def test_a_session_that_does_not_come_is_a_refusal(jobs, giver, monkeypatc
     assert jobs.jobs()["1"].error == "no session: it took too long"
 
 
-async def test_a_pool_that_gives_no_connections_is_a_refusal_though_its_sessions_can_be_made(pg_jobs, caplog):
+async def test_a_pool_without_free_connections_counts_as_a_refusal(pg_jobs, caplog):
     """They connect when they are used: no handler is to find that out for every single record."""
     pg_jobs.fill(100, "Pending")
     engine = create_async_engine(pg_jobs.url, pool_size=1, max_overflow=0, pool_timeout=0.05)
@@ -250,7 +250,7 @@ async def test_a_pool_that_gives_no_connections_is_a_refusal_though_its_sessions
     assert pg_jobs.statuses()["Done"] >= 70
 
 
-async def test_half_of_the_work_is_not_committed_by_who_gave_out_the_session(jobs, engine):
+async def test_leaving_a_session_context_does_not_commit_half_of_the_work(jobs, engine):
     """Some context managers commit when they are left; the loop was cancelled in between."""
     jobs.add(1, status="Pending")
     begun = asyncio.Event()
