@@ -50,7 +50,7 @@ def test_the_chart_has_the_version_of_the_hub():
     assert chart["version"] == VALUES["image"]["tag"] == __version__
 
 
-def test_its_values_are_what_its_schema_says():
+def test_the_values_of_the_chart_fit_its_schema():
     validator = jsonschema_rs.validator_for(SCHEMA)
     for values in (VALUES, with_values(**EVERYTHING), with_values(hub__env={"HUB_NODE_TIMEOUT": "20"})):
         assert [error.message for error in validator.iter_errors(values)] == []
@@ -76,7 +76,7 @@ def test_its_values_are_what_its_schema_says():
     ],
     ids=str,
 )
-def test_other_values_are_refused(change):
+def test_values_that_do_not_fit_the_schema_are_refused(change):
     assert not jsonschema_rs.validator_for(SCHEMA).is_valid(with_values(**change))
 
 
@@ -90,7 +90,7 @@ def comparable(objects: list[Object]) -> dict[tuple[str, str], Object]:
     return found
 
 
-def test_with_everything_on_it_is_the_whole_overlay():
+def test_with_every_option_on_the_chart_equals_the_full_overlay():
     chart, overlay = comparable(templated(with_values(**EVERYTHING))), comparable(rendered("full"))
     del overlay["Namespace", "capacity-hub"]  # `helm install --create-namespace`
     deployment = overlay["Deployment", "capacity-hub-worker"]
@@ -99,12 +99,12 @@ def test_with_everything_on_it_is_the_whole_overlay():
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_it_leads_to_what_kubernetes_takes(version):
+def test_kubernetes_accepts_what_the_chart_renders(version):
     for values in (VALUES, with_values(**EVERYTHING)):
         assert {name.split()[0] for name in refused(templated(values), version)} <= CUSTOM
 
 
-def test_what_it_is_given_stands_where_it_belongs():
+def test_values_of_the_chart_appear_in_the_right_objects():
     pools = [
         {"name": "gpu", "label": "gpu:h100", "slots": 8, "replicas": 2, "most": 3},
         {"name": "browser", "label": "browser:chromium", "slots": 2, "replicas": 1, "most": 40},

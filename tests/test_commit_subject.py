@@ -35,5 +35,5 @@ def test_a_good_subject_passes(message):
         ("Refuse a body\nand say why", "its second line is not empty"),
     ],
 )
-def test_another_subject_is_refused_with_the_reason(message, said):
+def test_a_bad_subject_is_refused_with_the_reason(message, said):
     assert fault(message) == said

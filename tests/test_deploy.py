@@ -70,15 +70,15 @@ def sweep_summaries() -> set[object]:
     return {f"{name} sweep" for name in re.findall(r'_loop\(\s*"(\w+)"', (TOP / "hub/api/app.py").read_text())}
 
 
-def test_every_log_line_has_a_paragraph_and_the_other_way_round():
+def test_log_lines_and_paragraphs_of_the_manual_match_one_to_one():
     assert set(paragraphs("logs.md")) == logged_events() | sweep_summaries()
 
 
-def test_every_alert_has_a_paragraph_and_the_other_way_round():
+def test_alerts_and_paragraphs_of_the_manual_match_one_to_one():
     assert set(paragraphs("alerts.md")) == {rule["alert"] for rule in RULES}
 
 
-def test_every_alert_leads_to_its_paragraph_as_a_hub_serves_it():
+def test_every_alert_links_to_its_paragraph_served_by_the_hub():
     known = anchors((MANUAL / "alerts.md").read_text())
     for rule in RULES:
         page, _, at = rule["annotations"]["runbook_url"].rpartition("?at=")
@@ -87,18 +87,18 @@ def test_every_alert_leads_to_its_paragraph_as_a_hub_serves_it():
 
 
 @pytest.mark.parametrize("page", ["alerts.md", "logs.md"])
-def test_every_paragraph_says_something(page):
+def test_every_paragraph_has_a_text(page):
     assert [title for title, text in paragraphs(page).items() if len(text) < 60] == []
 
 
 @pytest.mark.parametrize("page", ["alerts.md", "logs.md"])
-def test_lines_and_alerts_that_a_paragraph_names_exist(page):
+def test_every_log_line_and_alert_that_a_paragraph_names_exists(page):
     names = set(re.findall(r"[Ss]ee `([^`]+)`|the lines? `([^`]+)`|`([^`]+)` follows", (MANUAL / page).read_text()))
     known = {*paragraphs("alerts.md"), *paragraphs("logs.md"), "store opened state=new"}
     assert {name for found in names for name in found if name} - known == set()
 
 
-def test_alerts_ask_for_metrics_that_exist():
+def test_alerts_use_existing_metrics():
     known = {sample.name for family in metrics.registry.collect() for sample in family.samples}
     known |= {f"{family.name}{end}" for family in metrics.registry.collect() for end in ("", "_total", "_bucket")}
     assert set(re.findall(r"\bhub_\w+", ALERTS)) - known == set()
@@ -118,7 +118,7 @@ def test_every_deployment_refuses_anonymous_reads(name):
 
 
 @pytest.mark.parametrize("added", [[], ["compose.cluster.yaml"], ["compose.tls.yaml"]], ids=str)
-def test_every_container_is_bounded_and_can_write_only_what_it_is_given(added):
+def test_every_container_has_limits_and_a_read_only_file_system(added):
     services = {name: dict(service) for name, service in COMPOSE["services"].items()}
     for name in added:
         for service, more in yaml.safe_load((DEPLOY / name).read_text())["services"].items():
@@ -136,7 +136,7 @@ def test_every_container_is_bounded_and_can_write_only_what_it_is_given(added):
     assert int(rest[1]) < int(services["redis"]["mem_limit"].removesuffix("g"))
 
 
-def test_redis_is_reached_by_hubs_alone_and_by_them_with_a_password():
+def test_only_hubs_can_reach_redis_and_they_need_a_password():
     services = COMPOSE["services"]
     on = {name: set(service["networks"]) for name, service in services.items()}
     assert {name for name, networks in on.items() if networks & on["redis"]} == {
@@ -152,7 +152,7 @@ def test_redis_is_reached_by_hubs_alone_and_by_them_with_a_password():
     assert services["nginx"]["networks"]["hubs"]["ipv4_address"] == trusted
 
 
-def test_redis_as_deployed_asks_for_the_password_and_shows_it_in_no_command_line(tmp_path):
+def test_the_deployed_redis_requires_a_password_that_is_in_no_command_line(tmp_path):
     *shell, script = COMPOSE["services"]["redis"]["command"]
     port = free_port()
     conf = (DEPLOY / "redis.conf").read_text().replace("port 6379", f"port {port}\ndir {tmp_path}")
@@ -180,7 +180,7 @@ def test_redis_as_deployed_asks_for_the_password_and_shows_it_in_no_command_line
         process.wait()
 
 
-def test_the_image_has_the_versions_of_the_tests_and_every_file_has_a_hash():
+def test_the_image_installs_the_tested_versions_by_hash():
     def pinned(path: Path) -> dict[str, str]:
         lines = path.read_text().replace("\\\n", " ").splitlines()
         assert [line for line in lines if "--hash=sha256:" not in line] == []
@@ -207,12 +207,12 @@ DEPLOYED_FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file() and
 
 
 @pytest.mark.parametrize("path", DEPLOYED_FILES, ids=lambda path: path.name)
-def test_only_settings_that_exist_are_named(path):
+def test_deployments_name_only_existing_settings(path):
     known = {name for knob in knobs().values() for name in (knob.name, *knob.aliases)} | set(TLS_NAMES)
     assert set(re.findall(r"\b(?:HUB|REDIS)_[A-Z_]+[A-Z]\b", path.read_text())) - known == set()
 
 
-def test_a_pod_that_lends_has_no_secret_but_the_one_to_join_with():
+def test_the_pod_of_a_node_has_only_the_join_token():
     text = NODES.read_text()
     pod = text[text.index("kind: Deployment") :]
     assert re.findall(r"secretKeyRef|key: (?:admin|node|runner)-secret", pod) == []
@@ -237,7 +237,7 @@ def test_the_probes_of_a_pod_reach_the_hub_under_any_allowed_hosts(start_hub):
         assert answered == hosts
 
 
-def test_a_pod_joins_and_drains_itself_with_what_it_has(live_hub, tmp_path):
+def test_a_pod_can_join_and_drain_with_its_own_token(live_hub, tmp_path):
     agent = container(NODES)
     places = {
         "http://capacity-hub.capacity-hub:8080": live_hub.url,
@@ -273,7 +273,7 @@ def test_a_pod_joins_and_drains_itself_with_what_it_has(live_hub, tmp_path):
             running.communicate()
 
 
-def test_the_example_of_sources_declares_one_of_every_kind(monkeypatch):
+def test_the_example_of_sources_declares_a_source_of_every_kind(monkeypatch):
     monkeypatch.setenv("ORDERS_DATABASE_URL", "postgresql+asyncpg://shop@db/shop")
     sources = read_sources(DEPLOY / "recovery.toml")
     assert [(type(each), each.name) for each in sources] == [
@@ -285,7 +285,7 @@ def test_the_example_of_sources_declares_one_of_every_kind(monkeypatch):
             make_engine(source)
 
 
-def test_the_proxy_waits_longer_than_the_hub_and_keeps_connections_shorter():
+def test_the_proxy_has_longer_timeouts_and_shorter_keep_alive_than_the_hub():
     def seconds(name: str) -> float:
         (found,) = set(re.findall(rf"(?m)^\s+{name} (\d+)s;", NGINX))
         return float(found)
@@ -298,11 +298,11 @@ def test_the_proxy_waits_longer_than_the_hub_and_keeps_connections_shorter():
     assert float(keeps[1]) < Settings().keep_alive_timeout_s
 
 
-def test_the_proxy_repeats_nothing_that_may_have_been_done():
+def test_the_proxy_does_not_retry_calls_that_may_have_been_carried_out():
     assert re.search(r"proxy_next_upstream [^;]*;", NGINX)
     assert "non_idempotent" not in NGINX
 
 
-def test_redis_never_drops_a_key_and_writes_what_it_has():
+def test_the_deployed_redis_evicts_no_key_and_persists_its_data():
     lines = (DEPLOY / "redis.conf").read_text().splitlines()
     assert {"maxmemory-policy noeviction", "appendonly yes"} <= set(lines)

@@ -59,7 +59,7 @@ def state(port):
     return None
 
 
-def test_the_servers_become_a_cluster_once_and_hubs_serve_three_realms_on_it(ports, tmp_path):
+def test_the_servers_form_a_cluster_once_and_hubs_serve_three_realms_on_it(ports, tmp_path):
     assert SERVICES["redis"]["command"] == SERVICES["redis-2"]["command"]
     wait_until(lambda: all(state(port) for port in ports.values()))
     *shell, script = SERVICES["cluster"]["command"]
@@ -97,7 +97,7 @@ def states(hub):
     return {each["name"]: each["state"] for each in answer.json()["realms"]}
 
 
-def test_the_realms_are_on_a_shard_each(tmp_path):
+def test_each_realm_is_on_its_own_shard(tmp_path):
     (tmp_path / "realms.toml").write_text(REALMS)
     prefixes = [DEFAULT_PREFIX, *(realm.prefix for realm in read_realms(tmp_path / "realms.toml", DEFAULT_PREFIX))]
     thirds = {key_slot(prefix.encode()) * 3 // 16384 for prefix in prefixes}

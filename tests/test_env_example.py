@@ -22,7 +22,7 @@ def test_the_example_lists_every_setting_in_order_with_its_default_and_what_it_c
     ] + [(f"# {about}", f"#{name}=") for name, about in CLIENT_NAMES.items()]
 
 
-def test_the_example_with_everything_uncommented_is_read_without_a_note(tmp_path):
+def test_the_uncommented_example_is_read_without_a_note(tmp_path):
     text = re.sub(r"(?m)^#([A-Z_]+=)", r"\1", EXAMPLE.read_text())
     (tmp_path / ".env").write_text(text)
     settings = load_settings(read_environment({}, tmp_path))

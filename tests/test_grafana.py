@@ -115,12 +115,12 @@ def unknown(expression: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", sorted(dashboards.DASHBOARDS))
-def test_what_is_committed_is_what_the_generator_makes(name):
+def test_the_committed_dashboards_match_the_generator(name):
     assert (DEPLOY / "grafana" / f"{name}.json").read_text() == dashboards.text(name)
 
 
 @pytest.mark.parametrize("name", dashboards.DASHBOARDS)
-def test_grafana_understands_every_member_of_a_dashboard(name):
+def test_grafana_knows_every_member_of_a_dashboard(name):
     """By the schema of the version that compose starts: what it does not know is lost, or refused."""
     given = dashboards.dashboard(name)
     understood = json.loads(JSONEncoder().encode(Dashboard.from_json(given)))
@@ -131,18 +131,18 @@ def test_grafana_understands_every_member_of_a_dashboard(name):
     assert image.rpartition(":")[2].startswith(version("grafana-foundation-sdk").partition("!")[2].rpartition(".")[0])
 
 
-def test_every_metric_and_label_that_is_asked_for_exists():
+def test_dashboards_use_existing_metrics_and_labels():
     assert {where: wrong for where, expression in expressions() if (wrong := unknown(expression))} == {}
 
 
-def test_what_does_not_exist_is_found():
+def test_the_check_finds_metrics_and_labels_that_do_not_exist():
     assert unknown("sum by (nodes) (rate(hub_heartbeats_total[5m]))") == ["by (nodes)"]
     assert unknown('max(hub_heartbeat_total{known="true"})') == ["hub_heartbeat_total"]
     assert unknown('hub_heartbeats_total{state="x"} > 0') == ["hub_heartbeats_total{state}"]
     assert unknown("hub_sweep_seconds") == ["hub_sweep_seconds"]
 
 
-def test_a_legend_names_labels_that_its_expression_leaves():
+def test_a_legend_uses_only_labels_of_its_expression():
     wrong = []
     for name in dashboards.DASHBOARDS:
         for panel in dashboards.dashboard(name)["panels"]:
@@ -154,7 +154,7 @@ def test_a_legend_names_labels_that_its_expression_leaves():
     assert wrong == []
 
 
-def test_prometheus_reads_every_expression(promtool, tmp_path):
+def test_prometheus_can_parse_every_expression(promtool, tmp_path):
     rules = [{"record": f"test:number_{n}", "expr": expression} for n, (_, expression) in enumerate(expressions())]
     path = tmp_path / "rules.yml"
     path.write_text(yaml.safe_dump({"groups": [{"name": "all", "rules": rules}]}))
@@ -162,7 +162,7 @@ def test_prometheus_reads_every_expression(promtool, tmp_path):
     assert (done.returncode, f"{len(rules)} rules found" in done.stdout) == (0, True), done.stderr
 
 
-def test_prometheus_reads_its_configuration_and_the_alerts(promtool):
+def test_prometheus_accepts_its_configuration_and_the_alerts(promtool):
     done = subprocess.run(
         [promtool, "check", "config", DEPLOY / "prometheus.yml"],
         capture_output=True,
@@ -256,7 +256,7 @@ def play(promtool: str, folder: Path, cases: dict[str, Any]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_grafana_finds_its_source_and_its_dashboards_where_compose_puts_them():
+def test_compose_mounts_the_dashboards_where_grafana_reads_them():
     service = COMPOSE["services"]["grafana"]
     mounted = dict(each.removesuffix(":ro").split(":") for each in service["volumes"])
     there = DEPLOY / "grafana" / "provisioning"
@@ -272,7 +272,7 @@ def test_grafana_finds_its_source_and_its_dashboards_where_compose_puts_them():
     assert service["ports"] == ["127.0.0.1:3000:3000"]
 
 
-def test_prometheus_sends_to_the_alertmanager_of_the_example_and_its_routes_lead_somewhere():
+def test_prometheus_sends_to_the_example_alertmanager_whose_routes_have_receivers():
     sent = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())["alerting"]["alertmanagers"]
     assert sent == [{"static_configs": [{"targets": ["alertmanager:9093"]}]}]
     service = COMPOSE["services"]["alertmanager"]
@@ -290,7 +290,7 @@ def test_prometheus_sends_to_the_alertmanager_of_the_example_and_its_routes_lead
 @pytest.mark.parametrize(
     ("labels", "receiver"), [("severity=critical alertname=HubStoreDown", "on-call"), ("severity=warning", "team")]
 )
-def test_alertmanager_reads_the_example_and_sends_each_alert_where_it_should(amtool, labels, receiver):
+def test_alertmanager_accepts_the_example_and_routes_each_alert(amtool, labels, receiver):
     def run(*words: str) -> str:
         done = subprocess.run([amtool, *words], capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, done.stderr + done.stdout

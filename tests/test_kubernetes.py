@@ -78,21 +78,21 @@ def refused(objects: list[Object], version: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_manifest_is_what_kubernetes_takes(version):
+def test_kubernetes_accepts_every_manifest(version):
     odd = refused(written(), version)
     assert {name.split()[0] for name in odd} == CUSTOM
     assert set(odd.values()) == {"unknown"}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_misspelt_field_would_be_found(version):
+def test_the_check_of_manifests_finds_a_misspelt_field(version):
     wrong = copy.deepcopy(of("Deployment")["capacity-hub"])
     wrong["spec"]["template"]["spec"]["terminationGraceSeconds"] = 30
     assert "terminationGraceSeconds" in refused([wrong], version)["Deployment capacity-hub"]
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_overlays_lead_to_what_kubernetes_takes(overlay):
+def test_kubernetes_accepts_every_rendered_overlay(overlay):
     objects = rendered(overlay)
     for version in VERSIONS:
         assert {name.split()[0] for name in refused(objects, version)} == (CUSTOM if overlay == "full" else set())
@@ -105,7 +105,7 @@ def test_overlays_lead_to_what_kubernetes_takes(overlay):
     assert {each["metadata"]["namespace"] for each in objects if each["kind"] not in elsewhere} == namespaces
 
 
-def test_hubs_offer_the_jobs_of_their_workers():
+def test_hubs_and_executors_name_the_same_internal_jobs():
     objects = rendered("full")
     offered = [
         (each["image"], {env["name"]: env.get("value") for env in each["env"]}.get("HUB_INTERNAL_JOBS"))
@@ -118,18 +118,18 @@ def test_hubs_offer_the_jobs_of_their_workers():
 
 
 @pytest.mark.parametrize("path", sorted(HERE.rglob("kustomization.yaml")), ids=lambda path: path.parent.name)
-def test_overlays_name_what_is_there(path):
+def test_overlays_name_existing_files_and_objects(path):
     said = yaml.safe_load(path.read_text())
     for name in said.get("resources", []) + said.get("components", []):
         there = path.parent / name
         assert there.is_file() or (there / "kustomization.yaml").is_file(), name
 
 
-def test_no_manifest_is_forgotten_by_the_overlays():
+def test_every_manifest_is_used_by_an_overlay():
     assert len(rendered("full")) == len(written())
 
 
-def test_pods_ask_for_no_more_than_the_strictest_profile_allows():
+def test_pods_fit_the_restricted_security_profile():
     for name in of("Namespace").values():
         assert name["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
     for name, each in pods().items():
@@ -144,7 +144,7 @@ def test_pods_ask_for_no_more_than_the_strictest_profile_allows():
         }  # fmt: skip
 
 
-def test_secrets_stand_in_no_manifest():
+def test_no_manifest_contains_a_secret():
     secret = {knob.name for knob in knobs().values() if knob.secret} | {"HUB_REDIS_URL"}
     env = [each for container in containers() for each in container.get("env", [])]
     assert {each["name"] for each in env if "secretKeyRef" in each.get("valueFrom", {})} >= {
@@ -153,7 +153,7 @@ def test_secrets_stand_in_no_manifest():
     assert [each["name"] for each in env if each["name"] in secret and "value" in each] == []
 
 
-def test_every_variable_is_one_that_is_read():
+def test_every_variable_in_a_manifest_is_read_by_the_program():
     known = (
         {name for knob in knobs().values() for name in (knob.name, *knob.aliases)} | set(TLS_NAMES) | {*CLIENT_NAMES}
     )
@@ -166,7 +166,7 @@ def words(command: list[str]) -> list[str]:
     return re.split(r"\s+", command[2].removeprefix("exec ")) if command[:2] == ["sh", "-c"] else command
 
 
-def test_every_command_and_option_exists():
+def test_every_command_and_option_in_a_manifest_exists():
     commands = [each["command"] for each in containers() if "command" in each]
     commands += [each["lifecycle"]["preStop"]["exec"]["command"] for each in containers() if "lifecycle" in each]
     verbs = set()
@@ -182,7 +182,7 @@ def test_every_command_and_option_exists():
     assert verbs == {"agent", "drain", "internal-worker"}
 
 
-def test_everything_that_is_pointed_at_is_there():
+def test_every_object_that_a_manifest_refers_to_exists():
     labels = {name: each["metadata"]["labels"].items() for name, each in pods().items()}
     for name, each in of("Deployment").items():
         assert each["spec"]["selector"]["matchLabels"].items() <= labels[name]
@@ -206,7 +206,7 @@ def test_everything_that_is_pointed_at_is_there():
     assert {each["name"] for each in binding["subjects"]} == set(of("ServiceAccount"))
 
 
-def test_nodes_and_what_scales_them_may_reach_the_hubs():
+def test_nodes_and_the_autoscaler_may_reach_the_hubs():
     callers = of("NetworkPolicy")["capacity-hub"]["spec"]["ingress"][0]["from"][1]["namespaceSelector"]["matchLabels"]
     assert callers.items() <= of("Namespace")["capacity-hub-nodes"]["metadata"]["labels"].items()
     (allowed,) = [each["value"] for each in containers()[0]["env"] if each["name"] == "HUB_ALLOWED_HOSTS"]
@@ -214,7 +214,7 @@ def test_nodes_and_what_scales_them_may_reach_the_hubs():
     assert urls <= set(allowed.split(","))
 
 
-def test_a_pool_is_scaled_by_the_slots_that_its_nodes_lend_and_never_to_nothing():
+def test_a_pool_is_scaled_by_its_wanted_slots_and_never_to_zero():
     (scaled,) = of("ScaledObject").values()
     command = pods()[scaled["spec"]["scaleTargetRef"]["name"]]["spec"]["containers"][0]["command"]
     (slots,) = [word.removeprefix("--slots=") for word in command if word.startswith("--slots=")]
@@ -227,7 +227,7 @@ def test_a_pool_is_scaled_by_the_slots_that_its_nodes_lend_and_never_to_nothing(
     assert "replicas" not in of("Deployment")["gpu-a100-eu"]["spec"]
 
 
-def test_the_example_scales_workers_by_the_tasks_that_each_runs_at_a_time():
+def test_the_example_scales_workers_by_their_number_of_concurrent_tasks():
     (scaled,) = yaml.safe_load_all((HERE / "workers-keda.yaml").read_text())
     workers = of("Deployment")[scaled["spec"]["scaleTargetRef"]["name"]]
     assert scaled["metadata"]["namespace"] == workers["metadata"]["namespace"]
@@ -245,7 +245,7 @@ def test_the_example_scales_workers_by_the_tasks_that_each_runs_at_a_time():
     assert [trigger["metadata"][name] for name in same] == [alike["metadata"][name] for name in same]
 
 
-def test_a_node_knows_its_pod_and_may_do_nothing_but_write_to_pods():
+def test_a_node_knows_its_pod_and_may_only_patch_pods():
     found = pods()["gpu-a100-eu"]["spec"]
     env = {each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"] for each in found["containers"][0]["env"]}
     assert env == {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
@@ -256,7 +256,7 @@ def test_a_node_knows_its_pod_and_may_do_nothing_but_write_to_pods():
     assert [name for name, each in pods().items() if each["spec"]["automountServiceAccountToken"]] == ["gpu-a100-eu"]
 
 
-def test_the_token_of_a_pod_writes_to_that_pod_alone():
+def test_the_token_of_a_pod_may_patch_only_that_pod():
     (account,) = of("RoleBinding")["capacity-hub-node"]["subjects"]
     (name, policy), *others = of("ValidatingAdmissionPolicy").items()
     assert not others
@@ -273,7 +273,7 @@ def test_the_token_of_a_pod_writes_to_that_pod_alone():
     assert binding["spec"] == {"policyName": name, "validationActions": ["Deny"]}
 
 
-def test_containers_that_are_told_to_stop_have_the_time():
+def test_containers_have_enough_time_to_stop():
     grace = {name: each["spec"]["terminationGracePeriodSeconds"] for name, each in pods().items()}
     commands = {each["name"]: " ".join(each.get("command", [])) for each in containers()}
     (hub,) = [each for each in containers() if each["name"] == "hub"]

@@ -137,12 +137,12 @@ def hub_part(name: str) -> str | None:
     return pieces[1] if known else "__init__"
 
 
-def test_hub_holds_the_parts_it_is_known_to_have():
+def test_the_package_hub_contains_exactly_the_known_subpackages():
     assert {part(path) for path in MODULES} <= set(MAY_IMPORT)
 
 
 @of_each(MODULES)
-def test_imports_point_down(path):
+def test_imports_go_only_to_lower_layers(path):
     here = part(path)
     wrong = [
         name
@@ -153,7 +153,7 @@ def test_imports_point_down(path):
     assert wrong == []
 
 
-def test_no_imports_run_in_a_circle():
+def test_there_are_no_circular_imports():
     """Of modules, of screens, and of rooms: imports for types and inside functions count as any other."""
     uses = {path: {found for name in imports(path) if (found := module_of(name))} for path in MODULES}
     for path in SCREENS:
@@ -185,7 +185,7 @@ def module_of(name: str) -> Path | None:
 
 
 @of_each(MODULES)
-def test_third_party_packages_stay_where_they_are_at_home(path):
+def test_third_party_packages_are_imported_only_by_their_own_layers(path):
     packages = {name.split(".")[0] for name in imports(path)}
     assert {package for package in packages if part(path) not in AT_HOME_IN.get(package, {part(path)})} == set()
 
@@ -198,7 +198,7 @@ def test_every_http_client_is_made_in_one_place():
 
 
 @of_each([path for path in MODULES if path.stem in PURE])
-def test_pure_modules_know_no_io(path):
+def test_pure_modules_import_no_io(path):
     other = {name for name in imports(path) if name.split(".")[0] in {*AT_HOME_IN, "asyncio", "socket", "os", "time"}}
     ours = {name for name in imports(path) if hub_part(name) and not _is_pure(name)}
     assert (other, ours) == (set(), set())
@@ -211,7 +211,7 @@ def _is_pure(name: str) -> bool:
 @pytest.mark.parametrize(
     ("paths", "most"), [(MODULES, 400), (TESTS, 500), (SCRIPTS, 80)], ids=["modules", "test modules", "scripts"]
 )
-def test_no_file_is_too_long_for_one_concept(paths, most):
+def test_no_file_is_longer_than_its_limit(paths, most):
     assert {str(path): lines for path in paths if (lines := len((TOP / path).read_text().splitlines())) > most} == {}
 
 
@@ -222,12 +222,12 @@ def test_no_function_is_longer_than_fifty_lines(path):
 
 
 @of_each(MODULES)
-def test_every_module_says_what_it_is_for(path):
+def test_every_module_has_a_docstring(path):
     assert ast.get_docstring(tree(path)), "a module begins with a sentence"
 
 
 @of_each(SCRIPTS)
-def test_every_script_begins_with_its_purpose(path):
+def test_every_script_begins_with_a_comment(path):
     assert (TOP / path).read_text().startswith("-- ")
 
 
@@ -251,7 +251,7 @@ def texts(path: Path) -> Iterator[str]:
 
 
 @of_each([path for path in MODULES if path.parent != Path("hub/store/keys")])
-def test_key_text_stands_in_the_keys_module_alone(path):
+def test_only_the_keys_module_contains_the_text_of_keys(path):
     # "node: x" is a sentence, "node:" and "node:x" are keys.
     found = [text for text in texts(path) if (head := KEY_TEXT.match(text)) and not text[head.end() :].startswith(" ")]
     assert found == []
@@ -312,27 +312,27 @@ def test_every_lua_file_is_a_module_in_the_list_or_a_command():
 
 
 @pytest.mark.parametrize("name", [name for name in LUA_MODULES if name != "keys"])
-def test_a_lua_module_is_one_table_called_like_its_file(name):
+def test_a_lua_module_is_one_table_with_the_name_of_its_file(name):
     text = (TOP / "lua" / f"{name}.lua").read_text()
     assert f"\nlocal {name} = {{}}\n" in text
     assert text.endswith(f"\nreturn {name}\n")
 
 
 @pytest.mark.parametrize("name", MODULES_IN_ORDER)
-def test_a_lua_module_uses_those_before_it(name):
+def test_a_lua_module_uses_only_modules_before_it(name):
     here = MODULES_IN_ORDER.index(name)
     assert {used for used, _ in lua_uses(lua_text(name))} <= set(MODULES_IN_ORDER[: here + 1])
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=str)
-def test_what_is_used_of_a_lua_module_exists(path):
+def test_every_used_function_of_a_lua_module_exists(path):
     assert {
         (name, field) for name, field in lua_uses((TOP / path).read_text()) if field not in lua_fields()[name]
     } == set()
 
 
 @pytest.mark.parametrize("path", COMMANDS + FOREIGN, ids=str)
-def test_a_command_is_called_like_its_file_and_takes_what_it_says(path):
+def test_a_command_has_the_name_of_its_file_and_its_declared_arguments(path):
     text = (TOP / path).read_text()
     command = Command.declared(text)
     assert command.name == f"{path.parent.name}/{path.stem}"
@@ -342,7 +342,7 @@ def test_a_command_is_called_like_its_file_and_takes_what_it_says(path):
     assert "Returns" in text.partition("\ncommand")[0]
 
 
-def test_the_rooms_of_commands_are_rooms_of_the_hub():
+def test_the_folders_of_commands_are_packages_of_the_hub():
     rooms = {path.stem for path in MODULES} | {path.parent.name for path in MODULES}
     assert {path.parent.name for path in COMMANDS} <= rooms
 
@@ -394,7 +394,7 @@ def catches_everything(handler: ast.ExceptHandler) -> bool:
 
 
 @of_each(MODULES)
-def test_what_is_caught_broadly_is_raised_handed_on_or_logged_and_counted(path):
+def test_a_broad_except_raises_passes_on_or_logs_and_counts_the_error(path):
     silent = []
     for handler in nodes(path):
         if not (isinstance(handler, ast.ExceptHandler) and catches_everything(handler)):
@@ -419,7 +419,7 @@ def listed_at_the_top() -> set[str]:
     return {name.split("/")[0] for name in found if (TOP / name).exists()}
 
 
-def test_the_top_level_is_exactly_what_it_should_be():
+def test_the_top_folder_contains_exactly_the_expected_files():
     names = {name for name in listed_at_the_top() if not name.startswith(".") or name == ".env.example"}
     assert names == {
         "pyproject.toml", "README.md", "LICENSE", "requirements.lock", "Makefile", ".env.example",
@@ -427,12 +427,12 @@ def test_the_top_level_is_exactly_what_it_should_be():
     }  # fmt: skip
 
 
-def test_nothing_is_kept_that_the_checkout_says_to_ignore():
+def test_no_ignored_file_is_committed():
     command = ["git", "-C", str(TOP), "ls-files", "--cached", "--ignored", "--exclude-standard"]
     assert subprocess.run(command, capture_output=True, text=True).stdout.split() == []
 
 
-def test_every_mistake_that_is_planted_has_its_place():
+def test_every_planted_mistake_finds_its_text_in_the_code():
     """What is not there any more proves nothing: the mutant goes where the rule went."""
     found = {f"{each.script}: {each.why}": (TOP / each.path).read_text().count(each.old) for each in
              (*FLIGHT, *TASKS, *MISTAKES, *SPILLING)}  # fmt: skip

@@ -85,7 +85,7 @@ def echo() -> Iterator[str]:
     server.server_close()
 
 
-def test_it_starts_with_no_hub_there_and_names_none(proxy):
+def test_nginx_starts_without_a_hub_and_names_none(proxy):
     text = re.sub(r"#.*", "", (DEPLOY / "nginx.conf").read_text())
     assert set(re.findall(r"\bserver ([^\s{]+:\d+)", text)) == set(HUBS)
     assert all(re.fullmatch(r"[0-9.]+:[0-9]+", hub) for hub in HUBS)
@@ -99,7 +99,7 @@ def live_hub(start_hub, redis_server, tmp_path):
     return start_hub(HUB_REALMS_FILE=str(file))
 
 
-def test_requests_reach_the_hub_that_is_up_and_metrics_are_not_public(proxy, live_hub):
+def test_nginx_sends_requests_to_a_live_hub_and_hides_the_metrics(proxy, live_hub):
     url = proxy(f"127.0.0.1:{free_port()}", f"127.0.0.1:{live_hub.port}")
     head = {"x-hub-secret": live_hub.node_secret}
     with httpx.Client(base_url=url, headers=head, timeout=PATIENCE_S) as client:
@@ -124,14 +124,14 @@ def test_requests_reach_the_hub_that_is_up_and_metrics_are_not_public(proxy, liv
         assert httpx.get(f"{live_hub.url}{path}", timeout=PATIENCE_S).status_code == 200
 
 
-def test_what_a_caller_says_of_his_address_is_not_passed_on(proxy, echo):
+def test_nginx_does_not_pass_on_a_forwarded_address_of_the_caller(proxy, echo):
     url = proxy(echo, echo)
     for path in ("/nodes", "/socket.io/?EIO=4", "/realms/eu/socket.io/?EIO=4"):
         seen = httpx.get(url + path, headers={"x-forwarded-for": "6.6.6.6"}, timeout=PATIENCE_S).text
         assert re.findall(r"(?i)x-forwarded-for: (.*)", seen) == ["127.0.0.1"]
 
 
-def test_with_the_files_of_tls_it_serves_https_too(proxy, live_hub, tmp_path):
+def test_with_tls_files_nginx_serves_https_too(proxy, live_hub, tmp_path):
     authority = Authority(tmp_path)
     pair = authority.issue("hub")
     port = free_port()

@@ -8,7 +8,7 @@ from tests.notes import Notes, whole_notes
 
 
 @pytest.mark.parametrize("part", [0, 1, 2, 10, -2])
-def test_a_part_of_a_note_says_nothing_and_hides_no_other(tmp_path, part):
+def test_an_incomplete_note_is_ignored_and_hides_no_other(tmp_path, part):
     path = tmp_path / "notes"
     assert whole_notes(path) == []
     Notes(path).write(who="first")

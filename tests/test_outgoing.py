@@ -66,12 +66,12 @@ LOOPBACK = ["127.0.0.1", "localhost", "[::1]", "a.localhost", "127.8.9.1"]
         ("http://[fd00::7]:8080", {"all_proxy": PROXY, "no_proxy": "[fd00::7]"}, None),
     ],
 )  # fmt: skip
-def test_the_proxy_that_leads_to_an_address(url, environ, proxy):
+def test_the_environment_decides_which_proxy_leads_to_an_address(url, environ, proxy):
     assert proxy_of(url, environ) == proxy
 
 
 @pytest.mark.parametrize(("name", "value"), [*itertools.product(VARIABLES, UNREADABLE)])
-def test_what_cannot_be_read_is_one_sentence_with_the_name_of_the_variable(name, value):
+def test_an_unreadable_proxy_is_refused_with_the_name_of_its_variable(name, value):
     scheme = "https" if "https" in name.lower() else "http"
     with pytest.raises(HubError) as refused:
         proxy_of(f"{scheme}://hub.example", {name: value})
@@ -83,11 +83,11 @@ def test_what_cannot_be_read_is_one_sentence_with_the_name_of_the_variable(name,
 
 
 @pytest.mark.parametrize("entry", ODD_NO_PROXY)
-def test_entries_that_are_not_understood_are_ignored(entry):
+def test_unreadable_entries_of_no_proxy_are_ignored(entry):
     assert proxy_of("http://hub.test", {"all_proxy": PROXY, "no_proxy": entry}) == PROXY
 
 
-def test_a_refusal_shows_no_password():
+def test_the_refusal_of_a_proxy_shows_no_password():
     with pytest.raises(HubError) as refused:
         proxy_of("http://hub.example", {"http_proxy": "socks://me:hunter2@h:1"})
     assert "hunter2" not in str(refused.value)
@@ -116,7 +116,7 @@ def run(hub: HubProcess, spoiled: dict[str, str], *words: str) -> subprocess.Com
     )
 
 
-async def test_no_client_of_a_hub_on_this_machine_minds_the_proxies(hub, spoiled):
+async def test_clients_of_a_hub_on_this_machine_use_no_proxy(hub, spoiled):
     with SyncHubClient(hub.url, hub.runner_secret) as client:
         assert await asyncio.to_thread(client.pools)
     async with HubClient(hub.url, hub.runner_secret) as client:
@@ -127,7 +127,7 @@ async def test_no_client_of_a_hub_on_this_machine_minds_the_proxies(hub, spoiled
         assert done.returncode in (0, 1), done.stderr
 
 
-def test_a_client_of_a_hub_elsewhere_says_which_variable_is_wrong(monkeypatch):
+def test_a_client_of_a_remote_hub_names_the_wrong_proxy_variable(monkeypatch):
     monkeypatch.setenv("http_proxy", "socks://h:1")
     for make in (SyncHubClient, HubClient):
         with pytest.raises(HubError, match=r"^http_proxy cannot be used"):
@@ -142,7 +142,7 @@ def test_a_client_of_a_hub_elsewhere_says_which_variable_is_wrong(monkeypatch):
     assert done.stderr.count("\n") <= 2
 
 
-async def test_an_alert_that_cannot_be_posted_for_a_proxy_has_its_line(monkeypatch, caplog):
+async def test_an_alert_that_a_wrong_proxy_keeps_from_being_posted_is_logged(monkeypatch, caplog):
     monkeypatch.setenv("https_proxy", "socks://h:1")
     webhook = Webhook("https://hooks.example/x")
     webhook.post({"source": "orders", "level": "critical"})
@@ -154,7 +154,7 @@ async def test_an_alert_that_cannot_be_posted_for_a_proxy_has_its_line(monkeypat
     await webhook.close()
 
 
-def test_what_a_proxy_does_not_reach_is_no_answer(monkeypatch):
+def test_a_proxy_that_cannot_be_reached_counts_as_a_hub_that_is_away(monkeypatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     with SyncHubClient("http://hub.example", "s", timeout=0.1) as client, pytest.raises(HubUnavailable):
         client.pools()

@@ -152,7 +152,7 @@ def uses(file: str, name: str) -> set[str]:
 
 
 @pytest.mark.parametrize("ours", SUBCLASSES)
-def test_every_name_that_is_used_of_a_library_says_what_it_is_for(ours: str):
+def test_every_used_private_name_of_a_library_is_listed_with_its_purpose(ours: str):
     file, theirs, table = SUBCLASSES[ours]
     assert (uses(file, ours) & has(theirs)) - set(table) == set()
 
@@ -161,12 +161,12 @@ def test_every_name_that_is_used_of_a_library_says_what_it_is_for(ours: str):
     ("theirs", "table"),
     [(theirs, table) for _, theirs, table in SUBCLASSES.values()] + [(RequestResponseCycle, CYCLE)],
 )
-def test_the_library_still_has_every_name_that_is_used(theirs: type, table: dict[str, str]):
+def test_the_libraries_still_have_every_listed_private_name(theirs: type, table: dict[str, str]):
     gone = {name: f"this breaks: {what}" for name, what in table.items() if name not in has(theirs)}
     assert gone == {}
 
 
-def test_no_name_is_listed_that_is_not_used():
+def test_every_listed_private_name_is_used():
     used = {theirs: set[str]() for _, theirs, _ in SUBCLASSES.values()}
     for ours, (file, theirs, _) in SUBCLASSES.items():
         used[theirs] |= uses(file, ours)
@@ -174,7 +174,7 @@ def test_no_name_is_listed_that_is_not_used():
     assert set(CYCLE) == {name for name in (*Cycle.__annotations__, *vars(Cycle)) if not name.startswith("_")}
 
 
-def test_a_metric_still_tells_how_it_was_made():
+def test_the_private_members_of_a_metric_still_describe_it():
     options = {"registry": CollectorRegistry(), "labelnames": ["label"]}
     gauge = Gauge("hub_nodes", "Nodes.", multiprocess_mode="max", **options)
     histogram = Histogram("hub_seconds", "Seconds.", buckets=(0.5, 2.0), **options)
@@ -207,13 +207,13 @@ def private_names() -> dict[str, set[str]]:
     return found
 
 
-def test_no_other_private_name_of_a_library_is_read():
+def test_no_unlisted_private_name_of_a_library_is_used():
     known = {name for _, _, table in SUBCLASSES.values() for name in table} | set(TWIN)
     assert {file: names - known for file, names in private_names().items() if names - known} == {}
     assert private_names()["observability/realms.py"] | {"_name"} == set(TWIN)  # a class of the hub has a `_name`, too
 
 
-def test_one_file_imports_what_uvicorn_does_not_promise():
+def test_only_one_file_imports_private_modules_of_uvicorn():
     private = re.compile(r"^\s*(?:from|import) uvicorn\.", re.MULTILINE)
     assert [path.name for path in HUB.rglob("*.py") if private.search(path.read_text())] == ["private.py"]
 

@@ -27,7 +27,7 @@ def test_a_list_with_a_secret_in_it_is_read_as_written(text):
     assert found.get_secret_value() == text
 
 
-def test_what_differs_from_its_default_is_told_at_the_start_and_nothing_else():
+def test_the_start_line_shows_only_settings_that_differ_from_their_defaults():
     assert load_settings({}).changed() == {}
     settings = load_settings({"HUB_NODE_TIMEOUT": "90", "HUB_LOG_FORMAT": "text", "HUB_NODE_SECRET": "s3cr3t"})
     assert settings.changed() == {"HUB_NODE_TIMEOUT": "90", "HUB_NODE_SECRET": "***"}
@@ -53,18 +53,18 @@ def test_every_setting_that_holds_an_address_or_a_secret_is_in_a_table_of_these_
 
 
 @pytest.mark.parametrize("text", ["/grafana", "https://grafana.example/d/hub?orgId=1", "http://[::1]:3000/"])
-def test_pages_that_the_dashboard_may_be_are_taken_as_written(text):
+def test_a_valid_dashboard_address_is_used_as_written(text):
     assert load_settings({"DASHBOARD_URL": text}).dashboard_url == text
 
 
 @pytest.mark.parametrize("text", ["//evil.example", "/\\evil.example"])
-def test_a_path_that_browsers_take_for_another_host_is_no_dashboard(text):
+def test_a_dashboard_path_that_browsers_read_as_another_host_is_refused(text):
     with pytest.raises(BadSetting):
         load_settings({"DASHBOARD_URL": text})
 
 
 @pytest.mark.parametrize("text", [*HOPELESS, "", "sqlite://", "postgresql://,/orders", "mysql+asyncmy://;/x"])
-async def test_a_database_that_nobody_can_name_is_refused_in_one_sentence(tmp_path, text):
+async def test_an_invalid_database_number_is_refused_in_one_sentence(tmp_path, text):
     file = tmp_path / "recovery.toml"
     lines = ["[[sources]]", 'name = "orders"', f"url = {json.dumps(text)}", 'table = "orders"', 'stuck = "Processing"']
     file.write_text("\n".join([*lines, 'becomes = "Pending"']))

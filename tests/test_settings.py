@@ -121,7 +121,7 @@ def test_a_setting_is_read_as_written(name, text, field, value):
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_stops_the_start_in_one_sentence(name, text, allowed):
+def test_an_unreadable_setting_stops_the_start_with_one_sentence(name, text, allowed):
     with pytest.raises(BadSetting) as error:
         load_settings({name: text})
     said = str(error.value)
@@ -131,7 +131,7 @@ def test_what_cannot_be_read_stops_the_start_in_one_sentence(name, text, allowed
     assert "\n" not in said
 
 
-def test_what_a_container_platform_says_of_a_service_named_hub_is_no_port():
+def test_a_service_variable_of_kubernetes_is_not_read_as_the_port():
     assert load_settings({"HUB_PORT": "tcp://10.0.0.1:8080"}).port == 8080
 
 
@@ -181,7 +181,7 @@ def test_a_number_out_of_bounds_becomes_the_bound_and_a_note(variables, field, v
     assert len(settings.notes) == 1
 
 
-def test_the_least_lengths_are_settings_themselves():
+def test_the_lower_bounds_of_lengths_are_settings():
     settings = load_settings(
         {
             "HUB_BORROW_TTL_SECONDS": "0.5",
@@ -234,7 +234,7 @@ COUNTS = {
 }  # fmt: skip
 
 
-def test_every_number_that_is_no_count_says_its_unit_at_the_end_of_its_name():
+def test_every_setting_with_a_unit_names_it_at_its_end():
     numbers = {knob.name: knob for knob in knobs().values() if knob.minimum is not None}
     assert len(numbers) > 40
     without = {name for name in numbers if not UNITS.search(name)}
@@ -257,7 +257,7 @@ def test_a_name_without_its_unit_and_one_with_it_are_the_same_setting(old, new, 
         assert [note for note in settings.notes if name in note and "no setting" in note] == []
 
 
-def test_no_setting_is_without_effect():
+def test_every_setting_has_an_effect():
     """What is declared is read: outside of the settings, or by a rule of theirs."""
     files = [path for path in Path(hub.__file__).parent.rglob("*.py") if path.name != "model.py"]
     read = "\n".join(path.read_text() for path in files)
@@ -267,7 +267,7 @@ def test_no_setting_is_without_effect():
         assert used, f"{field} is declared, and nothing reads it"
 
 
-def test_the_name_wins_over_its_alias():
+def test_the_name_of_a_setting_wins_over_its_alias():
     assert load_settings({"REDIS_URL": "a:1", "HUB_REDIS_URL": "b:2"}).redis_url == "redis://b:2"
     both = {"ZNDRAW_JOBLIB_ANONYMOUS_READS": "true", "HUB_ANONYMOUS_READS": "false"}
     assert load_settings(both).anonymous_reads is False
@@ -309,13 +309,13 @@ def test_an_unreadable_switch_of_recovery_stops_the_start():
         load_settings({"HUB_ZOMBIE_CLEANUP_ENABLED": "nope"})
 
 
-def test_a_warning_that_would_always_be_critical_is_told():
+def test_a_warning_threshold_above_the_critical_one_leaves_a_note():
     (note,) = load_settings({"HUB_ZOMBIE_WARNING_ABOVE": "50"}).notes
     assert note.startswith("HUB_ZOMBIE_WARNING_ABOVE is not below HUB_ZOMBIE_CRITICAL_ABOVE")
     assert load_settings({"HUB_ZOMBIE_WARNING_ABOVE": "49"}).notes == []
 
 
-def test_names_without_the_prefix_of_the_hub_may_be_meant_for_others():
+def test_unknown_variables_without_the_prefix_of_the_hub_leave_no_note():
     assert load_settings({"ZOMBIE_OUTBREAK": "1", "ZOMBIE_CLEANUP": "1"}).notes == []
     (note,) = load_settings({"HUB_ZOMBIE_CLEANUP_INTERVAL": "1"}).notes
     assert note.endswith("did you mean HUB_ZOMBIE_CLEANUP_INTERVAL_MINUTES?")
@@ -362,12 +362,12 @@ def test_the_nearest_dotenv_is_read_and_never_overrides_what_is_set(tmp_path, mo
     assert load_settings().port == 8080
 
 
-def test_a_dotenv_that_cannot_be_read_is_passed_over(tmp_path):
+def test_an_unreadable_dotenv_is_ignored(tmp_path):
     (tmp_path / ".env").write_bytes(b"HUB_PORT=\xff\xfe")
     assert read_environment({"A": "b"}, tmp_path) == {"A": "b"}
 
 
-def test_a_mapping_is_the_whole_environment(tmp_path, monkeypatch):
+def test_settings_loaded_from_a_mapping_ignore_the_environment(tmp_path, monkeypatch):
     (tmp_path / ".env").write_text("HUB_PORT=9\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HUB_PORT", "10")
@@ -384,17 +384,17 @@ def test_a_mapping_is_the_whole_environment(tmp_path, monkeypatch):
         ("rediss+cluster://u:secret@a:1?db=2", "has an option that is none of ssl_ca_certs"),
     ],
 )
-def test_a_url_of_a_cluster_that_cannot_be_meant_is_refused(url, why):
+def test_an_impossible_url_of_a_cluster_is_refused(url, why):
     with pytest.raises(BadSetting, match=re.escape(why)) as refused:
         load_settings({"HUB_REDIS_URL": url})
     assert "secret" not in str(refused.value)
 
 
-def test_a_prefix_of_ones_own_stays_in_a_cluster():
+def test_a_configured_prefix_is_kept_in_a_cluster():
     assert load_settings({"HUB_REDIS_URL": "redis+cluster://a", "HUB_KEY_PREFIX": "{eu}:"}).key_prefix == "{eu}:"
 
 
-def test_no_secret_is_shown():
+def test_settings_are_shown_without_secrets():
     settings = load_settings(
         {
             "HUB_RUNNER_SECRET": "s3cr3t",
@@ -411,7 +411,7 @@ def test_no_secret_is_shown():
     assert shown["HUB_REDIS_URL"] == "redis://user:***@r:6379/0"
 
 
-def test_what_is_shown_can_be_read_again():
+def test_shown_settings_can_be_read_again():
     variables = {
         "HUB_NODE_TIMEOUT": "1.5", "REDIS_ASYNC_TIMEOUT_MS": "333", "HUB_SWEEPER_EXPIRE": "true",
         "HUB_ALLOWED_CATEGORIES": '["ä"]', "HUB_ALLOWED_PROVIDER_CATEGORIES": "[]", "HUB_ANONYMOUS_READS": "no",
@@ -485,13 +485,13 @@ def test_without_secrets_only_loopback_is_served(variables, refused):
         ({"HUB_NODE_SECRET": "b"}, False),
     ],
 )
-def test_tokens_in_a_file_shut_what_has_no_secret_where_others_can_connect(variables, opens):
+def test_a_tokens_file_closes_roles_without_a_secret_beyond_loopback(variables, opens):
     assert load_settings(variables).open_access is opens
 
 
 @pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(sorted(Settings().masked())), st.text(max_size=30)))
-def test_any_text_is_taken_or_refused_in_a_sentence(variables):
+def test_every_text_of_a_setting_is_accepted_or_refused_in_a_sentence(variables):
     try:
         load_settings(variables)
     except BadSetting as error:

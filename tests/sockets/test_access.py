@@ -37,7 +37,7 @@ async def joined(listener: Listener, event: str, member: str, room: str) -> bool
     return bool(answer == OK)
 
 
-async def test_the_page_says_who_may_listen_to_what(serve):
+async def test_the_access_page_of_the_manual_says_who_may_hear_which_events(serve):
     process, _ = await serve(**SECRETS, anonymous_reads=False)
     shown = await shown_by(process.url)
     rows: dict[str, dict[str, str]] = {event: {} for event in EVENTS}

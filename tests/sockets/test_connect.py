@@ -23,7 +23,9 @@ from tests.world import PATIENCE_S, eventually, wait_until
     ],
     ids=["connect packet", "header", "both", "secret"],
 )
-async def test_whoever_shows_a_token_or_the_secret_may_offer_jobs(transport, token, headers, here, listen):
+async def test_every_caller_with_a_token_or_secret_may_offer_jobs_over_a_socket(
+    transport, token, headers, here, listen
+):
     listener = await listen(here, token, headers=headers, transports=[transport])
     assert await listener.say("join_job_room", {"job_name": JOB, "worker_id": "None"}) == OK
 
@@ -42,7 +44,7 @@ async def test_whoever_shows_a_token_or_the_secret_may_offer_jobs(transport, tok
     ],
     ids=["unknown", "of an inactive user", "beside a good header", "header", "no bearer", "other secret", "two lines"],
 )
-async def test_a_wrong_token_is_refused_also_where_strangers_are_let_in(transport, token, headers, here):
+async def test_a_wrong_token_is_refused_even_where_strangers_are_let_in(transport, token, headers, here):
     listener = Listener(here, token, headers=headers, transports=[transport])
     refusals = []
     listener.client.on("connect_error", refusals.append)
@@ -52,7 +54,7 @@ async def test_a_wrong_token_is_refused_also_where_strangers_are_let_in(transpor
     await listener.hang_up()
 
 
-async def test_a_stranger_may_follow_rooms_and_nothing_else(here, listen, redis):
+async def test_a_stranger_may_only_follow_rooms(here, listen, redis):
     stranger = await listen(here, None)
     assert await stranger.join("lab") == OK
     for event, member in (("join_job_room", "job_name"), ("join_provider_room", "provider_name")):
@@ -69,20 +71,20 @@ async def test_without_anonymous_reads_a_stranger_is_refused(start, listen):
     assert await (await listen(hub, "ann-reads")).join("lab") == OK
 
 
-async def test_a_token_for_reading_does_not_make_a_worker(here, listen, redis, hub):
+async def test_a_token_with_the_read_scope_cannot_bind_a_worker(here, listen, redis, hub):
     worker = (await hub.workers.create(ANN, new_worker())).id
     reader = await listen(here, "ann-reads")
     assert "needs a token with the scope worker" in await reader.offer(worker)
     assert connections(redis, worker) == 0
 
 
-async def test_on_an_open_hub_everybody_is_the_operator(start_hub, listen):
+async def test_every_caller_of_an_open_hub_is_the_operator(start_hub, listen):
     open_hub = start_hub(HUB_RUNNER_SECRET="", HUB_NODE_SECRET="", HUB_ADMIN_SECRET="")
     for token in (None, "whatever"):
         assert await (await listen(open_hub, token)).offer(new_worker()) == OK
 
 
-async def test_while_redis_is_away_nobody_is_let_in_and_everybody_is_told_to_try_again(own_redis, start, listen):
+async def test_while_redis_is_away_every_connection_is_refused_and_told_to_try_again(own_redis, start, listen):
     hub = start(HUB_REDIS_URL=own_redis.url)
     before = await listen(hub)
     own_redis.kill()
@@ -104,7 +106,7 @@ async def test_while_redis_is_away_nobody_is_let_in_and_everybody_is_told_to_try
     await listener.hang_up()
 
 
-def test_pages_of_other_sites_cannot_use_the_sockets_of_a_browser(here):
+def test_pages_of_other_sites_cannot_open_a_socket(here):
     url = f"{here.url}/socket.io/?EIO=4&transport=polling"
     assert requests.get(url, headers={"Origin": "http://elsewhere.example"}, timeout=PATIENCE_S).status_code == 400
     own = requests.get(url, headers={"Origin": here.url}, timeout=PATIENCE_S)

@@ -13,9 +13,7 @@ from tests.sockets.people import OK, publish
 from tests.world import eventually
 
 
-async def test_events_are_heard_again_although_nobody_said_that_the_connection_is_dead(
-    serve, listen, redis, wire, monkeypatch
-):
+async def test_events_are_heard_again_after_a_connection_died_silently(serve, listen, redis, wire, monkeypatch):
     monkeypatch.setattr(monitor, "SILENT_S", 1.0)
     process, _ = await serve(redis_url=await wire.start(), redis_timeout_s=3)
     listener = await listen(process, token=None)
@@ -63,7 +61,7 @@ async def test_a_process_that_stood_still_after_its_ping_reads_once_more_before_
 
 
 @pytest.mark.parametrize("where", ["server", "memory"])
-async def test_a_connection_that_is_only_quiet_stays(serve, listen, redis, monkeypatch, where):
+async def test_a_quiet_connection_is_kept(serve, listen, redis, monkeypatch, where):
     if where == "memory":
         monkeypatch.setattr(connection, "find_server", lambda: None)
     monkeypatch.setattr(events, "IDLE_S", 0.05)

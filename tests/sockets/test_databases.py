@@ -18,7 +18,7 @@ from tests.world import PATIENCE_S, HubProcess, RedisServer, eventually, setting
 DISK = "lab:frames:Disk"
 
 
-async def test_events_stay_in_their_database(
+async def test_events_reach_only_clients_of_the_same_database(
     here: HubProcess,
     start: Callable[..., HubProcess],
     listen: Callable[..., Any],
@@ -48,7 +48,7 @@ async def test_events_stay_in_their_database(
     assert ids[0].isdisjoint(ids[1])
 
 
-async def test_a_provider_is_asked_in_its_own_database_alone(
+async def test_a_provider_is_asked_only_in_its_own_database(
     here: HubProcess,
     start: Callable[..., HubProcess],
     listen: Callable[..., Any],
@@ -80,7 +80,7 @@ async def test_a_provider_is_asked_in_its_own_database_alone(
         ]
 
 
-async def test_what_waits_for_an_event_is_not_woken_by_another_database(hub: Hub, redis_server: RedisServer) -> None:
+async def test_a_long_poll_is_not_woken_by_an_event_of_another_database(hub: Hub, redis_server: RedisServer) -> None:
     url = f"{redis_server.url}/1"
     async with open_store(settings_for(url)) as store:
         for name in ("job_notice", "task_done", "result_notice", "granted"):
@@ -96,7 +96,7 @@ async def test_what_waits_for_an_event_is_not_woken_by_another_database(hub: Hub
             assert not await far.wait(0.2)
 
 
-async def test_keys_of_every_database_are_the_same_and_so_are_the_channels_of_the_first(
+async def test_only_channels_contain_the_number_of_the_database_and_keys_do_not(
     hub: Hub, redis_server: RedisServer
 ) -> None:
     assert hub.store.keys.socketio == "hub:socketio"

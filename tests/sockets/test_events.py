@@ -38,9 +38,7 @@ async def told(listener: Listener, count: int) -> list[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize("transport", ["websocket", "polling"])
-async def test_the_life_of_a_task_is_told_in_its_room_and_that_it_can_be_claimed_in_that_of_its_job(
-    transport, here, listen, hub
-):
+async def test_task_events_go_to_its_room_and_available_events_to_the_room_of_its_job(transport, here, listen, hub):
     reader = await listen(here, None, transports=[transport])
     worker = await listen(here, "ann", transports=[transport])
     assert (await reader.join("lab"), await worker.offer(new_worker())) == (OK, OK)
@@ -64,7 +62,7 @@ async def test_the_life_of_a_task_is_told_in_its_room_and_that_it_can_be_claimed
     assert await told(worker, 1) == [("task_available", available)]
 
 
-async def test_a_provider_is_asked_in_its_room_and_readers_hear_of_providers_that_come_and_go(here, listen, hub):
+async def test_providers_get_questions_and_readers_hear_of_new_and_deleted_providers(here, listen, hub):
     reader, provider = await listen(here, None), await listen(here, "ann")
     full = "lab:frames:Disk"
     assert await reader.join("lab") == OK
@@ -85,7 +83,7 @@ async def test_a_provider_is_asked_in_its_room_and_readers_hear_of_providers_tha
     ]
 
 
-async def test_a_provider_that_was_not_there_when_it_was_asked_is_asked_again_once_it_is(here, listen, hub):
+async def test_a_provider_that_connects_after_a_question_gets_it_again(here, listen, hub):
     made, _ = await hub.providers.register(ProviderRequest("lab", "frames", "Disk"), ANN, False)
     with pytest.raises(ProviderTimeout):
         await hub.providers.read(made, {}, 0)
@@ -102,7 +100,7 @@ async def test_a_provider_that_was_not_there_when_it_was_asked_is_asked_again_on
     assert len(provider.told) == 1
 
 
-async def test_an_event_reaches_the_clients_of_every_hub_once(here, start, listen, redis):
+async def test_each_client_of_every_hub_gets_an_event_once(here, start, listen, redis):
     listeners = [await listen(process) for process in (here, here, start())]
     for listener in listeners:
         assert await listener.join("lab") == OK
@@ -113,7 +111,7 @@ async def test_an_event_reaches_the_clients_of_every_hub_once(here, start, liste
         assert await told(listener, 2) == [("jobs_invalidate", {}), ("last", {})]
 
 
-async def test_a_client_hears_its_own_rooms_alone_and_no_more_when_it_has_left(here, listen, redis):
+async def test_a_client_hears_only_the_rooms_it_is_in(here, listen, redis):
     listener = await listen(here)
     await listener.join("lab")
     for room in ("room:labs", "room:@global", f"jobs:{JOB}", "lab"):
@@ -127,7 +125,7 @@ async def test_a_client_hears_its_own_rooms_alone_and_no_more_when_it_has_left(h
     assert await told(listener, 2) == [("first", {}), ("third", {})]
 
 
-async def test_from_the_acknowledgement_on_nothing_is_missed(start, listen, redis):
+async def test_after_the_acknowledgement_of_a_join_no_event_is_missed(start, listen, redis):
     """The hub has heard nothing before: its first client must not wait for the channel to be opened."""
     hub, before = start(), hubs_that_listen(redis)
     listener = await listen(hub)
@@ -139,7 +137,7 @@ async def test_from_the_acknowledgement_on_nothing_is_missed(start, listen, redi
     assert [data["number"] for _, data in seen] == list(range(200))
 
 
-async def test_nonsense_on_the_channel_is_passed_over(here, listen, redis):
+async def test_invalid_messages_on_the_channel_are_ignored(here, listen, redis):
     listener = await listen(here)
     await listener.join("lab")
     for text in (
@@ -158,7 +156,7 @@ async def test_nonsense_on_the_channel_is_passed_over(here, listen, redis):
     assert await told(listener, 1) == [("jobs_invalidate", {})]
 
 
-async def test_a_client_that_does_not_read_is_cut_off_and_holds_up_nobody(here, listen, redis, hub):
+async def test_a_client_that_does_not_read_is_cut_off_and_delays_nobody(here, listen, redis, hub):
     worker = (await hub.workers.create(ANN, new_worker())).id
     reads, deaf = await listen(here), await listen(here)
     await reads.join("lab")

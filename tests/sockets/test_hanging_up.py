@@ -21,7 +21,7 @@ GONE_S = 8 + SLACK_S  # the grace, and what finding out takes
 
 @pytest.mark.parametrize("transport", ["websocket", "polling"])
 @pytest.mark.parametrize("how", ["says goodbye", "breaks off"])
-async def test_a_worker_that_hangs_up_is_removed_with_what_it_held(how, transport, here, listen, hub, redis):
+async def test_a_worker_that_hangs_up_is_removed_and_its_tasks_fail(how, transport, here, listen, hub, redis):
     job, _ = await hub.jobs.register(JobRequest("lab", "modifiers", "Rotate"), {}, ANN, superuser=False)
     (task,) = await hub.tasks.submit("lab", JOB, ["{}"], ANN, Options())
     await hub.tasks.claim(job.worker, ANN, Claim())
@@ -40,7 +40,7 @@ async def test_a_worker_that_hangs_up_is_removed_with_what_it_held(how, transpor
     assert traces(redis) == set()
 
 
-async def test_a_worker_whose_line_is_cut_comes_back_by_itself_and_keeps_what_it_holds(start, listen, hub, redis):
+async def test_a_worker_whose_connection_is_cut_reconnects_and_keeps_its_tasks(start, listen, hub, redis):
     process = start(HUB_SIO_DISCONNECT_GRACE_SECONDS="10")
     worker_id = (await hub.workers.create(ANN, new_worker())).id
     worker = await listen(process, "ann", reconnection=True, reconnection_delay=0.2)
@@ -53,7 +53,7 @@ async def test_a_worker_whose_line_is_cut_comes_back_by_itself_and_keeps_what_it
     assert lives(redis, worker_id)
 
 
-async def test_a_worker_with_a_connection_left_at_another_hub_stays(here, start, listen, hub, redis):
+async def test_a_worker_with_a_second_connection_at_another_hub_stays(here, start, listen, hub, redis):
     worker_id = (await hub.workers.create(ANN, new_worker())).id
     first, second = await listen(here), await listen(start())
     for listener in (first, second):
@@ -65,7 +65,7 @@ async def test_a_worker_with_a_connection_left_at_another_hub_stays(here, start,
     await eventually(lambda: _is(lambda: not lives(redis, worker_id)), GONE_S)
 
 
-async def test_nobody_can_hang_up_for_anothers_worker(here, listen, hub, redis):
+async def test_a_user_cannot_hang_up_for_the_worker_of_another_user(here, listen, hub, redis):
     worker_id = (await hub.workers.create(ANN, new_worker())).id
     bob = await listen(here, "bob")
     assert await bob.offer(worker_id) == OK
@@ -76,7 +76,7 @@ async def test_nobody_can_hang_up_for_anothers_worker(here, listen, hub, redis):
 
 
 @pytest.mark.parametrize("transport", ["websocket", "polling"])
-async def test_a_hub_that_stops_sends_its_workers_away_and_costs_none(transport, here, start, listen, hub, redis):
+async def test_a_stopping_hub_disconnects_its_workers_and_removes_none(transport, here, start, listen, hub, redis):
     """Another one takes its port, as behind one address; without a grace nobody is back in time."""
     first = start(HUB_SIO_DISCONNECT_GRACE_SECONDS="0")
     worker_id = (await hub.workers.create(ANN, new_worker())).id
@@ -94,7 +94,7 @@ async def test_a_hub_that_stops_sends_its_workers_away_and_costs_none(transport,
     assert lives(redis, worker_id)
 
 
-async def test_a_hub_that_is_stopping_lets_nobody_in(start, listen):
+async def test_a_stopping_hub_accepts_no_connection(start, listen):
     hub = start(linger_s=PATIENCE_S)
     await listen(hub)
     hub.signal(signal.SIGTERM)
@@ -118,7 +118,7 @@ async def test_a_hub_stops_in_time_with_a_client_that_does_not_read(start, liste
     deaf.client.eio.ws._response.connection.transport.abort()
 
 
-async def test_workers_of_a_hub_that_was_killed_are_not_held_by_it_and_not_removed_for_it(start, listen, hub, redis):
+async def test_workers_of_a_killed_hub_are_not_removed_for_its_death(start, listen, hub, redis):
     dies, stays = start(), start()
     lost, back = [(await hub.workers.create(ANN, new_worker())).id for _ in range(2)]
     for worker in (lost, back):
@@ -133,7 +133,7 @@ async def test_workers_of_a_hub_that_was_killed_are_not_held_by_it_and_not_remov
     assert lives(redis, lost)  # its heartbeats will tell
 
 
-def test_a_poll_that_is_broken_off_is_the_end_of_its_connection(here):
+def test_an_aborted_poll_ends_its_connection(here):
     sid = session_at(here)
     url = f"{here.url}/socket.io/?EIO=4&transport=polling&sid={sid}"
     assert requests.post(url, data='40{"token":"ann"}', timeout=PATIENCE_S).text == "OK"

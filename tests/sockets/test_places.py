@@ -54,7 +54,7 @@ async def begin(url: str, transport: str, address: str = "192.0.2.1") -> tuple[i
 
 
 @pytest.mark.parametrize("transport", ["polling", "websocket"])
-async def test_a_stranger_gets_so_many_sessions_and_another_address_has_its_own(closed, transport):
+async def test_sessions_of_strangers_are_limited_per_address(closed, transport):
     process, places = closed
     for _ in range(3):
         assert (await begin(process.url, "polling"))[0] == 200
@@ -69,7 +69,7 @@ async def test_a_stranger_gets_so_many_sessions_and_another_address_has_its_own(
     assert places.count == places.strangers == 4
 
 
-async def test_one_party_of_ipv6_has_the_places_of_one_address(closed):
+async def test_a_network_of_ipv6_has_the_limit_of_one_address(closed):
     process, _ = closed
     statuses = [(await begin(process.url, "polling", f"2001:db8::{number}"))[0] for number in range(1, 5)]
     assert statuses == [200, 200, 200, 503]
@@ -84,7 +84,7 @@ async def test_clients_with_a_token_are_not_counted_as_strangers(closed, listen,
 
 
 @pytest.mark.parametrize("transports", [["polling"], ["websocket"]])
-async def test_one_credential_has_its_share_and_another_its_own(closed, listen, monkeypatch, transports):
+async def test_each_credential_has_its_own_limit_of_sessions(closed, listen, monkeypatch, transports):
     process, places = closed
     monkeypatch.setattr(socket_places, "SESSIONS_MAX", 8)
     monkeypatch.setattr(socket_places, "SHARE", 0.25)
@@ -99,7 +99,7 @@ async def test_one_credential_has_its_share_and_another_its_own(closed, listen, 
 
 
 @pytest.mark.parametrize("transports", [["polling"], ["websocket"]])
-async def test_places_are_free_again_when_clients_have_hung_up(closed, listen, transports):
+async def test_sessions_that_hung_up_do_not_count_against_the_limit(closed, listen, transports):
     process, places = closed
     for _ in range(5):
         listener = await listen(process, "ann", transports=transports)
@@ -111,7 +111,7 @@ async def test_places_are_free_again_when_clients_have_hung_up(closed, listen, t
 
 @pytest.mark.parametrize("shows", ["nothing", "wrong"])
 @pytest.mark.parametrize("transport", ["polling", "websocket"])
-async def test_a_stranger_is_ended_soon_and_leaves_nothing(impatient, closed, listen, transport, shows):
+async def test_the_session_of_a_stranger_ends_soon_and_leaves_nothing(impatient, closed, listen, transport, shows):
     process, places = closed
     gc.collect()
     before = _kept()
@@ -133,11 +133,11 @@ async def test_a_stranger_is_ended_soon_and_leaves_nothing(impatient, closed, li
     await eventually(lambda: asyncio.sleep(0, gc.collect() >= 0 and _kept() <= most))
 
 
-def test_seconds_are_enough_for_a_stranger():
+def test_a_stranger_can_do_its_work_within_the_seconds_it_has():
     assert sockets.ROUND_S * (sockets.SILENT_ROUNDS + 1) <= 10
 
 
-def test_a_session_without_a_place_is_refused():
+def test_a_session_without_a_reserved_place_is_refused():
     found = socket_places.Sessions(Places())
     with pytest.raises(Unavailable):
         found["made"] = object()
@@ -152,7 +152,7 @@ def test_a_session_without_a_place_is_refused():
     assert not found
 
 
-def test_a_place_that_was_given_back_is_not_let_in_and_not_given_back_twice():
+def test_a_released_place_admits_no_session_and_is_released_once():
     places = Places()
     place = places.take("192.0.2.1")
     places.let_in(place, "ann")

@@ -62,7 +62,7 @@ async def sweep(hub: Hub) -> None:
     await TaskSweeperService(hub.store, hub.settings, hub.workers).sweep()
 
 
-async def test_a_worker_that_does_not_come_back_is_removed_after_the_grace_and_not_before(hubs, worker, redis):
+async def test_a_disconnected_worker_is_removed_after_the_grace_and_not_before(hubs, worker, redis):
     hub = hubs[0]
     hub.presence.connected("c1")
     assert await hub.presence.bind(worker, ANN, "c1")
@@ -75,7 +75,7 @@ async def test_a_worker_that_does_not_come_back_is_removed_after_the_grace_and_n
     assert (lives(redis, worker), traces(redis)) == (False, set())
 
 
-async def test_a_worker_that_is_back_in_time_stays(hubs, worker, redis):
+async def test_a_worker_that_reconnects_within_the_grace_stays(hubs, worker, redis):
     first, second = hubs
     first.presence.connected("c1")
     await first.presence.bind(worker, ANN, "c1")
@@ -87,7 +87,7 @@ async def test_a_worker_that_is_back_in_time_stays(hubs, worker, redis):
     assert (lives(redis, worker), redis.zcard("hub:hung_up")) == (True, 0)
 
 
-async def test_a_worker_that_comes_back_while_it_is_about_to_be_removed_stays(hubs, worker, redis):
+async def test_a_worker_that_reconnects_at_the_moment_of_its_removal_stays(hubs, worker, redis):
     hub = hubs[0]
     hub.presence.connected("c1")
     await hub.presence.bind(worker, ANN, "c1")
@@ -98,7 +98,7 @@ async def test_a_worker_that_comes_back_while_it_is_about_to_be_removed_stays(hu
     assert lives(redis, worker)
 
 
-async def test_one_of_two_connections_may_end(hubs, worker, redis):
+async def test_a_worker_stays_when_one_of_its_two_connections_ends(hubs, worker, redis):
     first, second = hubs
     for hub, connection in ((first, "c1"), (second, "c2")):
         hub.presence.connected(connection)
@@ -109,7 +109,7 @@ async def test_one_of_two_connections_may_end(hubs, worker, redis):
     assert (connections(redis, worker), redis.zrange("hub:hung_up", 0, -1)) == (0, [worker])
 
 
-async def test_all_workers_of_a_connection_hang_up_with_it(hubs, redis):
+async def test_all_workers_of_an_ended_connection_count_as_disconnected(hubs, redis):
     hub = hubs[0]
     workers = [(await hub.workers.create(ANN, new_worker())).id for _ in range(3)]
     hub.presence.connected("c1")
@@ -119,7 +119,7 @@ async def test_all_workers_of_a_connection_hang_up_with_it(hubs, redis):
     assert set(redis.zrange("hub:hung_up", 0, -1)) == set(workers)
 
 
-async def test_nobody_hangs_up_for_a_worker_of_another_user(hubs, worker, redis):
+async def test_the_worker_of_another_user_cannot_be_made_to_count_as_disconnected(hubs, worker, redis):
     hub = hubs[0]
     hub.presence.connected("c1")
     assert not await hub.presence.bind(worker, BOB, "c1")
@@ -128,7 +128,7 @@ async def test_nobody_hangs_up_for_a_worker_of_another_user(hubs, worker, redis)
     assert traces(redis) == set()
 
 
-async def test_a_worker_that_was_deleted_before_its_connection_ended_leaves_nothing(hubs, worker, redis):
+async def test_a_worker_deleted_before_its_connection_ended_leaves_no_keys(hubs, worker, redis):
     hub = hubs[0]
     hub.presence.connected("c1")
     await hub.presence.bind(worker, ANN, "c1")
@@ -137,7 +137,7 @@ async def test_a_worker_that_was_deleted_before_its_connection_ended_leaves_noth
     assert traces(redis) == set()
 
 
-async def test_a_connection_that_ends_twice_and_one_that_never_had_a_worker_change_nothing(hubs, worker, redis):
+async def test_ending_a_connection_twice_or_without_a_worker_changes_nothing(hubs, worker, redis):
     hub = hubs[0]
     for connection in ("c1", "c2"):
         hub.presence.connected(connection)
@@ -150,13 +150,13 @@ async def test_a_connection_that_ends_twice_and_one_that_never_had_a_worker_chan
     assert redis.zscore("hub:hung_up", worker) == due
 
 
-async def test_a_worker_bound_to_a_connection_that_has_ended_meanwhile_has_hung_up(hubs, worker, redis):
+async def test_a_worker_bound_to_an_ended_connection_counts_as_disconnected(hubs, worker, redis):
     hub = hubs[0]
     await hub.presence.bind(worker, ANN, "c1")
     assert traces(redis) == {"hub:hung_up"}
 
 
-async def test_workers_that_are_gone_make_room_on_a_connection_that_has_as_many_as_it_may(hubs, worker, redis):
+async def test_removed_workers_make_room_on_a_connection_at_its_limit(hubs, worker, redis):
     hub = hubs[0]
     hub.presence.connected("c1")
     others = [new_worker() for _ in range(WORKERS_MAX)]
@@ -169,7 +169,7 @@ async def test_workers_that_are_gone_make_room_on_a_connection_that_has_as_many_
     assert not await hub.presence.bind(others[0], ANN, "c1")
 
 
-async def test_a_hub_that_stops_holds_nothing_against_its_workers(hubs, worker, redis):
+async def test_a_stopping_hub_does_not_count_its_workers_as_disconnected(hubs, worker, redis):
     hub = hubs[0]
     hub.presence.connected("c1")
     await hub.presence.bind(worker, ANN, "c1")
@@ -178,7 +178,7 @@ async def test_a_hub_that_stops_holds_nothing_against_its_workers(hubs, worker, 
     assert traces(redis) == set()
 
 
-async def test_connections_of_a_hub_that_is_gone_are_forgotten_and_its_workers_left_to_their_beats(hubs, worker, redis):
+async def test_connections_of_a_dead_hub_are_forgotten_and_its_workers_judged_by_heartbeats(hubs, worker, redis):
     dead, other = hubs
     for number in range(60):  # more than one batch
         dead.presence.connected(f"c{number}")
@@ -194,7 +194,7 @@ async def test_connections_of_a_hub_that_is_gone_are_forgotten_and_its_workers_l
     assert lives(redis, worker)
 
 
-async def test_a_hub_that_only_seemed_to_be_gone_names_its_connections_again(hubs, worker, redis):
+async def test_a_hub_wrongly_taken_for_dead_reports_its_connections_again(hubs, worker, redis):
     slow, other = hubs
     slow.presence.connected("c1")
     await slow.presence.bind(worker, ANN, "c1")
@@ -206,7 +206,7 @@ async def test_a_hub_that_only_seemed_to_be_gone_names_its_connections_again(hub
     assert connections(redis, worker) == 1
 
 
-async def test_a_store_that_forgot_the_connections_hears_of_them_again(hubs, worker, redis):
+async def test_connections_that_the_store_lost_are_reported_again(hubs, worker, redis):
     hub = hubs[0]
     hub.presence.connected("c1")
     await hub.presence.bind(worker, ANN, "c1")
@@ -215,7 +215,7 @@ async def test_a_store_that_forgot_the_connections_hears_of_them_again(hubs, wor
     assert connections(redis, worker) == 1
 
 
-async def test_a_store_that_was_emptied_is_not_told_of_workers_it_does_not_know(hubs, worker, redis):
+async def test_an_emptied_store_gets_no_report_of_unknown_workers(hubs, worker, redis):
     hub = hubs[0]
     hub.presence.connected("c1")
     await hub.presence.bind(worker, ANN, "c1")
@@ -226,7 +226,7 @@ async def test_a_store_that_was_emptied_is_not_told_of_workers_it_does_not_know(
     assert traces(redis) == set()
 
 
-async def test_what_ends_while_redis_is_away_is_noted_when_it_is_back(hubs, worker, redis):
+async def test_a_connection_that_ends_while_redis_is_away_is_noted_when_it_is_back(hubs, worker, redis):
     hub = hubs[0]
     hub.presence.connected("c1")
     await hub.presence.bind(worker, ANN, "c1")

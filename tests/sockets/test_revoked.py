@@ -39,7 +39,7 @@ def hung_up(*listeners: Listener) -> Callable[[], Any]:
 
 @pytest.mark.parametrize("transport", ["websocket", "polling"])
 @pytest.mark.parametrize("shown", ["connect packet", "header", "secret"])
-async def test_a_socket_whose_token_is_revoked_at_another_hub_is_cut_off_and_not_let_in_again(
+async def test_a_socket_whose_token_is_revoked_at_another_hub_is_cut_off_and_refused(
     transport, shown, here, start, listen, redis
 ):
     other, token = start(), await make(here)
@@ -63,7 +63,7 @@ async def test_a_socket_whose_token_is_revoked_at_another_hub_is_cut_off_and_not
     await again.hang_up()
 
 
-async def test_what_a_revoked_token_says_meanwhile_is_refused(serve, listen, redis, monkeypatch):
+async def test_messages_with_a_revoked_token_are_refused(serve, listen, redis, monkeypatch):
     monkeypatch.setattr("hub.api.sockets.sockets.RECHECK_S", 3600)  # the rounds find nothing
     process, state = await serve(admin_secret="admin-s3")
     async with httpx.AsyncClient(base_url=process.url, headers=ADMIN, timeout=PATIENCE_S) as api:
@@ -81,7 +81,7 @@ async def test_what_a_revoked_token_says_meanwhile_is_refused(serve, listen, red
     assert connection.rooms == {"room:lab"}
 
 
-async def test_whose_token_of_the_file_gives_less_than_it_did_comes_in_again_with_what_it_gives(start, listen, tokens):
+async def test_a_socket_is_cut_off_when_its_token_of_the_file_is_given_fewer_rights(start, listen, tokens):
     hub = start()
     ann, bob = await listen(hub, "ann", reconnection=True), await listen(hub, "bob")
     assert await ann.offer("0" * 32) == OK
@@ -94,7 +94,7 @@ async def test_whose_token_of_the_file_gives_less_than_it_did_comes_in_again_wit
     assert bob.hung_up_on == 0
 
 
-async def test_the_first_token_of_an_open_hub_makes_strangers_of_those_who_were_the_operator(serve, listen):
+async def test_the_first_token_of_an_open_hub_makes_connected_operators_strangers(serve, listen):
     process, _ = await serve()
     anybody = await listen(process, None, reconnection=True)
     assert await anybody.offer("0" * 32) == OK
@@ -105,7 +105,7 @@ async def test_the_first_token_of_an_open_hub_makes_strangers_of_those_who_were_
     assert await anybody.offer("0" * 32) == "Unauthorized"
 
 
-async def test_while_the_store_is_away_nobody_is_cut_off(own_redis, serve, listen):
+async def test_while_the_store_is_away_no_socket_is_cut_off(own_redis, serve, listen):
     process, state = await serve(redis_url=own_redis.url, admin_secret="admin-s3")
     async with httpx.AsyncClient(base_url=process.url, headers=ADMIN, timeout=PATIENCE_S) as api:
         token = (await api.post("/admin/tokens", json={"user": "eve"})).json()
@@ -117,7 +117,7 @@ async def test_while_the_store_is_away_nobody_is_cut_off(own_redis, serve, liste
     assert (eve.hung_up_on, eve.client.connected) == (0, True)
 
 
-async def test_a_claim_that_waits_gets_nothing_once_its_token_is_revoked(here, redis):
+async def test_a_waiting_claim_gets_nothing_once_its_token_is_revoked(here, redis):
     token = await make(here)
     shown = {"authorization": f"Bearer {token['token']}"}
     async with here.client() as admin, httpx.AsyncClient(base_url=here.url, headers=shown, timeout=PATIENCE_S) as eve:
@@ -131,7 +131,7 @@ async def test_a_claim_that_waits_gets_nothing_once_its_token_is_revoked(here, r
         assert (await admin.get(f"/v1/joblib/tasks/{task['id']}")).json()["status"] == "pending"
 
 
-async def test_who_waits_for_the_end_of_a_task_is_not_told_once_his_token_is_revoked(start, redis):
+async def test_a_read_waiting_for_a_task_is_refused_once_its_token_is_revoked(start, redis):
     hub = start(HUB_ANONYMOUS_READS="false")
     token = await make(hub)
     shown = {"authorization": f"Bearer {token['token']}", "prefer": "wait=20"}

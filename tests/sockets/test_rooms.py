@@ -18,7 +18,7 @@ from tests.sockets.people import ANN, BOB, JOB, OK, Listener, connections, new_w
 from tests.world import PATIENCE_S, HubProcess, eventually
 
 
-async def test_rooms_are_entered_and_left_in_any_order_any_number_of_times(here, listen):
+async def test_rooms_can_be_joined_and_left_in_any_order_and_repeatedly(here, listen):
     listener = await listen(here)
     for kind, member, value in (
         ("job_room", "job_name", JOB),
@@ -31,7 +31,7 @@ async def test_rooms_are_entered_and_left_in_any_order_any_number_of_times(here,
 
 
 @pytest.mark.parametrize("worker", ["None", None, 5, "", "not-a-uuid", ["x"], "0f" * 16])
-async def test_a_room_is_joined_whatever_is_named_as_the_worker(worker, here, listen, redis):
+async def test_a_room_is_joined_even_with_an_invalid_worker(worker, here, listen, redis):
     listener = await listen(here)
     assert await listener.say("join_job_room", {"job_name": JOB, "worker_id": worker}) == OK
     publish(redis, "task_available", f"jobs:{JOB}")
@@ -39,7 +39,7 @@ async def test_a_room_is_joined_whatever_is_named_as_the_worker(worker, here, li
     assert traces(redis) == set()
 
 
-async def test_joining_binds_a_worker_of_ones_own_alone(here, listen, redis, hub):
+async def test_joining_binds_only_workers_of_the_caller(here, listen, redis, hub):
     mine = (await hub.workers.create(ANN, new_worker())).id
     bobs = (await hub.workers.create(BOB, new_worker())).id
     ann, root = await listen(here, "ann"), await listen(here, "root")
@@ -58,7 +58,7 @@ SAYINGS: list[Any] = [
 ]  # fmt: skip
 
 
-async def test_nonsense_is_answered_in_words_and_changes_nothing(here, listen, redis):
+async def test_invalid_messages_are_answered_with_a_reason_and_change_nothing(here, listen, redis):
     listener = await listen(here)
     events = ("join_job_room", "leave_job_room", "join_provider_room", "leave_provider_room", "room_join")
     for event in events:
@@ -72,7 +72,7 @@ async def test_nonsense_is_answered_in_words_and_changes_nothing(here, listen, r
     assert "Traceback" not in here.log()
 
 
-async def test_a_connection_may_be_in_many_rooms_and_not_in_any_number(here, listen):
+async def test_a_connection_may_be_in_a_limited_number_of_rooms(here, listen):
     listener = await listen(here)
     for number in range(ROOMS_MAX):
         await listener.client.emit("room_join", {"room_id": f"r{number}"})
@@ -82,7 +82,7 @@ async def test_a_connection_may_be_in_many_rooms_and_not_in_any_number(here, lis
     assert await listener.join("one more") == OK
 
 
-async def test_who_says_more_than_he_may_waits_and_nobody_else_does(serve, listen, monkeypatch):
+async def test_a_client_that_sends_too_many_messages_is_delayed_alone(serve, listen, monkeypatch):
     monkeypatch.setattr(rooms, "EVENTS_PER_S", 0.001)
     monkeypatch.setattr(rooms, "EVENTS_AT_ONCE", 3)
     process, _ = await serve()
@@ -94,7 +94,7 @@ async def test_who_says_more_than_he_may_waits_and_nobody_else_does(serve, liste
     late.cancel()
 
 
-def test_events_that_come_at_their_pace_never_wait_and_others_until_their_turn():
+def test_messages_within_the_allowed_rate_are_not_delayed():
     connection = rooms.SocketConnection(None, Shown(), names_realm=False)
     assert [connection.early_s(1000.0) for _ in range(rooms.EVENTS_AT_ONCE)] == [0.0] * rooms.EVENTS_AT_ONCE
     waits = [connection.early_s(1000.0) for _ in range(3)]
@@ -121,7 +121,7 @@ def test_events_that_come_at_their_pace_never_wait_and_others_until_their_turn()
         "4" + "[" * 60_000,
     ],
 )
-async def test_a_websocket_that_sends_rubbish_loses_at_most_its_own_connection(frame, here, listen):
+async def test_a_websocket_with_invalid_frames_loses_only_its_own_connection(frame, here, listen):
     url = f"{here.url}/socket.io/?EIO=4&transport=websocket"
     async with aiohttp.ClientSession() as session, session.ws_connect(url) as socket:
         assert (await socket.receive_str()).startswith("0")
@@ -135,7 +135,7 @@ async def test_a_websocket_that_sends_rubbish_loses_at_most_its_own_connection(f
 
 
 @pytest.mark.parametrize("size", [65_537, 200_000])
-async def test_a_message_that_is_too_long_ends_the_connection(size, here, listen):
+async def test_a_too_long_message_ends_the_connection(size, here, listen):
     listener = await listen(here)
     await listener.client.emit("room_join", {"room_id": "x" * size})
     await eventually(lambda: _hung_up_on(listener))
@@ -149,7 +149,7 @@ def session_at(process: HubProcess) -> str:
 @pytest.mark.parametrize(
     ("body", "status"), [(b"x" * 65_537, 413), (b"\xff\xfe", 200), (b"", 200), (b"\x1e" * 40, 200), (b"d=", 200)]
 )
-def test_the_bodies_of_polling_are_bounded_and_nonsense_in_them_is_harmless(body, status, here):
+def test_polling_bodies_are_limited_and_invalid_ones_are_harmless(body, status, here):
     url = f"{here.url}/socket.io/?EIO=4&transport=polling&sid={session_at(here)}"
     assert requests.post(url, data=body, timeout=PATIENCE_S).status_code == status
     assert requests.post(url, data=iter([body]), timeout=PATIENCE_S).status_code == status  # without its length
@@ -170,7 +170,7 @@ def test_the_bodies_of_polling_are_bounded_and_nonsense_in_them_is_harmless(body
         ("GET", "%ff%fe=", 400),
     ],
 )
-def test_requests_that_are_no_socket_io_are_refused(method, query, status, here):
+def test_requests_that_are_not_socket_io_are_refused(method, query, status, here):
     assert requests.request(method, f"{here.url}/socket.io/?{query}", timeout=PATIENCE_S).status_code == status
     assert "Traceback" not in here.log()
 
@@ -183,7 +183,7 @@ async def _hung_up_on(listener: Listener) -> bool:
     return listener.hung_up_on == 1
 
 
-async def test_what_redis_will_not_do_is_told_to_whoever_runs_the_hub_alone(serve, listen, monkeypatch, caplog):
+async def test_an_error_reply_of_redis_is_logged_and_not_sent_to_the_client(serve, listen, monkeypatch, caplog):
     async def refuse(*_):
         raise StoreFault("sockets/bind: the password is hunter2")
 
@@ -195,7 +195,7 @@ async def test_what_redis_will_not_do_is_told_to_whoever_runs_the_hub_alone(serv
 
 
 @pytest.mark.parametrize("event", ["join_provider_room", "join_job_room", "room_join"])
-async def test_a_name_with_half_of_a_character_is_refused_in_a_sentence(event, here, listen):
+async def test_a_name_with_half_of_a_surrogate_pair_is_refused_in_a_sentence(event, here, listen):
     listener = await listen(here, "ann")
     said = {"provider_name": "lab:frames:\ud800", "job_name": "lab:modifiers:\ud800", "room_id": "\ud800"}
     assert "half of a character" in await listener.say(event, said)

@@ -21,7 +21,7 @@ from tests.world import PATIENCE_S, eventually, wait_until
 ENDED = (WSMsgType.CLOSE, WSMsgType.CLOSED, WSMsgType.ERROR)
 
 
-async def test_events_of_a_store_in_memory_are_heard(serve, listen, monkeypatch):
+async def test_events_of_an_in_memory_store_are_heard(serve, listen, monkeypatch):
     monkeypatch.setattr(connection, "find_server", lambda: None)
     here, app = await serve(redis_url=None)
     listener = await listen(here, None)
@@ -30,7 +30,7 @@ async def test_events_of_a_store_in_memory_are_heard(serve, listen, monkeypatch)
     await eventually(lambda: asyncio.sleep(0, listener.told == [("jobs_invalidate", {})]))
 
 
-async def test_a_client_that_does_not_answer_pings_is_gone_and_may_come_back(serve, hub, redis, monkeypatch):
+async def test_a_client_that_does_not_answer_pings_is_disconnected_and_may_reconnect(serve, hub, redis, monkeypatch):
     """Its connection is cut without a word: clients that are told to close do not connect again."""
     monkeypatch.setattr(sockets, "PING_S", 0.1)
     monkeypatch.setattr(sockets, "PONG_S", 3)  # however slow the machine is, it joins before that
@@ -50,7 +50,7 @@ async def test_a_client_that_does_not_answer_pings_is_gone_and_may_come_back(ser
     assert redis.zrange("hub:hung_up", 0, -1) == [worker]
 
 
-async def test_a_connection_that_never_says_who_it_is_is_ended(serve, monkeypatch):
+async def test_a_connection_that_never_authenticates_is_ended(serve, monkeypatch):
     monkeypatch.setattr(sockets, "ROUND_S", 0.05)
     here, app = await serve()
     async with aiohttp.ClientSession() as session:
@@ -61,7 +61,7 @@ async def test_a_connection_that_never_says_who_it_is_is_ended(serve, monkeypatc
             await eventually(lambda: asyncio.sleep(0, not app.sockets._server.eio.sockets))
 
 
-def test_several_processes_take_websockets_and_say_why_they_do_not_take_polls(start, redis):
+def test_with_several_processes_websockets_are_accepted_and_polling_is_refused_with_a_reason(start, redis):
     hub = start(HUB_WORKERS="2")
     polled = requests.get(f"{hub.url}/socket.io/?EIO=4&transport=polling", timeout=PATIENCE_S)
     assert (polled.status_code, "transports=['websocket']" in polled.text) == (400, True)
@@ -80,7 +80,7 @@ def test_several_processes_take_websockets_and_say_why_they_do_not_take_polls(st
 
 
 @pytest.mark.parametrize("transports", [None, ["polling"]], ids=["upgraded", "polling"])
-def test_a_client_with_threads_connects_upgrades_hears_and_says_goodbye_at_once(transports, here, redis):
+def test_a_client_with_threads_connects_upgrades_and_disconnects_promptly(transports, here, redis):
     """As workers of the published client do."""
     client, told = socketio.Client(reconnection=False), []
     client.on("task_available", told.append)
@@ -94,7 +94,7 @@ def test_a_client_with_threads_connects_upgrades_hears_and_says_goodbye_at_once(
 
 
 @pytest.mark.parametrize("path", ["/health/ready", "/node/heartbeat", "/socket.iox/", "/v1/joblib/workers"])
-def test_an_upgrade_anywhere_else_changes_nothing(path, here):
+def test_an_upgrade_on_another_path_changes_nothing(path, here):
     headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
     headers["Sec-WebSocket-Key"] = "eHh4eHh4eHh4eHh4eHh4eA=="
     plain = requests.get(here.url + path, timeout=PATIENCE_S)

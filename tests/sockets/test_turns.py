@@ -17,7 +17,7 @@ from tests.world import PATIENCE_S
 JOINED = 2_000
 
 
-async def test_so_much_is_done_in_each_turn_and_in_order():
+async def test_a_limited_number_of_actions_runs_per_turn_and_in_order():
     turns, done = Turns(), []
     many = 2 * PER_TURN + PER_TURN // 2
     for number in range(many):
@@ -29,7 +29,7 @@ async def test_so_much_is_done_in_each_turn_and_in_order():
     assert (after, done) == ([PER_TURN, 2 * PER_TURN, many], list(range(many)))
 
 
-async def test_who_gives_up_holds_up_nobody():
+async def test_cancelled_waiters_for_a_turn_delay_no_other():
     turns = Turns()
     waiting = [asyncio.create_task(turns.take()) for _ in range(4 * PER_TURN)]
     await asyncio.sleep(0)
@@ -40,7 +40,7 @@ async def test_who_gives_up_holds_up_nobody():
     assert [task.cancelled() for task in waiting] == [False] * PER_TURN + [True] * (3 * PER_TURN - 1) + [False]
 
 
-async def test_what_is_sent_at_once_is_read_in_pieces_and_all_of_it_is_heard_in_order(serve, monkeypatch):
+async def test_messages_sent_at_once_are_all_handled_in_order(serve, monkeypatch):
     read, real = [], WebSocketsSansIOProtocol.data_received
 
     def noted(protocol, data):
@@ -70,7 +70,7 @@ async def test_what_is_sent_at_once_is_read_in_pieces_and_all_of_it_is_heard_in_
     assert max(read) <= PIECE
 
 
-async def test_a_client_that_only_pings_is_answered_as_long_as_it_reads(serve):
+async def test_a_client_that_only_pings_is_answered_while_it_reads(serve):
     process, _ = await serve()
     url = f"{process.url}/socket.io/?EIO=4&transport=websocket"
     async with aiohttp.ClientSession() as session, session.ws_connect(url, autoping=False) as socket:

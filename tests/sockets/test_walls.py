@@ -25,7 +25,7 @@ async def bound(tokens, serve, listen, hub):
     return await listen(process, "bound")
 
 
-async def test_who_is_bound_joins_his_rooms_and_the_global_one_and_hears_of_no_other(bound, redis):
+async def test_a_bound_token_joins_its_rooms_and_the_global_one_and_hears_no_other(bound, redis):
     assert [await bound.join(room) for room in ("lab", "@global")] == [OK, OK]
     refused = [
         await bound.join("other"),
@@ -41,7 +41,7 @@ async def test_who_is_bound_joins_his_rooms_and_the_global_one_and_hears_of_no_o
     assert bound.told[0][0] == "room:lab"
 
 
-async def test_a_worker_that_serves_other_rooms_is_not_bound_to_the_socket(bound, redis, hub):
+async def test_a_worker_that_serves_rooms_beyond_the_token_is_not_bound_to_the_socket(bound, redis, hub):
     worker = (await hub.workers.create(ANN, new_worker())).id
     redis.hset(f"hub:worker_rooms:{worker}", "other", 1)
     assert "other" in await bound.offer(worker)

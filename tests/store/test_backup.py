@@ -88,7 +88,7 @@ def held(raw, name, kind):
             return raw.xrange(name)
 
 
-async def test_a_store_that_was_made_from_a_copy_holds_what_the_first_one_held(copied, redis_server, another):
+async def test_a_store_imported_from_a_copy_equals_the_exported_one(copied, redis_server, another):
     async with open_store(settings_for(another.url)) as store:
         await read_copy(store, copied)
     assert everything(another) == everything(redis_server)
@@ -96,7 +96,7 @@ async def test_a_store_that_was_made_from_a_copy_holds_what_the_first_one_held(c
     assert stat.S_IMODE(copied.stat().st_mode) == 0o600
 
 
-async def test_a_key_that_ends_while_it_is_read_is_left_out(redis_server, redis, tmp_path, monkeypatch):
+async def test_a_key_that_expires_during_the_export_is_left_out(redis_server, redis, tmp_path, monkeypatch):
     asked = backup._together
 
     async def slowly(store, commands):
@@ -113,13 +113,13 @@ async def test_a_key_that_ends_while_it_is_read_is_left_out(redis_server, redis,
     assert {"ends", "stays"} & {line.get("key") for line in lines} == {"stays"}
 
 
-async def test_a_copy_can_be_put_under_another_prefix(copied, redis_server, redis):
+async def test_a_copy_can_be_imported_under_another_prefix(copied, redis_server, redis):
     async with open_store(settings_for(redis_server.url, key_prefix="two:")) as store:
         await read_copy(store, copied)
     assert redis.lrange(f"two:{KEYS.available('large')}", 0, -1) == redis.lrange(KEYS.available("large"), 0, -1)
 
 
-async def test_one_that_was_cut_short_begins_anew(copied, redis_server, another):
+async def test_an_interrupted_import_is_begun_again(copied, redis_server, another):
     async with open_store(settings_for(another.url)) as store:
         await read_copy(store, copied)
         digest = json.loads(copied.read_text().splitlines()[-1])["sha256"]
@@ -135,7 +135,7 @@ async def test_one_that_was_cut_short_begins_anew(copied, redis_server, another)
     assert everything(another) == everything(redis_server)
 
 
-async def test_nothing_is_written_into_a_store_that_has_something(copied, redis_server, another):
+async def test_an_import_into_a_store_with_content_is_refused(copied, redis_server, another):
     with another.client() as client:
         client.sadd(KEYS.nodes, "n9")
     async with open_store(settings_for(another.url)) as store:
@@ -156,7 +156,7 @@ async def test_nothing_is_written_into_a_store_that_has_something(copied, redis_
         (lambda text: text.replace('"version":1', '"version":2', 1), "is a copy of version 2, and this hub reads 1"),
     ],
 )
-async def test_a_file_that_is_not_what_was_written_is_refused_before_anything_is_written(copied, another, change, why):
+async def test_a_modified_copy_is_refused_before_anything_is_written(copied, another, change, why):
     copied.write_text(change(copied.read_text()))
     async with open_store(settings_for(another.url)) as store:
         with pytest.raises(CopyRefused, match=why):
@@ -164,7 +164,7 @@ async def test_a_file_that_is_not_what_was_written_is_refused_before_anything_is
     assert everything(another) == {}
 
 
-async def test_no_copy_is_made_while_a_hub_ticks(live_hub, redis_server, tmp_path):
+async def test_an_export_is_refused_while_a_hub_runs(live_hub, redis_server, tmp_path):
     async with open_store(settings_for(redis_server.url)) as store:
 
         async def is_seen():
@@ -176,7 +176,7 @@ async def test_no_copy_is_made_while_a_hub_ticks(live_hub, redis_server, tmp_pat
     assert not (tmp_path / "copy").exists()
 
 
-async def test_a_restored_copy_lends_nothing_twice(start_hub, redis_server, another, tmp_path):
+async def test_an_imported_store_lends_nothing_twice(start_hub, redis_server, another, tmp_path):
     """Slot by slot: lent before the copy, lent after it, and free. The node says what it knows, and tokens rise."""
     first = start_hub()
     node = {"nodeId": "n1", "apps": ["gpu:a100"], "capacity": 3, "policy": "reuse"}

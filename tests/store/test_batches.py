@@ -27,14 +27,14 @@ class Doubled(Batches[int, int]):
         return [KeyError(13) if item == 13 else 2 * item for item in items]
 
 
-async def test_what_comes_together_goes_together_as_far_as_a_call_reaches():
+async def test_items_that_arrive_together_are_sent_in_calls_of_limited_size():
     doubled = Doubled()
     doubled.go.set()
     assert await asyncio.gather(*map(doubled.take, [1, 2, 3, 4, 5])) == [2, 4, 6, 8, 10]
     assert doubled.calls == [[1, 2], [3, 4], [5]]
 
 
-async def test_what_comes_during_a_call_goes_with_the_next_and_the_one_after_an_end_begins_anew():
+async def test_items_that_arrive_during_a_call_are_sent_with_the_next():
     doubled = Doubled()
     first = doubled.take(1)
     await doubled.begun.wait()
@@ -45,7 +45,7 @@ async def test_what_comes_during_a_call_goes_with_the_next_and_the_one_after_an_
     assert doubled.calls == [[1], [2, 3], [4]]
 
 
-async def test_a_failure_is_told_to_those_it_is_about_and_to_no_one_else():
+async def test_a_failed_call_fails_only_its_own_items():
     doubled = Doubled()
     doubled.go.set()
     answers = [doubled.take(item) for item in (1, 13, 99, 2, 3)]

@@ -7,7 +7,7 @@ import asyncio
 from hub.store.cancelling import cancel_all
 
 
-async def test_a_task_that_misses_a_cancellation_is_ended_all_the_same():
+async def test_a_task_that_misses_a_cancellation_is_cancelled_again():
     missed = 0
 
     async def deaf() -> None:
@@ -26,5 +26,5 @@ async def test_a_task_that_misses_a_cancellation_is_ended_all_the_same():
     assert (missed, [task.done() for task in tasks]) == (2, [True, True])
 
 
-async def test_with_nothing_to_end_it_returns_at_once():
+async def test_cancelling_no_tasks_returns_at_once():
     await cancel_all([])

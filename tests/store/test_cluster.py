@@ -47,7 +47,7 @@ def borrow(hub: Hub):
     return hub.leases.borrow(wanted(LABEL))
 
 
-async def test_everything_is_in_one_slot_and_the_shard_is_found_from_every_server(cluster, hub):
+async def test_all_keys_are_in_one_slot_and_its_shard_is_found_from_every_server(cluster, hub):
     assert await borrow(hub)
     for server in cluster.servers:
         with server.client() as client:
@@ -58,7 +58,7 @@ async def test_everything_is_in_one_slot_and_the_shard_is_found_from_every_serve
 
 
 @pytest.mark.parametrize("name", ["{a}", "{", "}{", "{}x", "a{b}c", "{hub}", "*", "?[^a]", "\\*"])
-async def test_no_id_is_a_hash_tag_or_a_pattern(cluster, name):
+async def test_an_id_is_never_read_as_a_hash_tag_or_a_pattern(cluster, name):
     """Everything is called so at once, and beside it something that a pattern of that name would find."""
     hub = HubProcess({"HUB_REDIS_URL": cluster.url, "HUB_KEY_PREFIX": TAG})
     try:
@@ -87,7 +87,7 @@ async def test_no_id_is_a_hash_tag_or_a_pattern(cluster, name):
         hub.kill()
 
 
-async def test_who_waits_is_notified_by_the_shard_alone(cluster, hub):
+async def test_only_the_shard_of_the_slot_notifies_waiters(cluster, hub):
     """A worker that waits for tasks of a job is one of those who listen to a channel."""
     channel = KEYS.job_notice("@global:test:job")
     async with hub.store.notifications.listen(channel, keep=True) as subscription:
@@ -98,7 +98,7 @@ async def test_who_waits_is_notified_by_the_shard_alone(cluster, hub):
         assert subscription.said() == ["now"]
 
 
-async def test_a_command_does_nothing_while_one_of_its_keys_has_moved_already(cluster, hub):
+async def test_a_command_changes_nothing_once_one_of_its_keys_has_moved(cluster, hub):
     """The tick of the hub clock writes into the record of the store, and then who ticks."""
     tick = hub.store.script("store/tick")
     await tick.probe(hub_id="h", leader_ms=2000, limits="reserve=10")
@@ -111,7 +111,7 @@ async def test_a_command_does_nothing_while_one_of_its_keys_has_moved_already(cl
         assert client.hgetall(KEYS.store) == before
 
 
-async def test_the_store_is_opened_where_the_slot_has_moved_and_tokens_rise(cluster, hub):
+async def test_the_store_is_opened_on_the_new_shard_and_tokens_go_on_rising(cluster, hub):
     before = await borrow(hub)
     move = cluster.begin_move(TAG)
     move.carry()
@@ -131,7 +131,7 @@ async def test_the_store_is_opened_where_the_slot_has_moved_and_tokens_rise(clus
         client.llen(FREE)
 
 
-async def test_it_takes_a_majority_of_the_primaries_to_say_where_the_slot_is(cluster, hub):
+async def test_only_a_majority_of_the_primaries_decides_which_shard_has_the_slot(cluster, hub):
     owner = cluster.owner(TAG)
     for server in cluster.servers:
         if server is not owner:
@@ -154,7 +154,7 @@ async def test_it_takes_a_majority_of_the_primaries_to_say_where_the_slot_is(clu
         ("redis+cluster://127.0.0.1:9", "{hub}:", "0 of 1 servers of the cluster answer"),
     ],
 )
-async def test_what_cannot_work_is_refused_in_one_sentence(cluster, url, prefix, why):
+async def test_an_unsuitable_cluster_is_refused_in_one_sentence(cluster, url, prefix, why):
     named = url.format(server=f"127.0.0.1:{cluster.owner(TAG).port}")
     with pytest.raises(StartRefused, match=re.escape(why)):
         async with open_store(settings_for(named, key_prefix=prefix)):

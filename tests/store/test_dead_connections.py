@@ -18,7 +18,7 @@ async def store(wire, redis, monkeypatch):
         yield found
 
 
-async def test_a_waiting_caller_hears_of_it_and_the_next_one_waits_on_a_connection_that_lives(store, wire, redis):
+async def test_a_waiter_learns_that_its_connection_died_and_the_next_one_gets_a_live_one(store, wire, redis):
     async with store.notifications.listen("a") as subscription:
         await wire.die()
         assert await subscription.wait(30), "nobody was told that the connection is dead"
@@ -34,7 +34,7 @@ async def test_a_waiting_caller_hears_of_it_and_the_next_one_waits_on_a_connecti
     await eventually(heard)
 
 
-async def test_a_doorbell_that_is_only_quiet_stays(store, redis, monkeypatch):
+async def test_a_quiet_connection_of_waiters_is_kept(store, redis, monkeypatch):
     monkeypatch.setattr(monitor, "SILENT_S", 3.0)  # a Redis that stands still for so long is not taken for dead
     async with store.notifications.listen("a") as subscription:
         assert not await subscription.wait(8)
@@ -42,7 +42,7 @@ async def test_a_doorbell_that_is_only_quiet_stays(store, redis, monkeypatch):
         assert await subscription.wait(30)
 
 
-async def test_announcements_end_when_nothing_is_heard_any_more(store, wire, redis):
+async def test_notifications_report_a_cut_when_their_connection_dies(store, wire, redis):
     async with store.notifications.listen("channel", keep=True) as subscription:
         redis.publish("channel", "first")
         assert await subscription.wait(30)
@@ -52,7 +52,7 @@ async def test_announcements_end_when_nothing_is_heard_any_more(store, wire, red
         assert (subscription.said(), subscription.cut) == ([], True)
 
 
-async def test_announcements_go_on_through_a_silence(store, redis, monkeypatch):
+async def test_notifications_go_on_after_a_long_silence_of_the_channel(store, redis, monkeypatch):
     monkeypatch.setattr(monitor, "SILENT_S", 3.0)
     monkeypatch.setattr(notifications, "IDLE_S", 0.05)
     async with store.notifications.listen("channel", keep=True) as subscription:

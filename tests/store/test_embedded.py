@@ -81,7 +81,7 @@ async def eventually(condition, within_s: float = 30) -> None:
         await asyncio.sleep(0.02)
 
 
-async def test_what_was_written_is_there_after_a_stop_and_a_start(tmp_path):
+async def test_data_of_the_embedded_server_survives_a_stop_and_a_start(tmp_path):
     server = EmbeddedRedis(tmp_path / "new" / "data")
     async with client_of(await server.start()) as client:
         await client.set("k", "v")
@@ -97,7 +97,7 @@ async def test_what_was_written_is_there_after_a_stop_and_a_start(tmp_path):
     assert not (tmp_path / "new" / "data" / "redis.sock").exists()
 
 
-async def test_stopping_what_never_started_and_stopping_twice_do_nothing(tmp_path):
+async def test_stopping_a_server_that_never_started_or_twice_does_nothing(tmp_path):
     server = EmbeddedRedis(tmp_path)
     await server.stop()
     await server.start()
@@ -105,7 +105,7 @@ async def test_stopping_what_never_started_and_stopping_twice_do_nothing(tmp_pat
     await server.stop()
 
 
-async def test_two_hubs_share_one_server_which_lives_until_both_have_left(tmp_path):
+async def test_two_hubs_share_one_embedded_server_which_runs_until_both_have_left(tmp_path):
     first, second = EmbeddedRedis(tmp_path), EmbeddedRedis(tmp_path)
     urls = await asyncio.gather(first.start(), second.start())
     assert urls[0] == urls[1]
@@ -117,7 +117,7 @@ async def test_two_hubs_share_one_server_which_lives_until_both_have_left(tmp_pa
     assert not is_running(pid)
 
 
-async def test_the_server_of_a_killed_hub_ends_by_itself_and_keeps_what_was_written(tmp_path):
+async def test_the_embedded_server_of_a_killed_hub_ends_and_keeps_its_data(tmp_path):
     server = EmbeddedRedis(tmp_path)
     with hub_process(tmp_path) as process:
         url = f"unix://{tmp_path}/redis.sock"
@@ -131,7 +131,7 @@ async def test_the_server_of_a_killed_hub_ends_by_itself_and_keeps_what_was_writ
     await server.stop()
 
 
-async def test_a_hub_that_is_killed_takes_nothing_from_the_others(tmp_path):
+async def test_killing_one_hub_leaves_the_embedded_server_to_the_others(tmp_path):
     server = EmbeddedRedis(tmp_path)
     with hub_process(tmp_path) as process:
         url = await server.start()
@@ -144,7 +144,7 @@ async def test_a_hub_that_is_killed_takes_nothing_from_the_others(tmp_path):
     assert not is_running(pid)
 
 
-async def test_a_server_that_is_killed_comes_back_with_its_data(tmp_path):
+async def test_a_killed_embedded_server_is_restarted_with_its_data(tmp_path):
     server = EmbeddedRedis(tmp_path)
     url = await server.start()
     async with client_of(url) as client:
@@ -169,7 +169,7 @@ def runtime_dir(monkeypatch):
         yield Path(folder)
 
 
-async def test_a_socket_path_too_long_for_the_system_is_replaced_by_a_short_one(tmp_path, runtime_dir):
+async def test_a_too_long_socket_path_is_replaced_by_a_short_one(tmp_path, runtime_dir):
     long_dir = tmp_path / ("x" * 100)
     server = EmbeddedRedis(long_dir)
     url = await server.start()
@@ -190,7 +190,7 @@ async def test_a_short_socket_folder_that_others_can_enter_is_refused(tmp_path, 
         await server.start()
 
 
-async def test_a_runtime_directory_that_is_too_long_itself_is_passed_over(tmp_path, monkeypatch):
+async def test_a_too_long_runtime_directory_is_not_used(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / ("x" * 100)))
     server = EmbeddedRedis(tmp_path / ("y" * 100))
     url = await server.start()
@@ -207,7 +207,7 @@ async def test_a_folder_name_with_odd_characters_works(tmp_path):
     await server.stop()
 
 
-async def test_a_server_that_cannot_start_is_one_sentence_with_its_last_words(tmp_path):
+async def test_a_server_that_cannot_start_is_reported_in_one_sentence_with_its_last_log_line(tmp_path):
     (tmp_path / "appendonlydir").mkdir()
     (tmp_path / "appendonlydir" / "appendonly.aof.manifest").write_text("nonsense\n")
     with pytest.raises(StartRefused) as refused:
@@ -223,14 +223,14 @@ async def test_a_data_directory_that_is_a_file_is_refused(tmp_path):
         await EmbeddedRedis(tmp_path / "file").start()
 
 
-async def test_without_a_server_on_the_path_there_is_none(tmp_path, monkeypatch):
+async def test_without_a_redis_server_on_the_path_none_is_found(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert find_server() is None
     with pytest.raises(StartRefused, match="on the PATH"):
         await EmbeddedRedis(tmp_path).start()
 
 
-async def test_a_start_that_is_given_up_leaves_nothing_behind(tmp_path, monkeypatch):
+async def test_a_cancelled_start_leaves_no_process_and_no_file(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{silent_server(tmp_path)}{os.pathsep}{os.environ['PATH']}")
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(EmbeddedRedis(tmp_path / "data").start(), 0.5)

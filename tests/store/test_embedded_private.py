@@ -40,7 +40,7 @@ async def test_no_other_user_can_read_what_the_server_writes_under_any_umask(tmp
     assert {name: mode for name, mode in seen.items() if mode & 0o077} == {}
 
 
-async def test_what_others_could_read_before_they_cannot_any_more(tmp_path):
+async def test_files_that_others_could_read_are_made_private_at_the_start(tmp_path):
     data = tmp_path / "data"
     await run(data)
     for path in (data, data / "appendonlydir"):

@@ -11,7 +11,7 @@ def no_server(monkeypatch):
     monkeypatch.setattr(connection, "find_server", lambda: None)
 
 
-async def test_without_a_redis_server_the_hub_still_lends_and_reclaims(no_server, make_api):
+async def test_without_a_redis_server_an_in_memory_store_lends_and_takes_back_slots(no_server, make_api):
     async with make_api(redis_url=None) as api:
         await publish(api, "n1", **{"gpu:a100:eu": ["s1"]})
         lent = (await borrow(api, "gpu:a100")).json()

@@ -79,7 +79,7 @@ def own_server(tmp_path: Path) -> Iterator[RedisServer]:
     server.stop()
 
 
-def test_no_command_is_carried_out_on_a_server_that_no_hub_has_opened(servers):
+def test_a_server_that_no_hub_has_opened_refuses_every_command(servers):
     redis = servers()
     redis.function_load(library().text)
     for name, command in library().commands.items():
@@ -88,7 +88,7 @@ def test_no_command_is_carried_out_on_a_server_that_no_hub_has_opened(servers):
     assert redis.dbsize() == 0
 
 
-def test_a_restarted_server_knows_the_library_and_refuses_until_its_tokens_have_moved(own_server):
+def test_a_restarted_server_refuses_commands_until_its_tokens_have_jumped(own_server):
     with own_server.client() as redis:
         redis.function_load(library().text)
         opened(redis)
@@ -105,7 +105,7 @@ def test_a_restarted_server_knows_the_library_and_refuses_until_its_tokens_have_
         assert called(redis, "store/tick", TICK)[0] == "ok"
 
 
-def test_tokens_rise_over_what_a_restart_has_lost(own_server, tmp_path):
+def test_tokens_rise_above_those_that_a_restart_has_lost(own_server, tmp_path):
     with own_server.client() as redis:
         redis.function_load(library().text)
         opened(redis)
@@ -122,7 +122,7 @@ def test_tokens_rise_over_what_a_restart_has_lost(own_server, tmp_path):
         assert opened(redis) > highest
 
 
-def test_a_wiped_store_is_opened_anew_above_every_token_the_hub_remembers(servers):
+def test_a_wiped_store_is_opened_with_tokens_above_all_that_the_hub_remembers(servers):
     redis = servers()
     redis.function_load(library().text)
     opened(redis)
@@ -132,7 +132,7 @@ def test_a_wiped_store_is_opened_anew_above_every_token_the_hub_remembers(server
     assert opened(redis, lost="1", floor=str(highest)) > highest
 
 
-def test_a_replica_that_takes_over_is_opened_before_it_is_used(servers):
+def test_a_replica_that_becomes_primary_is_opened_before_it_is_used(servers):
     first = servers()
     port = first.connection_pool.connection_kwargs["port"]
     first.function_load(library().text)
@@ -147,7 +147,7 @@ def test_a_replica_that_takes_over_is_opened_before_it_is_used(servers):
     assert opened(second) > highest
 
 
-def test_a_primary_that_comes_back_after_another_had_its_place_is_opened_again(servers):
+def test_a_former_primary_that_comes_back_is_opened_again(servers):
     """It was open before and has been running all the while, and cannot know what the other one has issued."""
     first = servers()
     port = first.connection_pool.connection_kwargs["port"]
@@ -167,14 +167,14 @@ def test_a_primary_that_comes_back_after_another_had_its_place_is_opened_again(s
     assert opened(first) > highest
 
 
-async def test_functions_that_another_program_flushed_are_loaded_again_unnoticed(hub, redis):
+async def test_functions_flushed_by_another_program_are_loaded_again_unnoticed(hub, redis):
     before = hub.store.generation, redis.hget(KEYS.store, "token")
     redis.function_flush()
     await hub.clock.tick()
     assert (hub.store.generation, redis.hget(KEYS.store, "token")) == before
 
 
-def test_a_library_that_is_loaded_again_is_opened_again_and_nothing_is_lost(servers):
+def test_a_library_loaded_anew_is_opened_again_without_loss(servers):
     redis = servers()
     redis.function_load(library().text)
     before = opened(redis)
@@ -183,7 +183,7 @@ def test_a_library_that_is_loaded_again_is_opened_again_and_nothing_is_lost(serv
     assert opened(redis) == before
 
 
-def test_each_prefix_and_each_database_is_a_store_of_its_own(servers):
+def test_each_prefix_and_each_database_is_a_separate_store(servers):
     redis = servers()
     redis.function_load(library().text)
     opened(redis)
@@ -197,7 +197,7 @@ def test_each_prefix_and_each_database_is_a_store_of_its_own(servers):
     assert redis.dbsize() == 0
 
 
-def test_hubs_of_two_versions_use_one_store(servers):
+def test_hubs_of_two_versions_can_use_one_store(servers):
     redis = servers()
     newer = library().replaced("-- Commands:", "-- The commands:")
     for each in (library(), newer):
@@ -219,7 +219,7 @@ redis.register_function({{function_name = '{name}_last_used', callback = functio
   flags = {{'no-writes'}}}})"""
 
 
-async def test_the_doctor_deletes_libraries_that_no_hub_has_used_for_a_day(hub, redis, settings):
+async def test_the_doctor_deletes_libraries_that_were_unused_for_a_day(hub, redis, settings):
     now_ms = redis.time()[0] * 1000
     for name, age_h in (("hub_old", 25), ("hub_recent", 23)):
         redis.function_load(OLD.format(name=name, used_ms=now_ms - age_h * 3_600_000))
@@ -235,7 +235,7 @@ async def test_the_doctor_deletes_libraries_that_no_hub_has_used_for_a_day(hub, 
 
 
 @pytest.mark.parametrize("forbidden", ["function", "fcall"])
-async def test_a_server_that_keeps_no_functions_is_refused_in_one_sentence(servers, forbidden):
+async def test_a_server_without_functions_is_refused_in_one_sentence(servers, forbidden):
     redis = servers()
     redis.acl_setuser(
         "hub", enabled=True, passwords=["+p"], keys=["*"], channels=["*"], commands=["+@all", f"-{forbidden}"]
@@ -248,7 +248,7 @@ async def test_a_server_that_keeps_no_functions_is_refused_in_one_sentence(serve
     assert "FUNCTION and FCALL" in str(refused.value)
 
 
-async def test_while_redis_has_no_memory_left_nothing_is_lent_and_what_is_lent_comes_back(make_api, redis):
+async def test_a_redis_without_memory_lends_nothing_and_accepts_returns(make_api, redis):
     async with make_api() as api:
         await publish(api, "n1", **{"a:b": ["s1", "s2"]})
         assert (await borrow(api, "a:b")).json()["browserId"] == "s1"
@@ -262,9 +262,7 @@ async def test_while_redis_has_no_memory_left_nothing_is_lent_and_what_is_lent_c
         assert redis.lrange("inuse:a:b", 0, -1) == []
 
 
-async def test_a_store_that_a_later_version_has_written_is_refused_and_left_alone(
-    redis_server: RedisServer, redis: Redis
-):
+async def test_a_store_written_by_a_later_version_is_refused_and_left_alone(redis_server: RedisServer, redis: Redis):
     async with open_store(settings_for(redis_server.url)):
         assert redis.hget(KEYS.store, "format") == "1"
     redis.hset(KEYS.store, mapping={"format": "2", "run_id": "of the one before"})
@@ -278,7 +276,7 @@ async def test_a_store_that_a_later_version_has_written_is_refused_and_left_alon
         assert redis.hget(KEYS.store, "format") == "1"
 
 
-async def test_a_hub_that_runs_serves_nothing_from_a_store_of_a_later_version(api, redis: Redis):
+async def test_a_running_hub_refuses_calls_once_a_later_version_has_changed_the_store(api, redis: Redis):
     await publish(api, "n1", **{"gpu:a100": ["s1"]})
     redis.hset(KEYS.store, mapping={"format": "2", "generation": "of a later version", "run_id": "of another server"})
     answer = await borrow(api, "gpu:a100")
@@ -286,7 +284,7 @@ async def test_a_hub_that_runs_serves_nothing_from_a_store_of_a_later_version(ap
     assert redis.llen(KEYS.available("gpu:a100")) == 1
 
 
-async def test_a_hub_that_stood_still_while_a_later_version_took_the_store_does_nothing(start_hub, redis: Redis):
+async def test_a_stopped_hub_changes_nothing_in_a_store_that_a_later_version_took_over(start_hub, redis: Redis):
     hub = start_hub()
     async with hub.client("node") as node, hub.client("runner") as runner:
         await publish(node, "n1", **{"gpu:a100": ["s1"]})

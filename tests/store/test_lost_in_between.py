@@ -78,7 +78,7 @@ OPENS = b"_store_open"  # in the library, which the first hub loads, and in each
     ids=["in the check", "in the opening", "in the second check", "in the second opening"],
     indirect=True,
 )
-def test_a_hub_whose_redis_fails_while_it_starts_says_so_in_one_sentence(failing: Failing) -> None:
+def test_a_hub_whose_redis_fails_during_its_start_reports_it_in_one_sentence(failing: Failing) -> None:
     hub = HubProcess({"HUB_REDIS_URL": f"redis://127.0.0.1:{failing.port}"})
     try:
         wait_until(lambda: hub.process.poll() is not None, 60, hub.log)
@@ -91,7 +91,7 @@ def test_a_hub_whose_redis_fails_while_it_starts_says_so_in_one_sentence(failing
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # redis-py closes no half of a stream
 @pytest.mark.parametrize("how", ["abort", "close", "write_eof"])
-def test_a_subscription_whose_connection_is_half_gone_is_an_outage_and_the_next_one_works(
+def test_a_half_closed_subscription_counts_as_an_outage_and_the_next_one_works(
     redis_server: RedisServer, how: str
 ) -> None:
     async def listen() -> None:
@@ -112,7 +112,7 @@ def test_a_subscription_whose_connection_is_half_gone_is_an_outage_and_the_next_
     gc.collect()  # here, where it is known what was left open, and not in a later test
 
 
-async def test_a_hub_that_stood_still_leaves_an_empty_store_to_one_that_did_not(redis_server, redis, monkeypatch):
+async def test_a_hub_that_stood_still_lets_another_hub_open_an_empty_store(redis_server, redis, monkeypatch):
     settings = settings_for(redis_server.url)
     async with open_store(settings) as asleep, open_store(settings) as awake:
         for store in (asleep, awake):
@@ -132,7 +132,7 @@ async def test_a_hub_that_stood_still_leaves_an_empty_store_to_one_that_did_not(
         assert asleep.clock_ms == awake.clock_ms >= 60_000
 
 
-async def test_a_hub_that_stood_still_opens_an_empty_store_itself_when_no_other_has_a_second_later(
+async def test_a_hub_that_stood_still_opens_an_empty_store_if_no_other_does_within_a_second(
     redis_server, redis, monkeypatch
 ):
     async with open_store(settings_for(redis_server.url)) as store:

@@ -142,7 +142,7 @@ def _left_open():
 @pytest.mark.usefixtures("_left_open")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore:unclosed <StreamWriter:ResourceWarning")
-async def test_a_server_that_cannot_serve_is_away_and_the_hub_clock_stands_still(sick, make_api):
+async def test_while_the_server_cannot_serve_the_hub_clock_stands_still(sick, make_api):
     async with make_api(redis_url=sick.url, key_prefix=MARK) as api:
         hub = api._transport.app.app.state.serving.hub
         await publish(api, "n1", **{LABEL: ["s1", "s2"]})
@@ -174,7 +174,7 @@ async def test_a_server_that_cannot_serve_is_away_and_the_hub_clock_stands_still
         assert held.json()["valid"] is True
 
 
-async def test_while_it_cannot_serve_no_time_passes_for_nodes_and_leases(tmp_path, make_api):
+async def test_while_the_server_cannot_serve_no_node_and_no_lease_gets_older(tmp_path, make_api):
     """The time of a silence counts up to a second, and not at all when it was longer than two."""
     sick = Alone(tmp_path)
     try:
@@ -210,7 +210,7 @@ class Says:
         """They have no connections."""
 
 
-async def test_a_hub_whose_server_takes_no_writes_goes_to_the_one_that_is_named_instead(tmp_path):
+async def test_a_hub_whose_server_becomes_read_only_goes_to_the_new_primary(tmp_path):
     """A primary that needs a replica and has none keeps its connections open, and is asked about nevertheless."""
     sick, well = Alone(tmp_path), Server(tmp_path, "save ''")
     says = Says(sick.server.port)

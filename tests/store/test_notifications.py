@@ -20,7 +20,7 @@ async def is_so(fact: bool) -> bool:
     return fact
 
 
-async def test_what_is_rung_after_listening_began_is_heard(hub, redis):
+async def test_a_notification_sent_after_the_start_of_listening_is_heard(hub, redis):
     async with hub.store.notifications.listen("a", "b") as subscription:
         redis.publish("b", "")
         assert await subscription.wait(30)
@@ -29,7 +29,7 @@ async def test_what_is_rung_after_listening_began_is_heard(hub, redis):
         assert await subscription.wait(30)
 
 
-async def test_each_hears_its_own_channels_alone(hub, redis):
+async def test_each_listener_hears_only_its_own_channels(hub, redis):
     async with hub.store.notifications.listen("a") as one, hub.store.notifications.listen("a", "b") as two:
         redis.publish("b", "")
         assert await two.wait(30)
@@ -38,7 +38,7 @@ async def test_each_hears_its_own_channels_alone(hub, redis):
         assert [await one.wait(30), await two.wait(30)] == [True, True]
 
 
-async def test_what_a_channel_says_is_kept_for_a_caller_that_asks_and_given_out_once_in_its_order(hub, redis):
+async def test_kept_notifications_are_given_out_once_in_their_order(hub, redis):
     async with hub.store.notifications.listen("a", keep=True) as one, hub.store.notifications.listen("a") as two:
         for word in ("1", "2", "3"):
             redis.publish("a", word)
@@ -54,7 +54,7 @@ async def test_what_a_channel_says_is_kept_for_a_caller_that_asks_and_given_out_
         assert (one.said(), two.said()) == ([], [])
 
 
-async def test_a_store_is_closed_without_waiting_until_the_reader_looks_up(settings, redis, monkeypatch):
+async def test_closing_a_store_does_not_wait_for_its_reader(settings, redis, monkeypatch):
     monkeypatch.setattr(notifications, "IDLE_S", 300.0)
     async with open_store(settings) as store, store.notifications.listen("a") as subscription:
         await asyncio.wait_for(store.close(), PATIENCE_S)
@@ -62,7 +62,7 @@ async def test_a_store_is_closed_without_waiting_until_the_reader_looks_up(setti
     await eventually(lambda: is_so(redis.pubsub_channels() == []))
 
 
-async def test_a_channel_that_no_caller_waits_for_is_not_subscribed_to(hub, redis):
+async def test_a_channel_without_listeners_is_not_subscribed_to(hub, redis):
     async with hub.store.notifications.listen("a"):
         async with hub.store.notifications.listen("b"):
             assert redis.pubsub_numsub("a", "b") == [("a", 1), ("b", 1)]
@@ -70,7 +70,7 @@ async def test_a_channel_that_no_caller_waits_for_is_not_subscribed_to(hub, redi
         assert redis.pubsub_numsub("a") == [("a", 1)]
 
 
-async def test_any_number_of_listeners_that_come_and_go_use_one_connection(hub, redis):
+async def test_all_listeners_share_one_connection(hub, redis):
     before = await connections(redis)
 
     async def come_and_go(number):
@@ -92,7 +92,7 @@ async def test_any_number_of_listeners_that_come_and_go_use_one_connection(hub, 
     await eventually(lambda: is_so(redis.pubsub_channels("c*") + redis.pubsub_channels("all") == []))
 
 
-async def test_when_redis_dies_they_ring_and_later_ones_are_refused(tmp_path):
+async def test_when_redis_dies_listeners_are_woken_and_new_ones_refused(tmp_path):
     server = RedisServer(tmp_path)
     server.start()
     try:

@@ -23,14 +23,14 @@ COMMANDS: list[tuple[Any, ...]] = [
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: str(command[:2])[:40])
-def test_a_command_is_packed_as_redis_py_packs_it(command: tuple[Any, ...]) -> None:
+def test_a_command_is_packed_into_the_same_bytes_as_by_redis_py(command: tuple[Any, ...]) -> None:
     options = {"decode_responses": True, "encoding_errors": "surrogateescape"}
     ours, theirs = PackedConnection(**options), Connection(**options)
     assert b"".join(ours.pack_command(*command)) == b"".join(theirs.pack_command(*command))
 
 
 @pytest.mark.parametrize("argument", [True, None, ["a list"]])
-def test_what_is_no_text_and_no_number_is_refused(argument: object) -> None:
+def test_an_argument_that_is_neither_text_nor_number_is_refused(argument: object) -> None:
     with pytest.raises(DataError):
         PackedConnection().pack_command("SET", "name", argument)
 
@@ -45,7 +45,7 @@ def test_what_is_no_text_and_no_number_is_refused(argument: object) -> None:
         "redis+cluster://127.0.0.1:1",
     ],
 )
-def test_every_kind_of_connection_packs_so(url: str) -> None:
+def test_every_kind_of_connection_uses_the_same_packing(url: str) -> None:
     settings = Settings(redis_url=url, key_prefix="{hub}:")
     kind = make_client(url, settings).connection_pool.connection_class
     assert kind.pack_command is PackedConnection.pack_command

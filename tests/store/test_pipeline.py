@@ -21,14 +21,14 @@ async def store(settings) -> AsyncIterator[Store]:
         yield found
 
 
-async def test_each_command_has_its_own_answer_and_a_refusal_is_one(store):
+async def test_each_command_of_a_pipeline_gets_its_own_answer_or_error(store):
     pipeline = Pipeline(store.client)
     answers = await pipeline.carry([("SET", "a", "1"), ("HGET", "a", "x"), ("GET", "a"), ("HGETALL", "none")])
     assert (answers[0], answers[2:], type(answers[1])) == (True, ["1", {}], ResponseError)
     await pipeline.release()
 
 
-async def test_a_connection_that_was_cut_between_two_batches_is_made_anew(store, redis):
+async def test_a_connection_cut_between_two_batches_is_made_anew(store, redis):
     pipeline = Pipeline(store.client)
     (mine,) = await pipeline.carry([("CLIENT ID",)])
     redis.client_kill_filter(_id=mine)
@@ -36,7 +36,7 @@ async def test_a_connection_that_was_cut_between_two_batches_is_made_anew(store,
     await pipeline.release()
 
 
-async def test_a_batch_that_is_not_answered_in_time_ends_and_its_late_answers_are_nobodys(settings, redis):
+async def test_late_answers_of_a_timed_out_batch_are_not_given_to_another(settings, redis):
     client = make_client(settings.redis_url, settings_for(settings.redis_url, redis_timeout_s=0.5))
     pipeline = Pipeline(client)
     redis.client_pause(2_000, all=True)
@@ -48,7 +48,7 @@ async def test_a_batch_that_is_not_answered_in_time_ends_and_its_late_answers_ar
     await client.aclose()
 
 
-async def test_calls_that_come_while_the_connection_is_given_back_are_answered(store, monkeypatch):
+async def test_calls_made_while_the_connection_is_released_are_answered(store, monkeypatch):
     meanwhile: asyncio.Queue[asyncio.Future[str]] = asyncio.Queue()
     release = store.client.connection_pool.release
 
@@ -63,7 +63,7 @@ async def test_calls_that_come_while_the_connection_is_given_back_are_answered(s
     assert await (await meanwhile.get()) == "meanwhile"
 
 
-async def test_nothing_is_kept_when_there_is_nothing_to_send(store):
+async def test_an_idle_pipeline_holds_no_connection(store):
     assert await asyncio.gather(*(store.read("ECHO", n) for n in range(300))) == [str(n) for n in range(300)]
     assert store._sender is not None
     await store._sender

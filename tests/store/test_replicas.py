@@ -57,7 +57,7 @@ async def one_waits_for_replicas(first):
     await eventually(one)
 
 
-async def test_a_borrower_is_answered_when_a_replica_has_its_grant(api, pair):
+async def test_a_borrow_is_answered_after_a_replica_has_its_lease(api, pair):
     _, runner = api
     first, second = pair
     second.signal(signal.SIGSTOP)
@@ -76,7 +76,7 @@ async def test_a_borrower_is_answered_when_a_replica_has_its_grant(api, pair):
         assert client.hget(f"session:{held['browserId']}", "leaseToken") == held["leaseToken"]
 
 
-async def test_a_grant_that_no_replica_confirms_is_refused_and_taken_back(api, pair):
+async def test_a_lease_that_no_replica_confirms_is_refused_and_undone(api, pair):
     admin, runner = api
     _, second = pair
     second.signal(signal.SIGSTOP)
@@ -97,7 +97,7 @@ async def test_a_grant_that_no_replica_confirms_is_refused_and_taken_back(api, p
     await eventually(lent)
 
 
-async def test_who_waited_in_the_queue_is_answered_no_sooner(api, pair):
+async def test_a_queued_borrow_also_waits_for_the_replica(api, pair):
     admin, runner = api
     _, second = pair
     held = (await borrow(runner, LABEL)).json()["browserId"]
@@ -113,7 +113,7 @@ async def test_who_waited_in_the_queue_is_answered_no_sooner(api, pair):
     assert (refused.status_code, refused.json()["code"]) == (503, "not-replicated")
 
 
-async def test_many_borrowers_wait_with_few_calls(api, pair):
+async def test_many_borrows_share_few_wait_commands(api, pair):
     _, runner = api
     first, _ = pair
     async with asyncio.TaskGroup() as group:
@@ -123,7 +123,7 @@ async def test_many_borrowers_wait_with_few_calls(api, pair):
         assert client.info("commandstats")["cmdstat_wait"]["calls"] == 1  # none for those who got nothing
 
 
-async def test_a_hub_whose_redis_has_no_replicas_to_speak_of_does_not_start(tmp_path):
+async def test_a_hub_that_requires_replicas_does_not_start_without_them(tmp_path):
     with pytest.raises(StartRefused, match="HUB_GRANT_REPLICAS needs a Redis with replicas; name it in HUB_REDIS_URL"):
         async with open_store(settings_for(None, grant_replicas=1, data_dir=tmp_path)):
             pass

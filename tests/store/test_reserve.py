@@ -41,7 +41,7 @@ def adding() -> list[str]:
     return [f"{path.parent.name}/{path.stem}" for path in files if "command.add(" in path.read_text()]
 
 
-def test_what_only_adds_is_known():
+def test_the_commands_that_only_add_are_listed():
     assert adding() == [
         "jobs/register", "providers/ask", "providers/register", "providers/upload", "schedules/fire", "schedules/put",
         "tasks/again", "tasks/submit", "tasks/submit_internal",
@@ -49,7 +49,7 @@ def test_what_only_adds_is_known():
 
 
 @pytest.mark.parametrize("name", adding())
-def test_what_only_adds_is_refused_before_the_reserve(redis, name):
+def test_commands_that_only_add_are_refused_before_memory_is_used_up(redis, name):
     redis.function_load(library().text, replace=True)
     opened(redis)
     redis.hset("hub:store", "limits", "reserve=10")
@@ -69,7 +69,7 @@ def test_what_only_adds_is_refused_before_the_reserve(redis, name):
         redis.config_set("maxmemory", 0)
 
 
-async def test_a_refusal_says_what_is_used_and_what_is_left_of_work_goes_on(hub, near_the_end):
+async def test_the_refusal_of_a_full_store_names_the_memory_in_use_and_other_calls_work(hub, near_the_end):
     job, _ = await hub.jobs.register(WANTED, {}, USER, superuser=False)
     [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER)
     await near_the_end(0.05)
@@ -89,7 +89,7 @@ async def test_a_refusal_says_what_is_used_and_what_is_left_of_work_goes_on(hub,
     await hub.tasks.submit("r1", JOB, ["{}"], USER)
 
 
-async def test_a_hub_says_again_what_the_store_may_have_lost_also_while_it_is_full(hub, near_the_end, redis):
+async def test_a_hub_restores_lost_records_even_while_the_store_is_full(hub, near_the_end, redis):
     await hub.jobs.register(WANTED, {}, USER, superuser=False)
     [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER)
     redis.delete(f"hub:task:{task.id}")
@@ -98,7 +98,7 @@ async def test_a_hub_says_again_what_the_store_may_have_lost_also_while_it_is_fu
     assert (await hub.tasks.get(task.id)).status == "pending"
 
 
-async def test_schedules_stay_due_while_the_store_is_full_and_what_ended_is_forgotten(hub, near_the_end, redis):
+async def test_schedules_stay_due_while_the_store_is_full_and_ended_tasks_are_forgotten(hub, near_the_end, redis):
     job, _ = await hub.jobs.register(WANTED, {}, USER, superuser=False)
     await put(hub)
     age(redis, 5_000_000)
@@ -114,7 +114,7 @@ async def test_schedules_stay_due_while_the_store_is_full_and_what_ended_is_forg
     assert (await sweeper.sweep()).fired == 1
 
 
-async def test_a_plain_submit_asks_redis_for_its_memory_only_where_that_is_bounded(hub, near_the_end, redis):
+async def test_a_submit_reads_the_memory_of_redis_only_if_that_is_limited(hub, near_the_end, redis):
     await hub.jobs.register(WANTED, {}, USER, superuser=False)
     await near_the_end(0.5)
     redis.config_resetstat()
@@ -128,7 +128,7 @@ async def test_a_plain_submit_asks_redis_for_its_memory_only_where_that_is_bound
     assert redis.info("commandstats").get("cmdstat_info", {"calls": 0})["calls"] <= 1
 
 
-async def test_a_redis_that_is_full_to_the_brim_hears_the_hub_clock_and_says_that_it_is_full(hub, near_the_end, redis):
+async def test_a_completely_full_redis_still_ticks_the_hub_clock_and_is_reported_as_full(hub, near_the_end, redis):
     await hub.jobs.register(WANTED, {}, USER, superuser=False)
     redis.config_set("maxmemory", 1)
     await hub.clock.tick()

@@ -84,7 +84,7 @@ SERVER_USER = "user hub on >redis-s3 ~* &* +@all"
 SENTINEL_USER = "user watcher on >sentinel-s3 ~* &* +@all"
 
 
-async def test_sentinel_and_server_have_users_and_passwords_of_their_own(start):
+async def test_sentinel_and_server_may_have_different_users_and_passwords(start):
     port = free_port()
     known = {"username": "hub", "password": "redis-s3"}
     start(f"port {port}", "user default off", SERVER_USER, "save ''", port=port, answers=known)
@@ -110,7 +110,7 @@ async def test_sentinel_and_server_have_users_and_passwords_of_their_own(start):
         assert "does not" in said
 
 
-async def test_sentinel_and_server_over_tls_with_client_certificates(start, tmp_path):
+async def test_sentinel_and_server_may_require_tls_with_client_certificates(start, tmp_path):
     authority = Authority(tmp_path)
     server, client = authority.issue("redis"), authority.issue("hub")
     port, asked = free_port(), free_port()
@@ -128,7 +128,7 @@ async def test_sentinel_and_server_over_tls_with_client_certificates(start, tmp_
     assert "does not" in await refusal(f"{at}&ssl_ca_certs={authority.file}")  # a client without a certificate
 
 
-async def test_a_server_over_tls_with_authority_client_certificate_and_password(start, tmp_path):
+async def test_a_server_may_require_tls_a_client_certificate_and_a_password(start, tmp_path):
     authority, stranger = Authority(tmp_path), Authority(tmp_path, "stranger")
     server, client = authority.issue("redis"), authority.issue("hub", password="key-s3")
     port = free_port()
@@ -177,7 +177,7 @@ def test_every_part_of_a_sentinel_url_is_read():
         ("rediss+sentinel://a/main?ssl_check_hostname=perhaps", "neither true nor false"),
     ],
 )
-def test_what_is_no_sentinel_url_stops_the_start_in_one_sentence(url, why):
+def test_an_invalid_sentinel_url_stops_the_start_with_one_sentence(url, why):
     with pytest.raises(BadSetting) as error:
         read_redis_url(url)
     assert why in str(error.value)

@@ -24,7 +24,7 @@ def server(tmp_path):
     server.stop()
 
 
-async def test_borrows_that_were_refused_in_an_outage_leave_nothing_to_take_back(server):
+async def test_borrows_refused_during_an_outage_leave_nothing_to_undo(server):
     settings = settings_for(server.url)
     async with open_store(settings) as store:
         hub = Hub(store, settings)
@@ -46,7 +46,7 @@ async def test_borrows_that_were_refused_in_an_outage_leave_nothing_to_take_back
             assert redis.keys("hub:request:*") == []  # an attempt that was taken back is remembered for a minute
 
 
-async def test_a_hub_ticks_while_it_does_what_an_outage_has_left(hub):
+async def test_a_hub_goes_on_ticking_while_it_does_what_an_outage_left_undone(hub):
     done, ticked = [], []
 
     async def owed():
@@ -61,7 +61,7 @@ async def test_a_hub_ticks_while_it_does_what_an_outage_has_left(hub):
     assert len(ticked) >= 5
 
 
-async def test_what_the_store_refuses_again_is_done_later(hub):
+async def test_deferred_work_is_repeated_until_the_store_accepts_it(hub):
     done = []
 
     async def owed():
@@ -76,7 +76,7 @@ async def test_what_the_store_refuses_again_is_done_later(hub):
     assert len(done) == 3
 
 
-async def test_what_fails_in_a_way_nobody_foresaw_is_told_and_keeps_the_hub_from_nothing(hub, caplog):
+async def test_an_unforeseen_error_of_deferred_work_is_logged_and_stops_no_other(hub, caplog):
     done = []
 
     async def fails():

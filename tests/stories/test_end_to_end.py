@@ -21,7 +21,7 @@ async def blade(api):
     return api
 
 
-async def test_e1_a_borrow_takes_the_first_slot_and_leaves_session_and_clock(blade, redis):
+async def test_e1_a_borrow_takes_the_first_slot_and_writes_session_and_footprint(blade, redis):
     answer = await borrow(blade, LABEL, run="r1")
     assert answer.json()["browserId"] == "s1"
     assert (listed(redis, FREE), listed(redis, LENT)) == (["s2"], ["s1"])
@@ -31,7 +31,7 @@ async def test_e1_a_borrow_takes_the_first_slot_and_leaves_session_and_clock(bla
     assert answer.headers["correlation-id"] == "r1"
 
 
-async def test_e2_a_return_puts_it_back_and_asks_for_a_fresh_one(blade, redis):
+async def test_e2_a_returned_slot_is_back_in_its_pool_with_a_recycle_mark(blade, redis):
     await borrow(blade, LABEL, run="r1")
     assert (await give_back(blade, LABEL, "s1")).json() == {"returned": "s1"}
     assert (listed(redis, FREE), redis.exists(LENT)) == (["s2", "s1"], 0)
@@ -39,7 +39,7 @@ async def test_e2_a_return_puts_it_back_and_asks_for_a_fresh_one(blade, redis):
     assert 0 < redis.ttl("recycle:s1") <= 120
 
 
-async def test_e3_returning_again_changes_nothing(blade, redis):
+async def test_e3_a_second_return_changes_nothing(blade, redis):
     await borrow(blade, LABEL)
     await give_back(blade, LABEL, "s1")
     before = picture(redis)
@@ -47,14 +47,14 @@ async def test_e3_returning_again_changes_nothing(blade, redis):
     assert picture(redis) == before
 
 
-async def test_e4_a_slot_served_by_fallback_comes_back_under_the_label_that_was_asked_for(blade, redis):
+async def test_e4_a_slot_served_by_fallback_returns_under_the_requested_label(blade, redis):
     lease = (await borrow(blade, f"{LABEL}:emea", run="r2")).json()
     assert (lease["browserId"], lease["labelKey"]) == ("s1", f"{LABEL}:emea")
     assert (await give_back(blade, f"{LABEL}:emea", "s1")).json() == {"returned": "s1"}
     assert listed(redis, FREE) == ["s2", "s1"]
 
 
-async def test_e5_the_lease_is_clamped(blade):
+async def test_e5_the_length_of_a_lease_is_clamped(blade):
     leases = []
     for ttl in (5, 100_000, "abc", "120"):
         lease = (await borrow(blade, LABEL, ttlSeconds=ttl)).json()
@@ -63,7 +63,7 @@ async def test_e5_the_lease_is_clamped(blade):
     assert leases == [60, 86_400, 900, 120]
 
 
-async def test_e6_a_deleted_clock_brings_the_slot_back_with_one_sweep(blade, hub, redis):
+async def test_e6_a_deleted_footprint_brings_the_slot_back_with_the_next_sweep(blade, hub, redis):
     await borrow(blade, LABEL)
     redis.delete("borrow_ttl:s1")
     _, leases = sweepers(hub)
@@ -72,7 +72,7 @@ async def test_e6_a_deleted_clock_brings_the_slot_back_with_one_sweep(blade, hub
     assert (redis.exists("session:s1"), redis.exists("recycle:s1")) == (0, 1)
 
 
-async def test_e6_the_idle_clock_does_the_same_where_the_rule_is_on(make_api, redis):
+async def test_e6_a_deleted_idle_key_brings_the_slot_back_if_the_rule_is_on(make_api, redis):
     async with make_api(idle_timeout_s=120) as api:
         await publish(api, "blade-9", **{LABEL: ["s1", "s2"]})
         await borrow(api, LABEL)
@@ -81,7 +81,7 @@ async def test_e6_the_idle_clock_does_the_same_where_the_rule_is_on(make_api, re
     assert listed(redis, FREE) == ["s2", "s1"]
 
 
-async def test_e10_a_reached_cap_refuses_who_will_not_wait_although_a_slot_is_free(make_api):
+async def test_e10_at_a_reached_cap_a_borrow_without_wait_is_refused_beside_a_free_slot(make_api):
     async with make_api(borrow_concurrency_caps=f"{LABEL}=1") as api:
         await publish(api, "blade-9", **{LABEL: ["s1", "s2"]})
         await borrow(api, LABEL)
@@ -91,7 +91,7 @@ async def test_e10_a_reached_cap_refuses_who_will_not_wait_although_a_slot_is_fr
         assert (await borrow(api, LABEL)).json()["browserId"] == "s2"
 
 
-async def test_e11_a_dead_node_loses_everything_and_its_grants_end(blade, hub, redis):
+async def test_e11_a_dead_node_loses_its_slots_and_their_leases_end(blade, hub, redis):
     await borrow(blade, LABEL, run="r1")
     age_node(redis, "blade-9", 300)
     nodes, _ = sweepers(hub)
@@ -101,7 +101,7 @@ async def test_e11_a_dead_node_loses_everything_and_its_grants_end(blade, hub, r
     assert (await blade.get("/sessions", params={"run": "r1"})).json()["total"] == 0
 
 
-async def test_e12_with_expiry_off_it_is_only_kept_for_thirty_seconds(blade, redis, redis_server, make_api):
+async def test_e12_with_expiry_off_a_dead_node_is_kept_for_thirty_seconds(blade, redis, redis_server, make_api):
     await borrow(blade, LABEL)
     age_node(redis, "blade-9", 300)
     before = picture(redis)
@@ -113,7 +113,7 @@ async def test_e12_with_expiry_off_it_is_only_kept_for_thirty_seconds(blade, red
     assert 30 - SLACK_S <= redis.ttl("node_alive:blade-9") <= 30
 
 
-async def test_e13_of_two_hubs_that_return_a_slot_at_the_same_moment_one_does(make_api, redis):
+async def test_e13_of_two_concurrent_returns_at_two_hubs_one_succeeds(make_api, redis):
     caps = f"{LABEL}=1"
     async with make_api(borrow_concurrency_caps=caps) as one, make_api(borrow_concurrency_caps=caps) as two:
         await publish(one, "blade-9", **{LABEL: ["s1", "s2"]})
@@ -125,7 +125,7 @@ async def test_e13_of_two_hubs_that_return_a_slot_at_the_same_moment_one_does(ma
             assert not redis.exists(LENT)
 
 
-async def test_e14_a_pool_that_is_restarted_lends_nothing_until_its_slots_were_replaced(blade, redis):
+async def test_e14_a_restarted_pool_lends_nothing_until_its_slots_were_replaced(blade, redis):
     answer = (await blade.post(f"/admin/pools/{LABEL}/restart")).json()
     assert (answer["scheduled"], answer["maintenance"]["target"]) == (2, 2)
     assert (await borrow(blade, LABEL)).json()["code"] == "no-capacity"
@@ -136,7 +136,7 @@ async def test_e14_a_pool_that_is_restarted_lends_nothing_until_its_slots_were_r
     assert (await borrow(blade, LABEL)).json()["browserId"] == "s3"
 
 
-async def test_e15_a_body_of_70000_bytes_is_too_large(api):
+async def test_e15_a_body_of_70000_bytes_is_refused(api):
     answer = await api.post("/session/borrow", content=b"x" * 70_000)
     assert (answer.status_code, answer.headers["content-type"]) == (413, "application/problem+json")
 
@@ -163,7 +163,7 @@ GUARDED = [
 ]  # fmt: skip
 
 
-async def test_e16_a_wrong_secret_opens_nothing(make_api, redis):
+async def test_e16_a_wrong_secret_is_refused(make_api, redis):
     async with make_api(runner_secret="r", node_secret="n", admin_secret="a") as api:
         for method, path in GUARDED:
             for secret in ({}, {"x-hub-secret": "wrong"}, {"x-hub-secret": ""}, {"x-node-secret": "n"}):
@@ -174,7 +174,7 @@ async def test_e16_a_wrong_secret_opens_nothing(make_api, redis):
     assert set(picture(redis)) == set()
 
 
-async def test_every_endpoint_of_the_document_is_guarded_or_known_to_be_open(make_api):
+async def test_every_endpoint_of_the_contract_is_guarded_or_listed_as_open(make_api):
     open_to_all = {"/health", "/health/live", "/health/ready", "/ready", "/metrics", "/nodes"}
     async with make_api() as api:
         paths = (await api.get("/openapi.json")).json()["paths"]
@@ -186,7 +186,7 @@ async def test_every_endpoint_of_the_document_is_guarded_or_known_to_be_open(mak
             assert any(re.fullmatch(pattern, sample.split("?")[0]) for sample in tried), f"{method} {path}"
 
 
-def test_the_settings_of_these_scenarios_are_the_defaults_of_the_contract(redis_server):
+def test_the_settings_of_the_scenarios_are_the_defaults_of_the_contract(redis_server):
     settings = settings_for(redis_server.url)
     assert (settings.node_timeout_s, settings.borrow_ttl_s, settings.borrow_ttl_min_s) == (60, 900, 60)
     assert (settings.max_session_ttl_s, settings.idle_timeout_s, settings.label_kinds) == (86_400, 0, "*")

@@ -52,7 +52,7 @@ async def flood(api: httpx.AsyncClient, path: str) -> tuple[httpx.Response, int]
 
 
 @pytest.mark.parametrize("filled", [False, True], ids=["by the token alone", "to the brim by another program"])
-async def test_a_token_that_floods_the_store_costs_no_node_and_no_lease(start_hub, redis, filled):
+async def test_a_token_that_floods_the_store_ends_no_node_and_no_lease(start_hub, redis, filled):
     live: HubProcess = start_hub(HUB_TASK_RETENTION_SECONDS="1")
     path = f"{J}/rooms/lab/tasks/lab:modifiers:Rotate"
     async with live.client("admin") as admin, live.client("runner") as runner, live.client("node") as node:

@@ -72,7 +72,7 @@ async def power(tmp_path, make_api):
     server.stop()
 
 
-async def test_a_slot_whose_renewal_was_lost_is_not_lent_before_the_end_that_its_holder_was_told(power):
+async def test_a_slot_whose_renewal_was_lost_is_not_lent_before_the_renewed_end(power):
     api = power.api
     await publish(api, "n1", **{LABEL: ["s1"]})
     lease = (await borrow(api, LABEL, ttlSeconds=TTL_MS / 1000)).json()
@@ -94,7 +94,7 @@ async def test_a_slot_whose_renewal_was_lost_is_not_lent_before_the_end_that_its
 
 
 @pytest.mark.parametrize("lost", ["that it was given up", "the borrow too"])
-async def test_a_borrow_that_was_given_up_is_not_waiting_again(power, lost):
+async def test_a_cancelled_borrow_does_not_wait_again_after_a_loss_of_the_store(power, lost):
     api = power.api
     await publish(api, "n1", **{LABEL: ["s1"]})
     lease = (await borrow(api, LABEL)).json()

@@ -41,7 +41,7 @@ async def two(start_hub, redis):
     return start_hub(HUB_NODE_TIMEOUT="60"), start_hub(HUB_NODE_TIMEOUT="60")
 
 
-async def test_a_return_that_waited_in_a_stopped_hub_ends_no_later_grant(two, redis):
+async def test_a_return_delayed_in_a_stopped_hub_ends_no_later_lease(two, redis):
     stopped, awake = two
     async with awake.client("node") as node, awake.client("runner") as api:
         await publish(node, "n1", **{LABEL: ["s1"]})
@@ -61,7 +61,7 @@ async def test_a_return_that_waited_in_a_stopped_hub_ends_no_later_grant(two, re
 
 
 @pytest.mark.parametrize("headers", [{}, {"idempotency-key": "once"}], ids=["plain", "with a key"])
-async def test_a_borrow_that_waited_in_a_stopped_hub_lends_nothing(two, redis, headers):
+async def test_a_borrow_delayed_in_a_stopped_hub_lends_nothing(two, redis, headers):
     """Its caller has asked another hub as well, was told that there is nothing, and went on."""
     stopped, awake = two
     asked = {"json": {"labelKey": LABEL, "runId": "r1", "maxWaitSeconds": 0}, "headers": headers}
@@ -88,9 +88,7 @@ def wires(redis_server):
     found.stop()
 
 
-async def test_a_call_that_was_read_is_not_carried_out_after_the_time_that_its_caller_said_he_waits(
-    start_hub, wires, redis_server, redis
-):
+async def test_a_call_is_not_carried_out_after_the_time_that_its_caller_waits(start_hub, wires, redis_server, redis):
     """A hub stands still between reading a request and sending it to Redis, for less than three seconds."""
     far = start_hub(HUB_REDIS_URL=f"redis://127.0.0.1:{wires.ports[0]}", HUB_NODE_TIMEOUT="60")
     near = start_hub(HUB_NODE_TIMEOUT="60")
@@ -114,7 +112,7 @@ async def test_a_call_that_was_read_is_not_carried_out_after_the_time_that_its_c
         assert (await operator.get("/nodes/n1")).json()["draining"] is True
 
 
-async def test_a_plain_return_that_was_read_ends_no_lease_that_was_given_since(start_hub, wires, redis_server, redis):
+async def test_a_delayed_return_without_a_token_ends_no_later_lease(start_hub, wires, redis_server, redis):
     """It names neither token nor run, and its caller says nothing of his patience: an old client."""
     far = start_hub(HUB_REDIS_URL=f"redis://127.0.0.1:{wires.ports[0]}", HUB_NODE_TIMEOUT="60")
     near = start_hub(HUB_NODE_TIMEOUT="60")
@@ -139,7 +137,7 @@ async def test_a_plain_return_that_was_read_ends_no_lease_that_was_given_since(s
 
 
 @pytest.mark.parametrize("fence", [("another", None), (None, -3001)], ids=["of another store", "silent"])
-async def test_a_call_of_a_hub_that_does_not_know_how_the_store_stands_changes_nothing(fence, hub, redis):
+async def test_a_hub_that_does_not_know_the_present_store_changes_nothing(fence, hub, redis):
     await hub.clock.tick()
     generation, moved_ms = fence
     hub.store.fence = (generation or hub.store.generation, hub.store.clock_ms + (moved_ms or 0))

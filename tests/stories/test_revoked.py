@@ -141,7 +141,7 @@ async def hand_over(hub: HubProcess, how: How, kind: str = "async") -> list[str]
 @pytest.mark.usefixtures("no_poll")
 @pytest.mark.parametrize("kind", ["async", "sync"])
 @pytest.mark.parametrize("how", HOWS, ids=lambda how: how.__name__.replace("_", " "))
-async def test_a_holder_in_a_block_has_stopped_before_anybody_else_begins(
+async def test_the_holder_of_a_revoked_lease_has_stopped_before_the_next_one_begins(
     start_hub: Callable[..., HubProcess], how: How, kind: str
 ) -> None:
     hub = start_hub(before=NO_POLL, HUB_REVOKE_GRACE_SECONDS=NEVER, HUB_NODE_TIMEOUT="600")
@@ -168,7 +168,7 @@ def agent_process(hub: HubProcess, folder: Path) -> Iterator[How]:
 
 @pytest.mark.story
 @pytest.mark.usefixtures("no_poll")
-async def test_a_holder_has_stopped_before_a_node_that_was_dead_lends_its_slot_again(
+async def test_the_holder_of_a_lease_of_a_dead_node_has_stopped_before_the_slot_is_lent_again(
     start_hub: Callable[..., HubProcess], tmp_path: Path
 ) -> None:
     hub = start_hub(before=NO_POLL, HUB_REVOKE_GRACE_SECONDS=NEVER, HUB_NODE_TIMEOUT="3")
@@ -193,7 +193,7 @@ async def stood_still() -> AsyncIterator[list[float]]:
 
 
 @pytest.mark.story
-async def test_with_the_grace_that_is_set_by_default_nobody_who_listens_holds_a_slot_beside_another(
+async def test_with_the_default_grace_no_watching_holder_overlaps_with_the_next(
     start_hub: Callable[..., HubProcess], tmp_path: Path
 ) -> None:
     hub = start_hub(HUB_NODE_TIMEOUT="3")
@@ -210,7 +210,7 @@ async def test_with_the_grace_that_is_set_by_default_nobody_who_listens_holds_a_
 
 
 @pytest.mark.story
-async def test_a_holder_whose_footprint_was_deleted_is_told_although_his_slot_does_not_wait(
+async def test_a_holder_whose_footprint_was_deleted_is_told_although_the_slot_has_no_grace(
     live_hub: HubProcess,
 ) -> None:
     async with agent_of(live_hub), client_of(live_hub) as client:
@@ -238,7 +238,7 @@ async def is_free(api: httpx.AsyncClient, hub: Hub) -> bool:
     return bool((await api.get(f"/pools/{LABEL}")).json()["available"])
 
 
-async def test_a_slot_that_was_taken_away_waits_for_the_grace_and_no_longer(
+async def test_a_revoked_slot_is_held_for_the_grace_and_no_longer(
     lent: httpx.AsyncClient, hub: Hub, redis: Redis
 ) -> None:
     await give_back(lent, LABEL, "s1", revoke=True)
@@ -255,7 +255,7 @@ async def test_a_slot_that_was_taken_away_waits_for_the_grace_and_no_longer(
 
 
 @pytest.mark.parametrize(("renewed_every_ms", "overlap_ms"), [(GRACE_MS, 0), (4 * GRACE_MS, 3 * GRACE_MS)])
-async def test_a_client_that_only_renews_overlaps_for_no_longer_than_from_the_grace_to_its_next_renewal(
+async def test_a_client_that_only_renews_overlaps_at_most_until_its_next_renewal(
     lent: httpx.AsyncClient, hub: Hub, redis: Redis, renewed_every_ms: int, overlap_ms: int
 ) -> None:
     """The bound of the manual, on the hub clock, for a lease that ends at any moment between two renewals."""
@@ -279,9 +279,7 @@ async def test_a_client_that_only_renews_overlaps_for_no_longer_than_from_the_gr
     assert longest == overlap_ms
 
 
-async def test_the_grace_of_a_slot_that_was_taken_away_outlives_a_store_that_was_emptied(
-    lent: httpx.AsyncClient, redis: Redis
-) -> None:
+async def test_the_grace_of_a_revoked_slot_outlives_an_emptied_store(lent: httpx.AsyncClient, redis: Redis) -> None:
     hub: Hub = lent._transport.app.app.state.serving.hub  # type: ignore[attr-defined]
     await hub.clock.tick()
     await give_back(lent, LABEL, "s1", revoke=True)
@@ -297,7 +295,7 @@ async def test_the_grace_of_a_slot_that_was_taken_away_outlives_a_store_that_was
     assert (await borrow(lent, LABEL, run="r2")).json()["browserId"] == "s1"
 
 
-async def test_the_word_of_its_last_holder_ends_the_grace(lent: httpx.AsyncClient, hub: Hub) -> None:
+async def test_the_return_by_its_last_holder_ends_the_grace(lent: httpx.AsyncClient, hub: Hub) -> None:
     await give_back(lent, LABEL, "s1", revoke=True)
     await give_back(lent, LABEL, "s1", leaseToken="1")  # of nobody who held it
     assert not await is_free(lent, hub)
@@ -306,12 +304,12 @@ async def test_the_word_of_its_last_holder_ends_the_grace(lent: httpx.AsyncClien
     assert (await borrow(lent, LABEL, run="r2")).json()["browserId"] == "s1"
 
 
-async def test_an_operator_who_knows_that_nobody_holds_it_says_so(lent: httpx.AsyncClient, redis: Redis) -> None:
+async def test_an_operator_can_end_the_grace_with_force(lent: httpx.AsyncClient, redis: Redis) -> None:
     await give_back(lent, LABEL, "s1", force=True)
     assert (await borrow(lent, LABEL, run="r2")).json()["browserId"] == "s1"
 
 
-async def test_the_doctor_has_nothing_to_say_of_a_slot_that_waits(lent: httpx.AsyncClient, hub: Hub) -> None:
+async def test_a_slot_within_its_grace_is_no_finding_of_the_doctor(lent: httpx.AsyncClient, hub: Hub) -> None:
     await give_back(lent, LABEL, "s1", revoke=True)
     assert await examine(hub.store, settings=hub.settings, pause_s=0.01) == []
 
@@ -327,7 +325,7 @@ async def over(api: httpx.AsyncClient, wait_s: float, *leases: tuple[str, str]) 
     return found
 
 
-async def test_a_call_that_listens_is_answered_when_the_first_of_its_leases_is_over(
+async def test_a_watch_call_is_answered_when_the_first_of_its_leases_is_over(
     lent: httpx.AsyncClient, redis: Redis
 ) -> None:
     assert await over(lent, 0, ("s1", lent.token)) == []
@@ -339,7 +337,7 @@ async def test_a_call_that_listens_is_answered_when_the_first_of_its_leases_is_o
     assert await over(lent, 30, ("s1", lent.token)) == [ended]  # who asks later is told as well
 
 
-async def test_a_call_whose_connection_to_redis_died_listens_anew(
+async def test_a_watch_call_listens_again_after_its_connection_to_redis_died(
     lent: httpx.AsyncClient, hub: Hub, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dies = asyncio.Event()
@@ -365,7 +363,7 @@ async def heard(redis: Redis, before: set[str]) -> bool:
     return bool(others) and any("revoked_bell" in channel for channel in redis.pubsub_channels())
 
 
-async def test_a_lease_that_the_store_may_have_lost_is_not_said_to_be_over(
+async def test_a_lease_that_the_store_may_have_lost_is_not_reported_as_over(
     lent: httpx.AsyncClient, redis: Redis
 ) -> None:
     redis.hset("hub:store", "settle_ms", 10**15)
@@ -386,7 +384,7 @@ async def test_a_lease_that_the_store_may_have_lost_is_not_said_to_be_over(
         ({"leases": [{"browserId": "s1", "leaseToken": "1"}], "waitSeconds": -1}, "waitSeconds"),
     ],
 )
-async def test_a_call_that_listens_to_nothing_is_told_what_it_should_say(
+async def test_an_invalid_watch_call_is_refused_with_what_it_should_contain(
     api: httpx.AsyncClient, body: dict[str, Any], says: str
 ) -> None:
     answer = await api.post("/leases/watch", json=body)

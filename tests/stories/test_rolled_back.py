@@ -62,7 +62,7 @@ async def world(tmp_path, make_api):
 
 
 @pytest.mark.parametrize("beats_first", [True, False])
-async def test_what_only_its_node_still_knows_to_be_lent_is_not_lent_again(world, beats_first):
+async def test_a_slot_that_only_its_node_knows_to_be_lent_is_not_lent_again(world, beats_first):
     await publish(world.api, "n1", **{LABEL: ["s1"]})
     world.keep()
     await borrow(world.api, LABEL)
@@ -76,7 +76,7 @@ async def test_what_only_its_node_still_knows_to_be_lent_is_not_lent_again(world
     assert await world.lent() is None
 
 
-async def test_nothing_of_a_node_is_lent_before_it_has_reported(world):
+async def test_no_slot_of_a_node_is_lent_before_it_has_reported(world):
     await publish(world.api, "n1", **{LABEL: ["s1"]})
     world.keep()
     await world.roll_back()
@@ -86,7 +86,7 @@ async def test_nothing_of_a_node_is_lent_before_it_has_reported(world):
     assert await world.lent() == "s1"
 
 
-async def test_what_a_hub_brought_back_and_was_given_back_is_free_when_its_node_still_names_it(world):
+async def test_a_restored_lease_that_was_returned_stays_ended_when_its_node_still_names_it(world):
     await publish(world.api, "n1", **{LABEL: ["s1"]})
     world.keep()
     lease = (await borrow(world.api, LABEL)).json()
@@ -101,7 +101,7 @@ async def test_what_a_hub_brought_back_and_was_given_back_is_free_when_its_node_
     assert await world.lent() == "s1"
 
 
-async def test_a_return_that_was_lost_with_the_end_of_the_file_stays_a_return(world):
+async def test_a_return_that_redis_lost_stays_a_return(world):
     await publish(world.api, "n1", **{LABEL: ["s1"]})
     lease = (await borrow(world.api, LABEL)).json()
     known = (await beat(world.api, "n1"))["lent"]
@@ -114,7 +114,7 @@ async def test_a_return_that_was_lost_with_the_end_of_the_file_stays_a_return(wo
     assert await world.lent() == "s1"
 
 
-async def test_a_slot_published_after_the_copy_comes_back_with_the_next_beat(world):
+async def test_a_slot_published_after_the_copy_comes_back_with_the_next_heartbeat(world):
     await publish(world.api, "n1", **{LABEL: ["s1"]})
     world.keep()
     await publish(world.api, "n1", **{LABEL: ["s1", "s2"]})
@@ -124,7 +124,7 @@ async def test_a_slot_published_after_the_copy_comes_back_with_the_next_beat(wor
     )
 
 
-async def test_a_second_restart_before_everybody_has_spoken_does_not_make_what_was_lost_stay_lost(world):
+async def test_a_second_restart_before_all_have_reported_still_restores_the_lost_lease(world):
     await publish(world.api, "n1", **{LABEL: ["s1"]})
     world.keep()
     lease = (await borrow(world.api, LABEL)).json()

@@ -46,7 +46,7 @@ def settle(redis):
     redis.hincrby("hub:store", "clock_ms", SETTLE_MS + 1)
 
 
-async def test_a_script_cache_that_was_flushed_is_filled_again_unnoticed(serving, redis):
+async def test_a_flushed_script_cache_is_filled_again_unnoticed(serving, redis):
     api, hub = serving
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     before = hub.store.generation
@@ -57,7 +57,7 @@ async def test_a_script_cache_that_was_flushed_is_filled_again_unnoticed(serving
     assert int(second["leaseToken"]) == int(first["leaseToken"]) + 1
 
 
-async def test_after_a_wipe_nodes_are_told_to_register_and_nothing_is_lent_until_hubs_have_spoken(serving, redis):
+async def test_after_a_wipe_nodes_are_told_to_register_and_nothing_is_lent_before_hubs_have_reported(serving, redis):
     api, hub = serving
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     lease = (await borrow(api, LABEL)).json()
@@ -78,7 +78,7 @@ async def test_after_a_wipe_nodes_are_told_to_register_and_nothing_is_lent_until
     assert (await borrow(api, LABEL)).json()["browserId"] == "s1"
 
 
-async def test_what_a_hub_has_forgotten_its_node_still_knows(serving, redis):
+async def test_a_lease_that_the_hub_forgot_is_restored_by_its_node(serving, redis):
     api, hub = serving
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     lease = (await borrow(api, LABEL)).json()
@@ -96,7 +96,7 @@ async def test_what_a_hub_has_forgotten_its_node_still_knows(serving, redis):
     assert renewed.status_code == 200
 
 
-async def test_what_two_hubs_lent_is_brought_back_by_each(serving, redis, settings):
+async def test_leases_made_by_two_hubs_are_restored_by_both(serving, redis, settings):
     api, first = serving
     await publish(api, "n1", **{LABEL: ["s1", "s2", "s3"]})
     mine = (await borrow(api, LABEL)).json()
@@ -111,7 +111,7 @@ async def test_what_two_hubs_lent_is_brought_back_by_each(serving, redis, settin
         assert sorted(listed(redis, f"inuse:{LABEL}")) == ["s1", "s2"]
 
 
-async def test_what_was_returned_at_another_hub_is_not_valid_before_that_one_has_spoken(serving, redis, settings):
+async def test_a_slot_returned_at_another_hub_is_not_valid_before_that_hub_has_reported(serving, redis, settings):
     """The hub that lent it brings it back first; who checks a token meanwhile is asked to ask again."""
     api, first = serving
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
@@ -136,7 +136,7 @@ async def test_what_was_returned_at_another_hub_is_not_valid_before_that_one_has
         assert (await api.post("/session/renew", json=kept)).status_code == 200
 
 
-async def test_a_lease_whose_time_would_be_up_before_all_have_spoken_is_kept_by_a_renewal(serving, redis):
+async def test_a_renewal_before_all_have_reported_keeps_the_lease(serving, redis):
     """The renewal is answered 503, and counts."""
     api, hub = serving
     await publish(api, "n1", **{LABEL: ["s1"]})
@@ -150,7 +150,7 @@ async def test_a_lease_whose_time_would_be_up_before_all_have_spoken_is_kept_by_
     assert (await api.get(f"/leases/s1/verify?token={lease['leaseToken']}")).json()["valid"]
 
 
-async def test_a_grant_that_was_returned_is_not_brought_back(serving, redis):
+async def test_a_returned_lease_is_not_restored(serving, redis):
     api, hub = serving
     await publish(api, "n1", **{LABEL: ["s1"]})
     await borrow(api, LABEL)
@@ -160,7 +160,7 @@ async def test_a_grant_that_was_returned_is_not_brought_back(serving, redis):
     assert redis.keys("session:*") == []
 
 
-async def test_a_recalled_slot_its_node_never_reports_is_not_lent_on(serving, redis):
+async def test_a_restored_slot_that_its_node_never_reports_is_not_lent_again(serving, redis):
     api, hub = serving
     await publish(api, "n1", **{LABEL: ["s1"]})
     lease = (await borrow(api, LABEL)).json()
@@ -172,7 +172,7 @@ async def test_a_recalled_slot_its_node_never_reports_is_not_lent_on(serving, re
     assert (await borrow(api, LABEL)).json()["code"] == "no-capacity"
 
 
-async def test_a_new_store_settles_for_nobody_and_a_new_hub_on_an_old_one_neither(make_api, redis):
+async def test_a_new_store_lends_at_once_and_so_does_a_new_hub_on_an_old_store(make_api, redis):
     for _ in range(2):
         async with make_api() as api:
             await publish(api, "n1", **{LABEL: ["s1", "s2"]})
@@ -192,9 +192,7 @@ async def test_tokens_rise_over_any_number_of_wipes(serving, redis):
     assert tokens == sorted(set(tokens))
 
 
-async def test_a_return_that_was_sent_twice_is_remembered_by_the_hub_that_heard_its_answer(
-    serving, redis, redis_server
-):
+async def test_a_repeated_return_is_recognised_by_the_hub_that_answered_the_first(serving, redis, redis_server):
     api, hub = serving
     await publish(api, "n1", **{LABEL: ["s1"]})
     token = (await borrow(api, LABEL)).json()["leaseToken"]
@@ -249,7 +247,7 @@ async def tell(api):
     assert (await beat(api, "n1"))["known"] is True
 
 
-async def test_after_a_restart_a_node_that_does_not_report_is_lent_from_after_one_timeout(serving, redis, settings):
+async def test_after_a_restart_a_node_that_does_not_report_lends_again_after_one_timeout(serving, redis, settings):
     api, hub = serving
     await publish(api, "n1", **{LABEL: ["s1"]})
     redis.hset("hub:store", "run_id", "before")
@@ -281,7 +279,7 @@ async def report(api, held, *, again=False):
     return (await api.post("/node/register", json=body)).json()["slots"][0]["status"]
 
 
-async def test_a_lease_is_not_lost_because_its_node_has_not_reported_yet(serving, redis):
+async def test_a_lease_is_not_called_lost_before_its_node_has_reported(serving, redis):
     api, hub = serving
     held = await wiped(api, hub, redis)
     renewed = await api.post("/session/renew", json=held)
@@ -292,7 +290,7 @@ async def test_a_lease_is_not_lost_because_its_node_has_not_reported_yet(serving
     assert (await api.post("/session/renew", json=held)).status_code == 200
 
 
-async def test_a_slot_given_back_before_its_node_has_reported_is_free_when_it_has(serving, redis):
+async def test_a_slot_returned_before_its_node_has_reported_is_free_afterwards(serving, redis):
     api, hub = serving
     held = await wiped(api, hub, redis)
     assert (await give_back(api, LABEL, "s1", leaseToken=held["leaseToken"])).status_code == 200
@@ -300,7 +298,7 @@ async def test_a_slot_given_back_before_its_node_has_reported_is_free_when_it_ha
     assert (await borrow(api, LABEL)).json()["browserId"] == "s1"
 
 
-async def test_a_recalled_slot_given_back_before_its_node_has_reported_is_free_when_it_has(serving, redis):
+async def test_a_restored_slot_returned_before_its_node_has_reported_is_free_afterwards(serving, redis):
     api, hub = serving
     await publish(api, "n1", **{LABEL: ["s1"]})
     lease = (await borrow(api, LABEL)).json()
@@ -313,7 +311,7 @@ async def test_a_recalled_slot_given_back_before_its_node_has_reported_is_free_w
     assert (await borrow(api, LABEL)).json()["browserId"] == "s1"
 
 
-async def test_a_recalled_lease_stays_lent_when_its_node_reports_it(serving, redis):
+async def test_a_restored_lease_stays_when_its_node_reports_it(serving, redis):
     api, hub = serving
     await publish(api, "n1", **{LABEL: ["s1"]})
     lease = (await borrow(api, LABEL)).json()
@@ -327,7 +325,7 @@ async def test_a_recalled_lease_stays_lent_when_its_node_reports_it(serving, red
 
 
 @pytest.mark.parametrize("lender_first", [True, False])
-async def test_a_slot_lent_at_one_hub_and_given_back_at_another_is_free_whoever_speaks_first(
+async def test_a_slot_lent_at_one_hub_and_returned_at_another_is_free_whichever_reports_first(
     serving, redis, settings, lender_first
 ):
     api, lender = serving
@@ -344,7 +342,7 @@ async def test_a_slot_lent_at_one_hub_and_given_back_at_another_is_free_whoever_
     assert (await borrow(api, LABEL)).json()["browserId"] == "s1"
 
 
-async def test_what_a_hub_says_was_given_back_ends_no_later_grant_of_the_slot(serving, redis, settings):
+async def test_a_reported_return_ends_no_later_lease_of_the_slot(serving, redis, settings):
     api, taker = serving
     await publish(api, "n1", **{LABEL: ["s1"]})
     before = (await borrow(api, LABEL)).json()
@@ -358,7 +356,7 @@ async def test_what_a_hub_says_was_given_back_ends_no_later_grant_of_the_slot(se
     assert redis.zscore("hub:deadlines", "s1") is not None
 
 
-async def test_a_slot_given_back_just_before_the_loss_is_free_although_its_node_says_lent(serving, redis):
+async def test_a_slot_returned_just_before_the_loss_is_free_although_its_node_reports_it_as_lent(serving, redis):
     api, hub = serving
     await publish(api, "n1", **{LABEL: ["s1"]})
     lease = (await borrow(api, LABEL)).json()
@@ -369,14 +367,14 @@ async def test_a_slot_given_back_just_before_the_loss_is_free_although_its_node_
     assert await report(api, lease) == "published"
 
 
-async def test_a_lease_that_nobody_reports_is_over_after_one_timeout(serving, redis, settings):
+async def test_a_lease_that_nobody_reports_ends_after_one_timeout(serving, redis, settings):
     api, hub = serving
     held = await wiped(api, hub, redis)
     redis.hincrby("hub:store", "clock_ms", int(settings.node_timeout_s * 1000))
     assert (await api.post("/session/renew", json=held)).status_code == 409
 
 
-async def test_nobody_expires_before_everybody_had_a_timeout_to_be_heard_after_a_restart(serving, redis, settings):
+async def test_after_a_restart_no_node_expires_before_all_had_one_timeout_to_be_heard(serving, redis, settings):
     api, hub = serving
     await publish(api, "n1", **{LABEL: ["s1"]})
     redis.hset("hub:store", "run_id", "before")
@@ -389,7 +387,7 @@ async def test_nobody_expires_before_everybody_had_a_timeout_to_be_heard_after_a
     assert (await service.sweep()).expired == 1
 
 
-async def test_a_grant_of_a_slot_whose_return_was_lost_as_well_replaces_the_older_one(serving, redis):
+async def test_a_later_lease_reported_by_the_node_replaces_an_older_one_in_the_store(serving, redis):
     """The store knows the holder before; the node reports the one after him, whose token is higher."""
     api, hub = serving
     await publish(api, "n1", **{LABEL: ["s1"]})
@@ -410,7 +408,7 @@ async def test_a_grant_of_a_slot_whose_return_was_lost_as_well_replaces_the_olde
     assert len(redis.lrange(f"inuse:{LABEL}", 0, -1)) == 1
 
 
-async def test_a_store_nobody_opened_is_opened_by_the_first_request(redis, settings):
+async def test_an_unopened_store_is_opened_by_the_first_request(redis, settings):
     async with open_store(settings) as store:
         hub = Hub(store, settings)
         redis.delete("hub:store")
@@ -418,7 +416,7 @@ async def test_a_store_nobody_opened_is_opened_by_the_first_request(redis, setti
             await hub.leases.borrow(BorrowRequest(LABEL, 900_000, "r", "q", "q", "f", 60))
 
 
-async def test_while_redis_is_away_every_call_is_refused_at_once_and_reads_recover(tmp_path):
+async def test_while_redis_is_away_every_call_is_refused_at_once_and_reads_work_again_afterwards(tmp_path):
     server = RedisServer(tmp_path)
     server.start()
     settings = settings_for(server.url, redis_timeout_s=5, redis_connect_timeout_s=5)

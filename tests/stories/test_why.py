@@ -56,14 +56,14 @@ async def waiting(api: httpx.AsyncClient, key: str, run: str = "r2") -> AsyncIte
     await asyncio.gather(asked, return_exceptions=True)
 
 
-async def test_a_free_slot_waits_for_a_borrow(api):
+async def test_why_of_a_free_slot_says_that_it_waits_for_a_borrow(api):
     await publish(api, "n1", **{POOL: ["s1"]})
     found = await why(api, "slot", "s1")
     assert (found["state"], found["facts"]["pool"], found["facts"]["node"]) == ("free", POOL, "n1")
     assert (past(found), coming(found), found["complete"]) == (["slot.published"], ["grant.lent"], True)
 
 
-async def test_a_lent_slot_says_who_holds_it_and_when_that_ends(api, redis):
+async def test_why_of_a_lent_slot_says_who_holds_it_and_until_when(api, redis):
     await publish(api, "n1", **{POOL: ["s1"]})
     await borrow(api, POOL, run="r1", ttlSeconds=600)
     found = await why(api, "slot", "s1")
@@ -76,7 +76,7 @@ async def test_a_lent_slot_says_who_holds_it_and_when_that_ends(api, redis):
     assert past(found) == ["slot.published", "grant.lent"]
 
 
-async def test_a_slot_whose_lease_lapsed_says_so(api, hub):
+async def test_why_of_a_slot_whose_lease_lapsed_says_so(api, hub):
     await publish(api, "n1", **{POOL: ["s1"]})
     await borrow(api, POOL)
     await age_lease(hub, "s1")
@@ -88,7 +88,7 @@ async def test_a_slot_whose_lease_lapsed_says_so(api, hub):
     assert found["facts"]["recycle"]
 
 
-async def test_a_slot_that_is_held_back_names_the_reason(api, redis):
+async def test_why_of_a_held_slot_names_the_reason(api, redis):
     await publish(api, "n1", **{POOL: ["s1"]})
     await api.post("/admin/nodes/n1/drain")
     drained = await why(api, "slot", "s1")
@@ -103,7 +103,7 @@ async def test_a_slot_that_is_held_back_names_the_reason(api, redis):
     assert "silent for half of HUB_NODE_TIMEOUT" in suspect["because"]
 
 
-async def test_a_slot_under_maintenance_is_not_lent_and_says_why(api):
+async def test_why_of_a_slot_under_maintenance_says_that_it_is_not_lent(api):
     await publish(api, "n1", **{POOL: ["s1"]})
     await api.post(f"/admin/pools/{POOL}/restart")
     found = await why(api, "slot", "s1")
@@ -111,7 +111,7 @@ async def test_a_slot_under_maintenance_is_not_lent_and_says_why(api):
     assert "under maintenance" in found["because"]
 
 
-async def test_a_slot_that_is_gone_is_explained_by_what_happened_to_it(api):
+async def test_why_of_a_removed_slot_tells_what_happened(api):
     await publish(api, "n1", **{POOL: ["s1"]})
     await borrow(api, POOL)
     await api.delete("/node/n1")
@@ -121,7 +121,7 @@ async def test_a_slot_that_is_gone_is_explained_by_what_happened_to_it(api):
     assert "left or expired" in found["because"]
 
 
-async def test_an_item_of_another_program_is_explained_once_it_was_seen(api, redis):
+async def test_why_explains_a_pushed_item_once_the_hub_has_seen_it(api, redis):
     push(redis, POOL, ("f1", "x"))
     assert (await api.get("/why/slot/f1")).status_code == 404
     await borrow(api, POOL)
@@ -136,7 +136,7 @@ async def test_an_item_of_another_program_is_explained_once_it_was_seen(api, red
         (90, "stale", [("node.expired", 0)]),
     ],
 )
-async def test_a_silent_node_says_what_its_silence_leads_to(api, redis, silent_s, state, steps):
+async def test_why_of_a_silent_node_says_what_its_silence_leads_to(api, redis, silent_s, state, steps):
     await publish(api, "n1", **{POOL: ["s1"]})
     age_node(redis, "n1", silent_s)
     if state != "stale":
@@ -149,7 +149,7 @@ async def test_a_silent_node_says_what_its_silence_leads_to(api, redis, silent_s
         assert step["inSeconds"] == pytest.approx(seconds, abs=SLACK_S)
 
 
-async def test_whether_a_silent_node_is_removed_depends_on_the_switch_and_the_brake(make_api, redis):
+async def test_why_of_a_silent_node_considers_the_expiry_switch_and_the_brake(make_api, redis):
     async with make_api(sweeper_expire=False) as api:
         await publish(api, "n1")
         kept = await why(api, "node", "n1")
@@ -163,7 +163,7 @@ async def test_whether_a_silent_node_is_removed_depends_on_the_switch_and_the_br
         assert "The brake is engaged" in gone["next"][1]["rule"]
 
 
-async def test_a_drained_node_says_when_what_is_lent_of_it_ends(api):
+async def test_why_of_a_draining_node_says_when_its_leases_end(api):
     await publish(api, "n1", **{POOL: ["s1", "s2"]})
     await borrow(api, POOL)
     await api.post("/admin/nodes/n1/drain", json={"deadlineSeconds": 60})
@@ -174,7 +174,7 @@ async def test_a_drained_node_says_when_what_is_lent_of_it_ends(api):
     assert found["next"][-1]["inSeconds"] == pytest.approx(60, abs=SLACK_S)
 
 
-async def test_of_a_node_ordinary_lending_is_left_out(api, redis):
+async def test_why_of_a_node_leaves_out_ordinary_lending(api, redis):
     await publish(api, "n1", **{POOL: ["s1"]})
     for _ in range(3):
         await borrow(api, POOL)
@@ -187,7 +187,7 @@ async def test_of_a_node_ordinary_lending_is_left_out(api, redis):
     assert (await beat(api, "n1"))["known"] is False
 
 
-async def test_a_ticket_says_its_place_and_what_it_waits_for(patient):
+async def test_why_of_a_ticket_says_its_place_and_what_it_waits_for(patient):
     await publish(patient, "n1", **{POOL: ["s1"]})
     await borrow(patient, POOL, run="r1")
     async with waiting(patient, "first ticket"), waiting(patient, "second ticket"):
@@ -203,7 +203,7 @@ async def test_a_ticket_says_its_place_and_what_it_waits_for(patient):
         assert "1 of 1 leases that the cap" in capped["because"]
 
 
-async def test_a_ticket_that_was_served_leads_to_its_slot(patient):
+async def test_why_of_a_served_ticket_leads_to_its_slot(patient):
     await publish(patient, "n1", **{POOL: ["s1"]})
     await borrow(patient, POOL, run="r1")
     async with waiting(patient, "schlüssel") as asked:
@@ -216,7 +216,7 @@ async def test_a_ticket_that_was_served_leads_to_its_slot(patient):
         assert (await why(patient, "ticket", "schlüssel"))["state"] == "over"
 
 
-async def test_a_ticket_nobody_attends_keeps_its_place_for_a_while(make_api):
+async def test_why_of_a_ticket_without_a_call_says_how_long_its_place_is_kept(make_api):
     async with make_api(borrow_queue_timeout_s=0.2) as api:
         await publish(api, "n1")
         headers = {"x-run-id": "r1", "idempotency-key": "k"}
@@ -227,7 +227,7 @@ async def test_a_ticket_nobody_attends_keeps_its_place_for_a_while(make_api):
         assert found["next"][0]["inSeconds"] == pytest.approx(60, abs=SLACK_S)
 
 
-async def test_a_run_says_what_it_holds_and_waits_for(patient):
+async def test_why_of_a_run_says_what_it_holds_and_waits_for(patient):
     await publish(patient, "n1", **{POOL: ["s1", "s2"]})
     for _ in range(2):
         await borrow(patient, POOL, run="r1")
@@ -241,14 +241,14 @@ async def test_a_run_says_what_it_holds_and_waits_for(patient):
 
 
 @pytest.mark.parametrize("kind", ["node", "slot", "ticket", "run"])
-async def test_of_what_nobody_has_heard_nothing_is_said(api, kind):
+async def test_why_of_an_unknown_thing_is_not_found(api, kind):
     answer = await api.get(f"/why/{kind}/no one: / such%")
     assert (answer.status_code, answer.json()["code"]) == (404, "not-found")
     answer = await api.get("/why/pool/x")
     assert (answer.status_code, answer.json()["member"]) == (400, "kind")
 
 
-async def test_what_is_shown_is_bounded_and_says_so(api, redis):
+async def test_why_shows_a_bounded_history_and_says_that_it_is_incomplete(api, redis):
     await publish(api, "n1", **{POOL: ["s1"]})
     for _ in range(4):
         await borrow(api, POOL)

@@ -70,14 +70,14 @@ async def status(hub):
         (200_001, 1_000_000, 20, 3, True),
     ],
 )  # fmt: skip
-def test_too_many_is_more_than_the_share_and_at_least_the_minimum(stale, registered, percent, minimum, suspicious):
+def test_too_many_silent_nodes_are_more_than_the_share_and_the_minimum(stale, registered, percent, minimum, suspicious):
     assert too_many(stale, registered, percent, minimum) is suspicious
 
 
 @pytest.mark.parametrize(
     ("registered", "percent", "most"), [(10, 20, 2), (9, 20, 1), (3, 20, 1), (1, 1, 1), (1000, 33, 330)]
 )
-def test_per_interval_go_as_many_as_the_limit_allows_and_at_least_one(registered, percent, most):
+def test_per_interval_the_brake_lets_the_limit_but_at_least_one_node_go(registered, percent, most):
     assert per_interval(registered, percent) == most
 
 
@@ -90,11 +90,11 @@ def test_per_interval_go_as_many_as_the_limit_allows_and_at_least_one(registered
         (10, 10, 0, "nobody at all is heard, so it may be the hub that is deaf"), (9, 10, 0, None),
     ],
 )  # fmt: skip
-def test_operators_are_told_why_none_goes(stale, registered, grace_left_ms, why):
+def test_operators_are_told_why_the_brake_removes_no_node(stale, registered, grace_left_ms, why):
     assert why_none_goes(stale, registered, grace_left_ms) == why
 
 
-async def test_in_the_first_timeout_no_node_is_removed(hub, settings, redis, caplog):
+async def test_in_the_first_timeout_after_the_brake_engaged_no_node_is_removed(hub, settings, redis, caplog):
     await fleet(hub, redis, 10, 3)
     before = picture(redis)
     assert await sweep(hub) == (3, 0, 3, "engaged")
@@ -127,7 +127,7 @@ async def test_a_third_of_a_fleet_that_is_heard_again_within_the_timeout_loses_n
     assert told(caplog) == ["brake engaged", "brake ended"]
 
 
-async def test_a_third_of_a_fleet_that_stays_silent_goes_by_the_limit_after_the_timeout(hub, redis):
+async def test_after_the_timeout_a_silent_third_of_a_fleet_is_removed_at_the_limit(hub, redis):
     names = await fleet(hub, redis, 60, 20)
     await engage(hub, redis)
     assert await sweep(hub) == (20, 12, 8, "engaged")
@@ -137,7 +137,7 @@ async def test_a_third_of_a_fleet_that_stays_silent_goes_by_the_limit_after_the_
     assert redis.smembers("nodes") == set(names[20:])
 
 
-async def test_while_no_node_is_heard_none_is_removed_and_the_first_beat_begins_the_timeout(hub, redis, caplog):
+async def test_while_no_node_is_heard_none_is_removed_and_the_first_heartbeat_starts_the_timeout(hub, redis, caplog):
     names = await fleet(hub, redis, 10, 10)
     for _ in range(10):
         assert await sweep(hub) == (10, 0, 10, "engaged")
@@ -158,7 +158,7 @@ async def test_while_no_node_is_heard_none_is_removed_and_the_first_beat_begins_
     assert told(caplog) == ["brake engaged"]
 
 
-async def test_a_hub_that_goes_deaf_bit_by_bit_and_hears_again_so_loses_no_node(hub, redis, caplog):
+async def test_a_hub_that_loses_and_regains_its_nodes_bit_by_bit_removes_none(hub, redis, caplog):
     names = await fleet(hub, redis, 20, 12)
     await engage(hub, redis)
     for name in names[12:]:
@@ -173,7 +173,7 @@ async def test_a_hub_that_goes_deaf_bit_by_bit_and_hears_again_so_loses_no_node(
     assert told(caplog) == ["brake engaged", "brake ended"]
 
 
-async def test_where_the_beginning_of_the_timeout_is_not_known_it_begins_now(hub, redis):
+async def test_without_a_known_start_the_timeout_of_the_brake_starts_now(hub, redis):
     await fleet(hub, redis, 10, 3)
     redis.hincrby("hub:store", "clock_ms", 600_000)
     await engage(hub, redis)
@@ -199,7 +199,7 @@ async def test_while_nodes_report_after_a_restart_of_the_server_none_is_removed_
 
 
 @pytest.mark.parametrize("silent", [12, 20])
-async def test_a_release_in_the_timeout_or_while_no_node_is_heard_removes_all_at_once(hub, redis, silent):
+async def test_a_release_by_an_operator_removes_all_silent_nodes_at_once(hub, redis, silent):
     names = await fleet(hub, redis, 20, silent)
     assert await sweep(hub) == (silent, 0, silent, "engaged")
     await Brake(hub.store, hub.settings).release("ann")
@@ -212,7 +212,7 @@ async def test_a_release_in_the_timeout_or_while_no_node_is_heard_removes_all_at
     assert redis.exists("hub:brake") == 0
 
 
-async def test_of_three_silent_nodes_in_ten_two_go_and_the_third_is_left_as_it_is(hub, redis, caplog):
+async def test_of_three_silent_nodes_in_ten_two_are_removed_and_the_third_is_unchanged(hub, redis, caplog):
     await fleet(hub, redis, 10, 3)
     before = picture(redis)
     await engage(hub, redis)
@@ -234,7 +234,7 @@ async def test_of_three_silent_nodes_in_ten_two_go_and_the_third_is_left_as_it_i
     assert told(caplog) == ["brake engaged", "brake ended"]
 
 
-async def test_a_fleet_that_is_dead_but_for_one_node_goes_little_by_little_with_one_warning(hub, redis, caplog):
+async def test_a_fleet_of_which_one_node_lives_is_removed_slowly_with_one_warning(hub, redis, caplog):
     await fleet(hub, redis, 21, 20)
     await engage(hub, redis)
     gone = []
@@ -245,7 +245,7 @@ async def test_a_fleet_that_is_dead_but_for_one_node_goes_little_by_little_with_
     assert told(caplog) == ["brake engaged", "brake ended"]
 
 
-async def test_the_limit_holds_for_an_interval_over_all_sweeps_and_hubs(hub, settings, redis, caplog):
+async def test_the_limit_of_the_brake_holds_per_interval_for_all_sweeps_and_hubs(hub, settings, redis, caplog):
     await fleet(hub, redis, 20, 10)
     async with open_store(settings) as store:
         other = Hub(store, settings)
@@ -261,14 +261,14 @@ async def test_the_limit_holds_for_an_interval_over_all_sweeps_and_hubs(hub, set
     assert told(caplog) == ["brake engaged"]
 
 
-async def test_fewer_than_the_minimum_never_brake(hub, redis, caplog):
+async def test_fewer_silent_nodes_than_the_minimum_never_engage_the_brake(hub, redis, caplog):
     await fleet(hub, redis, 2, 2)
     assert await sweep(hub) == (2, 2, 0, "off")
     assert told(caplog) == []
 
 
 @pytest.mark.parametrize(("percent", "minimum", "gone"), [(100, 1, 10), (20, 11, 10), (50, 3, 5), (1, 1, 1)])
-async def test_both_bounds_are_settings(redis_server, redis, percent, minimum, gone):
+async def test_both_bounds_of_the_brake_are_settings(redis_server, redis, percent, minimum, gone):
     settings = settings_for(redis_server.url, sweeper_brake_percent=percent, sweeper_brake_min=minimum)
     async with open_store(settings) as store:
         hub = Hub(store, settings)
@@ -278,7 +278,7 @@ async def test_both_bounds_are_settings(redis_server, redis, percent, minimum, g
         assert (await sweep(hub))[1] == gone
 
 
-async def test_foreign_nodes_count_as_well(hub, redis):
+async def test_unmanaged_nodes_count_for_the_brake_as_well(hub, redis):
     for number in range(10):
         redis.sadd("nodes", f"f{number}")
         if number > 4:
@@ -288,7 +288,7 @@ async def test_foreign_nodes_count_as_well(hub, redis):
     assert redis.scard("nodes") == 8
 
 
-async def test_nodes_that_another_program_keeps_alive_do_not_count(hub, redis, caplog):
+async def test_nodes_that_another_program_keeps_alive_do_not_count_as_silent(hub, redis, caplog):
     names = await fleet(hub, redis, 10, 6)
     for name in names[:5]:
         redis.set(f"node_alive:{name}", "1", ex=90)
@@ -296,7 +296,7 @@ async def test_nodes_that_another_program_keeps_alive_do_not_count(hub, redis, c
     assert told(caplog) == []
 
 
-async def test_those_that_do_not_fit_into_a_pass_count_all_the_same(hub, redis, monkeypatch):
+async def test_silent_nodes_beyond_the_size_of_a_pass_count_for_the_brake(hub, redis, monkeypatch):
     monkeypatch.setattr(sweeping, "CANDIDATES_MAX", 4)
     monkeypatch.setattr(sweeping, "PAGE", 2)
     await fleet(hub, redis, 20, 10)
@@ -311,14 +311,14 @@ async def test_those_that_do_not_fit_into_a_pass_count_all_the_same(hub, redis, 
         ("", 0, "wxyz", 400, "w", 100), ("ab", 3, "wxyz", 400, "aw", 102), ("", 0, "", 50, "", 0),
     ],
 )  # fmt: skip
-def test_of_what_was_not_looked_at_the_silent_count_in_full_and_strangers_by_the_share_of_those_seen(
+def test_unchecked_nodes_are_counted_fully_if_silent_and_by_share_if_unmanaged(
     silent, silent_total, unmanaged, unmanaged_total, stale, in_all
 ):
     nominated = Nominated(1000, list(silent), silent_total, list(unmanaged), unmanaged_total)
     assert stale_in_all(nominated, list(stale)) == in_all
 
 
-async def test_a_node_that_beats_between_the_two_looks_leaves_its_turn_to_another(hub, redis, monkeypatch):
+async def test_a_node_that_beats_between_the_two_checks_lets_another_be_removed(hub, redis, monkeypatch):
     await fleet(hub, redis, 10, 4)
     await engage(hub, redis)
     real = hub.nodes.expire
@@ -333,7 +333,7 @@ async def test_a_node_that_beats_between_the_two_looks_leaves_its_turn_to_anothe
     assert redis.smembers("nodes") == {"n00", *(f"n{number:02}" for number in range(3, 10))}
 
 
-async def test_a_node_that_cannot_be_read_holds_up_no_other(hub, redis):
+async def test_an_unreadable_node_does_not_keep_others_from_being_removed(hub, redis):
     await fleet(hub, redis, 10, 5)
     redis.delete("node:n01")
     redis.set("node:n01", "a string where a hash should be")
@@ -360,7 +360,7 @@ async def test_a_dry_run_shows_what_the_brake_would_do_and_changes_nothing(hub, 
     assert told(caplog) == ["brake engaged"]
 
 
-async def test_a_released_wave_passes_and_the_next_one_is_braked_again(hub, settings, redis, caplog):
+async def test_after_a_release_the_next_wave_of_silent_nodes_is_braked_again(hub, settings, redis, caplog):
     await fleet(hub, redis, 20, 12)
     await engage(hub, redis)
     assert await sweep(hub) == (12, 4, 8, "engaged")
@@ -379,7 +379,7 @@ async def test_a_released_wave_passes_and_the_next_one_is_braked_again(hub, sett
     assert told(caplog) == ["brake engaged", "brake released", "brake ended", "brake engaged"]
 
 
-async def test_the_first_release_is_kept_and_nothing_is_released_in_advance(hub, redis):
+async def test_a_second_release_changes_nothing_and_a_disengaged_brake_cannot_be_released(hub, redis):
     brake = Brake(hub.store, hub.settings)
     with pytest.raises(BrakeOff):
         await brake.release("ann")
@@ -391,7 +391,7 @@ async def test_the_first_release_is_kept_and_nothing_is_released_in_advance(hub,
     assert await status(hub) == first
 
 
-async def test_a_release_does_not_last_for_ever(hub, redis, caplog):
+async def test_a_release_of_the_brake_expires(hub, redis, caplog):
     await fleet(hub, redis, 20, 12)
     await engage(hub, redis)
     await Brake(hub.store, hub.settings).release("ann")
@@ -404,7 +404,7 @@ async def test_a_release_does_not_last_for_ever(hub, redis, caplog):
     assert told(caplog) == ["brake engaged", "brake released", "brake engaged"]
 
 
-async def test_where_expiry_is_off_there_is_nothing_to_brake(hub, redis):
+async def test_with_expiry_off_the_brake_does_not_engage(hub, redis):
     await fleet(hub, redis, 10, 5)
     await sweep(hub)
     await hub.clock.switch_expire(False, "ann")
@@ -414,7 +414,7 @@ async def test_where_expiry_is_off_there_is_nothing_to_brake(hub, redis):
     assert [redis.ttl(f"node_alive:n{number:02}") > 0 for number in range(5)] == [True] * 5
 
 
-async def test_a_pause_after_an_outage_leaves_the_brake_as_it_is(hub, redis):
+async def test_a_pause_after_an_outage_does_not_change_the_brake(hub, redis):
     await fleet(hub, redis, 10, 5)
     await sweep(hub)
     await Brake(hub.store, hub.settings).release("ann")
@@ -423,7 +423,7 @@ async def test_a_pause_after_an_outage_leaves_the_brake_as_it_is(hub, redis):
     assert (await status(hub))["state"] == "released"
 
 
-async def test_a_pass_that_asks_again_gets_the_same_answer_and_nothing_more(hub, redis):
+async def test_a_repeated_question_of_one_pass_gets_the_same_answer_and_no_further_removals(hub, redis):
     script = hub.store.script("sweeping/brake")
     facts = {"too_many": 1, "stale": 10, "registered": 20, "limit": 4, "window_ms": 20_000, "dry_run": 0, "of": "nodes"}
     facts |= {"grace_ms": 60_000, "others": "none"}
@@ -437,7 +437,7 @@ async def test_a_pass_that_asks_again_gets_the_same_answer_and_nothing_more(hub,
     assert await script(pass_id="d", **facts) == ["held", 4]
 
 
-async def test_it_is_on_every_surface_of_every_hub(make_api, redis, redis_server):
+async def test_the_brake_is_shown_by_api_command_metrics_and_console_of_every_hub(make_api, redis, redis_server):
     async with make_api() as one, make_api() as two:
         assert (await one.get("/admin/brake")).json() == {
             "state": "off", "percent": 20, "minimum": 3, "stale": None, "registered": None, "perInterval": None,
@@ -468,7 +468,7 @@ async def test_it_is_on_every_surface_of_every_hub(make_api, redis, redis_server
         assert (refused.status_code, refused.json()["code"]) == (409, "brake-off")
 
 
-async def test_what_the_brake_holds_back_is_no_finding_of_the_doctor(hub, redis):
+async def test_nodes_held_back_by_the_brake_are_no_finding_of_the_doctor(hub, redis):
     await fleet(hub, redis, 10, 5)
     await engage(hub, redis)
     await sweep(hub)
@@ -478,7 +478,7 @@ async def test_what_the_brake_holds_back_is_no_finding_of_the_doctor(hub, redis)
     assert {finding.subject for finding in found} == {"node n02", "node n03", "node n04"}
 
 
-async def test_a_fleet_that_is_heard_again_bit_by_bit_loses_no_node(hub, redis):
+async def test_a_fleet_that_is_heard_again_bit_by_bit_loses_no_node_to_the_sweeper(hub, redis):
     """When most are back the rest is fewer than the limit: they have the grace as well."""
     names = await fleet(hub, redis, 20, 20)
     assert (await sweep(hub))[1] == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.world import add_node, age_node, sweepers
 
 
-async def test_the_first_of_many_silent_nodes_is_not_taken_for_a_single_death(hub, redis):
+async def test_the_first_of_many_silent_nodes_is_not_removed_as_a_single_death(hub, redis):
     for number in range(20):
         await add_node(hub, f"n{number:02}")
     age_node(redis, "n00", 61)
@@ -17,7 +17,7 @@ async def test_the_first_of_many_silent_nodes_is_not_taken_for_a_single_death(hu
     assert (done.stale, done.expired, done.brake) == (1, 0, "engaged")
 
 
-async def test_a_single_death_among_many_that_are_merely_late_is_found_at_once(hub, redis):
+async def test_a_single_dead_node_among_many_late_ones_is_removed_at_once(hub, redis):
     for number in range(20):
         await add_node(hub, f"n{number:02}")
     age_node(redis, "n00", 61)
@@ -28,7 +28,7 @@ async def test_a_single_death_among_many_that_are_merely_late_is_found_at_once(h
     assert (done.stale, done.expired, done.brake) == (1, 1, "off")
 
 
-async def test_suspects_alone_engage_no_brake(hub, redis):
+async def test_suspect_nodes_alone_do_not_engage_the_brake(hub, redis):
     for number in range(20):
         await add_node(hub, f"n{number:02}")
     for number in range(10):

@@ -44,20 +44,22 @@ def tick_after(redis, silence_s):
 
 
 @pytest.mark.parametrize(("silence_s", "counts_ms"), [(1.2, 1000), (1.9, 1000), (2.1, 0), (3600, 0)])
-async def test_a_silence_counts_as_two_ticks_at_most_and_an_outage_not_at_all(silence_s, counts_ms, hub, redis):
+async def test_a_gap_between_ticks_moves_the_hub_clock_by_two_ticks_at_most_and_an_outage_not_at_all(
+    silence_s, counts_ms, hub, redis
+):
     assert tick_after(redis, silence_s) == counts_ms
 
 
-async def test_the_clock_moves_with_the_time_while_it_is_ticked(hub, redis):
+async def test_the_hub_clock_runs_with_the_time_while_hubs_tick(hub, redis):
     assert tick_after(redis, 0.4) == pytest.approx(400, abs=100)
 
 
-async def test_a_server_whose_time_went_back_does_not_move_the_clock_back(hub, redis):
+async def test_a_server_clock_set_back_does_not_set_the_hub_clock_back(hub, redis):
     assert tick_after(redis, -3600) == 0
     assert tick_after(redis, 0.4) > 0
 
 
-async def test_two_hubs_do_not_make_it_run_twice_as_fast(hub, redis):
+async def test_two_hubs_do_not_make_the_hub_clock_run_twice_as_fast(hub, redis):
     started = time.monotonic()
     await hub.clock.tick()
     before = clock(redis)
@@ -66,7 +68,7 @@ async def test_two_hubs_do_not_make_it_run_twice_as_fast(hub, redis):
     assert clock(redis) - before <= (time.monotonic() - started) * 1000 + 2
 
 
-async def test_a_lease_whose_footprint_ran_out_while_the_clock_stood_still_gets_it_back(api, hub, redis):
+async def test_a_footprint_that_expired_while_the_hub_clock_stood_still_is_restored(api, hub, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
     lease = (await borrow(api, LABEL, ttlSeconds=60)).json()
     stand_still(redis, 3600)
@@ -124,7 +126,7 @@ async def test_a_node_outlives_an_outage_of_every_hub(api, hub, redis):
     assert (await nodes.sweep()).expired == 1
 
 
-async def test_a_node_that_beats_again_has_its_whole_time(api, hub, redis):
+async def test_a_node_that_beats_again_has_its_full_timeout(api, hub, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
     redis.hincrby("hub:store", "clock_ms", 59_000)
     await beat(api, "n1")
@@ -135,7 +137,7 @@ async def test_a_node_that_beats_again_has_its_whole_time(api, hub, redis):
     assert (await nodes.sweep()).expired == 0
 
 
-async def test_one_hub_sweeps_and_another_takes_over_when_it_is_silent(hub, settings, redis, monkeypatch):
+async def test_another_hub_sweeps_when_the_leader_is_silent(hub, settings, redis, monkeypatch):
     monkeypatch.setattr(clock_module, "OFFICE_MS", 60_000)  # this machine may be silent for two seconds by itself
     async with open_store(settings) as store:
         other = Hub(store, settings)
@@ -148,7 +150,7 @@ async def test_one_hub_sweeps_and_another_takes_over_when_it_is_silent(hub, sett
         assert (hub.clock.leads.is_set(), other.clock.leads.is_set()) == (False, True)
 
 
-async def test_a_connection_that_is_dropped_while_it_is_made_ends_no_clock(hub, monkeypatch):
+async def test_a_connection_dropped_while_it_is_opened_does_not_stop_the_hub_clock(hub, monkeypatch):
     """Close the connections as another caller does that notices a failover: redis-py has nothing to write to then."""
     await hub.clock.tick()
     send = AbstractConnection._send_packed_command

@@ -28,7 +28,7 @@ async def sweep(api: httpx.AsyncClient) -> dict[str, Any]:
     return found
 
 
-async def test_what_a_sweep_keeps_alive_is_still_called_silent_everywhere(off: httpx.AsyncClient, redis: Redis) -> None:
+async def test_a_stale_node_kept_by_a_sweep_is_shown_as_silent_everywhere(off: httpx.AsyncClient, redis: Redis) -> None:
     await publish(off, "n1", **{"a:b": ["s1"]})
     age_node(redis, "n1", 600)
     for _ in range(3):
@@ -53,7 +53,7 @@ def refreshed(text: str) -> float:
 
 
 @pytest.mark.parametrize("beats", [True, False], ids=["beats through a hub", "writes Redis itself"])
-async def test_a_fleet_of_silent_nodes_is_neither_well_nor_ready_however_often_they_are_kept(
+async def test_a_fleet_of_silent_nodes_that_are_kept_is_neither_healthy_nor_ready(
     off: httpx.AsyncClient, redis: Redis, beats: bool
 ) -> None:
     await publish(off, "n1", **{"a:b": ["s1"]})
@@ -94,7 +94,7 @@ async def test_a_kept_node_that_writes_redis_itself_is_stale_until_it_writes(
 
 
 @pytest.mark.parametrize(("timeout_s", "lives_s"), [(20, 90), (300, 300)])
-async def test_a_registration_keeps_a_node_for_as_long_as_one_that_writes_its_alive_key(
+async def test_a_registered_node_without_heartbeats_lives_as_long_as_an_alive_key(
     make_api: Callable[..., Any], redis: Redis, timeout_s: float, lives_s: int
 ) -> None:
     async with make_api(node_timeout_s=timeout_s) as api:
@@ -114,7 +114,7 @@ def ends_early(redis: Redis) -> None:
 
 
 @pytest.mark.parametrize("cut_short", [taken_away, ends_early])
-async def test_an_alive_key_that_is_cut_short_is_noticed_one_timeout_after_it_was_written(
+async def test_a_shortened_alive_key_is_noticed_one_timeout_after_it_was_written(
     api: httpx.AsyncClient, hub: Hub, redis: Redis, cut_short: Callable[[Redis], None]
 ) -> None:
     await publish(api, "n1", **{"a:b": ["s1"]})

@@ -34,7 +34,7 @@ async def test_a_live_lease_is_left_alone(api, hub, redis, lent):
     assert picture(redis, own=True) == before
 
 
-async def test_a_lapsed_lease_goes_back_to_the_tail_and_leaves_only_a_marker(api, hub, redis, lent):
+async def test_the_slot_of_a_lapsed_lease_goes_to_the_end_of_its_list_with_a_recycle_mark(api, hub, redis, lent):
     await api.post("/results/browser/s1/test", json={"testId": "t1"})
     await age_lease(hub, "s1")
     done = await sweep(hub)
@@ -47,7 +47,7 @@ async def test_a_lapsed_lease_goes_back_to_the_tail_and_leaves_only_a_marker(api
 
 
 @pytest.mark.parametrize("clock", ["borrow_ttl", "borrow_idle"])
-async def test_a_deleted_clock_ends_the_lease(make_api, redis_server, redis, clock):
+async def test_a_deleted_footprint_ends_the_lease(make_api, redis_server, redis, clock):
     settings = settings_for(redis_server.url, idle_timeout_s=60)
     async with make_api(idle_timeout_s=60) as api, open_store(settings) as store:
         await publish(api, "n1", **{LABEL: ["s1", "s2"]})
@@ -60,12 +60,12 @@ async def test_a_deleted_clock_ends_the_lease(make_api, redis_server, redis, clo
     assert not redis.exists("session:s1", "borrow_ttl:s1", "borrow_idle:s1", "browser_run:s1")
 
 
-async def test_without_an_idle_rule_the_idle_clock_is_not_read(api, hub, redis, lent):
+async def test_without_an_idle_rule_the_idle_key_is_not_read(api, hub, redis, lent):
     redis.set("borrow_idle:s1", "1", px=1)
     assert (await sweep(hub)).expired == 0
 
 
-async def test_a_slot_its_node_removed_ends_its_grant_all_the_same(make_api, hub, redis):
+async def test_the_lease_of_a_slot_that_its_node_removed_ends_when_it_lapses(make_api, hub, redis):
     async with make_api(borrow_concurrency_caps=f"{LABEL}=1") as api:
         await publish(api, "n1", **{LABEL: ["s1", "s2"]})
         await borrow(api, LABEL)
@@ -118,7 +118,7 @@ async def test_two_hubs_that_sweep_at_once_end_a_lease_once(api, hub, redis, red
     assert listed(redis, f"available:{LABEL}") == ["s2", "s1"]
 
 
-async def test_more_leases_than_one_bite_lapse_in_one_pass(api, hub, redis):
+async def test_more_leases_than_one_batch_lapse_in_one_pass(api, hub, redis):
     await api.post("/node/register", json={"nodeId": "n1", "pools": {LABEL: 150}})
     for _ in range(150):
         await borrow(api, LABEL)

@@ -52,7 +52,7 @@ async def test_a_dead_node_is_found_while_the_audit_walks_a_long_list(hasty, slo
     assert (found, redis.hget("hub:slot:s1", "place")) == (1, "free")
 
 
-async def test_two_callers_that_ask_for_a_stretch_share_it(hasty, slow, redis):
+async def test_two_callers_that_want_an_audit_share_one(hasty, slow, redis):
     push(redis, LABEL, ("s1", "n1"))
     nodes, leases = sweepers(hasty)
     both = asyncio.gather(leases.sweep(), leases.sweep())
@@ -81,7 +81,7 @@ async def test_an_audit_that_failed_after_its_caller_left_fails_the_next_pass(ha
     assert (await nodes.sweep()).errors == 0
 
 
-async def test_an_audit_that_an_outage_cut_off_costs_no_pass_after_it(hasty, slow, redis, monkeypatch):
+async def test_an_audit_interrupted_by_an_outage_does_not_fail_later_passes(hasty, slow, redis, monkeypatch):
     push(redis, LABEL, ("s1", "n1"))
     nodes, _ = sweepers(hasty)
     await nodes.sweep()
@@ -106,7 +106,7 @@ async def test_an_audit_that_an_outage_cut_off_costs_no_pass_after_it(hasty, slo
         ((8, 25, 0), [0, 13, 43]),
     ],
 )
-async def test_a_pass_that_takes_long_does_not_put_off_the_next_one(monkeypatch, took_s, swept_at):
+async def test_a_long_pass_does_not_delay_the_next_one(monkeypatch, took_s, swept_at):
     left, now, swept = list(took_s), [1000.0], []
 
     async def sleep(wished_s):

@@ -71,7 +71,7 @@ async def _at_once():
         ((25, 25, 10, 10), [0, 60, 70]),
     ],
 )
-async def test_a_turn_that_comes_after_more_than_two_intervals_is_skipped(turns, caplog, pauses_s, swept_at):
+async def test_a_sweep_that_is_more_than_two_intervals_late_is_skipped(turns, caplog, pauses_s, swept_at):
     before = skipped("test")
     assert await turns(*pauses_s) == pytest.approx(swept_at)
     late = sum(pause > 20 for pause in pauses_s)
@@ -80,7 +80,7 @@ async def test_a_turn_that_comes_after_more_than_two_intervals_is_skipped(turns,
     assert skipped("test") - before == late
 
 
-async def test_after_a_skipped_turn_nothing_goes_on_before_the_clock_has_ticked_again(turns):
+async def test_after_a_skipped_sweep_the_next_one_waits_for_a_tick_of_the_hub_clock(turns):
     ticked = []
 
     async def anew():
@@ -90,7 +90,7 @@ async def test_after_a_skipped_turn_nothing_goes_on_before_the_clock_has_ticked_
     assert ticked == pytest.approx([50])
 
 
-async def test_waiting_to_be_the_hub_that_sweeps_is_not_late(turns):
+async def test_a_hub_that_waited_to_become_the_leader_skips_no_sweep(turns):
     waited = []
 
     async def wait():
@@ -113,7 +113,7 @@ def offer(hub, node):
     hub.redis.delete(f"node_alive:{node}")  # which a registration writes for 90 s
 
 
-async def test_the_clock_is_known_anew_by_a_tick_that_began_later(hub):
+async def test_only_a_tick_that_began_after_the_question_counts_as_a_new_reading_of_the_clock(hub):
     waiting = asyncio.ensure_future(hub.clock.anew())
     await asyncio.sleep(0)
     await hub.clock.tick()
@@ -128,7 +128,7 @@ async def test_the_clock_is_known_anew_by_a_tick_that_began_later(hub):
     await asyncio.wait_for(waiting, PATIENCE_S)
 
 
-def test_a_hub_that_was_stopped_skips_one_turn_of_each_sweeper_and_goes_on(start_hub, redis):
+def test_a_hub_that_was_stopped_skips_one_sweep_of_each_kind_and_goes_on(start_hub, redis):
     # So long that a process which stands still of itself skips nothing; tasks are looked after every second.
     hub = start_hub(HUB_NODE_TIMEOUT="2", HUB_NODE_SWEEP_INTERVAL_SECONDS="3", HUB_BORROW_TTL_SWEEP_SECONDS="3")
     wait_until(lambda: lines(hub, "node sweep") and lines(hub, "lease sweep"), why=hub.log)
@@ -147,7 +147,7 @@ def test_a_hub_that_was_stopped_skips_one_turn_of_each_sweeper_and_goes_on(start
     assert 'hub_sweeps_skipped_total{service="node"} 1.0' in httpx.get(f"{hub.url}/metrics", timeout=PATIENCE_S).text
 
 
-def test_a_hub_that_was_stopped_does_not_expire_by_a_switch_of_yesterday(start_hub, redis):
+def test_a_hub_that_was_stopped_expires_no_node_by_an_outdated_switch(start_hub, redis):
     stopped = start_hub(HUB_NODE_TIMEOUT="60")
     wait_until(lambda: lines(stopped, "node sweep"), why=stopped.log)
     leader = redis.hget("hub:store", "leader")
@@ -202,7 +202,7 @@ CHANGES = {"only_changes": True}
         ({**CHANGES, "line_s": 20}, [Pass] * 61, [{"passes": 1}, {"passes": 60}]),
     ],
 )
-async def test_every_pass_or_every_change_has_its_line(monkeypatch, options, passes, lines):
+async def test_each_pass_or_each_change_is_logged_once(monkeypatch, options, passes, lines):
     now, left, clock = [1000.0], list(passes), SimpleNamespace()
     monkeypatch.setattr(loop, "time", SimpleNamespace(clock_gettime=lambda _: now[0], monotonic=lambda: now[0]))
 
@@ -225,7 +225,7 @@ async def test_every_pass_or_every_change_has_its_line(monkeypatch, options, pas
     assert all({"scanned", "expired", "errors"} <= facts.keys() for _, facts in told)
 
 
-async def test_a_line_leaves_out_what_is_zero_but_for_its_four_first_fields(caplog):
+async def test_a_sweep_line_leaves_out_zeros_except_in_its_first_four_fields(caplog):
     async def sweep():
         return Changed()
 
@@ -237,7 +237,7 @@ async def test_a_line_leaves_out_what_is_zero_but_for_its_four_first_fields(capl
 
 
 @pytest.mark.parametrize("options", [{}, CHANGES], ids=["every", "changes"])
-async def test_each_pass_that_redis_does_not_allow_has_its_line(monkeypatch, caplog, options):
+async def test_each_pass_that_redis_refuses_is_logged(monkeypatch, caplog, options):
     now, left = [1000.0], [Pass] * 30 + [StoreUnavailable] * 3
     monkeypatch.setattr(loop, "time", SimpleNamespace(clock_gettime=lambda _: now[0], monotonic=lambda: now[0]))
 
@@ -265,7 +265,7 @@ def passes(log, service):
     return [dict(re.findall(r"(\w+)=(\S+)", line)) for line in log.splitlines() if f" {service} sweep " in line]
 
 
-def test_every_service_writes_a_line_per_interval_also_while_redis_is_away(start_hub, tmp_path):
+def test_every_sweeper_logs_one_line_per_interval_even_while_redis_is_away(start_hub, tmp_path):
     source = tmp_path / "sources.toml"
     source.write_text('[[sources]]\nname = "orders"\nkind = "tasks"\n')
     server = RedisServer(tmp_path)

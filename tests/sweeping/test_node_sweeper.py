@@ -58,7 +58,9 @@ TABLE = [
 @pytest.mark.parametrize(
     ("alive", "seen", "expire", "item", "hashed", "result"), [r[1:] for r in TABLE], ids=[r[0] for r in TABLE]
 )
-async def test_the_decision_table(hub, keeping_hub, redis, heard, alive, seen, expire, item, hashed, result):
+async def test_the_sweeper_decides_about_each_node_as_the_decision_table_says(
+    hub, keeping_hub, redis, heard, alive, seen, expire, item, hashed, result
+):
     redis.sadd("nodes", "n1")
     if hashed:
         redis.hset("node:n1", "Capacity", "1")
@@ -103,7 +105,7 @@ async def test_s12_a_node_whose_alive_key_appears_before_the_second_check_is_unt
     assert (redis.smembers("nodes"), listed(redis, f"available:{LABEL}")) == ({"n1"}, ["s1"])
 
 
-async def test_s12_a_beat_before_the_second_check_saves_its_node(api, hub, redis, monkeypatch):
+async def test_s12_a_heartbeat_before_the_second_check_keeps_the_node(api, hub, redis, monkeypatch):
     await publish(api, "n1", **{LABEL: ["s1"]})
     age_node(redis, "n1", 3600)
     real = hub.nodes.expire
@@ -124,7 +126,7 @@ async def test_s12_a_beat_before_the_second_check_saves_its_node(api, hub, redis
         (-1, None, "ahead"), (0, None, "fresh"), (3_600_000, 30_000, "fresh"),
     ],
 )  # fmt: skip
-def test_equal_to_the_timeout_is_not_stale(redis, age_ms, reading_age_ms, word):
+def test_a_node_silent_for_exactly_the_timeout_is_not_stale(redis, age_ms, reading_age_ms, word):
     now_ms, clock_ms = 1_763_694_000_000, 5_000_000
     seen = datetime.fromtimestamp((now_ms - age_ms) / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "0Z"
     redis.hset("node:n1", "LastSeen", seen)
@@ -140,7 +142,7 @@ def test_equal_to_the_timeout_is_not_stale(redis, age_ms, reading_age_ms, word):
     assert redis.eval(script, 0) == [word, seen]
 
 
-async def test_the_worked_expiry(make_api, redis, hub):
+async def test_the_expiry_of_a_node_removes_exactly_what_the_example_lists(make_api, redis, hub):
     async with make_api(borrow_concurrency_caps=f"{LABEL}:emea=1") as api:
         await publish(api, "blade-30")
         await publish(api, "blade-3", **{LABEL: ["s3"]})
@@ -178,7 +180,7 @@ async def test_items_of_a_dead_node_are_found_in_every_form(hub, redis):
     assert redis.lrange("inuse:a:b", 0, -1) == [others[0].replace("t1", "t4")]
 
 
-async def test_an_item_that_names_no_node_is_left_alone(hub, redis):
+async def test_an_item_without_a_node_is_not_removed(hub, redis):
     redis.sadd("nodes", "n1")
     redis.rpush("available:a:b", "garbage")
     redis.rpush("inuse:a:b", "garbage")
@@ -186,7 +188,7 @@ async def test_an_item_that_names_no_node_is_left_alone(hub, redis):
     assert (redis.lrange("available:a:b", 0, -1), redis.lrange("inuse:a:b", 0, -1)) == (["garbage"], ["garbage"])
 
 
-async def test_a_switch_may_keep_nodes_that_have_free_slots(redis_server, redis):
+async def test_a_setting_keeps_silent_nodes_that_have_free_slots(redis_server, redis):
     settings = settings_for(redis_server.url, sweeper_keep_if_available=True)
     async with open_store(settings) as store:
         redis.sadd("nodes", "n1", "n2")
@@ -197,7 +199,7 @@ async def test_a_switch_may_keep_nodes_that_have_free_slots(redis_server, redis)
     assert 30 - SLACK_S <= redis.ttl("node_alive:n1") <= 30
 
 
-async def test_a_node_that_was_refreshed_is_looked_at_again_when_that_has_lapsed(keeping_hub, hub, redis):
+async def test_a_kept_node_is_checked_again_after_thirty_seconds(keeping_hub, hub, redis):
     redis.sadd("nodes", "n1")
     assert (await sweep(keeping_hub)).refreshed == 1
     assert (await sweep(keeping_hub)).refreshed == 0
@@ -205,7 +207,7 @@ async def test_a_node_that_was_refreshed_is_looked_at_again_when_that_has_lapsed
     assert (await sweep(hub)).expired == 1
 
 
-async def test_a_dry_run_names_the_stale_and_changes_nothing(api, hub, redis):
+async def test_a_dry_run_names_the_stale_nodes_and_changes_nothing(api, hub, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
     push(redis, "x:y", ("t1", "n2"))
     age_node(redis, "n1", 300)
@@ -216,7 +218,7 @@ async def test_a_dry_run_names_the_stale_and_changes_nothing(api, hub, redis):
 
 
 @pytest.mark.parametrize(("switch", "word"), [(True, "expired"), (False, "refreshed"), (None, "refreshed")])
-async def test_the_run_time_switch_goes_before_the_setting_on_every_hub(make_api, redis, keeping_hub, switch, word):
+async def test_the_run_time_switch_wins_over_the_setting_on_every_hub(make_api, redis, keeping_hub, switch, word):
     async with make_api(sweeper_expire=False) as api:
         assert (await api.put("/admin/sweeper", json={"expire": not switch})).status_code == 200
         state = (await api.put("/admin/sweeper", json={"expire": switch, "by": "ann"})).json()
@@ -234,7 +236,7 @@ async def test_the_run_time_switch_goes_before_the_setting_on_every_hub(make_api
 
 
 @pytest.mark.parametrize("body", [{}, {"expire": "true"}, {"expire": 1}, {"expire": []}])
-async def test_the_switch_takes_true_false_and_null(api, redis, body):
+async def test_the_expiry_switch_accepts_true_false_and_null(api, redis, body):
     answer = await api.put("/admin/sweeper", json=body)
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid-value")
     assert redis.hget("hub:store", "expire") is None
@@ -264,7 +266,7 @@ async def test_an_expired_node_that_comes_back_is_told_to_start_afresh(api, hub,
     assert (await borrow(api, LABEL)).json()["browserId"] == "s1"
 
 
-async def test_a_node_of_another_program_that_beats_into_redis_lives(hub, redis):
+async def test_a_node_that_writes_its_heartbeats_into_redis_itself_is_kept(hub, redis):
     redis.sadd("nodes", "n1")
     redis.hset("node:n1", "LastSeen", ago(0))
     redis.set("node_alive:n1", "1", ex=90)
@@ -274,7 +276,7 @@ async def test_a_node_of_another_program_that_beats_into_redis_lives(hub, redis)
     assert (await sweep(hub)).expired == 1
 
 
-async def test_one_node_the_sweeper_cannot_read_does_not_save_the_others(hub, redis):
+async def test_an_unreadable_node_does_not_keep_other_silent_nodes_from_being_expired(hub, redis):
     redis.sadd("nodes", "bad", "n1")
     redis.set("node:bad", "a string where a hash should be")
     nodes, _ = sweepers(hub)
@@ -283,7 +285,7 @@ async def test_one_node_the_sweeper_cannot_read_does_not_save_the_others(hub, re
     assert redis.smembers("nodes") == {"bad"}
 
 
-async def test_many_nodes_with_many_slots_die_in_one_pass(api, redis_server, redis):
+async def test_many_silent_nodes_with_many_slots_are_removed_in_one_pass(api, redis_server, redis):
     for n in range(30):
         await api.post("/node/register", json={"nodeId": f"n{n}", "pools": {LABEL: 5, f"p:{n}": 100}})
     for _ in range(40):
@@ -302,7 +304,7 @@ async def test_many_nodes_with_many_slots_die_in_one_pass(api, redis_server, red
     assert own - {"hub:hubs", "hub:ended"} == {"hub:store", "hub:history"}  # by now the hub may have ticked
 
 
-async def test_expiry_is_audited(api, hub, redis):
+async def test_the_expiry_of_a_node_is_written_into_the_audit_log(api, hub, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
     age_node(redis, "n1", 300)
     await sweep(hub)
@@ -310,7 +312,7 @@ async def test_expiry_is_audited(api, hub, redis):
     assert (latest["Category"], latest["Action"], latest["Details"]["nodeId"]) == ("node", "node.expired", "n1")
 
 
-async def test_a_node_whose_clock_is_ahead_is_told_of_once(hub, redis, caplog):
+async def test_a_node_whose_clock_is_ahead_is_logged_once(hub, redis, caplog):
     redis.sadd("nodes", "n1")
     redis.hset("node:n1", "LastSeen", ago(-600))
     nodes, _ = sweepers(hub)
@@ -320,7 +322,7 @@ async def test_a_node_whose_clock_is_ahead_is_told_of_once(hub, redis, caplog):
     assert (len(told), redis.smembers("nodes")) == (1, {"n1"})
 
 
-async def test_a_node_that_is_only_seconds_ahead_is_nothing_to_tell(hub, redis, caplog):
+async def test_a_node_whose_clock_is_seconds_ahead_is_not_logged(hub, redis, caplog):
     redis.sadd("nodes", "n1")
     redis.hset("node:n1", "LastSeen", ago(-3))
     await sweep(hub)

@@ -26,7 +26,7 @@ def ask(hub, method="GET", **body):
     return answer.json()
 
 
-def test_it_survives_every_hub_and_is_gone_when_it_is_cleared(start_hub, redis):
+def test_the_expiry_switch_outlives_every_hub_until_it_is_cleared(start_hub, redis):
     setting = {"HUB_SWEEPER_EXPIRE": "true", "HUB_NODE_TIMEOUT": "60"}
     first = start_hub(**setting)
     said = ask(first, "PUT", expire=False, by="ann")
@@ -52,7 +52,7 @@ def test_it_survives_every_hub_and_is_gone_when_it_is_cleared(start_hub, redis):
     wait_until(lambda: "node expired" in second.log(), why=second.log)
 
 
-async def test_a_hub_that_has_not_heard_of_the_switch_expires_no_node_any_more(redis_server, redis):
+async def test_a_hub_with_an_old_view_of_the_switch_expires_no_node(redis_server, redis):
     settings = settings_for(redis_server.url, sweeper_expire=True)
     async with open_store(settings) as store, open_store(settings) as another:
         hub, other = Hub(store, settings), Hub(another, settings)
@@ -68,7 +68,7 @@ async def test_a_hub_that_has_not_heard_of_the_switch_expires_no_node_any_more(r
 
 
 @pytest.mark.parametrize("wanted", [False, True])
-async def test_a_store_that_comes_back_empty_gets_it_back(redis_server, redis, caplog, wanted):
+async def test_an_emptied_store_gets_the_expiry_switch_back(redis_server, redis, caplog, wanted):
     settings = settings_for(redis_server.url, sweeper_expire=not wanted)
     async with open_store(settings) as store, open_store(settings) as another:
         hub, other = Hub(store, settings), Hub(another, settings)
@@ -87,7 +87,7 @@ async def test_a_store_that_comes_back_empty_gets_it_back(redis_server, redis, c
     assert [record.msg["event"] for record in caplog.records].count("expiry switch restored") == 1
 
 
-async def test_a_store_that_comes_back_older_keeps_what_was_switched_last(hub, settings, redis):
+async def test_a_store_that_comes_back_older_gets_the_last_setting_of_the_switch(hub, settings, redis):
     await hub.clock.switch_expire(True, "ann")
     older = redis.hgetall("hub:store")
     await hub.clock.switch_expire(False, "bob")
@@ -105,7 +105,7 @@ async def test_a_store_that_comes_back_older_keeps_what_was_switched_last(hub, s
         assert await hub.clock.read_switch() == latest
 
 
-async def test_that_it_was_cleared_is_remembered_as_well(hub, redis):
+async def test_a_store_that_comes_back_older_gets_a_cleared_switch_cleared_again(hub, redis):
     await hub.clock.switch_expire(False, "ann")
     older = redis.hgetall("hub:store")
     await hub.clock.switch_expire(None, "bob")
@@ -114,7 +114,7 @@ async def test_that_it_was_cleared_is_remembered_as_well(hub, redis):
     assert await hub.clock.read_switch() == (None, None, None)
 
 
-async def test_without_a_switch_nothing_is_restored(hub, redis, caplog):
+async def test_without_an_expiry_switch_nothing_is_restored(hub, redis, caplog):
     await hub.clock.tick()
     redis.flushall()
     await hub.clock.tick()
@@ -122,7 +122,7 @@ async def test_without_a_switch_nothing_is_restored(hub, redis, caplog):
     assert "expiry switch restored" not in caplog.text
 
 
-async def test_a_store_that_is_lost_again_while_hubs_say_what_they_know_is_told_it_anew(hub, redis):
+async def test_a_store_lost_again_during_the_restore_of_the_switch_gets_it_again(hub, redis):
     said = []
 
     async def say():

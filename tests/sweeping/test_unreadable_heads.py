@@ -416,5 +416,7 @@ async def the_walk_of_the_doctor(w: World, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", CASES)
-async def test_entries_that_cannot_be_read_stop_none_behind_them(world: World, name: str, kind: str) -> None:
+async def test_unreadable_entries_at_the_head_of_an_index_stop_none_behind_them(
+    world: World, name: str, kind: str
+) -> None:
     await CASES[name](world, kind)

@@ -37,7 +37,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "tokens.toml"
 
 
-def test_what_the_file_says_is_who_they_are(path):
+def test_the_tokens_file_decides_whom_a_token_identifies(path):
     path.write_text(GOOD)
     file = TokensFile(path)
     assert {secret: file.resolve(secret) for secret in ("ann-1", "bob-1", "bob-2", "bob-3")} == {
@@ -50,12 +50,12 @@ def test_what_the_file_says_is_who_they_are(path):
     assert file.find(file.tokens[1].id) == file.tokens[1]
 
 
-def test_the_id_of_a_name_is_the_same_on_every_machine():
+def test_the_id_of_a_user_name_is_the_same_on_every_machine():
     assert user_of("ann") == "c0d6acf827935e098587da8c03c86f08"
 
 
 @pytest.mark.parametrize("text", ["", "# nobody yet\n", "tokens = []\n"], ids=["empty", "comment", "empty list"])
-def test_a_file_without_tokens_is_one(path, text):
+def test_a_file_without_tokens_is_valid(path, text):
     path.write_text(text)
     assert TokensFile(path).tokens == []
 
@@ -96,7 +96,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("text", "sentence"), BAD.items(), ids=[str(number) for number in range(len(BAD))])
-def test_a_file_that_cannot_be_used_is_refused_in_one_sentence_without_its_secrets(path, text, sentence):
+def test_an_unusable_tokens_file_is_refused_in_one_sentence_without_secrets(path, text, sentence):
     path.write_text(text)
     with pytest.raises(StartRefused) as refused:
         read_tokens(path)
@@ -121,7 +121,7 @@ def test_a_file_that_cannot_be_read_is_refused(path):
         read_tokens(path)
 
 
-def test_a_file_that_cannot_be_used_any_more_changes_nothing_and_is_logged(path, caplog):
+def test_a_tokens_file_that_became_unusable_changes_nothing_and_is_logged(path, caplog):
     path.write_text(GOOD)
     file = TokensFile(path)
     for worse in ("nonsense", f"{ENTRY}scopes = []\n", None):
@@ -137,7 +137,7 @@ def test_a_file_that_cannot_be_used_any_more_changes_nothing_and_is_logged(path,
     assert "s3cr3t" not in caplog.text
 
 
-def test_without_a_path_nobody_has_a_token():
+def test_without_a_tokens_file_no_token_is_known():
     file = TokensFile(None)
     file.read_again()
     assert (file.tokens, file.resolve("x"), file.find("x")) == ([], None, None)

@@ -32,14 +32,14 @@ def lookups(redis) -> int:
     return int(redis.info("commandstats").get("cmdstat_hmget", {}).get("calls", 0))
 
 
-async def test_a_token_that_is_shown_all_the_time_is_looked_up_once(hub, holders, redis):
+async def test_a_token_used_repeatedly_is_looked_up_once(hub, holders, redis):
     secret, _ = await make(hub)
     before, started = lookups(redis), time.monotonic()
     assert [await holders.resolve(secret) for _ in range(50)] == [ANN] * 50
     assert lookups(redis) - before <= 1 + (time.monotonic() - started)
 
 
-async def test_a_token_works_from_the_moment_on_in_which_it_was_made(hub, holders):
+async def test_a_token_works_as_soon_as_it_was_made(hub, holders):
     secret = new_secret()
     assert await holders.resolve(secret) is None
     await hub.tokens.create(ANN, digest_of(secret))
@@ -67,9 +67,7 @@ async def test_a_token_that_is_revoked_here_is_refused_at_once(hub, holders):
     assert await holders.none()
 
 
-async def test_who_is_remembered_is_known_without_asking_for_as_long_as_nothing_may_have_been_revoked(
-    hub, holders, monkeypatch
-):
+async def test_a_remembered_token_needs_no_look_up_while_none_may_have_been_revoked(hub, holders, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(holders_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     secret, token = await make(hub)
@@ -100,7 +98,7 @@ async def test_a_token_is_looked_up_again_after_some_minutes_whatever_older_hubs
     assert await holders.resolve(secret) is None
 
 
-async def test_a_store_that_was_emptied_knows_nobody(hub, holders, redis):
+async def test_an_emptied_store_knows_no_token(hub, holders, redis):
     secret, _ = await make(hub)
     assert await holders.resolve(secret) == ANN
     redis.flushall()
@@ -121,7 +119,7 @@ async def test_the_first_token_of_another_hub_is_noticed_within_a_second(hub, ho
     await eventually(noticed, holders_module.REMEMBERED_S + SLACK_S)
 
 
-async def test_never_more_than_so_many_are_remembered(hub, holders, redis, monkeypatch):
+async def test_the_number_of_remembered_tokens_is_bounded(hub, holders, redis, monkeypatch):
     monkeypatch.setattr(holders_module, "REMEMBERED_MAX", 3)
     monkeypatch.setattr(holders_module, "REMEMBERED_S", 60)
     secrets = [(await make(hub))[0] for _ in range(5)]
@@ -133,7 +131,7 @@ async def test_never_more_than_so_many_are_remembered(hub, holders, redis, monke
     assert lookups(redis) == before + 2
 
 
-async def test_the_file_needs_no_store_and_comes_first(hub, tmp_path):
+async def test_a_token_of_the_file_needs_no_store_and_wins_over_one_of_the_store(hub, tmp_path):
     secret, _ = await make(hub)
     path = tmp_path / "tokens.toml"
     path.write_text(f'[[tokens]]\ntoken = "{secret}"\nuser = "bob"\n')
@@ -145,7 +143,7 @@ async def test_the_file_needs_no_store_and_comes_first(hub, tmp_path):
         await both.resolve(new_secret())
 
 
-async def test_while_the_store_is_away_nobody_is_a_stranger_and_nothing_is_open(hub, holders):
+async def test_while_the_store_is_away_a_look_up_raises_and_the_hub_is_not_open(hub, holders):
     secret, _ = await make(hub)
     hub.store.set_away()
     for call in (holders.resolve(secret), holders.resolve("x"), holders.none()):
@@ -155,7 +153,7 @@ async def test_while_the_store_is_away_nobody_is_a_stranger_and_nothing_is_open(
     assert await holders.resolve(secret) == ANN
 
 
-async def test_many_at_once_are_all_answered(hub, holders):
+async def test_many_concurrent_look_ups_are_all_answered(hub, holders):
     secrets = [(await make(hub, Holder(f"u{number}", user_of(f"u{number}"))))[0] for number in range(50)]
     shown = [secrets[number % 50] if number % 3 else new_secret() for number in range(500)]
     found = await asyncio.gather(*(holders.resolve(secret) for secret in shown))
@@ -163,7 +161,7 @@ async def test_many_at_once_are_all_answered(hub, holders):
 
 
 @pytest.mark.parametrize("of", ["of_digest", "none"])
-async def test_what_is_being_looked_up_while_a_token_is_revoked_here_is_not_remembered(hub, holders, monkeypatch, of):
+async def test_a_look_up_during_a_revocation_is_not_remembered(hub, holders, monkeypatch, of):
     secret, token = await make(hub)
     look, looked_up, revoked = getattr(hub.tokens, of), asyncio.Event(), asyncio.Event()
 

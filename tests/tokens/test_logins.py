@@ -73,7 +73,7 @@ async def test_the_logins_of_all_open_pages_are_looked_up_with_one_command_a_sec
         assert [len(command) - 2 for command in asked] == [PAGES]
 
 
-async def test_a_page_that_is_closed_is_looked_up_no_more(logins, clock, asked):
+async def test_the_login_of_a_closed_page_is_not_looked_up_any_more(logins, clock, asked):
     mine, *_ = await opened(logins, 3)
     clock.now += LATELY_S
     asked.clear()
@@ -81,9 +81,7 @@ async def test_a_page_that_is_closed_is_looked_up_no_more(logins, clock, asked):
     assert [len(command) - 2 for command in asked] == [1]
 
 
-async def test_a_login_that_is_ended_at_another_hub_is_good_here_for_a_second_whoever_was_looked_up_last(
-    hub, logins, clock
-):
+async def test_a_login_ended_at_another_hub_is_valid_here_for_at_most_a_second(hub, logins, clock):
     mine, theirs = await opened(logins, 2)
     clock.now += REMEMBERED_S
     await logins.find(mine)
@@ -95,7 +93,7 @@ async def test_a_login_that_is_ended_at_another_hub_is_good_here_for_a_second_wh
     assert await logins.find(mine) is not None
 
 
-async def test_a_login_that_is_ended_here_is_good_no_more_also_while_others_are_looked_up(hub, logins, clock):
+async def test_a_login_ended_at_this_hub_is_invalid_at_once(hub, logins, clock):
     mine, theirs = await opened(logins, 2)
     theirs_id = (await logins.find(theirs)).id
     clock.now += REMEMBERED_S
@@ -112,7 +110,7 @@ async def test_a_login_that_is_ended_here_is_good_no_more_also_while_others_are_
     assert await logins.find(theirs) is None
 
 
-async def test_who_guesses_has_nobody_else_looked_up_and_is_not_remembered_for_ever(logins, clock, asked):
+async def test_a_guessed_login_causes_no_look_up_of_others_and_is_forgotten(logins, clock, asked):
     await opened(logins, PAGES)
     clock.now += REMEMBERED_S
     asked.clear()
@@ -122,7 +120,7 @@ async def test_who_guesses_has_nobody_else_looked_up_and_is_not_remembered_for_e
     assert len(logins._found) <= LOGINS_MAX
 
 
-async def test_who_guesses_keeps_no_open_page_waiting(hub, logins, clock, monkeypatch):
+async def test_guessed_logins_do_not_delay_open_pages(hub, logins, clock, monkeypatch):
     mine, *_ = await opened(logins, 2)
     clock.now += REMEMBERED_S
     answered, send = asyncio.Event(), hub.store.read_all
@@ -141,7 +139,7 @@ async def test_who_guesses_keeps_no_open_page_waiting(hub, logins, clock, monkey
     assert await asyncio.gather(*guessing) == [None] * 20
 
 
-async def test_pages_that_ask_at_once_share_a_failure_and_the_next_look_finds_them_all(hub, logins, clock, monkeypatch):
+async def test_concurrent_look_ups_share_a_failure_and_the_next_one_succeeds(hub, logins, clock, monkeypatch):
     keys = await opened(logins, PAGES)
     clock.now += LATELY_S + REMEMBERED_S  # an outage has been that long
     looks, send = [], hub.store.read_all
@@ -159,9 +157,7 @@ async def test_pages_that_ask_at_once_share_a_failure_and_the_next_look_finds_th
     assert all(await asyncio.gather(*map(logins.find, keys)))
 
 
-async def test_a_store_that_takes_longer_than_a_login_is_remembered_is_waited_for_twice_at_most(
-    hub, logins, clock, monkeypatch
-):
+async def test_a_slow_store_is_asked_for_a_login_at_most_twice(hub, logins, clock, monkeypatch):
     (mine,) = await opened(logins, 1)
     clock.now += REMEMBERED_S
     looks, send = [], hub.store.read_all
@@ -189,7 +185,7 @@ KEPT = {"digest": "f" * 64, "name": "n", "role": "viewer", "bound": "b", "at_s":
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("seen", [None, 5.0])
-async def test_a_login_that_nobody_can_read_is_none_and_keeps_nobody_out(hub, logins, clock, redis, text, seen):
+async def test_an_unreadable_login_is_invalid_and_affects_no_other(hub, logins, clock, redis, text, seen):
     redis.hset(hub.store.keys.logins, "f" * 16, text)
     if seen is not None:
         redis.zadd(hub.store.keys.logins_seen, {"f" * 16: seen})
@@ -206,13 +202,13 @@ def many(name: str, count: int, token: str = "") -> list[Login]:
     return [Login(name, "viewer", token=token, id=f"{name}-{n}") for n in range(count)]
 
 
-def test_the_logins_of_one_credential_end_no_login_of_another():
+def test_many_logins_of_one_credential_end_no_login_of_another():
     strong, weak = many("admin secret", 3), many("token of bob", LOGINS_EACH, "d0")
     assert [each.id for each in too_many([*weak, *strong], weak[0])] == [f"token of bob-{LOGINS_EACH - 1}"]
     assert too_many([*weak, *strong], ANN) == []
 
 
-def test_with_too_many_logins_those_of_the_credential_with_the_most_go():
+def test_beyond_the_limit_the_credential_with_the_most_logins_loses_some():
     crowd = [each for n in range(LOGINS_MAX // 50) for each in many(f"token of {n}", 50, f"d{n}")]
     more = many("token of bob", 60, "bob")
     going = too_many([*crowd, *more], ANN)
@@ -220,7 +216,7 @@ def test_with_too_many_logins_those_of_the_credential_with_the_most_go():
     assert {each.token for each in going[:10]} == {"bob"}
 
 
-async def test_a_weak_credential_that_logs_in_without_end_logs_nobody_out(logins):
+async def test_a_weak_credential_that_logs_in_repeatedly_ends_no_other_login(logins):
     operator = new_key()
     await logins.create(operator, ANN)
     for _ in range(LOGINS_EACH + 5):

@@ -20,20 +20,20 @@ async def make(hub, holder) -> tuple[str, Token]:
     return secret, await hub.tokens.create(holder, digest_of(secret))
 
 
-async def test_whoever_shows_a_token_is_its_holder(hub):
+async def test_a_token_identifies_its_holder(hub):
     first, second, third = [(await make(hub, holder))[0] for holder in (ANN, BOB, BOB)]
     assert [await hub.tokens.resolve(secret) for secret in (first, second, third)] == [ANN, BOB, BOB]
     assert [await hub.tokens.resolve(secret) for secret in (first[:-1], first + "x", first.lower())] == [None] * 3
 
 
-def test_secrets_are_long_and_never_the_same():
+def test_secrets_of_tokens_are_long_and_unique():
     secrets = {new_secret() for _ in range(1000)}
     assert len(secrets) == 1000
     assert min(map(len, secrets)) >= 47
 
 
 @pytest.mark.parametrize("text", NOT_A_SECRET, ids=lambda text: repr(text)[:20])
-async def test_nonsense_is_nobodys(hub, text):
+async def test_a_text_that_is_no_token_identifies_nobody(hub, text):
     await make(hub, ANN)
     assert await hub.tokens.resolve(text) is None
 
@@ -43,7 +43,7 @@ async def test_the_id_and_the_digest_of_a_token_are_no_secret(hub):
     assert [await hub.tokens.resolve(text) for text in (token.id, token.digest)] == [None, None]
 
 
-async def test_a_revoked_token_is_nobodys_and_leaves_nothing(hub, redis):
+async def test_a_revoked_token_identifies_nobody_and_leaves_no_key(hub, redis):
     before = picture(redis, own=True)
     assert await hub.tokens.none()
     secret, token = await make(hub, ANN)
@@ -59,14 +59,14 @@ async def test_a_revoked_token_is_nobodys_and_leaves_nothing(hub, redis):
 
 
 @pytest.mark.parametrize("token_id", ["", "*", "x" * 5000, "\x00", ":", "0" * 16])
-async def test_no_other_id_revokes_anything(hub, token_id):
+async def test_revoking_an_unknown_id_changes_nothing(hub, token_id):
     secret, _ = await make(hub, ANN)
     with pytest.raises(NotFound):
         await hub.tokens.revoke(token_id)
     assert await hub.tokens.resolve(secret) == ANN
 
 
-async def test_making_the_same_token_again_changes_nothing(hub, redis):
+async def test_making_a_token_twice_by_the_same_digest_changes_nothing(hub, redis):
     secret, token = await make(hub, ANN)
     before = picture(redis, own=True)
     assert await asyncio.gather(*(hub.tokens.create(ANN, token.digest) for _ in range(3))) == [token] * 3
@@ -78,7 +78,7 @@ async def test_making_the_same_token_again_changes_nothing(hub, redis):
     assert await hub.tokens.resolve(secret) == ANN
 
 
-async def test_the_newest_are_listed_first_page_by_page(hub):
+async def test_tokens_are_listed_newest_first_in_pages(hub):
     made = [(await make(hub, Holder(f"user-{number}", user_of("x"))))[1] for number in range(5)]
     newest = made[::-1]
     assert await hub.tokens.page(0, 10) == (5, newest)
@@ -90,13 +90,13 @@ async def test_the_newest_are_listed_first_page_by_page(hub):
     assert len(set(times)) == 5
 
 
-async def test_of_a_secret_nothing_is_kept(hub, redis):
+async def test_the_secret_of_a_token_is_not_stored(hub, redis):
     secret, _ = await make(hub, ANN)
     assert secret not in str(picture(redis, own=True))
     assert secret.removeprefix("hub_") not in str(picture(redis, own=True))
 
 
-async def test_half_a_record_is_nobodys(hub, redis):
+async def test_an_incomplete_record_of_a_token_identifies_nobody(hub, redis):
     secret, token = await make(hub, ANN)
     redis.hdel(hub.store.keys.token(token.id), "user")
     assert await hub.tokens.resolve(secret) is None
