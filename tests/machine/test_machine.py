@@ -14,7 +14,7 @@ EXAMPLES = 310
 
 
 @pytest.mark.timeout(3600 if "HUB_MACHINE_EXAMPLES" in os.environ else 600)
-def test_the_store_says_what_the_rules_say_after_every_step(redis_server):
+def test_the_store_matches_the_model_after_every_step(redis_server):
     given = os.environ.get("HUB_MACHINE_EXAMPLES")
     run(redis_server, int(given or EXAMPLES), shrink=given is not None)
     assert given or Machine.steps >= 20_000

@@ -38,7 +38,7 @@ def sweeps(hub: HubProcess) -> float:
     return float(found[1]) if found else 0.0
 
 
-async def test_of_two_returns_at_the_same_moment_one_is_the_first(
+async def test_of_two_concurrent_returns_one_ends_the_lease(
     start_hub: Callable[..., HubProcess], redis: Redis
 ) -> None:
     hubs = [start_hub(HUB_NODE_TIMEOUT="600"), start_hub(HUB_NODE_TIMEOUT="600")]
@@ -56,7 +56,7 @@ async def test_of_two_returns_at_the_same_moment_one_is_the_first(
             assert redis.exists(f"hub:asked:{POOL}") == 0
 
 
-async def test_two_returns_at_the_same_moment_give_the_slot_to_one_waiter_who_keeps_it(
+async def test_two_concurrent_returns_give_the_slot_to_one_waiter_who_keeps_it(
     start_hub: Callable[..., HubProcess], redis: Redis
 ) -> None:
     """Told apart by the token or by the run. One without either that comes when the hub of the waiter has heard of his
@@ -92,7 +92,7 @@ async def test_two_returns_at_the_same_moment_give_the_slot_to_one_waiter_who_ke
     print(f"of 67 pairs of returns without token or run {lost} met the waiter's lease")
 
 
-async def test_a_beat_and_an_expiry_of_the_same_node_never_both_win(
+async def test_a_heartbeat_and_an_expiry_of_the_same_node_never_both_succeed(
     start_hub: Callable[..., HubProcess], redis: Redis
 ) -> None:
     """A thousand nodes that are stale right now: one hub sweeps while the other takes their beats."""

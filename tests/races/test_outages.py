@@ -205,7 +205,7 @@ class Thousand:
             self.beaten = time.monotonic()
 
 
-async def test_hubs_that_were_away_for_ten_timeouts_expire_nobody_who_comes_back(
+async def test_hubs_away_for_ten_timeouts_expire_no_node_that_comes_back(
     start_hub: Callable[..., HubProcess], redis: Redis
 ) -> None:
     timeout_s = 2

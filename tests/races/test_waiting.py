@@ -27,7 +27,7 @@ WANTED = ["gpu:a100", "gpu:a100:eu:rack1", "gpu:a100:eu", "gpu:h100", "gpu:h100:
 pytestmark = [pytest.mark.race, pytest.mark.slow, pytest.mark.timeout(SECONDS + 600)]
 
 
-async def test_whoever_waits_in_line_is_served_or_told_whoever_dies(
+async def test_every_waiter_is_served_or_told_whichever_process_dies(
     redis_server: RedisServer, redis: Redis, tmp_path: Path
 ) -> None:
     chaos = Chaos(redis_server)

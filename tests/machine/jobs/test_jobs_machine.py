@@ -14,7 +14,7 @@ EXAMPLES = 20
 
 
 @pytest.mark.timeout(3600 if "HUB_MACHINE_EXAMPLES" in os.environ else 600)
-def test_the_store_says_of_jobs_what_the_rules_say_after_every_step(redis_server):
+def test_the_jobs_in_the_store_match_the_model_after_every_step(redis_server):
     given = os.environ.get("HUB_MACHINE_EXAMPLES")
     run_jobs(redis_server, int(given or EXAMPLES), shrink=given is not None)
     assert given or JobsMachine.steps >= 500
