@@ -36,7 +36,7 @@ DATABASES = ("asyncpg", "sqlalchemy.dialects.postgresql.asyncpg", "sqlalchemy.di
 
 
 class Fork:
-    """What tests use of `subprocess.Popen`."""
+    """A forked child with the part of `subprocess.Popen` that tests use."""
 
     def __init__(self, args: Sequence[str], talk: socket.socket) -> None:
         self.args = args

@@ -34,7 +34,7 @@ def with_values(**changes: Any) -> dict[str, Any]:
 
 
 def templated(values: dict[str, Any], namespace: str = "capacity-hub") -> list[Object]:
-    """What the chart leads to."""
+    """Return the objects that the chart renders."""
     if HELM is None:
         pytest.skip("there is no helm here, which renders charts")
     done = subprocess.run(

@@ -45,7 +45,7 @@ def paragraphs(page: str) -> dict[str, str]:
 
 
 def logged_events() -> set[object]:
-    """Every event the server writes; the SDK and the command line talk to whoever runs them."""
+    """Return every event that the server logs; the SDK and the command line talk to their users instead."""
     events: set[object] = set()
     for path in (TOP / "hub").rglob("*.py"):
         here = path.relative_to(TOP / "hub")

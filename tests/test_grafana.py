@@ -105,7 +105,7 @@ def asked(expression: str) -> tuple[dict[str, set[str]], set[str]]:
 
 
 def unknown(expression: str) -> list[str]:
-    """What an expression asks for and nobody shows."""
+    """Return the metrics and labels of an expression that do not exist."""
     metrics, grouped = asked(expression)
     all_known = known()
     wrong = [name for name in metrics if name not in all_known]
@@ -174,7 +174,7 @@ def test_prometheus_accepts_its_configuration_and_the_alerts(promtool):
 
 
 def fires(name: str, at: str, labels: dict[str, str], summary: str, level: str = "warning") -> dict[str, Any]:
-    """That an alert is told at a time."""
+    """Return whether an alert fires at a time."""
     runbook = f"http://127.0.0.1:8080/#/manual/alerts?at={name.lower()}"
     told = {
         "exp_labels": {"severity": level, **labels}, "exp_annotations": {"summary": summary, "runbook_url": runbook},

@@ -64,7 +64,7 @@ def containers(among: list[Object] | None = None) -> list[Object]:
 
 
 def refused(objects: list[Object], version: str) -> dict[str, str]:
-    """What Kubernetes of this version would not take, and why."""
+    """Return what this version of Kubernetes would refuse, and why."""
     found = {}
     for each in objects:
         name = f"{each['kind']} {each['metadata']['name']}"

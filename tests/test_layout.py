@@ -1,4 +1,4 @@
-"""What holds the shape of the project in place. Nothing here needs Redis; there is no list of exceptions."""
+"""Rules of the layout of the project. Nothing here needs Redis; there is no list of exceptions."""
 
 import ast
 import re
@@ -106,7 +106,7 @@ def tree(path: Path) -> ast.Module:
 
 @cache
 def nodes(path: Path) -> list[ast.AST]:
-    """All that a module is made of."""
+    """Return all syntax nodes of a module."""
     return list(ast.walk(tree(path)))
 
 

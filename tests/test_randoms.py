@@ -1,4 +1,4 @@
-"""Names that nobody guesses: none is given twice."""
+"""Random names: none is given twice."""
 
 from __future__ import annotations
 

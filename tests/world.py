@@ -250,7 +250,7 @@ def wait_until(
 async def eventually(
     condition: Callable[[], Awaitable[bool]], seconds: float = PATIENCE_S, pause_s: float = 0.02
 ) -> None:
-    """As `wait_until`, for coroutines."""
+    """Wait for a coroutine to return true, as `wait_until` does for functions."""
     deadline = time.monotonic() + seconds
     while not await condition():
         assert time.monotonic() < deadline, f"it did not come true within {seconds} s"
@@ -315,7 +315,7 @@ async def give_back(api: httpx.AsyncClient, label: str, slot: str, **more: Any) 
 
 
 async def beat(api: httpx.AsyncClient, node_id: str, version: int = 0, **more: Any) -> dict[str, Any]:
-    """One heartbeat, and what it was answered."""
+    """Send one heartbeat and return its answer."""
     answer = await api.post("/node/heartbeat", json={"nodeId": node_id, "version": version, **more})
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()

@@ -23,7 +23,7 @@ class People:
         self.calls: list[asyncio.Task[httpx.Response]] = []
 
     async def queue(self, **query: Any) -> dict[str, Any]:
-        """What `GET /queue` says."""
+        """Return the answer of `GET /queue`."""
         answer = await self.api.get("/queue", params=query)
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()
@@ -57,7 +57,7 @@ class People:
         return await self.api.get(f"/queue/{quote(ticket, safe='')}", headers=headers, timeout=60)
 
     async def state(self, ticket: str) -> str:
-        """What has become of a ticket."""
+        """Return the state of a ticket."""
         return str((await self.look(ticket)).json()["state"])
 
     async def give_up(self, ticket: str) -> httpx.Response:

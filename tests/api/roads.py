@@ -28,7 +28,7 @@ class Ordinary(UpgradingProtocol):
 
 
 class Transport:
-    """What is written, and whether it was closed."""
+    """A connection that keeps what is written and whether it was closed."""
 
     def __init__(self) -> None:
         self.written = b""

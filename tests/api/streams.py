@@ -51,7 +51,7 @@ class Stream:
         self._gone.set()
 
     def abort(self) -> None:
-        """What the server does to a connection that takes nothing."""
+        """Cut the connection, as the server does with one that takes nothing."""
         self.aborted = True
         self.reading.set()
 
@@ -76,7 +76,7 @@ class Stream:
 
     @property
     def overviews(self) -> list[dict[str, Any]]:
-        """What a page was told of the hub as a whole so far, with its age."""
+        """Return the overviews that the page was sent so far, with their age."""
         return [document for name, document in self._said if name == "overview"]
 
     @property
@@ -85,7 +85,7 @@ class Stream:
 
     @property
     def last_id(self) -> str:
-        """What a listener would send as `Last-Event-ID`."""
+        """Return what a listener would send as `Last-Event-ID`."""
         return [frame["id"].strip() for frame in self.frames if "id" in frame][-1]
 
     async def until(self, count: int) -> list[dict[str, Any]]:

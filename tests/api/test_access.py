@@ -43,7 +43,7 @@ class World:
             self.shown[name] = {"authorization": f"Bearer {made.json()['token']}"}
 
     async def furnish(self) -> None:
-        """What calls before this one may have taken away."""
+        """Make again what earlier calls may have removed."""
         for node, slot in (("rack-7", "s7"), ("rack-8", "s8")):
             body = {"nodeId": node, "slots": [{"labelKey": "gpu:a100", "slotId": slot}]}
             assert (await self.api.post("/node/register", json=body, headers=NODE)).status_code == 200

@@ -1,4 +1,4 @@
-"""What a client may make the hub wait for, and what it may make of one request, on raw sockets."""
+"""How long a client can make the hub wait, and what a request may contain, on raw sockets."""
 
 from __future__ import annotations
 

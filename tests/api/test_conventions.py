@@ -1,4 +1,4 @@
-"""What holds for every path: the alias, problem documents, sizes, methods, and who is refused how."""
+"""Rules for every path: the alias, problem documents, sizes, methods, and who is refused how."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TLS handshakes that do not end: they are counted, they have a time, and they keep nobody else out."""
+"""TLS handshakes that do not end: they are counted, have a time limit, and shut no other client out."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def open_one(hub: HubProcess, source: str) -> socket.socket:
 
 
 def status(hub: HubProcess, trusting: ssl.SSLContext, source: str) -> int:
-    """Of an answer on a new connection from this address."""
+    """Return the status of an answer on a new connection from this address."""
     with httpx.Client(transport=httpx.HTTPTransport(verify=trusting, local_address=source), timeout=PATIENCE_S) as one:
         return one.get(hub.url + "/health").status_code
 

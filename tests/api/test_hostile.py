@@ -116,7 +116,7 @@ def held(port: int) -> dict[int, str]:
 
 
 def left(port: int, hostile: list[Hostile]) -> Counter[str]:
-    """How many of each kind are still there, whatever they have read of their end."""
+    """Return how many hostile connections of each kind are still open."""
     there = held(port)
     return Counter(f"{each.kind} ({there[each.port]})" for each in hostile if each.port in there)
 

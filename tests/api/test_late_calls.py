@@ -114,7 +114,7 @@ def changing() -> list[str]:
 
 
 class Caller:
-    """Somebody who sends a request, and may be gone before it is looked at."""
+    """A caller who sends a request and may be gone before the hub looks at it."""
 
     def __init__(self, body: bytes, *, gone: bool) -> None:
         self.disconnected = gone
@@ -260,7 +260,7 @@ class Stage:
     before_delete_console_logins_name = before_delete_console_session
 
     def call(self, call: str) -> tuple[str, str, Any, dict[str, str]]:
-        """What is sent."""
+        """Return the request of an operation."""
         method, _, path = call.partition(" ")
         body, headers = CALLS[call]
         path = re.sub(r"\{(\w+)(:\w+)?\}", lambda found: self.parts[found[1]], path)

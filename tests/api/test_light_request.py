@@ -24,7 +24,7 @@ async def nowhere(message: Message) -> None:
 
 
 def both(messages: list[Message], query: bytes = b"") -> tuple[LightRequest, Request]:
-    """The same request, twice."""
+    """Return the same request as a light one and as one of Starlette."""
     scope: Scope = {"type": "http", "method": "POST", "path": "/", "headers": HEADERS, "query_string": query}
 
     def receive_of(left: list[Message]):  # type: ignore[no-untyped-def]

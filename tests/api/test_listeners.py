@@ -1,4 +1,4 @@
-"""Those who listen to events come and go, while others do and while the hub stops; nothing is left of who is gone."""
+"""Listeners to events come and go while others do and while the hub stops; nothing is left of those that went."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The door of the console: what goes on for long ends with its login, whatever becomes of others."""
+"""The login check of the console: long answers end with their own login, whatever becomes of other logins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Neutral names: whoever asks for them hears no other, everybody else hears what he always did."""
+"""Neutral names: a caller who asks for them gets no old name, every other caller gets the old ones."""
 
 from __future__ import annotations
 

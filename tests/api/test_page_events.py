@@ -1,4 +1,4 @@
-"""What a page of the console follows: events as all get them, and how the hub is, which is looked at once for all."""
+"""The stream of a page of the console: events, and the state of the hub, which is computed once for all pages."""
 
 from __future__ import annotations
 

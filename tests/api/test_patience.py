@@ -51,7 +51,7 @@ class Loop:
 
 
 async def nothing(scope: Any, receive: Any, send: Any) -> None:
-    """An application that nobody gets to."""
+    """An application that is never called."""
 
 
 @pytest.fixture

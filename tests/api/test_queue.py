@@ -1,4 +1,4 @@
-"""The fair line over HTTP: who waits, in what order, and what somebody is told who may not or will not wait."""
+"""The queue over HTTP: who waits, in what order, and how a borrow that may not or will not wait is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured of requests and tasks: by template and code, at a cost that does not grow."""
+"""Metrics of requests and tasks: by template and code, at a cost that does not grow."""
 
 from __future__ import annotations
 

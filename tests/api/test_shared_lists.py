@@ -44,7 +44,7 @@ def made(monkeypatch) -> Counter[str]:
 
 
 class Page:
-    """One of somebody who is logged in."""
+    """A page of the console with a login."""
 
     def __init__(self, app: RequestPipeline) -> None:
         self.api = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://hub")

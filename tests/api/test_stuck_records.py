@@ -17,7 +17,7 @@ from tests.world import settings_for
 
 @pytest.fixture
 async def app(redis_server) -> AsyncIterator[Any]:
-    """An application that has opened its store; it serves nobody yet."""
+    """An application that has opened its store and serves no caller yet."""
     found = create_app(settings_for(redis_url=redis_server.url), sweep=False)
     async with found.app.router.lifespan_context(found.app):
         yield found
@@ -38,7 +38,7 @@ class Orders:
 
 
 async def the_overview(app: Any, redis: Any, stuck: int | None, *, found: int, level: str) -> dict[str, Any]:
-    """What it says where the last pass found so many."""
+    """Return the overview after a last pass that found so many records."""
     state = app.app.state
     state.sources = ["orders"]
     state.stuck = StuckNow({"orders": Orders(stuck)}, Settings())  # type: ignore[dict-item]

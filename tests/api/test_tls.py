@@ -84,12 +84,12 @@ def believing(authority: Authority | None, pair: Pair | None = None) -> ssl.SSLC
 
 
 def ask(hub: HubProcess, path: str, context: ssl.SSLContext, **headers: str) -> httpx.Response:
-    """One request on a connection of its own."""
+    """Send one request on a new connection and return its answer."""
     return httpx.get(hub.url + path, verify=context, headers=headers, timeout=PATIENCE_S)
 
 
 def serial(hub: HubProcess) -> int:
-    """Of the certificate that a new connection is shown."""
+    """Return the serial number of the certificate that a new connection is shown."""
     shown = ssl.get_server_certificate(("127.0.0.1", hub.port), timeout=PATIENCE_S)
     from cryptography import x509
 

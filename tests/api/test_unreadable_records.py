@@ -1,4 +1,4 @@
-"""A key that cannot be read is of one record alone: every list of the hub is answered, with the others in it."""
+"""An unreadable key affects one record alone: every list of the hub is still answered, with the other records."""
 
 from __future__ import annotations
 

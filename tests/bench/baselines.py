@@ -1,4 +1,4 @@
-"""What the hub is measured against: applications that do next to nothing, on the same server."""
+"""Applications that do next to nothing on the same server: the hub is measured against them."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ async def offer(redis: Redis, labels: list[str]) -> None:
 
 
 async def take_back(redis: Redis) -> None:
-    """What the load generator still held when its time was over."""
+    """Return the slots that the load generator still held at its end."""
     async with fleet.hub_on(redis) as hub:
         slots = await hub.store.read("ZRANGE", hub.store.keys.deadlines, 0, -1)
         await fleet.side_by_side([partial(hub.leases.give_back, slot, "gpu:a100") for slot in slots])

@@ -1,4 +1,4 @@
-"""What the `hub` command costs a person: its version, and a list of a live hub, against an interpreter alone."""
+"""Measure how long the `hub` command takes for its version and for a list of a live hub, against a bare interpreter."""
 
 from __future__ import annotations
 

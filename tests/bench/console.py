@@ -81,7 +81,7 @@ def run() -> list[Figure]:
 
 
 class Seen:
-    """What a browser saw."""
+    """The measurements of one browser."""
 
     def __init__(self) -> None:
         self.figures: list[Figure] = []
@@ -104,7 +104,7 @@ async def _in_the_browser(redis: Redis, port: int) -> Seen:
 
 @asynccontextmanager
 async def _looking(port: int) -> AsyncIterator[Looker]:
-    """Somebody who is logged in, with a browser on the core of the load."""
+    """Log in, with a browser on the core of the load."""
     with machine.on_core(machine.LOAD_CORE):
         window = await Window.open()
     context = await window.context()
@@ -150,7 +150,7 @@ async def _to_the_list(looker: Looker, port: int) -> Figure:
 
 
 async def _many_nodes(looker: Looker) -> list[Figure]:
-    """What the scripts of the page cost when the list is opened, and when it is filtered."""
+    """Measure the scripts of the page when a long list of nodes is opened and filtered."""
     page = looker.page
     session = await page.context.new_cdp_session(page)
     await session.send("Performance.enable")
@@ -185,7 +185,7 @@ async def _script_ms(session: Any) -> float:
 
 
 async def _calls(looker: Looker) -> dict[str, float]:
-    """What a page that shows the overview asks for while events flow."""
+    """Count the calls of a page that shows the overview while events flow."""
     asked: Counter[str] = Counter()
     await looker.go("overview")
     await asyncio.sleep(2)

@@ -1,4 +1,4 @@
-"""Lines of waiters as benchmarks need them: made by the hub's own commands, with nobody at the other end."""
+"""Queues of waiters for benchmarks: made by the hub's own commands, without callers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOO_LONG_MS = 10**12  # nobody is refused for it, but everybody's wait is estima
 
 @dataclass(frozen=True)
 class Place:
-    """Who wants to wait for what."""
+    """A ticket and the label that it waits for."""
 
     label: str
     ticket: str
@@ -85,12 +85,12 @@ class Crowd:
         assert reply == ["left", "dropped"], reply
 
     async def hand_over(self, slot: str, token: str) -> None:
-        """Give a slot back for which somebody waits."""
+        """Return a slot for which a ticket waits."""
         word, *_ = await self.hub.leases.give_back(slot, POOL, token)
         assert word == "returned", word
 
     async def pick_up(self, place: Place) -> tuple[str, str]:
-        """What a waiter does who was told: ask again. Returns the slot and the token he got."""
+        """Ask again for a ticket that was served; return the slot and the token of its lease."""
         word, slot, token, *_ = await self._borrow(**{**self._named(place), "repeated": 1})
         assert word == "ok", word
         return slot, token

@@ -26,7 +26,7 @@ ROOM = "bench"
 
 
 def run() -> list[Figure]:
-    """One task after the other; Redis, hub, worker and submitter share the cores as they like."""
+    """Run one task after the other; Redis, hub, worker and submitter share the cores."""
     token, chance = secrets.token_hex(16), random.Random(7)
     with ExitStack() as stack:
         redis = stack.enter_context(machine.redis_server())

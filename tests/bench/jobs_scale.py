@@ -100,7 +100,7 @@ async def _link(hub: Hub, worker: str, numbers: Iterable[int]) -> None:
 
 
 async def _submit(hub: Hub, redis: Redis, tasks: int, jobs: int, rooms: int) -> None:
-    """As many to each job, in turn, from every room."""
+    """Submit the same number of tasks to each job, in turn, from every room."""
     command = hub.store.library.commands["tasks/submit"]
     each = min(AT_ONCE, tasks // jobs)
     plain = {

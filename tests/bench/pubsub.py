@@ -24,7 +24,7 @@ GO, TOOK, READY = "bench:go", "bench:took", "bench:ready"
 
 
 async def echo(client: Redis) -> None:
-    """Say back whatever is heard."""
+    """Send back every message."""
     async with _subscribed(client, THERE) as heard:
         while True:
             await client.publish(BACK, await heard())

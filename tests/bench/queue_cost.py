@@ -40,7 +40,7 @@ class Side:
     chance: random.Random = field(default_factory=lambda: random.Random(7))
 
     def newcomers(self, count: int) -> list[Place]:
-        """As many for each label, in any order."""
+        """Return the same number of waiters for each label, in random order."""
         numbers = list(itertools.islice(self.numbers, count))
         places = [Place(label(n % self.labels), f"ticket-{n:012d}") for n in numbers]
         self.chance.shuffle(places)

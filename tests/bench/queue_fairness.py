@@ -1,4 +1,4 @@
-"""Who is served how often while everybody waits: labels in turn whatever their load, priorities without starving."""
+"""Measure who is served how often while all wait: labels take turns at any load, priorities starve no waiter."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Scene:
     numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     async def enter(self, wanted: str, priority: int = 0) -> str:
-        """One more waiter; returns his ticket."""
+        """Add one waiter and return its ticket."""
         ticket = f"ticket-{next(self.numbers):06d}"
         await self.crowd.enter(Place(wanted, ticket, priority))
         return ticket

@@ -1,4 +1,4 @@
-"""What the realms of a hub feel of another one whose Redis stands still or is dead: borrows, pages and metrics."""
+"""Measure how a realm whose Redis hangs or is dead affects borrows, pages and metrics of the other realms."""
 
 from __future__ import annotations
 

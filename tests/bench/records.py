@@ -103,7 +103,7 @@ async def _measure(many: Side, few: Side) -> None:
 
 
 async def _pass(records: SqlRecords) -> float:
-    """As the sweeper makes it: how many there are, and one batch after another until nothing is left."""
+    """Make one pass as the sweeper does: count the stuck records, then reset batch after batch until none is left."""
     began = time.perf_counter()
     found = await records.count()
     done = 0

@@ -1,4 +1,4 @@
-"""What a benchmark found, judged against its target. Pure."""
+"""The results of a benchmark, judged against its target. Pure."""
 
 from __future__ import annotations
 

@@ -33,13 +33,13 @@ class Overtaking:
         self._passed: dict[str, Counter[str]] = {}
 
     def enters(self, label: str) -> None:
-        """Somebody begins to wait for a label."""
+        """Note that a waiter for a label came."""
         if not self._waiting[label]:
             self._passed[label] = Counter()
         self._waiting[label] += 1
 
     def served(self, label: str) -> None:
-        """Somebody who waited for a label was granted a slot."""
+        """Note that a waiter for a label was granted a slot."""
         for other, waiting in self._waiting.items():
             if waiting and other != label:
                 self._passed[other][label] += 1

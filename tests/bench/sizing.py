@@ -1,4 +1,4 @@
-"""What one request costs the hub, Redis and the network between them, and what memory it takes: to size a fleet by."""
+"""Measure what one request costs the hub, Redis and the network, and how much memory it takes: to size a fleet."""
 
 from __future__ import annotations
 

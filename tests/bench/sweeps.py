@@ -26,7 +26,7 @@ SHOWN_USEC = 500  # scripts slower than this are listed by Redis; the promise is
 
 @dataclass
 class Seen:
-    """What the rounds found on one server."""
+    """The results of the rounds on one server."""
 
     redis: Redis
     nodes: int

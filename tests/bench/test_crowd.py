@@ -1,4 +1,4 @@
-"""What the benchmarks of the line are made with: crowds that stand in it as borrowers do, and a time that is told."""
+"""Tests of the crowds that the benchmarks of the queue use, and of their artificial time."""
 
 from tests.bench import fleet
 from tests.bench.clockwork import scripted_hub

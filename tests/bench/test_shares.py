@@ -18,7 +18,7 @@ def test_the_index_of_fairness_is_1_for_equal_shares_and_1_of_n_if_one_has_all()
 
 
 def watched(story):
-    """`+a`: somebody enters for a; `a`: somebody of a is served."""
+    """Play a story: `+a` lets a waiter for a come; `a` serves one."""
     seen = Overtaking()
     for step in story.split():
         if step.startswith("+"):

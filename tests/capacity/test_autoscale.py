@@ -1,4 +1,4 @@
-"""What an autoscaler is told: what is lent, and the live waiters that more slots of this pool would serve."""
+"""The demand that an autoscaler is told: the leases, and the live waiters that more slots of the pool would serve."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Queue:
         self.tasks: list[asyncio.Task[httpx.Response]] = []
 
     async def wait(self, label: str, count: int = 1, **more: Any) -> None:
-        """So many more wait for a label."""
+        """Let so many more borrows wait for a label."""
         before = self._redis.zcard(f"hub:line:{label}")
         runs = [f"q{next(self._runs)}" for _ in range(count)]
         self.tasks += [asyncio.create_task(borrow(self.api, label, run=run, **more)) for run in runs]
@@ -37,7 +37,7 @@ class Queue:
         await eventually(all_stand_in_line)
 
     async def ask(self, label: str = POOL, **query: Any) -> dict[str, Any]:
-        """What an autoscaler is told."""
+        """Return the answer for an autoscaler."""
         answer = await self.api.get(f"/autoscale/{label}", params=query)
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()

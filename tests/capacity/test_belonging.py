@@ -17,7 +17,7 @@ async def join(api, node):
 
 
 async def offer(api, node, *slots, label=LABEL):
-    """What became of these slots, with the reasons."""
+    """Publish these slots; return the status and the reason of each."""
     said = {"slots": [{"labelKey": label, "slotId": slot} for slot in slots]}
     answer = await api.post(f"/node/{node}/slots", json=said)
     assert answer.status_code == 200, answer.text
@@ -25,7 +25,7 @@ async def offer(api, node, *slots, label=LABEL):
 
 
 async def offer_pool(api, node, label=LABEL):
-    """What became of the slot that the hub names itself."""
+    """Publish a pool of one slot; return what became of the slot that the hub named."""
     answer = await api.post(f"/node/{node}/slots", json={"pools": {label: 1}})
     (row,) = answer.json()["slots"]
     return row["browserId"], row["status"], row.get("reason", "")

@@ -1,4 +1,4 @@
-"""Caps after a store was lost: what is reported counts for the label that was asked for, whoever speaks first."""
+"""Caps after a loss of the store: each reported lease counts for its requested label, whoever reports first."""
 
 from __future__ import annotations
 

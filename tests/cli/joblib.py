@@ -1,4 +1,4 @@
-"""What a worker and a submitter do at a hub, for commands to look at."""
+"""A worker and a submitter at a hub, for commands to look at."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def fleet(shared_hub: HubProcess) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def ids(shared_hub: HubProcess) -> Iterator[dict[str, str]]:
-    """One of each thing that has an id in the hub."""
+    """The id of one thing of each kind in the hub."""
     with httpx.Client(
         base_url=shared_hub.url, headers={"x-hub-secret": shared_hub.admin_secret}, timeout=PATIENCE_S
     ) as api:

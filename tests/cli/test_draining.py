@@ -34,7 +34,7 @@ def borrow(hub: HubProcess) -> str:
 
 @pytest.fixture
 def slot(own_hub: HubProcess) -> str:
-    """One of the slots, lent."""
+    """Borrow one of the slots and return its id."""
     return borrow(own_hub)
 
 

@@ -1,4 +1,4 @@
-"""What a command believes of its surroundings: `.env` files, proxies, secrets on its line; and what it passes on."""
+"""Where commands take settings from: `.env` files, proxies, secrets on the command line; and what they pass on."""
 
 from __future__ import annotations
 

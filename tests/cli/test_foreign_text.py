@@ -35,7 +35,7 @@ PLAIN = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r\n")  # of ours: colours, places, 
 
 @pytest.fixture(scope="module")
 def ids(shared_hub: HubProcess) -> Iterator[dict[str, str]]:
-    """One of each thing that is shown."""
+    """The id of one thing of each kind that is shown."""
     register(shared_hub, "n1", slots=[{"labelKey": "foreign:it", "slotId": "s1", "endpoint": "ws://n/s"}])
     joblib = Joblib(shared_hub)
     worker = joblib.register(ROOM, "Turn")

@@ -1,4 +1,4 @@
-"""What is printed: durations, foreign text, tables, closed pipes."""
+"""Printed output: durations, foreign text, tables, closed pipes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In front of a terminal: colours and width for the person, Ctrl-C as everywhere."""
+"""Commands in a terminal: colours, width, and Ctrl-C."""
 
 from __future__ import annotations
 

@@ -59,12 +59,12 @@ class Cluster:
 
     @property
     def cost(self) -> int | None:
-        """What deleting the pod costs, as its annotation says."""
+        """Return the deletion cost in the annotations of the pod."""
         cost = self.annotations.get(pod_annotations.DELETION_COST)
         return None if cost is None else int(cost)
 
     def take(self, path: str, head: dict[str, str], body: Any) -> int:
-        """What the server answers to a PATCH."""
+        """Answer a PATCH as the server does."""
         self.seen.append((self.clock.now_s, path, head, body))
         self.speaks.wait(PATIENCE_S)
         if self.answers == 200:

@@ -75,7 +75,7 @@ class FakeHub:
         return httpx.MockTransport(self.answer)
 
     def slow_transport(self, what: str, seconds: float) -> httpx.MockTransport:
-        """As `transport`, but requests `what` take their time."""
+        """Return a transport on which requests `what` take their time."""
 
         async def answer(request: httpx.Request) -> httpx.Response:
             if f"{request.method} {request.url.path}" == what:
@@ -186,7 +186,7 @@ def agent_of(hub: FakeHub, **options: Any) -> NodeAgent:
 
 
 async def eventually(condition: Callable[[], Any], within_s: float = world.PATIENCE_S) -> None:
-    """As `tests.world.eventually`, for a condition that needs no waiting itself."""
+    """Wait for a condition without coroutines to be true."""
 
     async def holds() -> bool:
         return bool(condition())

@@ -1,4 +1,4 @@
-"""What could not be said during an outage is said after it, by a process that lives on and by one that exits."""
+"""Messages that could not be sent during an outage are sent after it, by a process that lives on or exits."""
 
 from __future__ import annotations
 

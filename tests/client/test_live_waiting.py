@@ -49,7 +49,7 @@ class Balancer(httpx.AsyncHTTPTransport):
 
 
 async def queue(hub: HubProcess) -> list[dict[str, Any]]:
-    """Who waits, in line, and then who is away."""
+    """Return the tickets that wait, in their order, and then those that are away."""
     async with hub.client() as raw:
         try:
             answer = (await raw.get("/queue", params={"label": LABEL})).json()
@@ -59,7 +59,7 @@ async def queue(hub: HubProcess) -> list[dict[str, Any]]:
 
 
 async def until_in_line(hub: HubProcess, *runs: str) -> None:
-    """Until these runs wait, in this order, and nobody else."""
+    """Wait until exactly these runs are in the queue, in this order."""
 
     async def so() -> bool:
         return [ticket.get("runId") for ticket in await queue(hub)] == list(runs)

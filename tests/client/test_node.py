@@ -1,4 +1,4 @@
-"""The agent of a node: it lives through whatever happens to the hub, and does what the hub asks for."""
+"""The agent of a node: it survives faults of the hub and carries out the orders of the hub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node beats whatever its program does, unless the program says, or shows, that it hangs."""
+"""A node sends heartbeats while its program is busy, unless the program hangs for too long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making slots fresh after they were lent: nobody loses a lease by it, and nobody borrows what is being rebuilt."""
+"""Recycling slots after their leases: no lease is lost by it, and no slot is lent while it is rebuilt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node keeps in mind about itself."""
+"""The memory of an agent: its slots, leases and marks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the SDK offers to asyncio it offers to threads, under the same names; and every option stands in a signature."""
+"""The SDK offers the same to asyncio and to threads, under the same names; every option is in a signature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client makes of the answer that a lease of its is over."""
+"""A client acts on the answer that one of its leases is over."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Window:
         return cls(playwright, browser)
 
     async def context(self, **options: Any) -> BrowserContext:
-        """A browser of somebody else."""
+        """Open a browser context of another user."""
         context = await self.browser.new_context(
             **{"viewport": {"width": 1280, "height": 860}, "reduced_motion": "reduce", **options}
         )
@@ -57,7 +57,7 @@ class Window:
 
 
 class Looker:
-    """Somebody at a page, and every complaint of it."""
+    """A user at a page, and every complaint of the page."""
 
     def __init__(self, page: Page, url: str) -> None:
         self.page = page
@@ -95,5 +95,5 @@ class Looker:
         await self.page.wait_for_function("() => !document.querySelector('.asking')")
 
     async def text(self) -> str:
-        """What the page says."""
+        """Return the text of the page."""
         return await self.page.locator("main").inner_text()

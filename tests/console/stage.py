@@ -53,7 +53,7 @@ class Records:
         )
 
     def get_stuck(self, first: int, many: int) -> None:
-        """So many more orders that began hours ago and never ended."""
+        """Add so many orders that began hours ago and never ended."""
         at = [datetime.now(UTC) - timedelta(hours=2, minutes=number % 600) for number in range(many)]
         rows = [(f"order-{first + n:04}", "Processing", t.strftime("%Y-%m-%d %H:%M:%S")) for n, t in enumerate(at)]
         with sqlite3.connect(self.database) as open_:
@@ -65,13 +65,13 @@ class Records:
             open_.execute("UPDATE orders SET status = 'Pending'")
 
     def status(self, order: str) -> str:
-        """What has become of an order."""
+        """Return the status of an order."""
         with sqlite3.connect(self.database) as open_:
             return str(open_.execute("SELECT status FROM orders WHERE id = ?", (order,)).fetchone()[0])
 
 
 class Stage:
-    """What is on a hub, and those who are there."""
+    """A hub with nodes, leases, waiters, tasks and records to look at."""
 
     def __init__(self, hub: HubProcess) -> None:
         self.hub = hub
@@ -109,14 +109,14 @@ class Stage:
         return found
 
     async def crowd(self, label: str = CROWDED, waiters: int = WAITERS) -> None:
-        """All of a label is lent, and some wait for it."""
+        """Lend all slots of a label and let some borrowers wait for it."""
         _, free = await self._counts(label)
         for number in range(free):
             await self.borrow(label, f"nightly-{number % 9}")
         await self.wait_for(label, waiters)
 
     async def wait_for(self, label: str, many: int) -> None:
-        """So many borrowers who wait."""
+        """Let so many borrowers wait."""
         before = (await self.admin.get("/queue")).json()["waiting"]
         for number in range(many):
             body = {"labelKey": label, "runId": f"train-{number % 12}"}
@@ -159,7 +159,7 @@ class Stage:
         return worker or str(answer.json()["worker_id"])
 
     async def submit(self, full: str, many: int, **more: Any) -> None:
-        """So many tasks."""
+        """Submit so many tasks."""
         body = {"payloads": [{"frame": number, "quality": "high"} for number in range(many)], **more}
         (await self.admin.post(f"{J}/rooms/lab/tasks/lab:{full}", json=body)).raise_for_status()
 
@@ -169,7 +169,7 @@ class Stage:
         (await self.admin.put(f"{J}/rooms/lab/schedules/{name}", json=body)).raise_for_status()
 
     async def bury(self, many: int) -> None:
-        """So many tasks that failed as often as they might."""
+        """Make so many dead letters."""
         worker = await self.offer("modifiers:Bake")
         await self.submit("modifiers:Bake", many, maxAttempts=2, backoffSeconds=0)
 

@@ -1,4 +1,4 @@
-"""Names that somebody chose to break the page with: it shows them as they are, and acts on what is called so."""
+"""Names chosen to break the page: it shows them as they are, and acts on the things that have them."""
 
 from __future__ import annotations
 

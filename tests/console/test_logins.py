@@ -23,7 +23,7 @@ J = "/v1/joblib"
 
 
 class Browser:
-    """What a page of the hub sends: its cookie, and the mark that no foreign page can send."""
+    """The requests of a page of the hub: with its cookie, and the header that no foreign page can send."""
 
     def __init__(self, api: httpx.AsyncClient) -> None:
         self.api = api

@@ -41,7 +41,7 @@ TOLD = """async () => {
 
 @asynccontextmanager
 async def looking(window: Any, hub: HubProcess, url: str = "", secret: str = "") -> AsyncIterator[Looker]:
-    """Somebody who is logged in at the hub."""
+    """A user who is logged in at the hub."""
     context = await window.context()
     looker = Looker(await context.new_page(), url or hub.url)
     await looker.log_in(secret or hub.admin_secret)

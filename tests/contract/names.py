@@ -1,4 +1,4 @@
-"""What the names of before look like, which whoever asks for neutral ones never hears."""
+"""The old names, which a caller who asks for neutral ones never gets."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def members(document: Any) -> set[str]:
 
 
 def old_names(document: Any) -> list[str]:
-    """Those of before, among them."""
+    """Return the old names among these."""
     return sorted(name for name in members(document) if OLD.search(name))

@@ -1,4 +1,4 @@
-"""What a hub answers is what its contract says, in every operation; and the contract says something of everything."""
+"""Every operation answers as its contract says, and the contract describes everything."""
 
 from __future__ import annotations
 

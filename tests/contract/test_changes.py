@@ -1,4 +1,4 @@
-"""What breaks clients is told in a sentence that names it; what they need not know of is not."""
+"""A change that breaks clients is named in a sentence; other changes are not."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ pytestmark = [
 
 
 def run(*command: str | Path, cwd: Path, **more: str) -> str:
-    """What a program prints; fails with all it said when it fails."""
+    """Run a program and return its output; fail with all its output when it fails."""
     environment = {**os.environ, "REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true", **more}
     said = [str(each) for each in command]
     done = subprocess.run(said, cwd=cwd, env=environment, capture_output=True, text=True, timeout=PROGRAM_S)

@@ -61,7 +61,7 @@ async def _told(name: str, sizes: Sizes) -> Outcome:
 
 
 def _conditions(sizes: Sizes) -> list[str]:
-    """What the figures depend on, for the head of the report."""
+    """Return the conditions of the figures, for the head of the report."""
     model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     redis = subprocess.run([need("redis-server", "redis-server"), "--version"], capture_output=True, text=True)
     packages = ", ".join(f"{name} {version(name)}" for name in ("redis", "fastapi", "uvicorn"))

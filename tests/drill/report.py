@@ -1,4 +1,4 @@
-"""What an outage cost, judged against what is promised, and the table of it. Pure."""
+"""The losses of an outage, judged against the promises, and their table. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one scenario has shown. Whatever is counted should be 0."""
+    """The result of one scenario. Every count should be 0."""
 
     title: str
     away_s: float
@@ -81,5 +81,5 @@ HEAD = (
 
 
 def table(outcomes: Iterable[Outcome]) -> str:
-    """All of it as Markdown."""
+    """Return all outcomes as a Markdown table."""
     return "\n".join([HEAD, *(outcome.row() for outcome in outcomes)])

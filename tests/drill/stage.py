@@ -67,7 +67,7 @@ class Sizes:
 
 
 class TooLong(Exception):
-    """What the drill waited for did not come true."""
+    """A condition that the drill waited for did not come true."""
 
 
 class Stage:
@@ -200,7 +200,7 @@ class Stage:
         return sum(int(found) for log in self.logs for found in SWEEP.findall(log.read_text()))
 
     def forget_logs(self) -> None:
-        """Remove what the hubs have logged: nobody will want to read it."""
+        """Remove the logs of the hubs."""
         for log in self.logs:
             log.unlink(missing_ok=True)
 

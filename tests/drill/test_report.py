@@ -1,4 +1,4 @@
-"""What counts as a broken promise, and how it is shown."""
+"""Which counts break a promise, and how a broken promise is shown."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0  # as in the SDK
 
 
 class NoAnswer(Exception):
-    """Nobody answered; the request may have been carried out all the same."""
+    """No answer came; the request may have been carried out all the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a hub said to a request that was sent at `sent` (monotonic)."""
+    """The answer of a hub to a request that was sent at `sent` (monotonic)."""
 
     status: int
     body: bytes

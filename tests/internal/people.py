@@ -1,4 +1,4 @@
-"""Who submits to `@internal` jobs, who listens to events, and what a worker of taskiq would see."""
+"""Submitters of `@internal` jobs, listeners to events, and what a worker of taskiq would read."""
 
 from __future__ import annotations
 

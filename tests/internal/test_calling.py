@@ -1,4 +1,4 @@
-"""Calling what executes a job, whatever kind of function it is."""
+"""Calling the function of a job, whichever kind of function it is."""
 
 import asyncio
 import json

@@ -43,7 +43,7 @@ def alice(hubs: Stage) -> Person:
 
 @pytest.fixture(scope="package")
 def bob(hubs: Stage) -> Person:
-    """Another plain user."""
+    """A second plain user."""
     return hubs.person("bob-t")
 
 
@@ -61,13 +61,13 @@ def gone(hubs: Stage) -> Person:
 
 @pytest.fixture(scope="package")
 def stranger(hubs: Stage) -> Person:
-    """Somebody without a token."""
+    """A caller without a token."""
     return hubs.person(None)
 
 
 @pytest.fixture
 def room() -> str:
-    """A room nobody else uses."""
+    """A room that no other test uses."""
     return fresh()
 
 

@@ -64,7 +64,7 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
 
 def request_hash(query: str) -> str:
-    """What is asked by a query, as the hub names it."""
+    """Return the hash by which the hub names the question of a query."""
     text = json.dumps(dict(parse_qsl(query, keep_blank_values=True)), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -83,7 +83,7 @@ class Person:
         return Person(self.http, [self._hubs[hub]], self.token)
 
     def showing(self, token: str | None) -> Person:
-        """Somebody with another token at the same hubs."""
+        """Return a caller with another token at the same hubs."""
         return Person(self.http, self._hubs, token)
 
     def call(
@@ -96,7 +96,7 @@ class Person:
         content: bytes | None = None,
         timeout: float = PATIENCE_S + LONGEST_S,
     ) -> httpx.Response:
-        """One request; `content` goes out as it is."""
+        """Send one request; `content` is sent unchanged."""
         shown = {"authorization": f"Bearer {self.token}"} if self.token else {}
         if body is not None:
             content, shown = json.dumps(body).encode(), {**shown, "content-type": PLAIN}
@@ -160,7 +160,7 @@ class Person:
         return self.upload(made["id"], request_hash(query), body, **headers)
 
     def send(self, room: str, full: str, body: Any = None, **headers: str) -> httpx.Response:
-        """Submit, with whatever body."""
+        """Submit a task with any body."""
         return self.call("POST", f"/rooms/{room}/tasks/{full}", {} if body is None else body, headers=headers)
 
     def submit(self, full: str, room: str | None = None, payload: Any = None, **more: Any) -> str:
@@ -169,7 +169,7 @@ class Person:
         return str(done(answer, 202)["id"])
 
     def ask(self, worker: str, /, headers: dict[str, str] | None = None, **more: Any) -> httpx.Response:
-        """Claim, with whatever else the body shall say."""
+        """Claim with further members in the body."""
         return self.call("POST", "/tasks/claim", {"worker_id": worker, **more}, headers=headers)
 
     def claim(self, worker: str) -> Any:
@@ -212,7 +212,7 @@ def all_at_once(call: Callable[..., httpx.Response], *arguments: Sequence[Any]) 
 
 
 def fresh(what: str = "r") -> str:
-    """A name nobody else uses."""
+    """Return a name that no other test uses."""
     return f"{what}{uuid4().hex[:12]}"
 
 

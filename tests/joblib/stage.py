@@ -116,7 +116,7 @@ class Stage:
             wait_until(so)
 
     def person(self, token: str | None) -> Person:
-        """Somebody who asks the hubs in turn."""
+        """Return a user who asks the hubs in turn."""
         return Person(self.http, self.urls, token)
 
     def stop(self) -> None:

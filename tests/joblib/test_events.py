@@ -1,4 +1,4 @@
-"""What is told to whom over Socket.IO, and by which call."""
+"""The events that each call sends over Socket.IO, and to whom."""
 
 from __future__ import annotations
 

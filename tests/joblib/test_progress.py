@@ -1,4 +1,4 @@
-"""What tasks say of themselves while they run."""
+"""The progress, message and log of running tasks."""
 
 from __future__ import annotations
 

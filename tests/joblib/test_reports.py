@@ -1,4 +1,4 @@
-"""An outcome is heard whatever it says: its task ends, with as much of the text as is kept."""
+"""A report ends its task whatever its text contains; the text is kept as far as it can be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tasks come to: reported with the end, kept with the task, read by who asks for the task alone."""
+"""Results of tasks: reported with the end, kept with the task, returned by a read of the task alone."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ async def beat(hub, worker, *tasks, open_claims=()):
 
 
 def later(redis, seconds=31):
-    """So much time passes on the hub clock."""
+    """Let so much time pass on the hub clock."""
     redis.hincrby("hub:store", "clock_ms", seconds * 1000)
 
 

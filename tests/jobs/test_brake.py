@@ -13,7 +13,7 @@ TIMEOUT_S, INTERVAL_S = 60, 30
 
 
 async def crew(hub, count):
-    """So many workers that have beaten just now."""
+    """Make so many workers that have just beaten."""
     made = []
     for _ in range(count):
         job, _ = await hub.jobs.register(JobRequest("r1", "modifiers", "A"), {}, USER, superuser=True)

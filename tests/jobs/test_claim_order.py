@@ -1,4 +1,4 @@
-"""Whoever serves many jobs gets the oldest task of all of them, however many other queues are ahead."""
+"""A worker of many jobs gets the oldest task of all of them, however many other queues are ahead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plain task costs Redis: what others ask for beyond it adds no command."""
+"""The Redis commands of a plain task: options of other tasks add none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an autoscaler is told of a job: the tasks that there are to work on, whoever has them."""
+"""The demand of a job that an autoscaler is told: pending and held tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to workers and tasks with nobody calling: silence, brake, runtimes, due times, retention."""
+"""Sweeps of workers and tasks: silence, brake, runtimes, due times, retention."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ STOPPED_MS = 1  # a last tick so long ago that the hub clock stands still until 
 
 
 class Direct:
-    """One Redis server for any number of runs; `clear` begins the next."""
+    """A Redis server for any number of runs; `clear` begins the next run."""
 
     def __init__(self, server: RedisServer) -> None:
         self.redis: Redis = server.client()
@@ -88,7 +88,7 @@ class Direct:
         self.redis.hset(self.keys.store, "tick_ms", STOPPED_MS)
 
     def sweep(self) -> dict[str, int]:
-        """One pass of both sweepers, and what they found to do."""
+        """Make one pass of both sweepers and return what they found to do."""
 
         async def once() -> dict[str, int]:
             first, second = [await service.sweep() for service in self._sweepers]

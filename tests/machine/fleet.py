@@ -275,7 +275,7 @@ class Fleet(Base):
         self.call("capacity/restart_pool", lambda: self.model.restart(pool), pool=pool)
 
     def let_it_last(self, pool: str, on_s: int) -> None:
-        """So long it has been on."""
+        """Let the maintenance of a pool have lasted for so many seconds."""
         self.redis.expire(self.keys.maintenance(pool), 1800 - on_s)
         self.model.maintenance[pool].on_s = on_s
 

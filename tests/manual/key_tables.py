@@ -26,7 +26,7 @@ def table(section: type[Section]) -> str:
 
 
 def row(pattern: str, *cells: str) -> str:
-    """One line of a table."""
+    """Return one line of a table."""
     return "".join(f"| {cell} " if cell else "| " for cell in (f"`{pattern}`", *cells)) + "|\n"
 
 

@@ -25,7 +25,7 @@ class Example(NamedTuple):
 
 
 def named(path: Path) -> str:
-    """What a test of it is called."""
+    """Return the path of a document, by which its tests are named."""
     return str(path.relative_to(TOP))
 
 
@@ -37,7 +37,7 @@ def examples() -> Iterator[Example]:
 
 
 def files(document: Path) -> dict[str, str]:
-    """What a page shows as files that its programs lie beside: name and content."""
+    """Return the files that a page shows beside its programs: name and content."""
     return dict(_FILE.findall(document.read_text()))
 
 
@@ -48,6 +48,6 @@ def rows(text: str) -> list[list[str]]:
 
 
 def anchors(text: str) -> set[str]:
-    """What a link may name behind `#`: the headings, as code hosts write them."""
+    """Return the anchors of the headings, as code hosts write them."""
     headings = re.findall(r"^#+ (.+)$", re.sub(r"(?ms)^```.*?^```", "", text), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

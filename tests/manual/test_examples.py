@@ -1,4 +1,4 @@
-"""What README and manual show as runnable is run as it stands, beside a real demo."""
+"""Every runnable example of README and manual is run as it stands, beside a real demo."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOUND = list(examples())
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Command, str]]:
-    """What `make run` starts, on a free port."""
+    """The hub that `make run` starts, on a free port."""
     folder = tmp_path_factory.mktemp("demo")
     command = Command(None, folder)
     url = f"http://127.0.0.1:{free_port()}"

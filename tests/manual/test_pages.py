@@ -1,4 +1,4 @@
-"""What the manual says of the repository holds: links, files, tests, numbers, keys, settings."""
+"""The manual agrees with the repository: links, files, tests, numbers, keys, settings."""
 
 from __future__ import annotations
 

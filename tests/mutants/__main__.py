@@ -36,7 +36,7 @@ MOST_S = 1200  # for one attempt; the whole budget takes a few minutes
 
 
 def attempt(mistake: Mistake | None, machine: str = "queue") -> dict[str, Any]:
-    """What a machine finds in a copy of the project with this mistake, or with none."""
+    """Run a machine in a copy of the project with this mistake, or with none; return what it finds."""
     machine = "jobs" if mistake in TASKS else "flight" if mistake in FLIGHT else machine
     with tempfile.TemporaryDirectory(prefix="hub-mutants-") as name:
         tree = Path(name)

@@ -1,4 +1,4 @@
-"""What metrics there are: by name, as a scrape has it, their type and labels."""
+"""The existing metrics: by name, as a scrape shows them, their type and labels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Fact(NamedTuple):
 
 
 def of_hub() -> dict[str, Fact]:
-    """Those of `hub/observability/metrics.py`."""
+    """Return the metrics of `hub/observability/metrics.py`."""
     found: dict[str, Fact] = {}
     for each in vars(metrics).values():
         if isinstance(each, MetricWrapperBase):
@@ -32,7 +32,7 @@ def of_hub() -> dict[str, Fact]:
 
 
 def of_loops() -> dict[str, Fact]:
-    """Those that a processing loop shows."""
+    """Return the metrics of a processing loop."""
     loops = Loops()
     loops._running.append(("s", Counts(), Counts().numbers()))
     return {f"{family.name}_total": _fact(family) for family in loops.collect()}

@@ -1,4 +1,4 @@
-"""What reaches stderr."""
+"""The lines that are logged to stderr."""
 
 import json
 import logging

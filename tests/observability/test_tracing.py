@@ -50,7 +50,7 @@ def trace(number: int) -> str:
 
 
 class Caller:
-    """Somebody with all secrets, each of whose calls is in a trace of its own."""
+    """A caller with all secrets; each of its calls is in a new trace."""
 
     def __init__(self, hub: HubProcess, number: int = 0) -> None:
         self._hub = hub

@@ -26,7 +26,7 @@ SETTINGS = {
 
 
 def hub_settings(redis_server: RedisServer) -> Settings:
-    """What the hubs of a chaos are set to."""
+    """Return the settings of the hubs of a chaotic run."""
     return settings_for(
         redis_server.url, node_timeout_s=NODE_TIMEOUT_S, node_sweep_interval_s=0.5, borrow_ttl_sweep_s=0.5
     )
@@ -89,10 +89,10 @@ class Chaos:
             hub.kill()
 
     def logs(self) -> str:
-        """What all hubs have logged, in the order of time."""
+        """Return the log lines of all hubs, in the order of time."""
         return "\n".join(sorted(line for hub in self._all for line in hub.log().splitlines()))
 
     def complaints(self) -> list[str]:
-        """What no hub should ever have logged."""
+        """Return log lines that no hub should ever have written."""
         lines = self.logs().splitlines()
         return [line for line in lines if " ERROR " in line or " CRITICAL " in line or line.startswith("Traceback")]

@@ -1,4 +1,4 @@
-"""Whatever may happen to hubs, Redis, the network and their clocks, one after the other, by a seed."""
+"""Faults of hubs, Redis, the network and their clocks, one after the other, chosen by a seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who held what and when, from what borrowers noted: the check that no slot was ever held twice."""
+"""Check from the notes of borrowers that no slot was ever held twice."""
 
 from __future__ import annotations
 

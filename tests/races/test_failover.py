@@ -120,14 +120,14 @@ class Load:
         await self.goes_on()
 
     def verdict(self):
-        """What was wrong: (holds that overlap or whose tokens fall, tokens that were given twice)."""
+        """Return the faults: (holds that overlap or whose tokens fall, tokens that were given twice)."""
         tokens = [token for _, token in self.leases]
         return broken(holds(self.lines), self.lines), [token for token in set(tokens) if tokens.count(token) > 1]
 
 
 @pytest.fixture(params=[(), ("min-replicas-to-write 1", "min-replicas-max-lag 3")], ids=["plain", "min-replicas"])
 def lines(request):
-    """Of the configuration of the servers."""
+    """Return lines of the configuration of the servers."""
     return request.param
 
 

@@ -1,4 +1,4 @@
-"""A server takes over whose clock is an hour behind: nobody who comes then stands before those who wait."""
+"""After a failover to a server whose clock is an hour behind, newcomers queue behind earlier waiters."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def trio(tmp_path):
 
 
 class Line:
-    """Who waits for the only slot, and in which order they were served."""
+    """The waiters for the only slot, and the order in which they were served."""
 
     def __init__(self, api):
         self._api = api
@@ -40,7 +40,7 @@ class Line:
         self.served = []
 
     async def come(self, name):
-        """Somebody borrows, has a place in the queue, and gives the slot back as soon as he has it."""
+        """Borrow from the queue and return the slot as soon as it is granted."""
         before = await self.waiting()
         self._tasks.append(asyncio.create_task(self._borrow(name)))
         await self.until_waiting(before + 1)

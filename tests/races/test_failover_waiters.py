@@ -53,7 +53,7 @@ async def serving(url):
 
 
 def planned(trio):
-    """What an operator does."""
+    """Fail over as an operator does."""
     trio.fail_over()
 
 

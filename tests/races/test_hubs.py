@@ -38,9 +38,7 @@ def sweeps(hub: HubProcess) -> float:
     return float(found[1]) if found else 0.0
 
 
-async def test_of_two_concurrent_returns_one_ends_the_lease(
-    start_hub: Callable[..., HubProcess], redis: Redis
-) -> None:
+async def test_of_two_concurrent_returns_one_ends_the_lease(start_hub: Callable[..., HubProcess], redis: Redis) -> None:
     hubs = [start_hub(HUB_NODE_TIMEOUT="600"), start_hub(HUB_NODE_TIMEOUT="600")]
     async with hubs[0].client("node") as node, hubs[0].client("runner") as one, hubs[1].client("runner") as other:
         await publish(node, "n1", **{POOL: ["s1", "s2"]})

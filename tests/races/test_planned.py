@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[2] / "hub" / "manual" / "losses.md"
 
 
 def commands(trio: Trio) -> list[str]:
-    """Those of the page, for these servers."""
+    """Return the commands of the manual page, for these servers."""
     paragraph = PAGE.read_text().partition("**A planned failover**")[2]
     block = re.findall(r"^    (redis-cli .+)$", paragraph.partition("\n## ")[0], re.MULTILINE)
     ports = {"-h primary": f"-p {trio.primary.port}", "-h sentinel -p 26379": f"-p {trio.sentinels[0].port}"}

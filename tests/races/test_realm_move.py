@@ -65,7 +65,7 @@ class Probe:
         return all(at and at[-1] > since for at in self.served.values())
 
     def longest_s(self, what: str) -> float:
-        """The longest time for which nobody was served."""
+        """Return the longest time, in seconds, for which no call was served."""
         at = self.served[what]
         return max(after - before for before, after in itertools.pairwise(at))
 

@@ -63,7 +63,7 @@ async def replaced(hub: HubProcess, start_hub: Callable[..., HubProcess], **sett
 
 
 def git(*words: str) -> bytes:
-    """What git says of this repository."""
+    """Run git on this repository and return its output."""
     return subprocess.run(["git", "-C", str(TOP), *words], capture_output=True, check=True).stdout
 
 

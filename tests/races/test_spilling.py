@@ -191,7 +191,7 @@ async def test_a_ticket_that_spills_over_gets_one_lease_whichever_process_dies(h
             await eventually(partial(hubs.is_ready, hub), 120)
 
         async def at_rest() -> bool:
-            """Nothing is lent, and nobody waits."""
+            """Return whether no slot is lent and no ticket waits."""
             lent = [
                 (await races.ask("GET", "/sessions", **{"x-hub-realm": each})).json()["total"] for each in ("eu", "us")
             ]

@@ -1,4 +1,4 @@
-"""Twenty workers and ten thousand tasks while workers and a hub are killed: every task ends once, nobody shares one."""
+"""Twenty workers and ten thousand tasks while workers and a hub are killed: every task ends exactly once."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ async def test_every_waiter_is_served_or_told_whichever_process_dies(
 
 
 def operate(chaos: Chaos) -> None:
-    """What an operator may do at any time."""
+    """Do at random what an operator may do."""
     node = random.choice(random.choice(list(NODES.values())))
     chaos.ask("POST", f"/admin/nodes/{node}/{random.choice(['drain', 'undrain', 'undrain'])}")
     chaos.ask("PUT", f"/admin/caps/{random.choice(WANTED)}", {"cap": random.choice([1, 2, 5, None])})

@@ -30,7 +30,7 @@ def _second() -> Iterator[RedisServer]:
 
 @pytest.fixture
 def second(_second: RedisServer) -> RedisServer:
-    """Another Redis server, emptied; tests that kill one start their own."""
+    """A second, emptied Redis server; tests that kill a server start their own."""
     with _second.client() as client:
         client.flushall()
     return _second

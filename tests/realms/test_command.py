@@ -15,7 +15,7 @@ from tests.world import RedisServer, wait_until
 
 @pytest.fixture
 def bad(tmp_path: Path) -> RedisServer:
-    """A server that nobody has started."""
+    """A server that was never started."""
     return RedisServer(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""What realms cost a hub that has none, or one, and spill-over a borrow at home: commands that Redis is sent."""
+"""Count the Redis commands that realms and spill-over add to calls that need neither."""
 
 from __future__ import annotations
 

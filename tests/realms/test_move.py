@@ -95,7 +95,7 @@ async def lent(hub: HubProcess) -> dict[str, str]:
 
 
 async def lend_ten(hub: HubProcess) -> dict[str, str]:
-    """The same, with this hub."""
+    """Borrow ten slots at this hub and return the leases."""
     node = {"nodeId": "eu-1", "slots": [{"slotId": slot, "labelKey": "gpu:a:eu"} for slot in SLOTS], "policy": "reuse"}
     async with hub.client("node") as nodes, hub.client("runner") as runners:
 

@@ -38,7 +38,7 @@ async def api(make_realms: Callable[..., Any]) -> AsyncIterator[httpx.AsyncClien
 
 
 def hub_of(api: httpx.AsyncClient, realm: str) -> Hub:
-    """What serves a realm."""
+    """Return the hub object of a realm."""
     realms: Realms = api.realms  # type: ignore[attr-defined]
     serving = realms.parts[realm].serving
     assert serving
@@ -52,7 +52,7 @@ async def ask(api: httpx.AsyncClient, key: str = "", **more: Any) -> httpx.Respo
 
 
 async def lent(api: httpx.AsyncClient, realm: str) -> list[str]:
-    """What is lent in a realm."""
+    """Return the lent slots of a realm."""
     answer = await api.get("/sessions", headers={"x-hub-realm": realm})
     return sorted(each["browserId"] for each in answer.json()["sessions"])
 

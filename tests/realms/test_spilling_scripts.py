@@ -1,4 +1,4 @@
-"""What home notes of a ticket that another realm serves: the scripts one at a time, on the store of home."""
+"""The note at home of a ticket that another realm serves: the scripts one at a time, on the store of home."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pass over stuck records: what it brings back and says, whose turn it is, what fails, and what is told of it."""
+"""A pass over stuck records: resets, log lines, turns of hubs, failures, and alerts."""
 
 from __future__ import annotations
 

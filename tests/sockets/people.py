@@ -91,6 +91,6 @@ def lives(redis: Redis, worker: str) -> bool:
 
 
 def traces(redis: Redis) -> set[str]:
-    """What connections have left in Redis."""
+    """Return the keys that connections have left in Redis."""
     kinds = ("hub:sockets:*", "hub:bound:*", "hub:connections:*", "hub:socket_hubs", "hub:hung_up")
     return {key for kind in kinds for key in redis.keys(kind)}

@@ -21,7 +21,7 @@ EVENTS = {
 
 
 async def shown_by(url: str) -> dict[str, dict[str, str]]:
-    """Credential -> the headers of whoever has it."""
+    """Return the headers that show each credential."""
     found: dict[str, dict[str, str]] = {"stranger": {}}
     found |= {role: {"x-hub-secret": SECRETS[f"{role}_secret"]} for role in ("runner", "node", "admin")}
     async with httpx.AsyncClient(base_url=url, headers=ADMIN, timeout=PATIENCE_S) as api:

@@ -1,4 +1,4 @@
-"""Who is let in: tokens in the connect packet or in the header, secrets, strangers; and what they may do then."""
+"""Who may connect: tokens in the connect packet or in the header, secrets, strangers; and what they may do then."""
 
 from __future__ import annotations
 

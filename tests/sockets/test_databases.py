@@ -1,4 +1,4 @@
-"""Hubs on different databases of one Redis: pub/sub knows none, and yet nobody hears what is said in another."""
+"""Hubs on different databases of one Redis: no event reaches a client of another database, though pub/sub has none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens in Redis reaches every client that is in the room, whichever hub it is connected to."""
+"""Changes in Redis reach every client in the room, whichever hub it is connected to."""
 
 from __future__ import annotations
 

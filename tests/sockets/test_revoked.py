@@ -1,4 +1,4 @@
-"""Whose token is revoked or gives less than it did is cut off within a second, and gains nothing until then."""
+"""A socket whose token is revoked, or gives fewer rights, is cut off within a second and gains nothing until then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients say: rooms entered and left any number of times, and nonsense, which costs nobody anything."""
+"""Messages of clients: joining and leaving rooms any number of times, and invalid messages, which do no harm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pings, silence and processes: what a hub does about connections that nobody uses, and where it cannot take them."""
+"""Pings, silence and processes: how a hub treats unused connections, and connections it cannot serve."""
 
 from __future__ import annotations
 

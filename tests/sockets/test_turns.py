@@ -1,4 +1,4 @@
-"""What clients say is read and taken in turns, whoever says how much at once."""
+"""Messages of clients are read and handled in turns, however much one client sends at once."""
 
 from __future__ import annotations
 

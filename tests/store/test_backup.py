@@ -63,7 +63,7 @@ async def stopped(server):
 
 
 def everything(server):
-    """All keys with what they hold, as Redis writes it, and whether they end."""
+    """Return all keys with their dumped values and whether they expire."""
     client = server.client()
     names = sorted(set(client.scan_iter()) - OWN)
     raw = type(client)(port=server.port)

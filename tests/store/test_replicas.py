@@ -1,4 +1,4 @@
-"""HUB_GRANT_REPLICAS: a holder that was told of its slot holds it also after the primary is gone."""
+"""HUB_GRANT_REPLICAS: a lease that its borrower was told of survives the death of the primary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a long outage leaves to be done: nothing of borrows that were never sent; and the hub ticks while it does it."""
+"""Deferred work after a long outage: no undo of borrows that were never sent, and the hub goes on ticking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One token floods a Redis of 20 MB with tasks: nodes and leases do not notice, and afterwards all is as before."""
+"""One token floods a Redis of 20 MB with tasks: nodes and leases are not affected."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
 
 
 def used_bytes(redis: Redis) -> int:
-    """What Redis counts towards its limit."""
+    """Return the memory that Redis counts towards its limit."""
     found = redis.info("memory")
     return int(found["used_memory"] - found["mem_not_counted_for_evict"])
 

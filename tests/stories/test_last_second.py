@@ -22,7 +22,7 @@ class Power:
         self.redis = server.client()
 
     def note(self):
-        """What is written until now is on the disk; what comes is not."""
+        """Save the store now; later writes are lost."""
         wait_until(lambda: not self.redis.info("persistence")["aof_buffer_length"])
         (self._file,) = (self.server.folder / "appendonlydir").glob("*.incr.aof")
         self._length = self._file.stat().st_size
@@ -46,7 +46,7 @@ class Power:
         self.pass_by(SETTLE_MS + 1)
 
     def pass_by(self, ms):
-        """So much time passes on the hub clock."""
+        """Let so much time pass on the hub clock."""
         self.redis.hincrby("hub:store", "clock_ms", ms)
 
     async def lent(self):

@@ -26,7 +26,7 @@ async def asked_in_vain(hub, method, path, **body):
 
 
 async def stands_still_for(redis, ms):
-    """Until the hub clock, which the others move, is so much further."""
+    """Wait until the hub clock, which other hubs tick, has advanced by so much."""
     begun = int(redis.hget("hub:store", "clock_ms"))
 
     async def passed():

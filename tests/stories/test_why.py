@@ -26,7 +26,7 @@ async def why(api: httpx.AsyncClient, kind: str, name: str, **query: Any) -> dic
 
 
 def past(found: dict[str, Any]) -> list[str]:
-    """What happened, oldest first."""
+    """Return the events, oldest first."""
     return [event["event"] for event in reversed(found["history"])]
 
 

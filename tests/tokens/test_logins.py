@@ -1,4 +1,4 @@
-"""Logins of the console: those of all open pages are looked up at once, and nobody's for one who guesses."""
+"""Logins of the console: those of all open pages are looked up together, and a guess causes no look-up of others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGES = 40
 
 
 class Clock:
-    """What measures durations, moved by hand."""
+    """A clock that measures durations and is moved by hand."""
 
     def __init__(self) -> None:
         self.now = 1_000.0

@@ -35,5 +35,5 @@ async def people(make_people: Callable[..., Any]) -> AsyncIterator[dict[str, Per
 
 @pytest.fixture
 def alice(people: dict[str, Person]) -> Person:
-    """Somebody with a token that may do whatever a plain user may."""
+    """A user with a token that may do whatever a plain user may."""
     return people["alice"]

@@ -103,7 +103,7 @@ def is_problem(answer: httpx.Response, status: int, code: str) -> dict[str, Any]
 
 
 def is_invalid(answer: httpx.Response, *places: list[Any]) -> list[str]:
-    """What FastAPI answers to a request that does not validate, wrong at these places; returns the kinds."""
+    """Assert that a request does not validate at these places; return the kinds of the faults."""
     assert (answer.status_code, answer.headers["content-type"]) == (422, "application/json"), answer.text
     document = answer.json()
     assert set(document) == {"detail"}
@@ -113,6 +113,6 @@ def is_invalid(answer: httpx.Response, *places: list[Any]) -> list[str]:
 
 
 def is_plain(answer: httpx.Response, status: int, detail: str) -> None:
-    """What the framework says of itself."""
+    """Assert that a refusal is one of the framework itself."""
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json"), answer.text
     assert answer.json() == {"detail": detail}

@@ -1,4 +1,4 @@
-"""What goes beyond the plain API: many at once, options, claims that report, repeats, and dead letters."""
+"""Additions to the plain jobs API: many tasks at once, options, claims that report, repeats, and dead letters."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""The table and the router of FastAPI answer alike, whatever they are asked."""
+"""The route table and the router of FastAPI give the same answers to every request."""
 
 import asyncio
 import re
@@ -29,7 +29,7 @@ async def application(redis_server, tmp_path):
 
 
 def shown(answer):
-    """All of an answer but ids and times."""
+    """Return an answer without its ids and times."""
     headers = {name: VOLATILE.sub("*", value) for name, value in answer.headers.items()}
     return answer.status_code, headers, VOLATILE.sub("*", answer.text)
 

@@ -91,7 +91,7 @@ def aim(quarry: Jobs, case: Any, which: int) -> None:
 
 
 def check_refusal(quarry: Quarry, answer: httpx.Response, before: dict[bytes, tuple[bytes, int]]) -> None:
-    """It is one the contract has, and nothing is kept of it."""
+    """Assert that a refusal is in the contract and that nothing of the call is stored."""
     shown = (answer.request.method, str(answer.request.url), answer.request.content[:300], answer.text[:500])
     assert answer.status_code in (400, 401, 403, 404, 405, 409, 413, 422, 503, 504), shown
     document = answer.json()

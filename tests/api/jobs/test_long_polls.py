@@ -20,7 +20,7 @@ def serving_of(person):
 
 
 async def waits(hub, channel):
-    """Until somebody listens there."""
+    """Wait until a caller listens on the channel."""
 
     async def heard():
         return bool((await hub.store.read("PUBSUB", "NUMSUB", channel))[1])

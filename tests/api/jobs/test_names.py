@@ -23,7 +23,7 @@ async def registered(person, kind, room, name):
 
 
 def spellings(full):
-    """As the published client writes it where that can be written into a URL, and percent-encoded."""
+    """Return a name as the published client writes it into a URL, if it can, and percent-encoded."""
     plain = {full} if full.isascii() and full.isprintable() and not set(full) & set("%?# \"'\\") else set()
     return plain | {quote(full, safe="/:@"), quote(full, safe="/"), quote(full, safe="")}
 

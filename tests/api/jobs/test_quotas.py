@@ -42,7 +42,7 @@ class Shop:
             assert made.status_code == 201, made.text
 
     def used(self) -> dict[str, dict[str, float]]:
-        """What is counted, by kind and owner."""
+        """Return what is counted, by kind and owner."""
         kinds = {key.rpartition(":")[2]: key for key in self.redis.scan_iter("hub:used:*")}
         return {kind: dict(self.redis.zrange(key, 0, -1, withscores=True)) for kind, key in kinds.items()}
 

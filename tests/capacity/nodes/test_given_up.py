@@ -52,7 +52,7 @@ async def test_heartbeats_given_up_while_redis_hangs_log_no_traceback(start_hub,
 
 
 async def give_up(hub, number):
-    """A beat whose caller hangs up before it is answered; half of them on the slow path."""
+    """Send a heartbeat in one of three ways and hang up before it is answered."""
     beat = {"nodeId": "n1", "recycled": ["s1"]} if number % 4 == 1 else {"nodeId": "n1"}
     path, body = ("/node/heartbeat", beat) if number % 2 else ("/node/heartbeats", {"beats": [beat]})
     async with hub.client("node", timeout=1) as api:

@@ -32,7 +32,7 @@ def text(found: bytes) -> str:
 
 @pytest.fixture
 def in_lua(redis: Redis) -> Ask:
-    """What a script makes of an id."""
+    """Return what a script makes of an id."""
     script = modules("ids") + "return ids.key_part(ARGV[1])"
     plain = Redis(host="127.0.0.1", port=redis.connection_pool.connection_kwargs["port"])
     run = plain.register_script(script)

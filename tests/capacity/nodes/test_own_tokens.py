@@ -1,4 +1,4 @@
-"""Tokens of nodes: each speaks for one node and for nothing else, whoever holds it."""
+"""Tokens of nodes: each speaks for one node and opens nothing else."""
 
 from __future__ import annotations
 

@@ -48,11 +48,11 @@ class Crowd:
         return lease
 
     async def grant(self, name: str) -> Lease:
-        """What a borrower got; fails after a while."""
+        """Return the lease of a borrower; fail if there is none in time."""
         return await asyncio.wait_for(asyncio.shield(self.tasks[name]), PATIENCE_S)
 
     def waiting(self) -> list[str]:
-        """Who was not answered yet."""
+        """Return the borrowers that were not answered yet."""
         return [name for name, task in self.tasks.items() if not task.done()]
 
     async def go_home(self) -> None:

@@ -1,4 +1,4 @@
-"""What is left in Redis when everything was returned and nobody waits: after a minute nothing new."""
+"""A minute after all slots were returned and all waiters are gone, Redis holds nothing new."""
 
 from __future__ import annotations
 

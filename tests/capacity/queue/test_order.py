@@ -1,4 +1,4 @@
-"""Whose turn it is: labels in rotation, the first within a label, priority, caps; and nobody overtakes."""
+"""The order of the queue: labels take turns, the first within a label goes first, priority and caps count."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What went wrong with the line once: a test for each accident, most of them one script at a time on a quiet store."""
+"""Former faults of the queue, a test for each; most run one script at a time on a quiet store."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _no_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def ask(hub: Hub, label: str = POOL, at: str = "h1", *, key: str = "", **more: Any) -> list[Any]:
-    """What the script answers to a borrow that a hub called `at` attends; it has not asked before unless `repeated`."""
+    """Borrow at a hub called `at` and return the answer of the script; the first call of its kind unless `repeated`."""
     attempt = f"try-{next(_numbers)}"
     named = {"attempt": attempt, "request": key or attempt, "run": attempt, "wait_ms": 30_000, "repeated": 0, **more}
     return list(

@@ -68,7 +68,7 @@ class JobsHub(FakeHub):
         return {self.status(task_id) for task_id in ids}
 
     def forget_workers(self) -> None:
-        """As the sweeper does with those that were silent."""
+        """Remove all workers, as the sweeper does with silent ones."""
         with self._lock:
             self.workers.clear()
             for task in self.tasks.values():

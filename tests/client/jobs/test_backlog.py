@@ -1,4 +1,4 @@
-"""What a worker could not say of its tasks during an outage is said after it, and before it is said that it leaves."""
+"""Reports that a worker could not send during an outage are sent after it, and before the worker leaves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What beats say a worker holds, and what it does about tasks that it has lost."""
+"""Heartbeats name the tasks that a worker holds; the worker stops tasks that it has lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is held ready and what travels together."""
+"""Tasks that are claimed ahead, and reports that are sent together."""
 
 from __future__ import annotations
 

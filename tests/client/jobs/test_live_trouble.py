@@ -144,7 +144,7 @@ class WorkerProcess:
 
 
 async def until_served(client: JobsClient, job: str, **payload: Any) -> str:
-    """Submit a task as soon as somebody has registered the job."""
+    """Submit a task as soon as a worker has registered the job."""
     made: list[str] = []
 
     async def so() -> bool:

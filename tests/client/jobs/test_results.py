@@ -1,4 +1,4 @@
-"""What handlers return, and who waits for it: the SDK against a real hub."""
+"""Results of handlers, and callers that wait for them: the SDK against a real hub."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ FILES = "room-1:filesystem:local"
 
 
 class Client:
-    """What a `socketio.Client` has, as far as the SDK uses it."""
+    """A fake of `socketio.Client`, as far as the SDK uses it."""
 
     def __init__(self, connected: bool = True) -> None:
         self.connected = connected

@@ -22,7 +22,7 @@ class Turn(BaseModel):
 
 
 class Turned(BaseModel):
-    """What came of a turn."""
+    """The result of a task as a model."""
 
     left: float
 

@@ -1,4 +1,4 @@
-"""How the async worker ends: nothing is left behind at the hub, whatever is under way."""
+"""How the async worker ends: it leaves no task behind at the hub."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ class Box:
         await self.edge(call.scope, call.receive, call.send)  # type: ignore[arg-type]
 
     async def tick(self) -> None:
-        """One tick of its clock."""
+        """Tick the hub clock once."""
         await self.hub.clock.tick()
 
     async def look_after(self) -> None:

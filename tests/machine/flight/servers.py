@@ -55,7 +55,7 @@ end)()"""
 
 
 class Server:
-    """One Redis server without a file."""
+    """A Redis server without a file."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.name, self.socket = name, str(folder / f"{name}.sock")
@@ -101,7 +101,7 @@ class Server:
         return run.encode(), replication.encode()
 
     def image(self) -> list[bytes]:
-        """All that it holds."""
+        """Return everything the server holds."""
         rows = self.redis.eval(_IMAGE, 1, SHIFT)
         return [part for key, dump, left in rows for part in (key, dump, str(left).encode())]
 

@@ -1,4 +1,4 @@
-"""One world of the flight machine: everything that may happen, by name, and coming to rest."""
+"""The world of the flight machine: every possible step by name, and how the world comes to rest."""
 
 from __future__ import annotations
 

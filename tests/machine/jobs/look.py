@@ -1,4 +1,4 @@
-"""All that the store holds of jobs, and what it must hold when the model is right."""
+"""Read everything the store holds of jobs, and compute what it must hold by the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claiming: what is wrong with one record, or changes about the table, does not stop the others."""
+"""Claiming: a fault of one record, or a change of the table, does not stop the other records."""
 
 from __future__ import annotations
 

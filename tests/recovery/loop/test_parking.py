@@ -45,7 +45,7 @@ class World:
         return async_sessionmaker(self.engine, class_=Failing)() if self.given == 1 else None
 
     async def park(self, handler, **options):
-        """One record through a loop that can write nothing."""
+        """Run one record through a loop that cannot write to its database, so that the outcome is parked."""
 
         async def stopping(record, session):
             self.stop.set()
