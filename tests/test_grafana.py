@@ -174,7 +174,7 @@ def test_prometheus_accepts_its_configuration_and_the_alerts(promtool):
 
 
 def fires(name: str, at: str, labels: dict[str, str], summary: str, level: str = "warning") -> dict[str, Any]:
-    """Return whether an alert fires at a time."""
+    """Return the expectation that an alert fires at a time, in the form of promtool."""
     runbook = f"http://127.0.0.1:8080/#/manual/alerts?at={name.lower()}"
     told = {
         "exp_labels": {"severity": level, **labels}, "exp_annotations": {"summary": summary, "runbook_url": runbook},

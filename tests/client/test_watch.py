@@ -39,7 +39,7 @@ def held(count: int) -> list[Slot]:
 
 
 def over(request: httpx.Request, asked: list[int]) -> httpx.Response:
-    """That the last of 2,100 leases is over, to the call that names it."""
+    """Answer a call that names the last of 2,100 leases that this lease is over."""
     leases = json.loads(request.content)["leases"]
     asked.append(len(leases))
     ended = [{**lease, "reason": "not lent"} for lease in leases if lease["browserId"] == "s2099"]

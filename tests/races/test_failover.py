@@ -127,7 +127,7 @@ class Load:
 
 @pytest.fixture(params=[(), ("min-replicas-to-write 1", "min-replicas-max-lag 3")], ids=["plain", "min-replicas"])
 def lines(request):
-    """Return lines of the configuration of the servers."""
+    """The additional lines of the configuration of the servers."""
     return request.param
 
 

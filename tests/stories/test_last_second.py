@@ -22,7 +22,7 @@ class Power:
         self.redis = server.client()
 
     def note(self):
-        """Save the store now; later writes are lost."""
+        """Remember what is on the disk by now; a failure loses later writes."""
         wait_until(lambda: not self.redis.info("persistence")["aof_buffer_length"])
         (self._file,) = (self.server.folder / "appendonlydir").glob("*.incr.aof")
         self._length = self._file.stat().st_size
