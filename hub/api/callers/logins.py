@@ -76,7 +76,7 @@ class LoginGate:
         self._serving = serving
         self._mode = serving.hub.settings.console
         self.logins = Logins(serving.hub.store)
-        self._answers: dict[asyncio.Future[None], Visit] = {}  # answers under way; each ends when its login is not valid any more
+        self._answers: dict[asyncio.Future[None], Visit] = {}  # each ends with its login
         self._looking: asyncio.Task[Never] | None = None
         self._tied: dict[tuple[str, str], bytes | None] = {}  # bond of a login and digest of its key -> the secret
 
@@ -165,7 +165,7 @@ class LoginGate:
             return login is not None and await self._credential(visit.key, login) is not None
         except StoreUnavailable:  # go on: the page is told in another way that the store is away
             return True
-        except Exception as error:  # noqa: BLE001 - nobody will be able to tell: his page asks for a login
+        except Exception as error:  # noqa: BLE001 - end the answer: the page asks for a login
             self._not_looked_after(error)
             return False
 

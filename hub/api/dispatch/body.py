@@ -18,7 +18,7 @@ class Read:
 
     def __init__(self, scope: Scope, receive: Receive, large_bodies: LargeBodies) -> None:
         self._receive = receive
-        self._exchange = getattr(receive, "__self__", None)  # uvicorn's `RequestResponseCycle`, where the server is uvicorn
+        self._exchange = getattr(receive, "__self__", None)  # uvicorn's `RequestResponseCycle`
         self._large_bodies = large_bodies
         self._caller = str((scope.get("client") or [""])[0])
         self._messages: list[Message] = []

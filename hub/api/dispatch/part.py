@@ -149,7 +149,7 @@ class Part:
                             continue
                 except StoreMoved as moved:
                     self._follow(moved.url)
-                except Exception as error:  # noqa: BLE001 - tried again, but for what stops the start of a hub
+                except Exception as error:  # noqa: BLE001 - tried again, unless `open` waits for it
                     if first is not None and not first.done():
                         first.set_exception(error)
                         return

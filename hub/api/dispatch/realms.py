@@ -84,7 +84,7 @@ class Realms:
                 await self._part_of(self._any(scope, None) if name is None else name)(scope, receive, send)
         except HubError as refusal:
             await refuse(refusal, scope, receive, send)
-        except Exception as error:  # noqa: BLE001 - as in a part: nothing a client does ends in a bare connection loss
+        except Exception as error:  # noqa: BLE001 - as in a part: every failure is answered
             failure = as_hub_error(error)
             note_failure(failure, error, scope)
             await refuse(failure, scope, receive, send)

@@ -19,7 +19,7 @@ from hub.jobs.names import SHARED
 from hub.settings.realms import DEFAULT, Kind
 from hub.tokens.models import realm_in
 
-NAMED: Final = "hub.realm"  # in the scope of a call: the realm that it names, empty for the default realm; None for no realm
+NAMED: Final = "hub.realm"  # in the scope of a call: the realm it names; empty: the default realm, None: no realm
 HEADER: Final = b"x-hub-realm"
 _CREDENTIALS: Final = (b"authorization", b"x-hub-secret")
 _BEARER: Final = re.compile(r"bearer +", re.IGNORECASE)
@@ -79,7 +79,7 @@ def _in_headers(scope: Scope) -> str | None:
     for name, value in scope["headers"]:
         if name == HEADER and value:
             said = value.decode("latin-1")
-            named = said if named in (None, said) else f"{named}, {said}"  # which nobody is called
+            named = said if named in (None, said) else f"{named}, {said}"  # no realm has this name
         elif name in _CREDENTIALS and by_token is None:
             by_token = realm_in(_BEARER.sub("", value.decode("latin-1"), count=1).strip())
     return by_token if named is None else named
