@@ -126,8 +126,8 @@ def _registration(said: RegisterBody) -> Registration:
 
 
 def _pool_labels(hub: Hub, node: Registration) -> list[str]:
-    """Return the apps of a node that are labels of pools. The node may have written its slots into the lists of these
-    pools before it knew the hub."""
+    """Return the apps of a node that are labels of pools. The hub opens those of these pools that have a list of free
+    slots already: the node may have written it itself."""
     return [app for app in node.apps[:SLOTS_MAX] if hub.pools.usable(app)]
 
 
