@@ -18,7 +18,7 @@ from hub.jobs.quotas import Holding
 from hub.tokens.secrets import ADMIN, RUNNER
 
 MOST = 100  # the most owners that are shown for each kind of holding
-NEARLY = 0.98  # of the memory that is not reserved: from there on submits fail, as they need room
+NEARLY = 0.98  # in use of the memory that is not reserved; a submit needs some room itself
 TOKENS_MAX = 1000  # the most tokens that are read for the names of users
 router = APIRouter()
 
