@@ -83,12 +83,12 @@ class Operation:
     joins: bool = False  # callers show a token for joining
     superuser: bool = False  # only superusers may call
     anonymous: bool = False  # strangers may read where HUB_ANONYMOUS_READS is on
-    denied: Callable[[Request], Awaitable[None]] | None = None  # called when a caller is refused
+    denied: Callable[[Request], Awaitable[None]] | None = None  # called when a caller is refused with 401
     room_first: bool = False  # the name of the room is checked before the caller
     about: Subject | None = None  # with None the path parameters decide
     bound: Bound = "control"  # the size of the body; `hub.api.handling.bounds` has it in bytes
     endless: bool = False  # the answer is a stream: it has no end and no time limit
-    shared: bool = False  # pages with the same credential and role may get one answer
+    shared: bool = False  # pages with the same credential and role may be given the same answer
     least: Role | None = None  # the role of a login; None: viewer to read, operator to change
     entry: bool = False  # logs in or out, which every login may do without a reason
     page: bool = False  # only pages of the console call it
@@ -144,7 +144,8 @@ class Row:
 
     @property
     def about(self) -> Subject | None:
-        """Return the kind of thing that a call is about; None when the route does not say it."""
+        """Return the kind of thing that a call is about, and the path parameter that has its id; None when the route
+        does not say it."""
         if self.facts.about or not self.route.include_in_schema:
             return self.facts.about
         parts = self.route.param_convertors
@@ -175,8 +176,8 @@ class Found(NamedTuple):
 
 
 class _Named(NamedTuple):
-    """A row whose path has parameters. `only` is the name of a single parameter that is the rest of the path; empty for
-    any other path."""
+    """A row whose path has parameters. `only` is the name of the parameter when there is just one and it ends the path;
+    else empty."""
 
     row: Row
     only: str
@@ -215,7 +216,7 @@ class Table:
 
     def find(self, method: str, path: str) -> Found:
         """Return the row of a request and the parameters in its path; the row is None for an unknown path."""
-        plain = self._plain.get(path) or self._plain.get(path.removesuffix("\n"), {})  # as `$` in a pattern
+        plain = self._plain.get(path) or self._plain.get(path.removesuffix("\n"), {})  # Starlette allows \n at the end
         if (found := plain.get(method)) is not None:
             return found
         if (fitting := self._fitting(method, path)) is not None:

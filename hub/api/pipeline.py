@@ -146,7 +146,7 @@ class RequestPipeline:
         live, (_, credential) = (
             self.app.state.serving.live,
             scope["headers"][-1],
-        )  # as the login gate has put it
+        )  # the login gate has put the credential last
         if not live.followed:  # then the hub would not notice that a kept list is out of date
             await self._answer(scope, headers, exchange, found)
             return

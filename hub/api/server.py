@@ -157,8 +157,8 @@ def run(settings: Settings) -> int:
 
 
 async def _check_store(settings: Settings, sources: Sequence[Source]) -> None:
-    """Raise an error when the store cannot be used, or the settings of a source cannot be. The sources are not asked
-    anything."""
+    """Open and close the store and each source, so that one which cannot be opened stops the start. No source is asked
+    for records."""
     async with open_store(settings) as store:
         for source in sources:
             await open_records(source, store, settings).close()

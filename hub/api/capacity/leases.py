@@ -135,7 +135,7 @@ async def _lend(hub: Hub, request: Request, wanted: BorrowRequest) -> Lease:
 
 
 async def hung_up(request: Request) -> None:
-    """Return when the caller has closed its connection."""
+    """Wait until the caller has closed its connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 

@@ -80,8 +80,8 @@ async def _denied(request: Request) -> None:
     ),
 )
 async def register(request: Request) -> Answer[RegisteredShape]:
-    """Register a node, or bring its registration up to date; the call counts as a heartbeat. It may publish slots as
-    well."""
+    """Register a node, or bring its registration up to date; the call counts as a heartbeat. The call may also publish
+    the node's slots."""
     ip = remote_ip(request)
     hub = hub_of(request)
     who = speaker_of(request)

@@ -142,7 +142,8 @@ async def look(request: Request, ticket: str) -> Answer[WaitingTicketShape | Gra
 
 
 async def _attend(request: Request, hub: Hub, ticket: Ticket, wait_s: int) -> Ticket:
-    """Wait in the queue for a ticket, and return the ticket with its lease, or as it is after so many seconds."""
+    """Wait in the queue for a ticket, at most `wait_s` seconds; return the ticket with its lease, or as it is at the
+    end."""
     if serving_of(request).stopping:
         raise Stopping()
     wanted = BorrowRequest(

@@ -25,7 +25,7 @@ from hub.store.lenient import read_each
 from hub.wire import time_at
 
 router = APIRouter()
-_WORKERS: Final = 1000  # whose jobs one command reads
+_WORKERS: Final = 1000  # workers whose jobs one command reads
 _JOBS: Final = 1000
 _LOOKED: Final = 2000  # finished tasks that a search reads at most
 OPEN: Final = ("claimed", "running")

@@ -33,12 +33,12 @@ from hub.wire import to_json
 router = APIRouter()
 FRESH_S: Final = 1.0  # the greatest age of an overview that is reused
 TELL_S: Final = 2.0  # between overviews sent to pages
-WANTED_S: Final = 60.0  # sent so long after a request; pages that show it ask again in half the time
-_LABELS: Final = 200  # of the queue whose pools are looked up
-_POOLS: Final = 10  # looked up for a label
+WANTED_S: Final = 60.0  # an overview is sent for so long after a request; pages ask twice as often
+_LABELS: Final = 200  # of the queue: so many are checked for a pool
+_POOLS: Final = 10  # pools looked up for a label
 _UNMANAGED: Final = 1000
 _JOBS: Final = 1000
-_COUNT_S: Final = 0.5  # to count stuck records; then the last pass counts
+_COUNT_S: Final = 0.5  # to count stuck records; later the count of the last pass is shown
 _log = get_logger("hub.api")
 
 
@@ -58,7 +58,7 @@ class OverviewCache:
         self._changes += 1
 
     async def asked(self, hub: Hub) -> tuple[bytes, float]:
-        """Return `seen`, and send overviews to pages from now on."""
+        """Return what `seen` returns, and send overviews to pages from now on."""
         self._asked = time.monotonic()
         return await self.seen(hub)
 

@@ -136,7 +136,7 @@ class StuckNow:
         if stuck is None:
             return noted or "unknown"
         said = level(stuck, None, self._limits)[0]
-        grew = noted == "warning" and found is not None and stuck >= int(found)  # a pass has seen a rise
+        grew = noted == "warning" and found is not None and stuck >= int(found)  # as many as when it warned
         return "warning" if said == "ok" and grew else said
 
     async def _count(self, source: str, patience_s: float) -> int | None:
@@ -156,7 +156,7 @@ class StuckNow:
             found = await asyncio.wait_for(self.records[source].count(), _COUNT_S)
         except (TimeoutError, RecordsUnavailable):
             found = None
-        if self._counting.get(source) is asyncio.current_task():  # not after `forget`
+        if self._counting.get(source) is asyncio.current_task():  # unless `forget` was called
             self._counted[source] = time.monotonic(), found
             del self._counting[source]
         return found

@@ -122,8 +122,8 @@ class Part:
             self.error, self.seen_s = "", time.time()
 
     async def act(self, act: Callable[[State], Awaitable[None]], seconds: float) -> None:
-        """Call `act` with the state of the realm's application, for at most so many seconds, and note in the metrics
-        when that worked. When the realm is not open or the time is over, note in the metrics that its store is away."""
+        """Call `act` with the state of the realm's application, for at most so many seconds, and note the time in the
+        metrics. When the realm is not open or `act` takes too long, note in the metrics that its store is away."""
         with realms.within(self.name):
             try:
                 if self._edge is not None:
@@ -160,8 +160,8 @@ class Part:
                     await asyncio.wait_for(self._ending.wait(), AGAIN_S)
 
     async def _has_moved(self, edge: RequestPipeline) -> bool:
-        """Wait until the part is to end or its store has moved to another server. In the second case stop, and return
-        True: the caller opens the store there."""
+        """Wait until the part is to end, or until its store has moved to another server. Return whether the store has
+        moved: then the application has stopped, and the caller opens a new one at the new server."""
         clock: HubClock = edge.app.state.serving.hub.clock
         waiting = [asyncio.create_task(each.wait()) for each in (self._ending, clock.moved)]
         try:

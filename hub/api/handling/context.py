@@ -82,7 +82,7 @@ async def is_gone(request: Request) -> bool:
 
 
 def hang_up(scope: Scope) -> None:
-    """Cut the connection of a request, and drop the bytes that are not sent yet."""
+    """Cut the connection of a request, and drop the bytes of the answer that are not sent yet."""
     if (transport := getattr(scope.get(CYCLE), "transport", None)) is not None:
         transport.abort()
 
@@ -106,13 +106,13 @@ async def check_caller(scope: Scope, found: Serving) -> None:
 
 
 def in_ms(hub: Hub, left_ms: float) -> str:
-    """Return the time so many milliseconds from now, by the clock of Redis, as text for the wire. The store itself
-    decides by the hub clock."""
+    """Return the time that is `left_ms` milliseconds from now on the clock of Redis, as text for the wire. The store
+    itself decides by the hub clock."""
     return time_at(hub.store.wall_s() + left_ms / 1000)
 
 
 def in_seconds(left_ms: int | None) -> float | None:
-    """Return a time that is left, given in milliseconds, in seconds; None stays None."""
+    """Return a time that is left in seconds, given in milliseconds; None stays None."""
     return None if left_ms is None else left_ms / 1000
 
 

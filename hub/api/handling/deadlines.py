@@ -24,7 +24,7 @@ class Deadlines:
         """Note that a request has begun, and return the time by the loop's clock at which it must end."""
         if self._watched_by is not loop:
             self._watched_by, self._under_way = loop, {}  # requests of an earlier loop are not served any more
-            loop.call_later(self._seconds, self._look, loop, context=Context())  # the timer is of no request
+            loop.call_later(self._seconds, self._look, loop, context=Context())  # belongs to no request
         self._under_way[request] = None
         return loop.time() + self._seconds
 

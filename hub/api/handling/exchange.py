@@ -1,4 +1,4 @@
-"""A request and its answer: the size of the body is bounded, and how far the answer got is noted."""
+"""A request and its answer, with a bound on the size of the request's body."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from hub.errors import TooLarge
 
 
 class Exchange:
-    """A request and its answer, which bounds the size of the body and notes how far both got."""
+    """A request and its answer. It bounds the size of the request's body, and notes how much of the body and of the
+    answer has passed."""
 
     def __init__(self, receive: Receive, send: Send, limit: int) -> None:
         self._large_bodies: LargeBodies | None = None
@@ -42,7 +43,7 @@ class Exchange:
             self._send = self.put
 
     async def put(self, message: Message) -> None:
-        """Send a message to the client, and give it to `hear` of `tell` before."""
+        """Send a message to the client, and before that give it to the function that `tell` was called with."""
         if self._heard is not None:
             self._heard(message)
         await self._wire(message)

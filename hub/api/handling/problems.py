@@ -126,7 +126,7 @@ def as_hub_error(error: Exception) -> HubError:
 
 def note_failure(refusal: HubError, error: Exception, scope: Scope) -> None:
     """Count and log a failure that is answered with 500. The caller is not told the cause, so the log must have it."""
-    if refusal.status == 500 and not isinstance(refusal, NodeSilent | NodeRefused):  # failures of a node
+    if refusal.status == 500 and not isinstance(refusal, NodeSilent | NodeRefused):  # the failure is the node's
         metrics.unhandled.inc()
         trace = None if isinstance(refusal, ForeignKey) else error  # the message says everything
         _log.error(

@@ -131,12 +131,14 @@ def _options(said: SubmitBody, full: str) -> Options:
     ),
 )
 async def claim(request: Request) -> Answer[ClaimedShape]:
-    """Claim the oldest task among all jobs of a worker, or null; for the worker's owner alone.
+    """Claim the oldest task among all jobs of a worker; `task` is null when there is none. For the worker's owner
+    alone.
 
     `limit` asks for several tasks, `waitSeconds` waits for the first one, and `start` claims them as running. `results`
     reports on tasks that were claimed before, and is handled first. With an `Idempotency-Key` a repeat is answered with
-    the same tasks while the worker holds them, or again with none. Claims with a limit or a key name each `claim`; a
-    report that repeats this name cannot be taken for a report on another claim of the same task.
+    the same tasks while the worker holds them, and a claim that got no task is answered with none again. Claims with a
+    limit or a key name each `claim`; a report that repeats this name cannot be taken for a report on another claim of
+    the same task.
     """
     who = caller_of(request)
     said, body = await bodies.read(request, ClaimBody)

@@ -31,7 +31,7 @@ class About(NamedTuple):
     slot or a ticket that the realms have to be searched for."""
 
     rules: tuple[tuple[Kind, str], ...] = ()
-    ids: tuple[str, ...] = ()  # 32 hex digits, or a ticket
+    ids: tuple[str, ...] = ()  # ids of workers, tasks and providers: 32 hex digits, in which a realm's tag may be
     slot: str = ""
     lease_token: str = ""
     ticket: str = ""

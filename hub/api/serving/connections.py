@@ -13,10 +13,10 @@ from hub.observability.logs import get_logger
 from hub.settings import Settings
 
 DESCRIPTORS_MAX = 65_536  # the hub asks the system for no more descriptors
-OURS = 64  # descriptors that the hub keeps for Redis, logs and files, at least; else a sixteenth of all
+OURS = 64  # descriptors kept for Redis, logs and files: so many, or a sixteenth of all if that is more
 SHORT = 0.8  # the share of the connections there may be at which the log warns
 SAY_AGAIN_S = 60.0  # between two equal warnings in the log
-SHARE = 0.05  # of the connections there may be: so many are closed at once, because each search for them costs time
+SHARE = 0.05  # of the connections there may be that are closed together, because each search costs time
 _log = get_logger("hub.connections")
 
 
@@ -24,8 +24,8 @@ class Connection(Protocol):
     """A connection that `Connections` counts and may close."""
 
     def waits_since(self) -> float:
-        """Return the time, by the loop's clock, since which the hub has been waiting for the client; infinite while the
-        client waits for the hub."""
+        """Return the time on the loop's clock at which the hub began to wait for the client; infinite while the client
+        waits for the hub."""
 
     def let_go(self) -> None:
         """Close this connection at once, without sending what is left."""
@@ -62,8 +62,8 @@ class Connections:
         self._short = int(most * SHORT)
 
     def opened(self, connection: Connection, address: str) -> bool:
-        """Count a new connection from this address, closing others where there are too many; False when there is no
-        place for the new one."""
+        """Count a new connection from this address, and close others when there are too many. Return False when there
+        is no place for the new one even so."""
         if len(self._from(address)) >= self._most_each:
             self._say("too many connections from one address", address=address, most=self._most_each)
             self._make_room(self._from(address), self._most_each)

@@ -47,8 +47,8 @@ class Handshake(asyncio.Protocol):
         self._all_open.closed(self)
 
     def waits_since(self) -> float:
-        """Return the time at which the connection was accepted, for `Connections`: the hub has waited for the client
-        since."""
+        """Return the time on the loop's clock at which the connection was accepted, for `Connections`: since then the
+        hub has waited for the client."""
         return self._since
 
     def let_go(self) -> None:

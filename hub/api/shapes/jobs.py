@@ -25,7 +25,7 @@ class WorkerShape(TypedDict):
 
 
 class ListedWorkerShape(TypedDict):
-    """An entry in a list of workers."""
+    """A worker, as a list of workers shows it."""
 
     id: w.WorkerId
     last_heartbeat: w.Moment
@@ -68,7 +68,7 @@ class JobShape(TypedDict):
 
 
 class ListedJobShape(TypedDict):
-    """An entry in a list of jobs."""
+    """A job, as a list of jobs shows it."""
 
     full_name: w.FullName
     category: w.Category
@@ -254,7 +254,7 @@ class ProgressedShape(TypedDict):
 
 
 class ProviderShape(TypedDict):
-    """A provider of data, which answers reads."""
+    """A provider: a source of data that a worker answers reads for."""
 
     id: Annotated[str, told("The id of the provider.", w.TASK, json_schema_extra={"format": "uuid"})]
     room_id: w.Room

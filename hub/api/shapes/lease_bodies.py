@@ -158,7 +158,7 @@ class RenewBody(Body):
 
 
 class HeldBody(Body):
-    """A lease by its slot and its token."""
+    """A lease, named by its slot and its token."""
 
     spellings = _BROWSER
     missing = dict.fromkeys(("browserId", "leaseToken"), (_NOT_HELD, "leases"))
@@ -187,7 +187,7 @@ class WatchBody(Body):
 
 
 class AttributeBody(Body):
-    """The test that runs on a slot."""
+    """The test to which a slot is mapped: the test that runs on it."""
 
     test_id: Annotated[str, given_text("missing testId"), told("The test.", "login.spec.ts")]
     run_id: RunId = None

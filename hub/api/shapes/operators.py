@@ -311,7 +311,7 @@ class DiagnosticsShape(TypedDict):
 
 
 class EnvironmentShape(TypedDict):
-    """The variables of the hub in the environment of this process."""
+    """The environment variables of this hub process that are the hub's own."""
 
     env: Annotated[dict[str, str], told("Those of the hub, without secrets.", {"HUB_PORT": "8080"})]
     now: w.Now

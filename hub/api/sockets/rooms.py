@@ -158,8 +158,8 @@ class Rooms:
         return caller
 
     def _taking(self, event: str, act: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[Any]]:
-        """Return the handler of an event for python-socketio. It answers `{"status": "ok"}`, or a text that says why
-        the event was refused."""
+        """Return the handler of an event, for python-socketio. The handler answers `{"status": "ok"}`, or a text that
+        says why the event was refused."""
 
         async def take(sid: str, *said: Any) -> Any:
             connection = self.connections.get(sid)
@@ -170,7 +170,7 @@ class Rooms:
 
         async def answer(sid: str, connection: SocketConnection, *said: Any) -> Any:
             if early_s := connection.early_s(time.monotonic()):
-                await asyncio.sleep(early_s)  # python-engineio reads nothing of this client meanwhile
+                await asyncio.sleep(early_s)  # python-engineio reads nothing from this client during the sleep
             try:
                 with suppress(StoreUnavailable):  # `recheck` looks again when the store answers
                     if not await self._is_who_came(connection):
@@ -205,8 +205,9 @@ class Rooms:
     async def _join_as_worker(
         self, sid: str, connection: SocketConnection, said: Any, member: str, kind: str
     ) -> RealmPlace:
-        """Join the room of a job or a provider, also when the worker is unknown or another user's. Only a connection of
-        the worker's own user is bound to it, so that only its end counts as the worker's."""
+        """Join the room of a job or a provider as one of its workers. The room is joined also when the worker is
+        unknown or another user's. The connection is bound to the worker only if the worker is the user's own: then the
+        end of the connection counts as the end of the worker."""
         full, worker = _full_name(said, member), _worker(said)
         place, caller = await self._place(sid, connection, room_access.room_of(full), worker)
         if caller is None:
