@@ -166,8 +166,8 @@ async def publish(request: Request, node_id: str) -> Answer[PublishedShape]:
     ),
 )
 async def withdraw(request: Request, node_id: str, slot_id: str) -> Answer[WithdrawnShape]:
-    """Take a slot off offer because it is gone. A lease of the slot ends at once; with `onlyFree=1` a lent slot is
-    refused and stays."""
+    """Take a slot off offer because it is gone; a lease of the slot ends at once. With `onlyFree=1` a slot that is lent
+    stays on offer, and the call is refused."""
     who, hub, node = speaker_of(request), hub_of(request), check_node_id(node_id)
     who.check(node)
     query = request.query_params

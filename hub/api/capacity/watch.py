@@ -40,8 +40,8 @@ async def watch(request: Request) -> Answer[WatchedShape]:
 
     Answers `over`, the leases that have ended with a reason each, as soon as there is one; empty after `waitSeconds`
     (at most 30; 0 asks without waiting). A slot whose lease ended early is lent again when its holder has returned it,
-    at the latest after `HUB_REVOKE_GRACE_SECONDS`. A holder that listens here, stops and returns never shares its slot
-    with the next one.
+    at the latest after `HUB_REVOKE_GRACE_SECONDS`. A holder that listens here, stops and returns the slot never uses it
+    together with the next holder.
     """
     hub = hub_of(request)
     said = WatchBody.read(await bodies.read_body(request))

@@ -272,7 +272,7 @@ class Realms:
             part.stop()
 
     def hang_up(self) -> None:
-        """Stop every realm, and close its Socket.IO connections."""
+        """Stop every realm, and take no more Socket.IO connections in any of them."""
         for part in self.parts.values():
             part.hang_up()
 

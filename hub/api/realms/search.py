@@ -32,11 +32,11 @@ class Whereabouts(Enum):
 
 
 async def where_lent(parts: Sequence[ServedRealm], slot: str, token: str) -> str | None:
-    """Return the name of the realm in which a slot is lent, with this token where one is given; None when no realm has
-    lent it.
+    """Return the name of the realm in which a slot is lent: with this token, else with another one; None when no realm
+    has lent the slot.
 
-    Raises `Unavailable` when a realm does not answer and no other has lent the slot with this token, and `BadInput`
-    when several realms have lent it and no token says which is meant.
+    Raises `Unavailable` when some realm does not answer and no other has lent the slot with this token. Raises
+    `BadInput` when several realms have lent it and the call has no token.
     """
 
     async def look(hub: Hub) -> Whereabouts:

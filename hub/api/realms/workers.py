@@ -22,9 +22,9 @@ async def worker_for(request: Request, hub: Hub, who: Caller, said: UUID | None)
     """Return the id of the worker that is to serve the job or provider that a call registers; None when the call has to
     make a new worker.
 
-    The caller may name a worker of its own in another realm. If that worker serves nothing yet the result is None: the
-    old worker sends no heartbeat any more and expires, and the answer to the call names the new one. Raises
-    `WorkerNotFound` when it serves something there already, and `StoreUnavailable` when its realm does not answer.
+    The caller may name a worker of its own in another realm. If that worker serves nothing yet, the result is None: the
+    answer to the call names the new worker, and the old one expires without further heartbeats. Raises `WorkerNotFound`
+    when the old worker serves something there already, and `StoreUnavailable` when its realm does not answer.
     """
     if said is None:
         return None
