@@ -91,12 +91,9 @@ def create_app(
     among: Realms | None = None,
     tokens_file: TokensFile | None = None,
 ) -> RequestPipeline:
-    """Return the hub as an ASGI application. With `among` it is the part of one realm in a hub with realms, and shares
-    the tokens file of the other realms.
-
-    With `sweep=False` the application is for this process alone, such as a command that works straight on Redis: it
-    answers calls, but it does not sweep, does not advance the hub clock, and no web page can reach it.
-    """
+    """Return the hub as an ASGI application; with `among`, the part of one realm, which shares the tokens file of the
+    other realms. With `sweep=False` the application is for this process alone, such as a command that works straight on
+    Redis: it answers calls, but does not sweep, does not advance the hub clock, and no web page can reach it."""
     tokens_file, gate = tokens_file or TokensFile(settings.tokens_file), Gate(settings, is_reached_by_pages=sweep)
     if among is not None:
         gate.known = among.known_hosts

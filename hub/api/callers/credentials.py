@@ -1,5 +1,4 @@
-"""The name of a caller's credential: for the audit log, and to tell a caller with a known secret from one that
-guesses."""
+"""The name of a caller's credential, for the audit log; and the delay for callers that guess secrets."""
 
 from __future__ import annotations
 

@@ -52,8 +52,8 @@ class Visit:
 def cookie_name(scope: Scope, realm: str) -> str:
     """Return the name of the cookie on this connection: each hub of a host, and each realm, has a login of its own.
 
-    Browsers keep cookies by host and not by port, so the name has the port. It is the port in the `Host` header, which
-    is the one that the browser uses, also behind a proxy.
+    Browsers keep cookies by host and not by port, so the name of the cookie has the port: the one in the `Host` header,
+    which the browser uses, also behind a proxy.
     """
     secure = scope.get("scheme") == "https"
     port = _port(next((value for name, value in scope["headers"] if name == b"host"), b""))

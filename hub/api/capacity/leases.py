@@ -217,7 +217,8 @@ def granted(hub: Hub, lease: Lease, run_name: str | None) -> GrantShape:
     ),
 )
 async def give_back(request: Request) -> Answer[ReturnedShape]:
-    """Give a slot back. Any number of repetitions answers 200; those that changed nothing carry a note.
+    """Give a slot back. Any number of repetitions is answered 200; an answer with a `note` says that the call changed
+    nothing.
 
     An operator ends the lease of another holder with `revoke`: the holder is told, and the slot is lent again when the
     holder has stopped, at the latest after `HUB_REVOKE_GRACE_SECONDS`; with `force` at once. The `reason` of an

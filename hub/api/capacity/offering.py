@@ -77,8 +77,8 @@ def _slot(node_id: str, raw: dict[str, Any], labels: dict[str, Label], of: Publi
 
 
 def _pool_slot_id(node_id: str, label: str, number: int) -> str:
-    """Return the id of the n-th slot that a node has in a pool. It is always the same, so that a repeated publication
-    changes nothing."""
+    """Return the id of the n-th slot that a node has in a pool. The same arguments always give the same id, so that a
+    repeated publication changes nothing."""
     whole = f"{node_id}-{label.replace(':', '.')}-{number}"
     try:
         return check_slot_id(whole)

@@ -1,4 +1,4 @@
-"""The endpoints for pools: list them, look at one, and have all slots of one replaced."""
+"""The endpoints for pools: list the pools, look at one pool, and have all slots of a pool replaced."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _shown(pool: Pool, version: str | None) -> PoolShape:
     **operation("restartPool", (ADMIN,), refusals=(InvalidLabel, NotFound)),
 )
 async def restart(request: Request, label: str) -> Answer[RestartedShape]:
-    """Have every slot of a pool replaced by its node. No slot of the pool is lent until that is done, at most 30
+    """Have every slot of a pool replaced by its node. No slot of the pool is lent until all are replaced, at most 30
     minutes."""
     hub = hub_of(request)
     parsed = _restartable(label)

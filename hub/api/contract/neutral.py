@@ -42,8 +42,8 @@ def _said_otherwise(name: str) -> bool:
 
 
 class Twins:
-    """The twins of a document's schemas: the same schemas in neutral names, for those schemas that change with the
-    names."""
+    """The twins of a document's schemas: the same schemas in neutral names. A schema whose names are neutral already
+    has no twin."""
 
     def __init__(self, schemas: Mapping[str, Schema]) -> None:
         self._schemas = schemas

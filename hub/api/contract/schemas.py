@@ -31,7 +31,7 @@ class Components:
                 member["examples"] = [example(member, self.schemas)]
 
     def of(self, shape: Any) -> dict[str, Any]:
-        """Return the schema of one of these types; a reference when the type has a name."""
+        """Return the schema of a type that `Components` was made with; a reference when the type has a name."""
         found: dict[str, Any] = self._schemas[self._keys[repr(shape)]]
         return found
 

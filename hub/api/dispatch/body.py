@@ -13,8 +13,8 @@ from hub.errors import RequestTimedOut
 
 
 class Read:
-    """A request's body that is kept while it is read, so that a realm's application can receive it again. Other
-    attributes are those of the server's own record of the exchange."""
+    """A request's body that is kept while it is read, so that a realm's application can receive it again. All other
+    attributes are those of uvicorn's `RequestResponseCycle`, which later steps read."""
 
     def __init__(self, scope: Scope, receive: Receive, large_bodies: LargeBodies) -> None:
         self._receive = receive
@@ -46,7 +46,7 @@ class Read:
         return b"".join(message["body"] for message in self._messages)
 
     async def receive(self) -> Message:
-        """Return the messages that `whole` has read, one by one, and then those that the server has still to give."""
+        """Return the messages that `whole` has read, one by one, and then further messages of the server."""
         return self._messages.pop(0) if self._messages else await self._receive()
 
     def unload(self) -> None:

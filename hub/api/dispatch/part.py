@@ -87,8 +87,8 @@ class Part:
             found.stop()
 
     def hang_up(self) -> None:
-        """Refuse new borrows, end the tickets that wait, and take no more Socket.IO connections. The open ones end with
-        the server or with `close`."""
+        """Refuse new borrows, end the tickets that wait, and take no more Socket.IO connections. Open connections end
+        with the server or with `close`."""
         self.stop()
         if self._edge is not None and (sockets := getattr(self._edge.app.state, "sockets", None)):
             sockets.hang_up()

@@ -155,9 +155,9 @@ class Realms:
         return True
 
     def _any(self, scope: Scope, found: Found | None) -> str:
-        """Return the name of the realm for a call that nothing assigns to one: the default realm. A hub that does not
-        serve the default realm takes the first realm that is open, but only for calls about the whole hub and for
-        sockets."""
+        """Return the name of the realm for a call that no rule and no id assigns to a realm: the default realm. A hub
+        that does not serve the default realm takes the first realm that is open, but only for calls about the whole hub
+        and for sockets."""
         subject = found.row.about if found is not None and found.row is not None and found.is_taken else None
         if "" in self.parts or not (subject is EVERYTHING or _is_socket(scope)):
             return ""

@@ -1,5 +1,5 @@
-"""Large request bodies under way: a bound on their bytes, for each caller and for all together, and one body read at a
-time."""
+"""Large request bodies under way: their bytes are bounded, for each caller and for all callers together, and one body
+is parsed at a time."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ WAIT_S = 20.0  # for other bodies to be done with, before a body is refused
 
 
 class LargeBodies:
-    """A gate for large bodies. It lets them in, in the order in which they come, while their caller and all callers
-    together stay below their bounds."""
+    """A gate for large bodies. It lets bodies in, in the order in which they arrive, while the bytes of their caller
+    and of all callers together stay below two bounds."""
 
     def __init__(self, settings: Settings) -> None:
         largest = max(16 * 1024 * 1024, settings.task_payload_max_bytes, settings.provider_result_max_bytes) + LIGHT

@@ -23,8 +23,8 @@ _log = get_logger("hub.sockets")
 
 @dataclass(eq=False)
 class Place:
-    """A place for one session, or for a request that is about to begin a session. It counts as a stranger's until the
-    session has shown a known credential."""
+    """A place for one session, or for a request that is about to begin a session. The place counts as a stranger's
+    until the session has shown a credential that the hub knows."""
 
     address: str
     credential: object = None
@@ -59,7 +59,8 @@ class Places:
         return place
 
     def let_in(self, place: Place, credential: object) -> None:
-        """Count a place for its credential from now on: the session has shown a known one."""
+        """Count a place for its credential from now on, because the session has shown a credential that the hub knows;
+        raises `Unavailable` when too many sessions have shown it."""
         if place.given_back or not place.stranger:
             return
         if self._by_credential[credential] >= int(SESSIONS_MAX * SHARE):

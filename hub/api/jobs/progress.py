@@ -37,9 +37,9 @@ router = APIRouter(prefix=PREFIX, tags=["tasks"])
 async def note(request: Request) -> Answer[ProgressedShape]:
     """Note how far tasks are and what they log, for the owner of the worker that runs them.
 
-    Callers that look at a task are shown its progress. A report also restarts the time for which the task may be silent
-    (`maxSilenceSeconds`). Send what has changed, a few times a second at most. An outcome other than `ok` says that the
-    task does not belong to the worker any more. With an `Idempotency-Key` a repeat adds nothing to a log.
+    Callers that look at a task are shown its progress. Each report also restarts the time for which its task may be
+    silent (`maxSilenceSeconds`). Send only what has changed, a few times a second at most. An outcome other than `ok`
+    says that the task does not belong to the worker any more. With an `Idempotency-Key` a repeat adds nothing to a log.
     """
     who = caller_of(request)
     body, _ = await bodies.read(request, ProgressBody)

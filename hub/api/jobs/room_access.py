@@ -39,8 +39,8 @@ def room_of(full: str) -> str:
 
 
 def see_task(who: Caller | None, task: TaskRecord) -> None:
-    """Raise `TaskNotFound` unless the caller may see the task: it was submitted to one of the caller's rooms, or to a
-    job in one of them."""
+    """Raise `TaskNotFound` unless the caller may see the task: the room that the task was submitted to, or the room of
+    its job, is one of the caller's, or the task was submitted to a room that is for all."""
     if task.room not in SHARED and not _is_near(who, task):
         raise TaskNotFound(f"Task {dashed(task.id)} is not known")
 

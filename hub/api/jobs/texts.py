@@ -74,8 +74,8 @@ def member(text: str, wanted: str) -> str:
 def items(text: str, wanted: str) -> Iterator[str]:
     """Yield the items of a member that is a list, each as it was sent. `text` is the valid JSON of an object.
 
-    An empty text comes before the first item. It comes again where another member has the same name: that list counts,
-    and the items before must be dropped.
+    An empty text comes before the first item. If a later member has the same name, an empty text comes again: then the
+    items before it must be dropped, because the last member counts.
     """
     at = _inside(text, 0)
     while text[at] != "}":

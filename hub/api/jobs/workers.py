@@ -1,4 +1,4 @@
-"""The endpoints for workers: make one, hear its heartbeat, remove it, and list workers."""
+"""The endpoints for workers: make a worker, take its heartbeat, remove it, and list workers."""
 
 from __future__ import annotations
 
@@ -108,11 +108,11 @@ async def beat(request: Request) -> Answer[WorkerShape]:
     **operation("getTaken", CALLER, p.PREFER, query=TakenQuery, refusals=(WorkerNotFound,), scopes=(WORKER,)),
 )
 async def taken(request: Request) -> Answer[TakenShape]:
-    """Return how many tasks were taken from a worker, because they were cancelled or silent for too long; for its owner
-    alone.
+    """Return how often a task was taken from a worker, because the task was cancelled or silent for too long; for the
+    worker's owner alone.
 
-    With `Prefer: wait=N` the answer comes as soon as the number differs from `since`. The worker's next heartbeat, with
-    its `tasks`, is then answered which ones are lost.
+    With `Prefer: wait=N` the answer comes as soon as the number differs from `since`. The next heartbeat that lists
+    `tasks` is then answered with the tasks that are `lost`.
     """
     who = caller_of(request)
     worker = bodies.path_id(request, "worker_id")

@@ -113,8 +113,8 @@ async def events(request: Request) -> Response:
     """Send events as server-sent events: those from now on, or those after the event that `Last-Event-ID` (or
     `?after=`) names.
 
-    `gap`: events before the next one have been trimmed. `slow`: the client did not read this stream, which ends;
-    connect again with the last id. A comment comes every 15 s.
+    The event `gap` says that events before the next one have been trimmed. The event `slow` says that the client did
+    not read this stream, which ends: connect again with the last id. A comment comes every 15 s.
     """
     who = await credential(request)
     return EventStream(serving_of(request).live, _which(request.query_params), after_of(request), who)

@@ -72,8 +72,8 @@ async def served(request: Request, ticket: Ticket, place: Elsewhere) -> Ticket:
 
 
 async def lenders(request: Request, hub: Hub, leases: Sequence[Held]) -> dict[str, list[Held]]:
-    """Return those of these leases that other realms have made for tickets of this realm, by the name of the lending
-    realm. A lease with an empty token stands for any lease of its slot."""
+    """Return which of these leases other realms have made for tickets of this realm, by the name of the lending realm.
+    A lease without a token stands for any lease of its slot."""
     if request.app.state.realms is None:
         return {}
     keys = hub.store.keys
@@ -138,7 +138,7 @@ async def watched(
 
 
 async def _lent_by(request: Request, hub: Hub, leases: Sequence[Held]) -> dict[str, list[Held]]:
-    """Return those of these leases that other realms have made, by the name of the realm."""
+    """Return which of these leases other realms have made, by the name of the lending realm."""
     found = await lenders(request, hub, leases)
     realms: ServedRealms | None = request.app.state.realms
     if realms is None or request.scope.get(NAMED) is not None:
