@@ -167,7 +167,7 @@ async def publish(request: Request, node_id: str) -> Answer[PublishedShape]:
 )
 async def withdraw(request: Request, node_id: str, slot_id: str) -> Answer[WithdrawnShape]:
     """Take a slot off offer because it is gone; a lease of the slot ends at once. With `onlyFree=1` a slot that is lent
-    stays on offer, and the call is refused."""
+    is left as it is, and the call is refused."""
     who, hub, node = speaker_of(request), hub_of(request), check_node_id(node_id)
     who.check(node)
     query = request.query_params
@@ -187,7 +187,7 @@ async def withdraw(request: Request, node_id: str, slot_id: str) -> Answer[Withd
 )
 async def leave(request: Request, node_id: str) -> Answer[LeftShape]:
     """Remove a node that leaves: its slots are withdrawn, and leases of them end, at once. A token that the node got by
-    joining stays valid only if the node keeps it.
+    joining stays valid if the node keeps the secret of this token for its next start.
 
     A process that names its `incarnation` removes the node only while it is the node itself: 409 `superseded` when
     another process is the node by now.

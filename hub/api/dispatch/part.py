@@ -82,13 +82,13 @@ class Part:
                 await asyncio.wait_for(self._quiet.wait(), DONE_S)
 
     def stop(self) -> None:
-        """Refuse new borrows, and end the tickets that wait."""
+        """Refuse new borrows, and answer the calls that wait in the queue."""
         if (found := self.serving) is not None:
             found.stop()
 
     def hang_up(self) -> None:
-        """Refuse new borrows, end the tickets that wait, and take no more Socket.IO connections. Open connections end
-        with the server or with `close`."""
+        """Refuse new borrows, answer the calls that wait in the queue, and take no more Socket.IO connections. Open
+        connections end with the server or with `close`."""
         self.stop()
         if self._edge is not None and (sockets := getattr(self._edge.app.state, "sockets", None)):
             sockets.hang_up()

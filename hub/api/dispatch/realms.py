@@ -266,7 +266,7 @@ class Realms:
         return next((found for part in self.parts.values() if (found := part.serving)), None)
 
     def stop(self) -> None:
-        """Refuse new borrows in every realm, and end the tickets that wait."""
+        """Refuse new borrows in every realm, and answer the calls that wait in the queue."""
         self.stopping = True
         for part in self.parts.values():
             part.stop()

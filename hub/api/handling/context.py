@@ -45,7 +45,8 @@ class Serving:
         self.stopping = False
 
     def stop(self) -> None:
-        """Refuse new borrows, end the tickets that wait and the streams of events; all other calls are still served."""
+        """Refuse new borrows, answer the calls that wait in the queue, and end the streams of events; all other calls
+        are still served."""
         self.stopping = True
         self.live.stop()
         self.hub.queue.stop()

@@ -118,7 +118,8 @@ class Rooms:
         _log.debug("socket connected", sid=sid, user=caller.user if caller else None)
 
     async def disconnect(self, sid: str, reason: str) -> None:
-        """Forget a client that is gone, and tell the store that its workers are not connected any more."""
+        """Forget a client that is gone, whichever side has ended the connection, and tell the store that the workers
+        bound to it have lost this connection."""
         connection = self.connections.pop(sid, None)
         for place in (self._here, *(connection.places if connection else ())):
             try:
