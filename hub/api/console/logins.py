@@ -136,7 +136,7 @@ async def make_link(request: Request) -> Response:
 
 
 async def _bought(request: Request, found: Serving, document: dict[str, Any], key: str) -> Login:
-    """Return the login for a secret or a token; raises `Unauthorized` for neither."""
+    """Return the login for the `secret` in a body; raises `Unauthorized` for an unknown one."""
     secret = bodies.text(document, "secret")
     if not secret:
         raise MissingMember("missing secret: a shared secret, or the token of a user", member="secret")

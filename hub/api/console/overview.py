@@ -33,8 +33,8 @@ from hub.wire import to_json
 router = APIRouter()
 FRESH_S: Final = 1.0  # the greatest age of an overview that is reused
 TELL_S: Final = 2.0  # between overviews sent to pages
-WANTED_S: Final = 60.0  # an overview is sent for so long after a request; pages ask twice as often
-_LABELS: Final = 200  # of the queue: so many are checked for a pool
+WANTED_S: Final = 60.0  # overviews are sent for this time after a request; pages ask twice as often
+_LABELS: Final = 200  # labels of the queue that are checked for a pool
 _POOLS: Final = 10  # pools looked up for a label
 _UNMANAGED: Final = 1000
 _JOBS: Final = 1000

@@ -1,4 +1,5 @@
-"""The schemas of answers in neutral names, and the functions that rename the members of an answer."""
+"""The schemas of answers in neutral names (`slotId` for `browserId`), and the functions that rename the members of an
+answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Answers in neutral names: for callers that ask for them, members are renamed while the answer is sent."""
+"""Answers in neutral names (`slotId` for `browserId`): for callers that ask for them, members are renamed while the
+answer is sent."""
 
 from __future__ import annotations
 

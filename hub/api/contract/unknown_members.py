@@ -1,5 +1,5 @@
 """The search for members of a body that its operation does not have. Such a body is refused when its caller asks for
-neutral names.
+neutral names (`slotId` for `browserId`).
 
 Clients of the original send members that the hub ignores. A caller that uses the hub's own names has misspelt such a
 member.

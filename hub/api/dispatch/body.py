@@ -26,8 +26,8 @@ class Read:
 
     async def whole(self, most: int, seconds: float) -> bytes | None:
         """Read and return the body; None when it has more than `most` bytes, or when its caller is gone. Raises
-        `RequestTimedOut` when it does not arrive in so many seconds, and `Unavailable` when too many large bodies are
-        under way."""
+        `RequestTimedOut` when the body does not arrive within `seconds`, and `Unavailable` when too many large bodies
+        are under way."""
         size, complete = 0, False
         try:
             async with asyncio.timeout(seconds):

@@ -109,8 +109,8 @@ class Part:
                 self._quiet.set()
 
     async def look(self, seconds: float) -> None:
-        """Ask the store whether it answers, for at most so many seconds. Afterwards `error` says why it does not; empty
-        when it does."""
+        """Ask the store whether it answers, and wait for at most `seconds`. Afterwards `error` says why the store does
+        not answer; it is empty when it does."""
         found = self.serving
         if found is None:
             return  # `error` says why the last attempt to open the store failed
@@ -123,8 +123,9 @@ class Part:
             self.error, self.seen_s = "", time.time()
 
     async def act(self, act: Callable[[State], Awaitable[None]], seconds: float) -> None:
-        """Call `act` with the state of the realm's application, for at most so many seconds, and note the time in the
-        metrics. When the realm is not open or `act` takes too long, note in the metrics that its store is away."""
+        """Call `act` with the state of the realm's application, and wait for at most `seconds`; note the time of a
+        success in the metrics. When the realm is not open or `act` takes too long, note in the metrics that its store
+        is away."""
         with realms.within(self.name):
             try:
                 if self._edge is not None:

@@ -64,7 +64,8 @@ class Deadline:
         return self
 
     def extend(self, seconds: float) -> None:
-        """Give the request so many seconds more, with a timer of its own; does nothing when its time is over."""
+        """Extend the time limit of the request by `seconds`, with a timer of its own; does nothing when its time is
+        over."""
         if not self._is_over:
             self._all.leave(self)
             if self._timer is not None:

@@ -33,7 +33,7 @@ class Exchange:
         self.status = 0
 
     def speak(self, send: Send) -> None:
-        """Send the messages of the answer through `send` from now on."""
+        """Send the messages of the answer through `send` from now on, and not directly to the client."""
         self._send = send
 
     def tell(self, hear: Callable[[Message], None]) -> None:
@@ -49,7 +49,7 @@ class Exchange:
         await self._wire(message)
 
     async def repeat(self, messages: Sequence[Message]) -> None:
-        """Answer with the messages that another caller was answered with."""
+        """Answer with these messages, which another caller was answered with."""
         self.started, self.status = True, 200
         for message in messages:
             await self._wire(message)

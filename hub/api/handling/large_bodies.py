@@ -27,7 +27,7 @@ class LargeBodies:
         self.turn = asyncio.Lock()  # held by the request whose large body is being parsed
 
     async def load(self, caller: str, size: int) -> None:
-        """Count so many bytes for a caller as soon as there is room; raises `Unavailable` when there is none for
+        """Count `size` bytes for a caller as soon as there is room; raises `Unavailable` when there is none for
         `WAIT_S` seconds."""
         if not self._waiting and self._fits(caller, size):
             self._take(caller, size)
@@ -50,7 +50,7 @@ class LargeBodies:
             raise
 
     def unload(self, caller: str, size: int) -> None:
-        """Stop counting so many bytes of a caller, and let in bodies that wait."""
+        """Stop counting `size` bytes for a caller, and let in bodies that wait."""
         self._all -= size
         self._loaded[caller] -= size
         if not self._loaded[caller]:

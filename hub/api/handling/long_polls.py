@@ -16,13 +16,13 @@ from hub.api.handling.wrong_secrets import neighbourhood
 from hub.tokens.secrets import HEADER
 
 TIME = "hub.time"  # in the scope of a request: its `Deadline`
-PIECE_S = 5.0  # after at most so long a poll notices that its caller is gone or that the hub stops
+PIECE_S = 5.0  # the longest time until a poll notices that its caller is gone or that the hub stops
 
 T = TypeVar("T")
 
 
 def more_time(request: Request, seconds: float) -> None:
-    """Extend the time limit of a request by so many seconds."""
+    """Extend the time limit of a request by `seconds`; does nothing for a request without one."""
     limit: Deadline | None = request.scope.get(TIME)
     if limit is not None:
         limit.extend(seconds)
@@ -31,7 +31,7 @@ def more_time(request: Request, seconds: float) -> None:
 async def wait(request: Request, seconds: float, look: Callable[[float], Awaitable[T]], over: Callable[[T], bool]) -> T:
     """Call `look(seconds)` again and again until `over` accepts the result; return the last result.
 
-    The wait ends after so many seconds at the latest, and earlier when the caller hangs up or the hub stops. Raises
+    The wait ends after `seconds` at the latest, and earlier when the caller hangs up or the hub stops. Raises
     `Unavailable` when too many polls wait in this process already.
     """
     if serving(request).stopping:

@@ -32,7 +32,7 @@ class RequestCount:
         self.total_s = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count one more request, which took so many seconds."""
+        """Count one more request, which took `seconds`."""
         self.total_s += seconds
         self.buckets[bisect_left(_BOUNDS, seconds)] += 1
 

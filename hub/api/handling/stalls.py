@@ -11,7 +11,7 @@ import asyncio
 import time
 
 PERIOD_S = 0.25
-LONG_S = 0.5  # so long without a turn of the event loop is a standstill
+LONG_S = 0.5  # from this time without a turn of the event loop on, the process stood still
 AFTER_S = 1.0  # the time in which the requests that gathered during a standstill are read
 READ_S = 0.05  # for the loop to read the end of a connection after its request
 

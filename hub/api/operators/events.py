@@ -35,7 +35,7 @@ from hub.wire import to_json
 router = APIRouter(tags=["events"])
 SEND_S = 20.0  # for a listener to take what was sent; its connection is cut after once to twice this time
 TOGETHER = 50  # the most events in one write; after each write other listeners have their turn
-RETRY_MS = 2000  # after so long a listener that was cut off connects again
+RETRY_MS = 2000  # the time after which a listener that was cut off connects again
 _SHOWN = 'id: 1750000000000-0\nevent: grant.lent\ndata: {"event": "grant.lent"}\n\n'
 _FILTERS = dict.fromkeys(("kind", *NAMES), "string")
 

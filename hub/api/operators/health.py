@@ -52,8 +52,8 @@ SEEN_S = 120  # a node heard within this time makes the hub ready
 
 
 class StoreBreaker:
-    """A circuit breaker for the health check: after so many errors in a row Redis is not asked again until a cooldown
-    is over."""
+    """A circuit breaker for the health check: after `threshold` errors in a row, or one lost connection, Redis is not
+    asked again until a cooldown of `cooldown_s` seconds is over."""
 
     def __init__(self, threshold: int, cooldown_s: float) -> None:
         self._threshold = threshold

@@ -80,8 +80,8 @@ def _only(said: dict[str, Whereabouts]) -> str | None:
 
 
 async def _ask(parts: Sequence[ServedRealm], look: Callable[[Hub], Awaitable[Whereabouts]]) -> dict[str, Whereabouts]:
-    """Ask all realms in parallel through `look`, until one answers `HERE` or the time is over. Return the answers by
-    the name of the realm; `UNKNOWN` for a realm that has not answered."""
+    """Ask all realms in parallel through `look`, until one answers `HERE` or `LOOK_S` seconds are over. Return the
+    answers by the name of the realm; `UNKNOWN` for a realm that has not answered."""
 
     async def ask(part: ServedRealm) -> None:
         if (found := part.serving) is None:

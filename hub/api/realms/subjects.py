@@ -160,8 +160,8 @@ def label(text: str) -> str:
 
 
 def _node(document: Mapping[str, Any]) -> str:
-    """Return the id of the node in a body, as a hub reads it: from the first member that is not empty, without the
-    white space around it."""
+    """Return the id of the node in a body, as a hub reads it: from the first of `nodeId` and `NodeId` that is not
+    empty, without the white space around it."""
     return next((said for name in ("nodeId", "NodeId") if (said := _text(document.get(name)).strip())), "")
 
 

@@ -13,7 +13,7 @@ from hub.observability.logs import get_logger
 from hub.settings import Settings
 
 DESCRIPTORS_MAX = 65_536  # the hub asks the system for no more descriptors
-OURS = 64  # descriptors kept for Redis, logs and files: so many, or a sixteenth of all if that is more
+OURS = 64  # descriptors kept for Redis, logs and files: 64, or a sixteenth of all if that is more
 SHORT = 0.8  # the share of the connections there may be at which the log warns
 SAY_AGAIN_S = 60.0  # between two equal warnings in the log
 SHARE = 0.05  # of the connections there may be that are closed together, because each search costs time

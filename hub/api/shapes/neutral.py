@@ -1,5 +1,5 @@
-"""The neutral names of members, beside the names of a hub that lends browsers, and the reading of bodies with neutral
-names.
+"""The neutral names of members (such as `slotId`), beside the names of a hub that lends browsers (`browserId`), and the
+reading of bodies with neutral names.
 
 A caller asks for answers in neutral names with `Accept: application/vnd.capacity-hub+json`; all other answers keep the
 old names.
@@ -70,7 +70,7 @@ class NamesDiffer(HubError):
 
 
 def name_of(name: str) -> str:
-    """Return the neutral name of a member."""
+    """Return the neutral name of a member: `slotId` for `browserId`, else the same name in camelCase."""
     return NAMES.get(name) or (to_camel(name) if "_" in name else name)
 
 
@@ -88,8 +88,8 @@ def problem(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def said(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a body in the old names; raises `NamesDiffer` for a member that has different values under its two
-    names."""
+    """Return a body with the old name of each member; raises `NamesDiffer` when a member has different values under its
+    old and its neutral name."""
     if "label" in document:
         document = _either(document, "labelKey", "label", document["label"])
     if "slotId" in document:

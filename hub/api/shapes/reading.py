@@ -36,11 +36,11 @@ def read_object(body: bytes) -> dict[str, Any]:
 
 
 async def read_body(request: Request, *, optional: bool = False) -> dict[str, Any]:
-    """Return the JSON object in the body of a request, in the old names; with `optional` an empty body is an empty
-    object.
+    """Return the JSON object in the body of a request, with the old names of members (`browserId` and not `slotId`);
+    with `optional` an empty body is an empty object.
 
-    Raises `InvalidJson`. A caller that asks for neutral names gets `InvalidValue` for a member that the operation does
-    not have.
+    Raises `InvalidJson`. A caller that asks for answers in neutral names gets `InvalidValue` for a member that the
+    operation does not have.
     """
     body = await request.body()
     if optional and not body.strip():

@@ -19,7 +19,7 @@ from hub.store.monitor import ConnectionMonitor
 from hub.store.notifications import HEARD, SAID
 from hub.store.store import Store
 
-IDLE_S = 1.0  # without an event for so long, the reader checks its connection to Redis
+IDLE_S = 1.0  # the time without an event after which the reader checks its connection to Redis
 AGAIN_S = 0.5  # between the loss of a subscription and the next one
 _log = get_logger("hub.sockets")
 
@@ -34,8 +34,8 @@ class Channel:
         self._subscribed = asyncio.Event()
 
     async def hears(self, seconds: float) -> bool:
-        """Return whether the subscription is in force, so that every event from now on is received; wait for that at
-        most so many seconds."""
+        """Return whether the subscription is in force, so that every event from now on is received. Wait at most
+        `seconds` for the subscription."""
         if not self._subscribed.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._subscribed.wait(), seconds)
