@@ -49,8 +49,8 @@ class Raw(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """The kind of thing that a call is about, which decides the call's realm, and the name of the path parameter that
-    has its id."""
+    """The kind of thing that a call is about (a room, a label, a node), by which the call's realm is found; and the
+    path parameter that has its id."""
 
     kind: str
     part: str = ""

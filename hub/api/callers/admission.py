@@ -1,4 +1,4 @@
-"""Admission of calls: the row of an operation alone says who may call it."""
+"""Admission of calls: the row of an operation in the table says who may call it, and no other place does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The nodes that a caller may speak for: with a shared secret any node, with a node's own token this node alone."""
+"""The right to speak for nodes: a caller with a shared secret speaks for any node, a caller with a node's own token for
+this node alone."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def _slots(said: PublishBody, document: dict[str, Any], node_id: str, labels: di
 
 
 def _named_labels(said: PublishBody) -> set[str]:
-    """Return every label text in a publication."""
+    """Return every label text in `slots` and `pools` of a publication."""
     return {*said.pools, *(SlotBody.read(each).label_key for each in said.slots)}
 
 

@@ -28,7 +28,7 @@ from hub.tokens.secrets import ADMIN, NODE, RUNNER
 
 router = APIRouter(tags=["pools"])
 WORKERS_MAX = 100  # nodes shown beside the pools; the whole list is at /nodes
-_COMPANIONS = ("target", "since", "snap_avail", "snap_inuse")  # their keys would be other pools' companion keys
+_COMPANIONS = ("target", "since", "snap_avail", "snap_inuse")  # first segments that give a pool another one's keys
 
 
 @router.get(

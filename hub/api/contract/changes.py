@@ -10,14 +10,15 @@ Document = dict[str, Any]
 
 
 def breaks(old: Document, new: Document) -> list[str]:
-    """Return a sentence for each part of `old` that clients made from it use, and that `new` does not have any more."""
+    """Return a sentence for each change from `old` to `new`, two versions of a contract, that breaks clients made from
+    `old`."""
     compared = _Comparison(old, new)
     return list(dict.fromkeys(compared.spoken() if "asyncapi" in old else compared.all()))
 
 
 class _Comparison:
-    """A comparison of two documents. `asked` says that clients send what a schema describes; clients only read what
-    other schemas describe."""
+    """A comparison of two versions of a contract. With `asked` a schema describes what clients send, else what they
+    read."""
 
     def __init__(self, old: Document, new: Document) -> None:
         self._old, self._new = old, new

@@ -117,7 +117,7 @@ def _shapes(routes: Iterable[APIRoute]) -> Iterator[Any]:
 
 
 def _within(shape: Any) -> Iterator[type[BaseModel]]:
-    """Yield the models that the readers of a model's members name in their schemas."""
+    """Yield the models that the `Member` annotations of a model refer to."""
     for field in getattr(shape, "model_fields", {}).values():
         for member in (each for each in field.metadata if isinstance(each, Member)):
             yield from (each for each in member.schema.values() if isinstance(each, type))
@@ -214,7 +214,7 @@ def _refused(route: APIRoute, said: Operation, components: Components) -> dict[s
 
 
 def _common(status: int) -> set[type[errors.HubError]]:
-    """Return the refusals with this status that most operations may be answered with."""
+    """Return the error classes with this status that most operations may answer with."""
     listed = (*_ALWAYS, *_CHANGING, errors.Unauthorized, errors.Malformed)
     return {each for each in listed if each.status == status}
 

@@ -28,8 +28,8 @@ _log = get_logger("hub.realms")
 
 
 class Part:
-    """The server of one realm, from the moment its store answers until `close`. Until the store answers the part tries
-    to open it again and again, and answers calls with 503; the rest of the process does not wait for it."""
+    """The server of one realm, from the first answer of its store until `close`. Until its store answers the part tries
+    to open it once a second, and answers calls with 503; the rest of the process does not wait for it."""
 
     def __init__(self, name: str, settings: Settings, make: Callable[[Settings], RequestPipeline]) -> None:
         self.name = name

@@ -38,8 +38,8 @@ class Bounds:
         }
 
     def of(self, found: Found, path: str) -> int:
-        """Return the bound, in bytes, of a request with this path, by the row of its operation; a path without a row
-        has the bound of logs or of control calls."""
+        """Return the bound, in bytes, for the body of a request to this path. The row of its operation has the kind of
+        bound; a path without a row has the bound of logs or of control calls."""
         if found.row is None:
             return self._log if any(name in path for name in _LOGS) else self._bytes["control"]
         return self._bytes[found.row.facts.bound]

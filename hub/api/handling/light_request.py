@@ -1,5 +1,5 @@
-"""A request whose headers and body are read at less cost than with Starlette's class. Names of headers must be given in
-lower case."""
+"""A request whose headers and body are read at less cost than with Starlette's class. Its headers are found by their
+names in lower case only."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class _FirstHeaders(Headers):
 
 
 class LightRequest(Request):
-    """A request of Starlette with cheaper headers and body. Names of headers are asked for in lower case; `first` has
-    the first value of each."""
+    """A request of Starlette with cheaper headers and body. `first` has the first value of each header by its name in
+    lower case, and headers are found by these names only."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, first: Mapping[bytes, bytes]) -> None:
         super().__init__(scope, receive, send)

@@ -1,4 +1,4 @@
-"""The address of a caller behind proxies: X-Forwarded-For is believed as far as its proxies are trusted, and only
+"""The address of a caller behind proxies: the header X-Forwarded-For is believed from trusted proxies only, and only
 addresses in it count."""
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from hub.jobs.quotas import Holding
 from hub.tokens.secrets import ADMIN, RUNNER
 
 MOST = 100  # the most owners that are shown for each kind of holding
-NEARLY = 0.98  # the used share of the memory without its reserve that is a trouble
+NEARLY = 0.98  # of the memory without its reserve: a trouble when more is in use
 TOKENS_MAX = 1000  # the most tokens that are read for the names of users
 router = APIRouter()
 

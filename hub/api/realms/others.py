@@ -23,8 +23,8 @@ class ServedRealm(Protocol):
 
 
 class ServedRealms(Protocol):
-    """All realms of this process: `hub.api.dispatch.realms.Realms`. The state of each application has it as `realms`;
-    that is None at a hub without realms."""
+    """All realms of this process: `hub.api.dispatch.realms.Realms`. Each application has this object in its state as
+    `realms`; None at a hub without realms."""
 
     @property
     def parts(self) -> Mapping[str, ServedRealm]:

@@ -50,7 +50,7 @@ class HubProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self.transport = JoinedWrites(transport, self.loop)  # type: ignore[assignment]
         self._now = self.loop.time()
-        self._since, self._patience = self._now, float(self.head_timeout_s)  # the wait for the client
+        self._since, self._patience = self._now, float(self.head_timeout_s)  # wait for the client: since, at most
         self._in_head = self._reading = self._moved_on = self._odd = self._offers = self._upgrading = False
         self._hosts = self._chunk_bytes = self._head_bytes = self._between_bytes = 0
         self._plain_head = b""  # head of a request that offers to leave HTTP/1.1, without the offer

@@ -1,4 +1,5 @@
-"""The answer of an endpoint. The type parameter is the shape of its document; the contract is made from these types."""
+"""The type of answers that endpoints return. Its type parameter is the shape of the document, from which the contract
+is made."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Sockets:
         self._server.on("disconnect", self._disconnected)
         self._stopping = False
         self._polls: set[asyncio.Task[None]] = set()
-        self._sending: set[Callable[[], None]] = set()  # functions that cut connections under write
+        self._sending: set[Callable[[], None]] = set()  # each cuts a connection that is being written to
         self._silent: dict[str, int] = {}
         self._looking: asyncio.Task[None] | None = None
         self._rechecking: asyncio.Task[None] | None = None
