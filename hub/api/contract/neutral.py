@@ -43,8 +43,8 @@ def _said_otherwise(name: str) -> bool:
 
 
 class Twins:
-    """The twins of a document's schemas: the same schemas in neutral names. A schema whose names are neutral already
-    has no twin."""
+    """The twins of a document's schemas: the same schemas in neutral names. A schema has no twin if no name changes in
+    it or in the schemas that it refers to."""
 
     def __init__(self, schemas: Mapping[str, Schema]) -> None:
         self._schemas = schemas

@@ -167,7 +167,7 @@ class HeldBody(Body):
 
 
 class WatchBody(Body):
-    """The leases whose end the caller waits for, and how long it waits."""
+    """The leases whose end the caller waits for, and for how many seconds it waits."""
 
     missing = {"leases": ("missing leases: name at least one, as {browserId, leaseToken}", "leases")}
     wait_seconds: Annotated[

@@ -133,7 +133,8 @@ def whole(low: int, high: int, **schema: Any) -> Member:
 
 
 def number(low: int, high: int, says: str = "must be a number") -> Member:
-    """Return the reader of a number of seconds within bounds; `says` is how the refusal begins, before the bounds."""
+    """Return the reader of a number of seconds within bounds. `says` is the text of the refusal between the member's
+    name and the bounds."""
 
     def read(value: Any, name: str) -> float:
         found = as_seconds(value)
