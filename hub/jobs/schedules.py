@@ -281,7 +281,7 @@ class _RecordReading:
         self.faults: list[str] = []
 
     def number(self, name: str, text: str, otherwise: int = 0, least: int = 0) -> int:
-        """Return `text` as a whole number from `least` on; `otherwise` for '', or, with a fault noted, for other text."""
+        """Return a text as a whole number from `least` on; `otherwise` for '' and, with a fault noted, for others."""
         if not text:
             return otherwise
         if _whole(text) and least <= (number := int(text)) < TOO_FAR_US:
