@@ -1,4 +1,4 @@
-"""The audit log: who changed what, newest first, at most so many entries. A failure to write it fails no request."""
+"""The audit log: who changed what, newest first; the oldest entries are dropped. A failed write fails no request."""
 
 from __future__ import annotations
 
@@ -116,8 +116,8 @@ class AuditLog:
     async def note_secrets(self, kind: str, secrets: str) -> None:
         """Add an entry at the start of a hub with a fingerprint of the secrets in force, if it has changed or is new.
 
-        A change since the last start is a Warning. Nothing is added when the fingerprint is the same, except that
-        several secrets at once are noted each time.
+        A change since the last start is a Warning. While several secrets are in force, another entry says so at each
+        start.
         """
         members = [member.strip() for member in secrets.split(",") if member.strip()]
         fingerprint = hashlib.sha256(",".join(members).encode()).hexdigest().upper()

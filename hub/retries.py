@@ -13,7 +13,7 @@ LONGEST_RETRY_AFTER_S = 30.0  # the longest `Retry-After` of a hub, when it stop
 if sys.platform == "linux":
 
     def now_s() -> float:
-        """Return the seconds of a clock that only moves forward, also while this machine is suspended: leases go on."""
+        """Return the seconds of a clock that only moves forward, also while this machine is suspended, as leases do."""
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 else:

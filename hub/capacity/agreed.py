@@ -17,7 +17,7 @@ _log = get_logger("hub.queue")
 
 
 class SharedSetting(NamedTuple):
-    """A setting that hubs share: `value` holds now; `agreed` would hold if no operator had set it (`by`, `at`)."""
+    """A setting that hubs share. `value` holds now. An operator may have set it (`by`, `at`); else it is `agreed`."""
 
     name: str
     value: str
@@ -71,7 +71,9 @@ class Agreed:
             await self.agree()
 
     async def set(self, name: str, text: str | None, by: str) -> None:
-        """Set a shared setting for all hubs, whatever value they were given; None takes that back. `by` is who does so.
+        """Set a shared setting for all hubs, over the values that they were given; None removes it again.
+
+        `by` names the operator who sets it.
 
         Raises `NotFound` for a setting that hubs do not share, `BadInput` for a value that the setting cannot have.
         """

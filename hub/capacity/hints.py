@@ -1,4 +1,4 @@
-"""Whether any pool can serve a label, and if none can, which label was probably meant.
+"""The check whether any pool can serve a label; if none can, it finds the label that was probably meant.
 
 Without this check a misspelled label would look like a pool in which nothing is free.
 """
@@ -21,7 +21,7 @@ LIKE = 0.7  # two labels at least so alike (1: equal) may be a label and its mis
 
 
 class Hints:
-    """Checks that some pool serves a label. A label that one served within `KNOWN_S` is not looked up again."""
+    """The check that some pool serves a label. A label that a pool served within `KNOWN_S` is not checked again."""
 
     def __init__(self, store: Store, agreed: Agreed, pools: Pools) -> None:
         self._store = store
@@ -54,9 +54,11 @@ class Hints:
         stems = [":".join(segments[:count]) for count in range(len(segments), least - 1, -1)] or [label]
         keys, upto = self._store.keys, SEGMENTS_MAX + 1 if self._agreed.holds.prefix else len(segments)
         asked: list[tuple[str | int, ...]] = [("ZMSCORE", keys.pools, *stems)]
-        asked += [("ZMSCORE", keys.open_pools(str(stem.count(":") + 1)), stem) for stem in stems]  # of other programs
+        # `open_pools` also lists pools of which all slots are other programs'.
+        asked += [("ZMSCORE", keys.open_pools(str(stem.count(":") + 1)), stem) for stem in stems]
         places = [keys.pools, *(keys.open_pools(str(count)) for count in range(len(segments) + 1, upto))]
-        bounds = (f"[{label}:", f"({label};", "BYLEX", "LIMIT", 0, 1)  # ';' follows ':'
+        # ';' is the character after ':', so these bounds enclose all longer labels that begin with this one.
+        bounds = (f"[{label}:", f"({label};", "BYLEX", "LIMIT", 0, 1)
         longer = [("ZRANGE", place, *bounds) for place in places] if self._agreed.holds.prefix else []
         found = await self._store.read_all([*asked, *longer])
         served = any(score is not None for scores in found[: len(asked)] for score in scores) or any(

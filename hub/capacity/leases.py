@@ -1,4 +1,4 @@
-"""Leases: lend a slot, extend it, take it back; and the memory of what this hub lent a moment ago."""
+"""Leases: to lend slots, to renew, check and end leases, and to take back a lease that was not delivered."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def keep_key_s(settings: Settings, ttl_ms: int = 0) -> int:
 
 
 class Leases:
-    """The leases of a store: makes, renews, checks and ends them. Every call is safe to repeat."""
+    """The leases of a store. Every call is safe to repeat."""
 
     def __init__(self, store: Store, settings: Settings, pools: Pools, queue: Queue, agreed: Agreed) -> None:
         self._store = store
@@ -236,9 +236,9 @@ class Leases:
         """End a lease. Returns (word, pool, run); the word is `returned`, `ended`, `not lent` or `stale token`.
 
         Without a token, a lease that was made after `arrived_ms`, when this call arrived, is left. With `only_run` only
-        a lease of `run` is ended. `revokes` is not empty where someone else than the holder ends the lease: with `1`
-        the holder is told and the slot is lent again after the grace, with `2` the slot is lent again at once.
-        Raises `KeyReused` when the request id `key` was used for something else.
+        a lease of `run` is ended. `revokes` is set where an operator ends it: with `1` its holder is told and the slot
+        is lent again after the grace, with `2` the slot is lent again at once. `hint` is a label that the caller names,
+        for a slot without a record. Raises `KeyReused` when the request id `key` was used for something else.
         """
         # A call without a key is remembered as long as the Redis client may repeat it after its connection was cut.
         request, keep_s = (key, self._keep_key_s) if key else (new_attempt(self._realm), KEEP_OWN_S)

@@ -50,9 +50,9 @@ class Memory:
         self._note(self.renewals, slot, (token, left_ms))
 
     def over(self, slot: str, token: str, *, grace_ms: int = 0) -> None:
-        """Remember that this lease has ended, so that it is ended again if a node or a hub reports it to a lost store.
+        """Remember that this lease has ended, so that it is ended again if a node or a hub reports it after a loss.
 
-        `grace_ms` is set when the holder did not end it himself: for so long he may still use the slot, and the slot is
+        `grace_ms` is set when its holder did not end it: for so long the holder may still use the slot, and the slot is
         not lent again.
         """
         self.leases.pop(slot, None)

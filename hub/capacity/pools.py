@@ -77,7 +77,7 @@ class Demand:
 
 
 class Pools:
-    """The pools of a store: publishes, withdraws and counts their slots."""
+    """The pools of a store and the slots published in them."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store

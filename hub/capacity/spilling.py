@@ -50,7 +50,7 @@ class Lender(Protocol):
 
 
 class Spilling:
-    """Gets leases from other realms for waiting tickets of one realm.
+    """The spill-over of one realm: it gets leases from other realms for tickets that wait in this one.
 
     `leases_of` returns the lender of a realm, None for a realm that this hub does not serve.
     """

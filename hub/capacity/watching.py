@@ -1,4 +1,4 @@
-"""Telling the holder of leases when one of them ends early: one call waits for all leases of a client."""
+"""Watching leases: one call waits until any of the leases of a holder has ended early."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Held = tuple[str, str]  # a slot and the token of its lease
 
 
 class Watching:
-    """Finds the leases of a holder that have ended. Changes nothing."""
+    """The watch over the leases of holders. It changes nothing."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 class Pages:
-    """Reads a page over one or several sorted sets."""
+    """The reader of such pages."""
 
     def __init__(self, store: Store) -> None:
         self._page = store.script("jobs/page")

@@ -19,7 +19,7 @@ _log = get_logger("hub.presence")
 
 
 class Presence:
-    """Binds workers to the connections of this hub. The store names a connection `hub id.id of the connection`."""
+    """The connections of this hub and the workers bound to them. The store names a connection `hub.connection`."""
 
     def __init__(self, store: Store, settings: Settings, hub_id: str) -> None:
         self._store = store

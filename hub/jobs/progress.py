@@ -10,12 +10,12 @@ from hub.randoms import random_hex
 from hub.store.store import Store
 
 BATCH = 64  # tasks per script
-TEXT_BYTES = 4096  # of one log line; a longer line is cut
-MESSAGE_BYTES = 1024  # of a message; a longer one is cut
+TEXT_BYTES = 4096  # most bytes of a log line; a longer line is cut
+MESSAGE_BYTES = 1024  # most bytes of a message; a longer message is cut
 
 
 class Progress:
-    """Stores the reports of running tasks."""
+    """The reports of running tasks, which the store keeps."""
 
     def __init__(self, store: Store) -> None:
         self._progress = store.script("tasks/progress")

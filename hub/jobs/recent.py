@@ -15,10 +15,10 @@ from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.store import Store
 
-KEEP_S = 10.0  # Redis writes its file every second, and a replica is behind by less than that
+KEEP_S = 10.0  # how long calls are remembered: Redis saves its file every second, and a replica is behind by less
 MOST = 10_000  # calls that are remembered; repeating them takes about a second
-MOST_BYTES = 32 * 1024 * 1024  # of all remembered calls
-MOST_RESULT_BYTES = 16 * 1024 * 1024  # of results of tasks; beyond that the oldest ends are repeated without them
+MOST_BYTES = 32 * 1024 * 1024  # bytes of all remembered calls
+MOST_RESULT_BYTES = 16 * 1024 * 1024  # bytes of results; beyond that the oldest ends of tasks are kept without result
 OTHERS_S = 5.0  # how long a submit is retried until another hub has registered its job again, which takes two seconds
 BATCH = 128  # calls that are repeated side by side
 _log = get_logger("hub.jobs")
@@ -28,8 +28,8 @@ Again = Callable[[], Awaitable[Any]]
 class Recent:
     """The calls of the last seconds, each safe to repeat. They are repeated in a store that lost its last seconds.
 
-    A store that came back empty does not: hubs notice that at different times, so one hub could submit again a task
-    that has ended by another hub's report, which is lost. The manual says what becomes of tasks then.
+    They are not repeated in a store that came back empty. Hubs notice that at different times, so one hub could submit
+    a task again whose end another hub had reported, and that report is lost. The manual says what becomes of tasks.
     """
 
     def __init__(self, store: Store) -> None:

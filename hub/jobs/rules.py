@@ -62,7 +62,7 @@ class Rule:
             raise ValueError(f"{self.zone!r} is no time zone: write one such as Europe/Berlin") from None
 
     def due(self, after_us: int) -> Iterator[int]:
-        """Yield the times at which it is due after a time, one after the other."""
+        """Yield the times after `after_us` at which the schedule is due, in order."""
         if self.every_ms:
             while (after_us := after_us + self.every_ms * 1000) < TOO_FAR_US:
                 yield after_us
@@ -80,7 +80,7 @@ class Rule:
         return next(self.due(after_us), None)
 
     def missed(self, due_us: int, now_us: int, most: int) -> list[int]:
-        """Return the times at which it was due from `due_us` until now, of many the latest `most`."""
+        """Return the times from `due_us` to `now_us` at which the schedule was due, at most the last `most` of them."""
         if self.every_ms:
             step_us = self.every_ms * 1000
             last = (now_us - due_us) // step_us
@@ -103,9 +103,9 @@ class Unreadable(Rule):
         """Accept any text as cron expression and time zone."""
 
     def due(self, after_us: int) -> Iterator[int]:
-        """Yield the times at which it is due after a time, one after the other."""
+        """Raise ValueError with the reason why the rule cannot be read."""
         raise ValueError(self.why)
 
     def missed(self, due_us: int, now_us: int, most: int) -> list[int]:
-        """Return the times at which it was due from `due_us` until now, of many the latest `most`."""
+        """Raise ValueError with the reason why the rule cannot be read."""
         raise ValueError(self.why)

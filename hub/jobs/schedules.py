@@ -102,7 +102,7 @@ class Schedule:
 
 
 class Schedules:
-    """The schedules of a store: makes, changes and fires them."""
+    """The schedules of a store."""
 
     def __init__(self, store: Store, settings: Settings, pages: Pages) -> None:
         self._store = store
@@ -275,7 +275,7 @@ class Schedules:
 
 
 class _RecordReading:
-    """Reads the fields of a schedule record, which another program may have written, and collects their faults."""
+    """A reader of the fields of a schedule record that another program may have written; it collects their faults."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 
 class JobTurns:
-    """Gives one turn at a time, round robin over the users that wait; one user's turns come in the order he asked."""
+    """Turns, one at a time, round robin over the users that wait; the turns of one user come in the order of asking."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # user -> its requests; the first user is next

@@ -33,8 +33,8 @@ class Fault(NamedTuple):
 
 
 class Validation:
-    """Checks payloads in a process of their own, one submit at a time, users in turn. The process is started when it is
-    needed first, and again after it was killed.
+    """The checks of payloads in a separate process, one submit at a time, users in turn. The process is started when it
+    is needed first, and again after it was killed.
     """
 
     def __init__(self) -> None:

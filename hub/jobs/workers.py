@@ -73,7 +73,7 @@ class Workers:
             case ["superseded"]:
                 raise superseded(worker)
             case ["worker"]:
-                return []  # removed since its beat: the next one tells it
+                return []  # removed since its heartbeat; the next one is refused
         raise UnknownReply(self._compare.name, reply)
 
     async def taken(self, worker: str, user: str, since: int, seconds: float) -> int:
@@ -177,7 +177,7 @@ class Workers:
 
 
 class _Beats(Batches[tuple[str, str], int]):
-    """The heartbeats of workers in batches. An item is (worker, user who says that the worker is his)."""
+    """The heartbeats of workers in batches. An item is (worker, user that sends the heartbeat)."""
 
     def __init__(self, store: Store) -> None:
         super().__init__("worker-beats", BATCH)

@@ -31,7 +31,7 @@ from hub.store.scan import keys_of
 from hub.store.store import Store
 
 KIND = "capacity-hub-store"
-VERSION = 1  # of the form of the file
+VERSION = 1  # the version of this file format
 PART = 500  # most members, items, fields or entries in one line
 QUIET_S = 3.0  # a hub that has not ticked for so long has stopped, or cannot change the store
 BESIDE = 100  # keys that are read side by side
@@ -229,7 +229,7 @@ def commands_of(prefix: str, line: Line) -> list[tuple[Any, ...]]:
 
 
 class _Writer:
-    """Writes lines into a file, and in the last line their number and digest."""
+    """A writer of lines into a file; the last line holds their number and digest."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file

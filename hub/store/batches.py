@@ -12,7 +12,7 @@ Answer = TypeVar("Answer")
 
 
 class Batches(ABC, Generic[Item, Answer]):
-    """Sends items in calls of at most `most`. Items that come while a call is under way go out with the next one."""
+    """A sender of items, at most `most` in one call. Items that come while a call is under way join the next call."""
 
     def __init__(self, name: str, most: int) -> None:
         self._name = name
@@ -33,7 +33,7 @@ class Batches(ABC, Generic[Item, Answer]):
         """Send these items in one call; return an answer or an exception for each, in their order."""
 
     async def _send(self) -> None:
-        await asyncio.sleep(0)  # items that can be taken now join the first call
+        await asyncio.sleep(0)  # callers that can run now hand in their items before the first call
         while self._waiting:
             batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
             found: Sequence[Answer | Exception]

@@ -1,4 +1,4 @@
-"""The caller for whom a call to Redis is made: one who waits until a certain time, the hub clock, or none."""
+"""The purpose of a call to Redis: for a caller that waits until a certain time, for the hub clock, or for no caller."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 
 class _Patience:
-    """The time until which one caller waits. It is None after his request: work that goes on then is not for him."""
+    """The time until which one caller waits. It is None after its request: work that goes on then is not for it."""
 
     def __init__(self, until_ms: int) -> None:
         self.until_ms: int | None = until_ms
@@ -31,7 +31,7 @@ def is_urgent() -> bool:
 
 @contextmanager
 def waiting_until(clock_ms: int) -> Iterator[None]:
-    """Mark the calls of this block as made for a caller who waits until the hub clock reads `clock_ms`."""
+    """Mark the calls of this block as made for a caller that waits until the hub clock reads `clock_ms`."""
     patience = _Patience(clock_ms)
     before = _patience.set(patience)
     try:

@@ -39,12 +39,12 @@ class HubClock:
         self.hub_id = secrets.token_hex(8)
         self.leads = asyncio.Event()
         self.expire_override: bool | None = None
-        self._switched = ("", "", "")  # the run-time value of the last tick as it is stored, by whom, when
+        self._switched = ("", "", "")  # the expiry switch as heard last: value, who set it, when
         self._switch_known = False
         self.away_since: float | None = None
         self._begun = self._answered = 0  # numbers of the last tick that was begun, and of the last that was answered
         self._answer = asyncio.Event()  # set when the next tick is answered
-        self._last_outage: tuple[float, float] | None = None  # how long it was, when it ended (monotonic)
+        self._last_outage: tuple[float, float] | None = None  # seconds it lasted, monotonic time of its end
         self.moved_to: str | None = None  # the URL of the server to which the store has moved
         self.moved = asyncio.Event()  # set when `moved_to` is
         store.when_replaced(self._restore_switch)

@@ -114,7 +114,7 @@ class Cluster:
 
 
 def _agreed(views: list[_View]) -> Address | None:
-    """Return the owner of the slot, once a majority of the primaries that the latest view names has answered."""
+    """Return the owner of the hash slot by the latest view, None until most of the primaries it names have answered."""
     latest = max(views, key=lambda view: view.epoch, default=None)
     if latest is None or len(latest.primaries & {view.by for view in views}) * 2 <= len(latest.primaries):
         return None

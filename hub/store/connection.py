@@ -94,7 +94,7 @@ async def open_store(settings: Settings, *, opened: bool = True) -> AsyncIterato
         finally:
             await embedded.stop()
     else:
-        from fakeredis import FakeAsyncRedis  # only this fallback pays for importing it
+        from fakeredis import FakeAsyncRedis  # imported here, because only this fallback needs it
 
         _log.warning("store in memory", why="no redis-server or valkey-server on the PATH: nothing outlives this hub")
         client = FakeAsyncRedis(decode_responses=True, encoding_errors="surrogateescape")
@@ -189,4 +189,4 @@ async def _saves(client: Redis) -> bool:
     try:
         return bool((await client.config_get("save")).get("save"))
     except (NoPermissionError, ResponseError):
-        return True  # a managed server that hides its configuration
+        return True  # a managed server forbids CONFIG: take it that it saves

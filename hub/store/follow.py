@@ -15,7 +15,7 @@ BATCH = 200  # entries per call
 
 
 class Follower:
-    """Reads one stream. Its calls raise `StoreUnavailable`, `StoreFault` and `ForeignKey`."""
+    """A reader of one stream. Its calls raise `StoreUnavailable`, `StoreFault` and `ForeignKey`."""
 
     def __init__(self, store: Store, key: str) -> None:
         self._key = key

@@ -194,7 +194,7 @@ class Notifications:
     def _take(self, kind: str, channel: str, word: Any) -> None:
         if kind in HEARD:
             answer = self._confirmed.get(channel)
-            if answer is None or answer.done():  # the connection was cut, and redis-py has made another
+            if answer is None or answer.done():  # redis-py has connected again: messages may be missing
                 self._notify(channel)
             else:
                 answer.set_result(None)

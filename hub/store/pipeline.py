@@ -16,7 +16,7 @@ from hub.store.packing import Packed
 
 
 class Pipeline:
-    """Sends batches one after the other on one connection, which it keeps until `release` is called."""
+    """A sender of batches, one after the other, on one connection, which it keeps until `release` is called."""
 
     def __init__(self, client: Redis) -> None:
         self._client = client

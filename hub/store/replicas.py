@@ -22,10 +22,10 @@ class NotReplicated(StoreUnavailable):
 
 
 class Replicas(Batches[None, None]):
-    """Waits until `number` replicas have all writes that Redis has answered to this hub so far.
+    """The wait until `number` replicas have all writes that Redis has answered to this hub so far.
 
-    Calls that come while one WAIT is under way share the next WAIT. A failover may still promote a replica that did not
-    confirm.
+    Calls that come while a WAIT command is under way share the next one. A failover may still promote a replica that
+    did not confirm.
     """
 
     def __init__(self, store: Store, number: int, redis_timeout_s: float) -> None:

@@ -26,7 +26,7 @@ from hub.store.pipeline import Pipeline
 from hub.store.primary import ASK_S, HIDDEN, AnotherServer, Primary
 from hub.store.silence import SILENT_S, Silence
 
-BATCH = 128  # most commands in one batch; the answers of a batch come together, so a larger one would be slower
+BATCH = 128  # most commands in one batch, whose answers come together: in a larger one the first would wait longer
 DEBTS = 4 * BATCH  # most postponed calls that are made with one tick of the hub clock
 CLOSE_S = 2.0  # how long a stopping hub waits for batches under way
 SETTLE_MS = 2000  # four ticks: by then every hub has noticed a loss and reported its leases
@@ -49,16 +49,16 @@ class Store:
         self._born, self.emptied = "", False  # the generation with which it began; whether the last loss emptied it
         self.highest_token = "0"  # the highest one that the last tick or a lease of this hub showed
         self.node_timeout_ms = 0  # the one that holds, as this hub heard it last; a store that was emptied is told it
-        self.heard_at: float | None = None  # when the hub clock ticked last, by the monotonic clock
+        self.heard_at: float | None = None  # when a tick was answered last, by the monotonic clock
         self.asked_at: float | None = None  # when that tick was sent
         self.clock_ms = self.highest_ms = 0  # the hub clock as this hub heard it last, and the highest it ever heard
         self.ticks = False  # whether a hub clock runs on this store
         self.silence = Silence()
         self.fence: tuple[Any, Any] = NO_FENCE  # sent with every call: generation and hub clock as heard last
         self.when_told: Callable[[], Awaitable[None]] | None = None  # called after the actions of `when_replaced`
-        self._wall_s: float | None = None  # the time of Redis less the monotonic clock
+        self._wall_s: float | None = None  # the time of Redis minus the monotonic clock
         self._tick_over = asyncio.Event()
-        self._telling: asyncio.Event | None = None  # there while those actions run; set when they are done
+        self._telling: asyncio.Event | None = None  # not None while those actions run; set when they are done
         self.away, self._why_away = False, AWAY  # while `away` is True, calls are refused at once, with `_why_away`
         self.library: Library = library()
         self._queue: deque[tuple[tuple[Any, ...], asyncio.Future[Any]]] = deque()
@@ -73,7 +73,7 @@ class Store:
         return ScriptCall(self, self.library.commands[name])
 
     def when_replaced(self, action: Callable[[], Awaitable[None]]) -> None:
-        """Register an action to run whenever the store has lost data: then it is another or an older one."""
+        """Register an action to run whenever the store has lost data, because it came back empty or older."""
         self._when_replaced.append(action)
 
     def later(self, action: Callable[[], Awaitable[None]]) -> None:
@@ -381,7 +381,7 @@ class Store:
 
 
 class ScriptCall:
-    """A command bound to a store. Its arguments are passed by name; `rest` takes those of any number at the end."""
+    """A command bound to a store. Arguments are passed by name; `rest` has those of which any number is allowed."""
 
     def __init__(self, store: Store, command: Command) -> None:
         self._store = store

@@ -85,7 +85,9 @@ class Orders(NamedTuple):
 
 @dataclass(frozen=True)
 class Registration:
-    """What a node sends when it registers. `term` is what the hub gave an earlier process of the node; '' for none."""
+    """The data that a node sends when it registers. `apps`: what it offers, mostly labels of pools. `incarnation`: its
+    process. `term`: what the hub gave that process when it registered first; '' the first time.
+    """
 
     node_id: str
     apps: tuple[str, ...] = ()
@@ -112,7 +114,7 @@ class Registered:
 
 @dataclass(frozen=True)
 class Node:
-    """A node as operators see it. `state`: `alive`, `suspect` (half the timeout without a beat) or `stale`."""
+    """A node as operators see it. `state`: `alive`, `suspect` (half the timeout without a heartbeat) or `stale`."""
 
     id: str
     state: Liveness
@@ -169,7 +171,7 @@ class DrainState:
 
 @dataclass(frozen=True)
 class Departure:
-    """Whether a node can be shut down without ending a lease. That is not so while slots are lent or on offer.
+    """The answer to whether a node can be shut down without ending a lease: not while slots are lent or on offer.
 
     `offered` counts the slots on offer in the first batch that has any, so the node may have more.
     """

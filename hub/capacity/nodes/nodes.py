@@ -114,8 +114,8 @@ class Nodes:
     ) -> Registered:
         """Register a node, or update its registration; `drained` is the last drain or undrain the node was told of.
 
-        Raises `NodeIdCollides` when another node's id becomes the same part of a key, and `Superseded` when a newer
-        process is the node.
+        The audit entry `audit_new` or `audit_old` is written, by whether the node is new. Raises `NodeIdCollides` when
+        another node's id becomes the same part of a key, and `Superseded` when a newer process is the node.
         """
         part = key_part(node.node_id)
         while True:
@@ -216,9 +216,10 @@ class Nodes:
                     raise UnknownReply(self._safe_to_kill.name, reply)
 
     async def expire(self, node_id: str, action: str, keep: bool) -> list[Any]:
-        """Check in one script whether a nominated node is silent still, and act on it: `expire`, `refresh` or `look`.
+        """Check in one script whether a nominated node is still stale, and if so, act on it.
 
-        Returns the reply that `lua/commands/nodes/expire.lua` describes, after the remaining slots are removed too.
+        `action`: `expire` removes the node, `refresh` keeps it alive, `look` changes nothing. With `keep` a node with a
+        free slot is kept alive. Returns the reply that `lua/commands/nodes/expire.lua` describes, for all slots.
         """
         part = key_part(node_id)
         reply: list[Any] = await self._expire(
