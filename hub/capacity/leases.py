@@ -163,7 +163,7 @@ class Leases:
                 leaving.cancel()
 
     async def _try_again(self, wanted: BorrowRequest, until: float) -> Lease | Waiting:
-        """Call `_try`, and repeat it in an outage of the store until `until`: the place in the queue is kept."""
+        """Call `_try`; repeat it in an outage of the store until the time `until`. The place in the queue is kept."""
         while True:
             try:
                 return await self._try(wanted, repeated=True)
@@ -180,7 +180,7 @@ class Leases:
             answer = await self._try(wanted, repeated=True)
             if isinstance(answer, Lease):
                 return answer
-            await self._take_back(wanted)  # that lease has ended meanwhile, and the ticket is in the queue again
+            await self._take_back(wanted)  # the lease has ended meanwhile, and the borrow is in the queue again
         facts = {"ticket": wanted.request, **place.facts()}
         if self._queue.stopping:
             raise Stopping("The hub is stopping", **facts)

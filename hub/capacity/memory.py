@@ -46,7 +46,7 @@ class Memory:
         self._note(self.leases, lease.slot, lease)
 
     def renewed(self, slot: str, token: str, left_ms: int) -> None:
-        """Remember that the holder of this lease was told that `left_ms` are left, so that `recall` restores that."""
+        """Remember that the holder was told that `left_ms` are left of the lease; `recall` restores that deadline."""
         self._note(self.renewals, slot, (token, left_ms))
 
     def over(self, slot: str, token: str, *, grace_ms: int = 0) -> None:
@@ -61,7 +61,7 @@ class Memory:
             self._note(self.ends, slot, (token, self._store.clock_ms + grace_ms if grace_ms else 0))
 
     def cancelled(self, ticket: str) -> None:
-        """Remember that this ticket was given up, so that `recall` cancels it again if the store loses that."""
+        """Remember that this ticket was given up, so that `recall` can cancel the ticket again after a loss."""
         self._note(self.given_up, ticket, None)
 
     async def recall(self) -> None:

@@ -32,7 +32,7 @@ from hub.store.store import Store
 
 ASK_S = 2.0  # time limit of a question to another realm; meanwhile the ticket goes on waiting at home
 AGAIN_S = 1.0  # time between trials of a label; one ticket of the label asks at a time, the one that waited longest
-FIRST_MS = 10_000  # length of the lease until home has recorded it: a call that comes later than that is refused
+FIRST_MS = 10_000  # length of a lease until home has recorded it; home refuses calls that are delayed for so long
 _log = get_logger("hub.spilling")
 
 
@@ -68,7 +68,7 @@ class Spilling:
 
     @contextmanager
     def beside(self, wanted: BorrowRequest) -> Iterator[None]:
-        """Let other realms serve a ticket while the block, which waits for it, runs."""
+        """Let other realms serve a ticket while the block of code runs, which waits for the ticket at home."""
         serving = self._begin(self._serve(wanted)) if wanted.elsewhere else None
         try:
             yield
@@ -97,10 +97,10 @@ class Spilling:
                     if await self._try_all(wanted):
                         break
                     await asyncio.sleep(AGAIN_S)
-            await asyncio.sleep(AGAIN_S)  # by then the ticket is served and this task cancelled, or it waits again
+            await asyncio.sleep(AGAIN_S)  # by then the borrow has its lease and has ended this loop, or it waits again
 
     async def _try_all(self, wanted: BorrowRequest) -> bool:
-        """Try the realms in order; return True once one had a lease, so that the ticket waits no more."""
+        """Try the other realms in order; return True once one of them had a lease, as the ticket then waits no more."""
         for realm in wanted.elsewhere:
             with suppress(Unavailable):  # the realm has nothing to lend, or it or home is away; the place is kept
                 if await self._try(wanted, realm):

@@ -15,7 +15,7 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 TERMINAL = frozenset(STATUSES[3:])
 LOST = "!"  # stands for a result that was lost; no JSON text begins with it
 
-MOST_RESULT_BYTES = 1_048_576  # most bytes of a result by default; a setting of the hub changes it
+MOST_RESULT_BYTES = 1_048_576  # most bytes of a result, unless a setting of the hub says otherwise
 MOST_LEVELS = 128  # most levels of nesting in a result; no setting changes this
 
 T = TypeVar("T")
@@ -148,7 +148,7 @@ class Said:
 
 @dataclass(frozen=True)
 class ProviderRecord(Named):
-    """A provider of data, and the worker and the user that answer for it."""
+    """A provider: a named source of data, the worker that answers questions to it, and the user who owns it."""
 
     id: str
     full: str
@@ -190,7 +190,7 @@ class Options:
     priority: each point puts the task a second further forward in the queue. due_us: the task is not claimed before
     this time. max_attempts, backoff_ms: a task that fails is tried again after a pause that doubles with each attempt,
     up to an hour. as_the_job: those two are as the job was registered with. max_silence_ms: how long the task may
-    report nothing while it runs, 0 for ever. unique_key: a submit with this key, to the same job from the same room,
+    report nothing while it runs, 0 for ever. unique_key: a submit with this key, to the same job in the same room,
     makes no new task while an earlier task with it is open, or completed and submitted less than unique_ms ago. after:
     the tasks that must end first; the task fails when one of them is not completed, unless run_on_failure is set.
     """

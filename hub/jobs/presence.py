@@ -48,7 +48,7 @@ class Presence:
             worker=worker, user=user, connection=self._name(connection), hub=self._hub_id, most=WORKERS_MAX
         ):
             case ["ok"]:
-                if connection not in self._open:  # it ended while the script was on its way
+                if connection not in self._open:  # the connection ended while the script was on its way
                     await self._end(connection)
                 return True
             case [("worker" | "forbidden" | "full") as word]:

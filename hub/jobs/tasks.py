@@ -302,12 +302,12 @@ class Tasks:
                 await subscription.wait(min(left_s, RECHECK_S))
 
     async def page_of_room(self, room: str, status: str | None, limit: int, offset: int) -> Page[TaskRecord]:
-        """Return a page of the tasks that were submitted from a room, of one status or of all."""
+        """Return a page of the tasks that were submitted in a room, of one status or of all."""
         keys = [self._store.keys.room_tasks(f"{s}:{room}") for s in _statuses(status)]
         return await self._pages.read(keys, limit, offset, self._read)
 
     async def page_of_job(self, room: str, full: str, status: str | None, limit: int, offset: int) -> Page[TaskRecord]:
-        """Return a page of the tasks of a job that were submitted from a room; raises `JobNotFound`."""
+        """Return a page of the tasks of a job that were submitted in a room; raises `JobNotFound`."""
         await self._jobs.get(full)
         keys = [self._store.keys.job_tasks(f"{s}:{room}:{full}") for s in _statuses(status)]
         return await self._pages.read(keys, limit, offset, self._read)

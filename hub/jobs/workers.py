@@ -35,7 +35,7 @@ class Workers:
         self._describe = store.script("workers/describe")
 
     async def create(self, user: str, worker: str) -> WorkerRecord:
-        """Make a worker of this user under the id that the caller chose, and return it."""
+        """Register a new worker of this user under the id that the caller chose, and return its record."""
         match await self._create(worker=worker, user=user):
             case ["ok", beat]:
                 return WorkerRecord(worker, int(beat), user=user)

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 
 class _Patience:
-    """The time until which one caller waits. It is None after its request: work that goes on then is not for it."""
+    """The time until which one caller waits; None once its request has ended, as work that goes on is for no caller."""
 
     def __init__(self, until_ms: int) -> None:
         self.until_ms: int | None = until_ms
@@ -53,7 +53,7 @@ def for_nobody() -> Iterator[None]:
 
 @contextmanager
 def urgent() -> Iterator[None]:
-    """Mark the calls of this block as part of a tick: they are sent at once, past all calls that wait for one."""
+    """Mark the calls of this block as part of a tick: they are sent at once, before all calls that wait for a tick."""
     before = _urgent.set(True)
     try:
         with for_nobody():

@@ -128,7 +128,7 @@ class HubClock:
                 self._store.asked_at = asked_at
                 self._store.highest_token = max(self._store.highest_token, token, key=int)
                 if generation != self._store.generation:
-                    await self._store.replaced(generation)  # that may restore the switch: the next tick reads it
+                    await self._store.replaced(generation)  # this may restore the switch, which the next tick reads
                 else:
                     self._take_switch(expire, by, at)
                     self._store.away = False

@@ -85,7 +85,7 @@ class Cluster:
             async with asyncio.timeout(ANSWER_S):
                 nodes = await client.execute_command("CLUSTER NODES")  # type: ignore[no-untyped-call]
                 return self._read(nodes, address)
-        except (RedisError, OSError, TimeoutError, ValueError, LookupError):  # it is gone, or in no cluster
+        except (RedisError, OSError, TimeoutError, ValueError, LookupError):  # the server is gone, or in no cluster
             return None
 
     def _read(self, nodes: Mapping[str, Any], asked: Address) -> _View:

@@ -144,7 +144,8 @@ def _die_with_parent() -> None:
 def _close_what_was_inherited() -> None:
     """Close all inherited file descriptors but standard input, output and error.
 
-    uvloop passes its own on, among them the reading end of our standard error, which would then never be closed.
+    uvloop passes the hub's descriptors on. Among them is the reading end of this process's standard error, which would
+    then never be closed.
     """
     for fd in map(int, os.listdir("/dev/fd")):
         if fd > 2:

@@ -23,7 +23,7 @@ async def load(client: Redis, library: Library) -> None:
 
 
 async def call(client: Redis, library: Library, command: tuple[Any, ...]) -> Any:
-    """Send a call of the library and return its answer; load the library first where the server does not have it."""
+    """Send a call of the library and return its answer; where the server lacks the library, load it and send again."""
     try:
         return await client.execute_command(*command)  # type: ignore[no-untyped-call]
     except ResponseError as error:

@@ -57,7 +57,7 @@ class Sentinels:
                 address, state = await pipe.execute()
                 host, port = (text(part) for part in address)
                 return int(state["config-epoch"]), host, int(port)
-        except (RedisError, OSError, TimeoutError, TypeError, KeyError):  # it is gone, or does not watch this primary
+        except (RedisError, OSError, TimeoutError, TypeError, KeyError):  # gone, or it does not watch this primary
             return None
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Heartbeats in batches: those that arrive while a script is under way go out together with the next one."""
+"""Heartbeats of nodes in batches: heartbeats that arrive while a script is under way are sent with the next script."""
 
 from __future__ import annotations
 

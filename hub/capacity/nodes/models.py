@@ -39,7 +39,7 @@ class NodeCaller(NamedTuple):
 
 
 class DrainCall(NamedTuple):
-    """A drain (`on`) or an undrain of a node. Each has a higher `number` than all before, which shows the last one."""
+    """A drain (`on`) or an undrain of a node. The numbers of a node's calls only rise: the highest is the last call."""
 
     on: bool
     number: str = ""  # '' for a call that is being made: the store gives it its number

@@ -184,7 +184,7 @@ class Nodes:
         """Hold back a node's free slots, or offer them again; return how far that is. Raises `UnknownNode`.
 
         A call with a reason cordons the node: its leases go on, and the node is not told to drain. With a deadline, the
-        leases that are left end after `left_ms` of the hub clock. A later call replaces the deadline, or removes it.
+        leases that are left end after `left_ms` of the hub clock. A later call replaces or removes the deadline.
         """
         return await self._draining.call(node_id, call)
 
@@ -254,7 +254,8 @@ class Nodes:
     async def find(self, text: str, cursor: str, limit: int) -> tuple[int, list[str], str | None]:
         """Return (number of all nodes, ids of nodes whose id, labels or pools contain `text`, cursor or None).
 
-        The search stops once `limit` ids or a few more are found, or 20,000 nodes were read; the cursor continues it.
+        The search stops once `limit` ids or a few more are found, or 20,000 nodes were read. A call with the cursor
+        continues the search; None means that all nodes were read.
         """
         total = int(await self._store.read("SCARD", self._store.keys.nodes))
         found: dict[str, None] = {}
@@ -336,8 +337,7 @@ class Nodes:
     async def heard_within(self, seconds: int) -> int:
         """Count the nodes whose last heartbeat is at most `seconds` old on the hub clock.
 
-        Where there is none but some nodes are unmanaged, count instead the nodes of the first thousand that are not
-        stale.
+        If there is no such node but some nodes are unmanaged, count the nodes that are not stale among the first 1,000.
         """
         keys = self._store.keys
         clock_ms = int(await self._store.read("HGET", keys.store, "clock_ms") or 0)
