@@ -66,7 +66,7 @@ class Agreed:
             await self.agree(speaks=False)
 
     async def round(self) -> None:
-        """Read the settings that hold again, because other hubs may have come or gone. Only a hub does so."""
+        """Read again the settings that hold, as hubs may have come or gone. A process that is no hub skips this."""
         if self._speaks:
             await self.agree()
 

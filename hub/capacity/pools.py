@@ -18,9 +18,9 @@ from hub.store.keys import key_part
 from hub.store.lenient import read_each
 from hub.store.store import Store
 
-SCAN_BATCH = 1000  # keys looked at per call
+SCAN_BATCH = 1000  # keys that one SCAN call looks at
 SCAN_CALLS = 10  # calls per discovery, so a store of up to 10,000 keys is searched completely
-BATCH = 64  # slots per script where each costs a dozen commands: under 2 ms
+BATCH = 64  # slots per script, where each slot costs a dozen Redis commands: under 2 ms
 WAITING_LABELS_MAX = 400  # labels with waiters that are read for one pool, and as many labels with `*`: under 3 ms
 
 CONFLICT_MS = 3_600_000  # how long a conflict is reported

@@ -14,7 +14,7 @@ FOLLOWERS = 100  # at most so many of the tasks that wait for a task are read
 
 @dataclass(frozen=True)
 class Link:
-    """A task that another task waits for, or that waits for it. status: that of the task, `gone` for an unknown one."""
+    """A task that is linked to another one, because one of the two waits for the other. An unknown task is `gone`."""
 
     task: str
     job: str

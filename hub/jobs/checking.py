@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-KEPT = 256  # compiled schemas
+KEPT = 256  # compiled schemas that are cached
 LONGEST = 500  # characters of a message, which is cut because it may quote a whole payload
 
 

@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 class Pages:
-    """The reader of such pages."""
+    """A reader of pages over one or several sorted sets."""
 
     def __init__(self, store: Store) -> None:
         self._page = store.script("jobs/page")

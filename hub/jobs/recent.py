@@ -48,7 +48,7 @@ class Recent:
         self.note(again, size)
 
     def note(self, again: Again, size: int = 0) -> None:
-        """Remember a call of `size` bytes; `again()` repeats it, and changes nothing where the store still has it."""
+        """Remember a call of `size` bytes. `again()` repeats the call, which changes nothing that was not lost."""
         now = time.monotonic()
         self._calls.append((now, size, again))
         self._bytes += size

@@ -43,7 +43,7 @@ def waiting_until(clock_ms: int) -> Iterator[None]:
 
 @contextmanager
 def for_nobody() -> Iterator[None]:
-    """Mark the calls of this block as made whether or not any caller still waits."""
+    """Mark the calls of this block as made for no caller: they are carried out also when no caller waits any more."""
     before = _patience.set(None)
     try:
         yield

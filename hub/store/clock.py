@@ -79,7 +79,7 @@ class HubClock:
     async def tick(self) -> None:
         """Tick once, also while Redis is away, because the hub finds out in this way that Redis is back."""
         self._begun += 1
-        self._store.silence.is_over_just_now()  # notes a standstill of this hub before the tick ends it
+        self._store.silence.is_over_just_now()  # notes a standstill of this hub, which this tick ends
         heard = False
         try:
             await self._listen()

@@ -100,8 +100,8 @@ class GroupReader:
 
 
 class _Gone(Exception):
-    """The stream or its group does not exist."""
+    """The stream or its group of readers does not exist."""
 
 
 class _There(Exception):
-    """The group exists already."""
+    """The group of readers exists already."""

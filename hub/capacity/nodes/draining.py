@@ -13,7 +13,7 @@ from hub.observability.logs import get_logger
 from hub.store.keys import key_part
 from hub.store.store import Store
 
-BATCH = 64  # slots per script where each costs a dozen commands: under 2 ms
+BATCH = 64  # slots per script, where each slot costs a dozen Redis commands: under 2 ms
 KEEP_MS = 600_000  # on the hub clock; a node knows of a call by its next heartbeat, while it is away only the hub does
 KEEP = 10_000  # most calls that are remembered
 _log = get_logger("hub.capacity.nodes")

@@ -32,9 +32,9 @@ from hub.store.keys import key_part
 from hub.store.lenient import read_each
 from hub.store.store import Store
 
-BATCH = 64  # slots per script where each costs a dozen commands: under 2 ms
+BATCH = 64  # slots per script, where each slot costs a dozen Redis commands: under 2 ms
 UPGRADE_S, UPGRADE_BATCH = 300, 500  # seconds for which nodes are asked to rebuild their slots; nodes per script
-LOOK = 1000  # slots per script that only reads where they are: under 2 ms
+LOOK = 1000  # slots per script, where the script only reads whether they are free, lent or held: under 2 ms
 RECHECK_S = 5.0  # a call that waits for a notification reads the store at least so often
 SEARCHED = 20_000  # nodes that one call looks through for a text
 _log = get_logger("hub.capacity.nodes")

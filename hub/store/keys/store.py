@@ -142,7 +142,7 @@ class OfRecovery(Section):
         "seven days, or three intervals",
         seconds=604800,
     )
-    # Source -> when it became known and when a hub declared it last (ms). A field older than seven days or three
+    # Source -> when it became known and when a hub declared it last (ms). A field older than both seven days and three
     # intervals is deleted when the next source becomes known; `hub recovery forget` deletes it at once.
     zombie_sources = One(
         "hub:zombie_sources",
