@@ -1,4 +1,6 @@
-"""The settings that all hubs of a store share: what the hubs agree on holds, also for a hub that was given others."""
+"""The settings that all hubs of a store share. The values that the hubs agree on hold for all of them, also for a hub
+that was started with other values.
+"""
 
 from __future__ import annotations
 

@@ -308,7 +308,7 @@ class Leases:
         return bool(word == "undone")
 
     async def _gone(self, request: str, attempt: str) -> list[Any]:
-        """Undo an attempt whose caller is gone; return the reply of the script `undo`: a word, then slot and token."""
+        """Undo an attempt whose caller is gone; return the reply of `lua/commands/capacity/undo.lua`."""
         with for_nobody():
             word, *said = await self._undo(request=request, attempt=attempt, hub=self._queue.hub_id, why="gone")
         if word == "undone":

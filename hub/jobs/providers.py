@@ -102,7 +102,9 @@ class Providers:
         return await self._pages.read(keys, limit, offset, self._read)
 
     async def delete(self, provider: str, user: str, superuser: bool) -> None:
-        """Delete a provider; raises `ProviderNotFound`, and `Forbidden` for another user's without `superuser`."""
+        """Delete a provider; raises `ProviderNotFound`, and `Forbidden` for the provider of another user, unless
+        `superuser` is set.
+        """
         request = random_hex(8)
         remove = partial(self._remove, id=provider, user=user, superuser=int(superuser), request=request)
         _check(self._remove.name, await remove(told=0), provider)

@@ -117,8 +117,8 @@ class Schedules:
         self._put_aside = store.script("schedules/put_aside")
 
     async def put(self, wanted: Schedule, user: str, superuser: bool) -> tuple[Schedule, bool]:
-        """Make or change a schedule; return it and whether it is new. Raises `JobNotFound`, `Forbidden` for another
-        user's, `QuotaExceeded` and `TooManySchedules`.
+        """Make or change a schedule; return it and whether it is new. Raises `JobNotFound`, `Forbidden` for a schedule
+        of another user unless `superuser` is set, `QuotaExceeded` and `TooManySchedules`.
         """
         options = wanted.options
         reply = await self._put(

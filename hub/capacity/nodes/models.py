@@ -159,8 +159,8 @@ class Order(NamedTuple):
 
 @dataclass(frozen=True)
 class DrainState:
-    """How far the draining of a node is: its held and lent slots. `deadline_left_ms`: until its leases are ended, None
-    without a deadline.
+    """The progress of draining a node: the numbers of its held and lent slots. `deadline_left_ms`: until its leases are
+    ended, None without a deadline.
     """
 
     draining: bool
