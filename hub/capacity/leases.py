@@ -303,7 +303,8 @@ class Leases:
             self.spilling.take_back_soon(wanted, Elsewhere(*said))
 
     async def drop(self, request: str, attempt: str) -> bool:
-        """Take back a lease that was made for another realm's ticket; return False while another attempt has it too."""
+        """Take back a lease that was made for another realm's ticket, unless another attempt has it too; return whether
+        the lease has ended by this."""
         word, *_ = await self._gone(request, attempt)
         return bool(word == "undone")
 

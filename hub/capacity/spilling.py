@@ -46,7 +46,7 @@ class Lender(Protocol):
         """Give the lease that home has recorded its full length and return it; None when it was taken back."""
 
     async def drop(self, request: str, attempt: str) -> bool:
-        """Take back the lease of an attempt; return False while another attempt has the same lease."""
+        """Take back the lease of an attempt, unless another attempt has it too; return whether the lease has ended."""
 
 
 class Spilling:
