@@ -339,7 +339,7 @@ class Leases:
         raise refusal(wanted, reply) or UnknownReply(self._confirm.name, reply)
 
     async def lapse(self, slots: Sequence[str]) -> list[str]:
-        """End the leases of these slots that have lapsed; return a word of `commands/capacity/lapse.lua` for each."""
+        """End the leases of these slots that have lapsed, are idle or have lost their footprint; return a word each."""
         return list(await self._lapse(rest=slots))
 
     async def find(self, slot: str) -> LeaseRecord | None:
