@@ -7,16 +7,16 @@ class OfNodes(Section):
     title = "Nodes"
     owner = "hub/capacity/nodes/"
 
-    # Fields: state (engaged, released), since; of the last pass seen, stale, registered, limit,
-    # held, pass, word, allowed; window, spent; since_ms (hub clock at which the grace began); released_by, _at,
-    # _until_ms. Deleted when the brake ends.
+    # Fields: state (engaged, released), since; of the last pass: seen, stale, registered, limit, held, pass, word,
+    # allowed; window, spent; since_ms (hub clock at which the grace began); released_by, released_at,
+    # released_until_ms. Deleted when the brake ends.
     brake = One(
         "hub:brake", "hash", "the brake on expiring nodes: state, since, counts of the last pass", "when the brake ends"
     )
     beats = One("hub:beats", "zset", "raw node id -> its last heartbeat", "with the node")
-    # Fields: version, drain, cordon (why), republish, recycle:<slot>, offers (slots in short), drain_number (of the
-    # last drain or undrain): what a beat must tell; incarnation and its term; kept (hub clock) by a sweep that may
-    # not expire. With the node.
+    # Fields that the answer to a heartbeat tells: version, drain, cordon (its reason), republish, recycle:<slot>,
+    # offers (digest of its slots), drain_number (of the last drain or undrain). Others: incarnation and its term; kept
+    # (hub clock at which a sweep that may not expire kept the node). Deleted with the node.
     orders = Each(
         "hub:duty:{node}",
         "hash",
@@ -39,8 +39,8 @@ class OfNodes(Section):
         "one hour",
         seconds=3600,
     )
-    # Fields: on, number, left_ms, reason of a drain that a hub brought back before its node was. Until that
-    # registers; 600 s.
+    # Fields: on, number, left_ms, reason of a drain that a hub restored after a loss of the store, before the node had
+    # registered again. Deleted when the node registers, after 600 s at the latest.
     drain_call = Each(
         "hub:drain_call:{node}",
         "hash",
@@ -71,10 +71,10 @@ class OfLeases(Section):
     owner = "hub/capacity/"
 
     # Fields: item, pool, node, part, place (free, lent, held), policy, idle_ms; of the lease: label, run, granted_ms,
-    # visible_ms, watch_idle, seen_ms (when its waiter's hub heard of it); adopted_ms (hub clock) of one that another
-    # program listed; told: incarnation|number of the call that published it last; unreported when a hub brought it back
-    # and its node has not named it yet; claimed: the part of the node that the id names, which gets it after the lease.
-    # Deleted when the slot is withdrawn, pruned, or found to be in no list.
+    # visible_ms, watch_idle, seen_ms (when the hub of its waiter heard of it); adopted_ms (hub clock) for a slot that
+    # another program put into a list; told: incarnation|number of the call that published it last; unreported: set when
+    # a hub restored it after a loss and its node has not named it yet; claimed: the key part of the node that the slot
+    # id names, which gets the slot after the lease. Deleted when the slot is withdrawn, pruned, or found in no list.
     slot = Each(
         "hub:slot:{slot}",
         "hash",
@@ -95,8 +95,8 @@ class OfLeases(Section):
         "a member with its lease",
     )
     run = Each("hub:run:{run}", "zset", "slot -> when it was lent: what a run holds", "a member with its lease")
-    # Slot -> the highest token whose lease ended since the store was lost, or in what was lost; a report of it, or of
-    # a lower one, is late. Deleted when everybody has had his time to report.
+    # Slot -> the highest token whose lease ended since the store was lost, or in what was lost. A report of a lease
+    # with that token or a lower one is late and changes nothing. Deleted when the time for reports is over.
     ended = One(
         "hub:ended",
         "hash",
@@ -113,7 +113,7 @@ class OfLeases(Section):
         "until then, or until the holder has stopped",
     )
     revoked_tokens = One("hub:revoked_tokens", "hash", "the same slots -> their tokens", "the same")
-    # Raw id of the node that is not the slot's -> slot|when (hub clock)|raw id of the node that is.
+    # Raw id of a node that published another node's slot -> slot|when (hub clock)|raw id of the node that has the slot.
     conflicts = One(
         "hub:conflicts",
         "hash",
@@ -129,8 +129,9 @@ class OfTheQueue(Section):
     title = "Queue"
     owner = "hub/capacity/"
 
-    # Fields: label, run, hub, attempt, score, since_ms, until_ms, ttl_ms, idle_ms, priority,
-    # fingerprint, keep_s, keyed; handed once it was granted. Deleted when it leaves, 60 s after a lease with a key.
+    # Fields: label, run, hub, attempt, score, since_ms, until_ms, ttl_ms, idle_ms, priority, fingerprint, keep_s,
+    # keyed; handed: set once it was granted. Deleted when the ticket leaves the queue; with a key, 60 s after it was
+    # granted.
     ticket = Each(
         "hub:ticket:{ticket}",
         "hash",

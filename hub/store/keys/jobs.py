@@ -1,5 +1,7 @@
-"""The private keys of workers, jobs, tasks, providers and sockets: ids are 32 hex digits; a full name is
-room:category:name; times are in microseconds."""
+"""The private keys of workers, jobs, tasks, providers and sockets.
+
+Ids are 32 hex digits, a full name is room:category:name, and times are in microseconds.
+"""
 
 from hub.store.keys.key import Each, One, Section
 
@@ -8,9 +10,10 @@ class OfJobs(Section):
     title = "Workers, jobs and tasks"
     owner = "hub/jobs/"
 
-    # Fields: user, at, beat; its last claim with a key: claim, tasks; odd: task:claim:hub clock of what its beats do
-    # not name; incarnation (the process it is), past (those before, ten at most); taken (how often a task was taken
-    # from it). Deleted with the worker.
+    # Fields: user, at (when it was made), beat (last heartbeat); claim and tasks: its last claim with a request id, and
+    # the answer; odd: task:claim:hub clock for tasks that its heartbeats do not name; incarnation (the process that is
+    # the worker), past (the processes before, ten at most); taken (how often a task was taken from it). Deleted with
+    # the worker.
     worker = Each("hub:worker:{worker}", "hash", "user, times, last claim with a key, incarnation", "with the worker")
     workers = One("hub:workers", "zset", "worker -> when it was made", "with the worker")
     worker_beats = One("hub:worker_beats", "zset", "worker -> its last heartbeat on the hub clock", "with the worker")
@@ -23,17 +26,17 @@ class OfJobs(Section):
     dead_workers = One(
         "hub:dead_workers", "set", "removed workers some of whose tasks have not failed yet", "empties so"
     )
-    # Fields: as `brake`, for workers; unsure: 1 when the store was just away, or nobody was heard. Deleted when it
-    # ends.
+    # Fields: those of `brake`, for workers; unsure: 1 when the store was just away, or no worker was heard. Deleted
+    # when the brake ends.
     worker_brake = One("hub:worker_brake", "hash", "the brake on removing workers", "when the brake ends")
     room_workers = Each(
         "hub:room_workers:{room}", "zset", "workers with a job in this room", "a member with its worker"
     )
-    # Fields: id, at, schema, digest, result (schema of what tasks come to), attempts and backoff_ms (of tasks that say
-    # nothing of that; where there is more than one), by and bytes (of its schemas, and whose they are), tasks
-    # (records), later (put off), run_us (how long tasks ran of
-    # late), back (the request that took it back); deleted, the time, of a soft-deleted one. Deleted when it was
-    # soft-deleted for HUB_TASK_RETENTION_SECONDS and its last task is forgotten.
+    # Fields: id, at (when it was made), schema, digest, result (schema of the results of its tasks), attempts and
+    # backoff_ms (for tasks that are submitted without a choice; only where there is more than one attempt), by and
+    # bytes (the user whose quota its schemas count for, and their size), tasks (number of task records), later (number
+    # of tasks put off), run_us (how long tasks ran lately), back (the request that revived it); deleted: when it was
+    # soft-deleted. Deleted when it was soft-deleted for HUB_TASK_RETENTION_SECONDS and its last task is forgotten.
     job = Each(
         "hub:job:{job}",
         "hash",
@@ -47,14 +50,14 @@ class OfJobs(Section):
     room_jobs = Each("hub:room_jobs:{room}", "zset", "full names of active jobs -> when made", "a member with its job")
     deleted_jobs = One("hub:deleted_jobs", "zset", "full name -> when it was soft-deleted", "until it is back or gone")
     executors = One("hub:executors", "set", "full names of `@internal` jobs that somebody can run", "never deleted")
-    # Fields: job, room, user, at, status; then worker, claimed (hub clock, unless it was started at once), started,
-    # done, error, last (request of the last move), back (of those that queued it again, the latest four by line),
-    # claim (names the last claim of it; only rises), had (the user it was then taken from), unstuck (how often it was
-    # brought back from a worker that did not start it), entry (its message, of an @internal job), bytes (what it
-    # counts while it is open); where asked for
-    # prio, attempt, max, backoff_ms, due, silence (ms), unique (its key, and for how long after its submit), after
-    # (fail or run, while it waits for others), followed (1 where others wait for it); progress, message, said (when)
-    # and heard (the request) of what it said of itself. Deleted HUB_TASK_RETENTION_SECONDS after its end.
+    # Fields: job, room, user, at (submitted), status; worker, claimed (hub clock, unless it was started at once),
+    # started, done, error, last (request of the last move), back (the latest four requests that queued it again, one a
+    # line), claim (name of its last claim; only rises), had (the user from whose worker it was taken), unstuck (how
+    # often it was queued again because its worker did not start it), entry (the id of its message, for an @internal
+    # job), bytes (how much it counts for quotas while it is open). Only where they were asked for: prio, attempt, max,
+    # backoff_ms, due, silence (ms), unique (its unique key, and for how long after its submit), after (fail or run,
+    # while it waits for other tasks), followed (1 where other tasks wait for it). Of its last report: progress,
+    # message, said (when) and heard (the request). Deleted HUB_TASK_RETENTION_SECONDS after its end.
     task = Each(
         "hub:task:{task}",
         "hash",
@@ -101,7 +104,7 @@ class OfJobs(Section):
     held_tasks = One("hub:held_tasks", "zset", "claimed or running task -> when it was submitted", "when it ends")
     finished = One("hub:finished", "zset", "task -> when it ended", "with the task")
     dead = One("hub:dead", "zset", "failed task whose attempts are used up -> when it ended", "with the task")
-    # Each end as five texts: status, error, claim, request and worker.
+    # An end is stored as five texts: status, error, claim, request and worker.
     early_ends = Each(
         "hub:early_ends:{task}",
         "list",
@@ -123,10 +126,10 @@ class OfJobs(Section):
         "the task that stands for a unique key",
         "with the end of its task; of one that was completed, until its window is over",
     )
-    # Fields: room, name, user, at; job, payload, cron or every_ms, zone, catch_up, paused; prio, max, backoff_ms,
-    # silence and unique of its tasks; due (next), last (when it was due that made `task`, the last one), fired (tasks
-    # made), why (its last firing made none), bytes (what it counts); broken (why it was put aside), again (when it is
-    # looked at again).
+    # Fields: room, name, user, at (when it was made); job, payload, cron or every_ms, zone, catch_up, paused; prio,
+    # max, backoff_ms, silence and unique of its tasks; due (the next time), last (the last time that made a task), task
+    # (that task), fired (number of tasks made), why (why the last time made none), bytes (how much it counts for
+    # quotas); broken (why it was put aside), again (when it is tried again).
     schedule = Each("hub:schedule:{room:name}", "hash", "job, payload, times and options", "until it is deleted")
     schedules = One(
         "hub:schedules",
@@ -135,7 +138,8 @@ class OfJobs(Section):
         "with it",
     )
     room_schedules = Each("hub:room_schedules:{room}", "zset", "name -> when it was made", "with the schedule")
-    # Kinds: tasks and schemas (bytes), schedules, providers, rooms; an owner is `user:` or `room:` and its id.
+    # The kinds are tasks and schemas (in bytes), schedules, providers and rooms. A member is `user:` or `room:` and the
+    # id.
     used = Each("hub:used:{kind}", "zset", "user or room -> how much of this it holds", "a member when it holds none")
     room_openers = One("hub:room_openers", "hash", "room that holds something -> the user who opened it", "until then")
     recent = Each(

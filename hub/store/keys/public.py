@@ -1,10 +1,10 @@
-"""The keys of the wire: other programs read and write them, and they are the truth."""
+"""The public keys: other programs read and write them too. Where private keys disagree with them, these count."""
 
 from hub.store.keys.key import Each, One, Section
 
 
 class Public(Section):
-    """Each says who writes it and who deletes it."""
+    """The public keys. `by` says who writes a key, `until` who deletes it."""
 
     nodes = One(
         "nodes",

@@ -7,18 +7,18 @@ class OfTheStore(Section):
     title = "Store"
     owner = "hub/store/"
 
-    # Fields: format (of what is kept; 1 where there is none), generation, born (the one with which it began), run_id,
-    # token (counter), last_us (counter of jobs), clock_ms, tick_ms, resumed_ms (a second after it stood still),
-    # confirm (a write to wait for), settle_ms, leader, leader_until_ms and the run-time switch expire, expire_by,
-    # expire_at; turn (counter of the queues), line_ms (the last arrival in one), line_clock_ms (the hub clock then),
-    # options (matching), timeout_ms (of nodes), grace_ms (of what is revoked), revoked_ms (until when a holder may
-    # believe in it); history_max (entries), limits (of memory), noted:<event> (the last one a hub wrote),
-    # shared (the settings that hubs agree on), given:<hub> (those it was given), set:<setting> (what an operator set
-    # over them); tokens_changed (when one was last revoked, or the first was made); counted_us (until when ended tasks
-    # are counted for the metrics);
-    # moving (the move of the store to another server), moving_by (the attempt that copies it), moving_to,
-    # moving_generation and moving_format (what stood in those fields), moved (where the store is by now).
-    # One per store, never deleted.
+    # Fields: format (of the records; 1 where the field is missing), generation, born (the generation with which the
+    # store began), run_id, token (the last one given), last_us (the last time given to a record of jobs), clock_ms,
+    # tick_ms, resumed_ms (a second after the hub clock stood still), confirm (written before a WAIT), settle_ms,
+    # leader, leader_until_ms; the expiry switch: expire, expire_by, expire_at; turn (the last turn given to a label),
+    # line_ms (the last arrival in a queue), line_clock_ms (the hub clock then), options (how labels are matched),
+    # timeout_ms (of nodes), grace_ms (of revoked leases), revoked_ms (until when the holder of one may still use its
+    # slot); history_max (entries), limits (of memory), noted:<event> (the last such event that a hub wrote), shared
+    # (the settings that hubs agree on), given:<hub> (the settings that a hub was given), set:<setting> (a value that an
+    # operator set for all hubs); tokens_changed (when an access token was last revoked, or the first was made);
+    # counted_us (until when ended tasks are counted in the metrics); moving (id of the move to another server),
+    # moving_by (the attempt that copies), moving_to, moving_generation and moving_format (generation and format before
+    # the move), moved (the URL of the new server). One per store, never deleted.
     store = One(
         "hub:store",
         "hash",
@@ -57,8 +57,8 @@ class OfTheStore(Section):
         "86,400 s",
         seconds=86400,
     )
-    # What a request was answered with, to which attempts; 60 s, with a key HUB_IDEMPOTENCY_SECONDS, or as long as the
-    # lease it stands for was at first where that is longer.
+    # The answer to a request id, and the attempts that got it. Lives 60 s; with an Idempotency-Key
+    # HUB_IDEMPOTENCY_SECONDS, or as long as its lease was to last at first, if that is longer.
     request = Each(
         "hub:request:{request}",
         "string",
@@ -73,9 +73,9 @@ class OfTokens(Section):
     owner = "hub/tokens/"
 
     tokens = One("hub:tokens", "zset", "token id -> when it was made", "until revoked")
-    # Fields: digest (SHA-256 of the secret), name, user, superuser, scopes, at, kind, rooms, part (of a node's id),
-    # joined where a node made it ("once": it ends when the node leaves), by (the token to join with). Deleted with its
-    # member above.
+    # Fields: digest (SHA-256 of the secret), name, user, superuser, scopes, at, kind, rooms, part (key part of the id
+    # of its node); joined: set where a node got it when it joined ("once": it is deleted when the node leaves); by (the
+    # token that was used to join). Deleted with its member in `tokens`.
     token = Each(
         "hub:token:{token}", "hash", "SHA-256 of the secret, name, user, scopes, kind, rooms, node", "until revoked"
     )
@@ -97,8 +97,8 @@ class OfTokens(Section):
         "one week",
         seconds=604800,
     )
-    # Login of the console -> JSON of the digest of its key, the credential behind it, its role, when and from where.
-    # A field is deleted when it is ended, or is over when another one is made.
+    # Id of a console login -> JSON: digest of its key, the credential behind it, its role, when and from where. A field
+    # is deleted when its login ends; an expired one when another login is made.
     logins = One(
         "hub:logins",
         "hash",
@@ -119,8 +119,8 @@ class OfRecovery(Section):
     title = "Recovery"
     owner = "hub/recovery/ and hub/sweeping/"
 
-    # Record and claim -> JSON of the outcome that waits for its database. Lives seven days from the last one; a field
-    # is deleted when it was written.
+    # Record and claim -> JSON of an outcome that could not be written because its database was away. Lives seven days
+    # from the last such outcome; a field is deleted when its outcome was written.
     outcomes = Each(
         "hub:outcomes:{source}",
         "hash",
@@ -142,16 +142,16 @@ class OfRecovery(Section):
         "seven days, or three intervals",
         seconds=604800,
     )
-    # Source -> when it became known and when a hub declared it last (ms). A field is deleted seven days or three
-    # intervals after that, with the next source that becomes known, or by `hub recovery forget`.
+    # Source -> when it became known and when a hub declared it last (ms). A field older than both seven days and three
+    # intervals is deleted when the next source becomes known; `hub recovery forget` deletes it at once.
     zombie_sources = One(
         "hub:zombie_sources",
         "hash",
         "source -> when it became known and was declared last",
         "seven days or three intervals, or `hub recovery forget`",
     )
-    # Fields: found, at (ms) and pass of the last pass that could count, level of the alert then and before; told, the
-    # number that was told last, and told_at (ms). Lives seven days, or three intervals, from the last pass.
+    # Fields: found, at (ms) and pass of the last pass that could count; level of the alert then and before; told (the
+    # number of which an alert told last) and told_at (ms). Lives seven days, or three intervals, from the last pass.
     zombies = Each(
         "hub:zombies:{source}",
         "hash",
@@ -166,8 +166,9 @@ class OfRecovery(Section):
         "`HUB_ZOMBIE_GROWTH_WINDOW_MINUTES`",
         seconds=3600,
     )
-    # Days since 1970, UTC. Fields: passes, reset, failed, written, errors, most (found at once), worst
-    # (level: 0 ok to 2 critical), pass (the last that is in it). Lives 92 days from the last pass of the day.
+    # A day is counted from 1970 in UTC. Fields: passes, reset, failed, written, errors, most (stuck records found in
+    # one pass), worst (level: 0 ok to 2 critical), pass (the last one counted). Lives 92 days from the last pass of the
+    # day.
     zombie_day = Each(
         "hub:zombie_day:{day:source}",
         "hash",
