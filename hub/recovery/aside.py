@@ -1,19 +1,19 @@
-"""Records that a database refuses to change, left aside so that a pass goes on behind them. Pure: no I/O."""
+"""Records that a database refuses to change. A pass leaves them out, to reach the records behind them. No I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-AT_MOST = 10_000  # as many are named in one statement; behind more than that a pass does not come
+AT_MOST = 10_000  # ids that one statement can leave out; a pass does not get past more refused records
 
 
 class Aside:
-    """The ids of one pass, and what the pass before handed on: those are tried again once nothing else is left."""
+    """The ids that a pass leaves out: those refused in this pass, and those of the last pass, which are tried last."""
 
     def __init__(self) -> None:
-        self._later: dict[Any, None] = {}  # in the order in which they are tried
-        self._refused: dict[Any, None] = {}  # in this pass
+        self._later: dict[Any, None] = {}  # to be tried when no other record is left, in this order
+        self._refused: dict[Any, None] = {}  # refused in this pass, and not tried again in it
         self.left = 0
         """How many the database left as they were without a word."""
         self.refusal: Exception | None = None
@@ -21,16 +21,16 @@ class Aside:
 
     @property
     def ids(self) -> list[Any]:
-        """All of them: the choice of a batch leaves them out."""
+        """Return all ids that the choice of a batch leaves out."""
         return [*self._later, *self._refused]
 
     @property
     def full(self) -> bool:
-        """Whether no more can be left out."""
+        """Return whether `AT_MOST` ids are left out, so that no more can be."""
         return len(self._later) + len(self._refused) >= AT_MOST
 
     def refuse(self, ids: Iterable[Any], refusal: Exception | None) -> None:
-        """They cannot be changed in this pass; without a refusal they were left as they were."""
+        """Leave these ids out for the rest of the pass; without `refusal` the database raised no error."""
         for each in ids:
             self._later.pop(each, None)
             self.left += refusal is None
@@ -39,21 +39,21 @@ class Aside:
         self.refusal = refusal or self.refusal
 
     def put_off(self, ids: Iterable[Any], refusal: Exception) -> None:
-        """Some of them cannot be changed; which, is found out when nothing else is left."""
+        """Leave these ids out until no other record is left: the database refuses some, not known which."""
         for each in ids:
             if not self.full:
                 self._later[each] = None
         self.refusal = refusal
 
     def take(self, count: int) -> list[Any]:
-        """The first of those that are to be tried now."""
+        """Return up to `count` ids that were put off, no longer left out, to be tried now."""
         taken = list(self._later)[:count]
         for each in taken:
             del self._later[each]
         return taken
 
     def end(self) -> tuple[Exception | None, int]:
-        """The pass is over: what was refused, and how many were left. The next one tries them again."""
+        """End the pass: return the last refusal, and how many records stayed unchanged without an error."""
         over = self.refusal, self.left
         self._later |= self._refused
         self._refused, self.refusal, self.left = {}, None, 0
