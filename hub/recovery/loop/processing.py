@@ -1,7 +1,7 @@
-"""`process`: claims records batch by batch and calls a handler for each.
+"""The function `process`, which claims records batch by batch and calls a handler for each.
 
-It counts in its `Counts` while it runs, calls their `on_change`, and shows `record_loop_records_total` and
-`record_loop_sessions_total` in Prometheus.
+While it runs it counts in a `Counts`, whose `on_change` it calls, and which Prometheus shows as
+`record_loop_records_total` and `record_loop_sessions_total`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hub.recovery.tables import reflect
 
 SETTLE_S = 60.0
 CLOSE_S = 5.0
-CANCEL_S = 1.0  # for a task of the loop to notice
+CANCEL_S = 1.0  # after so long an asyncio task that has not ended is cancelled again
 
 
 async def process(
@@ -51,7 +51,7 @@ async def process(
     fail_unserved: bool = False,
     counts: Counts | None = None,
 ) -> Counts:
-    """Claim records with the status `source.becomes`, `batch` at a time; `handler(record, session)` works on each.
+    """Claim records of status `source.becomes`, `batch` at a time; call `handler(record, session)` for each.
 
     The writes of the handler in its session, the columns it returns as a mapping, if any, and the status `done` are
     one transaction. A handler that raises leaves a record `source.failed` with the reason in its error field. Handlers
@@ -88,7 +88,7 @@ async def process(
 
 
 async def _seen_through(running: asyncio.Task[None], shutdown: Shutdown) -> None:
-    """Wait until the loop has ended; a cancellation halts the loop, and is raised after its end."""
+    """Wait until the loop has ended. A cancellation halts the loop, and is raised once the loop has ended."""
     cancelled: asyncio.CancelledError | None = None
     while not running.done():
         try:
@@ -102,7 +102,7 @@ async def _seen_through(running: asyncio.Task[None], shutdown: Shutdown) -> None
 
 
 class Loop:
-    """One run of `process`. Only a cancellation of everything reaches its tasks, and it means `halt`."""
+    """One run of `process`. Its asyncio tasks are cancelled only together with all others, which means `halt`."""
 
     until_empty = False
     beat_s: float | None = None
@@ -139,7 +139,7 @@ class Loop:
         self._settler: asyncio.Task[None] | None = None
 
     def open(self, get_session: GetSession | None, park: str | Literal[False] | None) -> None:
-        """Make engines, sessions and outcomes without connecting. Raises `SourceRefused`."""
+        """Make engines, sessions and parked outcomes, without connecting. Raises `SourceRefused`."""
         self._engines.append(make_engine(self._source))
         if get_session is None:
             self._engines.append(make_engine(self._source, self._concurrency))
@@ -151,7 +151,7 @@ class Loop:
         self._is_to_park = park is not False
 
     async def run(self) -> None:
-        """Run until told to end, or until nothing is left; no task is left running then."""
+        """Claim and handle until told to end or, with `until_empty`, until nothing is left; then end all tasks."""
         heartbeat: asyncio.Task[None] | None = None
         try:
             rows = await self._reflected()
@@ -166,7 +166,7 @@ class Loop:
                 claims, self._handler, self._done, self._sessions, self._breaker, self._shutdown, self.counts,
                 self._outcomes, self._own, self._concurrency, self.fail_unserved,
             )  # fmt: skip
-            items.parked_some = True  # perhaps by an earlier run
+            items.parked_some = True  # an earlier run may have parked outcomes
             if self.beat_s is not None:
                 heartbeat = asyncio.create_task(ClaimHeartbeat(claims, items, self.beat_s).beat_for_ever())
             intake = Intake(claims, self._look, self._shutdown, self._trouble, items.claimed)
@@ -179,7 +179,7 @@ class Loop:
             say(logging.INFO, "processing ended", source=self._source.name, **self.counts.numbers())
 
     async def _reflected(self) -> Rows | None:
-        """Return the rows as soon as the database answers; raises `SourceRefused`."""
+        """Return the table's `Rows` once the database answers, None when told to end before; raises `SourceRefused`."""
         while not self._shutdown.told:
             try:
                 rows = await self._shutdown.timeout(self._look(), CLAIM_S)
@@ -199,7 +199,7 @@ class Loop:
         return rows
 
     async def _turn(self, claims: Claims, intake: Intake, items: Items) -> bool:
-        """Claim once, and wait until the next claim is worth while; return False when nothing is left."""
+        """Claim once, and wait until it is time for the next claim; return False when nothing is left to claim."""
         self._settle(claims, items)
         rest_s = max(items.writing.rest_s, self._trouble.rest_s, self._breaker.rest_s)
         if rest_s > 0 or (self._breaker.is_open and not await self._sessions.probe()):
@@ -215,7 +215,8 @@ class Loop:
             return await self._more(claims, intake, items)
         elif len(taken) < room:
             await self._shutdown.sleep(self._poll_s, self._working)
-        # A long handler keeps no place empty but its own; half a batch a time, so that not every record costs a claim.
+        # Claim again once half of the batch is done: a long handler does not delay the other records, and one claim is
+        # for many records.
         while len(self._working) > self._batch // 2 and not self._shutdown.told:
             await self._shutdown.sleep(None, self._working)
         return True
@@ -227,7 +228,7 @@ class Loop:
         task.add_done_callback(self._working.discard)
 
     async def _more(self, claims: Claims, intake: Intake, items: Items) -> bool:
-        """Return whether more may come, locked or parked, when nothing was claimed and nothing runs."""
+        """Return whether, though nothing was claimed and nothing runs, locked or parked records may still follow."""
         self._settle(claims, items)
         while self._settler is not None and not self._settler.done() and not self._shutdown.told:
             await self._shutdown.sleep(None, [self._settler])
@@ -239,7 +240,7 @@ class Loop:
     # -- parked outcomes ----------------------------------------------------------------------------------------------
 
     def _settle(self, claims: Claims, items: Items) -> None:
-        """Start writing parked outcomes in the background: Redis may be slow to answer."""
+        """Start to write parked outcomes in the background, so that a slow Redis does not delay the claims."""
         running = self._settler is not None and not self._settler.done()
         if self._outcomes is not None and items.parked_some and not running and not self._settling.rest_s:
             self._settler = asyncio.create_task(self._write_parked(self._outcomes, claims, items))
@@ -250,7 +251,7 @@ class Loop:
             async with asyncio.timeout(SETTLE_S):
                 written = await settle(claims.engine, claims.rows, outcomes)
                 left = await outcomes.count()
-        except Exception as error:  # noqa: BLE001 - they wait on; it is logged there
+        except Exception as error:  # noqa: BLE001 - the outcomes stay parked; `met` logs the error
             items.parked_some = True
             self._settling.met(repr(error))
             return
@@ -263,7 +264,7 @@ class Loop:
     # -- the end ------------------------------------------------------------------------------------------------------
 
     async def _end(self, *tasks: asyncio.Task[None] | None) -> None:
-        """End all tasks and close all connections."""
+        """Wait for the running handlers, end the other tasks of the loop, and close all connections."""
         while self._working:
             await self._shutdown.wait(self._working)
         for task in tasks:
@@ -274,7 +275,7 @@ class Loop:
         for close in closing + ([self._outcomes.close] if self._outcomes else []):
             try:
                 await self._shutdown.timeout(close(), CLOSE_S)
-            except Exception as error:  # noqa: BLE001 - there is nothing more to be done with it
+            except Exception as error:  # noqa: BLE001 - nothing more can be done with the connection
                 say(logging.INFO, "connections not closed", source=self._source.name, why=repr(error))
 
 
