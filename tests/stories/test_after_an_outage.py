@@ -90,4 +90,4 @@ async def test_what_fails_in_a_way_nobody_foresaw_is_told_and_keeps_the_hub_from
     for _ in range(2):
         await hub.clock.tick()
     assert done == [None]
-    assert [record.getMessage() for record in caplog.records if "left undone" in record.getMessage()] != []
+    assert [record.getMessage() for record in caplog.records if "postponed call failed" in record.getMessage()] != []
