@@ -73,10 +73,10 @@ class Suspicion:
 
 @dataclass(frozen=True)
 class Check:
-    """A kind of check. `troubles`: the meaning of each word that the check answers. `shown`: names a subject in the
+    """A kind of check: the trouble that each word of its answer means, and a function `shown` that names a subject.
 
-    report. `timeout_ms`, `grace_ms`: the silence and the delay that the script allows. `plainly`: a function that makes
-    the check with reads of Redis; without it the script of `lua/doctor.lua` makes the check.
+    `timeout_ms` and `grace_ms` are the silence and the delay that the check allows. The script of `lua/doctor.lua` makes
+    the check, or the function `plainly`, if there is one, with reads of Redis.
     """
 
     troubles: Mapping[str, Trouble]

@@ -15,7 +15,7 @@ PAGE = 500  # entries per read, which takes about 1 ms in Redis
 
 @dataclass(frozen=True)
 class FoundEvents:
-    """The result of a search: events, newest first. `complete` says that no older ones exist or were trimmed away."""
+    """The result of a search: events, newest first. `complete`: the limit and trimming have left none out."""
 
     events: tuple[Event, ...]
     complete: bool
@@ -35,7 +35,7 @@ class History:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._turn = asyncio.Lock()  # one reader of the whole stream at a time
+        self._turn = asyncio.Lock()  # one search through the whole stream at a time
 
     async def keep(self, entries: int) -> None:
         """Set in the store how many events the scripts keep."""

@@ -1,4 +1,4 @@
-"""The rule behind each event: scripts write a short code, people read a sentence with the rule and its setting."""
+"""The rule behind each event: a script writes a short code, which stands for a sentence with rule and setting."""
 
 from __future__ import annotations
 

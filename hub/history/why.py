@@ -45,7 +45,7 @@ def _names(kind: str, given: str) -> tuple[str, ...]:
             return (to_id(given.strip()),)
         except ValueError:
             return ()
-    if kind == "schedule" and given.count(":") != 1:  # room and name
+    if kind == "schedule" and given.count(":") != 1:  # it must be `room:name`
         return ()
     return (key_part(given),) if kind == "slot" else (given,)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-ERROR_CHARACTERS = 4000  # to which the error text of a task is cut, as tasks are kept for days
+ERROR_CHARACTERS = 4000  # the error text of a task is cut to this length, as tasks are kept for days
 
 
 async def call(execute: Callable[..., Any], *arguments: Any) -> Any:

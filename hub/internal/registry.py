@@ -42,7 +42,7 @@ def load_internal_jobs(settings: Settings) -> dict[str, Executable]:
 
 
 async def register(hub: Hub, jobs: Mapping[str, Executable]) -> None:
-    """Register the jobs with their present schemas, and no other `@internal` jobs as executable. Safe to repeat."""
+    """Register the jobs over any earlier schemas, and mark only these as executable. Safe to repeat."""
     for job in jobs.values():
         await hub.jobs.ensure_internal(job.full, job.schema, job.text)
     await hub.store.script("internal/keep_executors")(rest=list(jobs))

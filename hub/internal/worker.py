@@ -65,7 +65,7 @@ class InternalWorker:
         self._concurrency = concurrency
         self._grace_s = grace_s
         self._queue = GroupReader(hub.store, hub.store.keys.taskiq, GROUP, secrets.token_hex(8), IDLE_S)
-        self._running: dict[str, asyncio.Task[None]] = {}  # by stream entry
+        self._running: dict[str, asyncio.Task[None]] = {}  # the tasks that run, by the id of their stream entry
         self._strange: set[str] = set()
         self._taking: asyncio.Task[None] | None = None
         self._stopping = False

@@ -165,7 +165,7 @@ def _one_line(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
-# At import rather than in `configure_logs`: a process that never calls that must not find log lines on its stdout.
+# At import, not in `configure_logs`: a process that never calls `configure_logs` must not log to its stdout.
 structlog.configure(
     processors=[
         structlog.stdlib.filter_by_level,

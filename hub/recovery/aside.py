@@ -39,7 +39,7 @@ class Aside:
         self.refusal = refusal or self.refusal
 
     def put_off(self, ids: Iterable[Any], refusal: Exception) -> None:
-        """Leave these ids out until no other record is left: the database refuses some, not known which."""
+        """Leave these ids out until no other record is left: the database refuses an unknown part of them."""
         for each in ids:
             if not self.full:
                 self._later[each] = None

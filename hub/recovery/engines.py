@@ -106,7 +106,7 @@ def _bounds(dialect: str, url: URL, options: dict[str, Any], pool_size: int) -> 
         "max_overflow": 0,
         "pool_timeout": CONNECT_S,
         "pool_pre_ping": True,
-        "isolation_level": "READ COMMITTED",  # whatever the database's default: a row that changed is read again
+        "isolation_level": "READ COMMITTED",  # set, so that a row that changed meanwhile is read again
         "connect_args": {name: value for name, value in waits.items() if name not in url.query} | options,
     }
 
@@ -140,7 +140,7 @@ def _stop(connection: Any) -> None:
     if in_greenlet():
         await_only(driver.close())  # returns at once if the connection is closed
     else:
-        driver.stop()  # no coroutine can wait here
+        driver.stop()  # outside of a greenlet nothing can be awaited
 
 
 @asynccontextmanager

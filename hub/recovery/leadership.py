@@ -28,7 +28,7 @@ class Leadership:
         self._stand = store.script("recovery/stand")
 
     async def taken(self) -> bool:
-        """Ask once to be the leader of the source, or to stay it; return whether this hub is the leader."""
+        """Ask the store once to be, or to remain, the leader of the source; return whether this hub is the leader."""
         match await self._stand(source=self._source, hub_id=self._hub_id, keep_ms=self._keep_ms):
             case ["ok"]:
                 return True

@@ -1,4 +1,4 @@
-"""SqlRecords: rows of a table in any database whose clock is known."""
+"""SqlRecords: the records of a source that are rows of a table in PostgreSQL, SQLite, MySQL or MariaDB."""
 
 from __future__ import annotations
 

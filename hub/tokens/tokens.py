@@ -39,7 +39,7 @@ class Tokens:
         self._keep = store.script("tokens/keep")
 
     async def create(self, holder: Holder, digest: str) -> Token:
-        """Store a token for this holder and return it; raises `InvalidValue` if another token has the digest."""
+        """Store a token for this holder and return it; raises `InvalidValue` if another holder has the digest."""
         reply = await self._create(
             id=id_of(digest), digest=digest, name=holder.name, user=holder.user, superuser=int(holder.superuser),
             scopes=" ".join(in_order(holder.scopes)) if holder.kind == USER else holder.kind,

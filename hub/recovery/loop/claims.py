@@ -92,7 +92,7 @@ class RecordClaim:
         if self.why is None:
             self.why = why
             if why is Why.HALTED and self.handler is not None and self.handler.cancelling():
-                self.asked_s = now_s()  # it is cancelled already, with all tasks; a second time would end its clean-up
+                self.asked_s = now_s()  # already cancelled with all tasks; a second time would end its clean-up
             else:
                 self.insist()
 
@@ -125,7 +125,7 @@ class Claims:
         """Use these columns and clauses from now on: the table may have changed."""
         self.rows = rows
         self._stamp = stamp(rows)
-        # As text in PostgreSQL, which has years beyond those of Python.
+        # PostgreSQL has years beyond those of Python, so there the time is read as text.
         is_date = self.engine.dialect.name == "postgresql"
         self._time = sa.cast(rows.updated_at, sa.Text()) if is_date else self._stamp
         self._stuck = rows.status_is(rows.source.stuck)
@@ -202,7 +202,7 @@ class Claims:
             raise source.refused("updated_at_field", why)
 
     async def refresh(self, claims: Iterable[RecordClaim]) -> list[RecordClaim]:
-        """Renew the leases of these claims in one transaction; return the claims whose record others reset or deleted.
+        """Renew the leases of these claims in one transaction; return those whose record others changed or deleted.
 
         A locked record is not renewed and its claim is not returned: as a rule its own handler has changed the record
         and not committed yet, and no other worker can claim it until then.
@@ -211,8 +211,8 @@ class Claims:
         ends_s = now_s() + self.lease_s
         async with self.engine.begin() as connection:
             seen = await _pairs(connection, self._those(held).with_for_update(skip_locked=True, key_share=True))
-            # The records are locked now. While the lease of one lasts, no other worker can have claimed it, unless its
-            # handler has ended.
+            # The records are locked now. While the lease of a claim lasts, no other worker can have taken its record,
+            # unless the handler of the claim has ended.
             work = {key: mark for key, mark in seen.items() if held[key].at_work}
             ours = [key for key, mark in work.items() if held[key].left_s > 0 or mark in held[key].stamps]
             fresh: dict[Any, Any] = {}

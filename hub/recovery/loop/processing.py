@@ -53,27 +53,27 @@ async def process(
 ) -> Counts:
     """Claim records of status `source.becomes`, `batch` at a time; call `handler(record, session)` for each.
 
-    The writes of the handler in its session, the columns it returns as a mapping, if any, and the status `done` are
-    one transaction. A handler that raises leaves a record `source.failed` with the reason in its error field. Handlers
-    run at least once for each record, `concurrency` at a time (10; 1 in SQLite, where only one can write, without
-    `get_session`), and never two at once for one record: one that takes longer than the threshold is cancelled and has
-    failed. They must not block the event loop: nothing else goes on meanwhile.
+    The handler's writes in its session, the columns in the mapping that it may return, and the status `done` are one
+    transaction. If a handler raises, its record gets the status `source.failed` and the reason in the error field. At
+    most `concurrency` handlers run at once (10; 1 for SQLite without `get_session`). A handler runs at least once for a
+    record, and never two at once for the same: a handler that takes longer than the threshold is cancelled and has
+    failed. Handlers must not block the event loop.
 
-    With `heartbeat` (every quarter of the threshold, or so many seconds) records are refreshed while their handlers
-    run, which may take as long as they like; not while one holds a lock on its record, or in SQLite on anything: such
-    a handler commits now and then, or writes to its own record last. It needs sessions of READ COMMITTED.
+    With `heartbeat` (True: every quarter of the threshold; or a number of seconds) records are refreshed while their
+    handlers run, so a handler may take any time. But a handler that keeps a lock on its record, or in SQLite any lock,
+    must commit now and then, or write to its record last. It needs sessions of READ COMMITTED.
 
-    `get_session` gives out sessions on the same database: it may be asynchronous, and returns an `AsyncSession`, a
-    context manager of one, or None. Without it each handler has a connection of its own, where a statement may take
-    30 s. A record for which there is no session is given back, for its handler never ran; with `fail_unserved` it
-    becomes `source.failed`. After some refusals in a row nothing is claimed until sessions can be had again.
+    `get_session` returns a session on the same database (an `AsyncSession` or a context manager of one) or None, and may
+    be asynchronous. Without it each handler gets a connection of its own, where a statement may take 30 s. A record for
+    which there is no session is given back, for its handler never ran; with `fail_unserved` it becomes `source.failed`.
+    After some refused sessions in a row nothing is claimed until there are sessions again.
 
-    A handler that lost its connection runs again, up to three times. Outcomes are parked in Redis while the database is
-    away: `park`, else `HUB_REDIS_URL` or `REDIS_URL`, under `HUB_KEY_PREFIX`. With `park=False` the loop tries for as
-    long as the record is ours; then it logs `ZOMBIE RECORD ALERT`.
-    It runs until `stop` is set, and then finishes what it has begun; cancelled, it cancels its handlers and waits for
-    them; with `until_empty` until nothing is left to claim. Looks for new records every `poll_s` seconds. Raises
-    `SourceRefused` for a source that does not fit its database.
+    A handler that lost its connection runs again, up to three times. While the database does not answer, outcomes are
+    parked in the Redis of `park`, else of `HUB_REDIS_URL` or `REDIS_URL`, under `HUB_KEY_PREFIX`. With `park=False` the
+    loop tries to write an outcome while the claim lasts; then it logs `ZOMBIE RECORD ALERT`.
+    The loop ends when `stop` is set and the running handlers have ended; with `until_empty` also when nothing is left to
+    claim. If it is cancelled, it cancels its handlers and waits for them. It looks for records every `poll_s` seconds.
+    Returns the counts. Raises `SourceRefused` for a source that does not fit its database.
     """
     check(source, handler, get_session, stop, park, poll_s, batch=batch, concurrency=concurrency)
     source, shutdown = with_threshold(source), Shutdown(stop or asyncio.Event())
@@ -102,7 +102,7 @@ async def _seen_through(running: asyncio.Task[None], shutdown: Shutdown) -> None
 
 
 class Loop:
-    """One run of `process`. Its asyncio tasks are cancelled only together with all others, which means `halt`."""
+    """One run of `process`. Its asyncio tasks are cancelled only when all of the process are; then the loop halts."""
 
     until_empty = False
     beat_s: float | None = None

@@ -200,7 +200,7 @@ async def _connected(session: AsyncSession) -> None:
 
 
 def _is_session(given: Any) -> bool:
-    # Also a stand-in such as `async_scoped_session`; a `Session` cannot be awaited.
+    # An object like `async_scoped_session` counts too; a synchronous `Session` does not.
     return isinstance(given, AsyncSession) or inspect.iscoroutinefunction(getattr(given, "commit", None))
 
 

@@ -53,7 +53,7 @@ class Shutdown:
         self._when_halted.append(action)
 
     async def timeout(self, work: Awaitable[T], seconds: float, *, cut: bool = False) -> T:
-        """Await `work` for so long and return its result; with `cut` a halt cancels it.
+        """Await `work` for `seconds` at most and return its result; with `cut` a halt of the loop cancels it.
 
         Raises `TimeoutError` when the time is over, and `Interrupted` when `work` was cancelled.
         """
@@ -73,7 +73,7 @@ class Shutdown:
             self._cut.discard(task)
 
     async def acquire(self, places: asyncio.Semaphore, seconds: float) -> bool:
-        """Take a place of the semaphore; return False if none was free within this time."""
+        """Take a place of the semaphore; return False if none was free within `seconds`."""
         taking, until_s = asyncio.create_task(places.acquire()), now_s() + seconds
         while not taking.done() and until_s > now_s():
             await self.wait([taking], until_s - now_s())
@@ -83,18 +83,18 @@ class Shutdown:
         return not taking.cancelled()
 
     async def wait(self, tasks: Iterable[asyncio.Future[Any]], seconds: float | None = None) -> None:
-        """Wait until the first of these tasks is done, at most so long; a cancellation meanwhile halts the loop."""
+        """Wait for the first of these tasks to be done, `seconds` at most; a cancellation meanwhile halts the loop."""
         try:
             await asyncio.wait(list(tasks), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             self.halt()
 
     async def pause(self, seconds: float) -> None:
-        """Wait so long, or until the loop is halted."""
+        """Wait for `seconds`, or until the loop is halted."""
         await self._until([self._halted], (), seconds)
 
     async def sleep(self, seconds: float | None, tasks: Iterable[asyncio.Future[Any]] = ()) -> None:
-        """Wait until the loop is stopped or halted, or one of these tasks is done, at most so long."""
+        """Wait until the loop is stopped or halted, or one of these tasks is done, for `seconds` at most."""
         await self._until([self._halted, self._stop], tasks, seconds)
 
     async def _until(
