@@ -75,7 +75,7 @@ class Suspicion:
 class Check:
     """A kind of check: the trouble that each word of its answer means, and a function `shown` that names a subject.
 
-    `timeout_ms` and `grace_ms` are the silence and the delay that the check allows. The script of `lua/doctor.lua` makes
+    `timeout_ms` and `grace_ms`: the silence and the delay that the check allows. The script of `lua/doctor.lua` makes
     the check, or the function `plainly`, if there is one, with reads of Redis.
     """
 

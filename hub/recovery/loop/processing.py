@@ -63,7 +63,7 @@ async def process(
     handlers run, so a handler may take any time. But a handler that keeps a lock on its record, or in SQLite any lock,
     must commit now and then, or write to its record last. It needs sessions of READ COMMITTED.
 
-    `get_session` returns a session on the same database (an `AsyncSession` or a context manager of one) or None, and may
+    `get_session` returns a session on the same database: an `AsyncSession`, a context manager of one, or None. It may
     be asynchronous. Without it each handler gets a connection of its own, where a statement may take 30 s. A record for
     which there is no session is given back, for its handler never ran; with `fail_unserved` it becomes `source.failed`.
     After some refused sessions in a row nothing is claimed until there are sessions again.
@@ -71,8 +71,8 @@ async def process(
     A handler that lost its connection runs again, up to three times. While the database does not answer, outcomes are
     parked in the Redis of `park`, else of `HUB_REDIS_URL` or `REDIS_URL`, under `HUB_KEY_PREFIX`. With `park=False` the
     loop tries to write an outcome while the claim lasts; then it logs `ZOMBIE RECORD ALERT`.
-    The loop ends when `stop` is set and the running handlers have ended; with `until_empty` also when nothing is left to
-    claim. If it is cancelled, it cancels its handlers and waits for them. It looks for records every `poll_s` seconds.
+    The loop ends when `stop` is set and the running handlers have ended; with `until_empty` also when no record is left
+    to claim. A cancelled loop cancels its handlers and waits for them. It looks for records every `poll_s` seconds.
     Returns the counts. Raises `SourceRefused` for a source that does not fit its database.
     """
     check(source, handler, get_session, stop, park, poll_s, batch=batch, concurrency=concurrency)
