@@ -36,7 +36,7 @@ class Holdings:
 
     async def wrong(self) -> dict[str, list[HeldByOwner]]:
         """Return by kind the owners whose kept number differs from the records. If a record was made during the count,
-        return none: the count may have missed it, while the kept number stayed the same as another record went.
+        return none: the count may then be wrong, even if the kept number is the same before and after it.
         """
         made, before = await self._made(), await self._kept()
         counted = await self._counted()

@@ -9,7 +9,10 @@ AT_MOST = 10_000  # ids that one statement can leave out; a pass does not get pa
 
 
 class Aside:
-    """The ids that a pass leaves out: those refused in this pass, and those of the last pass, which are tried last."""
+    """The ids that a pass leaves out: those refused in this pass, and those of the last pass, which are tried last.
+
+    `left` counts records that the database left unchanged without an error. `refusal` is its last error about another.
+    """
 
     def __init__(self) -> None:
         self._later: dict[Any, None] = {}  # to be tried when no other record is left, in this order

@@ -72,7 +72,7 @@ class HashRecords:
     async def look(
         self, limit: int, older_than_s: float | None = None, ids: Sequence[str] | None = None
     ) -> list[Stuck]:
-        """Return up to `limit` stuck records, the longest stuck first, perhaps only these ids or only older ones."""
+        """Return up to `limit` stuck records, the longest stuck first; `ids` and `older_than_s` narrow the search."""
         threshold_s = max(self.source.threshold_s, older_than_s or 0)
         if ids is not None:
             return longest(limit, await self._look_at(list(dict.fromkeys(ids)), threshold_s))

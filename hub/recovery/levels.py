@@ -60,7 +60,9 @@ class Levels:
             self._tell({"source": source, "level": now, "before": before, "reason": reason, "found": found, "at": at})
 
     async def _told_lately(self, source: str, now_ms: int, least: int | None) -> int | None:
-        """Return the number from which growth is measured: the last alert's in the window, else the window's least."""
+        """Return the number of stuck records from which growth is measured: that of the last alert, if it is within the
+        window, else the least number in the window.
+        """
         told, told_at = await self._store.read("HMGET", self._store.keys.zombies(source), "told", "told_at")
         return int(told) if told and told_at and now_ms - int(told_at) <= self._window_ms else least
 

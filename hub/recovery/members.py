@@ -31,7 +31,7 @@ class Members:
                 yield await self._range(low, top)
 
     async def onward(self, older_than_us: float) -> AsyncGenerator[list[str]]:
-        """Yield all ids from where the last call stopped, so that calls that stop early see all ids in turn."""
+        """Yield all ids, from where the last call was broken off, so that callers that break off see all in turn."""
         if await self._kind() == "set":
             begin = self._cursor
             for start in (begin, 0) if begin else (0,):

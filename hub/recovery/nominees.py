@@ -16,7 +16,7 @@ WALK_S = 30.0  # a search ends after so long, with what it has found: half the t
 
 
 class Nominees:
-    """The ids of records that are probably stuck and that no batch has had yet; `walk` searches for stuck records."""
+    """The ids of probably stuck records that were given to no batch yet; `walk` searches for stuck records."""
 
     def __init__(self, walk: Callable[[], AsyncGenerator[list[Stuck]]]) -> None:
         self._walk = walk

@@ -32,7 +32,7 @@ class Records(Protocol):
     async def look(
         self, limit: int, older_than_s: float | None = None, ids: Sequence[str] | None = None
     ) -> list[Stuck]:
-        """Return up to `limit` stuck records, the longest stuck first, perhaps only these ids or only older ones."""
+        """Return up to `limit` stuck records, the longest stuck first; `ids` and `older_than_s` narrow the search."""
         ...
 
     async def reset(self, ids: Sequence[str] | None = None) -> Reset:

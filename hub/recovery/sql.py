@@ -82,7 +82,7 @@ class SqlRecords:
     async def look(
         self, limit: int, older_than_s: float | None = None, ids: Sequence[str] | None = None
     ) -> list[Stuck]:
-        """Return up to `limit` stuck records, the longest stuck first, perhaps only these ids or only older ones.
+        """Return up to `limit` stuck records, the longest stuck first; `ids` and `older_than_s` narrow the search.
 
         Raises `ValueError` with a sentence for a text that cannot be an id of this table.
         """

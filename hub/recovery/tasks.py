@@ -42,7 +42,7 @@ class TaskRecords:
     async def look(
         self, limit: int, older_than_s: float | None = None, ids: Sequence[str] | None = None
     ) -> list[Stuck]:
-        """Return up to `limit` stuck tasks, the longest stuck first, perhaps only these ids or only older ones."""
+        """Return up to `limit` stuck tasks, the longest stuck first; `ids` and `older_than_s` narrow the search."""
         kept: dict[str, Stuck] = {}
         async for some in self._stuck(max(self.source.threshold_s, older_than_s or 0), ids):
             kept.update((stuck.id, stuck) for stuck in some)

@@ -1,6 +1,6 @@
 """The brake: when very many nodes, or workers, fall silent at once, the fault may be the hub's, so few are removed.
 
-None is removed in the first node timeout, nor while no node at all is heard. After that only some go at a time.
+None is removed in the first timeout, nor while no node at all is heard. After that only some go at a time.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ LATELY_S = 30.0  # a hub logs no missed pass if its line is overdue for longer: 
 REST = 0.5  # least pause between two passes, as a share of the interval
 QUIET_S = 600.0  # with `only_changes`: time between two log lines of passes that change nothing
 ALWAYS = ("scanned", "expired", "errors", "elapsed_ms")  # the fields of every log line of a pass; others only if not 0
-LATE = 2.0  # after a pause of more intervals the process was suspended or stalled, and what it knows is too old
+LATE = 2.0  # after a pause of more intervals a pass is skipped: the process was suspended or stalled
 # CLOCK_BOOTTIME goes on while the machine is suspended; on Linux the monotonic clock does not.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _log = get_logger("hub.sweeping")

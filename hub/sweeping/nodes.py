@@ -27,7 +27,7 @@ PAGE = 1000  # node ids fetched per read
 AT_ONCE = 64  # nodes checked at the same time: their calls go to Redis in one batch
 CANDIDATES_MAX = 50_000  # silent nodes per pass; the next pass has the others
 STRANGERS_MAX = 2_000  # registered nodes per pass that are searched for nodes that no hub ever heard
-NAMES_MAX = 100  # node ids in a result, and log lines of one kind per pass
+NAMES_MAX = 100  # node ids in a result; log lines of one kind in a pass
 _log = get_logger("hub.sweeping")
 
 

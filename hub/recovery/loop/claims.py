@@ -287,7 +287,7 @@ class Claims:
             await session.rollback()
             return found
         claim.stamps = (marks[0],)
-        # Checked again, because not every session locks a record by reading it.
+        # The UPDATE checks again, because not every session locks a record by reading it.
         guard = [self._one(claim), self._stuck, self._stamp == marks[0]]
         change = sa.update(self.rows.table).where(*guard).values(outcome.change(self.rows))
         changed: Any = await session.execute(change)

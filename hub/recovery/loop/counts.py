@@ -59,7 +59,7 @@ def reason(error: BaseException) -> str:
     """Return the class of an error and its text, or that its text cannot be made."""
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception as trouble:  # noqa: BLE001 - the class of another program may raise anything in `__str__`
+    except Exception as trouble:  # noqa: BLE001 - `str` of a foreign exception may raise anything
         return f"{type(error).__name__}, which cannot be shown: {type(trouble).__name__}"
 
 

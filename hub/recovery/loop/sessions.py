@@ -29,7 +29,7 @@ class SessionRefused(Exception):
 
 
 class SessionTrouble:
-    """A failure that repeats: it is logged when it begins and ends, and each time the next pause is longer."""
+    """A failure that may last: it is logged when it begins and ends, and each repetition makes the pauses longer."""
 
     def __init__(self, source: str, begins: str, over: str) -> None:
         self._source = source
