@@ -99,7 +99,7 @@ class Walk:
                 await self._check("runs", [(run,) for run in runs])
 
     def _kind(self, name: str) -> str | None:
-        """Return the kind of a key by its name: None for another program's key, `?` for an unknown key of the hub's."""
+        """Return the kind of a key by its name: None for another program's key, `?` for an unknown private key."""
         if not name.startswith(self._keys.prefix):
             return None
         bare = name[len(self._keys.prefix) :]

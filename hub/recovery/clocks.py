@@ -22,7 +22,7 @@ _NONE: sa.ColumnElement[int] = sa.literal_column("0")
 
 @dataclass(frozen=True)
 class Clock:
-    """The SQL clauses of time for one column. Clauses about its value are NULL in a record without a time."""
+    """The SQL clauses for the column of the last update's time. Age and time are NULL in a record without a time."""
 
     now: sa.ColumnElement[Any]
     """The time of the database, as the column holds it: the value that a write puts there."""

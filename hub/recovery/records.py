@@ -26,7 +26,7 @@ class Records(Protocol):
         ...
 
     async def count(self) -> int:
-        """Return how many records are stuck now; a search without an index counts those it finds within 30 s."""
+        """Return how many records are stuck now; without an index by age, how many a search of 30 s finds."""
         ...
 
     async def look(

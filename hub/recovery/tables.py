@@ -62,7 +62,7 @@ async def reflect(engine: AsyncEngine, source: SqlSource) -> Rows:
 
 @dataclass(frozen=True)
 class _FoundTable:
-    """A table with all its columns, its computed columns and its keys, as the database describes them."""
+    """A table as the database describes it: its columns, those that the database computes, and its keys."""
 
     table: sa.Table
     computed: dict[str, Any]

@@ -21,7 +21,7 @@ from hub.sweeping.workers import BATCH, BITES_MAX, OverdueWorkers
 
 INTERVAL_S = 1.0  # between two passes: so late may a task be queued or a disconnected worker be removed
 LINE_S = 20.0  # passes of so long without an event share one log line
-LOOKED_AT = 10  # tasks per script whose followers are settled: some ms, with 100 followers each
+LOOKED_AT = 10  # waiting tasks checked per script: some ms, if each waits for 100 others
 HUNG_UP_MAX = 1_000  # workers removed per pass
 _log = get_logger("hub.sweeping")
 

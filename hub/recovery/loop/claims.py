@@ -60,7 +60,10 @@ class Why(Enum):
 
 @dataclass(eq=False)
 class RecordClaim:
-    """A claim of this loop on one record, with its lease and its handler."""
+    """A claim of this loop on one record, with its lease, which ends at `ends_s`, and its handler.
+
+    `unreadable` says why the record cannot be read, if it cannot. `why` says why the handler was cancelled, if it was.
+    """
 
     record: Record
     stamps: tuple[Any, ...]
@@ -108,7 +111,10 @@ class RecordClaim:
 
 
 class Claims:
-    """The statements by which one loop claims records of a table, renews its claims and writes their outcomes."""
+    """The statements by which one loop claims records of a table, renews its claims and writes their outcomes.
+
+    A commit that got no answer may have claimed records; these are kept as `doubtful` until they are given back.
+    """
 
     def __init__(self, engine: AsyncEngine, rows: Rows) -> None:
         source = rows.source

@@ -13,7 +13,9 @@ log = logging.getLogger("hub.client")
 
 @dataclass
 class Counts:
-    """The counters of one call of `process(..., counts=counts)`, up to date while it runs."""
+    """The counters of one call of `process(..., counts=counts)`, up to date while it runs. The first eight count
+    records by what happened to them, `sessions` and `refusals` requests for a session.
+    """
 
     claimed: int = 0
     done: int = 0
