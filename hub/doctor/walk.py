@@ -35,7 +35,7 @@ class Walk:
         self._odd: dict[str, str] = {}  # key part of a node -> its id, where they differ
         self._pools: set[str] = set()
         self._listed: dict[str, tuple[str, str, str]] = {}  # slot -> place, label and item where it was first seen
-        self._doubtful: dict[str, set[tuple[str, str, str]]] = defaultdict(set)  # slots to check -> all such places
+        self._doubtful: dict[str, set[tuple[str, str, str]]] = defaultdict(set)  # slot to check -> all places
         self._tokens: dict[str, str] = {}  # token -> slot
         self._jobs = JobWalk(store, self._check)
 

@@ -16,7 +16,7 @@ from hub.observability.logs import get_logger
 from hub.store.follow import BATCH, Follower
 from hub.store.store import Store
 
-LISTENERS_MAX = 100  # per process
+LISTENERS_MAX = 100  # listeners per process
 WAITING_MAX = 2_000  # events that wait for one listener; a listener with more reads too slowly
 TOGETHER = 16  # events passed to all listeners in one turn of the event loop
 TURN_S = 0.2  # pause after a read that found less than a batch, as each read wakes all listeners

@@ -17,7 +17,7 @@ KEYED = "key-"  # the beginning of the id of a ticket whose caller sent an Idemp
 def ticket_ids(given: str) -> tuple[str, ...]:
     """Return the ids that a ticket may have in the store, if a caller names it by its id or its `Idempotency-Key`."""
     sent = given.encode("utf-8", "surrogateescape")
-    # Hubs read a header as Latin-1, so the bytes of a key beyond ASCII are those of that text in UTF-8.
+    # A hub decodes a header as Latin-1 and hashes that text in UTF-8, so a key beyond ASCII is tried in both forms.
     texts = dict.fromkeys((sent, sent.decode("latin-1").encode()))
     return given, *(f"{KEYED}{hashlib.sha256(text).hexdigest()[:40]}" for text in texts)
 

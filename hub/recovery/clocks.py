@@ -44,7 +44,7 @@ def postgresql(column: sa.ColumnElement[Any], zone: str) -> Clock:
     def local(moment: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
         return sa.func.timezone(sa.literal(zone, sa.Text()), moment)
 
-    # When clocks are put back, an hour comes twice. PostgreSQL takes the later one, so no record is stuck too early.
+    # When clocks are put back, an hour comes twice. PostgreSQL takes the later one: no record counts as stuck early.
     moment = column if aware else local(column)
 
     def older_than(seconds: float) -> sa.ColumnElement[bool]:
@@ -77,7 +77,7 @@ def sqlite(column: sa.ColumnElement[Any], zone: str) -> Clock:
         return sa.and_(dated, age_ms > sa.literal(float(whole_ms), _FLOAT))
 
     return Clock(
-        # Six digits, as SQLAlchemy writes them, so that such texts sort by time.
+        # Six digits after the point, as SQLAlchemy writes them, so that such texts sort by time.
         now=sa.func.strftime("%Y-%m-%d %H:%M:%f", _JULIAN_NOW).concat("000"),
         age_s=age_ms / sa.literal_column("1000.0", _FLOAT),
         at_s=sa.func.round((julian - _JULIAN_1970) * _DAY_MS, type_=_FLOAT) / sa.literal_column("1000.0", _FLOAT),

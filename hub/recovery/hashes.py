@@ -19,7 +19,7 @@ from hub.store.external import ExternalRedis
 from hub.store.library import script
 from hub.store.store import Store
 
-ROOM = 1_000  # a search keeps so many records beyond twice its limit before it picks the longest stuck
+ROOM = 1_000  # records that a search keeps beyond twice its limit before it drops all but the longest stuck
 SHOWN = 60  # characters of a value that an error shows; a longer value is no time and no number
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

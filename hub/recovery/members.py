@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from hub.recovery.models import RedisSource
 from hub.store.external import ExternalRedis
 
-BATCH = 150  # ids per script, which takes about 2 ms for them
+BATCH = 150  # ids per script, which takes about 2 ms
 FIRST_MS = 100_000_000_000  # a score below is a Unix time in s, others are in ms, as in lua/record_times.lua
 
 

@@ -21,7 +21,7 @@ from hub.store.cancelling import cancel_all
 
 TIMEOUT_S = 5.0  # for one try, from connecting to the answer
 TRIES = 3
-BACKOFF_S = 1.0  # before the second try, twice that before the third; half of it is chance
+BACKOFF_S = 1.0  # pause before the second try, doubled before the third; each varies by half at random
 WAITING_MAX = 100  # alerts that wait to be posted; a further alert is logged as not posted
 LAST_WORDS_S = 3.0  # for posting the waiting alerts when the hub stops
 _log = get_logger("hub.sweeping")

@@ -19,7 +19,7 @@ from hub.sweeping.steps import in_turn
 
 SILENT_MAX = 5_000  # workers removed per pass; the next pass removes the others
 BATCH = 50  # tasks failed per script, which takes under 4 ms
-BITES_MAX = 200  # batches per pass
+BITES_MAX = 200  # calls of the script per pass
 LINES_MAX = 100  # removed workers per pass that are logged one by one
 _log = get_logger("hub.sweeping")
 
