@@ -56,7 +56,7 @@ ALL_AT_ONCE = 10**9  # no limit: one walk counts the tasks of any number of jobs
 PLACES_BATCH = 4  # slots per script: to find a slot in lists of 100,000 takes up to 1 ms
 GONE_MS = 5000  # a hub counts as gone after 3 s without a tick, and others clear up after it within a second more
 UNREAD = "unreadable"
-UNUSED_S = 86_400.0  # a library not called for so long is unused: a hub calls its own twice a second
+UNUSED_S = 86_400.0  # a library not called for this long is unused: a hub calls its own twice a second
 SLACK_S = 2.0  # added to a sweep interval for the time that a pass takes
 
 Subject = tuple[str, ...]

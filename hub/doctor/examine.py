@@ -13,7 +13,7 @@ from hub.doctor.walk import Walk
 from hub.settings import Settings, load_settings
 from hub.store.store import Store
 
-TICKING_S = 3.0  # a hub ticks twice a second; without a tick for so long no hub runs
+TICKING_S = 3.0  # a hub ticks twice a second; without a tick for this long no hub runs
 
 
 @dataclass(frozen=True)

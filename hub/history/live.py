@@ -22,7 +22,7 @@ TOGETHER = 16  # events passed to all listeners in one turn of the event loop
 TURN_S = 0.2  # pause after a read that found less than a batch, as each read wakes all listeners
 BUSY_TURN_S = 1.0  # longest such pause, in a busy process
 PAUSE_S = 0.5  # pause before the next read after Redis did not answer
-KEEP_ALIVE_S = 15.0  # all listeners are written to at least so often, so that no proxy cuts their connections
+KEEP_ALIVE_S = 15.0  # all listeners are written to at least this often, so that no proxy cuts their connections
 Latest = Callable[[], bytes]  # makes the bytes of a message beside the events, when it is sent
 _log = get_logger("hub.events")
 

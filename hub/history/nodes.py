@@ -7,7 +7,7 @@ from hub.core import Hub
 from hub.history.explained import NextStep, Now, seconds
 from hub.store.keys import key_part
 
-_KEPT_S = 30  # while expiry is off, each sweep keeps a stale node for so long
+_KEPT_S = 30  # while expiry is off, each sweep keeps a stale node for this long
 
 
 async def node_now(hub: Hub, node_id: str) -> Now | None:

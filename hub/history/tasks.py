@@ -12,7 +12,7 @@ from hub.jobs.chains import Links, links_of
 from hub.jobs.models import TaskRecord
 from hub.jobs.names import INTERNAL, dashed, time_text
 
-_NAMED = 3  # a sentence names so many of the tasks that a task waits for; the facts name all
+_NAMED = 3  # a sentence names this many of the tasks that a task waits for; the facts name all
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from hub.observability.logs import get_logger
 from hub.store.group import Entry, GroupReader
 
 GROUP = "taskiq"  # the consumer group, named as taskiq-redis names it by default
-IDLE_S = 5.0  # a message that is not acknowledged after so long was left by a worker that died
+IDLE_S = 5.0  # a message that is not acknowledged after this long was left by a worker that died
 RETRY_S = (0.2, 5.0)  # first and longest pause while the store does not answer; each pause is twice the last
 REPORT_S = 5.0  # for storing the last results when the worker stops
 STOPPED = "Internal worker stopped"

@@ -16,7 +16,7 @@ from hub.settings import mask_url
 from hub.settings.knobs import MASK
 
 _LONGEST = 300
-_UNLIKE_A_WORD = 6  # so many characters, not all letters, are in no message of a database by chance
+_UNLIKE_A_WORD = 6  # a password of this many characters, not all letters, is in no message by chance
 # Beginnings of SQLSTATE codes that may pass: connection, authorisation, no such database, roll-back, resources, system.
 _AWAY = ("08", "28", "3D", "40", "53", "55P03", "57", "58", "XX")
 _REFUSING = ("SQLITE_ERROR", "SQLITE_CONSTRAINT", "SQLITE_MISMATCH", "SQLITE_TOOBIG", "SQLITE_RANGE", "SQLITE_MISUSE")

@@ -13,7 +13,7 @@ from hub.settings import Settings
 from hub.store.store import Store
 
 AGAIN_S = 2.0  # until a hub that is not the leader asks again
-KEEP_S = 7 * 86_400.0  # a source stays known so long after the last hub that declared it
+KEEP_S = 7 * 86_400.0  # a source stays known this long after the last hub that declared it
 _log = get_logger("hub.sweeping")
 
 

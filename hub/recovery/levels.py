@@ -12,7 +12,7 @@ from hub.settings import Settings
 from hub.store.store import Store
 from hub.wire import time_at
 
-KEEP_S = 7 * 86_400.0  # levels are kept so long after the last pass, so that a long outage hides no alert
+KEEP_S = 7 * 86_400.0  # levels are kept this long after the last pass, so that a long outage hides no alert
 _log = get_logger("hub.sweeping")
 
 

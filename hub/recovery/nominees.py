@@ -11,8 +11,8 @@ from heapq import nlargest
 from hub.recovery.models import Reset, Stuck
 
 MOST = 100_000  # records kept of one search, the longest stuck first; the next search finds the others
-KEPT_S = 60.0  # the records of a search are used for so long; a reset checks again that each is stuck
-WALK_S = 30.0  # a search ends after so long, with what it has found: half the time limit of a step of a pass
+KEPT_S = 60.0  # the records of a search are used for this long; a reset checks again that each is stuck
+WALK_S = 30.0  # a search ends after this long, with what it has found: half the time limit of a step of a pass
 
 
 class Nominees:

@@ -28,9 +28,9 @@ from hub.store.keys import Keys
 
 T = TypeVar("T")
 
-LIFETIME_S = 7 * 86_400  # parked outcomes are kept so long; recovery resets their records much earlier
+LIFETIME_S = 7 * 86_400  # parked outcomes are kept this long; recovery resets their records much earlier
 PAGE = 100
-WRITING_S = 25.0  # one call of `settle` takes so long at most; the next call writes the other outcomes
+WRITING_S = 25.0  # one call of `settle` takes this long at most; the next call writes the other outcomes
 OUTCOME_S = 15.0  # time limit for writing one outcome
 SHORT = 200  # characters to which a reason is cut: they fit into the shortest text type of MySQL, of 255 bytes
 _log = logging.getLogger("hub.recovery")

@@ -21,7 +21,7 @@ from hub.sweeping.batches import each
 
 BATCH = 100  # nodes that one script looks at, in under 1 ms
 SUSPECTS_MAX = 2_000  # nodes checked for being suspect; if there are more, the share of suspects counts for all
-RELEASE_MIN_S = 600.0  # a release ends after so long, or after three sweep intervals if that is longer
+RELEASE_MIN_S = 600.0  # a release ends after this long, or after three sweep intervals if that is longer
 JITTER = 0.9  # a pass may come after this share of its interval
 _log = get_logger("hub.sweeping")
 

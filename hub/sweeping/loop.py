@@ -18,7 +18,7 @@ from hub.store.clock import HubClock
 AGAIN_S = 5.0  # until the next try when no pass could be made; the interval may be much longer
 LOOK_S = 1.0  # how often a hub that does not lead checks whether Redis answers
 DUE = 0.9  # share of an interval after the last log line, from which a missed pass is logged
-LATELY_S = 30.0  # a hub logs no missed pass if its line is overdue for longer: then it was not the leader
+LATELY_S = 30.0  # a hub whose log line is overdue for longer logs no missed pass: it did not sweep lately
 REST = 0.5  # least pause between two passes, as a share of the interval
 QUIET_S = 600.0  # with `only_changes`: time between two log lines of passes that change nothing
 ALWAYS = ("scanned", "expired", "errors", "elapsed_ms")  # the fields of every log line of a pass; others only if not 0

@@ -16,7 +16,7 @@ from hub.sweeping.batches import each
 
 BATCH = 100  # slots or lease records per script
 SCAN_BATCH = 1000
-SMALL = 20_000  # a store with at most so many keys is searched as a whole in every pass
+SMALL = 20_000  # a store with at most this many keys is searched as a whole in every pass
 POOLS = 500  # pools per pass whose lists are checked, in about 3 ms of Redis
 LARGE_CALLS = 3  # calls of SCAN per pass in a larger store, which take about 1 ms of Redis
 _log = get_logger("hub.sweeping")

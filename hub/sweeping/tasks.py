@@ -20,7 +20,7 @@ from hub.sweeping.steps import in_turn
 from hub.sweeping.workers import BATCH, BITES_MAX, OverdueWorkers
 
 INTERVAL_S = 1.0  # between two passes: so late may a task be queued or a disconnected worker be removed
-LINE_S = 20.0  # passes of so long without an event share one log line
+LINE_S = 20.0  # passes without an event share a log line for this long
 LOOKED_AT = 10  # waiting tasks checked per script: some ms, if each waits for 100 others
 HUNG_UP_MAX = 1_000  # workers removed per pass
 _log = get_logger("hub.sweeping")

@@ -11,8 +11,8 @@ from hub.tokens.file import TokensFile
 from hub.tokens.models import Holder, digest_of
 from hub.tokens.tokens import Tokens
 
-REMEMBERED_S: Final = 1.0  # a token that was revoked at another hub is accepted here for so long at most
-LOOKED_UP_S: Final = 600.0  # a remembered token is looked up again after so long in any case
+REMEMBERED_S: Final = 1.0  # a token that was revoked at another hub is accepted here for this long at most
+LOOKED_UP_S: Final = 600.0  # a remembered token is looked up again after this long in any case
 REMEMBERED_MAX: Final = 100_000  # holders remembered at once, in about 50 MB
 
 

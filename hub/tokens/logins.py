@@ -16,14 +16,14 @@ import orjson
 from hub.store.store import Store
 
 ROLES: Final = ("viewer", "operator", "admin")  # each has also the rights of the roles before it
-LIFE_S: Final = 12 * 3600.0  # a login ends after so long, even if it is used
-IDLE_S: Final = 2 * 3600.0  # a login ends after so long without a call
-LINK_S: Final = 300  # a login link can be opened for so long
+LIFE_S: Final = 12 * 3600.0  # a login ends after this long, even if it is used
+IDLE_S: Final = 2 * 3600.0  # a login ends after this long without a call
+LINK_S: Final = 300  # a login link can be opened for this long
 LOGINS_MAX: Final = 1_000  # logins in all; beyond, the credential with the most loses its oldest
 LOGINS_EACH: Final = 100  # logins of one credential; beyond, its oldest end
 LINKS_MAX: Final = 1_000  # links not yet opened, limited in the same way as logins
 LINKS_EACH: Final = 100
-REMEMBERED_S: Final = 1.0  # a login that was ended at another hub is accepted here for so long at most
+REMEMBERED_S: Final = 1.0  # a login that was ended at another hub is accepted here for this long at most
 LATELY_S: Final = 5.0  # an open page sends calls more often than this; other logins are not remembered
 TOUCH_S: Final = 30.0
 ID_DIGITS: Final = 16

@@ -15,7 +15,7 @@ from hub.tokens.models import NODE, USER, Holder, Kind, Token, digest_of, id_of,
 _FIELDS = ("digest", "name", "user", "superuser", "scopes", "at")
 _LATER_FIELDS = ("kind", "rooms", "joined")  # fields that tokens of older hubs lack
 
-BARRED_MS = 7 * 86_400_000  # after a revocation no join can make a new token of that node for so long
+BARRED_MS = 7 * 86_400_000  # after a revocation no join can make a new token of that node for this long
 JOINING_MS = 3_600_000  # a joined token is forgotten if its node does not register within this time (hub clock)
 JOINING_MAX = 1_000  # tokens of nodes not yet registered, made by one token to join with
 _NOT_JOINED = {

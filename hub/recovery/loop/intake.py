@@ -18,7 +18,7 @@ from hub.retries import now_s
 
 CLAIM_S = 30.0
 MOST_LEFT_OUT = 500  # records left out at once; beyond that, the record left out longest ago is tried again
-LEFT_OUT_S = 300.0  # a record left out is tried again after so long: it may have been repaired
+LEFT_OUT_S = 300.0  # a record left out is tried again after this long: it may have been repaired
 
 
 class Intake:

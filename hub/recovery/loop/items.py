@@ -26,7 +26,7 @@ FURTHER_TRIES = 3
 ROUNDS = 1000  # records whose further tries are remembered
 WRITE_S = 30.0  # time limit of one statement or commit, for a database that hangs
 PARK_S = 10.0
-INSIST_S = 5.0  # a cancelled handler may clean up for so long before it is cancelled again
+INSIST_S = 5.0  # a cancelled handler may clean up for this long before it is cancelled again
 LOOK_S = 1.0  # longest sleep between looks at a lease: sleeps do not count the time a machine was suspended
 LEAST_SHARE = 0.5  # share of the lease that must be left for a handler to begin
 

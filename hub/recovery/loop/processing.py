@@ -32,7 +32,7 @@ from hub.recovery.tables import reflect
 
 SETTLE_S = 60.0
 CLOSE_S = 5.0
-CANCEL_S = 1.0  # after so long an asyncio task that has not ended is cancelled again
+CANCEL_S = 1.0  # after this long an asyncio task that has not ended is cancelled again
 
 
 async def process(

@@ -16,10 +16,10 @@ from hub.recovery.loop.counts import Counts, say
 from hub.recovery.loop.shutdown import Interrupted, Shutdown
 from hub.retries import now_s, pause_s
 
-REFUSALS = 5  # the breaker opens after so many in a row, as one alone may be an accident
+REFUSALS = 5  # the breaker opens after this many in a row, as one alone may be an accident
 SESSION_S = 30.0  # longest wait for a session, as a pool of SQLAlchemy waits by default
 CLOSE_S = 10.0
-AGAIN_S = 300.0  # a trouble that goes on is logged again after so long
+AGAIN_S = 300.0  # a trouble that goes on is logged again after this long
 
 GetSession = Callable[[], Any]
 
