@@ -158,7 +158,7 @@ class Checks:
         return {each: words for each, words in both.items() if words}
 
     def trouble(self, suspicion: Suspicion, word: str) -> Trouble:
-        """Return the trouble that a word of the check stands for."""
+        """Return the trouble (a broken invariant) that a word in the answer of a check stands for."""
         if word == UNREAD:
             return UNREADABLE
         if suspicion.check == "members" and suspicion.subject[0] in STRAYS:

@@ -22,7 +22,7 @@ class Count:
 
     @property
     def words(self) -> list[str]:
-        """Return the names of the numbers that differ: "tasks", "later"."""
+        """Return which numbers kept by a job differ from the count: "tasks" (all) and "later" (put off)."""
         pairs = zip(("tasks", "later"), self.kept, self.counted, strict=True)
         return [word for word, kept, counted in pairs if kept != counted]
 
@@ -35,12 +35,12 @@ class RecordCounts:
         self._check = store.script("doctor/count")
 
     async def words(self, names: Sequence[str]) -> list[list[str]]:
-        """Return for each job the names of the wrong numbers; [] for a job that changed during the count."""
+        """Return for each job which of its numbers of tasks are wrong; [] for a job that changed during the count."""
         found = await self.count(names)
         return [found[name].words if name in found else [] for name in names]
 
     async def count(self, names: Sequence[str]) -> dict[str, Count]:
-        """Return the counts of these jobs, without the jobs whose kept numbers changed during the count."""
+        """Return the kept and the counted numbers of tasks by job, without jobs that changed during the count."""
         before = await self._kept(names)
         tasks: Counter[str] = Counter()
         later: Counter[str] = Counter()

@@ -97,7 +97,7 @@ class Event:
 
     @cached_property
     def frame(self) -> bytes:
-        """Return `document` as the bytes of a server-sent event, made once for all listeners."""
+        """Return the event as the bytes of a server-sent event, made once for all listeners."""
         what = " ".join(self.what.split()).encode("utf-8", "replace")
         return b"id: %b\nevent: %b\ndata: %b\n\n" % (self.id.encode(), what, to_json(self.document()))
 

@@ -62,7 +62,7 @@ class EventListener:
         self.over = False  # set by `end`: no more events come
 
     def offer(self, events: Sequence[Event]) -> None:
-        """Add the events that pass the listener's filter. With more than `WAITING_MAX` it is slow and gets no more."""
+        """Add the events that pass the filter. A listener with more than `WAITING_MAX` is slow and gets no more."""
         fitting = events if self._which.everything else [event for event in events if self._which.fits(event)]
         if self.slow or not fitting:
             return

@@ -97,7 +97,7 @@ async def _around(hub: Hub, task: TaskRecord) -> _Around:
 
 
 def _behind(task: TaskRecord, links: Links) -> tuple[str, list[NextStep]]:
-    """Return the sentence and the next step of a task that waits for other tasks."""
+    """Return the sentence that explains why a task waits for other tasks, and the next step."""
     named = [f"{dashed(link.task)} ({link.status})" for link in links.waits_for[:_NAMED]]
     named += [f"{len(links.waits_for) - _NAMED} more"] if len(links.waits_for) > _NAMED else []
     many = len(links.waits_for) > 1

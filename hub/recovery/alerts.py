@@ -34,7 +34,7 @@ class Thresholds:
 
 
 def level(found: int, lowest: int | None, thresholds: Thresholds) -> tuple[Level, str]:
-    """Return the level of `found` stuck records and the reason; `lowest` is the least number in the window."""
+    """Return the alert level of `found` stuck records and its reason; `lowest` is the least number in the window."""
     if found > thresholds.critical_above:
         return "critical", f"{found} records are stuck, more than {thresholds.critical_above}"
     if found > thresholds.warning_above:
@@ -45,11 +45,11 @@ def level(found: int, lowest: int | None, thresholds: Thresholds) -> tuple[Level
 
 
 def grown(found: int, since: int | None, thresholds: Thresholds) -> bool:
-    """Return whether the number has grown from `since` to `found` by enough for an alert."""
+    """Return whether the number of stuck records has grown from `since` to `found` by enough for an alert."""
     grew = since is not None and found > since and found >= thresholds.growth_factor * since
     return grew and found >= thresholds.growth_min
 
 
 def growth(found: int, since: int | None, thresholds: Thresholds) -> str:
-    """Return the growth as the reason of an alert, in words."""
+    """Return in words, as the reason of an alert, how the number of stuck records grew from `since` to `found`."""
     return f"{found} records are stuck, up from {since} within {thresholds.window_minutes:g} min"

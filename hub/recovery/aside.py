@@ -9,7 +9,7 @@ AT_MOST = 10_000  # ids that one statement can leave out; a pass does not get pa
 
 
 class Aside:
-    """The ids that a pass leaves out: those refused in this pass, and those of the last pass, which are tried last.
+    """The ids of records that a pass of recovery leaves out: those refused in it, and those of the last pass.
 
     `left` counts records that the database left unchanged without an error. `refusal` is its last error about another.
     """
@@ -24,16 +24,16 @@ class Aside:
 
     @property
     def ids(self) -> list[Any]:
-        """Return all ids that the choice of a batch leaves out."""
+        """Return the ids of all records that the next batch leaves out, because the database refused to change them."""
         return [*self._later, *self._refused]
 
     @property
     def full(self) -> bool:
-        """Return whether `AT_MOST` ids are left out, so that no more can be."""
+        """Return whether a pass of recovery leaves out `AT_MOST` records already, so that it cannot leave out more."""
         return len(self._later) + len(self._refused) >= AT_MOST
 
     def refuse(self, ids: Iterable[Any], refusal: Exception | None) -> None:
-        """Leave these ids out for the rest of the pass; without `refusal` the database raised no error."""
+        """Leave these records out for the rest of the pass; `refusal` is the database's error, if any."""
         for each in ids:
             self._later.pop(each, None)
             self.left += refusal is None
@@ -42,21 +42,21 @@ class Aside:
         self.refusal = refusal or self.refusal
 
     def put_off(self, ids: Iterable[Any], refusal: Exception) -> None:
-        """Leave these ids out until no other record is left: the database refuses an unknown part of them."""
+        """Leave these records out until no other is left: the database refuses some of them, not known which."""
         for each in ids:
             if not self.full:
                 self._later[each] = None
         self.refusal = refusal
 
     def take(self, count: int) -> list[Any]:
-        """Return up to `count` ids that were put off, no longer left out, to be tried now."""
+        """Return up to `count` ids of records that were put off by `put_off`; the pass tries them now."""
         taken = list(self._later)[:count]
         for each in taken:
             del self._later[each]
         return taken
 
     def end(self) -> tuple[Exception | None, int]:
-        """End the pass: return the last refusal, and how many records stayed unchanged without an error."""
+        """End a pass of recovery: return the database's last error or None, and how many records it left unchanged."""
         over = self.refusal, self.left
         self._later |= self._refused
         self._refused, self.refusal, self.left = {}, None, 0

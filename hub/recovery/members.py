@@ -22,7 +22,7 @@ class Members:
         self._rank = math.inf  # the next call of `onward` begins below this rank in a sorted set
 
     async def walk(self, older_than_us: float) -> AsyncGenerator[list[str]]:
-        """Yield all ids, a batch at a time, from the beginning; an id may come twice."""
+        """Yield all ids in the index of a source, a batch at a time, from its beginning; an id may come twice."""
         if await self._kind() == "set":
             async for _, ids in self._scan(0):
                 yield ids
@@ -31,7 +31,7 @@ class Members:
                 yield await self._range(low, top)
 
     async def onward(self, older_than_us: float) -> AsyncGenerator[list[str]]:
-        """Yield all ids, from where the last call was broken off, so that callers that break off see all in turn."""
+        """Yield all ids in the index, from where the last call was broken off, so that such callers see all in turn."""
         if await self._kind() == "set":
             begin = self._cursor
             for start in (begin, 0) if begin else (0,):
@@ -55,7 +55,7 @@ class Members:
         return kind
 
     async def _scan(self, start: int) -> AsyncIterator[tuple[int, list[str]]]:
-        """Yield the members of a set from a cursor on: pairs of the next cursor and the ids before it."""
+        """Yield the ids in the index, a Redis set, from a cursor on, as pairs of the next cursor and some ids."""
         cursor = start
         while True:
             answer, some = await self._redis.read("SSCAN", self._source.index, cursor, "COUNT", BATCH)
@@ -68,7 +68,7 @@ class Members:
         return list(await self._redis.read("ZRANGE", self._source.index, low, top - 1))
 
     async def _overdue(self, older_than_us: float) -> list[tuple[int, int]]:
-        """Return the ranges of ranks of the overdue members, a batch each: (first rank, rank behind the last).
+        """Return the overdue members of a sorted index as ranges of ranks, a batch each: (first, behind the last).
 
         Scores in s and in ms have ranges of their own. The ranges go from the top down, so that no member is missed
         when other programs remove or move members meanwhile.

@@ -210,7 +210,7 @@ def no_such_field(kind: type[Source], field: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return ", and is VALUE" for a wrong value; "" if the value may hold a password or is too long."""
+    """Return ", and is VALUE" for the error about a wrong value; "" if it may hold a password or is too long."""
     if not isinstance(value, str | int | float) or "://" in str(value) or len(str(value)) > _SHOWN:
         return ""
     return f", and is {str(value).lower() if isinstance(value, bool) else repr(value)}"

@@ -24,7 +24,7 @@ class Nominees:
         self._until = 0.0
 
     async def count(self) -> int:
-        """Search anew for `WALK_S` at most; keep the ids of the stuck records, and return how many were found."""
+        """Search for stuck records, for `WALK_S` at most; keep their ids, and return how many were found."""
         self._ids.clear()
         seen: set[str] = set()
         kept: dict[str, Stuck] = {}
@@ -42,15 +42,15 @@ class Nominees:
         return len(seen)
 
     def first(self, limit: int) -> list[str]:
-        """Return up to `limit` kept ids, the longest stuck first; none if the search is older than `KEPT_S`."""
+        """Return up to `limit` ids that the last search found, the longest stuck first; none after `KEPT_S`."""
         if time.monotonic() > self._until:
             self._ids.clear()
         return [self._ids[number] for number in range(min(limit, len(self._ids)))]
 
     async def next_batch(self, size: int, bring_back: Callable[[Sequence[str]], Awaitable[Reset]]) -> Reset:
-        """Give batches of kept ids to `bring_back` until a batch resets a record; return that batch's result.
+        """Give batches of ids of stuck records to `bring_back` until it resets a record; return its result then.
 
-        Searches anew once no id is kept; returns an empty result when that search finds nothing to reset either.
+        Searches anew when all ids are used; returns an empty result when that search finds nothing to reset either.
         """
         walked = False
         while self.first(1) or not walked:
@@ -65,5 +65,5 @@ class Nominees:
 
 
 def longest(limit: int, found: Iterable[Stuck]) -> list[Stuck]:
-    """Return up to `limit` of these records, the longest stuck first."""
+    """Return up to `limit` of these stuck records, the longest stuck first."""
     return nlargest(limit, found, lambda stuck: stuck.age_s)

@@ -70,7 +70,7 @@ class Outcome:
 
     @property
     def is_plain(self) -> bool:
-        """Return whether the column values are the same after JSON, in which outcomes are parked."""
+        """Return whether the outcome's column values can be parked as JSON and read back unchanged."""
         try:
             return bool(json.loads(json.dumps(dict(self.values))) == self.values)
         except (TypeError, ValueError, RecursionError):
@@ -139,7 +139,7 @@ class Outcomes:
             await pipe.execute()
 
     async def count(self) -> int:
-        """Return how many outcomes are parked."""
+        """Return how many outcomes of the source are parked in Redis."""
         return int(await self._asked(self._client.hlen(self._key)))
 
     async def pages(self) -> AsyncIterator[dict[str, str]]:
@@ -153,7 +153,7 @@ class Outcomes:
                 return
 
     async def forget(self, names: Iterable[str]) -> None:
-        """Remove the outcomes of these names: they are written, or can never be written."""
+        """Remove the parked outcomes of these names from Redis: they are written, or can never be written."""
         if names := list(names):
             await self._asked(self._client.hdel(self._key, *names))
 

@@ -42,12 +42,12 @@ class Rows:
 
     @property
     def age_s(self) -> sa.ColumnElement[float]:
-        """Return the clause for the seconds since the last update."""
+        """Return the SQL clause for the seconds since the last update of a record."""
         return self.clock.age_s
 
     @property
     def at_s(self) -> sa.ColumnElement[float]:
-        """Return the clause for the last update, in seconds since 1970."""
+        """Return the SQL clause for the time of the last update of a record, in seconds since 1970."""
         return self.clock.at_s
 
     def older_than(self, seconds: float) -> sa.ColumnElement[bool]:
@@ -55,7 +55,7 @@ class Rows:
         return self.clock.older_than(seconds)
 
     def status_is(self, status: str | int) -> sa.ColumnElement[bool]:
-        """Return the clause for records of this status."""
+        """Return the SQL clause that selects records of this status."""
         return self.status == status
 
     @property
@@ -64,7 +64,7 @@ class Rows:
         return tuple(self.table.c[name] == value for name, value in self.source.where.items())
 
     def named(self, ids: Iterable[Any]) -> sa.ColumnElement[bool]:
-        """Return the clause for the records with these ids.
+        """Return the SQL clause that selects the records with these ids.
 
         Where the id is unique only together with columns that `where` fixes, as in a partitioned table, the clause
         names their values too: the same id elsewhere is another record.

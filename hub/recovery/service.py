@@ -66,7 +66,7 @@ class RecordSweep:
 
     @property
     def did(self) -> Did:
-        """Return the numbers of the pass that reports show."""
+        """Return the numbers of this pass of recovery that reports show."""
         return Did(self.reset, self.failed, self.written, self.errors)
 
     @property

@@ -49,7 +49,7 @@ class Nominated:
 
     @property
     def ids(self) -> list[str]:
-        """Return the ids of all fetched nodes, each once."""
+        """Return the ids of all nominated nodes that were fetched, each once."""
         return list(dict.fromkeys([*self.silent, *self.unmanaged]))
 
     @property
@@ -144,7 +144,7 @@ class Brake:
         return self._store.node_timeout_ms if self._of == "nodes" else self._worker_timeout_ms
 
     async def judge(self, nominated: Nominated, *, dry_run: bool) -> Verdict:
-        """Return what this pass may expire. Looks at each node only if the brake might engage."""
+        """Return how many stale nodes (or workers) a pass may expire. Checks each only if the brake might engage."""
         at_most = nominated.at_most
         if not self._too_many(at_most, nominated):
             return await self._ask(at_most, nominated, dry_run)
@@ -159,7 +159,7 @@ class Brake:
         return replace(verdict, ids=ids, errors=errors)
 
     async def lift(self) -> None:
-        """End an engaged brake: expiry is off, so there is nothing to hold back."""
+        """End the brake if it is engaged, because expiry is off and no node is removed anyway."""
         await self._ask(0, Nominated(0, [], 0, [], 0), dry_run=False)
 
     async def release(self, by: str) -> None:

@@ -28,7 +28,7 @@ class DrainDeadlines:
         self._end_drained = store.script("sweeping/end_drained")
 
     async def overdue(self) -> int:
-        """Return how many leases a pass would end now."""
+        """Return how many leases a pass would end now, because the drain deadline of their node has passed."""
         keys = self._store.keys
         lent = await read_each(self._store, [("HLEN", keys.lent(key_part(node))) for node in await self._due()])
         return sum(filter(None, lent))

@@ -63,7 +63,7 @@ class Holders:
         return self._inside + digest
 
     def digest_of(self, secret: str) -> str | None:
-        """Return the digest of a secret, or the digest in a handle; None for a text that can be neither."""
+        """Return the digest of a secret, or of the secret for which `handle` made this text; None for other texts."""
         return secret[len(self._inside) :] if secret.startswith(self._inside) else digest_of(secret)
 
     async def resolve(self, secret: str) -> Holder | None:

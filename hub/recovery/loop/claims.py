@@ -82,16 +82,16 @@ class RecordClaim:
 
     @property
     def at_work(self) -> bool:
-        """Return whether the handler runs and was not cancelled."""
+        """Return whether the handler of this claim runs and was not cancelled."""
         return self.why is None and self.handler is not None and not self.handler.done()
 
     @property
     def left_s(self) -> float:
-        """Return the seconds until the lease ends; 0 or less when it has ended."""
+        """Return the seconds until the lease of this claim ends; 0 or less when it has ended."""
         return self.ends_s - now_s()
 
     def stop(self, why: Why) -> None:
-        """Cancel the handler for this reason; a second call does nothing."""
+        """Cancel the handler of this claim for this reason; a second call does nothing."""
         if self.why is None:
             self.why = why
             if why is Why.HALTED and self.handler is not None and self.handler.cancelling():
@@ -100,7 +100,7 @@ class RecordClaim:
                 self.insist()
 
     def insist(self) -> None:
-        """Cancel the handler, even if it was cancelled before."""
+        """Cancel the handler of this claim, even if it was cancelled before."""
         self.asked_s = now_s()
         if self.handler is not None:
             self.handler.cancel()
@@ -128,7 +128,7 @@ class Claims:
         self.use(rows)
 
     def use(self, rows: Rows) -> None:
-        """Use these columns and clauses from now on: the table may have changed."""
+        """Use `rows`, the columns of the table as read again, from now on, because the table may have changed."""
         self.rows = rows
         self._stamp = stamp(rows)
         # PostgreSQL has years beyond those of Python, so there the time is read as text.
@@ -185,7 +185,7 @@ class Claims:
             del self.doubtful[key]
 
     async def _alike(self, connection: AsyncConnection, before: Mapping[Any, Any]) -> list[Any]:
-        """Give back records whose stamp did not change, for two claims would look alike; return their ids."""
+        """Give back records whose stamp (time of the last update) did not change by the claim; return their ids."""
         after = await _pairs(connection, sa.select(self.rows.id, self._time).where(self.rows.named(before)))
         alike = [key for key, mark in after.items() if mark == before[key]]
         if alike:

@@ -68,7 +68,7 @@ _loops = Loops()
 
 @contextmanager
 def shown(source: str, counts: Counts) -> Iterator[None]:
-    """Include the counters in the metrics while the block runs, and keep their last values after it."""
+    """Include the counters of a loop in the metrics while the block runs, and keep their last values after it."""
     _loops.begin(source, counts)
     try:
         yield

@@ -39,7 +39,7 @@ class ClaimHeartbeat:
             await self.beat()
 
     async def beat(self) -> None:
-        """Refresh the records of running handlers once; cancel the handlers whose records others have changed."""
+        """Write a new time into the records of running handlers; cancel handlers whose records others have changed."""
         held = [claim for claim in self._items.claimed.values() if claim.at_work and claim.left_s > 0]
         for first in range(0, len(held), AT_ONCE):
             await self._refresh(held[first : first + AT_ONCE])
