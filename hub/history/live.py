@@ -127,7 +127,7 @@ class Live:
 
     @property
     def position(self) -> str:
-        """Return the id of the last event that was passed to the listeners."""
+        """Return the id of the last event that this process passed to its listeners."""
         return self._position
 
     @property

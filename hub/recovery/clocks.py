@@ -37,7 +37,7 @@ class Clock:
 
 
 def postgresql(column: sa.ColumnElement[Any], zone: str) -> Clock:
-    """Return the clauses for PostgreSQL. Intervals are in seconds, because a day may have 23 hours."""
+    """Return the SQL clauses of time for PostgreSQL. Intervals are in seconds, because a day may have 23 hours."""
     now: sa.ColumnElement[Any] = sa.func.now()
     aware = getattr(column.type, "timezone", False)
 
@@ -62,7 +62,7 @@ def postgresql(column: sa.ColumnElement[Any], zone: str) -> Clock:
 
 
 def sqlite(column: sa.ColumnElement[Any], zone: str) -> Clock:
-    """Return the clauses for SQLite: times are texts, with or without T, fractions and an offset.
+    """Return the SQL clauses of time for SQLite: times are texts, with or without T, fractions and an offset.
 
     SQLite computes in milliseconds: it cuts its own time down to them and rounds the times it reads. So a threshold is
     rounded up to a whole millisecond. Numbers, and times without a date, count as no time.
@@ -87,7 +87,7 @@ def sqlite(column: sa.ColumnElement[Any], zone: str) -> Clock:
 
 
 def mysql(column: sa.ColumnElement[Any], zone: str) -> Clock:
-    """Return the clauses for MySQL and MariaDB, whose sessions `make_engine` sets to UTC.
+    """Return the SQL clauses of time for MySQL and MariaDB, whose sessions `make_engine` sets to UTC.
 
     A date with month or day 0 (0000-00-00, 2022-11-00) is no time: it has no age, and it sorts before all times.
     """

@@ -118,7 +118,7 @@ def _from_python(settings: Settings, threshold_minutes: float) -> Found:
 
 
 def with_threshold(source: S, threshold_minutes: float | None = None) -> S:
-    """Return the source, with `threshold_minutes` (else the settings' threshold) where it declares no threshold."""
+    """Return the source; one without a threshold gets `threshold_minutes`, else the threshold of the settings."""
     if "threshold_minutes" in source.model_fields_set:
         return source
     if threshold_minutes is None:

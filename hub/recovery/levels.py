@@ -17,7 +17,7 @@ _log = get_logger("hub.sweeping")
 
 
 class Did(NamedTuple):
-    """The numbers of one pass: records reset, failed for good, parked outcomes written, and errors."""
+    """The numbers of one pass of recovery: records reset and failed, parked outcomes written, and errors."""
 
     reset: int = 0
     failed: int = 0
@@ -40,7 +40,7 @@ class Levels:
         self._note_pass = store.script("recovery/note_pass")
 
     async def note(self, source: str, pass_id: str, found: int | None, did: Did = NOTHING) -> None:
-        """Store the result of a pass (`found` None: it could not count); log and post a change of level."""
+        """Store the result of a pass of recovery (`found` None: it could not count); log and post a change of level."""
         if found is None:
             await self._keep(source, pass_id, "", "", did, again=False)
             return

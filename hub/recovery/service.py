@@ -112,7 +112,7 @@ class RecordSweeperService:
         return self._records
 
     async def sweep(self) -> RecordSweep | None:
-        """Make one pass; return its result, None if another hub has the turn or the store does not answer."""
+        """Make one pass over the source; return its result, or None if another hub has the turn or Redis is silent."""
         started = time.monotonic()
         pass_id = secrets.token_hex(8)
         done = RecordSweep(self._source)

@@ -88,7 +88,7 @@ async def process(
 
 
 async def _seen_through(running: asyncio.Task[None], shutdown: Shutdown) -> None:
-    """Wait until the loop has ended. A cancellation halts the loop, and is raised once the loop has ended."""
+    """Wait until the loop has ended. A cancellation halts the loop, and is raised again once the loop has ended."""
     cancelled: asyncio.CancelledError | None = None
     while not running.done():
         try:
