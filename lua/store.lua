@@ -1,4 +1,4 @@
--- The store that is called, as a record that every call reads first.
+-- The store of a call: one record, hub:store, which every call reads first.
 local store = {}
 
 local opened = {}  -- database and key of each store that `open` has opened on this server process -> its generation
@@ -6,8 +6,8 @@ local clustered = {}  -- the same -> whether it is in a cluster
 local database
 local number = numbers.again
 
--- Which store is called. `opened_as` is gone when the server is started anew, a replica takes over, or the library is
--- loaded again: until `open` has run here it is not known what is lost, and every call is refused.
+-- Select the store that a call names. `opened_as` is lost when the server is restarted, a replica takes over, or the library is loaded
+-- again: then it is not known what the store has lost, and every call is refused until store/open has run here.
 function store.choose(key, of_database)
   if key == keys.store and of_database == database then return end
   database = of_database
@@ -15,6 +15,7 @@ function store.choose(key, of_database)
   store.opened_as, store.in_cluster = opened[database .. ' ' .. key], clustered[database .. ' ' .. key]
 end
 
+-- Note that this server has opened the store with this generation.
 function store.open_as(generation, in_cluster)
   opened[database .. ' ' .. keys.store], clustered[database .. ' ' .. keys.store] = generation, in_cluster
   store.opened_as, store.in_cluster = generation, in_cluster
