@@ -9,7 +9,7 @@ local is_bounded = true  -- whether this server had a memory limit when `look` r
 -- file Redis counts nothing towards its limit.
 function reserve.look()
   local said = redis.pcall('INFO', 'memory')
-  if type(said) ~= 'string' then said = '' end  -- the Redis of tests in memory has no INFO
+  if type(said) ~= 'string' then said = '' end  -- a store in memory, without a Redis server, has no INFO
   local function read(name) return tonumber(string.match(said, '\n' .. name .. ':(%d+)') or 0) end
   local most = read('maxmemory')
   is_bounded = most > 0

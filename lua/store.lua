@@ -23,20 +23,17 @@ end
 
 function store.is_shut() return redis.error_reply('UNOPENED no hub has opened this store') end
 
--- Read the record:
--- * now_ms and now_us, the time of the Redis server;
--- * clock_ms, the hub clock. It moves only while a hub can hear: at most two tick periods (2 x 500 ms) past the last tick. A
---   silence of more than four was an outage and counts for nothing: a second of it would be the whole patience with some
---   nodes;
--- * reporting: after the server was restarted or emptied the nodes have one timeout to report what they have and what of it is lent;
--- * hearing: the same time is given to a store that is new: all hubs may be, too, while nodes and borrowers are not. After it
---   what the store says is all there is: nothing that was lent before is taken for lent any more;
--- * revoking: whether there may be a slot whose last holder believes in a lease that ended early.
--- A store that was emptied, or opened by another server since, has another generation: the caller opens it.
--- Nothing late is done: a call carries the store and the hub clock as its hub heard them last ('' from a program that does
--- not tick). A hub that knows another store, or has not ticked for six periods, is taken to be gone: its callers may
--- have asked another one since. A caller that says for how long it waits is gone after that ('' where it did not say).
--- Returns the refusal, if there is one.
+-- Read the record of the store into these fields, and refuse a call that comes too late:
+-- * now_ms and now_us: the time of the Redis server.
+-- * clock_ms: the hub clock. It moves only while a hub can hear, at most two tick periods (2 x 500 ms) past the last tick. When no hub
+--   has ticked for more than four periods that was an outage, and none of it counts: some nodes are expired after a second of silence.
+-- * reporting: after the server was restarted or emptied, nodes have one timeout to report their slots and leases.
+-- * hearing: the same time is given after a store was made, for hubs may be new as well while nodes and borrowers are not. After that
+--   no lease is believed any more that the store does not know.
+-- * revoking: whether a last holder may still believe in a lease that ended early.
+-- told_of, told_ms: generation and hub clock that the calling hub heard last ('' from a program that does not tick). The call is
+-- refused when the generation is another one or the hub has not ticked for six periods: its callers may have asked another hub since.
+-- until_ms: the hub clock until which the caller waits, or ''; later the call is refused. Returns the refusal, or nil.
 function store.begin(told_of, told_ms, until_ms)
   local time = redis.call('TIME')
   local said = redis.call('HMGET', keys.store, 'generation', 'clock_ms', 'tick_ms', 'settle_ms', 'options', 'timeout_ms',

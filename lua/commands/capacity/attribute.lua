@@ -1,4 +1,4 @@
--- Map a slot to a test, and to a run when it has none yet. Safe to repeat. Returns {'ok'}
+-- Note for which test a slot is used, and for which run where none is noted yet. Safe to repeat. Returns {'ok'}
 command.change('capacity/attribute', {
   'slot',
   'test',

@@ -1,5 +1,5 @@
--- Offer slots again whose leases ended early, when the grace of their last holders is over. Safe to repeat.
--- Returns {'ok', slots whose grace is over}
+-- Offer slots again whose leases ended early, when the grace of their last holders is over. Safe to repeat. Returns {'ok', slots whose
+-- grace was over}
 command.change('capacity/relend', {
   'limit: number',
 }, function(a)
