@@ -1,5 +1,5 @@
--- Look for nodes whose id, labels or pools contain a text, without regard to case; a stretch of them at a time.
--- Returns {cursor to go on with, '0' when these were the last; how many were looked at; id...}
+-- Find nodes whose id, labels or pools contain a text, in either case, among a stretch of all nodes; changes nothing. Returns {cursor
+-- of the next stretch, '0' after the last, number of nodes looked at, id, ...}
 command.read('nodes/find', {
   'text',
   'cursor',

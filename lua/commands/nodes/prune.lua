@@ -1,5 +1,5 @@
--- Drop the next slots of a node that is already off the books. Safe to repeat.
--- Returns {'ok', slots dropped, {slots whose lease ended}, slots left}
+-- Drop further slots of a node that was removed. Safe to repeat. Returns {'ok', slots dropped, {slot whose lease ended, ...}, slots
+-- left}
 command.finish('nodes/prune', {
   'part',
   'limit: number',

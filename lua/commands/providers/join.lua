@@ -1,5 +1,5 @@
--- A client has joined the room in which a provider is asked: from now on it is asked again. Safe to repeat.
--- Returns {'ok'}
+-- Note that a client has joined the room in which a provider is asked: questions from before are asked again. Safe to repeat. Returns
+-- {'ok'}
 command.change('providers/join', {
   'full',
 }, function(a)
