@@ -1,4 +1,5 @@
--- Where a borrow would stand in the queue of a label if it came now. Returns {position, ms it would take or -1}
+-- Read where a borrow would stand in the queue of a label if it came now; changes nothing. Returns {position, estimated ms to wait or
+-- -1}
 command.read('queue/prospect', {
   'label',
   'priority: number',

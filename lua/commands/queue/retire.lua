@@ -1,6 +1,5 @@
--- Drop what no hub attends: waiters and undelivered leases of hubs that are gone, tickets whose time is over. In batches;
--- safe to repeat.
--- Returns {'ok', waiters dropped or set aside, leases taken back, 1 | 0 (there is more)}
+-- Drop what no hub attends: waiters and undelivered leases of hubs that no longer tick, and tickets whose deadline has passed. In
+-- batches; safe to repeat. Returns {'ok', tickets dropped or set aside, leases taken back, 1 | 0 (there may be more)}
 command.finish('queue/retire', {
   'limit: number',
 }, function(a)
@@ -13,7 +12,7 @@ command.finish('queue/retire', {
       if t.label and t.hub == silent then
         tickets.set_aside(t, 'hub')
         dropped = dropped + 1
-        call_state.headroom[#call_state.headroom + 1] = t.label  -- those behind them may have been passed by
+        call_state.headroom[#call_state.headroom + 1] = t.label  -- waiters behind it may have been passed over
       end
       redis.call('SREM', keys.waiters(silent), ticket)
     end

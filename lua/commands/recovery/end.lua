@@ -1,4 +1,4 @@
--- Give back the turn at the records of a source, if this pass still has it. Safe to repeat. Returns {'ok'}
+-- Give back the turn at the records of a source, if this pass has it. Safe to repeat. Returns {'ok'}
 command.finish('recovery/end', {
   'source',
   'hub_id',

@@ -1,4 +1,4 @@
--- Remove a schedule; the tasks it has made stay. Returns {'ok'} | {'schedule'} (unknown) | {'forbidden'}
+-- Remove a schedule; the tasks that it has made stay. Returns {'ok'} | {'schedule'} (unknown) | {'forbidden'} (another user's)
 command.finish('schedules/remove', {
   'schedule',
   'user',

@@ -1,4 +1,4 @@
--- A hub that stops gives up sweeping, so that another takes over with its next tick. Returns {'ok'}
+-- Give up the leadership of a hub that stops, so that another hub sweeps from its next tick on. Returns {'ok'}
 command.change_unclocked('store/resign', {
   'hub_id',
 }, function(a)
