@@ -1,4 +1,4 @@
--- Liveness: whether a node is alive.
+-- Whether nodes are alive. A node is alive by its alive key, by its field LastSeen, or by its heartbeats through a hub.
 local liveness = {}
 
 -- Return a word and the field LastSeen as it is written: 'alive' (the alive key of the node exists) | 'ahead' (LastSeen is in the

@@ -1,5 +1,5 @@
--- Forget tasks that ended long ago, everywhere at once, and then jobs that were soft-deleted long ago and have none left.
--- Safe to repeat. Returns {'ok', tasks, jobs, 1 | 0 (there may be more)}
+-- Delete tasks that ended longer than keep_us ago, and then jobs that were soft-deleted longer ago and have no tasks left. Safe to
+-- repeat. Returns {'ok', tasks deleted, jobs deleted, 1 | 0 (there may be more)}
 command.finish('tasks/forget', {
   'keep_us: number',
   'limit: number',
@@ -30,7 +30,7 @@ command.finish('tasks/forget', {
       redis.call('ZREM', keys.deleted_jobs, full)
       gone = gone + 1
     else
-      -- Its tasks go later; so does it.
+      -- The job is deleted later, after its tasks.
       redis.call('ZADD', keys.deleted_jobs, 'XX', store.now_us, full)
     end
   end

@@ -1,4 +1,4 @@
--- Let tasks that were put off and are due into their queues. Safe to repeat. Returns {'ok', how many}
+-- Move tasks that were put off and are due into the queues of their jobs. Safe to repeat. Returns {'ok', number of tasks that were due}
 command.finish('tasks/let_in', {
   'limit: number',
 }, function(a)

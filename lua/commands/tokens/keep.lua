@@ -1,5 +1,5 @@
--- A token that a node has made for itself was shown: it is kept for as long again, once its node has registered.
--- Safe to repeat. Returns {'ok'}
+-- Note that a token that a node made for itself was shown: it is kept for keep_ms from now, if its node has registered. Safe to repeat.
+-- Returns {'ok'}
 command.finish('tokens/keep', {
   'id',
   'keep_ms: number',

@@ -1,4 +1,4 @@
--- Fail the tasks that a removed worker still holds, some at a time. Returns {'ok', how many are left}
+-- Fail up to `limit` tasks that a removed worker still holds. Returns {'ok', number of tasks left; 0 also for a worker that exists}
 command.finish('workers/bury', {
   'worker',
   'limit: number',
