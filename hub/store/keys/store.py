@@ -29,7 +29,7 @@ class OfTheStore(Section):
     canary = One(
         "hub:canary",
         "string",
-        "nothing: commands ask for it first in a cluster, so that they fail while the slot moves, before they write",
+        "nothing: in a cluster commands read it first, so that they fail before they write while the keys move",
         "never exists",
     )
     restoring = One(
@@ -37,23 +37,33 @@ class OfTheStore(Section):
         "string",
         "the digest of the copy that is being put into this store (`hub store import`), or the move and the attempt "
         "that fills it (`hub realm move`)",
-        "until all of it is there",
+        "until the copy is complete",
     )
     telling = One(
         "hub:telling",
         "set",
-        "hubs that have not said yet what they remember since the store was lost",
-        "empties as they speak",
+        "hubs that have yet to say what they remember, after the store was lost",
+        "a member until its hub has said so",
     )
-    hubs = One("hub:hubs", "zset", "hub -> its last tick", "until it stops, or 3 s of silence")
-    history = One("hub:history", "stream", "what happened, with a reason code", "trimmed to `HUB_HISTORY_MAX_ENTRIES`")
+    hubs = One(
+        "hub:hubs",
+        "zset",
+        "hub -> its last tick, on the hub clock",
+        "a member until its hub stops or has been silent for 3 s",
+    )
+    history = One(
+        "hub:history", "stream", "events: what happened, with a reason code", "trimmed to `HUB_HISTORY_MAX_ENTRIES`"
+    )
     refusals = One(
-        "hub:refusals", "list", "audit entries of refused calls, newest first", "about 1,000; as above, by address"
+        "hub:refusals",
+        "list",
+        "audit entries of refused calls, newest first",
+        "about 1,000; of the oldest those of the address with the most go",
     )
     trace = Each(
         "hub:trace:{ticket, lease or task}",
         "string",
-        "the `traceparent` it came from, where traces are on",
+        "the `traceparent` of the call that made it, where traces are on",
         "86,400 s",
         seconds=86400,
     )
@@ -62,7 +72,7 @@ class OfTheStore(Section):
     request = Each(
         "hub:request:{request}",
         "string",
-        "what a request was answered with",
+        "answer to a request, and the attempts that got it",
         "60 s; with an `Idempotency-Key` `HUB_IDEMPOTENCY_SECONDS`, or the lease if that is longer",
         seconds=86400,
     )
@@ -72,7 +82,7 @@ class OfTokens(Section):
     title = "Tokens"
     owner = "hub/tokens/"
 
-    tokens = One("hub:tokens", "zset", "token id -> when it was made", "until revoked")
+    tokens = One("hub:tokens", "zset", "token id -> when it was made", "a member until its token is revoked")
     # Fields: digest (SHA-256 of the secret), name, user, superuser, scopes, at, kind, rooms, part (of a node's id),
     # joined where a node made it ("once": it ends when the node leaves), by (the token to join with). Deleted with its
     # member above.
@@ -81,19 +91,22 @@ class OfTokens(Section):
     )
     node_tokens = Each("hub:node_tokens:{node}", "set", "ids of the tokens of a node", "a member with its token")
     joined = One(
-        "hub:joined", "zset", "id of a node's own token -> when the next node that joins deletes it", "with the token"
+        "hub:joined",
+        "zset",
+        "id of a token that a node made for itself -> when it ends unless shown, on the hub clock",
+        "a member with its token",
     )
     joining = Each(
         "hub:joining:{token}",
         "zset",
-        "id of a token made with this token to join with, whose node has not registered -> when it is forgotten",
+        "token that a node made with this token to join with, before it registers -> when it is forgotten",
         "one day; a member until its node registers, or with its token",
         seconds=86400,
     )
     barred = Each(
         "hub:barred:{node}",
         "string",
-        "a token of this node was revoked: nobody joins under its name",
+        "empty: a token of this node was revoked, and no node joins under its id",
         "one week",
         seconds=604800,
     )
@@ -103,14 +116,14 @@ class OfTokens(Section):
         "hub:logins",
         "hash",
         "login of the console -> SHA-256 of its key, the credential behind it, its role",
-        "until it ends",
+        "a field until its login ends",
     )
-    logins_seen = One("hub:logins_seen", "zset", "login -> when it was used last", "with the login")
+    logins_seen = One("hub:logins_seen", "zset", "login -> when it was used last", "a member with its login")
     login_links = One(
         "hub:login_links",
         "hash",
         "SHA-256 of a one-time link -> the login that it makes, and when it was made",
-        "300 s after the last one; a field until it is opened",
+        "300 s after the last link; a field until its link is opened",
         seconds=300,
     )
 
@@ -124,21 +137,21 @@ class OfRecovery(Section):
     outcomes = Each(
         "hub:outcomes:{source}",
         "hash",
-        "record and claim -> outcome that waits for its database",
-        "a field until written; seven days from the last one",
+        "record and claim -> outcome that is still to be written into its database",
+        "a field until it is written; seven days from the last outcome",
         seconds=604800,
     )
     zombie_turn = Each(
         "hub:zombie_turn:{source}",
         "string",
-        "hub and pass that clean this source now",
+        "hub and pass that have the turn at this source",
         "90 s from the last batch",
         seconds=90,
     )
     zombie_leader = Each(
         "hub:zombie_office:{source}",
         "string",
-        "hub that cleans this source",
+        "hub that is the leader of this source",
         "seven days, or three intervals",
         seconds=604800,
     )
@@ -147,7 +160,7 @@ class OfRecovery(Section):
     zombie_sources = One(
         "hub:zombie_sources",
         "hash",
-        "source -> when it became known and was declared last",
+        "source -> when a hub declared it first and last",
         "seven days or three intervals, or `hub recovery forget`",
     )
     # Fields: found, at (ms) and pass of the last pass that could count, level of the alert then and before; told, the
@@ -155,14 +168,14 @@ class OfRecovery(Section):
     zombies = Each(
         "hub:zombies:{source}",
         "hash",
-        "what the last pass found, and the alert",
+        "number of stuck records that the last pass found, and the level of the alert",
         "seven days, or three intervals",
         seconds=604800,
     )
     zombie_counts = Each(
         "hub:zombie_counts:{source}",
         "zset",
-        "number found -> time of the pass",
+        "number of stuck records that a pass found -> time of the pass",
         "`HUB_ZOMBIE_GROWTH_WINDOW_MINUTES`",
         seconds=3600,
     )
@@ -171,7 +184,7 @@ class OfRecovery(Section):
     zombie_day = Each(
         "hub:zombie_day:{day:source}",
         "hash",
-        "what the passes of a day did, for `hub recovery report`",
+        "sums of what the passes of a day did, for `hub recovery report`",
         "92 days",
         seconds=7948800,
     )
