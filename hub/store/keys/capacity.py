@@ -7,16 +7,18 @@ class OfNodes(Section):
     title = "Nodes"
     owner = "hub/capacity/nodes/"
 
-    # Fields: state (engaged, released), since; of the last pass seen, stale, registered, limit,
-    # held, pass, word, allowed; window, spent; since_ms (hub clock at which the grace began); released_by, _at,
-    # _until_ms. Deleted when the brake ends.
+    # Fields: state (engaged, released), since; of the last pass: seen (when), stale, registered, limit, held,
+    # pass, word, allowed; window: hub clock at which the interval began, spent: number removed in it; since_ms:
+    # hub clock at which the grace began; released_by, released_at, released_until_ms. Deleted when the brake
+    # ends.
     brake = One(
         "hub:brake", "hash", "the brake on expiring nodes: state, since, counts of the last pass", "when the brake ends"
     )
     beats = One("hub:beats", "zset", "raw node id -> last heartbeat, on the hub clock", "a member with its node")
-    # Fields: version, drain, cordon (why), republish, recycle:<slot>, offers (slots in short), drain_number (of the
-    # last drain or undrain): what a beat must tell; incarnation and its term; kept (hub clock) by a sweep that may
-    # not expire. With the node.
+    # Fields that a heartbeat must tell: version, drain, cordon (its reason), republish, recycle:<slot>, offers
+    # (digest of the slots), drain_number (of the last drain call). Others: incarnation and its term; suspect;
+    # reported: generation of the store in which it reported last; kept: hub clock at which a sweep that may not
+    # expire kept it alive. Deleted with the node.
     orders = Each(
         "hub:duty:{node}",
         "hash",
@@ -43,8 +45,8 @@ class OfNodes(Section):
         "one hour",
         seconds=3600,
     )
-    # Fields: on, number, left_ms, reason of a drain that a hub brought back before its node was. Until that
-    # registers; 600 s.
+    # Fields: on, number, left_ms, reason of a drain call that a hub brought back before the node registered
+    # again. Kept until the node registers, 600 s at most.
     drain_call = Each(
         "hub:drain_call:{node}",
         "hash",
@@ -82,11 +84,13 @@ class OfLeases(Section):
     title = "Slots and leases"
     owner = "hub/capacity/"
 
-    # Fields: item, pool, node, part, place (free, lent, held), policy, idle_ms; of the lease: label, run, granted_ms,
-    # visible_ms, watch_idle, seen_ms (when its waiter's hub heard of it); adopted_ms (hub clock) of one that another
-    # program listed; told: incarnation|number of the call that published it last; unreported when a hub brought it back
-    # and its node has not named it yet; claimed: the part of the node that the id names, which gets it after the lease.
-    # Deleted when the slot is withdrawn, pruned, or found to be in no list.
+    # Fields: item, pool, node, part (key part of the node), place (free, lent, held), policy, idle_ms; of the
+    # lease: label, run, granted_ms, visible_ms, watch_idle, seen_ms (when its waiter's hub heard of it), unseen
+    # (the hub that has yet to hear of it), before (run of the lease before, after a hand-off); adopted_ms: hub
+    # clock at which the item of another program was taken in; told: incarnation|number of the call that
+    # published it last; reported: generation of the store in which its node reported it; unreported: a hub
+    # brought it back and its node has not named it yet; claimed: key part of the node that its id names, which
+    # gets it after the lease. Deleted when the slot is withdrawn, pruned, or found to be in no list.
     slot = Each(
         "hub:slot:{slot}",
         "hash",
@@ -118,8 +122,8 @@ class OfLeases(Section):
         "a member with its lease",
     )
     run = Each("hub:run:{run}", "zset", "slot -> when it was lent: the leases of a run", "a member with its lease")
-    # Slot -> the highest token whose lease ended since the store was lost, or in what was lost; a report of it, or of
-    # a lower one, is late. Deleted when everybody has had his time to report.
+    # Slot -> the highest token whose lease ended since the store was lost, or in what was lost; a report of
+    # that lease or an earlier one is late. Deleted when nodes and hubs have had their time to report.
     ended = One(
         "hub:ended",
         "hash",
@@ -141,7 +145,7 @@ class OfLeases(Section):
     revoked_tokens = One(
         "hub:revoked_tokens", "hash", "slot whose lease ended early -> token of that lease", "as above"
     )
-    # Raw id of the node that is not the slot's -> slot|when (hub clock)|raw id of the node that is.
+    # Raw id of the node that offered the slot -> slot|hub clock|raw id of the node to which the slot belongs.
     conflicts = One(
         "hub:conflicts",
         "hash",
@@ -157,8 +161,9 @@ class OfTheQueue(Section):
     title = "Queue"
     owner = "hub/capacity/"
 
-    # Fields: label, run, hub, attempt, score, since_ms, until_ms, ttl_ms, idle_ms, priority,
-    # fingerprint, keep_s, keyed; handed once it was granted. Deleted when it leaves, 60 s after a lease with a key.
+    # Fields: label, run, hub, attempt, score, since_ms, until_ms, ttl_ms, idle_ms, priority, fingerprint,
+    # keep_s, keyed (1 with an idempotency key); handed: 1 once a lease was granted to it. Deleted when the
+    # ticket leaves the queue; with an idempotency key 60 s after its lease was granted.
     ticket = Each(
         "hub:ticket:{ticket}",
         "hash",

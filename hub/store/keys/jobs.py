@@ -8,9 +8,10 @@ class OfJobs(Section):
     title = "Workers, jobs and tasks"
     owner = "hub/jobs/"
 
-    # Fields: user, at, beat; its last claim with a key: claim, tasks; odd: task:claim:hub clock of what its beats do
-    # not name; incarnation (the process it is), past (those before, ten at most); taken (how often a task was taken
-    # from it). Deleted with the worker.
+    # Fields: user, at, beat (times of the registration and the last heartbeat); claim and tasks: the last claim
+    # with an idempotency key and what it got; odd: task:claim:hub clock for each task that its heartbeats do
+    # not name; incarnation: the process that is the worker; past: the processes before; taken: how often a task
+    # was taken from it. Deleted with the worker.
     worker = Each(
         "hub:worker:{worker}", "hash", "user, times, last claim with an idempotency key, incarnation", "with the worker"
     )
@@ -32,17 +33,17 @@ class OfJobs(Section):
         "removed workers with tasks that are still to fail",
         "a member until its last task has failed",
     )
-    # Fields: as `brake`, for workers; unsure: 1 when the store was just away, or nobody was heard. Deleted when it
-    # ends.
+    # Fields: those of `brake`, for workers; unsure: 1 when the store was just away, or no worker was heard.
+    # Deleted when the brake ends.
     worker_brake = One("hub:worker_brake", "hash", "the brake on removing silent workers", "when the brake ends")
     room_workers = Each(
         "hub:room_workers:{room}", "zset", "workers with a job in this room", "a member with its worker"
     )
-    # Fields: id, at, schema, digest, result (schema of what tasks come to), attempts and backoff_ms (of tasks that say
-    # nothing of that; where there is more than one), by and bytes (of its schemas, and whose they are), tasks
-    # (records), later (put off), run_us (how long tasks ran of
-    # late), back (the request that took it back); deleted, the time, of a soft-deleted one. Deleted when it was
-    # soft-deleted for HUB_TASK_RETENTION_SECONDS and its last task is forgotten.
+    # Fields: id, at, schema, digest; result: schema of the results; attempts and backoff_ms: defaults for its
+    # tasks, where there is more than one attempt; by and bytes: the user for whom its schemas count, and their
+    # bytes; tasks: number of task records; later: number of tasks put off or waiting for others; run_us: mean
+    # run time of its tasks; back: id in the request that took the job back; deleted: when it was soft-deleted.
+    # Deleted HUB_TASK_RETENTION_SECONDS after the soft deletion, when no task record is left.
     job = Each(
         "hub:job:{job}",
         "hash",
@@ -67,14 +68,14 @@ class OfJobs(Section):
         "a member until its job is taken back or deleted",
     )
     executors = One("hub:executors", "set", "full names of `@internal` jobs that executors run", "never deleted")
-    # Fields: job, room, user, at, status; then worker, claimed (hub clock, unless it was started at once), started,
-    # done, error, last (request of the last move), back (of those that queued it again, the latest four by line),
-    # claim (names the last claim of it; only rises), had (the user it was then taken from), unstuck (how often it was
-    # brought back from a worker that did not start it), entry (its message, of an @internal job), bytes (what it
-    # counts while it is open); where asked for
-    # prio, attempt, max, backoff_ms, due, silence (ms), unique (its key, and for how long after its submit), after
-    # (fail or run, while it waits for others), followed (1 where others wait for it); progress, message, said (when)
-    # and heard (the request) of what it said of itself. Deleted HUB_TASK_RETENTION_SECONDS after its end.
+    # Fields: job, room, user, at, status; then worker, started, done, error; claimed: hub clock of the claim,
+    # unless it was started at once; last: request of the last change of status; back: the latest four requests
+    # that gave it back, by line; claim: name of its last claim, which only rises; had: user of the worker from
+    # which it was taken back; unstuck: how often it was taken back because it was not started; entry: its
+    # message in the stream, for an @internal job; bytes: what it counts while it is open. Where asked for:
+    # prio, attempt, max, backoff_ms, due, silence (ms), unique (unique key and its window), after (fail or run,
+    # while it waits for others), followed (1 while others wait for it). Of its progress: progress, message,
+    # said (when) and heard (request). Deleted HUB_TASK_RETENTION_SECONDS after its end.
     task = Each(
         "hub:task:{task}",
         "hash",
@@ -156,7 +157,7 @@ class OfJobs(Section):
     )
     finished = One("hub:finished", "zset", "task -> when it ended", "with the task")
     dead = One("hub:dead", "zset", "dead letter, a failed task without attempts left -> when it ended", "with the task")
-    # Each end as five texts: status, error, claim, request and worker.
+    # Five texts for each end: status, error, claim, request and worker.
     early_ends = Each(
         "hub:early_ends:{task}",
         "list",
@@ -178,10 +179,10 @@ class OfJobs(Section):
         "the task that stands for a unique key",
         "until its task ends; of a completed task until the window of the key is over",
     )
-    # Fields: room, name, user, at; job, payload, cron or every_ms, zone, catch_up, paused; prio, max, backoff_ms,
-    # silence and unique of its tasks; due (next), last (when it was due that made `task`, the last one), fired (tasks
-    # made), why (its last firing made none), bytes (what it counts); broken (why it was put aside), again (when it is
-    # looked at again).
+    # Fields: room, name, user, at; job, payload, cron or every_ms, zone, catch_up, paused; prio, max,
+    # backoff_ms, silence and unique of its tasks; due: when it is due next; task: the last task that it made;
+    # last: when it was due for that; fired: number of tasks made; why: why its last firing made none; bytes:
+    # what it counts; broken: why it was put aside; again: when it is looked at again.
     schedule = Each("hub:schedule:{room:name}", "hash", "job, payload, times and options", "until it is deleted")
     schedules = One(
         "hub:schedules",
@@ -192,7 +193,8 @@ class OfJobs(Section):
     room_schedules = Each(
         "hub:room_schedules:{room}", "zset", "name of a schedule -> when it was made", "a member with its schedule"
     )
-    # Kinds: tasks and schemas (bytes), schedules, providers, rooms; an owner is `user:` or `room:` and its id.
+    # Kinds: tasks and schemas (bytes), schedules, providers, rooms (numbers). A member is `user:` or `room:`
+    # and an id.
     used = Each(
         "hub:used:{kind}",
         "zset",
