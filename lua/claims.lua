@@ -1,9 +1,6 @@
 -- Claims: which tasks a worker gets.
 local claims = {}
 
--- Take tasks off the queues of a worker's jobs, the oldest of all first: returns a function that takes the next one, or nil,
--- and one to call when no more are wanted.
-
 -- Return jobs of a worker, as full names, that have the `most` oldest tasks in their queues. For a worker of several jobs they are
 -- looked for among the first tasks of all queues, as long as that costs less than a look into each queue of the worker; else all jobs
 -- of the worker are returned.
@@ -23,6 +20,8 @@ local function oldest_queues(worker, most)
   return redis.call('SMEMBERS', jobs)
 end
 
+-- Return two functions: the first takes the oldest task of a worker's jobs off its queue and returns it, or nil when there is none;
+-- the second is called when no further task is wanted. `most` is how many tasks are wanted at most.
 function claims.oldest_first(worker, most)
   local fulls = oldest_queues(worker, most)
   local some = math.max(1, math.floor(most / math.max(1, #fulls)))  -- how many tasks of one queue are read at a time

@@ -13,6 +13,7 @@ belongs.node_slots, belongs.orders = is_slot_of, is_slot_of
 
 function belongs.pool_slots(label, slot) return redis.call('HGET', keys.slot(slot), 'pool') == label end
 
+-- Return whether a slot is lent and a field of its record has this value.
 local function is_lent(slot, field, value)
   local record = redis.call('HMGET', keys.slot(slot), 'place', field)
   return record[1] == 'lent' and record[2] == value

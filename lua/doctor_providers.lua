@@ -2,6 +2,7 @@
 local doctor_providers = {}
 local place_in = doctor_indexes.place_in
 
+-- Check a provider, by its full name.
 function doctor_providers.check(say, _, full)
   local id, at, worker = unpack(redis.call('HMGET', keys.provider(full), 'id', 'at', 'worker'))
   if not (id and at and worker) then return say('record broken', redis.call('EXISTS', keys.provider(full)) == 1) end

@@ -1,6 +1,7 @@
 -- Checks and repairs of schedules: each must stand where the sweeper finds it when it is due, and in the list of its room.
 local doctor_schedules = {}
 
+-- Check a schedule; `id` is room:name.
 function doctor_schedules.check(say, _, id)
   local s = schedules.read(id)
   if not (s and schedules.is_whole(s)) then return say('record broken', redis.call('EXISTS', keys.schedule(id)) == 1) end

@@ -61,7 +61,7 @@ function doctor_slot_repair.repair(slot)
       if session[1] then complete_grant(record, session) else releases.release(slot, record, '120', 'grant.ended', 'doctor') end
     end
   elseif redis.call('EXISTS', keys.slot(slot)) == 1 then
-    slots.drop(slot, record.pool or '', record.part or '')   -- a sweep makes it anew from the item
+    slots.drop(slot, record.pool or '', record.part or '')   -- a sweep makes the record anew from the item
   elseif session[1] and deadline then
     redis.call('ZADD', keys.in_flight(session[1]), 'NX', store.now_ms, slot)
   end

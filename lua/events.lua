@@ -1,4 +1,4 @@
--- Events for the sockets of all hubs.
+-- Events: messages for the sockets of all hubs, which these send on to their clients.
 local events = {}
 
 -- Publish an event for the sockets of all hubs, in the form that python-socketio's Redis manager reads. The same event for the same

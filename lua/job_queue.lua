@@ -32,7 +32,7 @@ function job_queue.position_of(t)
   return rank and rank + 1
 end
 
--- Put a pending task off until it is due.
+-- Keep a pending task out of its queue until it is due, at `due_us`.
 function job_queue.put_off(t, due_us)
   t.due = numbers.digits(due_us)
   redis.call('HSET', keys.task(t.id), 'due', t.due)

@@ -23,7 +23,7 @@ local function walk(n, want, wild)
   if #head > 0 and #head == n then
     from, upto = '[' .. lead, '[' .. lead
   elseif #head > 0 then
-    from, upto = '[' .. lead .. ':', '(' .. lead .. ';'  -- ';' follows ':'
+    from, upto = '[' .. lead .. ':', '(' .. lead .. ';'  -- ';' is the character behind ':'
   end
   for _ = 1, 50 do
     local page = redis.call('ZRANGE', keys.open_pools(n), from, upto, 'BYLEX', 'LIMIT', 0, 100)

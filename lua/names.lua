@@ -1,4 +1,4 @@
--- The full names of jobs and providers: room:category:name.
+-- Names: full names of jobs and providers, room:category:name.
 local names = {}
 
 -- Return the room of a full name; nil for a text without a colon.

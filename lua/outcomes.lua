@@ -1,7 +1,7 @@
 -- Outcomes: how a task ends, or goes back into its queue.
 local outcomes = {}
 
--- Move a task on. `close` ends it; `fail` gives it another attempt where it has one left; `give_back` queues it again.
+-- `close` ends a task; `fail` gives it another attempt where it has attempts left; `give_back` puts it into its queue again.
 
 -- Delete what is kept of a task while a worker has it.
 local function let_go(t)

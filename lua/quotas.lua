@@ -7,6 +7,7 @@ quotas.EACH = 512  -- bytes that each record counts beside its text
 
 local KINDS, ROOM_TIMES = {'schemas', 'tasks', 'schedules', 'providers'}, 4  -- a room may hold as much as four users
 
+-- Add to what an owner holds of a kind, and return what it holds now.
 local function add(kind, owner, amount)
   local held = tonumber(redis.call('ZINCRBY', keys.used(kind), numbers.digits(amount), owner))
   if held <= 0 then redis.call('ZREM', keys.used(kind), owner) end

@@ -1,4 +1,4 @@
--- Schedules: tasks that are submitted at certain times.
+-- Schedules: their records, and when they are due.
 local schedules = {}
 
 local FIELDS = {'room', 'name', 'user', 'at', 'job', 'payload', 'cron', 'every_ms', 'zone', 'catch_up', 'paused', 'due', 'prio',

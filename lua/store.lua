@@ -1,8 +1,8 @@
 -- The store of a call: one record, hub:store, which every call reads first.
 local store = {}
 
-local opened = {}  -- database and key of each store that `open` has opened on this server process -> its generation
-local clustered = {}  -- the same -> whether it is in a cluster
+local opened = {}  -- 'database key' of each store that was opened on this server -> its generation
+local clustered = {}  -- 'database key' of the same stores -> whether it is in a cluster
 local database
 local number = numbers.again
 
@@ -52,7 +52,7 @@ function store.begin(told_of, told_ms, until_ms)
   store.now_ms, store.now_us, store.clock_ms, store.generation = now_ms, seconds * 1000000 + micros, clock_ms, said[1]
   store.resumes = silence_ms > 2000
   store.settle_ms, store.settle_left_ms = said[4], (said[4] and number(4, said[4]) or 0) - clock_ms
-  if said[5] ~= store.options or not store.trailing then  -- how labels are matched: '1' or '0' each
+  if said[5] ~= store.options or not store.trailing then  -- trailing, prefix and wildcards, each '1' or '0'
     store.options = said[5]
     store.trailing, store.prefix, store.wildcards = string.match(said[5] or '110', '(.)(.)(.)')
   end
@@ -66,7 +66,7 @@ function store.begin(told_of, told_ms, until_ms)
   call_state.begin()
 end
 
--- An instant in microseconds that never repeats: instants order what was made.
+-- Return an instant in microseconds that is later than all before: things are ordered by when they were made.
 function store.next_us()
   call_state.last_us = call_state.last_us or tonumber(redis.call('HGET', keys.store, 'last_us') or '0')
   call_state.last_us = math.max(call_state.last_us + 1, store.now_us)

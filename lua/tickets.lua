@@ -1,4 +1,4 @@
--- Tickets: borrows that wait in the queue.
+-- Tickets: borrows that wait in the queue, and their records.
 local tickets = {}
 
 tickets.AWAY_MS = 60000   -- how long a ticket with an idempotency key keeps its place while no caller attends it

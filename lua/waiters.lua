@@ -58,7 +58,7 @@ function waiters.next(pool)
       if t.label then
         tickets.set_aside(t, 'hub')
       else
-        redis.call('ZREM', keys.queue(label), first)  -- its record was lost
+        redis.call('ZREM', keys.queue(label), first)  -- the record of the ticket was lost
       end
     end
   end

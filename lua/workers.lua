@@ -9,6 +9,7 @@ function workers.list_of(room) return keys.room_workers(room == '*' and '@*' or 
 -- Return whether the workers of a room serve all rooms.
 function workers.is_shared(room) return room == '@global' or room == '@internal' end
 
+-- List a worker in the rooms of its jobs; `at` is when it was made.
 function workers.list(id, at)
   local rooms = redis.call('HKEYS', keys.worker_rooms(id))
   local shared = false

@@ -9,7 +9,7 @@ command('external/reset', {
   'stuck',  -- the status of stuck records
   'becomes',  -- their status when they are brought back
   'failed',  -- their status when they have no attempts left
-  'error_field',           -- '' when there is none
+  'error_field',           -- '' where no error is written
   'error_text',
   'max_attempts: number',  -- 0 for any number
   'threshold_us: number',

@@ -10,13 +10,13 @@
 command.change('capacity/borrow', {
   'label',
   'ttl_ms',
-  'idle_ms',            -- 0: no idle rule
+  'idle_ms',            -- idle ms after which the lease ends, 0 for no such rule
   'run',
   'request',            -- request id, and id of the ticket
   'attempt',            -- id of this call: a request may be repeated, at other hubs too
   'fingerprint',        -- digest of what was asked for
   'keep_s',             -- for how many seconds the answer to the request is kept
-  'keyed',              -- '1': the caller knows the request id and may come back
+  'keyed',              -- '1': the caller named the request id (an idempotency key) and may repeat the call
   'repeated',           -- '1': this call has asked before and waits on
   'hub',                -- the hub that answers the caller
   'wait_ms: number',    -- how long this call may wait, 0: not at all
@@ -29,13 +29,13 @@ command.change('capacity/borrow', {
   if withdrawn == 'undone' or before == 'undone' then return {'undone'} end
   if before then return queue.granted(before, a.request, a.attempt, a.fingerprint, a.hub) end
 
-  -- A call that the client of Redis has sent twice finds its own ticket as well.
+  -- The client of Redis may send a call twice: the second finds the ticket of the first.
   local known = (a.keyed == '1' or a.repeated == '1' or turns.anybody()) and tickets.read(a.request)
   if known and known.label then
     if known.fingerprint ~= a.fingerprint then return {'reused'} end
     local waits = redis.call('ZSCORE', keys.queue(a.label), a.request)
     if waits and a.wait_ms == 0 then return {'empty', call_state.dropped} end
-    -- A call that waits on does not take the place from a later one, unless the hub of that one is gone.
+    -- A call that waits on leaves the ticket to a later call, unless the hub of that call no longer ticks.
     local later = waits and a.repeated == '1' and known.attempt ~= a.attempt and hubs.is_heard(known.hub)
     if not later then queue.attend(known, a.hub, a.attempt, store.clock_ms + a.wait_ms) end
     serving.label(a.label)
@@ -52,7 +52,7 @@ command.change('capacity/borrow', {
     attempt = a.attempt, keep_s = a.keep_s, keyed = a.keyed == '1', hub = a.hub}
   if store.settle_left_ms <= 0 and (cap == 0 or live < cap) then
     local waiter
-    for _ = 1, 20 do  -- slots that appeared unnoticed go to those who wait already
+    for _ = 1, 20 do  -- slots that appeared unnoticed go to waiters first
       local found = not (waiter and caps.reached(a.label)) and matching.find(a.label)
       if not found then break end
       waiter = turns.anybody() and waiters.next(found.pool)

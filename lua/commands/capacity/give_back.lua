@@ -9,8 +9,8 @@ command.finish('capacity/give_back', {
   'token',    -- '' when the caller has none
   'run',      -- '' when the caller names none
   'only_run', -- '1': end only a lease of that run
-  'request',  -- request id
-  'keyed',    -- '1': the caller knows the request id, and may have used it for another call
+  'request',  -- request id: a repeat gets the first answer
+  'keyed',    -- '1': the caller named the request id (an idempotency key), and may have used it for another call
   'keep_s',   -- for how many seconds the answer is kept
   'arrived_ms',  -- the hub clock at which the call came, at the latest; '' where that is not known
   'revokes',  -- '1': an operator ends the lease, '2': and its holder gets no grace; '' for a return

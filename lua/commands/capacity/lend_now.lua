@@ -4,7 +4,7 @@
 command.change('capacity/lend_now', {
   'label',
   'ttl_ms',
-  'idle_ms',      -- 0: no idle rule
+  'idle_ms',      -- idle ms after which the lease ends, 0 for no such rule
   'run',
   'request',      -- request id, and id of the ticket
   'attempt',      -- id of this call

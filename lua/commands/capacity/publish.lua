@@ -9,7 +9,7 @@
 command.change('capacity/publish', {
   'id',
   'part',
-  'policy',          -- 'recycle' | 'reuse'
+  'policy',          -- 'recycle' (a slot is replaced after each lease) | 'reuse'
   'ttl_ms: number',  -- how long a lease lasts that the node reports
   'incarnation',     -- of the calling process, '' of plain clients
   'said_number',     -- number of the call, which only rises in an incarnation; '' of plain clients

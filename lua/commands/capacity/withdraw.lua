@@ -6,7 +6,7 @@
 command.finish('capacity/withdraw', {
   'slot',
   'node',
-  'part',         -- the node's id as part of a key
+  'part',         -- key part of the id of the node
   'only_free',    -- '1': leave the slot alone when it is lent
   'incarnation',  -- of the calling process, '' of plain clients
   'said_number',  -- number of the call, which only rises in an incarnation; '' of plain clients

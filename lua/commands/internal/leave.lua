@@ -1,7 +1,7 @@
 -- Delete a reader of a group in a stream; while it holds entries, let other readers take these at once instead. Safe to repeat. Returns
 -- the number of entries that it holds, up to 1,000.
 command.change_unclocked('internal/leave', {
-  'key',      -- stream
+  'key',      -- key of the stream
   'group',
   'reader',
   'idle_ms',  -- after which others take an entry

@@ -8,10 +8,10 @@
 command.change('nodes/drain', {
   'id',
   'part',
-  'on',           -- '1' drain, '0' undrain
+  'on',           -- '1': drain or cordon, '0': end of both
   'deadline_ms',  -- ms from now, '' for none
-  'cursor',       -- '0' to begin with
-  'limit',        -- slots per batch, about
+  'cursor',       -- '0' in the first batch
+  'limit',        -- slots of a batch, about
   'number',       -- number of a call that is brought back; '' for a new call
   'reason',       -- reason of a cordon; '' for a drain and for the end of both
 }, function(a)
@@ -54,7 +54,7 @@ command.change('nodes/drain', {
       orders.changed(a.part)
     end
   elseif holds ~= (a.on == '1') then
-    return {'ok', '0', 0, 0, -1, a.number}  -- it was switched back since the first batch
+    return {'ok', '0', 0, 0, -1, a.number}  -- another call has switched it back since the first batch
   end
   local held, lent = 0, 0
   local page = redis.call('SSCAN', keys.node_slots(a.part), a.cursor, 'COUNT', a.limit)

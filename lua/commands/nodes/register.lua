@@ -9,11 +9,11 @@
 --   registration are to be pruned first)
 command.change('nodes/register', {
   'id',
-  'part',                -- the id as part of a key
+  'part',                -- key part of the id
   'apps',
   'capacity',
   'labels',
-  'base_url',            -- '' removes it
+  'base_url',            -- '' to delete the field
   'timeout_ms: number',
   'audit_new',           -- audit entry for a new node
   'audit_old',           -- audit entry for an update
@@ -36,7 +36,7 @@ command.change('nodes/register', {
     if duty[1] then node_processes.retire(a.part, duty[1]) end
     redis.call('DEL', keys.withdrawn(a.part))
     redis.call('HSET', keys.orders(a.part), 'incarnation', a.incarnation, 'term', term)
-    redis.call('HINCRBY', keys.orders(a.part), 'version', 1)  -- so that its first beat is told everything
+    redis.call('HINCRBY', keys.orders(a.part), 'version', 1)  -- its first heartbeat is told all orders
   end
 
   local known = redis.call('EXISTS', keys.node(a.part)) == 1

@@ -9,7 +9,7 @@ command.read('nodes/safe_to_kill', {
   'id',
   'part',
   'timeout_ms: number',  -- timeout of nodes
-  'cursor',              -- '0' to begin with
+  'cursor',              -- '0' in the first batch
   'limit',
 }, function(a)
   local lent, offered, after = redis.call('HLEN', keys.lent(a.part)), 0, '0'

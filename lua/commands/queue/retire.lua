@@ -22,7 +22,7 @@ command.finish('queue/retire', {
       local owed = slot and lenient.fields(keys.slot(slot), 'unseen')[1] == silent
       if owed and releases.take_back(ticket, slot, token, 'hub') then undone = undone + 1 end
     end
-    local over = not (attended[1] or owing[1])  -- also where another program uses these keys
+    local over = not (attended[1] or owing[1])  -- also where the keys have another type
     if over or redis.call('EXISTS', keys.waiters(silent), keys.handed(silent)) == 0 then redis.call('ZREM', keys.hubs, silent) end
   end
   local late = redis.call('ZRANGE', keys.ticket_deadlines, '-inf', store.clock_ms, 'BYSCORE', 'LIMIT', 0, a.limit)

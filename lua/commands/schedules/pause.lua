@@ -16,7 +16,7 @@ command.change('schedules/pause', {
     if schedules.plan_of(s) ~= a.plan then return {'moved'} end
     s.paused, s.due = a.paused, a.due_us
     redis.call('HSET', keys.schedule(s.id), 'paused', s.paused, 'due', s.due)
-    if s.again then redis.call('HDEL', keys.schedule(s.id), 'again') end  -- when it goes on it is looked at
+    if s.again then redis.call('HDEL', keys.schedule(s.id), 'again') end  -- looked at when it is resumed
     s.again = nil
     schedules.stand(s)
     history.note('schedule.changed', 'schedule', s.id, 'job', s.job, 'why', s.paused == '1' and 'paused' or 'resumed')

@@ -12,7 +12,7 @@ command.add('schedules/put', {
   'cron',        -- '' for a schedule with an interval
   'every_ms',    -- '' for a schedule with a cron expression
   'zone',
-  'catch_up',    -- skip | one | all
+  'catch_up',    -- which missed times are caught up: skip | one | all
   'paused',      -- '1' | '0'
   'priority',
   'attempts',    -- '' for the attempts and the back-off of the job

@@ -16,7 +16,7 @@ command.open('store/open', {
   'floor',              -- the highest token that the calling hub remembers, '0' for none
   'timeout_ms',         -- timeout of nodes, '0' when the caller does not know it
   'heard_ms',           -- the hub clock as the caller heard it last, '0' for never
-  'cluster',            -- '1': the server is one of a cluster
+  'cluster',            -- '1': the server belongs to a cluster
   'format: number',     -- the highest format that the calling hub knows; a new store gets it
 }, function(a)
   local in_cluster = a.cluster == '1'

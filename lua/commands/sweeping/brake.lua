@@ -7,14 +7,14 @@
 -- Returns {word, number that may be removed}: 'engaged' (by this pass) | 'held' (it was engaged before) | 'released' (by an operator,
 --   until not too many are stale or its time is over); {word, number that are stale}: 'off' | 'ended' (not too many any more)
 command.finish('sweeping/brake', {
-  'pass_id',             -- of the pass
-  'too_many',            -- '1' | '0'
+  'pass_id',             -- id of the pass
+  'too_many',            -- '1': too many are stale for a sweep without the brake
   'stale: number',  -- number of stale nodes or workers
   'registered: number',  -- number of all nodes or workers
   'limit: number',  -- most that may be removed per interval
-  'window_ms: number',   -- the interval
+  'window_ms: number',   -- length of an interval
   'grace_ms: number',    -- one node timeout
-  'dry_run',             -- '1': nothing changes
+  'dry_run',             -- '1': only read, change nothing
   'of',                  -- 'nodes' | 'workers'
   'others',              -- for workers, how many of the others are heard: 'most' | 'some' | 'none'
 }, function(a)

@@ -4,7 +4,7 @@
 command.finish('sweeping/end_drained', {
   'id',
   'part',
-  'cursor',         -- '0' to begin with
+  'cursor',         -- '0' in the first batch
   'limit: number',  -- most leases ended per batch
 }, function(a)
   local due = redis.call('ZSCORE', keys.drain_deadlines, a.id)

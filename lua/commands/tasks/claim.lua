@@ -43,7 +43,7 @@ command.finish('tasks/claim', {
     tasks.relist(t, a.start == '1' and 'running' or 'claimed')
     if a.start == '1' then
       redis.call('HSET', keys.task(t.id), 'status', t.status, 'worker', a.worker, 'last', a.request, 'claim', t.claim)
-      t.status = 'claimed'  -- listeners see both steps
+      t.status = 'claimed'  -- events tell both steps
       events.status(t)
       t.status, t.started = 'running', numbers.digits(store.now_us)
       redis.call('HSET', keys.task(t.id), 'started', t.started)

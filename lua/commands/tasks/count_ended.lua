@@ -19,7 +19,7 @@ command.finish('tasks/count_ended', {
   local last = found[#found]
   local ids = {}
   for i = 1, #found, 2 do
-    -- Those that ended in the same instant are counted together, or a full batch would cut between them.
+    -- Tasks that ended in the same instant are counted in one call: a full batch would otherwise split them.
     if not (more and found[i + 1] == last) then ids[#ids + 1] = found[i] end
   end
   if more then

@@ -16,7 +16,7 @@ command.finish('tasks/forget', {
     redis.call('DEL', keys.payload(id), keys.task_result(id), keys.task_log(id))
     redis.call('ZREM', keys.finished, id)
     redis.call('ZREM', keys.dead, id)
-    redis.call('ZREM', keys.held_tasks, id)  -- where a hub of an earlier version has ended it
+    redis.call('ZREM', keys.held_tasks, id)  -- a hub of an earlier version may have left it there
   end
   local over = redis.call('ZRANGE', keys.deleted_jobs, '-inf', before, 'BYSCORE', 'LIMIT', 0, a.limit)
   local gone = 0

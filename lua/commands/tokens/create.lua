@@ -7,7 +7,7 @@ command.change('tokens/create', {
   'user',
   'superuser',  -- '1' | '0'
   'scopes',     -- words separated by blanks, '' for all
-  'kind',       -- 'user' | 'node' | 'join'
+  'kind',       -- 'user' | 'node' | 'join' (to join with)
   'rooms',      -- names separated by blanks, '' for all
   'part',       -- key part of the id of its node, '' for other kinds
 }, function(a)

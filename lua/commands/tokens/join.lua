@@ -9,7 +9,7 @@ command.change('tokens/join', {
   'node',
   'user',
   'part',             -- key part of the id of the node
-  'by',               -- the id of the token to join with
+  'by',               -- id of the token to join with
   'kept',             -- '1' | 'once' (the node does not store it: it is deleted when the node leaves)
   'joining_ms: number',  -- for how long the token is kept for the node to register
   'joining_max: number',  -- most tokens made with the same token to join with whose nodes have not registered
@@ -26,7 +26,7 @@ command.change('tokens/join', {
   redis.call('ZREMRANGEBYSCORE', joining, '-inf', store.clock_ms)
   if redis.call('ZCARD', joining) >= a.joining_max then return {'full'} end
   redis.call('ZADD', joining, deadline_ms, a.id)
-  redis.call('PEXPIRE', joining, 24 * a.joining_ms)  -- the hub clock may stand still meanwhile
+  redis.call('PEXPIRE', joining, 24 * a.joining_ms)  -- the key may not end while the hub clock stands still
   redis.call('ZADD', keys.joined, deadline_ms, a.id)
   return {'ok', tokens.keep(a.id, a.part, 'digest', a.digest, 'name', a.node, 'user', a.user, 'superuser', '0', 'scopes', 'node', 'kind',
     'node', 'rooms', '', 'joined', a.kept, 'by', a.by)}
