@@ -47,7 +47,7 @@ local function unclocked()
   if not store.opened_as then return store.is_shut() end
 end
 
--- Refuse as well when the store is another one by now: a store that moves to another server has no generation.
+-- Refuse a change without a clock also when the store has another generation by now, or none as while it moves to another server.
 local function unmoved()
   if not store.opened_as or redis.call('HGET', keys.store, 'generation') ~= store.opened_as then return store.is_shut() end
 end

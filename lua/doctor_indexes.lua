@@ -20,7 +20,7 @@ local function place_of(kind, held_in, owner, member)
   return {type(key) == 'function' and key(owner) or key, kind == 'orders' and 'recycle:' .. member or member}
 end
 
--- Say 'stray' of a member that is in an index and does not belong there. `held_in` is the Redis type of the index.
+-- Note 'stray' for a member that is in an index and does not belong there. `held_in` is the Redis type of the index.
 function doctor_indexes.check(say, _, kind, held_in, owner, member)
   local held = redis.call(HOLDS[held_in] or 'EXISTS', unpack(place_of(kind, held_in, owner, member)))
   say('stray', held and held ~= 0 and not belongs(kind, owner, member))

@@ -40,7 +40,7 @@ local function is_attended(label)
   return hub and not hubs.is_silent(hub, hubs.SILENT_MS)
 end
 
--- Say 'waited for' of a pool that has a slot to lend while a ticket waits that may have it.
+-- Note 'waited for' for a pool that has a slot to lend while a ticket waits that may have it.
 function doctor_pools.check_waiters(say, _, pool)
   if store.settle_left_ms > 0 or redis.call('EXISTS', keys.maintenance(pool)) == 1 then return end
   local label = waiters.next_label(pool)

@@ -1,4 +1,4 @@
--- The fast way of a borrow: lend the next slot of the pool that is called like the label, where nothing stands in the way.
+-- The fast way of a borrow: lend the next slot of the pool with exactly the label, where nothing stands in the way.
 local fast_borrow = {}
 
 -- Move the next slot of a pool into its in-use list, if its record says that it is free, its node is not suspect, the pool is not under
@@ -27,7 +27,7 @@ function fast_borrow.take(pool, attempt)
 end
 
 -- Find a slot for a label, like `matching.find`, for a new attempt. Returns nil also for an attempt that was answered before. A slot of
--- the pool that is called like the label is in its in-use list already: then `listed` is true.
+-- the pool with exactly this label is in its in-use list already: then `listed` is true.
 function fast_borrow.find(label, attempt)
   local wild = turns.is_wild(label)
   local exact, empty

@@ -36,7 +36,7 @@ local function walk(n, want, wild)
   end
 end
 
--- Find a slot for a label in pools that are called otherwise. `wild` is true where a `*` in the label stands for any segment.
+-- Find a slot for a label in pools with other labels. `wild` is true where a `*` in the label stands for any segment.
 function matching.find_elsewhere(label, wild)
   local want = {}
   for segment in string.gmatch(label, '[^:]+') do want[#want + 1] = segment end
@@ -55,7 +55,7 @@ function matching.find_elsewhere(label, wild)
   end
 end
 
--- Find a slot for a label: in the pool that is called like it; then in pools with shorter labels, longest first, down to two segments;
+-- Find a slot for a label: in the pool with exactly this label; then in pools with shorter labels, longest first, down to two segments;
 -- then in those with longer labels, fewest segments first. Among equals the smallest label by code point counts. A `*` segment of the
 -- label stands for any one segment when wildcards are on. Returns the slot as `supply.take` does, or nil.
 function matching.find(label)

@@ -7,7 +7,7 @@ function pools.open(label)
   return redis.call('ZADD', keys.open_pools(colons + 1), 0, label) == 1
 end
 
--- Take a label out of that index.
+-- Take a label out of the index of labels with free slots.
 function pools.close(label)
   local _, colons = string.gsub(label, ':', '')
   redis.call('ZREM', keys.open_pools(colons + 1), label)

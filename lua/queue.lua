@@ -1,8 +1,8 @@
 -- The queue: tickets that wait for a slot, and the answers to their callers.
 local queue = {}
 
--- Return the answer to a repeat of a request that was granted: its lease as it is now, or 'reused' | 'over'. The attempt becomes an
--- owner of the lease.
+-- Return the answer to a repeat of a request that was granted: its lease as it is now or where it is in another realm; 'reused' |
+-- 'over' else. The attempt becomes an owner of the lease.
 function queue.granted(record, request, attempt, fingerprint, hub)
   local there = spill_over.read(record)
   if there then return there.asked == fingerprint and spill_over.said(there) or {'reused'} end

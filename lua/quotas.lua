@@ -25,7 +25,7 @@ local function close(room)
   if user and redis.call('HDEL', keys.room_openers, room) == 1 then add('rooms', 'user:' .. user, -1) end
 end
 
--- Count a room that begins to hold something for its user. Returns nil, or the refusal where the user has opened as many as allowed.
+-- Count a room that begins to hold something for the user who adds that. Returns nil, or the refusal of one room too many.
 local function open(room, user, is_free)
   if string.sub(room, 1, 1) == '@' or redis.call('HSETNX', keys.room_openers, room, user) == 0 then return end
   local held, most = add('rooms', 'user:' .. user, 1), allowances.of('rooms')

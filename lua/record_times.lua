@@ -1,7 +1,7 @@
 -- Times in the records of other programs.
 local record_times = {}
 
--- Such a time is a Unix time in s or ms, with or without a fraction, or ISO-8601 text.
+-- A time of a record is a Unix time in s or ms, with or without a fraction, or ISO-8601 text.
 record_times.FIRST_MS = 100000000000  -- Unix times from here on are in ms: 1973 in ms, in s it would be the year 5138
 
 -- Return the fraction of a second in microseconds (with `places` 3, the fraction of a millisecond), rounded up: no record looks older

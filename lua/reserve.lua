@@ -6,7 +6,6 @@ local is_bounded = true  -- whether this server had a memory limit when `look` r
 
 -- Return the bytes that count towards the memory limit of Redis, and the limit, 0 for none. Redis does not count its buffers for
 -- replicas and for the append-only file.
--- file Redis counts nothing towards its limit.
 function reserve.look()
   local said = redis.pcall('INFO', 'memory')
   if type(said) ~= 'string' then said = '' end  -- a store in memory, without a Redis server, has no INFO

@@ -35,7 +35,7 @@ end
 -- Put a schedule where the sweeper finds it when it is due, or, while it is put aside, when it is to be looked at again.
 function schedules.stand(s) redis.call('ZADD', keys.schedules, schedules.place_of(s), s.id) end
 
--- Return the score for that, in microseconds as text; 'inf' for a schedule that is paused or never due again.
+-- Return the score of a schedule in hub:schedules, in microseconds as text; 'inf' for a schedule that is paused or never due again.
 function schedules.place_of(s)
   if s.paused == '1' then return 'inf' end
   return string.match(s.again or '', '^%d+$') or string.match(s.due or '', '^%d+$') or 'inf'

@@ -58,7 +58,7 @@ function workers.rooms_of(id)
   return rooms
 end
 
--- Store these numbers anew, and list the worker where it belongs by them.
+-- Store in which rooms a worker has jobs, as its links say now, and list it in those rooms.
 function workers.count_rooms(id)
   local rooms = workers.rooms_of(id)
   for _, room in ipairs(redis.call('HKEYS', keys.worker_rooms(id))) do
