@@ -4,10 +4,10 @@
 command('external/check', {
   'status_field',
   'updated_at_field',
-  'attempts_field',    -- '' when attempts are not counted
-  'stuck',  -- the status of stuck records
-  'time_zone',         -- 'UTC': times without an offset are in UTC; '' when that is not known
-  'where',             -- JSON: field -> the text it must hold
+  'attempts_field',  -- '' when attempts are not counted
+  'stuck',           -- the status of stuck records
+  'time_zone',       -- 'UTC': times without an offset are in UTC; '' when that is not known
+  'where',           -- JSON: field -> the text it must hold
   '...ids',
 }, function(a, argv, given)
   records.begin(given[1])

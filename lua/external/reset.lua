@@ -6,9 +6,9 @@ command('external/reset', {
   'status_field',
   'updated_at_field',
   'attempts_field',        -- '' when attempts are not counted
-  'stuck',  -- the status of stuck records
-  'becomes',  -- their status when they are brought back
-  'failed',  -- their status when they have no attempts left
+  'stuck',                 -- the status of stuck records
+  'becomes',               -- their status when they are brought back
+  'failed',                -- their status when they have no attempts left
   'error_field',           -- '' where no error is written
   'error_text',
   'max_attempts: number',  -- 0 for any number

@@ -4,7 +4,7 @@
 -- Returns {'ok', slots that got a record, items taken out, {what was taken out as a copy: reason, item, ...}}
 command.change('capacity/adopt_items', {
   'pool',
-  'place',     -- 'free' | 'lent': the list of the pool that is meant
+  'place',  -- 'free' | 'lent': the list of the pool that is meant
   '...items',
 }, function(a, argv)
   local adopted, taken, dropped = 0, 0, {}

@@ -2,7 +2,7 @@
 command.change('capacity/attribute', {
   'slot',
   'test',
-  'run',   -- '' where the caller names none
+  'run',  -- '' where the caller names none
 }, function(a)
   redis.call('SET', keys.browser_test(a.slot), a.test, 'EX', keys.seconds.browser_test)
   if a.run ~= '' then redis.call('SET', keys.browser_run(a.slot), a.run, 'EX', keys.seconds.browser_run, 'NX') end

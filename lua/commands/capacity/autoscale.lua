@@ -5,7 +5,7 @@
 -- Returns {free slots, lent, published, 1 | 0 (under maintenance), waiters, labels with waiters, 1 | 0 (there may be more)}
 command.read('capacity/autoscale', {
   'pool',
-  'limit: number',
+  'limit: number',  -- most labels that are looked at
 }, function(a)
   local waiting, labels, more = 0, 0, 0
   local has_caps = redis.call('EXISTS', keys.caps) == 1

@@ -6,7 +6,7 @@
 --   | {'empty', dropped} | {'capped', leases in flight} | {'settling', ms left} (for a call that does not wait for so long)
 --   | {'per-label-cap', waiters} | {'per-run-cap', waiters} | {'deadline', position, estimated ms} (it may not enter the queue)
 --   | {'elsewhere', realm, request, slot, token} (the ticket was served in another realm)
---   | {'over', slot} (its lease has ended) | {'undone'} (withdrawn) | {'reused'} (the request id came with other wishes before)
+--   | {'over', slot} (its lease has ended) | {'undone'} (withdrawn) | {'reused'} (the request id came with another call before)
 command.change('capacity/borrow', {
   'label',
   'ttl_ms',

@@ -3,7 +3,7 @@
 -- Returns {'ok', ...} as capacity/borrow does | {'over', slot} (it has ended) | {'unknown'} (it was taken back) | {'settling'} (the
 --   store was lost, and the lease may yet be reported)
 command.finish('capacity/confirm', {
-  'request',          -- the request id under which the slot was lent here
+  'request',  -- the request id under which the slot was lent here
   'slot',
   'token',
   'attempt',

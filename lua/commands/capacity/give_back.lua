@@ -5,15 +5,15 @@
 --   removed the slot) | 'not lent' | 'stale token' | 'reused' (the request id came with another call before)
 command.finish('capacity/give_back', {
   'slot',
-  'hint',     -- the label that the caller names: for slots without a record
-  'token',    -- '' when the caller has none
-  'run',      -- '' when the caller names none
-  'only_run', -- '1': end only a lease of that run
-  'request',  -- request id: a repeat gets the first answer
-  'keyed',    -- '1': the caller named the request id (an idempotency key), and may have used it for another call
-  'keep_s',   -- for how many seconds the answer is kept
+  'hint',        -- the label that the caller names: for slots without a record
+  'token',       -- '' when the caller has none
+  'run',         -- '' when the caller names none
+  'only_run',    -- '1': end only a lease of that run
+  'request',     -- request id: a repeat gets the first answer
+  'keyed',       -- '1': the caller named the request id (an idempotency key), and may have used it for another call
+  'keep_s',      -- for how many seconds the answer is kept
   'arrived_ms',  -- the hub clock at which the call came, at the latest; '' where that is not known
-  'revokes',  -- '1': an operator ends the lease, '2': and its holder gets no grace; '' for a return
+  'revokes',     -- '1': an operator ends the lease, '2': and its holder gets no grace; '' for a return
 }, function(a)
   local held = redis.call('HGET', keys.session(a.slot), 'leaseToken')
   -- A lease that exists under this token has not been ended by this call before.

@@ -1,14 +1,14 @@
 -- Put slots of a node on offer, at the tail of their pools. Safe to repeat: a slot that is known keeps its place. A slot that the node
 -- reports as lent, or that a hub has brought back as lent, stays lent with its token. A process that is not the node any more changes
--- nothing, nor does a call that is older than the last one for the slot. A slot of another node whose id names this node changes to it,
--- while it is lent when its lease ends.
+-- nothing, nor does a call that is older than the last one for the slot. A slot of another node whose id names this node changes to it
+-- at once or, while it is lent, when its lease ends.
 -- Returns {'ok', a word per slot, per slot the other node that it belongs to or ''} | {'unknown'} (the node is not registered, or has
---   to register again) | {'superseded'} (another process is the node)
--- Words: 'published' | 'unchanged' (it is on offer or held already) | 'lent' | 'late' (it was withdrawn since), and of slots of another
--- node: 'taken' | 'reserved' (its id names that node) | 'claimed' (it is lent there, and changes to this node afterwards)
+--   to register again) | {'superseded'} (another process is the node); words: 'published' | 'unchanged' (it is on offer or held already)
+--   | 'lent' | 'late' (it was withdrawn since), and of slots of another node: 'taken' | 'reserved' (its id names that node) | 'claimed'
+--   (it is lent there, and changes to this node afterwards)
 command.change('capacity/publish', {
   'id',
-  'part',
+  'part',            -- key part of the id of the node
   'policy',          -- 'recycle' (a slot is replaced after each lease) | 'reuse'
   'ttl_ms: number',  -- how long a lease lasts that the node reports
   'incarnation',     -- of the calling process, '' of plain clients

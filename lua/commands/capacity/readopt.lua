@@ -1,6 +1,6 @@
 -- Take from a hub, after the store came back empty or older, a lease that it made shortly before, so that the slot is not lent again.
--- Safe to repeat. Too late when the nodes have had their time to report. A lease that the store knows is left alone, so is a slot with
--- a later lease, and a lease that has ended since stays ended.
+-- Safe to repeat. It changes nothing after the nodes have had their time to report, nor for a lease that the store knows or that has
+-- ended since, nor for a slot with a later lease.
 -- Returns {'adopted'} (it is a lease now) | {'kept'} (nothing was lent)
 --
 -- Give a lease that its node has reported without label and run, as plain clients do, the label and run that the hub remembers.
@@ -17,7 +17,7 @@ command.change('capacity/readopt', {
   'pool',
   'item',
   'node',
-  'part',
+  'part',  -- key part of the id of the node
   'label',
   'run',
   'token',

@@ -4,7 +4,7 @@
 --   all the same)
 command.finish('capacity/renew', {
   'slot',
-  'token',           -- '' when the caller has none
+  'token',  -- '' when the caller has none
   'ttl_ms: number',
   'max_ms: number',
 }, function(a)

@@ -5,7 +5,7 @@
 --   keeps its place or was deleted) | {'nothing'} (there was nothing to undo)
 --   | {'elsewhere', realm, request, slot, token} (it was served in another realm, which has to take the lease back)
 command.finish('capacity/undo', {
-  'request',
+  'request',  -- request id
   'attempt',
   'hub',      -- the hub that answered the caller
   'why',      -- 'gone' | 'timeout' | 'stopping'; a lease is taken back only for 'gone'

@@ -4,8 +4,8 @@ command.change_unclocked('internal/leave', {
   'key',      -- key of the stream
   'group',
   'reader',
-  'idle_ms',  -- after which others take an entry
-}, function(a)  -- idle ms after which other readers take an entry
+  'idle_ms',  -- idle ms after which other readers take an entry
+}, function(a)
   local held = redis.pcall('XPENDING', a.key, a.group, '-', '+', 1000, a.reader)
   if held.err then return 0 end
   for _, entry in ipairs(held) do redis.call('XCLAIM', a.key, a.group, a.reader, 0, entry[1], 'IDLE', a.idle_ms, 'JUSTID') end

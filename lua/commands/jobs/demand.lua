@@ -3,8 +3,8 @@
 -- Returns {tasks that can be claimed, tasks put off or waiting for others, claimed or running tasks, workers, 1 | 0 (more tasks may be
 --   claimed or running), mean run time of late in microseconds or ''}
 command.read('jobs/demand', {
-  'full',
-  'limit: number',
+  'full',           -- full name of the job
+  'limit: number',  -- most workers or tasks that are looked at
 }, function(a)
   local held, left, more = 0, a.limit, 0
   local function count(ids)

@@ -3,7 +3,7 @@
 command.read_unclocked('jobs/page', {
   'limit: number',
   'offset: number',
-  '...lists',        -- keys of sorted sets
+  '...lists',  -- keys of sorted sets
 }, function(a, argv)
   local total, lists = 0, {}
   for i = 3, #argv do

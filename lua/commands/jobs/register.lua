@@ -6,17 +6,17 @@
 --   | {'quota', ...} (as `quotas.take` returns it) | {'worker'} (unknown, or not the caller's) | {'superseded'} (another process is the
 --   worker now)
 command.add('jobs/register', {
-  'full',
-  'id',           -- the id of the job if it is new
+  'full',           -- full name of the job
+  'id',             -- the id of the job if it is new
   'schema',
-  'digest',       -- digest of the schema, equal for equal schemas
+  'digest',         -- digest of the schema, equal for equal schemas
   'worker',
   'user',
-  'made_for',     -- the worker is 'new' or 'known'; 'told': a hub repeats the call to a store that may have lost it
-  'incarnation',  -- the process that is the worker, '' when the call names none
-  'attempts',     -- attempts of tasks whose submit names no number
+  'made_for',       -- the worker is 'new' or 'known'; 'told': a hub repeats the call to a store that may have lost it
+  'incarnation',    -- the process that is the worker, '' when the call names none
+  'attempts',       -- attempts of tasks whose submit names no number
   'backoff_ms',
-  'result_schema', -- schema of the results of its tasks, '' for none
+  'result_schema',  -- schema of the results of its tasks, '' for none
 }, function(a)
   local job = redis.call('HMGET', keys.job(a.full), 'id', 'digest', 'deleted', 'back')
   if job[1] and not job[3] and job[2] ~= a.digest then return {'conflict'} end

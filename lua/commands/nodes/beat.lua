@@ -7,7 +7,7 @@
 --   them}
 command.finish('nodes/beat', {
   'timeout_ms',
-  '...beats',    -- per node: raw id, key part of the id, version of the orders that it knows, incarnation or ''
+  '...beats',  -- per node: raw id, key part of the id, version of the orders that it knows, incarnation or ''
 }, function(a, argv)
   local heard = {}
   for i = 2, #argv, 4 do heard[#heard + 1] = argv[i] end

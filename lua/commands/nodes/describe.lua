@@ -4,7 +4,7 @@
 --   | 0 (not registered, or its record cannot be read)
 command.read('nodes/describe', {
   'timeout_ms: number',
-  '...nodes',            -- per node: raw id, key part of the id
+  '...nodes',  -- per node: raw id, key part of the id
 }, function(a, argv)
   local answers = {}
   local function look(id, part)

@@ -1,13 +1,13 @@
 -- Stop or resume lending slots of a node: free slots are held back, or placed again. Leases last until the deadline, if there is one,
 -- when the sweeper ends them (sweeping/end_drained). With a reason the node is cordoned: it has no deadline and is not told to drain.
--- The last call decides, also about the deadline. The slots follow in batches, of which the first switches; safe to repeat. Each drain
--- call has a number that only rises, also after the store was lost: a call that the hub or the node brings back after a loss changes
--- nothing when an equal or later one is known, and waits for a node that has not registered again.
+-- Of several calls the last one holds, with its deadline. The first batch switches the node; safe to repeat. Each drain call has a
+-- number that only rises, also after the store was lost: a call that the hub or the node brings back after a loss changes nothing when
+-- an equal or later one is known, and waits for a node that has not registered again.
 -- Returns {'ok', cursor of the next batch, '0' after the last, slots of this batch that are held, slots of it that are lent, ms to the
 --   deadline or -1, number of the call} | {'unknown'} (the node is not registered) | {'kept'} (an equal or later call is known)
 command.change('nodes/drain', {
   'id',
-  'part',
+  'part',         -- key part of the id of the node
   'on',           -- '1': drain or cordon, '0': end of both
   'deadline_ms',  -- ms from now, '' for none
   'cursor',       -- '0' in the first batch

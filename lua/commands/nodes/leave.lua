@@ -4,8 +4,8 @@
 --   nodes/prune}
 command.finish('nodes/leave', {
   'id',
-  'part',
-  'limit: number',
+  'part',           -- key part of the id of the node
+  'limit: number',  -- most slots dropped in this call
   'incarnation',    -- of the calling process, '' of plain clients and of operators
 }, function(a)
   local known = redis.call('SISMEMBER', keys.nodes, a.id) == 1

@@ -7,7 +7,7 @@
 --   | {'settling', ms} (the same, but the store was lost, and for so long the node may come back with its leases)
 command.read('nodes/safe_to_kill', {
   'id',
-  'part',
+  'part',                -- key part of the id of the node
   'timeout_ms: number',  -- timeout of nodes
   'cursor',              -- '0' in the first batch
   'limit',

@@ -2,7 +2,7 @@
 -- repeat. Returns {'ok', connections forgotten, 1 | 0 (there may be more), 1 | 0 (`hub` has connections)}
 command.finish('presence/retire', {
   'hub',
-  'limit: number',
+  'limit: number',  -- most connections in this call
 }, function(a)
   local forgotten = 0
   for _, other in ipairs(redis.call('SMEMBERS', keys.socket_hubs)) do

@@ -3,7 +3,7 @@
 -- Returns {'ready'} (the result is there) | {'asked'} | {'waiting'} (it was asked before) | {'quota', ...} (as `quotas.take` returns
 --   it)
 command.add('providers/ask', {
-  'full',
+  'full',     -- full name of the provider
   'id',
   'user',     -- the user who reads, '' without a name
   'hash',     -- digest of the parameters

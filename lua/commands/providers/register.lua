@@ -5,15 +5,15 @@
 --   {'forbidden'} (the provider is another user's) | {'quota', ...} (as `quotas.take` returns it) | {'later'} (to a repeat: it was
 --   registered again or removed since)
 command.add('providers/register', {
-  'full',  -- full name of the provider
-  'id',            -- the id of the provider if it is new
+  'full',           -- full name of the provider
+  'id',             -- the id of the provider if it is new
   'schema',
   'content_type',
   'worker',
   'user',
-  'superuser',     -- '1' | '0'
-  'made_for',      -- the worker is 'new' or 'known'; 'told': a hub repeats the call to a store that may have lost it
-  'since: number', -- time of the registration that is repeated
+  'superuser',      -- '1' | '0'
+  'made_for',       -- the worker is 'new' or 'known'; 'told': a hub repeats the call to a store that may have lost it
+  'since: number',  -- time of the registration that is repeated
 }, function(a)
   local owner = redis.call('HGET', keys.worker(a.worker), 'user')
   if owner ~= a.user and not (a.made_for == 'new' and not owner) then return {'worker'} end

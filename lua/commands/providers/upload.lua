@@ -6,7 +6,7 @@ command.add('providers/upload', {
   'id',
   'user',
   'superuser',      -- '1' | '0'
-  'hash',  -- digest of the parameters of the question
+  'hash',           -- digest of the parameters of the question
   'body',
   'ttl_ms',
   'quota: number',  -- most bytes of results of a room

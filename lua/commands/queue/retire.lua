@@ -1,7 +1,7 @@
 -- Drop what no hub attends: waiters and undelivered leases of hubs that no longer tick, and tickets whose deadline has passed. In
 -- batches; safe to repeat. Returns {'ok', tickets dropped or set aside, leases taken back, 1 | 0 (there may be more)}
 command.finish('queue/retire', {
-  'limit: number',
+  'limit: number',  -- most tickets of each kind in this call
 }, function(a)
   local dropped, undone = 0, 0
   local silent = redis.call('ZRANGE', keys.hubs, '-inf', '(' .. store.clock_ms - hubs.SILENT_MS, 'BYSCORE', 'LIMIT', 0, 1)[1]

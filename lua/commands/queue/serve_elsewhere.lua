@@ -3,8 +3,8 @@
 -- it has a lease, was given up, or no caller attends it)
 command.change('queue/serve_elsewhere', {
   'ticket',
-  'realm',    -- the realm that lends the slot
-  'request',  -- the request id under which it was lent there
+  'realm',                 -- the realm that lends the slot
+  'request',               -- the request id under which it was lent there
   'slot',
   'token',
   'keep_lease_s: number',  -- for how many seconds it is known which realm lends the slot: as long as a lease may last

@@ -2,7 +2,7 @@
 command.change('queue/set_shared', {
   'name',   -- one of shared.NAMES
   'value',  -- JSON; '' for the value that the hubs agree on
-  'by',  -- the caller who sets it
+  'by',     -- the caller who sets it
 }, function(a)
   local field = 'set:' .. a.name
   if a.value == '' then

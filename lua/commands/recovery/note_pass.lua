@@ -24,12 +24,12 @@ end
 command.change('recovery/note_pass', {
   'source',
   'pass_id',
-  'found',              -- '' where this pass could not count: the number of the pass before stays
+  'found',  -- '' where this pass could not count: the number of the pass before stays
   'level',
   'window_ms: number',
   'keep_ms',
-  'again',              -- '1' where a further growth is told, though the level may be the same
-  'reset',              -- this and the next three: what else the pass did, as numbers
+  'again',  -- '1' where a further growth is told, though the level may be the same
+  'reset',  -- this and the next three: what else the pass did, as numbers
   'failed',
   'written',
   'errors',

@@ -4,10 +4,10 @@
 --   'unique' (another task has the unique key) | 'missed' (too late for all) | 'quota'}
 command.add('schedules/fire', {
   'schedule',
-  'due_us',     -- when it was due, in microseconds, as the hub read it
-  'plan',       -- the rule of its times, as `schedules.plan_of` returns it
-  'next_us',    -- when it is due next, '' for never
-  '...firings', -- per task: id, when it was due; none where all were missed
+  'due_us',      -- when it was due, in microseconds, as the hub read it
+  'plan',        -- the rule of its times, as `schedules.plan_of` returns it
+  'next_us',     -- when it is due next, '' for never
+  '...firings',  -- per task: id, when it was due; none where all were missed
 }, function(a, argv)
   local s = schedules.read(a.schedule)
   if not s or s.paused == '1' or s.due ~= a.due_us or schedules.plan_of(s) ~= a.plan then return {'moved'} end

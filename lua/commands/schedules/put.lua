@@ -6,20 +6,20 @@ command.add('schedules/put', {
   'room',
   'name',
   'user',
-  'superuser',   -- '1' | '0'
+  'superuser',     -- '1' | '0'
   'job',
   'payload',
-  'cron',        -- '' for a schedule with an interval
-  'every_ms',    -- '' for a schedule with a cron expression
+  'cron',          -- '' for a schedule with an interval
+  'every_ms',      -- '' for a schedule with a cron expression
   'zone',
-  'catch_up',    -- which missed times are caught up: skip | one | all
-  'paused',      -- '1' | '0'
+  'catch_up',      -- which missed times are caught up: skip | one | all
+  'paused',        -- '1' | '0'
   'priority',
-  'attempts',    -- '' for the attempts and the back-off of the job
+  'attempts',      -- '' for the attempts and the back-off of the job
   'backoff_ms',
   'silence_ms',
-  'unique',      -- in the form of tasks/submit
-  'due_us',      -- when it is due next, '' for never
+  'unique',        -- in the form of tasks/submit
+  'due_us',        -- when it is due next, '' for never
   'most: number',  -- most schedules of the store
 }, function(a)
   local id = a.room .. ':' .. a.name

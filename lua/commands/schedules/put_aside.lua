@@ -4,10 +4,10 @@
 --   this reason before)}
 command.change('schedules/put_aside', {
   'schedule',
-  'due_us',     -- when it was due, in microseconds, as the hub read it
-  'plan',       -- the rule of its times, as the hub read it
+  'due_us',    -- when it was due, in microseconds, as the hub read it
+  'plan',      -- the rule of its times, as the hub read it
   'why',
-  'again_us',   -- when it is looked at again, in microseconds
+  'again_us',  -- when it is looked at again, in microseconds
 }, function(a)
   local s = schedules.read(a.schedule)
   if not s then

@@ -2,7 +2,7 @@
 -- again since. Safe to repeat. Returns {'restored'} | {'kept'} (the store has a value that was switched as late or later)
 command.change_unclocked('store/restore_expire', {
   'expire',  -- as in store/switch_expire
-  'by',  -- the caller who switched it
+  'by',      -- the caller who switched it
   'at',      -- when it was switched, '' for never
 }, function(a)
   if a.at <= (redis.call('HGET', keys.store, 'expire_at') or '') then return {'kept'} end

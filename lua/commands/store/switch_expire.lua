@@ -2,7 +2,7 @@
 -- that brings the value back after a loss sees by them which value is the latest. Returns {'ok', expire or '', by, at}
 command.change('store/switch_expire', {
   'expire',  -- 'true' | 'false' | '' for the setting of each hub
-  'by',  -- the caller who switches it
+  'by',      -- the caller who switches it
 }, function(a)
   local at = times.text(store.now_ms)
   if (redis.call('HGET', keys.store, 'expire') or '') ~= a.expire then

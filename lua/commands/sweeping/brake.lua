@@ -1,17 +1,17 @@
--- Ask the brake of a sweep, which is one for all hubs. A pass says whether too many nodes or workers are stale at once, and gets the
--- number that it may remove: `limit` per interval over all hubs, and none in the first `grace_ms`, in which those that are alive can be
--- heard again. None either while no node at all is heard: then the fault is the hub's, and the grace begins anew with the first node
--- that is heard; that does not hold for workers, which may all be gone at once. Many workers that are silent while most others are
--- heard are gone and need no brake, unless the store was away less than a timeout ago, or no worker was heard in a pass of this brake.
--- A release lets all of them be removed at once. Safe to repeat: the same pass gets the same answer.
+-- Ask the brake on removing nodes, or workers; all hubs share it. A pass says whether too many nodes or workers are stale at once, and
+-- gets the number that it may remove: `limit` per interval over all hubs, and none in the first `grace_ms`, in which those that are
+-- alive can be heard again. While no node at all is heard none may be removed: then the fault is the hub's, and the grace begins anew
+-- with the first node that is heard; that does not hold for workers, which may all be gone at once. Many workers that are silent while
+-- most others are heard are gone and need no brake, unless the store was away less than a timeout ago, or no worker was heard in a pass
+-- of this brake. A release lets all of them be removed at once. Safe to repeat: the same pass gets the same answer.
 -- Returns {word, number that may be removed}: 'engaged' (by this pass) | 'held' (it was engaged before) | 'released' (by an operator,
 --   until not too many are stale or its time is over); {word, number that are stale}: 'off' | 'ended' (not too many any more)
 command.finish('sweeping/brake', {
   'pass_id',             -- id of the pass
   'too_many',            -- '1': too many are stale for a sweep without the brake
-  'stale: number',  -- number of stale nodes or workers
+  'stale: number',       -- number of stale nodes or workers
   'registered: number',  -- number of all nodes or workers
-  'limit: number',  -- most that may be removed per interval
+  'limit: number',       -- most that may be removed per interval
   'window_ms: number',   -- length of an interval
   'grace_ms: number',    -- one node timeout
   'dry_run',             -- '1': only read, change nothing

@@ -3,7 +3,7 @@
 -- Returns {'more' | 'done', cursor of the next batch, {slot whose lease ended, ...}} | {'nothing'} (no deadline of it has passed)
 command.finish('sweeping/end_drained', {
   'id',
-  'part',
+  'part',           -- key part of the id of the node
   'cursor',         -- '0' in the first batch
   'limit: number',  -- most leases ended per batch
 }, function(a)

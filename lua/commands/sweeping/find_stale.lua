@@ -3,7 +3,7 @@
 -- silent for half the timeout)
 command.read('sweeping/find_stale', {
   'timeout_ms: number',
-  '...nodes',            -- per node: raw id, key part of the id
+  '...nodes',  -- per node: raw id, key part of the id
 }, function(a, argv)
   local function silent(id, part)
     local silent_ms = store.clock_ms - tonumber(redis.call('ZSCORE', keys.beats, id) or store.clock_ms)

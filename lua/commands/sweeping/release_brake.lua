@@ -3,7 +3,7 @@
 command.finish('sweeping/release_brake', {
   'by',  -- the caller who releases it
   'for_ms: number',
-  'of',              -- 'nodes' | 'workers'
+  'of',  -- 'nodes' | 'workers'
 }, function(a)
   local brake = a.of == 'workers' and keys.worker_brake or keys.brake
   local was = redis.call('HMGET', brake, 'state', 'released_by', 'released_at')

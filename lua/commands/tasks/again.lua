@@ -2,8 +2,8 @@
 -- Returns {'ok', task} as `job_queue.task_reply` returns it | {'task'} (unknown) | {'forbidden'} (another user's) | {'conflict',
 --   status} | {'job', name} (the job is not active, or @internal) | {'quota', ...} (as `quotas.take` returns it)
 command.add('tasks/again', {
-  'id',  -- the id of the failed or cancelled task
-  'new',  -- the id of the new task
+  'id',         -- the id of the failed or cancelled task
+  'new',        -- the id of the new task
   'user',
   'superuser',  -- '1' | '0'
   'told',       -- '1': a hub repeats the call to a store that may have lost it

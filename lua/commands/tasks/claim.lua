@@ -1,16 +1,16 @@
 -- Give a worker the oldest tasks of all jobs to which it is linked, but none of an @internal job. A claim that finds no task looks at
--- the head of each queue and writes nothing, unless it has an idempotency key. Safe to repeat for a minute: the same request gets the
--- same tasks, or none; the last request of a worker with a key as long as the worker holds the tasks. Each claim of a task has a name,
--- which only rises: reports say which claim they are about. After a loss no task is given until hubs have said which ended.
+-- the head of each queue and writes nothing, unless it has an idempotency key. Safe to repeat for a minute: a repeat gets the same
+-- tasks, or none; a repeat of the worker's last claim with a key gets them as long as the worker holds them. Each claim of a task has a
+-- name, which only rises: reports say which claim they are about. After a loss no task is given until hubs have said which ended.
 -- Returns {'ok', task, ...} as `job_queue.task_reply` returns them | {'settling', ms left} | {'worker'} (unknown) | {'forbidden'} (not
 --   the caller's) | {'superseded'} (another process is the worker)
 command.finish('tasks/claim', {
   'worker',
   'user',
-  'most: number',  -- most tasks
+  'most: number',        -- most tasks
   'start',               -- '1': the tasks are running at once
   'runtime_ms: number',  -- how long the tasks may take, 0 for no limit
-  'request',  -- request id
+  'request',             -- request id
   'keyed',               -- '1': the caller named the request id, and may repeat it at any time
   'final',               -- '1': the caller gets an empty answer now, instead of waiting
   'incarnation',         -- the process that is the worker, '' when the call names none

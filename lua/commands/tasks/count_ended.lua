@@ -4,8 +4,8 @@
 -- Returns {'ok', 1 | 0 (there may be more), {job, status, number, ...}, {{job, kind, microseconds in all, number in each bucket, ...},
 --   ...}}; kind: 'wait' (from the submit until it was started last) | 'run' (from then to its end)
 command.finish('tasks/count_ended', {
-  'limit: number',
-  '...bounds',  -- bounds of the buckets in microseconds, rising; one more bucket is above the last
+  'limit: number',  -- about the most tasks in this call
+  '...bounds',      -- bounds of the buckets in microseconds, rising; one more bucket is above the last
 }, function(a, argv)
   local now = numbers.digits(store.now_us)
   local since = redis.call('HGET', keys.store, 'counted_us')

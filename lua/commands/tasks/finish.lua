@@ -5,7 +5,7 @@
 command.finish('tasks/finish', {
   'worker',
   'user',
-  'request',
+  'request',     -- request id
   '...results',  -- per report: task, status, error, claim or '', result (JSON) or ''
 }, function(a, argv)
   local owner = redis.call('HGET', keys.worker(a.worker), 'user')

@@ -2,7 +2,7 @@
 -- repeat. Returns {'ok', tasks deleted, jobs deleted, 1 | 0 (there may be more)}
 command.finish('tasks/forget', {
   'keep_us: number',
-  'limit: number',
+  'limit: number',  -- most tasks, and most jobs, in this call
 }, function(a)
   local before = '(' .. numbers.digits(store.now_us - a.keep_us)
   local old = redis.call('ZRANGE', keys.finished, '-inf', before, 'BYSCORE', 'LIMIT', 0, a.limit)

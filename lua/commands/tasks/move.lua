@@ -8,7 +8,7 @@ command.finish('tasks/move', {
   'error',
   'user',
   'superuser',  -- '1' | '0'
-  'request',
+  'request',    -- request id
   'claim',      -- name of the claim, '' for none
   'result',     -- JSON, '' for none
 }, function(a)

@@ -3,7 +3,7 @@
 command.finish('tasks/overdue', {
   'kind',  -- internal (not ended in time), ownerless (claimed by no worker), runtime (over the limit of its claim), silent (for too long)
   'age_ms: number',  -- how long a task may be in the index of its kind, on the hub clock
-  'limit: number',
+  'limit: number',  -- most tasks in this call
 }, function(a)
   local places = {internal = keys.internal_tasks, ownerless = keys.ownerless, runtime = keys.runtimes,
     silent = keys.silences}

@@ -4,7 +4,7 @@
 command.change('tasks/progress', {
   'worker',
   'user',
-  'request',
+  'request',  -- request id
   '...said',  -- per task: id, claim or '', share or '' (as before), message or '' (as before), texts for its log by line
 }, function(a, argv)
   local owner = redis.call('HGET', keys.worker(a.worker), 'user')

@@ -6,7 +6,7 @@ command.change('tasks/recall', {
   'status',   -- completed | failed | cancelled | pending
   'error',
   'claim',    -- '' where it is not known or there was none
-  'request',
+  'request',  -- request id
   'worker',   -- '' where it is not known or there was none
   'result',   -- JSON, '' for none
 }, function(a)

@@ -4,22 +4,22 @@
 -- Returns {'ok', task, ...} as `job_queue.task_reply` returns them | {'job'} (no such active job) | {'reused'} (the key came with
 --   another request before) | {'unknown', id, ...} (parents without a record) | {'quota', ...} (as `quotas.take` returns it)
 command.add('tasks/submit', {
-  'full',
+  'full',           -- full name of the job
   'room',
   'user',
-  'priority',     -- a point counts as a second in the queue
-  'due_us',       -- the time before which it cannot be claimed, '0' for none
-  'attempts',     -- '' for the attempts and the back-off of the job
+  'priority',       -- a point counts as a second in the queue
+  'due_us',         -- the time before which it cannot be claimed, '0' for none
+  'attempts',       -- '' for the attempts and the back-off of the job
   'backoff_ms',
-  'silence_ms',   -- how long it may be silent while it runs, '0' for any time
-  'unique',       -- '' or key:us, the key under which there is one task at a time, and its window from the submit in microseconds
-  'after',        -- '' or 'fail' | 'run' (what becomes of it when a parent ends otherwise than completed), then the ids of its parents
-  'told',         -- '1': a hub repeats the call to a store that may have lost it
-  'key',          -- idempotency key of the request, '' for none
-  'fingerprint',  -- digest of the request
-  'keep_s',       -- for how many seconds the key is kept: no longer than its tasks
+  'silence_ms',     -- how long it may be silent while it runs, '0' for any time
+  'unique',         -- '' or key:us, the key under which there is one task at a time, and its window from the submit in microseconds
+  'after',          -- '' or 'fail' | 'run' (what becomes of it when a parent ends otherwise than completed), then the ids of its parents
+  'told',           -- '1': a hub repeats the call to a store that may have lost it
+  'key',            -- idempotency key of the request, '' for none
+  'fingerprint',    -- digest of the request
+  'keep_s',         -- for how many seconds the key is kept: no longer than its tasks
   'later: number',  -- bytes that further calls of the same request will add, -1 in such a call
-  '...tasks',     -- per task: id, payload
+  '...tasks',       -- per task: id, payload
 }, function(a, argv)
   local job = redis.call('HMGET', keys.job(a.full), 'at', 'deleted', 'attempts', 'backoff_ms')
   if not job[1] then return {'job'} end

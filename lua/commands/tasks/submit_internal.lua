@@ -5,7 +5,7 @@
 --   executor runs the job; nothing was stored) | {'reused'} (the key came with another request before) | {'quota', ...} (as
 --   `quotas.take` returns it)
 command.add('tasks/submit_internal', {
-  'full',
+  'full',         -- full name of the job
   'room',
   'user',
   'id',

@@ -4,14 +4,14 @@
 --   {'registered'} (the node is registered already) | {'barred'} (a token of the node was revoked) | {'full'} (too many tokens were
 --   made with this token to join with whose nodes have not registered)
 command.change('tokens/join', {
-  'id',               -- the first hex digits of the digest
-  'digest',           -- SHA-256 of the secret
+  'id',                   -- the first hex digits of the digest
+  'digest',               -- SHA-256 of the secret
   'node',
   'user',
-  'part',             -- key part of the id of the node
-  'by',               -- id of the token to join with
-  'kept',             -- '1' | 'once' (the node does not store it: it is deleted when the node leaves)
-  'joining_ms: number',  -- for how long the token is kept for the node to register
+  'part',                 -- key part of the id of the node
+  'by',                   -- id of the token to join with
+  'kept',                 -- '1' | 'once' (the node does not store it: it is deleted when the node leaves)
+  'joining_ms: number',   -- for how long the token is kept for the node to register
   'joining_max: number',  -- most tokens made with the same token to join with whose nodes have not registered
 }, function(a)
   for _, lapsed in ipairs(redis.call('ZRANGEBYSCORE', keys.joined, '-inf', store.clock_ms, 'LIMIT', 0, 10)) do tokens.drop(lapsed) end

@@ -7,9 +7,9 @@ command.change('workers/compare', {
   'worker',
   'user',
   'patience_ms: number',
-  'open',                 -- ids of its claims without an answer yet, by line: it cannot know which tasks they took
-  'incarnation',          -- the process that is the worker, '' when the call names none
-  '...held',              -- per task: id, claim
+  'open',         -- ids of its claims without an answer yet, by line: it cannot know which tasks they took
+  'incarnation',  -- the process that is the worker, '' when the call names none
+  '...held',      -- per task: id, claim
 }, function(a, argv)
   local record = redis.call('HMGET', keys.worker(a.worker), 'user', 'odd')
   if record[1] ~= a.user then return {'worker'} end
