@@ -9,9 +9,9 @@
 --   | {'over', slot} (its lease has ended) | {'undone'} (withdrawn) | {'reused'} (the request id came with another call before)
 command.change('capacity/borrow', {
   'label',
-  'ttl_ms',
+  'ttl_ms',             -- how long the lease lasts
   'idle_ms',            -- idle ms after which the lease ends, 0 for no such rule
-  'run',
+  'run',                -- the run of the borrower, '' for none
   'request',            -- request id, and id of the ticket
   'attempt',            -- id of this call: a request may be repeated, at other hubs too
   'fingerprint',        -- digest of what was asked for

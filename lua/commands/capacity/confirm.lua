@@ -3,12 +3,12 @@
 -- Returns {'ok', ...} as capacity/borrow does | {'over', slot} (it has ended) | {'unknown'} (it was taken back) | {'settling'} (the
 --   store was lost, and the lease may yet be reported)
 command.finish('capacity/confirm', {
-  'request',  -- the request id under which the slot was lent here
+  'request',         -- the request id under which the slot was lent here
   'slot',
   'token',
-  'attempt',
-  'hub',
-  'ttl_ms: number',
+  'attempt',         -- id of the call that gets the lease
+  'hub',             -- the hub that answers the caller
+  'ttl_ms: number',  -- how long the lease lasts from now
 }, function(a)
   local asked, slot, token, owners = string.match(redis.call('GET', keys.request(a.request)) or '', '^(.-)|(.*)|(%d+)|(.*)$')
   local held = redis.call('HGET', keys.session(a.slot), 'leaseToken')

@@ -3,9 +3,9 @@
 -- Returns {'ok', ...} as capacity/borrow does | {'ask', dropped} (nothing was lent: call capacity/borrow)
 command.change('capacity/lend_now', {
   'label',
-  'ttl_ms',
+  'ttl_ms',       -- how long the lease lasts
   'idle_ms',      -- idle ms after which the lease ends, 0 for no such rule
-  'run',
+  'run',          -- the run of the borrower, '' for none
   'request',      -- request id, and id of the ticket
   'attempt',      -- id of this call
   'fingerprint',  -- digest of what was asked for

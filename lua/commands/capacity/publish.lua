@@ -7,7 +7,7 @@
 --   | 'lent' | 'late' (it was withdrawn since), and of slots of another node: 'taken' | 'reserved' (its id names that node) | 'claimed'
 --   (it is lent there, and changes to this node afterwards)
 command.change('capacity/publish', {
-  'id',
+  'id',              -- raw id of the node
   'part',            -- key part of the id of the node
   'policy',          -- 'recycle' (a slot is replaced after each lease) | 'reuse'
   'ttl_ms: number',  -- how long a lease lasts that the node reports

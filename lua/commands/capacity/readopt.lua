@@ -17,11 +17,11 @@ command.change('capacity/readopt', {
   'pool',
   'item',
   'node',
-  'part',  -- key part of the id of the node
+  'part',            -- key part of the id of the node
   'label',
   'run',
   'token',
-  'ttl_ms: number',
+  'ttl_ms: number',  -- how long the lease lasts from now
 }, function(a)
   local record = slots.read(a.slot)
   -- The caller has got the lease, even if the store has lost that.

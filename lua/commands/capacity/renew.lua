@@ -4,9 +4,9 @@
 --   all the same)
 command.finish('capacity/renew', {
   'slot',
-  'token',  -- '' when the caller has none
+  'token',           -- '' when the caller has none
   'ttl_ms: number',
-  'max_ms: number',
+  'max_ms: number',  -- longest time from when it was lent
 }, function(a)
   local held = redis.call('HGET', keys.session(a.slot), 'leaseToken')
   if held ~= a.token and reports.is_missing(a.slot, a.token, held) then return {'settling'} end

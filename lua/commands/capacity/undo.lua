@@ -6,7 +6,7 @@
 --   | {'elsewhere', realm, request, slot, token} (it was served in another realm, which has to take the lease back)
 command.finish('capacity/undo', {
   'request',  -- request id
-  'attempt',
+  'attempt',  -- id of the call whose caller is gone
   'hub',      -- the hub that answered the caller
   'why',      -- 'gone' | 'timeout' | 'stopping'; a lease is taken back only for 'gone'
 }, function(a)

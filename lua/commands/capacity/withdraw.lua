@@ -5,7 +5,7 @@
 --   {'unregistered'} (the node has to register again)
 command.finish('capacity/withdraw', {
   'slot',
-  'node',
+  'node',         -- raw id of the node
   'part',         -- key part of the id of the node
   'only_free',    -- '1': leave the slot alone when it is lent
   'incarnation',  -- of the calling process, '' of plain clients

@@ -5,7 +5,7 @@ command.read('doctor/check', {
   'fields: number',      -- number of arguments for each subject
   'timeout_ms: number',  -- silence after which a node or worker is dead, and age at which a slot on offer must have a registered node
   'grace_ms: number',    -- how much longer it may last before a sweep must have ended it
-  '...subjects',
+  '...subjects',         -- the arguments of each subject
 }, function(a, argv)
   local check, answers = doctor.checks[a.kind], {}
   local limits = {timeout_ms = a.timeout_ms, grace_ms = a.grace_ms}

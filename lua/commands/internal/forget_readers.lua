@@ -2,9 +2,9 @@
 -- that still holds entries stays until these were handed to others: they would be lost with it. A reader that is alive is made again by
 -- its next read. Safe to repeat. Returns the number of readers deleted.
 command.change_unclocked('internal/forget_readers', {
-  'key',  -- key of the stream
+  'key',              -- key of the stream
   'group',
-  'idle_ms: number',
+  'idle_ms: number',  -- longest silence of a reader
 }, function(a)
   local readers = redis.pcall('XINFO', 'CONSUMERS', a.key, a.group)
   local gone = 0

@@ -1,9 +1,9 @@
 -- Read a page of several sorted sets taken together, newest members first; no member is in two of them. Changes nothing. Returns
 -- {number of members in all of them, member, ...}
 command.read_unclocked('jobs/page', {
-  'limit: number',
-  'offset: number',
-  '...lists',  -- keys of sorted sets
+  'limit: number',   -- most members of the page
+  'offset: number',  -- members to skip
+  '...lists',        -- keys of sorted sets
 }, function(a, argv)
   local total, lists = 0, {}
   for i = 3, #argv do

@@ -11,11 +11,11 @@ command.add('jobs/register', {
   'schema',
   'digest',         -- digest of the schema, equal for equal schemas
   'worker',
-  'user',
+  'user',           -- the calling user
   'made_for',       -- the worker is 'new' or 'known'; 'told': a hub repeats the call to a store that may have lost it
   'incarnation',    -- the process that is the worker, '' when the call names none
   'attempts',       -- attempts of tasks whose submit names no number
-  'backoff_ms',
+  'backoff_ms',     -- pause after the first failed attempt of such a task
   'result_schema',  -- schema of the results of its tasks, '' for none
 }, function(a)
   local job = redis.call('HMGET', keys.job(a.full), 'id', 'digest', 'deleted', 'back')

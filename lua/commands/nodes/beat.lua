@@ -6,8 +6,8 @@
 --   hub offers or '', the last drain call as `drains.last_call` returns it, labels and runs of its leases as `leases.asked` returns
 --   them}
 command.finish('nodes/beat', {
-  'timeout_ms',
-  '...beats',  -- per node: raw id, key part of the id, version of the orders that it knows, incarnation or ''
+  'timeout_ms',  -- timeout of nodes
+  '...beats',    -- per node: raw id, key part of the id, version of the orders that it knows, incarnation or ''
 }, function(a, argv)
   local heard = {}
   for i = 2, #argv, 4 do heard[#heard + 1] = argv[i] end

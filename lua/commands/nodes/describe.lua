@@ -3,8 +3,8 @@
 -- sweep keeps it alive), reason of its cordon or ''}
 --   | 0 (not registered, or its record cannot be read)
 command.read('nodes/describe', {
-  'timeout_ms: number',
-  '...nodes',  -- per node: raw id, key part of the id
+  'timeout_ms: number',  -- timeout of nodes
+  '...nodes',            -- per node: raw id, key part of the id
 }, function(a, argv)
   local answers = {}
   local function look(id, part)

@@ -4,12 +4,12 @@
 --   | {'stale', last seen} (of a dry run) | {'refreshed', last seen} (expiry is off or paused: its alive key was written)
 --   | {'expired', last seen, slots dropped, {slot whose lease ended, ...}, slots left for nodes/prune}
 command.finish('nodes/expire', {
-  'id',
-  'part',           -- key part of the id of the node
-  'timeout_ms: number',
-  'action',         -- 'expire' | 'refresh' | 'look' (a dry run)
-  'keep',           -- '1': a node with a free slot, or one held back because it is suspect, is refreshed
-  'limit: number',  -- most slots dropped in this call
+  'id',                  -- raw id of the node
+  'part',                -- key part of the id of the node
+  'timeout_ms: number',  -- timeout of nodes
+  'action',              -- 'expire' | 'refresh' | 'look' (a dry run)
+  'keep',                -- '1': a node with a free slot, or one held back because it is suspect, is refreshed
+  'limit: number',       -- most slots dropped in this call
 }, function(a)
   if redis.call('SISMEMBER', keys.nodes, a.id) == 0 then
     if a.action ~= 'look' then nodes.remove(a.id, a.part, a.limit) end

@@ -2,8 +2,8 @@
 -- of the next stretch, '0' after the last, number of nodes looked at, id, ...}
 command.read('nodes/find', {
   'text',
-  'cursor',
-  'count: number',
+  'cursor',         -- '0' in the first call
+  'count: number',  -- nodes of a stretch, about
 }, function(a)
   local wanted = string.lower(a.text)
   local after, listed = unpack(redis.call('SSCAN', keys.nodes, a.cursor, 'COUNT', a.count))

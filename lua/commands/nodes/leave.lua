@@ -3,7 +3,7 @@
 -- Returns {'left' | 'unknown' (not registered) | 'superseded', slots dropped, {slot whose lease ended, ...}, slots left for
 --   nodes/prune}
 command.finish('nodes/leave', {
-  'id',
+  'id',             -- raw id of the node
   'part',           -- key part of the id of the node
   'limit: number',  -- most slots dropped in this call
   'incarnation',    -- of the calling process, '' of plain clients and of operators

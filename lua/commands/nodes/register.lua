@@ -8,20 +8,20 @@
 --   | {'superseded'} (by another process) | {'collides', other id} (it has the same key part) | {'leaving'} (the slots of its former
 --   registration are to be pruned first)
 command.change('nodes/register', {
-  'id',
-  'part',               -- key part of the id
+  'id',                  -- raw id of the node
+  'part',                -- key part of the id
   'apps',
   'capacity',
   'labels',
-  'base_url',           -- '' to delete the field
-  'timeout_ms: number',
-  'audit_new',          -- audit entry for a new node
-  'audit_old',          -- audit entry for an update
-  'audit_max: number',  -- most entries of the audit log
-  'incarnation',        -- of the calling process, '' of plain clients
-  'said_term',          -- the term that it was given before, '' for none
-  'token_ms: number',   -- for how long a token that the node made by joining is kept without being shown
-  '...pool_labels',     -- the pool labels among its apps
+  'base_url',            -- '' to delete the field
+  'timeout_ms: number',  -- timeout of nodes
+  'audit_new',           -- audit entry for a new node
+  'audit_old',           -- audit entry for an update
+  'audit_max: number',   -- most entries of the audit log
+  'incarnation',         -- of the calling process, '' of plain clients
+  'said_term',           -- the term that it was given before, '' for none
+  'token_ms: number',    -- for how long a token that the node made by joining is kept without being shown
+  '...pool_labels',      -- the pool labels among its apps
 }, function(a, argv)
   local raw = nodes.owner_of(a.part)
   if raw and raw ~= a.id then return {'collides', raw} end

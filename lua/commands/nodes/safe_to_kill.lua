@@ -6,11 +6,11 @@
 --   | {'unknown'} (not registered, and no slot or lease of it is known)
 --   | {'settling', ms} (the same, but the store was lost, and for so long the node may come back with its leases)
 command.read('nodes/safe_to_kill', {
-  'id',
+  'id',                  -- raw id of the node
   'part',                -- key part of the id of the node
   'timeout_ms: number',  -- timeout of nodes
   'cursor',              -- '0' in the first batch
-  'limit',
+  'limit',               -- slots that are looked at, about
 }, function(a)
   local lent, offered, after = redis.call('HLEN', keys.lent(a.part)), 0, '0'
   local drain = redis.call('HGET', keys.orders(a.part), 'drain') or ''

@@ -2,7 +2,7 @@
 -- Returns {'ok'} | {'worker'} (unknown) | {'forbidden'} (of another user) | {'full'} (the connection has as many workers as allowed)
 command.change('presence/bind', {
   'worker',
-  'user',
+  'user',          -- the calling user
   'connection',
   'hub',           -- the hub that has the connection
   'most: number',  -- most workers of a connection

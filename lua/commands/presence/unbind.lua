@@ -2,7 +2,7 @@
 -- to repeat. Returns {'ok', number of workers that have hung up}
 command.finish('presence/unbind', {
   'connection',
-  'hub',
+  'hub',               -- the hub that had the connection
   'grace_ms: number',  -- on the hub clock; -1: they are not removed for it, their heartbeats decide
 }, function(a)
   local hung_up = 0

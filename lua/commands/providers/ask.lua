@@ -4,7 +4,7 @@
 --   it)
 command.add('providers/ask', {
   'full',     -- full name of the provider
-  'id',
+  'id',       -- id of the provider
   'user',     -- the user who reads, '' without a name
   'hash',     -- digest of the parameters
   'params',   -- the text of the parameters

@@ -10,7 +10,7 @@ command.add('providers/register', {
   'schema',
   'content_type',
   'worker',
-  'user',
+  'user',           -- the calling user
   'superuser',      -- '1' | '0'
   'made_for',       -- the worker is 'new' or 'known'; 'told': a hub repeats the call to a store that may have lost it
   'since: number',  -- time of the registration that is repeated

@@ -1,7 +1,7 @@
 -- Delete a provider, for its owner or a superuser. Returns {'ok'} | {'provider'} (unknown) | {'forbidden'} (another user's)
 command.finish('providers/remove', {
-  'id',
-  'user',
+  'id',         -- id of the provider
+  'user',       -- the calling user
   'superuser',  -- '1' | '0'
   'request',    -- request id: a repeat of the call that deleted it is answered as that call was
   'told',       -- '1': a hub repeats the call to a store that may have lost it

@@ -3,12 +3,12 @@
 -- Returns {'ok'} | {'provider'} (unknown) | {'forbidden'} (another user's) | {'unasked'} (a superuser's answer to no question) |
 --   {'quota'} (it is larger than all results of a room may be)
 command.add('providers/upload', {
-  'id',
-  'user',
+  'id',             -- id of the provider
+  'user',           -- the calling user
   'superuser',      -- '1' | '0'
   'hash',           -- digest of the parameters of the question
-  'body',
-  'ttl_ms',
+  'body',           -- the answer
+  'ttl_ms',         -- how long the answer is kept
   'quota: number',  -- most bytes of results of a room
   'most: number',   -- most results of a room: each costs memory beside its bytes
 }, function(a)

@@ -2,7 +2,7 @@
 -- -1}
 command.read('queue/prospect', {
   'label',
-  'priority: number',
+  'priority: number',  -- a point counts as a second in the queue
 }, function(a)
   local ahead = queue_order.ahead_of(a.label, a.priority)
   return {ahead + 1, tickets.estimate(a.label, ahead)}

@@ -6,7 +6,7 @@ command.change('queue/serve_elsewhere', {
   'realm',                 -- the realm that lends the slot
   'request',               -- the request id under which it was lent there
   'slot',
-  'token',
+  'token',                 -- token of the lease
   'keep_lease_s: number',  -- for how many seconds it is known which realm lends the slot: as long as a lease may last
 }, function(a)
   local there = {realm = a.realm, request = a.request, slot = a.slot, token = a.token}

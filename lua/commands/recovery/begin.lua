@@ -2,9 +2,9 @@
 -- turn. Safe to repeat: the holder gets it again. Returns {'ok'} | {'taken', the hub that has it}
 command.change('recovery/begin', {
   'source',
-  'hub_id',
-  'pass_id',
-  'ttl_ms',
+  'hub_id',   -- the calling hub
+  'pass_id',  -- id of the pass
+  'ttl_ms',   -- how long the turn lasts, unless it is kept
 }, function(a)
   local turn = keys.zombie_turn(a.source)
   local mine = a.hub_id .. ' ' .. a.pass_id

@@ -23,13 +23,13 @@ end
 
 command.change('recovery/note_pass', {
   'source',
-  'pass_id',
-  'found',  -- '' where this pass could not count: the number of the pass before stays
-  'level',
-  'window_ms: number',
-  'keep_ms',
-  'again',  -- '1' where a further growth is told, though the level may be the same
-  'reset',  -- this and the next three: what else the pass did, as numbers
+  'pass_id',            -- id of the pass
+  'found',              -- '' where this pass could not count: the number of the pass before stays
+  'level',              -- of its alert: ok | warning | critical
+  'window_ms: number',  -- how long numbers of passes are kept
+  'keep_ms',            -- how long the last pass is kept
+  'again',              -- '1' where a further growth is told, though the level may be the same
+  'reset',              -- this and the next three: what else the pass did, as numbers
   'failed',
   'written',
   'errors',

@@ -3,8 +3,8 @@
 -- leader) | {'taken', the leader}
 command.change('recovery/stand', {
   'source',
-  'hub_id',
-  'keep_ms: number',
+  'hub_id',           -- the calling hub
+  'keep_ms: number',  -- how long a source is known after its last declaration
 }, function(a)
   local known = redis.call('HGET', keys.zombie_sources, a.source)
   if not known then

@@ -3,7 +3,7 @@
 -- Returns {'moved'} (gone, paused, changed or fired since) | {'ok', tasks made, why there are not more: '' | 'no-job' (no active job) |
 --   'unique' (another task has the unique key) | 'missed' (too late for all) | 'quota'}
 command.add('schedules/fire', {
-  'schedule',
+  'schedule',    -- room:name
   'due_us',      -- when it was due, in microseconds, as the hub read it
   'plan',        -- the rule of its times, as `schedules.plan_of` returns it
   'next_us',     -- when it is due next, '' for never

@@ -2,8 +2,8 @@
 -- Returns {'ok', {field, ...}} as `schedules.reply` returns them | {'schedule'} (unknown, or no hub wrote it) | {'forbidden'} (another
 --   user's) | {'moved'} (its times follow from another rule by now)
 command.change('schedules/pause', {
-  'schedule',
-  'user',
+  'schedule',   -- room:name
+  'user',       -- the calling user
   'superuser',  -- '1' | '0'
   'paused',     -- '1': pause, '0': resume
   'plan',       -- the rule of its times, as the hub read it

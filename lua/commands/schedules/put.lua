@@ -5,19 +5,19 @@
 command.add('schedules/put', {
   'room',
   'name',
-  'user',
+  'user',          -- the calling user
   'superuser',     -- '1' | '0'
   'job',
   'payload',
   'cron',          -- '' for a schedule with an interval
   'every_ms',      -- '' for a schedule with a cron expression
-  'zone',
+  'zone',          -- time zone of the cron expression
   'catch_up',      -- which missed times are caught up: skip | one | all
   'paused',        -- '1' | '0'
-  'priority',
+  'priority',      -- of its tasks, in seconds ahead in the queue
   'attempts',      -- '' for the attempts and the back-off of the job
   'backoff_ms',
-  'silence_ms',
+  'silence_ms',    -- how long its tasks may be silent while they run, '0' for any time
   'unique',        -- in the form of tasks/submit
   'due_us',        -- when it is due next, '' for never
   'most: number',  -- most schedules of the store

@@ -3,10 +3,10 @@
 -- Returns {'moved'} (it was changed, fired or paused since) | {'gone'} (it has no record) | {'ok', 1 | 0 (1: it was not put aside for
 --   this reason before)}
 command.change('schedules/put_aside', {
-  'schedule',
+  'schedule',  -- room:name
   'due_us',    -- when it was due, in microseconds, as the hub read it
   'plan',      -- the rule of its times, as the hub read it
-  'why',
+  'why',       -- the reason, as text
   'again_us',  -- when it is looked at again, in microseconds
 }, function(a)
   local s = schedules.read(a.schedule)

@@ -1,7 +1,7 @@
 -- Write an event into the history about what a hub did in many steps, such as a sweep. Safe to repeat: the same id is not written twice
 -- in a row. Returns {'ok'}
 command.change('store/note', {
-  'what',
+  'what',      -- name of the event
   'id',        -- id of this event
   '...facts',  -- name, fact, and so on
 }, function(a, argv)

@@ -10,14 +10,14 @@
 --   format, of 'moving' and 'moved' the URL of the other server), clock_ms, Redis time in ms, the generation with which the store began
 --   or ''}
 command.open('store/open', {
-  'run_id',          -- id of the process of the Redis server: another one means a restart or a failover
-  'lost',            -- '1' when the calling hub knew this store before, 'asleep' when it also stood still since, else '0'
-  'settle_ms: number',
-  'floor',           -- the highest token that the calling hub remembers, '0' for none
-  'timeout_ms',      -- timeout of nodes, '0' when the caller does not know it
-  'heard_ms',        -- the hub clock as the caller heard it last, '0' for never
-  'cluster',         -- '1': the server belongs to a cluster
-  'format: number',  -- the highest format that the calling hub knows; a new store gets it
+  'run_id',             -- id of the process of the Redis server: another one means a restart or a failover
+  'lost',               -- '1' when the calling hub knew this store before, 'asleep' when it also stood still since, else '0'
+  'settle_ms: number',  -- how long nothing is lent after a loss
+  'floor',              -- the highest token that the calling hub remembers, '0' for none
+  'timeout_ms',         -- timeout of nodes, '0' when the caller does not know it
+  'heard_ms',           -- the hub clock as the caller heard it last, '0' for never
+  'cluster',            -- '1': the server belongs to a cluster
+  'format: number',     -- the highest format that the calling hub knows; a new store gets it
 }, function(a)
   local in_cluster = a.cluster == '1'
   if in_cluster then command.stay_whole() end

@@ -2,7 +2,7 @@
 -- Returns {'ok', generation, clock_ms, 1 | 0 (this hub sweeps), ms until the store has settled, run-time expire switch or '', who
 --   switched it, when, Redis time in ms, the highest token, bytes that Redis has in use, memory limit of Redis or 0 for none}
 command.finish('store/tick', {
-  'hub_id',
+  'hub_id',             -- the calling hub
   'leader_ms: number',  -- how long a silent leader stays the leader
   'limits',             -- limits of what may take memory of Redis, in the form that `lua/allowances.lua` reads
 }, function(a)

@@ -3,7 +3,7 @@
 -- one that this hub remembers, and the hub clock of a store that came back empty is moved to what this hub heard. Safe to repeat.
 -- Returns {'ok', ms until the store has settled}
 command.finish('store/told', {
-  'hub_id',
+  'hub_id',            -- the calling hub
   'floor',             -- the highest token that the hub remembers, '0' for none
   'heard_ms: number',  -- the highest reading of the hub clock that the hub remembers
 }, function(a)

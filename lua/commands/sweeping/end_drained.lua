@@ -2,7 +2,7 @@
 -- node that was undrained or given more time meanwhile is left alone.
 -- Returns {'more' | 'done', cursor of the next batch, {slot whose lease ended, ...}} | {'nothing'} (no deadline of it has passed)
 command.finish('sweeping/end_drained', {
-  'id',
+  'id',             -- raw id of the node
   'part',           -- key part of the id of the node
   'cursor',         -- '0' in the first batch
   'limit: number',  -- most leases ended per batch

@@ -2,8 +2,8 @@
 -- s each time, is not silent. Returns per node: a word of `liveness.of` | 'gone' (not registered) | 'suspect' (not stale yet, but
 -- silent for half the timeout)
 command.read('sweeping/find_stale', {
-  'timeout_ms: number',
-  '...nodes',  -- per node: raw id, key part of the id
+  'timeout_ms: number',  -- timeout of nodes
+  '...nodes',            -- per node: raw id, key part of the id
 }, function(a, argv)
   local function silent(id, part)
     local silent_ms = store.clock_ms - tonumber(redis.call('ZSCORE', keys.beats, id) or store.clock_ms)

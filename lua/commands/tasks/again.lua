@@ -4,7 +4,7 @@
 command.add('tasks/again', {
   'id',         -- the id of the failed or cancelled task
   'new',        -- the id of the new task
-  'user',
+  'user',       -- the calling user
   'superuser',  -- '1' | '0'
   'told',       -- '1': a hub repeats the call to a store that may have lost it
 }, function(a)

@@ -6,7 +6,7 @@
 --   the caller's) | {'superseded'} (another process is the worker)
 command.finish('tasks/claim', {
   'worker',
-  'user',
+  'user',                -- the calling user
   'most: number',        -- most tasks
   'start',               -- '1': the tasks are running at once
   'runtime_ms: number',  -- how long the tasks may take, 0 for no limit

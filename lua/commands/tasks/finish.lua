@@ -4,7 +4,7 @@
 --   worker does not hold it) | 'conflict' (its status does not allow it, or it was claimed again)
 command.finish('tasks/finish', {
   'worker',
-  'user',
+  'user',        -- the calling user
   'request',     -- request id
   '...results',  -- per report: task, status, error, claim or '', result (JSON) or ''
 }, function(a, argv)

@@ -1,8 +1,8 @@
 -- Delete tasks that ended longer than keep_us ago, and then jobs that were soft-deleted longer ago and have no tasks left. Safe to
 -- repeat. Returns {'ok', tasks deleted, jobs deleted, 1 | 0 (there may be more)}
 command.finish('tasks/forget', {
-  'keep_us: number',
-  'limit: number',  -- most tasks, and most jobs, in this call
+  'keep_us: number',  -- how long tasks and soft-deleted jobs are kept
+  'limit: number',    -- most tasks, and most jobs, in this call
 }, function(a)
   local before = '(' .. numbers.digits(store.now_us - a.keep_us)
   local old = redis.call('ZRANGE', keys.finished, '-inf', before, 'BYSCORE', 'LIMIT', 0, a.limit)

@@ -4,9 +4,9 @@
 --   does not allow it, or the task was claimed again)
 command.finish('tasks/move', {
   'id',
-  'status',
-  'error',
-  'user',
+  'status',     -- the new status
+  'error',      -- text of a failure, '' for none
+  'user',       -- the calling user
   'superuser',  -- '1' | '0'
   'request',    -- request id
   'claim',      -- name of the claim, '' for none

@@ -3,7 +3,7 @@
 --   worker does not hold it) | 'conflict' (it is not running, or was claimed again)
 command.change('tasks/progress', {
   'worker',
-  'user',
+  'user',     -- the calling user
   'request',  -- request id
   '...said',  -- per task: id, claim or '', share or '' (as before), message or '' (as before), texts for its log by line
 }, function(a, argv)

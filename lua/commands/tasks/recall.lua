@@ -4,7 +4,7 @@
 command.change('tasks/recall', {
   'id',
   'status',   -- completed | failed | cancelled | pending
-  'error',
+  'error',    -- text of a failure, '' for none
   'claim',    -- '' where it is not known or there was none
   'request',  -- request id
   'worker',   -- '' where it is not known or there was none

@@ -5,12 +5,12 @@
 --   another request before) | {'unknown', id, ...} (parents without a record) | {'quota', ...} (as `quotas.take` returns it)
 command.add('tasks/submit', {
   'full',           -- full name of the job
-  'room',
-  'user',
+  'room',           -- the room of the tasks
+  'user',           -- the calling user
   'priority',       -- a point counts as a second in the queue
   'due_us',         -- the time before which it cannot be claimed, '0' for none
   'attempts',       -- '' for the attempts and the back-off of the job
-  'backoff_ms',
+  'backoff_ms',     -- pause after the first failed attempt
   'silence_ms',     -- how long it may be silent while it runs, '0' for any time
   'unique',         -- '' or key:us, the key under which there is one task at a time, and its window from the submit in microseconds
   'after',          -- '' or 'fail' | 'run' (what becomes of it when a parent ends otherwise than completed), then the ids of its parents

@@ -6,9 +6,9 @@
 --   `quotas.take` returns it)
 command.add('tasks/submit_internal', {
   'full',         -- full name of the job
-  'room',
-  'user',
-  'id',
+  'room',         -- the room of the task
+  'user',         -- the calling user
+  'id',           -- id of the task
   'payload',
   'message',      -- for the stream; '' where none could be made of the payload
   'key',          -- idempotency key of the request, '' for none

@@ -4,7 +4,7 @@ command.change('tokens/create', {
   'id',         -- the first hex digits of the digest
   'digest',     -- SHA-256 of the secret
   'name',       -- name of its user, or id of its node
-  'user',
+  'user',       -- the user of the token
   'superuser',  -- '1' | '0'
   'scopes',     -- words separated by blanks, '' for all
   'kind',       -- 'user' | 'node' | 'join' (to join with)

@@ -6,8 +6,8 @@
 command.change('tokens/join', {
   'id',                   -- the first hex digits of the digest
   'digest',               -- SHA-256 of the secret
-  'node',
-  'user',
+  'node',                 -- raw id of the node
+  'user',                 -- the user of the token
   'part',                 -- key part of the id of the node
   'by',                   -- id of the token to join with
   'kept',                 -- '1' | 'once' (the node does not store it: it is deleted when the node leaves)

@@ -5,11 +5,11 @@
 --   {'superseded'} (another process is the worker)
 command.change('workers/compare', {
   'worker',
-  'user',
-  'patience_ms: number',
-  'open',         -- ids of its claims without an answer yet, by line: it cannot know which tasks they took
-  'incarnation',  -- the process that is the worker, '' when the call names none
-  '...held',      -- per task: id, claim
+  'user',                 -- the calling user
+  'patience_ms: number',  -- how long a task may be missing in what the worker names
+  'open',                 -- ids of its claims without an answer yet, by line: it cannot know which tasks they took
+  'incarnation',          -- the process that is the worker, '' when the call names none
+  '...held',              -- per task: id, claim
 }, function(a, argv)
   local record = redis.call('HMGET', keys.worker(a.worker), 'user', 'odd')
   if record[1] ~= a.user then return {'worker'} end

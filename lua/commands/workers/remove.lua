@@ -4,7 +4,7 @@
 --   (neither silent nor hung up) | {'superseded'} (another process is the worker)
 command.finish('workers/remove', {
   'worker',
-  'user',
+  'user',               -- the calling user
   'superuser',          -- '1' | '0'
   'why',                -- 'deleted' | 'silent' | 'hung up'
   'silent_ms: number',  -- it must have been silent for longer, on the hub clock; -1 for any time
