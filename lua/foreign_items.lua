@@ -2,7 +2,7 @@
 local foreign_items = {}
 
 -- Take in an item of a free list whose record is missing or names another place. Returns the slot, like `supply.record_of`, or nil
--- where it cannot be lent: call_state.dropped says why.
+-- where it cannot be lent. call_state.dropped says what is wrong with an item that was not taken in.
 function foreign_items.settle(pool, item)
   local slot, node, idle_ms = items.read(item)
   local known = redis.call('HMGET', keys.slot(slot or items.nameless(item)), 'item', 'pool', 'place', 'part')

@@ -1,5 +1,5 @@
--- Forget connections of hubs that no longer tick, in batches. No hub saw their workers hang up, so their heartbeats decide. Safe to
--- repeat. Returns {'ok', connections forgotten, 1 | 0 (there may be more), 1 | 0 (`hub` has connections)}
+-- Forget connections of hubs that no longer tick, in batches. No hub saw the workers of those disconnect, so their heartbeats decide.
+-- Safe to repeat. Returns {'ok', connections forgotten, 1 | 0 (there may be more), 1 | 0 (`hub` has connections)}
 command.finish('presence/retire', {
   'hub',            -- the calling hub
   'limit: number',  -- most connections in this call

@@ -7,7 +7,7 @@ command.change('workers/compare', {
   'worker',
   'user',                 -- the calling user
   'patience_ms: number',  -- how long a task may be missing in what the worker names
-  'open',                 -- ids of its claims without an answer yet, by line: it cannot know which tasks they took
+  'open',                 -- request ids of its claims without an answer yet, by line: it cannot know which tasks they took
   'incarnation',          -- the process that is the worker, '' when the call names none
   '...held',              -- per task: id, claim
 }, function(a, argv)
