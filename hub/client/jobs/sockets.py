@@ -1,4 +1,7 @@
-"""Socket.IO for workers, where it is installed: news of tasks, requests to providers, and being missed at once."""
+"""The Socket.IO connection of a worker: news of tasks, requests to providers, and a hub that misses the worker at once.
+
+It needs `python-socketio[client]`.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +22,17 @@ from hub.retries import pause_s
 log = logging.getLogger("hub.client")
 
 CONNECT_S = 10.0
-# Reads that providers do at a time: each has a thread, for one that hangs must not silence the connection.
+# The most reads of providers at the same time. Each has a thread, so that one that hangs does not block the connection.
 MOST_READS = 8
 
 Message = tuple[str, dict[str, str]]
 
 
 class Socket:
-    """A connection that is open when it can be: no method raises, and each new connection joins the rooms again.
+    """A Socket.IO connection that is opened again when it ends, and then joins the rooms again. No method raises.
 
-    `given` is True for a connection of one's own, or a `socketio.Client` that somebody else connects. `joined` gives
-    the messages with which the rooms are joined; the other callbacks are called in threads of the connection.
+    `given` is True for a client that is made here, or a `socketio.Client` that the program connects. `joined()` returns
+    the messages that join the rooms. `on_task()` and `on_request(request)` are called in threads of the connection.
     """
 
     def __init__(
@@ -54,7 +57,7 @@ class Socket:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Take a client, locks and threads of its own; that of a forked child's parent stays the parent's."""
+        """Make a new client and locks; in a forked child the old client stays the parent's."""
         if self._own:
             if self._client is not None:
                 forks.leave_to_parent(self._client)
@@ -76,12 +79,12 @@ class Socket:
         return bool(getattr(self._client, "connected", True))
 
     def start(self) -> None:
-        """Connect, in the background and for as long as it takes; nothing for a client that was given."""
+        """Connect in the background, for as long as it takes; do nothing for a client that was given."""
         if self._own:
             threading.Thread(target=self._connect, name="socket", daemon=True).start()
 
     def emit(self, event: str, data: dict[str, str]) -> None:
-        """Say something, if the connection is there."""
+        """Send an event, or drop it while the connection is not open."""
         with self._sending:
             try:
                 self._client.emit(event, data)
@@ -89,7 +92,7 @@ class Socket:
                 log.debug("%s is not said now: %r", event, error)
 
     def close(self) -> None:
-        """End a connection of one's own."""
+        """Close the connection, unless its client was given."""
         self._stop.set()
         if self._own:
             try:
@@ -102,7 +105,7 @@ class Socket:
             if self._client.connected:
                 break
             try:
-                below = f"{urlsplit(self._url).path}/socket.io".lstrip("/")  # it does not read that in the URL
+                below = f"{urlsplit(self._url).path}/socket.io".lstrip("/")  # the client ignores the path in the URL
                 self._client.connect(
                     self._url, auth=self._auth, transports=["websocket"], namespaces=["/"], wait_timeout=CONNECT_S,
                     socketio_path=below,
