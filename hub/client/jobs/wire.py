@@ -60,7 +60,7 @@ class Wire(AsyncTransport):
 
     @property
     def address(self) -> None:
-        """Return None: the token may be another one each time."""
+        """Return None: the client shares its backlog with no other, as the token may differ for each request."""
 
     def twin(self) -> SyncWire:
         """Return new connections to the same hub, for a thread that may outlive this client."""
@@ -91,7 +91,7 @@ class SyncWire(SyncTransport):
 
     @property
     def address(self) -> None:
-        """Return None: the token may be another one each time."""
+        """Return None: the client shares its backlog with no other, as the token may differ for each request."""
 
     def twin(self) -> SyncWire:
         """Return new connections to the same hub, for a thread that may outlive this client."""
