@@ -1,4 +1,4 @@
-"""`hub drain`, `hub cordon` and `hub undrain`: take a node out of service without ending leases."""
+"""`hub drain`, `hub cordon` and `hub undrain`: stop and resume lending the slots of a node."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _draining(node: str, answer: dict[str, Any]) -> str:
 
 
 async def _until_safe(hub: HubApi, node: str) -> dict[str, Any]:
-    """Wait until a draining node is safe to kill; when interrupted, the node goes on draining."""
+    """Wait until a draining node is safe to kill, and return the last answer; an interruption ends only the wait."""
     task = asyncio.current_task()
     assert task is not None
     noted, bar = "", None
@@ -104,7 +104,7 @@ async def _until_safe(hub: HubApi, node: str) -> dict[str, Any]:
 
 
 async def _departure(hub: HubApi, node: str) -> dict[str, Any]:
-    """Ask whether a node is safe to kill. A node that has gone is; while the hub cannot say, it is not."""
+    """Ask whether a node is safe to kill. A node that is not registered is; while the hub cannot say, it is not."""
     try:
         return await hub.get("nodes", node, "safe-to-kill")
     except UnknownNode:

@@ -52,8 +52,8 @@ class SyncNodeAgent(Announced):
     def start(self, timeout: float | None = None) -> None:
         """Register the node, and return once the hub has it. May be called only once.
 
-        Raises `Unauthorized` or `BadInput` when the hub refuses, `HubUnavailable` after `timeout` seconds without answer
-        (None: waits for ever).
+        Raises `Unauthorized` or `BadInput` when the hub refuses, and `HubUnavailable` when none answers in `timeout`
+        seconds (None: waits for ever).
         """
         self._thread.start()
         if not self._ready.wait(timeout):
