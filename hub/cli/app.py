@@ -17,8 +17,8 @@ from hub.cli.global_options import REALM, UTC, VERBOSE, WIDE
 class Entry(NamedTuple):
     """A command: its place, as `module:name` in this package, and its line in the list of commands.
 
-    A function that shows a list, or one thing of it by its id, makes two commands: `of` is "all" for the list, and "one"
-    for the one thing.
+    A function that shows a list, or one thing of it by its id, makes two commands: `of` is "all" for the list, and
+    "one" for the one thing.
     """
 
     home: str

@@ -52,7 +52,7 @@ _shown: dict[str, str] = {}  # the source of the last secret that was sent, and 
 
 @dataclass(frozen=True)
 class Address:
-    """The URL of a hub and the secret to send; `chosen` when the command line names the hub, so that no other is used."""
+    """The URL of a hub and the secret to send; `chosen` when the command line names the hub: then no other is used."""
 
     url: str
     secret: str

@@ -1,4 +1,4 @@
-"""`hub jobs`, `workers`, `tasks`, `submit`, `cancel` and `retry`: the jobs API on the command line."""
+"""`hub jobs`, `workers`, `tasks`, `submit`, `cancel` and `retry`: calls of the jobs API."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ Key = Annotated[
     ),
 ]
 
-WAIT_S = 30  # asked for at a time
-PAUSE_S = 1.0  # before a hub is asked again that refuses to wait, or does not answer
+WAIT_S = 30  # seconds of one call that waits
+PAUSE_S = 1.0  # seconds before the next call, when a hub does not wait or does not answer
 
 
 @command()
@@ -153,7 +153,7 @@ async def retry(api: JobsApi, task: EndedTask) -> CommandAnswer:
 
 
 async def ask_to_retry(api: JobsApi, task: str) -> CommandAnswer:
-    """Submit a task once more, one new task however often the hub has to be asked, and show its id."""
+    """Submit a task again as one new task, even if the call is repeated, and return its id as the answer."""
     answer = await api.ask("POST", "tasks", task, "retry", headers={"idempotency-key": secrets.token_hex(16)})
     return CommandAnswer(answer, str(answer.get("id")))
 
@@ -200,7 +200,7 @@ def _json(value: Any) -> str | None:
 async def _submit(
     api: JobsApi, where: Sequence[str], wanted: Row, key: str | None, as_json: bool, *, wait: bool
 ) -> CommandAnswer:
-    headers = {"idempotency-key": key or secrets.token_hex(16)}  # a repeat after a lost answer makes no second task
+    headers = {"idempotency-key": key or secrets.token_hex(16)}  # so that a repeat of the call makes no second task
     task = await api.ask("POST", *where, body=wanted, headers=headers)
     if not wait:
         return CommandAnswer(task, str(task.get("id")))
@@ -213,7 +213,7 @@ async def _submit(
 
 
 async def _until_ended(api: JobsApi, task: str, as_json: bool) -> Row:
-    """Wait until a task has ended. Once its id is printed, the user may interrupt; the task goes on."""
+    """Print the id of a task, wait until the task has ended, and return it; an interruption ends only the wait."""
     current = asyncio.current_task()
     assert current is not None
     noted = False

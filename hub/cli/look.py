@@ -1,4 +1,4 @@
-"""`hub nodes`, `hub pools`, `hub leases` and `hub autoscale`: lists of the fleet."""
+"""`hub nodes`, `hub pools`, `hub leases` and `hub autoscale`: show lists of nodes, pools and leases, and demand."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def leases(
 
 
 async def _watch(look: Callable[[], Awaitable[CommandAnswer]], *, as_json: bool) -> None:
-    """Show the same again and again, until a signal."""
+    """Print the answer of `look` every two seconds, until a signal."""
     task = asyncio.current_task()
     assert task is not None
     with Signals(lambda _: task.cancel()), suppress(asyncio.CancelledError):
@@ -140,7 +140,7 @@ async def _autoscale(hub: HubApi, of: list[str], bounds: dict[str, int | None]) 
 
 
 async def _all_nodes(limit: int, state: str | None, hub: HubApi) -> Rows:
-    nodes_by_id: dict[str, Row] = {}  # a cursor may show a node twice when the fleet changes meanwhile
+    nodes_by_id: dict[str, Row] = {}  # pages may repeat a node when nodes come or go meanwhile
     cursor: str | None = "0"
     total = 0
     while cursor is not None and len(nodes_by_id) < limit:
@@ -178,7 +178,7 @@ def _node_facts(node: dict[str, Any]) -> Iterable[tuple[str, Any]]:
 
 
 def _order(order: dict[str, Any]) -> str:
-    """Return an order as `rebuild within 300 s` or `recycle a-1 a-2`."""
+    """Return the text of an order, such as `rebuild within 300 s` or `recycle a-1 a-2`."""
     left, slots = order.get("secondsLeft"), order.get("slots") or ()
     parts = [str(order.get("order")), *(f"within {output.duration(left)}" for _ in range(left is not None)), *slots]
     return " ".join(map(str, parts))
