@@ -35,7 +35,7 @@ _SWITCH: dict[Switch, bool | None] = {"on": True, "off": False, "default": None}
 def sweep(
     hub: HubApi,
     once: Annotated[
-        bool, typer.Option("--once", help="Required, because hubs sweep by themselves all the time.")
+        bool, typer.Option("--once", help="Confirm a sweep by hand. Required, because hubs sweep by themselves.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")] = False,
 ) -> Work:

@@ -43,7 +43,10 @@ def agent(
         typer.Option("--label", parser=read_pair, metavar="KEY=VALUE", help="A label of the machine. Repeatable."),
     ] = None,
     base_url: Annotated[
-        str | None, typer.Option(parser=read_url, metavar="URL", help="The address of the machine itself.")
+        str | None,
+        typer.Option(
+            parser=read_url, metavar="URL", help="The URL at which the machine itself is reached, apart from its slots."
+        ),
     ] = None,
     policy: Annotated[
         Literal["reuse", "recycle"],

@@ -35,7 +35,7 @@ async def drain(
             help="When to end the leases that are left: 90s, 10m, 2h. Default: never.",
         ),
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Return when the node is safe to switch off.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the node is safe to switch off.")] = False,
     as_json: AsJson = False,
 ) -> CommandAnswer:
     """Stop lending the slots of a node. Leases go on, until the deadline if there is one.

@@ -30,7 +30,7 @@ After = Annotated[
     list[str] | None,
     typer.Option(
         metavar="TASK",
-        help="Start the task after this one has ended. Repeatable.",
+        help="Start the task after this other task has ended. Repeatable.",
         autocompletion=completing.tasks_open,
     ),
 ]
@@ -38,11 +38,11 @@ MaxSilence = Annotated[
     float | None, typer.Option(min=1, help="Fail the task when it has run for this long without a sign of progress.")
 ]
 UniqueKey = Annotated[
-    str | None, typer.Option(metavar="KEY", help="Show the existing task of this key instead, if there is one.")
+    str | None, typer.Option(metavar="KEY", help="Submit no task while one with this key exists; show that one.")
 ]
 OnFailure = Annotated[
     Literal["fail", "run"] | None,
-    typer.Option(help="Fail the task, or run it all the same, when one of those was not completed."),
+    typer.Option(help="Fail the task, or run it, when a task of --after was not completed."),
 ]
 Key = Annotated[
     str | None,
@@ -103,7 +103,7 @@ def submit(
     payload: Payload = "{}",
     room: Room = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Return when the task has ended, with exit code 1 unless it was completed.")
+        bool, typer.Option("--wait", help="Wait for the end of the task; exit with 1 unless it was completed.")
     ] = False,
     priority: Priority = None,
     not_before: Annotated[
@@ -114,7 +114,7 @@ def submit(
     max_silence: MaxSilence = None,
     unique_key: UniqueKey = None,
     unique_for: Annotated[
-        float | None, typer.Option(min=0, help="How long after its submit a completed task still counts for its key.")
+        float | None, typer.Option(min=0, help="Seconds from its submit for which a completed task keeps its key.")
     ] = None,
     after: After = None,
     on_failure: OnFailure = None,

@@ -83,7 +83,8 @@ def borrow(
     realms: Annotated[
         str,
         typer.Option(
-            metavar="NAMES", help="Realms that may lend the slot, such as eu,us. With --wait it queues in the first."
+            metavar="NAMES",
+            help="Realms that may lend the slot, such as eu,us. With --wait the borrow waits in the first.",
         ),
     ] = "",
     on_refusal: Annotated[

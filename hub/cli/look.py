@@ -45,7 +45,7 @@ def nodes(
 
 @command(every_realm=True)
 def pools(
-    hub: HubApi, label: Annotated[str | None, LABEL.argument("Only this one.")] = None, limit: Limit = 1000
+    hub: HubApi, label: Annotated[str | None, LABEL.argument("Show only this pool.")] = None, limit: Limit = 1000
 ) -> Work:
     """Show the pools: how many slots are free, lent and held back."""
     check_realms(("LABEL", label))
@@ -61,9 +61,13 @@ def autoscale(
     hub: HubApi,
     label: Annotated[str | None, LABEL.argument("The label of the pool.")] = None,
     job: Annotated[str | None, JOB.option("Show the tasks of this job instead of a pool.", "--job")] = None,
-    least: Annotated[int | None, typer.Option("--min", min=0, max=1_000_000, help="Want at least N.")] = None,
-    most: Annotated[int | None, typer.Option("--max", min=0, max=1_000_000, help="Want at most N.")] = None,
-    headroom: Annotated[int | None, typer.Option(min=0, max=1_000_000, help="Want N more than are needed now.")] = None,
+    least: Annotated[
+        int | None, typer.Option("--min", min=0, max=1_000_000, help="Show at least N as desired.")
+    ] = None,
+    most: Annotated[int | None, typer.Option("--max", min=0, max=1_000_000, help="Show at most N as desired.")] = None,
+    headroom: Annotated[
+        int | None, typer.Option(min=0, max=1_000_000, help="Show N more as desired than are needed.")
+    ] = None,
 ) -> Work:
     """Show how many slots a pool should have: those that are lent, and those that waiting tickets need.
 
@@ -81,7 +85,7 @@ def autoscale(
 @command(every_realm=True)
 def leases(
     hub: HubApi,
-    slot: Annotated[str | None, SLOT.argument("Only this one.")] = None,
+    slot: Annotated[str | None, SLOT.argument("Show only the lease of this slot.")] = None,
     label: Annotated[str | None, LABEL.option("Show only leases that were asked for under this label.")] = None,
     pool: Annotated[str | None, LABEL.option("Show only leases of this pool.")] = None,
     node: Annotated[str | None, NODE.option("Show only leases of this node.")] = None,

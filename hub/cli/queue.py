@@ -53,7 +53,7 @@ Ticket = Annotated[str, TICKET.argument("The ticket, or the Idempotency-Key of t
 @command()
 async def list_queue(
     hub: HubApi,
-    label: Annotated[str | None, LABEL.argument("Only this one.")] = None,
+    label: Annotated[str | None, LABEL.argument("Show only the queue of this label.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Show at most N tickets.")] = 1000,
 ) -> CommandAnswer:
     """Show the waiting tickets by label, the next one at the top."""

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 File = Annotated[
     Path | None, typer.Option(dir_okay=False, metavar="FILE", help="The file of realms. Default: HUB_REALMS_FILE.")
 ]
-Patterns = Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="Of what is its own; * is any text.")]
+Patterns = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PATTERN", help="A pattern for what belongs to the realm, where * is any text. Repeatable."),
+]
 _URL = re.compile(r"""(?m)^([ \t]*url[ \t]*=[ \t]*)(?:"[^"\n]*"|'[^'\n]*')""")
 _BEGINS = re.compile(r"(?m)^[ \t]*\[\[[ \t]*realms[ \t]*\]\]")
 

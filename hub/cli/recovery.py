@@ -268,7 +268,7 @@ class _Work:
         return f"{name}: {output.plural(len(self.reset), 'record')} reset, {len(self.failed)} failed for good."
 
     def tell(self, name: str, *, refused: bool) -> int:
-        """Print notes on records that were not reset; return the exit code. `refused`: the reason was already printed."""
+        """Print notes on records that were not reset; return the exit code. `refused`: the reason is noted already."""
         if self.not_stuck:
             output.note(f"not stuck in {name}, and left alone: {', '.join(map(shown, self.not_stuck))}.")
         if self.held:
