@@ -1,4 +1,4 @@
-"""`hub sweep`, `expire`, `brake` and `doctor`: for operators."""
+"""`hub sweep`, `expire`, `brake` and `doctor`: sweep now, switch expiry, release the brake, check the store."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ def _name_values(command: Any) -> None:
 
 
 def _narrowed(command: Any, entry: Entry) -> Any:
-    """Return the command of a list without its argument, or with its argument required."""
+    """Return the command for the whole list, without its argument, or for one thing, with its argument required."""
     ids = [each for each in command.params if each.param_type_name == "argument"]
     options = [each for each in command.params if each not in ids]
     command.help = entry.says

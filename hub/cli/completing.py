@@ -76,7 +76,7 @@ complete --command hub --no-files --arguments '(_hub_complete)'
 
 
 class Shell(StrEnum):
-    """The shells that can complete."""
+    """The shells for which there is a completion script."""
 
     bash = "bash"
     zsh = "zsh"

@@ -194,7 +194,7 @@ class Stream:
     async def read(self, begun: Callable[[], object] = bool) -> AsyncIterator[dict[str, Any]]:
         """Yield events until the hub ends the stream; call `begun` when it begins.
 
-        Raises `httpx.HTTPError`, and `HubError` when the hub will not be followed.
+        Raises `httpx.HTTPError` when the stream is cut off, and `HubError` when the hub refuses it.
         """
         headers = {"x-hub-secret": self._at.secret, "last-event-id": self._last}
         timeout = httpx.Timeout(10.0, read=_SILENCE_S)

@@ -16,7 +16,7 @@ from hub.capacity.labels import parse_label
 from hub.capacity.nodes.models import DRAIN_DEADLINE_MAX_S
 from hub.errors import InvalidLabel
 
-LONGEST_ID = 512  # more is a file pasted by accident
+LONGEST_ID = 512  # a longer text was pasted by accident
 YEAR_S = 366 * 86_400
 _UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 

@@ -1,4 +1,4 @@
-"""`hub borrow` and `hub return`."""
+"""`hub borrow` and `hub return`: borrow a slot, and give it back."""
 
 from __future__ import annotations
 

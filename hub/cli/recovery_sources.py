@@ -141,7 +141,7 @@ class Opened:
             return SourceTrouble.of(source.name, error)
 
     def _open(self, source: Source) -> Records:
-        from hub.recovery.kinds import open_records  # SQLAlchemy and the store's packages
+        from hub.recovery.kinds import open_records  # imports SQLAlchemy
 
         if source.name not in self._records:
             records = open_records(source, self._store)

@@ -11,7 +11,7 @@ from hub.cli.answers import CommandAnswer
 from hub.cli.command import command
 from hub.cli.connection import HubApi
 
-_CODES: Final = {"warning": 3, "critical": 4}  # 1 and 2: the state is not known
+_CODES: Final = {"warning": 3, "critical": 4}  # 1 and 2 are for failures
 
 
 @command(every_realm=True)
@@ -26,7 +26,7 @@ async def status(hub: HubApi) -> CommandAnswer:
         output.put(output.one_line(str(overview.get("sentence"))))
         for trouble in overview.get("troubles") or ():
             sentence = f"{trouble.get('level')}: {trouble.get('title')}. {trouble.get('text')}"
-            output.put(f"  {output.one_line(sentence)}")  # it may name who switched something, in their own words
+            output.put(f"  {output.one_line(sentence)}")  # it may have names that users chose
         tables.put_facts(_facts(overview, holders))
 
     return CommandAnswer(overview, show, code=_code(overview))

@@ -16,7 +16,7 @@ from hub.cli.connection import HubApi
 from hub.cli.times import since, when
 
 ROWS: Final = 500  # rows in one call
-LABELS: Final = 20  # of the queue
+LABELS: Final = 20  # labels of the queue in one call
 ALL: Final = "all"
 _STYLES: Final = {
     "alive": "green", "suspect": "yellow", "stale": "red", "draining": "cyan", "running": "green",

@@ -1,4 +1,6 @@
-"""The SDK: borrow slots with `HubClient`, offer them with `NodeAgent`; `Sync...` are the twins without asyncio.
+"""The SDK: borrow slots with `HubClient`, publish slots with `NodeAgent`.
+
+`SyncHubClient` and `SyncNodeAgent` are for programs without asyncio.
 
     async with HubClient() as client, client.borrow("gpu:a100", wait=60) as slot:  # up to a minute in the queue
         await work(slot.address, slot.token)

@@ -262,7 +262,7 @@ class Announcing:
             callback, news = await self._notices.get()
             try:
                 await self._called(callback, news)
-            except Exception as error:  # noqa: BLE001 - as above
+            except Exception as error:  # noqa: BLE001 - the node must live on after any error of its callbacks
                 self._callback_failed(getattr(callback, "__name__", "a callback"), error)
 
     def _tell_changes(self) -> None:

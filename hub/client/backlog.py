@@ -25,7 +25,7 @@ ONCE = RetryPolicy(trouble_s=0.0, attempt_s=2.0)  # the thread repeats by itself
 KEEP_S = 900.0  # for a message whose time limit the client does not know: the default length of a lease
 EXIT_S = 5.0  # for all messages together, once only backlogs keep the interpreter running
 CLOSE_S = 3.0  # for a client whose connections end when it is closed
-HURRIED_PAUSE_S = 0.3  # between attempts when time runs out
+HURRIED_PAUSE_S = 0.3  # between attempts once there is a time limit
 LOOK_S = 0.1  # between two looks whether the interpreter exits
 
 
@@ -74,7 +74,7 @@ class Backlog:
         self._changed = threading.Condition()
         self._messages: deque[Message] = deque()
         self._thread: _Thread | None = None
-        self._by_s: float | None = None  # set once time runs out
+        self._by_s: float | None = None  # the time limit for all messages, once there is one
 
     def add(self, message: Message, error: BaseException) -> None:
         """Deliver a message in the background, after an attempt that ended with `error`."""
@@ -128,7 +128,7 @@ class Backlog:
         failures, last = 0, "no time is left"
         try:
             player = connect()
-        except Exception as broken:  # noqa: BLE001 - a changed environment: later messages may fare better
+        except Exception as broken:  # noqa: BLE001 - such as a changed environment; later messages may succeed
             with self._changed:
                 self._drop(f"there is no way to the hub: {broken!r}")
                 self._thread = None
@@ -161,7 +161,7 @@ class Backlog:
         """Remove the first message, which was delivered, or with a reason `why` never will be; call its `ended`."""
         with self._changed:
             if not self._messages or self._messages[0] is not message:
-                return  # it was dropped meanwhile
+                return  # the message was dropped meanwhile
             self._messages.popleft()
             self._changed.notify_all()
         if why:
@@ -187,7 +187,7 @@ class Backlog:
 
 
 class _Thread(threading.Thread):
-    """A thread that is no daemon: the interpreter waits for it when it exits."""
+    """The thread of a backlog. It is no daemon, so that the interpreter waits for it when it exits."""
 
 
 class _OnLoop:
@@ -248,7 +248,7 @@ def _attempt(player: Player, message: Message) -> tuple[HubError | None, bool]:
         player.run(message.steps())
     except HubError as error:
         return error, passing(error)
-    except Exception as error:  # noqa: BLE001 - a bug, but it must not silence the other messages
+    except Exception as error:  # noqa: BLE001 - a bug, which must not stop the other messages
         return HubError(f"it broke off with {error!r}"), False
     return None, False
 

@@ -181,7 +181,7 @@ class HubClient:
 
     # threads: def keep(self, slot: Slot, stop: threading.Event) -> LeaseLost | None:
     async def keep(self, slot: Slot) -> LeaseLost | None:  # asyncio
-        """Renew `slot` until that fails for good, and return why; None when it was given back. Cancel it to stop."""
+        """Renew `slot` until a final failure, and return its error; None when it was given back. Cancel it to stop."""
         return await self._http.run(keep(slot))  # threads: return kept(self._http, slot, stop)
 
     async def leave(self, slot: Slot) -> None:

@@ -57,7 +57,7 @@ def hand_back(slot: Slot, policy: RetryPolicy, backlog: Backlog) -> Steps[bool]:
     """Give the slot back as `give_back` does. Raises every failure; after a passing one, go on in the background."""
     try:
         return (yield from give_back(slot, policy))
-    except GeneratorExit:  # nothing can be sent any more
+    except GeneratorExit:  # no step can be played any more
         raise
     except BaseException as error:
         if not isinstance(error, HubError) or passing(error):

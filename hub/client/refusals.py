@@ -6,7 +6,7 @@ from typing import Any
 
 from hub.errors import HubError, Malformed, Unauthorized, UnknownReply
 
-_OF_BROWSERS, _OF_SLOTS = "No browser available", "No slot available"  # published clients look for the former
+_OF_BROWSERS, _OF_SLOTS = "No browser available", "No slot available"  # the hub sends the first, for older clients
 _OF_EVERY_PROBLEM = ("type", "title", "detail", "instance")
 
 
@@ -24,7 +24,7 @@ def from_problem(problem: dict[str, Any], retry_after_s: float | None = None) ->
     code = problem.get("code") or str(problem.get("type", "")).rpartition("/")[2]
     kinds = _tree(HubError)
     kind = next((k for k in kinds if k.code == code), None) or next((k for k in kinds if k.status == status), HubError)
-    if isinstance(detail, list):  # how the jobs API says that a request does not validate
+    if isinstance(detail, list):  # from the jobs API, for a request that does not validate
         kind, detail = Malformed, "; ".join(str(fault.get("msg", fault)) for fault in detail if isinstance(fault, dict))
         problem = {**problem, "errors": problem["detail"]}
     if isinstance(detail, str) and detail.startswith(_OF_BROWSERS):

@@ -76,12 +76,12 @@ class Slot:
 
     @property
     def endpoint(self) -> str:
-        """Return `address`."""
+        """Return `address`; this is its older name."""
         return self.address
 
     @property
     def matched_label(self) -> str:
-        """Return `pool`."""
+        """Return `pool`; this is its older name."""
         return self.pool
 
     def seconds_left(self) -> float:

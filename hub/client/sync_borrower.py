@@ -27,7 +27,7 @@ OnLost = Callable[[Slot], object]
 
 
 def kept(http: SyncTransport, slot: Slot, stop: threading.Event) -> LeaseLost | None:
-    """Renew `slot` until that fails for good, and return why; None once `stop` is set or it was given back."""
+    """Renew `slot` until a final failure, and return its error; None once `stop` is set or it was given back."""
     try:
         return http.run(keep(slot), stop)
     except Stopped:
@@ -234,7 +234,7 @@ class SyncHubClient:
         return self._http.run(calls.one("sessions", slot_id, self._policy))
 
     def keep(self, slot: Slot, stop: threading.Event) -> LeaseLost | None:
-        """Renew `slot` until that fails for good, and return why; None once `stop` is set or it was given back."""
+        """Renew `slot` until a final failure, and return its error; None once `stop` is set or it was given back."""
         return kept(self._http, slot, stop)
 
     def leave(self, slot: Slot) -> None:

@@ -65,12 +65,12 @@ class Watch:
             self._task = asyncio.create_task(self._run(), name="leases-watched")
 
     def remove(self, slot: Slot) -> None:
-        """Watch a lease no longer."""
+        """Stop watching the lease of this slot."""
         if self._slots.pop(slot, None) is not None and not self._slots:
             self._changed.set()
 
     async def close(self) -> None:
-        """Stop listening."""
+        """Stop watching all leases, and wait for the end of the call."""
         self._slots.clear()
         if self._task is not None:
             self._task.cancel()
@@ -134,13 +134,13 @@ class SyncWatch:
                 self._thread.start()
 
     def remove(self, slot: Slot) -> None:
-        """Watch a lease no longer."""
+        """Stop watching the lease of this slot."""
         with self._lock:
             if slot in self._slots:
                 self._slots.remove(slot)
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop watching all leases, without waiting for the thread."""
         self._stop.set()
 
     def _run(self) -> None:

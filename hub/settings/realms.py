@@ -10,7 +10,7 @@
     spill_after_s = 5
 
     [[realms]]
-    name = "default"       # which says nothing else: HUB_REDIS_URL says where it lives
+    name = "default"       # has no url here: its store is at HUB_REDIS_URL
     spill_to = ["us"]
 
 The rules are tried in the order of the file, and the first that fits decides. In a pattern `*` stands for any text.
@@ -31,7 +31,7 @@ from hub.settings.toml import read_toml
 
 DEFAULT: Final = "default"  # the name in commands and files of the realm that has no name
 REALMS_MAX: Final = 100
-PATTERNS_MAX: Final = 100  # of one kind, of one realm
+PATTERNS_MAX: Final = 100  # patterns of one kind of one realm
 PATTERN_MAX: Final = 200  # characters
 Kind = Literal["labels", "rooms", "nodes"]
 KINDS: Final[tuple[Kind, ...]] = ("labels", "rooms", "nodes")

@@ -31,7 +31,7 @@ class Contact:
         self._last_s = now_s()
 
     def heard(self) -> None:
-        """Note that a hub has answered."""
+        """Record that a hub has answered at this moment."""
         self._last_s = now_s()
 
     def lost(self) -> HubUnavailable | None:

@@ -25,7 +25,7 @@ class Outbox:
         return len(self._reports)
 
     def add(self, report: Report) -> None:
-        """Add a report."""
+        """Add a report at the end."""
         self._reports.append(report)
 
     def reports(self) -> list[Report]:

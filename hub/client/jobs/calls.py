@@ -276,7 +276,7 @@ def _told(worker_id: str, left: list[ClaimCall], left_s: Left, attempt_s: float)
     while left:
         try:
             claimed = Claimed.of((yield from ask(left[0].send(), left_s, min(attempt_s, ATTEMPT_S))))
-        except WorkerNotFound:  # the hub has taken back what it held
+        except WorkerNotFound:  # the hub has taken the worker's tasks back
             return
         except TooLarge:
             shorter = [report.shorter() for report in left[0].reports]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-if TYPE_CHECKING:  # pydantic is needed by programs that write extensions, and by no other
+if TYPE_CHECKING:  # only programs with extensions need pydantic
     from hub.client.jobs.extension import Extension
 
 E = TypeVar("E", bound="Extension")

@@ -11,7 +11,7 @@ from hub.client.jobs.tasks import Category
 
 
 class Extension(BaseModel, ABC):
-    """A job as a class: its fields are the parameters of a task, its JSON schema is what users are shown.
+    """A job as a class: its fields are the parameters of a task, its JSON schema is shown to users.
 
     class Rotate(Extension):
         category: ClassVar[Category] = Category.MODIFIER

@@ -35,7 +35,7 @@ class Model(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Task:
-    """A task as its handler sees it."""
+    """A claimed task as its handler gets it, with methods that report its progress and add to its log."""
 
     id: str
     job_name: str
@@ -80,7 +80,7 @@ class Task:
 
 Tell = Callable[[str, str, float | None, str | None, str | None], None]
 Say = Callable[[Report], None]
-Begin = Callable[[Task], Awaitable[Coroutine[Any, Any, Any]]]  # of a handler in a process of its own
+Begin = Callable[[Task], Awaitable[Coroutine[Any, Any, Any]]]  # begins a task in a process
 
 
 def cut(text: str) -> str:
@@ -171,7 +171,7 @@ class Handler:
     async def _in_thread(self, task: Task, threads: Threads, say: Say) -> Any:
         ended = threads.run(self.called, task)
         if self.max_runtime_s is not None and not (await asyncio.wait([ended], timeout=self.max_runtime_s))[0]:
-            # A thread cannot be stopped: the hub is told, and the place is taken until the function returns.
+            # A thread cannot be stopped: the task is reported, and its place stays taken until the function returns.
             say(Report(task.id, "failed", RUNTIME_EXCEEDED))
             task.lost = True
         result = await ended
@@ -206,7 +206,7 @@ def _model(function: Callable[..., Any], what: str, annotation: Any) -> type[Mod
     names = getattr(plain, "__globals__", None) or getattr(type(plain).__call__, "__globals__", {})
     try:
         said = get_type_hints(found, globalns=names)[what]
-    except Exception as error:  # noqa: BLE001 - an annotation may be anything, and need not be there when it runs
+    except Exception as error:  # noqa: BLE001 - an annotation may be anything, also a name that does not exist
         log.warning("the %s of %r is taken as it is: its annotation is not known (%s)", what, function, error)
         return None
     is_model = isinstance(said, type) and all(

@@ -41,7 +41,7 @@ class Listener:
         self._backlog = backlog_of(wire)
 
     def begin_anew(self) -> None:
-        """Forget the worker and its tasks, as in a forked child."""
+        """Forget the worker and its tasks; also called in a forked child."""
         self._worker_id: str | None = None
         # One claim at a time: the hub remembers which tasks the latest claim got, in case that claim is repeated.
         self._claiming = threading.Lock()
@@ -120,7 +120,7 @@ class Listener:
         kind, run_kwargs = self._registry[info.job_name]
         try:
             return ClaimedTask(info.id, info.job_name, info.room_id, kind.model_validate(info.payload), run_kwargs)
-        except ValueError as error:  # of pydantic's, a `ValidationError`
+        except ValueError as error:  # pydantic's `ValidationError` is one
             self._unfit(info, f"the payload does not fit {info.job_name}: {reason(error)}")
             return None
 
@@ -187,7 +187,7 @@ class Listener:
         self.fail_by_id(task.task_id, error)
 
     def fail_by_id(self, task_id: str, error: str) -> None:
-        """Report a task as failed, by its id alone."""
+        """Report the task with this id as failed, with the reason."""
         self.put(task_id, "failed", sayable(error), lasting(TROUBLE_S))
 
     def cancel(self, task: ClaimedTask[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Tasks that were taken from a worker: cancelled, or ended for running too long or making no progress."""
+"""The watch for tasks that the hub has taken from a worker: cancelled, or ended for taking or being silent too long."""
 
 from __future__ import annotations
 

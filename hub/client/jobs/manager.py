@@ -92,7 +92,7 @@ class JobManager(Listener):
 
     def _locks(self) -> None:
         self._registering = threading.RLock()
-        self._leaving = threading.RLock()  # a signal handler may disconnect what is disconnecting
+        self._leaving = threading.RLock()  # a signal handler may call `disconnect` during `disconnect`
         self._begun = False
 
     def begin_anew(self) -> None:
@@ -179,7 +179,7 @@ class JobManager(Listener):
             self._registry[full_name] = (
                 kind,
                 run_kwargs,
-            )  # first: a task of it may be claimed before we hear that it is
+            )  # before the call, because a task of the job may be claimed before the answer comes
             try:
                 self._take_worker(self._start(calls.job(*body, self._worker_id)))
             except BaseException:

@@ -139,7 +139,7 @@ class _Child:
 
     def run(self, task: Task, handlers: Mapping[str, Handler]) -> Any:
         """Run a task in the process and return its result as JSON data; raises `HandlerFailed`."""
-        if not self.runs:  # it could not be replaced
+        if not self.runs:  # an earlier attempt to start it has failed
             self.start(handlers)
         assert self._pipe is not None
         try:
@@ -160,7 +160,7 @@ class _Child:
 
     def lose(self) -> None:
         """Set `lost` of the task in the process."""
-        with contextlib.suppress(OSError):  # it has just died
+        with contextlib.suppress(OSError):  # the process has just ended
             self._send(None)
 
     def kill(self) -> None:
@@ -199,7 +199,7 @@ def _kill(process: multiprocessing.process.BaseProcess) -> None:
     assert process.pid is not None
     try:
         os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):  # no group yet, or of zombies alone
+    except (ProcessLookupError, PermissionError):  # there is no group yet, or all in it have ended
         process.kill()
 
 
@@ -245,4 +245,4 @@ def _outcome(task: Task, handlers: Mapping[str, Handler]) -> tuple[Any, ...]:
         return "raised", f"ended by {error!r}", traceback.format_exc()
     finally:
         task.reported = True
-        print(end="", flush=True)  # noqa: T201 - what the handler printed, for this process may be killed
+        print(end="", flush=True)  # noqa: T201 - flushes what the handler printed, before a kill

@@ -35,7 +35,7 @@ class ProgressReport:
     log: deque[str] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def body(self, task_id: str) -> dict[str, Any]:
-        """Return the report as the wire has it."""
+        """Return the report in the form of a request body."""
         said = {"claim": self.claim, "progress": self.progress, "message": self.message, "log": list(self.log)}
         return {"id": task_id, **{name: value for name, value in said.items() if value not in (None, "", [])}}
 
@@ -60,7 +60,7 @@ class ProgressReporter:
         self._lock = threading.Lock()
         self._woken = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._away: set[str] = set()  # tasks whose news are on their way
+        self._away: set[str] = set()  # ids of tasks whose progress is being sent
         self._sending = asyncio.Lock()
         self._deaf = False  # set when the hub is too old to take progress
 

@@ -193,7 +193,7 @@ class ClaimReporter:
                 log.info("the hub does not take the report on task %s: %s", task_id, outcome)
 
     def _curable(self, error: HubError) -> bool:
-        # A proxy whose hubs are just being replaced may say 404; the hub itself says which thing it does not know.
+        # While hubs are replaced, a proxy may answer 404; a 404 of the hub itself has another code.
         return passing(error) or error.code == "not-found"
 
 

@@ -97,7 +97,7 @@ class WorkerServing:
     def _serve(self) -> None:
         try:
             self._serve_for_ever()
-        except Exception as error:  # noqa: BLE001 - a bug, but a worker that beats and does nothing is worse than none
+        except Exception as error:  # noqa: BLE001 - a bug: better no worker than one that only heartbeats
             self._signals.end(HubError(f"serving broke off with {error!r}"))
 
     def _serve_for_ever(self) -> None:

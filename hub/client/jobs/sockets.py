@@ -97,7 +97,7 @@ class Socket:
         if self._own:
             try:
                 self._client.shutdown()
-            except Exception as error:  # noqa: BLE001 - it ends with the process
+            except Exception as error:  # noqa: BLE001 - the connection ends with the process
                 log.debug("the connection was not closed in order: %r", error)
 
     def _connect(self) -> None:
@@ -110,7 +110,7 @@ class Socket:
                     self._url, auth=self._auth, transports=["websocket"], namespaces=["/"], wait_timeout=CONNECT_S,
                     socketio_path=below,
                 )  # fmt: skip
-            except Exception as error:  # noqa: BLE001 - any error: the next attempt may do better
+            except Exception as error:  # noqa: BLE001 - any error: the next attempt may succeed
                 if not attempt:
                     log.warning("no Socket.IO connection to %s yet, going on without: %s", self._url, error)
             else:
@@ -154,5 +154,5 @@ def _made(url: str) -> Any:
         ) from error
     options: dict[str, Any] = {"sslopt": {"context": context}} if (context := tls_context()) else {}
     if proxy_of(url) is None:
-        options["http_no_proxy"] = ["*"]  # else its WebSocket asks the proxies of the environment for any address
+        options["http_no_proxy"] = ["*"]  # else its WebSocket uses proxies of the environment for any address
     return Client(handle_sigint=False, websocket_extra_options=options)

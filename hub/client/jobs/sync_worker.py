@@ -125,7 +125,7 @@ class SyncWorker:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
-        if not self._thread.is_alive():  # it has ended, or is the thread of the parent of this process
+        if not self._thread.is_alive():  # it has ended, or belongs to the parent of this process
             self._ended.set()
         else:
             self.stop()

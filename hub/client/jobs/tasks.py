@@ -1,4 +1,4 @@
-"""Tasks as the SDK knows them: their state, their reports, how they end, and the options of a submitter."""
+"""The data of tasks in the SDK: their state, reports on them, errors for their ends, and options of submitters."""
 
 from __future__ import annotations
 
@@ -42,26 +42,26 @@ class InternalJob:
 
 
 class TaskEnded(HubError):
-    """A task that has ended without a result; `task` in the facts is its id."""
+    """The error for a task that has ended without a result; its fact `task` is the id of the task."""
 
     code = "task-ended"
     status = 0
 
 
 class TaskFailed(TaskEnded):
-    """A task that has failed; the detail is its `error`."""
+    """The error for a task that has failed; its detail is the `error` of the task."""
 
     code = "task-failed"
 
 
 class TaskCancelled(TaskEnded):
-    """A task that was cancelled."""
+    """The error for a task that was cancelled."""
 
     code = "task-cancelled"
 
 
 class ResultLost(TaskEnded):
-    """A completed task of which the store has lost the result."""
+    """The error for a completed task whose result the store has lost."""
 
     code = "result-lost"
 
@@ -175,7 +175,7 @@ class Report:
         return 150 + len(self.error.encode()) + len(self.value.text.encode())
 
     def body(self) -> dict[str, Any]:
-        """Return the report as the wire has it."""
+        """Return the report in the form of a request body."""
         said = {"id": self.task, "status": self.status, "error": self.error, "claim": self.claim}
         result = {} if self.value.document is None else {"result": self.value.document}
         return {name: value for name, value in said.items() if value} | result

@@ -28,7 +28,7 @@ class Credentials:
         self._token = token
 
     def now(self) -> str | None:
-        """Return the token, or None where callers need none."""
+        """Return the token for the next request, or None when there is none."""
         token = self._token() if callable(self._token) else self._token
         return token if token is not None else os.environ.get("HUB_TOKEN")
 
