@@ -40,7 +40,7 @@ async def drain(
 ) -> CommandAnswer:
     """Stop lending the slots of a node. Leases go on, until the deadline if there is one.
 
-    Repeat it to change the deadline; without --deadline the node has none any more.
+    Repeat the command to change the deadline, or without --deadline to remove it.
     """
     answer = await hub.post("admin", "nodes", node, "drain", body={"deadlineSeconds": deadline})
     if not wait:
@@ -59,7 +59,7 @@ async def cordon(
         str, typer.Option("--reason", metavar="TEXT", help="The reason. It is shown wherever the node is.")
     ],
 ) -> CommandAnswer:
-    """Stop lending the slots of a node, for a reason. Leases and the node go on; `hub undrain` ends it."""
+    """Stop lending the slots of a node, for a reason. Leases and the node go on; `hub undrain` ends the cordon."""
     answer = await hub.post("admin", "nodes", node, "cordon", body={"reason": reason})
     held, lent = answer.get("heldBack", 0), answer.get("lent", 0)
     slots = f"{output.plural(held, 'slot')} held back, {lent} still lent"

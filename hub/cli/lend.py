@@ -98,7 +98,7 @@ def borrow(
     Exit codes: that of COMMAND; 75 where no slot was lent, 77 where it is not allowed, 69 where no hub answers.
 
     COMMAND finds HUB_SLOT_ID, HUB_SLOT_ENDPOINT, HUB_SLOT_LABEL, HUB_SLOT_POOL, HUB_SLOT_NODE, HUB_LEASE_TOKEN and
-    HUB_RUN_ID in its environment. When the lease is lost it is stopped before the slot can be lent again.
+    HUB_RUN_ID in its environment. When the lease is lost, COMMAND is stopped before the slot can be lent again.
     """
     if command:
         check_command(command)

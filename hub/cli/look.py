@@ -62,11 +62,13 @@ def autoscale(
     label: Annotated[str | None, LABEL.argument("The label of the pool.")] = None,
     job: Annotated[str | None, JOB.option("Show the tasks of this job instead of a pool.", "--job")] = None,
     least: Annotated[
-        int | None, typer.Option("--min", min=0, max=1_000_000, help="Show at least N as desired.")
+        int | None, typer.Option("--min", min=0, max=1_000_000, help="The lower bound of the desired number.")
     ] = None,
-    most: Annotated[int | None, typer.Option("--max", min=0, max=1_000_000, help="Show at most N as desired.")] = None,
+    most: Annotated[
+        int | None, typer.Option("--max", min=0, max=1_000_000, help="The upper bound of the desired number.")
+    ] = None,
     headroom: Annotated[
-        int | None, typer.Option(min=0, max=1_000_000, help="Show N more as desired than are needed.")
+        int | None, typer.Option(min=0, max=1_000_000, help="The number to add to what is needed now.")
     ] = None,
 ) -> Work:
     """Show how many slots a pool should have: those that are lent, and those that waiting tickets need.

@@ -81,7 +81,7 @@ async def reset(
     file: File = None,
     as_json: AsJson = False,
 ) -> int:
-    """Reset the stuck records of a source, batch by batch. Exit code 1 when one was not stuck, or still is."""
+    """Reset the stuck records of a source, batch by batch. Exit code 1 when a record was not stuck, or still is."""
     return await _reset(choose(file, [source]), ids, as_json, dry_run=dry_run)
 
 

@@ -227,7 +227,7 @@ def read_link(text: str) -> str:
 
 
 def read_redis_url(text: str) -> str:
-    """Return the URL of a Redis: `host:port` becomes `redis://host:port`. Raises `BadSetting` for one of no use."""
+    """Return the URL of a Redis: `host:port` becomes `redis://host:port`. Raises `BadSetting` for a wrong one."""
     if re.search(r"\s", text):
         raise BadSetting("HUB_REDIS_URL has a space in it, which a URL writes as %20.")
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/(?!/)", text):

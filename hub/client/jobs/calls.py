@@ -109,7 +109,7 @@ def starting(send: Send, attempts: int) -> Steps[dict[str, Any]]:
 
 
 def incarnation() -> str:
-    """Return the incarnation of this process, new with each start and fork: the latest of a worker replaces earlier."""
+    """Return the incarnation of this process, new with each start and fork. The latest one has the worker."""
     return _name_of(os.getpid())
 
 

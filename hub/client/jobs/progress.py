@@ -117,7 +117,7 @@ class ProgressReporter:
             return taken
 
     async def _tell(self, news: Mapping[str, ProgressReport]) -> None:
-        """Send reports, repeating the call for some seconds; keep what no hub has taken then for the next call."""
+        """Send reports, repeating the call for some seconds; keep those that no hub has taken for the next call."""
         if not news or self._deaf:
             return
         body = {"worker_id": self._worker_id(), "tasks": [each.body(task_id) for task_id, each in news.items()]}

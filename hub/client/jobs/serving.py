@@ -140,7 +140,7 @@ class WorkerServing:
     def _value(self, returned: Any, task: ClaimedTask[Any]) -> Any:
         """Return the result of a task as JSON; None, with a warning in the log, for a value that is not JSON.
 
-        Programs always could return such values here; the task is completed without a result.
+        Programs may return such values here; their tasks are completed without a result.
         """
         try:
             return value_of(returned).document

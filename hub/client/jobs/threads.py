@@ -22,7 +22,7 @@ class Threads:
         self._work: SimpleQueue[Work | None] = SimpleQueue()
 
     def run(self, call: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:
-        """Run `call` in a thread; return a future of what it returns or raises. Cancelling that does not stop it."""
+        """Run `call` in a thread; return a future of what it returns or raises. Cancelling the future stops nothing."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         context = contextvars.copy_context()
