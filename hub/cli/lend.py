@@ -31,7 +31,8 @@ from hub.settings import mask_url
 
 # Exit codes of sysexits.h: a failure that may pass, a missing right, a service that is not there.
 NO_SLOT, NOT_ALLOWED, NO_HUB = 75, 77, 69
-# Seconds before the end of a lease that could not be renewed at which the command is asked to stop; at most this share.
+# The command is asked to stop some time before the end of a lease that could not be renewed: this share of the lease,
+# and at most this many seconds.
 STOP_AHEAD_S = 5.0
 STOP_AHEAD_SHARE = 0.1
 # Seconds for the command to end after the hub has ended the lease; the slot may already have a new holder.

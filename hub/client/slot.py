@@ -12,8 +12,8 @@ from hub.client.exchange import HubAnswer, Pause, RetryPolicy, Send, Steps, exch
 from hub.errors import HubError, LeaseLost, LeaseOver
 from hub.retries import now_s, pause_s
 
-# A slot counts as lost this long before the hub may lend it again, so that its holder has time to stop: a share of the
-# lease, in seconds at most `MARGIN_MAX_S`.
+# A slot counts as lost some time before the hub may lend it again, so that its holder can stop: this share of the
+# lease, and at most this many seconds.
 MARGIN_MAX_S = 1.0
 MARGIN_SHARE = 0.05
 # The steps that renew look at the clock this often, so that after a suspension of the machine a late renewal is seen.

@@ -75,7 +75,7 @@ class AgentState:
         self.term = ""  # the hub gave it to this incarnation
         self.offers = ""  # the hub's sum of our slots as of the last heartbeat, see `in_short`
         self.drain_call: dict[str, Any] | None = None  # the last drain or undrain, for a hub that has lost it
-        self._told_s = 0.0  # when `drain_call` came
+        self._told_s = 0.0  # when the hub sent `drain_call`, on the clock of `now_s`
         self.refused: set[str] = set()  # our slots that the hub refused
         self.draining = False
         self.marked: set[str] = set()  # slots the hub wants recycled

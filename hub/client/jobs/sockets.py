@@ -1,4 +1,5 @@
-"""The Socket.IO connection of a worker: news of tasks, requests to providers, and a hub that misses the worker at once.
+"""The Socket.IO connection of a worker: it brings news of tasks and requests to providers, and when it ends the hub
+misses the worker within seconds.
 
 It needs `python-socketio[client]`.
 """
