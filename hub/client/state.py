@@ -98,7 +98,7 @@ class AgentState:
             self.enter(_pool(node_id, label, count))
 
     def enter(self, slots: Iterable[Mapping[str, Any]]) -> list[str]:
-        """Add slots to the node, each with a new id if it has none; return their ids. Raises if one is no JSON."""
+        """Add slots, each with a new id if it has none; return their ids. Raises, and adds none, if one is no JSON."""
         entered: dict[str, dict[str, Any]] = {}
         for given in slots:
             slot = dict(given)

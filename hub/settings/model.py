@@ -291,7 +291,7 @@ class Settings(recovery.RecoverySettings, QuotaSettings, JobsSettings, HubSettin
 
 
 def load_settings(env: Mapping[str, str] | None = None) -> Settings:
-    """Return the settings of the environment, or of a mapping; raises `BadSetting` for a value that has no meaning.
+    """Return the settings of the environment, or of a mapping; raises `BadSetting` for a wrong value.
 
     A number out of bounds becomes the nearest bound, which a sentence in `notes` says.
     """

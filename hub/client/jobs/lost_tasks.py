@@ -1,4 +1,4 @@
-"""The watch for tasks that the hub has taken from a worker: cancelled, or ended for taking or being silent too long."""
+"""The watch for tasks that the hub takes from a worker: cancelled ones, and those that took or were silent too long."""
 
 from __future__ import annotations
 
