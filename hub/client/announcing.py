@@ -199,7 +199,7 @@ class Announcing:
         await node.repair()
 
     async def _wait(self, seconds: float) -> None:
-        """Wait until the next heartbeat is due, or until shortly after a change, so that several changes need one only."""
+        """Wait until the next heartbeat is due, or shortly after a change, so that it carries several changes."""
         due_s = now_s() + seconds
         try:
             async with asyncio.timeout(seconds):
