@@ -26,7 +26,7 @@ WITHDRAWN_AT_ONCE = 100
 
 
 class NodeCalls:
-    """The calls of one node. `state` has the slots and leases that the hub is told of."""
+    """The calls of one node. `state` has the slots and leases that they report."""
 
     def __init__(self, state: AgentState, http: AsyncTransport) -> None:
         self.state = state

@@ -189,7 +189,7 @@ class AgentState:
         return (self.to_recycle() | self.rebuilding.keys()) & self.slots.keys()
 
     def acknowledge(self) -> bool:
-        """Count all slots that are to be recycled as recycled; return whether the hub has to be told of any."""
+        """Count all slots that are to be recycled as recycled; return whether the next heartbeat has any to report."""
         self.acknowledged |= self.to_recycle()
         self.marked -= self.acknowledged
         return bool(self.acknowledged)
