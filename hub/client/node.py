@@ -56,7 +56,7 @@ class NodeAgent(Announced):
 
     Arguments: see `AgentOptions`. Entering registers the node, for as long as it takes until a hub answers, and raises
     `Unauthorized` or `BadInput` when the hub refuses. From then on a separate thread sends heartbeats at the pace that
-    the hub asks for, also while the program is busy. It repeats them with back-off while no hub answers, and registers the
+    the hub asks for, also in a busy program. It repeats them with back-off while no hub answers, and registers the
     node again, with its slots and leases, at a hub that has forgotten it. `max_silence` and `alive_while` stop the
     heartbeats of a program that hangs. When the hub refuses the secret, or another process has become the node, the
     block is cancelled and `Unauthorized` or `Superseded` raised. Leaving the block unregisters the node, within a few
