@@ -1,4 +1,4 @@
-"""The audit log: who changed what, newest first, trimmed. A failure to write it never fails a request."""
+"""The audit log: who changed what, newest first; the oldest entries are dropped. A failed write fails no request."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from hub.observability.logs import get_logger
 from hub.store.store import Store
 from hub.wire import time_text, to_json
 
-REFUSAL_S = 60.0  # between two entries of one address and reason
-REFUSALS_EACH = 10  # a minute, of one address
-REFUSALS_PER_MINUTE = 600  # from all addresses
-SLACK = 200  # entries by which the store may pass the bound before it takes some out
+REFUSAL_S = 60.0  # least time between two entries of refusals with the same address and reason
+REFUSALS_EACH = 10  # most entries of refusals a minute from one address
+REFUSALS_PER_MINUTE = 600  # most entries of refusals a minute from all addresses
+SLACK = 200  # entries by which the list may exceed its bound before the store trims it
 REFUSALS_MAX = 1000
 _log = get_logger("hub.audit")
 
@@ -36,9 +36,9 @@ def entry(
     severity: str = "Info",
     **details: Any,
 ) -> str:
-    """Return an audit entry: PascalCase members, details as text; the store adds the time.
+    """Return an audit entry as JSON: PascalCase members, details as text. The store adds the time.
 
-    `actor` is the name the caller gives itself, `by` the secret or token it has shown.
+    `actor` is the name that the caller gives itself, `by` names the credential (secret or token) that it used.
     """
     return to_json(
         {
@@ -65,17 +65,17 @@ class AuditLog:
         self._untold: Counter[tuple[str | None, ...]] = Counter()
 
     async def write(self, category: str, action: str, **facts: Any) -> None:
-        """Add an entry; a store that does not take it costs a log line and nothing else."""
+        """Add an entry. Where the store does not take it, log a warning; nothing is raised."""
         try:
             await self._write(refused="", entry=entry(category, action, **facts), max=self.max_entries)
         except (StoreUnavailable, ForeignKey) as error:
             _log.warning("audit entry lost", category=category, action=action, why=str(error))
 
     async def refused(self, category: str, action: str, remote_ip: str | None, reason: str) -> None:
-        """Note a refusal, in a list of its own: refusals without end push out no other entry.
+        """Add an entry for a refused call to a list of its own, so that many refusals push no other entry out.
 
-        Of one address and reason there is one entry a minute, which says how many were left out since the last one.
-        Of one address there are ten a minute, so that it keeps no other's out.
+        There is at most one entry a minute for the same address and reason, and ten a minute for one address, so that
+        it leaves room for others. An entry says how many refusals were left out since the last one.
         """
         metrics.refusals.labels(action, reason).inc()
         what, now = (category, action, remote_ip, reason), time.monotonic()
@@ -97,9 +97,9 @@ class AuditLog:
     async def read(
         self, skip: int, take: int, category: str | None, action: str | None, since: datetime | None, text: str = ""
     ) -> list[dict[str, Any]]:
-        """Return entries that match and contain a text, refusals included, newest first, members in camelCase.
+        """Return the entries that match and contain `text`, newest first, members in camelCase: `take` after `skip`.
 
-        Unreadable entries are left out.
+        Refusals are among them. Unreadable entries are left out.
         """
         keys = self._store.keys
         done, refused = await self._store.read_all(
@@ -114,7 +114,11 @@ class AuditLog:
         return found[skip : skip + take]
 
     async def note_secrets(self, kind: str, secrets: str) -> None:
-        """Record at start which secrets are in force, by fingerprint; a change since the last start is a Warning."""
+        """Add an entry at the start of a hub with a fingerprint of the secrets in force, if it has changed or is new.
+
+        A change since the last start is a Warning. While several secrets are in force, another entry says so at each
+        start.
+        """
         members = [member.strip() for member in secrets.split(",") if member.strip()]
         fingerprint = hashlib.sha256(",".join(members).encode()).hexdigest().upper()
         key = self._store.keys.audit_fingerprint(kind)

@@ -1,4 +1,4 @@
-"""The hub: one store, and all the records that it keeps there."""
+"""The hub: the parts of one hub process for one store."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from hub.tokens.tokens import Tokens
 
 
 class Hub:
-    """The parts of one hub process; all of them use the same store."""
+    """The parts of one hub process for one realm; all of them use the same store."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.settings = settings

@@ -1,4 +1,4 @@
-"""Every refusal of the hub: its name on the wire, its HTTP status, and its facts.
+"""The errors with which the hub refuses a request: the code on the wire, the HTTP status, and the facts.
 
     HubError
     |- BadInput 400          InvalidJson, MissingMember, InvalidValue, InvalidLabel, NodeIdCollides
@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 
 
 class HubError(Exception):
-    """A request the hub refuses. `code` is the machine-readable reason, `detail` the sentence for people."""
+    """A request that the hub refuses: `code` is for machines, `detail` for people, `facts` join the answer."""
 
     code: ClassVar[str] = "error"
     status: ClassVar[int] = 500
@@ -58,7 +58,7 @@ class InvalidValue(BadInput):
 
 
 class InvalidLabel(BadInput):
-    """A label that breaks the grammar; `reason` in the facts is the reason code of the grammar's table."""
+    """A label that breaks the grammar; `reason` in the facts is the code of the rule that it breaks."""
 
     code = "invalid-label"
 
@@ -73,7 +73,7 @@ class Unauthorized(HubError):
 
 
 class Foreign(HubError):
-    """A web page of another site, or a host name that is not this hub's."""
+    """A call from a web page of another site, or under a host name that is not this hub's."""
 
     code = "foreign"
     status = 403
@@ -128,7 +128,7 @@ class SlotLent(HubError):
 
 
 class BrakeOff(HubError):
-    """The brake of the node sweeper was to be released, and it holds nothing back."""
+    """The brake of the node sweeper was to be released, and it is not engaged."""
 
     code = "brake-off"
     status = 409
@@ -142,7 +142,7 @@ class NodeTaken(HubError):
 
 
 class Superseded(HubError):
-    """Another process has registered under the id of this node or worker since and is it now; or this one left."""
+    """Another process has registered as this node or worker since, or the calling process has left."""
 
     code = "superseded"
     status = 409
@@ -166,7 +166,7 @@ class KeyReused(HubError):
 
 
 class Unavailable(HubError):
-    """The hub cannot serve this now; trying again after `retry_after_s` seconds is right."""
+    """The hub cannot serve this call now; the caller should try again after `retry_after_s` seconds."""
 
     code = "unavailable"
     status = 503
@@ -174,43 +174,43 @@ class Unavailable(HubError):
 
 
 class NoCapacity(Unavailable):
-    """Nothing is free, and the caller would not wait."""
+    """No slot is free, and the caller did not ask to wait."""
 
     code = "no-capacity"
 
 
 class Capped(NoCapacity):
-    """The requested label has as many live leases as its cap allows, and the caller would not wait."""
+    """The requested label has as many leases in flight as its cap allows, and the caller did not ask to wait."""
 
     code = "capped"
 
 
 class WaitedInVain(NoCapacity):
-    """The caller stood in the queue for the longest time allowed and was not served."""
+    """The caller waited in the queue for the longest time it allowed and got no slot."""
 
     code = "timeout"
 
 
 class DeadlineMissed(NoCapacity):
-    """The wait is expected to take longer than the caller has."""
+    """The wait in the queue is expected to take longer than the caller allows (`maxWaitSeconds`)."""
 
     code = "deadline"
 
 
 class LabelQueueFull(NoCapacity):
-    """The queue of this label is full."""
+    """The queue of this label has as many tickets as it may have."""
 
     code = "per-label-cap"
 
 
 class RunQueueFull(NoCapacity):
-    """The run has as many waiting borrows as it may have."""
+    """The run has as many borrows in queues as it may have."""
 
     code = "per-run-cap"
 
 
 class CallerGone(HubError):
-    """The caller hung up while it waited: no answer can be given."""
+    """The caller closed its connection while it waited, so no answer can be sent."""
 
     code = "caller-gone"
     status = 408
@@ -224,7 +224,7 @@ class TicketGranted(HubError):
 
 
 class Settling(Unavailable):
-    """The store came back empty or older than it was; nothing is lent until the hubs have told it what they know."""
+    """The store came back empty or older than it was; nothing is lent until hubs have told it what they know."""
 
     code = "settling"
 
@@ -235,25 +235,25 @@ class Stopping(Unavailable):
 
 
 class StoreUnavailable(Unavailable):
-    """Redis does not answer. Whether the change happened is not known; every call is safe to repeat."""
+    """Redis does not answer. Whether the call was carried out is not known; every call is safe to repeat."""
 
     code = "store-unavailable"
     retry_after_s = 2.0
 
 
 class NotSent(StoreUnavailable):
-    """Redis was known to be away, and nothing was sent to it: there is nothing to take back."""
+    """The call was not carried out: Redis was known to be away, so it was not sent, or a script refused it at once."""
 
 
 class Late(NotSent):
-    """The hub stood still, or knew another store, so that the caller may have asked another one. Nothing was done."""
+    """The hub stood still or knew another store, so the caller may have asked another hub since. Nothing was done."""
 
     code = "late"
     retry_after_s = 1.0
 
 
 class StoreFull(NotSent):
-    """Redis has no memory left but the reserve, and this call would only add. Nothing was done."""
+    """Redis has no memory left but the reserve, and this call would use more. Nothing was done."""
 
     code = "store-full"
     retry_after_s = 5.0
@@ -266,14 +266,14 @@ class HubUnavailable(Unavailable):
 
 
 class LeaseLost(HubError):
-    """Raised by the SDK: the lease ended while the block was still running, and the block was stopped."""
+    """Raised by the SDK: the lease ended while the block that uses its slot was running, and the block was stopped."""
 
     code = "lease-lost"
     status = 409
 
 
 class JobsProblem(HubError):
-    """A refusal of the jobs API; its documents are named by `type`, whose last part is the code."""
+    """A refusal of the jobs API. The last part of `type` in its problem document is the code."""
 
     code = "jobs"
 
@@ -324,14 +324,14 @@ class InvalidTaskTransition(JobsProblem):
 
 
 class ResultNotAsked(JobsProblem):
-    """A provider answers a question that was not asked."""
+    """A provider uploads a result for parameters that no client has asked for."""
 
     code = "result-not-asked"
     status = 409
 
 
 class QuotaExceeded(JobsProblem):
-    """The user or the room holds as much of this as it may. Nothing was done."""
+    """The user or the room holds as much of one kind as its quota allows. Nothing was done."""
 
     code = "quota-exceeded"
     status = 409
@@ -349,7 +349,7 @@ class ProviderTimeout(JobsProblem):
 
 
 class Malformed(HubError):
-    """A request of the jobs API that does not validate; `errors` in the facts says what, where and why, one each."""
+    """A request of the jobs API that is not valid; `errors` in the facts has an entry for each fault: where and why."""
 
     code = "malformed"
     status = 422
@@ -361,37 +361,37 @@ class Internal(HubError):
 
 
 class ForeignKey(HubError):
-    """A key of the hub holds another type than the hub writes: some other program uses it."""
+    """A key of the hub holds a Redis type that the hub never writes there: some other program uses the key."""
 
     code = "foreign-key"
 
 
 class StoreFault(HubError):
-    """Redis refused a command for a reason that asking again does not cure: a bug, or a server set up otherwise."""
+    """Redis refused a command, and repeating it would not help: a bug, or a server with an unusual configuration."""
 
     code = "store-fault"
 
 
 class StartRefused(HubError):
-    """The hub will not start like this; `detail` is the one sentence that says why and what would be right."""
+    """The hub does not start; `detail` is one sentence that says why and what to change."""
 
     code = "start-refused"
 
 
 class SourceRefused(StartRefused):
-    """A source of records that does not fit its table; the sentence names the file, the source and the field."""
+    """A declared source of records does not fit its table; the sentence names the file, the source and the field."""
 
     code = "source-refused"
 
 
 class RecordsUnavailable(Unavailable):
-    """The store of a source's records does not answer, or does not let the hub in."""
+    """The database or Redis with the records of a source does not answer, or refuses the hub's credentials."""
 
     code = "records-unavailable"
 
 
 class UnknownReply(HubError):
-    """An answer of a script that its caller does not know: a bug, never a user's mistake."""
+    """A script gave an answer that the calling code does not know: a bug of the hub, never a mistake of a user."""
 
     code = "unknown-reply"
 

@@ -1,7 +1,7 @@
-"""HTTP clients of every part of the hub, made here and nowhere else, and the proxy that leads to an address.
+"""HTTP clients for all parts of the hub, and the proxy through which a URL is reached.
 
-The environment names proxies for programs of all kinds. httpx reads all of it for every client, and raises on the first
-entry that it does not know, also for a hub on this machine, which no proxy can reach.
+httpx would read all proxies of the environment for every client, and would raise on the first entry that it does not
+know, even for calls to a hub on this machine, which need no proxy. So the proxy of a URL is chosen here instead.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ _KNOWN = ("http", "https", "socks5", "socks5h")
 
 
 def async_client(url: str, **options: Any) -> httpx.AsyncClient:
-    """Return a client for calls to `url`; raises `HubError` in one sentence for a proxy that cannot be used."""
+    """Return an HTTP client for calls to `url`; raises `HubError` when the proxy for it cannot be used."""
     return httpx.AsyncClient(**options_for(url, options))
 
 
 def options_for(url: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a client for calls to `url`, with those that are given.
+    """Return the options of an httpx client for calls to `url`; those in `given` take precedence.
 
-    A given transport has its own way to the hub. Without TLS no certificates are read: that takes longer than a call.
+    With a given transport no proxy and no certificates are added. Certificates are read only for https, because reading
+    them takes longer than a call.
     """
     options = {"trust_env": False, **given}
     if options.get("transport") is None:
@@ -41,9 +42,10 @@ def options_for(url: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def proxy_of(url: str, environ: Mapping[str, str] | None = None) -> str | None:
-    """Return the URL of the proxy that leads to `url`, None where the call goes straight there.
+    """Return the URL of the proxy for calls to `url`, None where they need no proxy.
 
-    Entries of NO_PROXY are names, addresses and networks; those that are none of these are ignored.
+    `environ` is the environment that names proxies. Entries of NO_PROXY are host names, addresses and networks; any
+    other entry is ignored. Raises `HubError` for a proxy that cannot be used.
     """
     environ = os.environ if environ is None else environ
     parts = urlsplit(url)
@@ -54,7 +56,7 @@ def proxy_of(url: str, environ: Mapping[str, str] | None = None) -> str | None:
 
 
 def is_of_this_machine(url: str) -> bool:
-    """Return whether the URL names this machine by a loopback name."""
+    """Return whether the host of the URL is this machine: `localhost` or a loopback address."""
     host = urlsplit(url).hostname or ""
     try:
         return ip_address(host).is_loopback
@@ -63,9 +65,11 @@ def is_of_this_machine(url: str) -> bool:
 
 
 def _named(scheme: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the variable that names a proxy for a scheme, and what it says; an empty one names none."""
+    """Return the name and the value of the environment variable that names a proxy for this scheme; None where none
+    does or its value is empty.
+    """
     for name in (f"{scheme}_proxy", f"{scheme}_proxy".upper(), "all_proxy", "ALL_PROXY"):
-        if name == "HTTP_PROXY" and "REQUEST_METHOD" in environ:  # of a CGI program: a header of its caller
+        if name == "HTTP_PROXY" and "REQUEST_METHOD" in environ:  # in a CGI program a caller's header `Proxy` sets it
             continue
         if name in environ:
             return (name, value) if (value := environ[name].strip()) else None
@@ -73,14 +77,14 @@ def _named(scheme: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def _leads_past(entry: str, url: SplitResult) -> bool:
-    """Return whether an entry of NO_PROXY says that no proxy leads to a URL."""
+    """Return whether this entry of NO_PROXY fits the URL, so that it is called without a proxy."""
     host, entry = (url.hostname or "").lower(), entry.strip().lower()
     if entry == "*":
         return True
     try:
         return ip_address(host) in ip_network(entry.strip("[]"), strict=False)
     except ValueError:
-        pass  # one of them is a name
+        pass  # the host or the entry is a name, not an address
     name, colon, port = entry.rpartition(":")
     if colon and port.isdecimal():
         if int(port) != (url.port or {"http": 80, "https": 443}.get(url.scheme)):
@@ -91,7 +95,10 @@ def _leads_past(entry: str, url: SplitResult) -> bool:
 
 
 def _checked(variable: str, text: str) -> str:
-    """Return the URL of a proxy; raises `HubError`, which shows nothing of a password."""
+    """Return the URL of a proxy, with `http://` where it has no scheme; raises `HubError` when it cannot be used.
+
+    The error names the variable and does not show the URL, which may hold a password.
+    """
     text = text if "://" in text else f"http://{text}"
     scheme = text.partition("://")[0].lower()
     if scheme not in _KNOWN:

@@ -1,5 +1,5 @@
-"""Names that cannot be guessed, thousands a second, at a fifth of the cost of `secrets`, which asks the kernel for
-each."""
+"""Random names that cannot be guessed, thousands a second. `secrets` asks the kernel for each and costs five times as
+much; here the kernel is asked for many at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MANY: Final = 4096  # bytes the kernel is asked for at once
 
 
 class _Bytes:
-    """Random bytes, each of which is given out once."""
+    """A supply of random bytes from the kernel. Each byte is given out once."""
 
     def __init__(self) -> None:
         self.forget()
@@ -20,7 +20,7 @@ class _Bytes:
         self._left = BytesIO()
 
     def take(self, count: int) -> bytes:
-        found = self._left.read(count)  # in one step: no other thread reads the same ones
+        found = self._left.read(count)  # one step of the interpreter, so no other thread gets the same bytes
         while len(found) < count:
             self._left = BytesIO(os.urandom(_MANY))
             found = self._left.read(count)
@@ -28,9 +28,9 @@ class _Bytes:
 
 
 _bytes = _Bytes()
-os.register_at_fork(after_in_child=_bytes.forget)  # which would be given what its parent is given
+os.register_at_fork(after_in_child=_bytes.forget)  # else a forked process would give out the same bytes as its parent
 
 
 def random_hex(count: int) -> str:
-    """Return so many random bytes, at most 4,096, as hexadecimal digits; no two calls get the same ones."""
+    """Return `count` random bytes, at most 4,096, as hexadecimal digits; no two calls get the same bytes."""
     return _bytes.take(count).hex()

@@ -1,4 +1,4 @@
-"""Times and documents as other programs read them."""
+"""Times and JSON documents in the form in which other programs read them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,23 @@ def time_text(moment: datetime) -> str:
 
 
 def time_at(at_s: float) -> str:
-    """Return a time in seconds since 1970 as `time_text` does."""
+    """Return a time, given in seconds since 1970, as the wire writes it (see `time_text`)."""
     seconds, micros = divmod(round(at_s * 1_000_000), 1_000_000)
     return f"{second_text(seconds)}.{micros:06d}0Z"
 
 
 @lru_cache(maxsize=1024)
 def second_text(at_s: int) -> str:
-    """Return a whole second since 1970 in UTC, up to its fraction: a busy hub writes few of them often."""
+    """Return a whole second since 1970 as UTC text without a fraction, such as `2024-05-01T10:00:00`.
+
+    Cached, because a busy hub writes the same second many times.
+    """
     return datetime.fromtimestamp(at_s, UTC).isoformat()[:19]
 
 
 def to_json(document: Any) -> bytes:
-    """Return JSON, also for texts of other programs in Redis: bytes that are not UTF-8, deep nesting, endless
-    numbers."""
+    """Return a document as JSON, also where it holds what other programs wrote into Redis and orjson refuses: bytes
+    that are not UTF-8, deep nesting, very long integers."""
     try:
         return orjson.dumps(document)
     except TypeError:

@@ -1,10 +1,10 @@
--- To which node a slot belongs, and conflicts of two nodes about one.
+-- Belonging: which node a slot belongs to, and conflicts of two nodes that offer the same slot.
 local belonging = {}
 
 local LAPSES_MS, MOST = 3600000, 100
 
--- Note that `other` offers a slot that is, or is by its id, of `node`: the last one of each other node, of a hundred at most,
--- for an hour. The same two nodes make one event in that time.
+-- Note that the node `other` offers a slot that belongs to `node`, by its record or by its id. The last such slot of each `other` is
+-- kept for an hour, of at most 100 nodes. The same two nodes make one event of the history in an hour.
 local function note(slot, node, other, why)
   local of, at = string.match(redis.call('HGET', keys.conflicts, other) or '', '^[^|]*|(%d+)|(.*)$')
   redis.call('HSET', keys.conflicts, other, slot .. '|' .. numbers.digits(store.clock_ms) .. '|' .. node)
@@ -20,14 +20,16 @@ local function note(slot, node, other, why)
   redis.call('HDEL', keys.conflicts, first[1])
 end
 
--- Whether the id is the one that the hub gives to a slot of this node in this pool: the node, the label with dots, a number.
+-- Return whether a slot id has the form that the hub gives to a slot of this node in this pool: the node, the label with dots for
+-- colons, and a number, joined by hyphens.
 local function is_named_for(slot, node, pool)
   local begins = node .. '-' .. string.gsub(pool, ':', '.') .. '-'
   return string.sub(slot, 1, #begins) == begins and string.find(slot, '^[1-9]%d*$', #begins + 1)
 end
 
--- The node that the id of a slot names, other than the one that offers it: on the books, or with a token. Where several
--- are named it is the longest; one that is shorter than the id of the node that offers it is no other, for ids may begin alike.
+-- Return the other node that the id of a slot names: a node that is registered or has a token. Where the id begins with several such
+-- names the longest one is returned; names that are not longer than that of the offering node, when the slot id begins with it, do not
+-- count. Returns nil for none.
 local function named(slot, node, pool)
   local whole = string.match(slot, '^(.+)%-[1-9]%d*$')
   if not whole or is_named_for(slot, node, pool) then return end
@@ -48,8 +50,9 @@ local function named(slot, node, pool)
   end
 end
 
--- Whether a node may put a slot on offer that is not its own on the record: nil, or the word that refuses it and the other
--- node. A slot that belongs to it by its id changes hands unless it is lent; then it does so when its lease ends.
+-- Refuse a node that offers a slot which its record does not give to that node. Returns nil, or the word ('reserved' | 'taken' |
+-- 'claimed') and the other node. A slot whose id names the offering node changes hands at once; while it is lent it is only noted as
+-- claimed, and changes hands when its lease ends.
 function belonging.refusal(record, node, part, pool)
   local slot = record.slot
   if not record.item then

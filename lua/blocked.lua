@@ -1,11 +1,13 @@
--- Blocked tasks: those that wait until others are over.
+-- Blocked tasks: tasks that wait until other tasks, their parents, are over.
 local blocked = {}
 
--- `after` of a task says that it waits, and what becomes of it where one of those is not completed: 'fail' | 'run'. Who waits
--- counts among those put off, which keep their job. `followed` says that other tasks wait for a task.
-local LOOK_AGAIN_MS = 60000  -- how often it is asked whether those it waits for are over without its having heard
+-- The field `after` of a task says that the task waits, and what becomes of it when a parent ends otherwise than completed: 'fail' |
+-- 'run'. Waiting tasks count in the field `later` of their job, which is not deleted meanwhile. The field `followed` of a task says
+-- that other tasks wait for it.
+local LOOK_AGAIN_MS = 60000  -- how long after a task began to wait its parents are checked, in case their ends were not told
 
--- How those stand that a task is to wait for. Returns the open ones, the first one for which it fails, and the unknown ones.
+-- Read the status of the parents of a new task; `parents` is the policy and then their ids. Returns the ids of the open ones, {id,
+-- status} of the first parent for which the new task fails or nil, and the ids of those without a record, which count as open.
 function blocked.standing(policy, parents)
   local open, failed, unknown = {}, nil, {}
   for id in string.gmatch(string.sub(parents, #policy + 1), '%x+') do
@@ -20,12 +22,13 @@ function blocked.standing(policy, parents)
   return open, failed, unknown
 end
 
--- A parent knows who waits for it.
+-- Note at the parent that this task waits for it, so that it is told of the end.
 function blocked.follow(id, parent)
   redis.call('SADD', keys.task_children(parent), id)
   if redis.call('EXISTS', keys.task(parent)) == 1 then redis.call('HSET', keys.task(parent), 'followed', '1') end
 end
 
+-- Let a new task wait for its parents.
 function blocked.wait(t, parents)
   redis.call('SADD', keys.task_parents(t.id), unpack(parents))
   for _, parent in ipairs(parents) do blocked.follow(t.id, parent) end
@@ -33,8 +36,10 @@ function blocked.wait(t, parents)
   redis.call('HINCRBY', keys.job(t.job), 'later', 1)
 end
 
+-- Set when the parents of a waiting task are checked next.
 function blocked.look_later(t) redis.call('ZADD', keys.blocked, store.clock_ms + LOOK_AGAIN_MS, t.id) end
 
+-- End the wait of a task for its parents; where it goes is up to the caller.
 local function wait_no_more(t)
   redis.call('ZREM', keys.blocked, t.id)
   redis.call('DEL', keys.task_parents(t.id))
@@ -43,7 +48,7 @@ local function wait_no_more(t)
   t.after = nil
 end
 
--- Take a pending task out of wherever it waits.
+-- Take a pending task out of the queue of its job, the wait for its due time or the wait for its parents.
 function blocked.take_out(t)
   job_queue.leave(t)
   if t.after then
@@ -55,6 +60,7 @@ function blocked.take_out(t)
   t.due = nil
 end
 
+-- Let a task whose parents are over into the queue of its job, or put it off where it is not due yet.
 function blocked.let_in(t)
   wait_no_more(t)
   if t.due and tonumber(t.due) > store.now_us then return job_queue.put_off(t, tonumber(t.due)) end

@@ -1,23 +1,24 @@
--- The state of one call: what it has done so far. Every call begins with a new one.
+-- The state of one call: what the call has done so far. Each call begins with a fresh state.
 local call_state = {}
 
-call_state.dropped = {}   -- what was found in a list and cannot be lent: pool, reason, item, ...
-call_state.headroom = {}  -- labels that were waited for while a lease under them ended: serving.opened looks at them again
-call_state.reopened = {}  -- pools whose maintenance this call has ended: serving.opened serves from them
+call_state.dropped = {}   -- items found in a list that cannot be lent: pool, reason, item, and so on
+call_state.headroom = {}  -- labels that tickets wait for and under which a lease ended: serving.opened serves them
+call_state.reopened = {}  -- pools whose maintenance this call has ended: serving.opened serves their waiters
 
+-- Reset the state at the beginning of a call.
 function call_state.begin()
   if call_state.dropped[1] then call_state.dropped = {} end
   if call_state.headroom[1] then call_state.headroom = {} end
   if call_state.reopened[1] then call_state.reopened = {} end
-  call_state.looks = 200           -- left, at slots that cannot be lent, over all pools
-  call_state.served = 0            -- waiters that got a slot which was free already
-  call_state.left_to_resume = 256  -- slots of nodes that are heard again
-  call_state.notified = nil            -- jobs whose waiting claims were told that there is a task
-  call_state.told = nil            -- events that sockets were told
-  call_state.listening = nil       -- whether any hub listens for events, once that was asked
-  call_state.to_settle = 200           -- tasks that wait for one which is over, and may still hear of it
-  call_state.settles = nil             -- whether they are being told
-  call_state.last_us = nil         -- the last instant, once that was asked
+  call_state.looks = 200           -- how many more items that cannot be lent may be looked at, over all pools
+  call_state.served = 0            -- how many waiters got a slot that was free already
+  call_state.left_to_resume = 256  -- how many more held slots of nodes that are heard again may be offered
+  call_state.notified = nil            -- set of jobs whose channel was told in this call that a task can be claimed
+  call_state.told = nil            -- set of events that this call has published for sockets
+  call_state.listening = nil       -- whether any hub listens for events; nil until that was asked
+  call_state.to_settle = 200           -- how many more waiting tasks may be told in this call that a parent is over
+  call_state.settles = nil             -- true while chains.go_on runs
+  call_state.last_us = nil         -- the last instant of store.next_us; nil until it was read
 end
 
 return call_state

@@ -1,19 +1,21 @@
--- Caps: how many leases of a label may be live at once.
+-- Caps: how many leases may be in flight under a label.
 local caps = {}
 
--- The most live leases of a label, 0 for no limit; a value set at run time wins over one from the environment.
+-- Return the cap of a label, 0 for no limit. A cap that was set at run time counts before one from the environment, and for each of the
+-- two a cap of this label before the default.
 function caps.of(label)
   if not store.has_caps then return 0 end
   local set = redis.call('HMGET', keys.caps, 'set:' .. label, 'env:' .. label, 'set', 'env')
   return tonumber(set[1] or set[2] or set[3] or set[4] or '0')
 end
 
+-- Return whether a label has a cap and as many leases in flight as the cap allows.
 function caps.reached(label)
   local cap = caps.of(label)
   return cap > 0 and redis.call('ZCARD', keys.in_flight(label)) >= cap
 end
 
--- Note in hub:store, which every call reads, whether there is any cap at all.
+-- Note in hub:store, which every call reads, whether there is any cap: calls look for a cap only then.
 function caps.note()
   store.has_caps = redis.call('EXISTS', keys.caps) == 1
   redis.call('HSET', keys.store, 'capped', store.has_caps and '1' or '0')

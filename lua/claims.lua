@@ -1,11 +1,9 @@
 -- Claims: which tasks a worker gets.
 local claims = {}
 
--- Take tasks off the queues of a worker's jobs, the oldest of all first: returns a function that takes the next one, or nil,
--- and one to call when no more are wanted.
-
--- The jobs of a worker in whose queues the oldest so many tasks are: those of several jobs are looked for among the first
--- tasks of all queues, as long as that takes less than a look into each of its own.
+-- Return jobs of a worker, as full names, that have the `most` oldest tasks in their queues. For a worker of several jobs they are
+-- looked for among the first tasks of all queues, as long as that costs less than a look into each queue of the worker; else all jobs
+-- of the worker are returned.
 local function oldest_queues(worker, most)
   local jobs = keys.worker_jobs(worker)
   local count = redis.call('SCARD', jobs)
@@ -22,9 +20,11 @@ local function oldest_queues(worker, most)
   return redis.call('SMEMBERS', jobs)
 end
 
+-- Return two functions: the first takes the oldest task of a worker's jobs off its queue and returns it, or nil when there is none;
+-- the second is called when no further task is wanted. `most` is how many tasks are wanted at most.
 function claims.oldest_first(worker, most)
   local fulls = oldest_queues(worker, most)
-  local some = math.max(1, math.floor(most / math.max(1, #fulls)))  -- of a queue, read at a time
+  local some = math.max(1, math.floor(most / math.max(1, #fulls)))  -- how many tasks of one queue are read at a time
   local queues = {}
   local function read_on(one)
     one.tasks, one.at = redis.call('ZRANGE', keys.job_queue(one.job), 0, some - 1, 'WITHSCORES'), 1
@@ -51,7 +51,7 @@ function claims.oldest_first(worker, most)
     if not oldest.score and #oldest.tasks == 2 * some then read_on(oldest) end
     local t = tasks.read(id)
     if t and t.status == 'pending' then return t end
-    return next_task()  -- what stood there was none: another program wrote it, or a loss left it
+    return next_task()  -- an entry that is no pending task: another program wrote it, or the task was lost
   end
   local function leave()
     for _, one in ipairs(queues) do

@@ -1,12 +1,12 @@
--- Commands: the functions that hubs call, one file each. A command says its name, which is that of its file, and its
--- arguments in order: 'x', 'x: number', or at the end '...xs' for any number of further ones. It is a function of those by
--- their names and, for the further ones, of all arguments as they came. Every call ends with the generation and the hub
--- clock that its hub knows, the hub clock until which its caller waits, and the number of the database.
+-- Commands: the functions that hubs call, one file each. A command declares its name, which is that of its file, and its arguments in
+-- order: 'x' (text), 'x: number', or as the last one '...xs' for any number of further texts. Its function gets a table of the
+-- arguments by name, and the list of all arguments for the further ones. The hub adds to each call: the generation and the hub clock
+-- that it knows, the hub clock until which its caller waits, and the number of the database.
 local command = {}
 
-local used_ms  -- when a hub used this library last on this server process
+local used_ms  -- ms, Redis time: the last call of this library since the server was started
 
--- Which of the arguments have names, which of those are numbers, and whether there are further ones.
+-- Return the names of the arguments, the names of those that are numbers, and whether further arguments follow.
 local function read(arguments)
   local names, as_number, takes_rest = {}, {}, false
   for i, argument in ipairs(arguments) do
@@ -17,11 +17,10 @@ local function read(arguments)
   return names, as_number, takes_rest
 end
 
--- While a slot of a cluster moves, a command would find some of its keys gone when it has written others already. Asked
--- for a key that never exists, the server refuses it at once.
+-- Fail before anything is written while a cluster moves the keys of the store: the server then refuses to read a key that never exists.
 function command.stay_whole() redis.call('EXISTS', keys.canary) end
 
--- While a library is loaded Lua has next to nothing: the rest is done with the first call.
+-- Register a command. While a library is loaded, Lua has hardly any functions: the declaration is parsed at the first call.
 local function declare(name, arguments, action, begin, flags)
   local named, names, as_number, takes_rest = {}, nil, nil, nil
   local function callback(given, argv)
@@ -43,38 +42,39 @@ local function declare(name, arguments, action, begin, flags)
   register({function_name = FUNCTIONS[name], callback = callback, flags = flags})
 end
 
+-- Refuse the call of a command without a clock unless this server has opened the store.
 local function unclocked()
   if not store.opened_as then return store.is_shut() end
 end
 
--- A change that needs no clock still checks that this is the store: a store that moves away refuses it.
+-- Refuse a change without a clock also when the store has another generation by now, or none as while it moves to another server.
 local function unmoved()
   if not store.opened_as or redis.call('HGET', keys.store, 'generation') ~= store.opened_as then return store.is_shut() end
 end
 
--- A change, which is refused while Redis has no memory left.
+-- Declare a command that changes something; Redis refuses it while it has no memory left.
 function command.change(name, arguments, action) declare(name, arguments, action, store.begin, {}) end
 
--- A change that only adds: it is refused when nothing but the reserve is left, unless a hub says it again after a loss.
+-- Declare a change that only adds: it is refused when it would use the reserve of memory, unless a hub repeats it after a loss.
 function command.add(name, arguments, action)
   command.change(name, arguments, function(a, argv)
     return a.told ~= '1' and a.made_for ~= 'told' and reserve.refusal(argv) or action(a, argv)
   end)
 end
 
--- A change that ends things or keeps them alive: it is carried out also while Redis has no memory left.
+-- Declare a change that ends things or keeps them alive: it runs also while Redis has no memory left.
 function command.finish(name, arguments, action) declare(name, arguments, action, store.begin, {'allow-oom'}) end
 
--- A command that changes nothing.
+-- Declare a command that changes nothing.
 function command.read(name, arguments, action) declare(name, arguments, action, store.begin, {'no-writes'}) end
--- A change and a read that need neither a time nor another field of `store`, and are never late.
+-- Declare a change, or a read, that uses no time and no field of `store`; it is never refused as late.
 function command.change_unclocked(name, arguments, action) declare(name, arguments, action, unmoved, {}) end
 function command.read_unclocked(name, arguments, action) declare(name, arguments, action, unclocked, {'no-writes'}) end
 
--- A command that opens the store.
+-- Declare a command that runs also when no hub has opened the store: it opens, moves or reads the store itself.
 function command.open(name, arguments, action) declare(name, arguments, action, function() end, {'allow-oom'}) end
 
--- When a hub used this library last, by the time of Redis in ms; -1 when none did since this server was started.
+-- Return when a hub used this library last, Redis time in ms; -1 when none did since this server was started.
 register({function_name = FUNCTIONS.last_used, flags = {'no-writes'}, callback = function() return used_ms or -1 end})
 
 return command

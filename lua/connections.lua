@@ -1,7 +1,7 @@
--- Connections of sockets, and the workers bound to them.
+-- Connections: the sockets of clients, and the workers that are bound to each.
 local connections = {}
 
--- Undo what ties a connection to its workers; calls `left(worker)` for each that has no other connection.
+-- Unbind a connection of a hub from its workers; calls `left(worker)` for each worker that has no other connection.
 function connections.unbind(connection, hub, left)
   for _, worker in ipairs(redis.call('SMEMBERS', keys.bound(connection))) do
     redis.call('SREM', keys.sockets(worker), connection)

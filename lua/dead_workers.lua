@@ -1,11 +1,11 @@
--- Workers that are gone, and what they leave behind.
+-- Dead workers: what removed workers leave behind.
 local dead_workers = {}
 
--- Remove a worker and end what it held: tasks fail with `Worker disconnected`, its providers go, jobs it leaves as orphans
--- are soft-deleted. More tasks than `limit` fail in further calls; the worker itself is gone at once.
+-- Fail up to `limit` tasks that a removed worker still holds, with the error `Worker disconnected`. When none is left, soft-delete its
+-- jobs that no other worker serves. Returns how many tasks are left; they fail in further calls.
 function dead_workers.fail_tasks(id, limit)
   local held = lenient.call(nil, 'SRANDMEMBER', keys.worker_tasks(id), limit)
-  if not held then  -- another program uses the key
+  if not held then  -- the key has another type: another program uses it
     redis.call('SREM', keys.dead_workers, id)
     return 0
   end
@@ -31,7 +31,7 @@ function dead_workers.fail_tasks(id, limit)
   return 0
 end
 
--- Returns how many of its tasks are not failed yet.
+-- Remove a worker, its providers and its links to jobs, and fail its first tasks. Returns how many of its tasks are left to fail.
 function dead_workers.remove(id, why, limit)
   history.note('worker.gone', 'worker', id, 'why', why)
   for _, full in ipairs(redis.call('SMEMBERS', keys.worker_providers(id))) do providers.drop(full) end

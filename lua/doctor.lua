@@ -1,6 +1,7 @@
--- The doctor: its checks and its repairs, by the kind of their subjects.
--- A check is called with `say(word, wrong)`, which notes the word where `wrong` holds, with the two times of doctor/check, and
--- with the fields of a subject. A repair is called with the arguments of doctor/repair; it checks again before it acts.
+-- The doctor: the check and the repair for each kind of subject.
+-- A check is called with `say(word, wrong)`, which notes the word where `wrong` is true, with the limits timeout_ms and grace_ms of
+-- doctor/check, and with the fields of one subject. A repair is called with the arguments of doctor/repair; it checks its subject again
+-- before it changes anything.
 local doctor = {}
 
 doctor.checks = {

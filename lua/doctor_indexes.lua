@@ -1,30 +1,32 @@
--- Checks and repairs of indexes: each member belongs there.
+-- Checks and repairs of indexes: each member must belong to the index in which it is listed.
 local doctor_indexes = {}
 
+-- Ask the rule of this kind of index whether a member belongs to it.
 local function belongs(kind, owner, member)
   return (doctor_members.belongs[kind] or doctor_task_members.belongs[kind])(owner, member)
 end
 
--- The place of a member in an index that is in order, as a number; nil where it is not in it.
+-- Return the score of a member in a sorted set as a number; nil where it is not a member.
 function doctor_indexes.place_in(index, member) return tonumber(redis.call('ZSCORE', index, member) or '') end
 
 local HOLDS = {set = 'SISMEMBER', zset = 'ZSCORE', hash = 'HEXISTS'}
 local REMOVES = {set = 'SREM', zset = 'ZREM', hash = 'HDEL'}
 
--- The key of an index, and what stands in it for a member. A string or a list is a member by itself.
+-- Return the arguments with which Redis finds a member: the key of its index, and its name there. A string or a list is a key of its
+-- own for each member: then the key alone.
 local function place_of(kind, held_in, owner, member)
   local key = keys[kind]
   if not HOLDS[held_in] then return {key(member)} end
   return {type(key) == 'function' and key(owner) or key, kind == 'orders' and 'recycle:' .. member or member}
 end
 
--- `held_in` is the type of the index.
+-- Note 'stray' for a member that is in an index and does not belong there. `held_in` is the Redis type of the index.
 function doctor_indexes.check(say, _, kind, held_in, owner, member)
   local held = redis.call(HOLDS[held_in] or 'EXISTS', unpack(place_of(kind, held_in, owner, member)))
   say('stray', held and held ~= 0 and not belongs(kind, owner, member))
 end
 
--- Take a member out of an index that it does not belong into.
+-- Take a member out of an index to which it does not belong.
 function doctor_indexes.repair(kind, held_in, owner, member)
   if belongs(kind, owner, member) then return end
   redis.call(REMOVES[held_in] or 'DEL', unpack(place_of(kind, held_in, owner, member)))

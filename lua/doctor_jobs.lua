@@ -1,13 +1,14 @@
--- Checks and repairs of jobs: each is listed as what it is, and its tasks are counted right.
+-- Checks and repairs of jobs: each must be listed by its state, and the numbers of its tasks must be right.
 local doctor_jobs = {}
 local place_in = doctor_indexes.place_in
 
+-- Return whether a job has workers, tasks in its queue or tasks that are put off.
 local function is_served(full, later)
   return redis.call('EXISTS', keys.job_workers(full), keys.job_queue(full)) > 0 or tonumber(later or '0') > 0
 end
 
--- `list` is what is listed of the job under its full name, or ''. A soft-deleted job serves nothing; a queue is found by the
--- first task in it.
+-- Check a job. `list` is a key part of hub:job_tasks under which its tasks may be listed, or ''. A soft-deleted job must have no worker
+-- and no pending task. The first task of its queue must be noted among the heads of all queues.
 function doctor_jobs.check(say, _, full, list)
   local id, at, schema, deleted, later = unpack(redis.call('HMGET', keys.job(full), 'id', 'at', 'schema', 'deleted', 'later'))
   if not (id and at and schema) then
@@ -19,13 +20,13 @@ function doctor_jobs.check(say, _, full, list)
   else
     say('unlisted', place_in(keys.room_jobs(names.room_of(full)), full) ~= tonumber(at))
   end
-  local first = redis.pcall('ZRANGE', keys.job_queue(full), 0, 0, 'WITHSCORES')[2]  -- nil also where it is no queue
+  local first = redis.pcall('ZRANGE', keys.job_queue(full), 0, 0, 'WITHSCORES')[2]  -- nil also where the key has another type
   say('head', first and first ~= redis.call('ZSCORE', keys.heads, full))
 end
 
--- List a job as what it is, and take one back that is soft-deleted and serves workers or tasks. A record that says too little
--- becomes that of a soft-deleted job with the id `new`, for a worker to register it and for its tasks to be forgotten; but not
--- while workers or tasks need its schema, which is lost.
+-- List a job by its state, and take back a soft-deleted job that has workers or pending tasks. A record without id, time or schema
+-- becomes that of a soft-deleted job, with the id `new` where it has none: a worker can register it, and its tasks are forgotten in
+-- time. It is left alone while workers or tasks need its schema, which is lost.
 function doctor_jobs.repair(full, new)
   job_queue.set_head(full)
   local id, at, schema, deleted, later = unpack(redis.call('HMGET', keys.job(full), 'id', 'at', 'schema', 'deleted', 'later'))
@@ -46,8 +47,8 @@ function doctor_jobs.repair(full, new)
   end
 end
 
--- Write down how many tasks a job has and how many are put off, as they were counted while `was_tasks` and `was_later` stood
--- there; where other numbers stand there by now, the count is out of date.
+-- Store how many tasks a job has and how many of them are put off, as the doctor counted. `was_tasks` and `was_later` are the numbers
+-- that stood there at the count; nothing is written where they have changed since.
 function doctor_jobs.repair_count(full, tasks_now, later, was_tasks, was_later)
   local now = redis.call('HMGET', keys.job(full), 'tasks', 'later', 'id')
   if not now[3] or (now[1] or '0') ~= was_tasks or (now[2] or '0') ~= was_later then return end
@@ -55,7 +56,8 @@ function doctor_jobs.repair_count(full, tasks_now, later, was_tasks, was_later)
   jobs.check_orphan(full)
 end
 
--- Write down what an owner holds of a kind, as it was counted while `was` stood there.
+-- Store how much an owner (user or room) holds of a kind, as the doctor counted; nothing is written where the number is no longer
+-- `was`.
 function doctor_jobs.repair_holding(kind, owner, was, held)
   if tonumber(redis.call('ZSCORE', keys.used(kind), owner) or '0') ~= tonumber(was) then return end
   if held == '0' then redis.call('ZREM', keys.used(kind), owner) else redis.call('ZADD', keys.used(kind), held, owner) end

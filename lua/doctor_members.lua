@@ -1,5 +1,5 @@
--- Rules of the doctor: which member belongs into an index of that kind. A rule is given the owner of the index (the label, run,
--- node, room, worker or task that it is about; '' where there is one index alone) and the member.
+-- Rules of the doctor: whether a member belongs to an index. The table `belongs` has a rule for each kind of index; a rule is given the
+-- owner of the index (a label, run, node, room, worker or task; '' where there is only one index of the kind) and the member.
 local doctor_members = {}
 
 doctor_members.belongs = {}
@@ -13,6 +13,7 @@ belongs.node_slots, belongs.orders = is_slot_of, is_slot_of
 
 function belongs.pool_slots(label, slot) return redis.call('HGET', keys.slot(slot), 'pool') == label end
 
+-- Return whether a slot is lent and a field of its record has this value.
 local function is_lent(slot, field, value)
   local record = redis.call('HMGET', keys.slot(slot), 'place', field)
   return record[1] == 'lent' and record[2] == value
@@ -28,7 +29,8 @@ local function is_worker(_, id) return redis.call('EXISTS', keys.worker(id)) == 
 belongs.workers, belongs.worker_beats, belongs.hung_up = is_worker, is_worker, is_worker
 function belongs.dead_workers(owner, id) return not is_worker(owner, id) end
 
--- A worker stands in the list of its shared rooms and in `*`, or else in those of its other rooms.
+-- Return whether a worker belongs to the list of a room: a worker with jobs in a shared room stands in the lists of its shared rooms
+-- and in `*`, any other worker in the lists of its rooms.
 function belongs.room_workers(owner, id)
   if not is_worker(owner, id) then return false end
   local links = redis.call('HMGET', keys.worker_rooms(id), '@global', '@internal')

@@ -1,7 +1,7 @@
--- Checks and repairs of nodes, of what is kept for them, and of the record of the store.
+-- Checks and repairs of nodes, of the keys that are kept for them, and of the record of the store.
 local doctor_nodes = {}
 
--- Whether a registered node is dead and still on the books, and whether its drain is known everywhere.
+-- Check that a registered node is not dead, and that its orders, the list of drains and the list of drain deadlines agree.
 function doctor_nodes.check(say, limits, id, part)
   if redis.call('SISMEMBER', keys.nodes, id) == 0 then return end
   local word, seen = liveness.of(id, part, limits.timeout_ms)
@@ -15,7 +15,7 @@ function doctor_nodes.check(say, limits, id, part)
   say('deadline left', redis.call('ZSCORE', keys.drain_deadlines, id) and not marked)
 end
 
--- Let the list of draining nodes, and that of their deadlines, say what the node is told with its heartbeats.
+-- Make the list of draining nodes and the list of their deadlines agree with the orders of the node.
 function doctor_nodes.repair_drain(id, part)
   if redis.call('SISMEMBER', keys.nodes, id) == 1 and drains.holds_back(part) then
     redis.call('SADD', keys.draining, id)
@@ -25,8 +25,8 @@ function doctor_nodes.repair_drain(id, part)
   end
 end
 
--- Whether what is kept for a node, by the key part of its id, belongs to a node. `raw` is the id where that is known to differ
--- from the key part, else ''.
+-- Check that keys kept for a node, by the key part of its id, belong to a registered node. `raw` is the id itself where it is known to
+-- differ from the key part, else ''.
 function doctor_nodes.check_part(say, _, part, raw)
   if redis.call('HEXISTS', keys.leaving, part) == 1 then return say('leaving', true) end
   if nodes.registered(part, raw) then return end
@@ -35,15 +35,15 @@ function doctor_nodes.check_part(say, _, part, raw)
   say('duty left', not owns and redis.call('EXISTS', keys.orders(part)) == 1)
 end
 
--- Delete what is kept for a node that is not on the books and owns nothing.
+-- Delete the keys of a node that is not registered; its orders stay while slots or leases of it are left.
 function doctor_nodes.repair_part(part, raw)
   if nodes.registered(part, raw) or redis.call('HEXISTS', keys.leaving, part) == 1 then return end
   redis.call('DEL', keys.node(part))
   if redis.call('EXISTS', keys.node_slots(part), keys.lent(part)) == 0 then redis.call('DEL', keys.orders(part)) end
 end
 
--- The token counter starts above every token that was issued before the store was opened. Two switches, read by every call,
--- say whether borrows wait and whether there are caps.
+-- Check the record of the store: the token counter is above every token that was issued before the store was opened, and the two
+-- switches that every call reads, whether tickets wait and whether there are caps, are right.
 function doctor_nodes.check_store(say)
   local said = redis.call('HMGET', keys.store, 'token', 'lost_below')
   say('counter low', numbers.above(said[2] or '0', said[1] or '0'))
@@ -51,7 +51,7 @@ function doctor_nodes.check_store(say)
   say('caps forgotten', not store.has_caps and redis.call('EXISTS', keys.caps) == 1)
 end
 
--- Move the token counter above a token that was issued and above the start of this store; it never moves back.
+-- Raise the token counter to a token that was issued and to the token with which this store began; it is never lowered.
 function doctor_nodes.repair_counter(issued)
   for _, floor in ipairs({redis.call('HGET', keys.store, 'lost_below') or '0', issued}) do
     local token = redis.call('HGET', keys.store, 'token') or '0'
@@ -59,6 +59,7 @@ function doctor_nodes.repair_counter(issued)
   end
 end
 
+-- Repair the token counter and the two switches.
 function doctor_nodes.repair_store()
   doctor_nodes.repair_counter('0')
   caps.note()

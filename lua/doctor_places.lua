@@ -1,11 +1,11 @@
--- Checks and repairs of places: whether a slot stands in exactly the list that its record names.
--- `seen` is JSON of [slot, [[place, label, item], ...]]: where a walk through the lists has met the slot, 'free' or 'lent'.
+-- Checks and repairs of places: a slot must stand once in the list that its record names, and in no other one.
+-- `seen` is JSON of [slot, [[place, label, item], ...]]: the lists in which the doctor met the slot; place is 'free' or 'lent'.
 local doctor_places = {}
 
 local function list_of(place, label) return place == 'free' and keys.available(label) or keys.inuse(label) end
 
--- How often each list that the slot was seen in, or that its record names, holds it now. Returns its record, {place, label,
--- item, count} for each list that does, the total, and how many of them are where the record says.
+-- Count how often each list in which the slot was seen, or that its record names, holds it now. Returns its record, {place, label,
+-- item, count} for each list that holds it, the total, and how many of them are in the list of the record.
 local function count(seen_text)
   local slot, seen = unpack(cjson.decode(seen_text))
   local record = slots.read(slot)
@@ -35,7 +35,7 @@ function doctor_places.check(say, _, seen_text)
   say('listed nowhere', record.item and total == 0)
 end
 
--- The list to believe: of a lent slot with a session only the in-use list, else the free list first.
+-- Return the list to keep: for a lent slot with a session its in-use list or nil, else the lists of its record, free before lent, else any.
 local function believed(found, record, granted)
   local best, rank = nil, 99
   for _, each in ipairs(found) do
@@ -50,9 +50,9 @@ local function ask_its_node(record)
   if redis.call('SISMEMBER', keys.nodes, record.node) == 1 then redis.call('HSET', keys.orders(record.part), 'republish', '1') end
 end
 
--- Leave a slot in one list at most, the one its record can be believed about, and let the record say which. A lent slot
--- that is listed nowhere is listed again, but lent on only if its node names it once more; a free one is forgotten until
--- then, as the node or another program may have taken it away.
+-- Leave a slot in one list at most and make its record name that list. A lent slot that is in no list is put into its in-use list, and
+-- is lent again only if its node reports it. A free slot that is in no list is forgotten until its node publishes it: the node or
+-- another program may have taken it out.
 function doctor_places.repair(seen_text)
   local record, found = count(seen_text)
   local granted = record.place == 'lent' and redis.call('EXISTS', keys.session(record.slot)) == 1
@@ -72,7 +72,7 @@ function doctor_places.repair(seen_text)
     if keep.place == 'free' then pools.open(keep.label) end
   else
     if record.place == 'lent' then endings.finish(record.slot, record.label, record.run, record.part) end
-    slots.drop(record.slot, record.pool, record.part)   -- a sweep takes it in again where it is listed now
+    slots.drop(record.slot, record.pool, record.part)   -- a sweep takes the slot in again where it is listed now
     if not keep then ask_its_node(record) end
   end
 end

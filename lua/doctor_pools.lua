@@ -1,7 +1,7 @@
--- Checks and repairs of pools: the indexes of their labels, and waiters beside a free slot.
+-- Checks and repairs of pools: the indexes of their labels, and waiters while a slot is free.
 local doctor_pools = {}
 
--- `segments` is the number of segments of the index that the label was found in.
+-- Check the indexes of a pool. `segments` is the number of segments of the index of open pools in which its label was found.
 function doctor_pools.check(say, _, label, segments)
   local _, colons = string.gsub(label, ':', '')
   local published = redis.call('EXISTS', keys.pool_slots(label)) == 1
@@ -15,6 +15,7 @@ function doctor_pools.check(say, _, label, segments)
   say('open left', open and (elsewhere or not (free or published)))
 end
 
+-- Put a label into the indexes of pools in which it belongs, and take it out of the others.
 function doctor_pools.repair(label, segments)
   if redis.call('EXISTS', keys.pool_slots(label)) == 1 then
     redis.call('ZADD', keys.pools, 0, label)
@@ -25,6 +26,7 @@ function doctor_pools.repair(label, segments)
   if redis.call('EXISTS', keys.available(label)) == 1 then pools.open(label) else pools.close(label) end
 end
 
+-- Return whether one of the first 20 free items of a pool can be lent.
 local function has_lendable(pool)
   for _, item in ipairs(redis.call('LRANGE', keys.available(pool), 0, 19)) do
     local record = redis.call('HMGET', keys.slot(items.glance(item) or ''), 'item', 'node', 'reported', 'part')
@@ -32,12 +34,13 @@ local function has_lendable(pool)
   end
 end
 
+-- Return whether the hub of the first ticket in the queue of a label ticks.
 local function is_attended(label)
   local hub = redis.call('HGET', keys.ticket(redis.call('ZRANGE', keys.queue(label), 0, 0)[1] or ''), 'hub')
   return hub and not hubs.is_silent(hub, hubs.SILENT_MS)
 end
 
--- Whether a pool has a slot that could be lent beside a live waiter who may have it.
+-- Note 'waited for' for a pool that has a slot to lend while a ticket waits that may have it.
 function doctor_pools.check_waiters(say, _, pool)
   if store.settle_left_ms > 0 or redis.call('EXISTS', keys.maintenance(pool)) == 1 then return end
   local label = waiters.next_label(pool)

@@ -1,7 +1,8 @@
--- Checks and repairs of providers: each has a worker that answers for it, and is listed where people look.
+-- Checks and repairs of providers: each must have a worker that exists, and stand in the lists of its room and its worker.
 local doctor_providers = {}
 local place_in = doctor_indexes.place_in
 
+-- Check a provider, by its full name.
 function doctor_providers.check(say, _, full)
   local id, at, worker = unpack(redis.call('HMGET', keys.provider(full), 'id', 'at', 'worker'))
   if not (id and at and worker) then return say('record broken', redis.call('EXISTS', keys.provider(full)) == 1) end
@@ -11,7 +12,7 @@ function doctor_providers.check(say, _, full)
   say('unnamed', redis.call('GET', keys.provider_name(id)) ~= full)
 end
 
--- List a provider where it belongs, or drop one whose worker is gone.
+-- List a provider in its room and at its worker, or drop one whose worker is gone or whose record is incomplete.
 function doctor_providers.repair(full)
   local id, at, worker = unpack(redis.call('HMGET', keys.provider(full), 'id', 'at', 'worker'))
   if id and at and worker and redis.call('EXISTS', keys.worker(worker)) == 1 then

@@ -1,7 +1,8 @@
--- Checks and repairs of the queue: labels that are waited for, and tickets.
+-- Checks and repairs of the queue: labels for which tickets wait, and tickets.
 local doctor_queue = {}
 
--- Whether a label that is waited for stands where freed slots look for it, and no other label does.
+-- Check a label: while tickets wait and its cap leaves room it must stand in the indexes in which freed slots look for waiters, else in
+-- none of them.
 function doctor_queue.check(say, _, label)
   local first = redis.call('ZRANGE', keys.queue(label), 0, 0)[1]
   local turn = redis.call('ZSCORE', keys.turns, label)
@@ -19,7 +20,8 @@ function doctor_queue.check(say, _, label)
   end
 end
 
--- Put a label that is waited for where freed slots look for it, and serve it; drop what stands in the queue without a ticket.
+-- Put a label with waiting tickets into the indexes in which freed slots look for waiters, and serve it. Tickets without a record are
+-- taken out of its queue, the first 100.
 function doctor_queue.repair(label)
   for _, ticket in ipairs(redis.call('ZRANGE', keys.queue(label), 0, 99)) do
     if redis.call('EXISTS', keys.ticket(ticket)) == 0 then redis.call('ZREM', keys.queue(label), ticket) end
@@ -28,7 +30,7 @@ function doctor_queue.repair(label)
   serving.label(label)
 end
 
--- Whether a ticket that waits is attended by its hub, and any other will be dropped.
+-- Check a ticket: one that waits must be attended by a hub that ticks and have a deadline; any other must have an expiry or a deadline.
 function doctor_queue.check_ticket(say, limits, ticket)
   local t = tickets.read(ticket)
   local deadline = redis.call('ZSCORE', keys.ticket_deadlines, ticket)
@@ -41,7 +43,7 @@ function doctor_queue.check_ticket(say, limits, ticket)
   end
 end
 
--- Let a ticket that waits be attended by its hub again for as long as it said, and drop one that nothing would ever drop.
+-- Give a waiting ticket its hub and its deadline back, and delete a ticket that would otherwise never be deleted.
 function doctor_queue.repair_ticket(ticket)
   local t = tickets.read(ticket)
   if t.label and redis.call('ZSCORE', keys.queue(t.label), ticket) then

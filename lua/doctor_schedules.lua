@@ -1,6 +1,7 @@
--- Checks and repairs of schedules: each stands where the sweeper finds it when it is due, and where people look.
+-- Checks and repairs of schedules: each must stand where the sweeper finds it when it is due, and in the list of its room.
 local doctor_schedules = {}
 
+-- Check a schedule; `id` is room:name.
 function doctor_schedules.check(say, _, id)
   local s = schedules.read(id)
   if not (s and schedules.is_whole(s)) then return say('record broken', redis.call('EXISTS', keys.schedule(id)) == 1) end
@@ -8,7 +9,7 @@ function doctor_schedules.check(say, _, id)
   say('unlisted', redis.call('ZSCORE', keys.room_schedules(s.room), s.name) ~= s.at)
 end
 
--- List a schedule where it belongs; one whose record says too little is dropped.
+-- List a schedule in both places; delete one whose record is incomplete.
 function doctor_schedules.repair(id)
   local s = schedules.read(id)
   if s and schedules.is_whole(s) then

@@ -1,4 +1,4 @@
--- Repairs of slots: what the record, the session and the indexes of a slot say about each other.
+-- Repairs of slots: make the record, the session and the indexes of a slot agree.
 local doctor_slot_repair = {}
 
 local function end_every_trace(record, session)
@@ -12,6 +12,7 @@ local function end_every_trace(record, session)
   redis.call('HDEL', keys.slot(slot), 'label', 'run', 'granted_ms', 'visible_ms', 'watch_idle')
 end
 
+-- Complete the indexes of a lease whose slot record and session exist.
 local function complete_grant(record, session)
   local slot, label, run, token = record.slot, session[1], session[2] or '', session[3] or ''
   redis.call('HSET', keys.slot(slot), 'label', label, 'run', run)
@@ -23,12 +24,13 @@ local function complete_grant(record, session)
     redis.call('HINCRBY', keys.orders(record.part), 'version', 1)
   end
   if redis.call('ZSCORE', keys.deadlines, slot) then return end
-  -- What other programs see of the lease is what is left to go by.
+  -- Without a deadline, the time that other programs see of the lease (its footprint) becomes the deadline.
   local visible_ms = tonumber(redis.call('HGET', keys.slot(slot), 'visible_ms') or '0')
   local left_ms = math.max(redis.call('PTTL', keys.borrow_ttl(slot)), visible_ms - store.now_ms, 1)
   redis.call('ZADD', keys.deadlines, store.clock_ms + left_ms, slot)
 end
 
+-- Offer a held slot again that nothing holds back, and hold back a free slot of a draining node.
 local function place_again(record)
   local slot, draining = record.slot, drains.holds_back(record.part)
   local aside = redis.call('SISMEMBER', keys.aside(record.part), slot) == 1 or redis.call('ZSCORE', keys.revoked, slot)
@@ -39,7 +41,7 @@ local function place_again(record)
   end
 end
 
--- Where the slot is listed is left to the repair of places. A lease without a session ends: its holder could not prove it.
+-- Repair a slot; the lists are left to doctor_places. A lease without a session ends: its holder could not prove that it has it.
 function doctor_slot_repair.repair(slot)
   local record = slots.read(slot)
   local whole = record.item and record.pool and record.part
@@ -59,13 +61,13 @@ function doctor_slot_repair.repair(slot)
       if session[1] then complete_grant(record, session) else releases.release(slot, record, '120', 'grant.ended', 'doctor') end
     end
   elseif redis.call('EXISTS', keys.slot(slot)) == 1 then
-    slots.drop(slot, record.pool or '', record.part or '')   -- a sweep makes it anew from the item
+    slots.drop(slot, record.pool or '', record.part or '')   -- a sweep makes the record anew from the item
   elseif session[1] and deadline then
     redis.call('ZADD', keys.in_flight(session[1]), 'NX', store.now_ms, slot)
   end
 end
 
--- Take a slot off offer whose node is not on the books: nothing would notice the death of that node.
+-- Take a slot off offer whose node is not registered: no sweep would notice the death of that node.
 function doctor_slot_repair.withdraw_unmanaged(slot, patience_ms)
   local record = slots.read(slot)
   record.adopted_ms = redis.call('HGET', keys.slot(slot), 'adopted_ms')

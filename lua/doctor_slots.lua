@@ -1,6 +1,7 @@
--- Checks and repairs of slots: what contradicts their records, their sessions, and the indexes that follow from both.
+-- Checks of slots: contradictions between their records, their sessions, and the indexes that follow from both.
 local doctor_slots = {}
 
+-- Check a slot that a hub lent.
 local function check_grant(say, slot, record, session)
   local label, run = record.label or '', record.run or ''
   say('no session', not session.label)
@@ -14,6 +15,7 @@ local function check_grant(say, slot, record, session)
     and redis.call('EXISTS', keys.borrow_ttl(slot)) == 0)
 end
 
+-- Check that nothing of a lease is left of a slot that is not lent.
 local function check_traces(say, slot, record, session)
   say('session left', session.exists)
   say('deadline left', session.deadline)
@@ -22,11 +24,12 @@ local function check_traces(say, slot, record, session)
   say('token left', redis.call('HEXISTS', keys.lent(record.part), slot) == 1)
 end
 
+-- Return whether a slot is held back because its node is suspect or its last lease ended early.
 local function is_set_aside(record, slot)
   return redis.call('SISMEMBER', keys.aside(record.part), slot) == 1 or redis.call('ZSCORE', keys.revoked, slot)
 end
 
--- A session or a lent item that another program wrote and no sweep has taken in yet is no contradiction.
+-- Check a slot. A session or a lent item that another program wrote and that no sweep has taken in yet is no contradiction.
 function doctor_slots.check(say, limits, slot)
   local r = redis.call('HMGET', keys.slot(slot), 'item', 'pool', 'part', 'place', 'label', 'run', 'granted_ms',
     'visible_ms', 'node', 'adopted_ms')

@@ -1,10 +1,10 @@
--- Rules of the doctor, as in doctor_members: which tasks belong into an index of that kind.
+-- Rules of the doctor for tasks, in the form of those in doctor_members: whether a task belongs to an index.
 local doctor_task_members = {}
 
 doctor_task_members.belongs = {}
 local belongs = doctor_task_members.belongs
 
--- The rule for tasks by their record, or by a field of it.
+-- Make a rule of a function of the record of a task and the owner of the index; a task without a record belongs to none.
 local function of_tasks(rule)
   return function(owner, id)
     local t = tasks.read(id)

@@ -1,17 +1,17 @@
--- Checks and repairs of tasks: each stands in the lists of its status, and in the one place where its next step is found.
+-- Checks and repairs of tasks: each must stand in the lists of its status, and in the index in which its next step is found.
 local doctor_tasks = {}
 local place_in = doctor_indexes.place_in
 
 local STAGES = {pending = 'waits', claimed = 'held', running = 'held', completed = 'over', failed = 'over', cancelled = 'over'}
 local function stage_of(t) return t and t.room and t.at and t.user and STAGES[t.status or ''] end
--- The index of deadlines that a held task without a worker stands in.
+-- Return the index of deadlines in which a held task without a worker stands; false for a held task with a worker.
 local function ends_in(t) return names.is_internal(t.job) and keys.internal_tasks or not t.worker and keys.ownerless end
 
 local function check_holder(say, t)
   if ends_in(t) then return say('endless', not redis.call('ZSCORE', ends_in(t), t.id)) end
   local listed = redis.call('SISMEMBER', keys.worker_tasks(t.worker), t.id) == 1
   if redis.call('EXISTS', keys.worker(t.worker)) == 1 then return say('not of its worker', not listed) end
-  local ends = listed and redis.call('SISMEMBER', keys.dead_workers, t.worker) == 1  -- what it held is being failed
+  local ends = listed and redis.call('SISMEMBER', keys.dead_workers, t.worker) == 1  -- what the worker held is being failed
   say('held by the dead', not (ends or redis.call('ZSCORE', keys.ownerless, t.id)))
 end
 
@@ -65,8 +65,8 @@ local function repair_held(t)
   end
 end
 
--- Put a task where its record says that it stands, or drop it where that says too little. What a worker that is gone holds
--- fails, or is tried again.
+-- Put a task where its record says that it stands; delete one whose record is incomplete. A task that a removed worker holds fails, or
+-- gets another attempt.
 function doctor_tasks.repair(id)
   local t = tasks.read(id)
   if not stage_of(t) then return drop(id, t) end

@@ -1,5 +1,5 @@
--- Checks and repairs of workers, and of their links to jobs. A worker is known, heard and listed everywhere or nowhere, and of
--- one that is gone nothing is left but what is being failed.
+-- Checks and repairs of workers, and of their links to jobs. A worker must have a record, a heartbeat and its places in lists, or none
+-- of them; of a removed worker only tasks that are being failed may be left.
 local doctor_workers = {}
 local place_in = doctor_indexes.place_in
 
@@ -36,8 +36,8 @@ function doctor_workers.check(say, limits, id)
   end
 end
 
--- List a worker where it belongs. One whose record says too little, and what is left of one that is gone, is removed as the
--- dead are, `limit` tasks at a time. Returns how many tasks are left.
+-- List a worker where it belongs. A worker whose record is incomplete, and what is left of a removed one, is removed like a dead
+-- worker. Returns how many of its tasks are left after `limit` of them; nil for none.
 function doctor_workers.repair(id, limit)
   local user, at, beat = unpack(redis.call('HMGET', keys.worker(id), 'user', 'at', 'beat'))
   if not (user and at and beat) then
@@ -51,7 +51,7 @@ function doctor_workers.repair(id, limit)
   workers.count_rooms(id)
 end
 
--- Whether a worker and a job, by its full name, agree that they are linked.
+-- Check that a worker and a job, by its full name, agree whether they are linked.
 function doctor_workers.check_link(say, _, id, full)
   local by_worker = redis.call('SISMEMBER', keys.worker_jobs(id), full)
   local by_job = redis.call('SISMEMBER', keys.job_workers(full), id)
@@ -60,7 +60,7 @@ function doctor_workers.check_link(say, _, id, full)
   say('one-sided', known and by_worker ~= by_job)
 end
 
--- Link a worker and a job on both sides where one says so and both exist, else on neither.
+-- Link a worker and a job on both sides where one side says so and both exist, else remove the link from both sides.
 function doctor_workers.repair_link(id, full)
   local known = redis.call('EXISTS', keys.worker(id)) == 1
   if redis.call('SISMEMBER', keys.worker_jobs(id), full) + redis.call('SISMEMBER', keys.job_workers(full), id) == 0 then return end

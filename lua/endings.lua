@@ -1,15 +1,15 @@
--- Endings: what goes when a lease ends, and what is remembered of it.
+-- Endings: what is deleted when a lease ends, and what is remembered of it.
 local endings = {}
 
--- A lease has ended. While nodes and hubs may still say that it is lent, because they do not know, that is remembered;
--- also of a lease that was made since the loss, for there may be another one before all nodes have reported.
+-- Remember, while nodes and hubs may still report leases, that the lease with this token has ended: a late report of it changes
+-- nothing. That holds for leases made since the loss as well, for another loss may follow before all nodes have reported.
 function endings.note_ended(slot, token)
   if not (store.hearing and token) then return end
   local ended = redis.call('HGET', keys.ended, slot)
   if not ended or numbers.above(token, ended) then redis.call('HSET', keys.ended, slot, token) end
 end
 
--- A lease does not count for this label any more, which may make room under its cap.
+-- Count a lease no longer for a label, and note the label for serving.opened: there may be room under its cap.
 function endings.uncount(slot, label)
   redis.call('ZREM', keys.in_flight(label), slot)
   if turns.anybody() and redis.call('ZSCORE', keys.turns, label) then
@@ -18,8 +18,8 @@ function endings.uncount(slot, label)
   end
 end
 
--- End the lease of a slot: session, deadline, footprints, mappings, the in-flight count of the label it was asked for.
--- Where the slot goes is the caller's, who may know the token.
+-- End the lease of a slot: delete its session, deadline, footprints and mappings, and count it no longer for the label it was asked
+-- for. The caller decides where the slot goes, and may pass the token where it knows it.
 function endings.finish(slot, label, run, part, token)
   if store.hearing then endings.note_ended(slot, token or redis.call('HGET', keys.session(slot), 'leaseToken')) end
   redis.call('DEL', keys.session(slot), keys.borrow_ttl(slot), keys.borrow_idle(slot), keys.browser_run(slot),

@@ -1,8 +1,8 @@
--- Events for the sockets of all hubs.
+-- Events: messages for the sockets of all hubs, which these send on to their clients.
 local events = {}
 
--- Tell the sockets of all hubs: an event as python-socketio's Redis manager reads it from the channel. The same event
--- for the same room is told once a call, and nothing is published while no hub listens.
+-- Publish an event for the sockets of all hubs, in the form that python-socketio's Redis manager reads. The same event for the same
+-- room is published once in a call, and none while no hub listens.
 function events.emit(event, room, data)
   if call_state.listening == nil then call_state.listening = redis.call('PUBSUB', 'NUMSUB', keys.socketio)[2] > 0 end
   if not call_state.listening then return end
@@ -14,22 +14,25 @@ function events.emit(event, room, data)
   notifications.publish(keys.socketio, message)
 end
 
+-- Return an instant in microseconds as a JSON text with six fractional digits and Z; 'null' for none.
 local function instant_json(us)
   if not us then return 'null' end
   local number = tonumber(us)
   return '"' .. string.sub(times.text(math.floor(number / 1000)), 1, 20) .. string.format('%06dZ"', number % 1000000)
 end
 
+-- Return an id of 32 hex digits as a JSON text with hyphens; 'null' for none.
 local function id_json(id)
   if not id or id == '' then return 'null' end
   return '"' .. names.dashed(id) .. '"'
 end
 
+-- Tell a room that its list of jobs, or of providers, has changed.
 function events.jobs(room) events.emit('jobs_invalidate', 'room:' .. room, '{}') end
 
 function events.providers(room) events.emit('providers_invalidate', 'room:' .. room, '{}') end
 
--- t: id job room status at started done worker error; position where it is pending.
+-- Tell a room the status of a task. t: id job room status at started done worker error; position where the task is pending.
 function events.status(t)
   events.emit('task_status_event', 'room:' .. t.room, table.concat({'{"id":', id_json(t.id), ',"name":', cjson.encode(t.job),
     ',"room_id":', cjson.encode(t.room), ',"status":"', t.status, '","created_at":', instant_json(t.at),
@@ -37,13 +40,14 @@ function events.status(t)
     t.position or 'null', ',"worker_id":', id_json(t.worker), ',"error":', t.error and cjson.encode(t.error) or 'null', '}'}))
 end
 
--- share is a number as text, and may be nil, as message.
+-- Tell a room the progress of a running task. `share` is a number as text; `share` and `message` may be nil.
 function events.progress(t, share, message, at)
   events.emit('task_progress_event', 'room:' .. t.room, table.concat({'{"id":', id_json(t.id), ',"name":', cjson.encode(t.job),
     ',"room_id":', cjson.encode(t.room), ',"worker_id":', id_json(t.worker), ',"progress":', share or 'null', ',"message":',
     message and cjson.encode(message) or 'null', ',"progress_at":', instant_json(at), '}'}))
 end
 
+-- Tell those who listen to a job that a task of it can be claimed.
 function events.available(t)
   events.emit('task_available', 'jobs:' .. t.job, '{"job_name":' .. cjson.encode(t.job) .. ',"room_id":' .. cjson.encode(t.room)
     .. ',"task_id":' .. id_json(t.id) .. '}')

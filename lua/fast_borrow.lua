@@ -1,15 +1,15 @@
--- The fast way of a borrow: the next slot of the exact pool, where nothing speaks against it.
+-- The fast way of a borrow: lend the next slot of the pool with exactly the label, where nothing stands in the way.
 local fast_borrow = {}
 
--- Take the next slot of a pool straight into the in-use list, where nothing speaks against that: neither its item nor its node
--- is in doubt, the pool is not under maintenance, and the attempt is new. Else returns nil, with nothing done, and whether the
--- pool has no free slot at all.
+-- Move the next slot of a pool into its in-use list, if its record says that it is free, its node is not suspect, the pool is not under
+-- maintenance and the attempt is new. Returns the slot as `supply.record_of` does; else nil, with nothing changed, and true if the pool
+-- has no free slot.
 function fast_borrow.take(pool, attempt)
   local available, inuse = keys.available(pool), keys.inuse(pool)
   local item = redis.call('LMOVE', available, inuse, 'LEFT', 'RIGHT')
   if not item then return nil, true end
   local slot = items.glance(item)
-  -- One EXISTS for three keys; the single ones are asked only where that finds one.
+  -- One EXISTS asks for three keys; they are asked for one by one only where it finds one.
   local count = slot and redis.call('EXISTS', keys.maintenance(pool), keys.recycle(slot), keys.request(attempt)) or 2
   local other = count == 1 and redis.call('EXISTS', keys.recycle(slot)) == 1 and (supply.take_unmarked(pool) or item)
   if other and other ~= item then
@@ -26,8 +26,8 @@ function fast_borrow.take(pool, attempt)
   redis.call('LMOVE', inuse, available, 'RIGHT', 'LEFT')
 end
 
--- Find a slot for a label, as `matching.find` does, for a new attempt; returns nil also for one that is known. A slot of the
--- exact pool is in the in-use list then, as `listed` says.
+-- Find a slot for a label, like `matching.find`, for a new attempt. Returns nil also for an attempt that was answered before. A slot of
+-- the pool with exactly this label is in its in-use list already: then `listed` is true.
 function fast_borrow.find(label, attempt)
   local wild = turns.is_wild(label)
   local exact, empty

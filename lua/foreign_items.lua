@@ -1,8 +1,8 @@
--- Items that another program put into a list.
+-- Foreign items: items that another program put into the list of a pool.
 local foreign_items = {}
 
--- Take in an item whose record does not say that it is free here, because another program put it there. Returns the slot, or
--- nil where it cannot be lent: call_state.dropped says why.
+-- Take in an item of a free list whose record is missing or names another place. Returns the slot, like `supply.record_of`, or nil
+-- where it cannot be lent. call_state.dropped says what is wrong with an item that was not taken in.
 function foreign_items.settle(pool, item)
   local slot, node, idle_ms = items.read(item)
   local known = redis.call('HMGET', keys.slot(slot or items.nameless(item)), 'item', 'pool', 'place', 'part')
@@ -15,7 +15,7 @@ function foreign_items.settle(pool, item)
   elseif known[1] and known[3] ~= 'held' and slots.still_listed(known[2], known[1], known[3]) then
     reason = 'also in ' .. known[2]
   elseif known[1] then
-    slots.drop(slot, known[2], known[4])  -- its item was moved here
+    slots.drop(slot, known[2], known[4])  -- another program moved its item here
   end
   if reason then
     for _, fact in ipairs({pool, reason, item}) do call_state.dropped[#call_state.dropped + 1] = fact end
@@ -32,8 +32,8 @@ function foreign_items.settle(pool, item)
   return {slot = slot, item = item, pool = pool, node = node, part = part, own_idle_ms = idle_ms}
 end
 
--- Make the record of a slot that another program has lent, as of a lease of this label and run. It is looked for in the in-use
--- lists of these pools. Returns nil where none has it.
+-- Make the record of a slot that another program has lent, as a lease of this label and run. Its item is looked for in the in-use lists
+-- of these pools, among the first 1,000 of each. Returns the record; nil where no pool has the item.
 function foreign_items.adopt_lent(slot, pools_of_it, label, run)
   for _, pool in ipairs(pools_of_it) do
     for _, item in ipairs(redis.call('LRANGE', keys.inuse(pool), 0, 999)) do

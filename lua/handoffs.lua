@@ -1,7 +1,8 @@
--- Hand-offs: slots that go from one holder to the next without being free in between.
+-- Hand-offs: slots that go from one holder to the next waiter without being free in between.
 local handoffs = {}
 
--- A ticket was served: with a key its place is remembered, should the lease have to be undone.
+-- Delete the ticket that was served. A ticket with an idempotency key is kept for 60 s, so that its place is known should the lease be
+-- undone.
 function handoffs.leave_place(t)
   if t.keyed then
     redis.call('HSET', keys.ticket(t.id), 'handed', '1')
@@ -11,7 +12,7 @@ function handoffs.leave_place(t)
   end
 end
 
--- Its lease was undone: with a key it has its place for a while longer.
+-- Give a ticket whose lease was undone its place back for a while, if it has an idempotency key.
 function handoffs.keep_place(t)
   if not t.label then return end
   history.away(t, 'undone')
@@ -20,7 +21,7 @@ function handoffs.keep_place(t)
   redis.call('ZADD', keys.ticket_deadlines, store.clock_ms + tickets.AWAY_MS, t.id)
 end
 
--- Grant a slot that is in no list to a waiter and tell its hub. found: slot item pool node part own_idle_ms.
+-- Grant a slot that is in no list to a waiting ticket and tell its hub. found: slot item pool node part own_idle_ms.
 function handoffs.hand_on(t, found)
   tickets.step_out(t)
   leases.grant(t, found)

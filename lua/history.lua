@@ -1,10 +1,9 @@
--- The history: what happened, written down in the step that made it happen.
+-- The history: a stream of what happened; each event is written in the script that makes it happen.
 local history = {}
 
--- Write down what happened, in the step that made it happen: note('grant.lent', 'slot', slot, 'run', run, ...). Names
--- and facts alternate and none is nil; `why` is the short word of the rule. Names are those of hub/history/events.py.
--- One call costs about as much as a SET. A stream that cannot be written fails nothing. Redis trims it by a hundred
--- entries at a time in any case, so one note in sixteen asks for that.
+-- Write an event: note('grant.lent', 'slot', slot, 'run', run, ...). Names and facts alternate and none is nil; `why` is the short word
+-- of the rule. Names are those of hub/history/events.py. One call costs about as much as a SET. A stream that cannot be written makes
+-- no call fail. Redis trims the stream by a hundred entries at a time, so only each sixteenth call asks for that.
 local untrimmed = 15
 function history.note(what, ...)
   untrimmed = untrimmed + 1
@@ -14,19 +13,19 @@ function history.note(what, ...)
   redis.pcall('XADD', keys.history, 'MAXLEN', '~', most, '*', 'event', what, ...)
 end
 
--- Note what became of a slot or of its lease. of: slot node pool label run; unknown ones are left out.
+-- Write an event about a slot or its lease. of: slot node pool label run; missing ones are written as ''.
 function history.slot(what, of, why)
   history.note(what, 'slot', of.slot, 'node', of.node or '', 'pool', of.pool or '', 'label', of.label or '', 'run',
     of.run or '', 'why', why)
 end
 
--- Note what became of a ticket.
+-- Write an event about a ticket.
 function history.ticket(what, t, why)
   history.note(what, 'ticket', t.id, 'label', t.label, 'run', t.run or '', 'why', why)
 end
 
--- No caller attends a ticket, which keeps its place. A caller that asks again and again comes and goes with each call: that is
--- noted once.
+-- Write that no caller attends a ticket, which keeps its place. For a caller that asks again and again, which leaves with each call,
+-- that is written once.
 function history.away(t, why)
   if (why == 'timeout' or why == 'gone') and redis.call('HSETNX', keys.ticket(t.id), 'asks_again', '1') == 0 then return end
   redis.call('HSET', keys.ticket(t.id), 'told_away', '1')

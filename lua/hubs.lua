@@ -1,21 +1,22 @@
--- Hubs: which of them tick, and who waits at them.
+-- Hubs: which of them tick, and how many tickets wait at them.
 local hubs = {}
 
-hubs.SILENT_MS = 3000  -- a hub that has not ticked for six periods is gone, and its waiters with it
+hubs.SILENT_MS = 3000  -- a hub that has not ticked for this long (six tick periods) counts as gone
 
--- Whether a hub ticks, so that it may answer its waiters.
+-- Return whether a hub has ticked within SILENT_MS, so that it can answer its waiters.
 function hubs.is_heard(hub)
   local ticked_ms = tonumber(redis.call('ZSCORE', keys.hubs, hub) or nil)
   return ticked_ms and store.clock_ms - ticked_ms <= hubs.SILENT_MS
 end
 
--- Whether a hub has not ticked for longer than this.
+-- Return whether a hub has not ticked for longer than `ms`.
 function hubs.is_silent(hub, ms)
   local ticked_ms = redis.call('ZSCORE', keys.hubs, hub)
   return not ticked_ms or store.clock_ms - tonumber(ticked_ms) > ms
 end
 
--- How many tickets of a run are in the queue, over all hubs; nil when there are too many waiters to count them in one go.
+-- Count the tickets of a run in the queue, over all hubs. Returns nil when the hubs have more than 2,000 waiters, too many for one
+-- call.
 function hubs.waiters_of(run)
   local count, looked = 0, 0
   for _, hub in ipairs(redis.call('ZRANGE', keys.hubs, 0, -1)) do

@@ -1,7 +1,7 @@
--- A raw id as part of a key: letters, digits, - _ and . stay, every other character (or byte that is no UTF-8) becomes -,
--- cut to 200 characters. Letters and digits beyond ASCII are this table, which hub/store/keys/ reads as well: per range
--- its first one and its length less one, four and three digits to the base 36. They are those of Unicode 14 (L* and Nd)
--- and stay so: with a newer table, hubs would look for what is stored under other keys.
+-- Ids: a raw id as part of a key. Letters, digits, - _ and . stay, any other character (or byte that is no UTF-8) becomes -, and the
+-- result is cut to 200 characters. The text below, which hub/store/keys/ reads as well, lists letters and digits beyond ASCII: for each
+-- range the first code in four digits and the length less one in three, to the base 36. They are L* and Nd of Unicode 14; with another
+-- version, hubs would look for stored things under other keys.
 local ids = {}
 
 local function beyond_ascii()

@@ -1,15 +1,15 @@
--- List items: what nodes and other programs write into the lists of a pool.
+-- Items: the JSON texts that nodes and other programs put into the lists of a pool, one for each slot.
 local items = {}
 
--- Read a list item: its slot id and node id as the document has them, nil where it names none. A number is read as it is
--- written. Text that is not a JSON object is searched for the compact fragments that nodes write.
--- hub/capacity/models.py finds the same.
+-- Return a text value of an item as it is, and a number as it is written in the item; nil for any other value.
 local function text_of(value, name, item)
   if type(value) ~= 'number' then return type(value) == 'string' and value or nil end
   local written = string.match(item, '"' .. name .. '"%s*:%s*(%-?%d[%w%.%+%-]*)')
   return written and tonumber(written) == value and written or string.format('%.17g', value)
 end
 
+-- Read an item. Returns its slot id as part of a key or nil, its node id or '', and its own idle time in ms as text or ''. An item that
+-- is no JSON object is searched for the compact fragments that nodes write. hub/capacity/models.py reads items alike.
 function items.read(item)
   local ok, document = pcall(cjson.decode, item)
   if ok and type(document) == 'table' then
@@ -25,12 +25,12 @@ function items.read(item)
   return slot and ids.key_part(slot), string.match(item, '"nodeId":"([^"]*)"') or '', ''
 end
 
--- The id under which an item without a slot id is kept, so that it goes with its node.
+-- Return the id under which an item without a slot id is kept, so that it is removed with its node.
 function items.nameless(item)
   return 'nameless-' .. redis.sha1hex(item)
 end
 
--- The slot id of a list item by a quick look, to find the record that settles it.
+-- Return the slot id of an item, without parsing the JSON where possible; the record of that slot says whether the id is right.
 function items.glance(item)
   local _, at = string.find(item, '"browserId"', 1, true)
   local slot = at and string.match(item, '^%s*:%s*"([%w%-_%.]+)"', at + 1)

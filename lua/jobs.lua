@@ -1,7 +1,7 @@
--- Jobs: when one goes, and how it comes back.
+-- Jobs: how a job is soft-deleted and taken back, and what is counted of it.
 local jobs = {}
 
--- Soft-delete a job that no worker serves and no task waits for. Claimed and running tasks do not keep it.
+-- Soft-delete a job that has no worker and no pending task. Claimed and running tasks do not keep a job.
 function jobs.check_orphan(full)
   if string.sub(full, 1, 10) == '@internal:' then return end
   if redis.call('EXISTS', keys.job_workers(full), keys.job_queue(full)) > 0 then return end
@@ -14,7 +14,7 @@ function jobs.check_orphan(full)
   events.jobs(names.room_of(full))
 end
 
--- Take a soft-deleted job back: it keeps its id and its place in the lists.
+-- Take a soft-deleted job back, with its id and its place in the lists. Returns whether it was soft-deleted.
 function jobs.revive(full)
   if redis.call('HDEL', keys.job(full), 'deleted') == 0 then return false end
   redis.call('ZREM', keys.deleted_jobs, full)
@@ -22,7 +22,8 @@ function jobs.revive(full)
   return true
 end
 
--- Count the schemas of a job for this user, and no longer for the user who held them before. Returns the refusal of `quotas.take`.
+-- Count the schemas of a job for this user, and no longer for the user for whom they counted before. Returns nil, or the refusal of
+-- `quotas.take`.
 function jobs.count_schemas(full, user, schemas_bytes, is_free)
   local room, bytes = names.room_of(full), schemas_bytes + quotas.EACH
   local by, before = unpack(redis.call('HMGET', keys.job(full), 'by', 'bytes'))
@@ -34,14 +35,15 @@ function jobs.count_schemas(full, user, schemas_bytes, is_free)
   redis.call('HSET', keys.job(full), 'by', user, 'bytes', numbers.whole(bytes))
 end
 
--- The record of a job is deleted.
+-- Delete the record of a job, and count its schemas for its user no longer.
 function jobs.drop(full)
   local by, bytes = unpack(lenient.fields(keys.job(full), 'by', 'bytes'))
   if by and tonumber(bytes or '') then quotas.release('schemas', by, names.room_of(full), tonumber(bytes)) end
   redis.call('DEL', keys.job(full))
 end
 
--- Tasks of a job have ended that ran for so many microseconds in all. Of what is known of its tasks the last one makes a tenth.
+-- Update the mean run time of a job after `count` of its tasks have ended, which ran for `us` microseconds together: each task weighs a
+-- tenth against the mean before.
 function jobs.ran(full, count, us)
   local job = redis.call('HMGET', keys.job(full), 'id', 'run_us')
   if not job[1] then return end

@@ -1,8 +1,8 @@
--- The numbers of a lease, and its token, as text.
+-- The numbers and the token of a lease, as texts.
 local lease_texts = {}
 
--- The texts of a lease that is made now and lasts so many ms. Many leases are made in the same millisecond, and most of them
--- last as long: the last texts are used again.
+-- Return the texts of a lease that is made now and lasts `ttl_ms`. Many leases are made in the same millisecond and most last equally
+-- long: the texts of the last call are used again where they are the same.
 local last = {}
 function lease_texts.of(ttl_ms)
   local now_ms, clock_ms = store.now_ms, store.clock_ms
@@ -14,9 +14,9 @@ function lease_texts.of(ttl_ms)
   return last
 end
 
--- The next token. It has more digits than a Lua number holds, so the last nine are counted here and the rest is text;
--- every thousand million leases Redis carries over.
-local last_token, last_high, last_low  -- the one that was given last, taken apart
+-- Return the next fencing token and store it. A token has more digits than a Lua number holds: the last nine are counted here and the
+-- others stay text. When the nine overflow, Redis counts.
+local last_token, last_high, last_low  -- the token that was issued last, whole and in its two parts
 function lease_texts.next_token()
   if store.token ~= last_token then last_high, last_low = string.sub(store.token, 1, -10), string.sub(store.token, -9) + 0 end
   if last_high ~= '' and last_low < 999999999 then

@@ -1,14 +1,15 @@
 -- Leases: how a lease is made.
 local leases = {}
 
+-- Note the run of a lent slot, for the run and for other programs.
 function leases.note_run(slot, run, now)
   redis.call('SET', keys.browser_run(slot), run, 'EX', keys.seconds.browser_run)
   redis.call('ZADD', keys.run(run), now or numbers.whole(store.now_ms), slot)
 end
 
--- Make a lease of a slot that is in no list: in-use list, session, deadline, footprints, indexes, in one go.
--- lease: slot item pool node part label run token ttl_ms idle_ms; listed: it is in the in-use list already. Needs the two
--- times of `store`.
+-- Make a lease of a slot that is in no list: in-use list, session, deadline, footprints and indexes, in one step. lease: slot item pool
+-- node part label run token ttl_ms idle_ms; `listed` is true where the slot is in the in-use list already. The command must have read
+-- the times of `store`.
 function leases.lend(lease)
   local slot, ttl_ms = lease.slot, lease.ttl_ms
   local text, idle_ms = lease_texts.of(ttl_ms), lease.idle_ms > 0 and numbers.whole(lease.idle_ms) or '0'
@@ -26,8 +27,8 @@ function leases.lend(lease)
   orders.changed(lease.part)
 end
 
--- The leases of a node that were asked for under another label than that of their pool, or in a run, so that the node can
--- report them as such: {slot, label, run, ...}.
+-- Return the leases of a node that were asked for under another label than that of their pool, or in a run, so that the node can report
+-- them with both: {slot, label, run, ...}.
 function leases.asked(part)
   local found = {}
   for _, slot in ipairs(redis.call('HKEYS', keys.lent(part))) do
@@ -39,7 +40,8 @@ function leases.asked(part)
   return found
 end
 
--- The idle clock of a slot in ms, 0 for none: its own rule, else the hub's; 0 in its own rule means the whole lease.
+-- Return after how many idle ms a lease ends, 0 for no limit: the slot's own rule, else the hub's. 0 in the own rule stands for the
+-- whole lease, where the hub has a rule.
 local function idle_of(own_ms, hub_idle_ms, ttl_ms)
   local own = own_ms and own_ms ~= '' and tonumber(own_ms)
   if not own then return hub_idle_ms end
@@ -47,8 +49,8 @@ local function idle_of(own_ms, hub_idle_ms, ttl_ms)
   return hub_idle_ms > 0 and ttl_ms or 0
 end
 
--- Grant a slot that is in no list, or that is `listed`, under the next token, and remember that for the request.
--- found: slot item pool node part own_idle_ms. The rest is text, as it was asked for.
+-- Lend a slot that is in no list, or is `listed`, under the next token, and store that as the answer of the request. found: slot item
+-- pool node part own_idle_ms. The other arguments are texts as the caller gave them.
 function leases.grant_to(found, request, label, run, ttl_ms, idle_ms, fingerprint, attempt, keep_s)
   found.token = lease_texts.next_token()
   found.label, found.run, found.ttl_ms = label, run, numbers.again('ttl_ms', ttl_ms)
@@ -57,7 +59,7 @@ function leases.grant_to(found, request, label, run, ttl_ms, idle_ms, fingerprin
   redis.call('SET', keys.request(request), fingerprint .. '|' .. found.slot .. '|' .. found.token .. '|' .. attempt, 'EX', keep_s)
 end
 
--- Grant a lease to a ticket: id label run ttl_ms idle_ms fingerprint attempt keep_s.
+-- Lend a slot to a ticket. t: id label run ttl_ms idle_ms fingerprint attempt keep_s.
 function leases.grant(t, found)
   leases.grant_to(found, t.id, t.label, t.run, t.ttl_ms, t.idle_ms, t.fingerprint, t.attempt, t.keep_s)
 end

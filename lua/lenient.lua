@@ -1,7 +1,8 @@
--- Reading what a list names. A key of another type is no record of a hub: the list goes on behind it.
+-- Lenient reads: reading a key that an index names and that another program may have written with another type. Such a key counts as no
+-- record, so that it keeps no command from the other members of the index.
 local lenient = {}
 
--- The reply of a command, or `otherwise` where its key has another type than the hub writes.
+-- Return the reply of a Redis command, or `otherwise` where its key has another type than the hub writes. Other errors are raised.
 function lenient.call(otherwise, ...)
   local found = redis.pcall(...)
   if type(found) == 'table' and found.err then
@@ -11,18 +12,18 @@ function lenient.call(otherwise, ...)
   return found
 end
 
--- Run HMGET; the answer is empty where the key has another type.
+-- Return the reply of HMGET; an empty table where the key has another type.
 function lenient.fields(key, ...) return lenient.call({}, 'HMGET', key, ...) end
 
--- The answer of `look` about a record, or `otherwise` where it cannot be read: a list shows the other records all the same, and
--- the doctor says what is wrong with this one. `look` must change nothing.
+-- Return what `look` returns of a record, or `otherwise` where it raises an error: a list shows its other records all the same, and the
+-- doctor says what is wrong with this one. `look` must change nothing.
 function lenient.look(otherwise, look, ...)
   local is_read, found = pcall(look, ...)
   if is_read then return found end
   return otherwise
 end
 
--- Whether the fields that are there are numbers, of those that must be.
+-- Return whether the fields of a record with these names are numbers; missing ones count as right.
 function lenient.are_numbers(record, names)
   for _, name in ipairs(names) do
     if record[name] and not tonumber(record[name]) then return false end

@@ -1,9 +1,8 @@
--- Whether nodes are alive.
+-- Whether nodes are alive. A node is alive by its alive key, by its field LastSeen, or by its heartbeats through a hub.
 local liveness = {}
 
--- Is a node alive? By its alive key; then by LastSeen against the time of the store; then, for nodes that beat through
--- a hub, by the hub clock, which stands still while no hub can hear. Returns the word and LastSeen as it is written:
--- 'alive' | 'fresh' (no alive key, not stale) | 'ahead' (LastSeen in the future) | 'stale'
+-- Return a word and the field LastSeen as it is written: 'alive' (the alive key of the node exists) | 'ahead' (LastSeen is in the
+-- future) | 'fresh' (LastSeen by the time of Redis, or its heartbeat through a hub by the hub clock, is within the timeout) | 'stale'.
 function liveness.of(id, part, timeout_ms)
   local seen = redis.call('HGET', keys.node(part), 'LastSeen') or ''
   if redis.call('EXISTS', keys.node_alive(part)) == 1 then return 'alive', seen end
@@ -15,9 +14,9 @@ function liveness.of(id, part, timeout_ms)
   return 'stale', seen
 end
 
--- Note the signs that a node lives which no hub has heard of late: it writes its alive key itself, for 90 s each time, and
--- LastSeen. Its reading is when it last did, as far as that can be told, so that a key that is cut short is noticed. The key
--- that a sweep writes, for 30 s, is no sign of life.
+-- Note signs of life of a node that did not come through a hub: the node may write its alive key, for 90 s each time, and LastSeen. The
+-- heartbeat of the node is set to the time at which it wrote them last, as far as that can be told. The alive key that a sweep writes,
+-- for 30 s, is no sign of life.
 function liveness.note_signs(id, part, word, seen, timeout_ms)
   local last_ms = times.parse(seen)
   local silent_ms = last_ms and math.max(0, store.now_ms - last_ms) or math.huge

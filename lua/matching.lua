@@ -1,7 +1,8 @@
 -- Matching: which pools may serve a label.
 local matching = {}
 
--- The first slot in the pools of n segments that begin with `want`. Pools are visited in order, at most 5,000.
+-- Return the first slot in pools of n segments whose labels begin with the segments `want`; nil for none. Pools are visited in order of
+-- their labels, at most 5,000.
 local function walk(n, want, wild)
   local function fits(label)
     local i = 0
@@ -22,7 +23,7 @@ local function walk(n, want, wild)
   if #head > 0 and #head == n then
     from, upto = '[' .. lead, '[' .. lead
   elseif #head > 0 then
-    from, upto = '[' .. lead .. ':', '(' .. lead .. ';'  -- ';' follows ':'
+    from, upto = '[' .. lead .. ':', '(' .. lead .. ';'  -- ';' is the character behind ':'
   end
   for _ = 1, 50 do
     local page = redis.call('ZRANGE', keys.open_pools(n), from, upto, 'BYLEX', 'LIMIT', 0, 100)
@@ -35,7 +36,7 @@ local function walk(n, want, wild)
   end
 end
 
--- Find a slot for a requested label in the pools of others; `wild` is whether it has a `*` that counts.
+-- Find a slot for a label in pools with other labels. `wild` is true where a `*` in the label stands for any segment.
 function matching.find_elsewhere(label, wild)
   local want = {}
   for segment in string.gmatch(label, '[^:]+') do want[#want + 1] = segment end
@@ -54,9 +55,9 @@ function matching.find_elsewhere(label, wild)
   end
 end
 
--- Find a slot for a requested label: the exact pool; shorter ones, longest first, down to two segments; longer ones,
--- fewest segments first. Among equals the smallest label by code point. A `*` segment of the request stands for any
--- one segment when wildcards are on.
+-- Find a slot for a label: in the pool with exactly this label; then in pools with shorter labels, longest first, down to two segments;
+-- then in those with longer labels, fewest segments first. Among equals the smallest label by code point counts. A `*` segment of the
+-- label stands for any one segment when wildcards are on. Returns the slot as `supply.take` does, or nil.
 function matching.find(label)
   local wild = turns.is_wild(label)
   return not wild and supply.take(label) or matching.find_elsewhere(label, wild)

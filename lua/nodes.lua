@@ -1,28 +1,29 @@
--- Nodes: who is on the books, and how one leaves them.
+-- Nodes: which are registered, and how a node is removed.
 local nodes = {}
 
--- The raw id of the node that is stored under a key part; nil when none is.
+-- Return the raw id of the node that is stored under a key part; nil for none.
 function nodes.owner_of(part)
   local raw = redis.call('HGET', keys.node(part), 'HubId')
   if raw then return raw end
   if redis.call('SISMEMBER', keys.nodes, part) == 1 then return part end
 end
 
--- Whether the node with this key part is on the books; `raw` is its id where that differs and is known, else ''.
+-- Return whether the node with this key part is registered; `raw` is its id where that is known to differ from the key part, else ''.
 function nodes.registered(part, raw)
   if raw == '' then raw = redis.call('HGET', keys.node(part), 'HubId') or part end
   return redis.call('SISMEMBER', keys.nodes, raw) == 1
 end
 
--- Whether the node of a slot is not on the books, though the slot was taken in so long ago that it should be: nothing would
--- notice its death. Slots that are about to be pruned are left to that.
+-- Return whether the node of a slot is not registered although the slot was taken in longer than `patience_ms` ago: no sweep would
+-- notice the death of that node. False for slots of a removed node that are still to be pruned.
 function nodes.is_unknown(record, patience_ms)
   if redis.call('SISMEMBER', keys.nodes, record.node or '') == 1 then return false end
   if redis.call('HEXISTS', keys.leaving, record.part) == 1 then return false end
   return store.clock_ms - tonumber(record.adopted_ms or '-inf') > patience_ms
 end
 
--- Drop up to `limit` slots of a node wherever they are, ending their leases. Returns slots dropped, leases ended, left.
+-- Drop up to `limit` slots of a node, in whatever place, and end their leases. Returns the number of slots dropped, the slots whose
+-- lease ended, and the number of slots left.
 function nodes.prune(part, limit)
   local ended = {}
   local popped = redis.call('SPOP', keys.node_slots(part), limit)
@@ -50,8 +51,8 @@ function nodes.prune(part, limit)
   return #popped, ended, left
 end
 
--- Take a node off the books and drop its first slots; the rest waits in `leaving` for the next batch. An id that only
--- looks like that of another node, as part of a key, takes nothing of it along.
+-- Remove a node and drop its first slots; the others wait in `leaving` for nodes.prune. A raw id whose key part belongs to another node
+-- removes nothing of that node. Returns what nodes.prune returns.
 function nodes.remove(id, part, limit)
   local owner = nodes.owner_of(part)
   redis.call('SREM', keys.nodes, id)

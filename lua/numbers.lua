@@ -1,19 +1,19 @@
--- Numbers as text, where a Lua number would round them or cost too much.
+-- Numbers as texts, where a Lua number would be rounded or would cost too much.
 local numbers = {}
 
--- Whether a token is above another; both are decimal text with more digits than a Lua number holds.
+-- Return whether a token is above another one. Both are decimal texts with more digits than a Lua number holds.
 function numbers.above(token, other)
   return #token > #other or (#token == #other and token > other)
 end
 
--- A whole number as text. An argument of a command that is a Lua number costs as much as a command: Redis writes it out
--- with 17 digits.
+-- Return a whole number as text. Passing a Lua number to a Redis command costs as much time as a command: Redis writes it with 17
+-- digits.
 function numbers.whole(number) return string.format('%d', number) end
 
--- A number of microseconds as text; Lua's own would round it.
+-- Return a number of microseconds as text; Lua's own conversion would round it.
 function numbers.digits(us) return string.format('%.0f', us) end
 
--- The number that a text is, which was `field` in the last call as well: what is written as it was then is not read again.
+-- Return the number that a text stands for. The text of the last call for the same `field` is not parsed again.
 local texts, read = {}, {}
 function numbers.again(field, text)
   if texts[field] ~= text then texts[field], read[field] = text, tonumber(text) end

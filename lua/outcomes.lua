@@ -1,9 +1,9 @@
 -- Outcomes: how a task ends, or goes back into its queue.
 local outcomes = {}
 
--- Move a task on. `close` ends it; `fail` gives it another attempt where it has one left; `give_back` queues it again.
+-- `close` ends a task; `fail` gives it another attempt where it has attempts left; `give_back` puts it into its queue again.
 
--- Clear what a task keeps while a worker has it.
+-- Delete what is kept of a task while a worker has it.
 local function let_go(t)
   if t.worker then redis.call('SREM', keys.worker_tasks(t.worker), t.id) end
   redis.call('ZREM', keys.runtimes, t.id)
@@ -12,11 +12,11 @@ local function let_go(t)
   if names.is_internal(t.job) then
     redis.call('ZREM', keys.internal_tasks, t.id)
     local entry = redis.call('HGET', keys.task(t.id), 'entry')
-    if entry then redis.pcall('XDEL', keys.taskiq, entry) end  -- nothing else deletes its message
+    if entry then redis.pcall('XDEL', keys.taskiq, entry) end  -- nothing else deletes the message of the task
   end
 end
 
--- End a task with a terminal status. `error` is kept where there is one, and so is what a completed one came to.
+-- End a task with a terminal status. The error is stored unless it is '', and so is the result of a completed task.
 function outcomes.close(t, status, error, request, result)
   if t.status == 'pending' then
     blocked.take_out(t)
@@ -40,13 +40,14 @@ function outcomes.close(t, status, error, request, result)
   chains.settle(t, outcomes.close)
 end
 
--- Make a claimed or running task pending again, at its old place, or put off until `due_us`.
+-- Make a claimed or running task pending again, at its old place in the queue, or put off until `due_us`.
 function outcomes.give_back(t, request, due_us)
   local had = t.worker and redis.call('HGET', keys.worker(t.worker), 'user')
   let_go(t)
   tasks.relist(t, 'pending')
   redis.call('HDEL', keys.task(t.id), 'worker', 'started', 'claimed', 'progress', 'message')
-  -- The next claim overwrites `last`; a caller that repeats this call, or one of those before, is to be known by then as well.
+  -- The next claim overwrites `last`. `back` keeps the last four requests that gave the task back, so that a repeat of one is
+  -- recognised.
   local back = string.match(request .. '\n' .. (t.back or ''), '^[^\n]*\n?[^\n]*\n?[^\n]*\n?[^\n]*')
   redis.call('HSET', keys.task(t.id), 'status', 'pending', 'last', request, 'back', back, 'had', had or '')
   t.worker, t.started = nil, nil
@@ -61,7 +62,7 @@ function outcomes.give_back(t, request, due_us)
   if t.position then events.available(t) end
 end
 
--- Fail a task, or let it try again after a pause that doubles with each attempt, up to an hour.
+-- Fail a task, or let it be tried again after a pause, where it has attempts left. The pause doubles with each attempt, up to an hour.
 function outcomes.fail(t, error, request)
   local attempt = tonumber(t.attempt or '1')
   if not t.max or attempt >= tonumber(t.max) then return outcomes.close(t, 'failed', error, request) end

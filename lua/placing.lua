@@ -1,10 +1,9 @@
--- Placing: where a slot goes that is in no list.
+-- Placing: where a slot goes that is in no list. Each command that frees a slot ends here.
 local placing = {}
 
--- Send on a slot that is in no list: to the waiter whose turn it is, else to the tail of its pool; it is held back while
--- its node drains or is suspect, or its last holder may still believe in a lease that ended early. A waiter gets the
--- slot that is next in the pool, which is another one when only a cap had kept it free. Every path that frees a slot ends
--- here. Returns 'lent' | 'free' | 'held'.
+-- Give a slot that is in no list to the waiter whose turn it is, else put it at the tail of its pool. It is held back while its node
+-- drains or is suspect, or while its last holder may still believe in a lease that ended early. A waiter gets the slot at the
+-- head of the pool, which is another one where only a cap had kept slots free. Returns 'lent' | 'free' | 'held'.
 function placing.place(slot, part, pool, item)
   if drains.holds_back(part) or revocations.believed_in(slot) then
     redis.call('HSET', keys.slot(slot), 'place', 'held')
@@ -33,16 +32,16 @@ function placing.place(slot, part, pool, item)
   return 'free'
 end
 
--- Send on a slot that was held back for its last holder alone.
+-- Place a slot again that was held back only because its last holder might believe in its lease.
 function placing.offer_again(slot)
   local record = lenient.fields(keys.slot(slot), 'item', 'pool', 'part', 'place')
   if record[4] ~= 'held' or redis.call('SISMEMBER', keys.aside(record[3]), slot) == 1 then return end
   placing.place(slot, record[3], record[2], record[1])
 end
 
--- A node that was suspect is heard again: its slots that were held back are on offer, 256 in one call, of which those
--- that go to a waiter count eight times; those of a draining node stay held back, and so do those that it has not
--- reported yet, without keeping the others back.
+-- Offer the slots of a node again that were held back while it was suspect, up to 256 in one call; a slot that goes to a waiter counts
+-- as eight. Slots stay held while the node drains, and those that it has not reported since the store was lost stay as well, without
+-- keeping back the others.
 function placing.resume(node, part)
   local holds, unreported = drains.holds_back(part), {}
   while call_state.left_to_resume > 0 do

@@ -1,20 +1,21 @@
--- Pools: the indexes of their labels, and their maintenance.
+-- Pools: the index of labels with free slots, and maintenance.
 local pools = {}
 
--- The indexes of a pool label: all pools that have slots, and per number of segments those with free ones.
--- `open_pool` returns whether it was not among them.
+-- Add a label to the index of labels with free slots, of which there is one per number of segments. Returns whether it was not in it.
 function pools.open(label)
   local _, colons = string.gsub(label, ':', '')
   return redis.call('ZADD', keys.open_pools(colons + 1), 0, label) == 1
 end
 
+-- Take a label out of the index of labels with free slots.
 function pools.close(label)
   local _, colons = string.gsub(label, ':', '')
   redis.call('ZREM', keys.open_pools(colons + 1), label)
 end
 
--- A pool under maintenance lends nothing. It ends, here, when nothing is lent and, after 10 s, every slot of the start
--- has been replaced by as many; or after 2 min. The flag itself lives 30 min, which tells how long it has been on.
+-- Return whether a pool is under maintenance, during which it lends nothing, and end a maintenance that is over: when nothing is lent
+-- and, after 10 s, each slot of the start has been replaced and there are as many; or after 2 min, as soon as nothing is lent. The flag
+-- lives 30 min; what is left of that tells how long the maintenance has lasted.
 function pools.under_maintenance(pool)
   local left_ms = redis.call('PTTL', keys.maintenance(pool))
   if left_ms == -2 then return false end

@@ -1,14 +1,14 @@
--- Progress: what a running task says of itself, and how long it may say nothing.
+-- Progress: what a running task says of itself, and how long it may be silent.
 local progress = {}
 
-local KEPT = 100  -- texts of its log
+local KEPT = 100  -- most texts of the log of a task
 
--- From now on it may say nothing for as long as its submitter allowed, on the hub clock.
+-- Let a task be silent for as long as its submitter allowed, from now on the hub clock.
 function progress.listen(t)
   if t.silence then redis.call('ZADD', keys.silences, store.clock_ms + t.silence, t.id) end
 end
 
--- share and message are '' where they stay as they are; texts are separated by queue feeds, '' for none.
+-- Note what a task said. `share` and `message` are '' where they stay as they are; `texts` are lines for its log, '' for none.
 function progress.note(t, share, message, texts, request)
   local said = numbers.digits(store.now_us)
   redis.call('HSET', keys.task(t.id), 'said', said, 'heard', request)
@@ -23,8 +23,8 @@ function progress.note(t, share, message, texts, request)
   events.progress(t, shown[1], shown[2], said)
 end
 
--- The progress of a task, as the hub reads it: share, message, when, the silence it is allowed, then its log; '' where
--- there is none.
+-- Return the progress of a task: share, message, when it said so, the silence it is allowed in ms, then the texts of its log; '' for
+-- what there is not.
 function progress.reply(id)
   local reply = redis.call('HMGET', keys.task(id), 'progress', 'message', 'said', 'silence')
   for i = 1, 4 do reply[i] = reply[i] or '' end

@@ -1,14 +1,14 @@
--- Providers.
+-- Providers: what is deleted and counted when a provider goes.
 local providers = {}
 
--- Count a provider, and its schema, no longer for its user.
+-- Count a provider and its schema no longer for its user.
 function providers.uncount(full, user, bytes)
   if not (user and tonumber(bytes or '')) then return end
   quotas.release('schemas', user, names.room_of(full), tonumber(bytes))
   quotas.release('providers', user, names.room_of(full), 1)
 end
 
--- Delete a provider. Its results are kept by its id, so no reader finds them any more.
+-- Delete a provider. Its results stay until they lapse; they are stored under its id, so that no reader finds them.
 function providers.drop(full)
   local p = lenient.fields(keys.provider(full), 'id', 'worker', 'user', 'bytes')
   if not p[1] then return end

@@ -1,7 +1,8 @@
--- The queue: tickets that wait for a slot, and their answers.
+-- The queue: tickets that wait for a slot, and the answers to their callers.
 local queue = {}
 
--- The answer to a repeat of a granted request: its lease as it is now. This attempt becomes one of its owners.
+-- Return the answer to a repeat of a request that was granted: its lease as it is now or where it is in another realm; 'reused' |
+-- 'over' else. The attempt becomes an owner of the lease.
 function queue.granted(record, request, attempt, fingerprint, hub)
   local there = spill_over.read(record)
   if there then return there.asked == fingerprint and spill_over.said(there) or {'reused'} end
@@ -17,7 +18,7 @@ function queue.granted(record, request, attempt, fingerprint, hub)
     math.floor(tonumber(held[3]) * 1000), held[4], {}}
 end
 
--- The answer to a ticket that stood in the queue at the beginning of the call.
+-- Return the answer to a ticket that stood in the queue at the beginning of the call and may have been granted in it.
 function queue.standing(t, attempt, fingerprint, hub)
   local record = redis.call('GET', keys.request(t.id))
   if record then return queue.granted(record, t.id, attempt, fingerprint, hub) end
@@ -25,7 +26,7 @@ function queue.standing(t, attempt, fingerprint, hub)
   return {'waiting', rank + 1, tickets.estimate(t.label, rank), call_state.dropped}
 end
 
--- A caller attends a ticket (again), perhaps at another hub: it is in the queue at its old place.
+-- Note that a caller attends a ticket, perhaps again and at another hub, and put it into the queue at its old place.
 function queue.attend(t, hub, attempt, until_ms)
   if t.hub ~= hub then redis.call('SREM', keys.waiters(t.hub), t.id) end
   t.hub, t.attempt = hub, attempt
@@ -36,14 +37,15 @@ function queue.attend(t, hub, attempt, until_ms)
   if redis.call('HDEL', keys.ticket(t.id), 'told_away') == 1 then history.ticket('ticket.waiting', t, 'again') end
 end
 
--- Points of priority count as seconds in the queue, so that nothing starves. No two newcomers arrive at the same instant.
+-- Return the score of a newcomer in the queue as text: its arrival in ms, less a second per point of priority, so that no ticket waits
+-- for ever. No two newcomers arrive at the same instant.
 local function score_of(priority)
   local at_ms = queue_order.next_ms()
   redis.call('HSET', keys.store, 'line_ms', string.format('%.17g', at_ms), 'line_clock_ms', store.clock_ms)
   return string.format('%.17g', at_ms - priority * 1000)
 end
 
--- Why a newcomer may not wait; nil when it may.
+-- Return why a newcomer may not wait, as the answer of the command; nil when it may.
 function queue.admit(wanted, max_label, max_run, limit_ms, priority)
   local waiting = redis.call('ZCARD', keys.queue(wanted.label))
   if waiting >= max_label then return {'per-label-cap', waiting} end
@@ -56,7 +58,7 @@ function queue.admit(wanted, max_label, max_run, limit_ms, priority)
   end
 end
 
--- Write the ticket of a newcomer and put it in the queue.
+-- Write the ticket of a newcomer and put it into the queue.
 function queue.enter(wanted, priority, until_ms)
   wanted.score = score_of(priority)
   redis.call('HSET', keys.ticket(wanted.id), 'label', wanted.label, 'run', wanted.run, 'hub', wanted.hub, 'attempt', wanted.attempt,

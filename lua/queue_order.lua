@@ -1,8 +1,8 @@
--- The order of the queue: when a newcomer arrived, and how many stand before it.
+-- The order of the queue: when a newcomer arrives, and how many tickets stand before it.
 local queue_order = {}
 
--- The instant at which a newcomer arrives, ms since 1970. It is later than every other. While the time of Redis is behind the
--- last one (it was set back, or another server took over), the hub clock says how much later.
+-- Return the instant at which a newcomer arrives, in ms since 1970, later than every instant before. While the time of Redis is behind
+-- the last one (it was set back, or another server took over), the hub clock says how much later.
 function queue_order.next_ms()
   local last = redis.call('HMGET', keys.store, 'line_ms', 'line_clock_ms')
   local at_ms, last_ms = store.now_us / 1000, tonumber(last[1] or '0')
@@ -10,7 +10,7 @@ function queue_order.next_ms()
   return last_ms + math.max(1 / 1024, store.clock_ms - tonumber(last[2]))
 end
 
--- How many tickets stand before a newcomer.
+-- Return how many tickets of a label would stand before a newcomer.
 function queue_order.ahead_of(label, priority)
   return redis.call('ZCOUNT', keys.queue(label), '-inf', string.format('%.17g', queue_order.next_ms() - priority * 1000))
 end

@@ -1,12 +1,13 @@
--- Quotas: how much each user and each room holds of what takes memory. The step that adds it or takes it away counts it.
+-- Quotas: how much each user and each room holds of what takes memory. It is counted in the script that adds it or takes it away.
 local quotas = {}
 
--- Kinds: 'tasks', the bytes of open tasks and of schedules; 'schemas', those of jobs and providers; 'schedules'; 'providers';
--- and of users 'rooms', which they opened and which are not empty.
-quotas.EACH = 512  -- bytes that a record counts beside the text in it
+-- Kinds: 'tasks' (bytes of open tasks and of schedules), 'schemas' (bytes of the schemas of jobs and providers), 'schedules',
+-- 'providers', and of users alone 'rooms' (those that the user opened and that hold something).
+quotas.EACH = 512  -- bytes that each record counts beside its text
 
 local KINDS, ROOM_TIMES = {'schemas', 'tasks', 'schedules', 'providers'}, 4  -- a room may hold as much as four users
 
+-- Add to what an owner holds of a kind, and return what it holds now.
 local function add(kind, owner, amount)
   local held = tonumber(redis.call('ZINCRBY', keys.used(kind), numbers.digits(amount), owner))
   if held <= 0 then redis.call('ZREM', keys.used(kind), owner) end
@@ -15,7 +16,7 @@ end
 
 local function refuse(kind, owner, held, most) return {'quota', kind, owner, numbers.digits(held), numbers.digits(most)} end
 
--- Whether a room holds nothing any more; then it does not count for the user who opened it.
+-- Count a room no longer for the user who opened it, if it holds nothing more.
 local function close(room)
   for _, kind in ipairs(KINDS) do
     if redis.call('ZSCORE', keys.used(kind), 'room:' .. room) then return end
@@ -24,7 +25,7 @@ local function close(room)
   if user and redis.call('HDEL', keys.room_openers, room) == 1 then add('rooms', 'user:' .. user, -1) end
 end
 
--- A room is no longer empty. Returns the refusal where its user has opened as many as one may.
+-- Count a room that begins to hold something for the user who adds that. Returns nil, or the refusal of one room too many.
 local function open(room, user, is_free)
   if string.sub(room, 1, 1) == '@' or redis.call('HSETNX', keys.room_openers, room, user) == 0 then return end
   local held, most = add('rooms', 'user:' .. user, 1), allowances.of('rooms')
@@ -34,22 +35,22 @@ local function open(room, user, is_free)
   end
 end
 
--- A user in a room holds so much less of a kind.
+-- Count so much less of a kind for a user and a room.
 function quotas.release(kind, user, room, amount)
   add(kind, 'user:' .. user, 0 - amount)
   if add(kind, 'room:' .. room, 0 - amount) <= 0 then close(room) end
 end
 
--- A schedule is gone.
+-- Count a schedule that was deleted no longer.
 function quotas.release_schedule(s)
   if not (s.user and tonumber(s.bytes)) then return end
   quotas.release('tasks', s.user, s.room, tonumber(s.bytes))
   quotas.release('schedules', s.user, s.room, 1)
 end
 
--- A user in a room holds so much more of a kind. In `how`: is_free, what a hub says again is never refused; later, what follows
--- in further calls of the same request; is_open, the room is not empty in any case.
--- Returns nil, or the refusal {'quota', kind, owner, what that holds, the limit}: then nothing has changed.
+-- Count so much more of a kind for a user and a room. how: `is_free`, a repeat by a hub after a loss, is never refused; `later` is what
+-- further calls of the same request will add; with `is_open` the room counts as holding something already. Returns nil, or the refusal
+-- {'quota', kind, owner, what the owner holds, the limit}: then nothing has changed.
 function quotas.take(kind, user, room, amount, how)
   local most, later = allowances.of(kind), how.later or 0
   local of_user, of_room = add(kind, 'user:' .. user, amount), add(kind, 'room:' .. room, amount)
@@ -63,7 +64,8 @@ function quotas.take(kind, user, room, amount, how)
   return refusal
 end
 
--- One more of what is remembered for so many seconds. It counts for up to an eighth longer. Returns as `take`.
+-- Count one more of what is remembered for so many seconds, such as keys of a user. Each counts for up to an eighth longer. Returns
+-- nil, or a refusal like that of `quotas.take`.
 function quotas.note(kind, user, seconds)
   local key, part, held, most = keys.recent(kind .. ':' .. user), math.floor(store.now_ms / (seconds * 125)), 0, allowances.of(kind)
   local counts = redis.call('HGETALL', key)

@@ -1,9 +1,9 @@
--- Recalls: what ended before the store was lost.
+-- Recalls: ends of tasks that hubs say again after the store was lost.
 local recalls = {}
 
--- Ends of tasks that hubs say again to a store that may have lost them. An end is for good, even if the store let another one happen
--- since; that a claim failed or was given back counts only where no later one is known. Safe to repeat.
--- Returns 'recalled' | 'known' | 'newer' (than what is said)
+-- Repeat an end of a task in a store that may have lost it. An end is for good, even if the store let the task end otherwise since;
+-- that a claim failed or was given back counts only where no later claim is known. Safe to repeat. Returns 'recalled' | 'known' (the
+-- store knows an end) | 'newer' (the store knows a later claim).
 function recalls.end_again(t, status, error, claim, request, worker, result)
   local waits, held = t.status == 'pending', t.status == 'claimed' or t.status == 'running'
   if not (waits or held) or tasks.was_heard(t, request) then return 'known' end
@@ -26,18 +26,18 @@ function recalls.end_again(t, status, error, claim, request, worker, result)
   return 'recalled'
 end
 
--- The hub that took an end may speak before the one that knows of the submit: the end waits for the task.
+-- Keep an end for a task that no hub has submitted again yet: the hub that took the end may speak before the one that took the submit.
 function recalls.wait_for(id, ...)
   redis.call('RPUSH', keys.early_ends(id), ...)
   redis.call('EXPIRE', keys.early_ends(id), keys.seconds.early_ends)
 end
 
--- Keep the result of a task beside its end.
+-- Keep the result of a task beside an end that was kept.
 function recalls.keep_result(id, result)
   if result ~= '' then redis.call('SET', keys.task_result(id), result, 'EX', keys.seconds.early_ends) end
 end
 
--- A task was made: it has ended already where a hub has said so. Returns whether one had.
+-- End a task that was just made where a hub has said so before. Returns whether a hub had.
 function recalls.end_made(id)
   if not tasks.may_come_back() then return false end
   if redis.call('EXISTS', keys.task_children(id)) == 1 then redis.call('HSET', keys.task(id), 'followed', '1') end

@@ -1,10 +1,11 @@
 -- Times in the records of other programs.
 local record_times = {}
 
--- Times as other programs write them into their records: Unix time in s or ms, with or without a fraction, or ISO-8601 text.
-record_times.FIRST_MS = 100000000000  -- a Unix time from here on is in ms: in s it is the year 5138, in ms it was 1973
+-- A time of a record is a Unix time in s or ms, with or without a fraction, or ISO-8601 text.
+record_times.FIRST_MS = 100000000000  -- Unix times from here on are in ms: 1973 in ms, in s it would be the year 5138
 
--- Microseconds of the fraction of a second (or, with 3 digits, of a millisecond), never too few: nothing looks older than it is.
+-- Return the fraction of a second in microseconds (with `places` 3, the fraction of a millisecond), rounded up: no record looks older
+-- than it is.
 local function fraction_us(digits, places)
   local rest = string.find(string.sub(digits, places + 1), '[1-9]') and 1 or 0
   return tonumber(string.sub(digits .. '000000', 1, places)) + rest
@@ -12,9 +13,9 @@ end
 
 record_times.LATEST_US = 253402300800000000  -- the year 10000
 
--- `time_zone` is the clock that a text without an offset holds: 'UTC', or '' where that is not known; it is not guessed.
--- Returns microseconds since 1970, and the form that write_time takes; nil and why for what is no such time: 'naive' |
--- 'early' (before 1970: what programs write that have none) | 'late' | 'unreadable'
+-- Read a time. `time_zone` is 'UTC' where texts without an offset are in UTC, or '' where that is not known; it is not guessed. Returns
+-- microseconds since 1970 and the form of the text for record_times.write; else nil and why: 'naive' (no offset) | 'early' (before
+-- 1970, as programs write for no time) | 'late' (from the year 10000) | 'unreadable'.
 function record_times.read(text, time_zone)
   local whole, digits = string.match(text, '^(%d+)%.?(%d*)$')
   if whole and #whole <= 16 then
@@ -35,7 +36,7 @@ function record_times.read(text, time_zone)
     {unit = 'iso', digits = #digits, between = string.sub(text, 11, 11), zone = zone, shift_s = shift_s}
 end
 
--- A time in the form that another one had.
+-- Return a time as text in the form of another one, as record_times.read returned it.
 function record_times.write(us, form)
   local unit_us = form.unit == 'ms' and 1000 or 1000000
   local whole = math.floor(us / unit_us)

@@ -1,7 +1,7 @@
--- Renewals: leases that go on.
+-- Renewals: how a lease is extended.
 local renewals = {}
 
--- Let a lease last so many ms from now. `watch_idle` is what its slot says of that.
+-- Let a lease last `left_ms` from now. `watch_idle` is the field of its slot with the idle time of the lease in ms.
 function renewals.extend(slot, left_ms, watch_idle)
   redis.call('ZADD', keys.deadlines, store.clock_ms + left_ms, slot)
   redis.call('SET', keys.borrow_ttl(slot), '1', 'PX', left_ms)

@@ -1,20 +1,21 @@
--- The reserve: a share of the memory of Redis that is kept for nodes, leases and ends. What only adds is refused before it.
+-- The reserve: a share of the memory of Redis that is kept for nodes, leases and ends. Commands that only add are refused before they
+-- use it.
 local reserve = {}
 
-local is_bounded = true  -- whether this server had a limit when a hub clock ticked last: without one it is not asked
+local is_bounded = true  -- whether this server had a memory limit when `look` ran last: without one `refusal` does not ask
 
--- Returns the bytes that Redis has in use, and its limit, 0 for none. Of its buffers for replicas and for the append-only
--- file Redis counts nothing towards its limit.
+-- Return the bytes that count towards the memory limit of Redis, and the limit, 0 for none. Redis does not count its buffers for
+-- replicas and for the append-only file.
 function reserve.look()
   local said = redis.pcall('INFO', 'memory')
-  if type(said) ~= 'string' then said = '' end  -- the store in memory
+  if type(said) ~= 'string' then said = '' end  -- a store in memory, without a Redis server, has no INFO
   local function read(name) return tonumber(string.match(said, '\n' .. name .. ':(%d+)') or 0) end
   local most = read('maxmemory')
   is_bounded = most > 0
   return read('used_memory') - read('mem_not_counted_for_evict'), most
 end
 
--- Returns the refusal of a command with these arguments where it would reach into the reserve.
+-- Return the refusal of a command with these arguments if it would use the reserve, else nil.
 function reserve.refusal(arguments)
   local percent = allowances.of('reserve') or 0
   if percent == 0 or not is_bounded then return end

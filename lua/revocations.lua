@@ -1,8 +1,8 @@
--- Revocations: leases that end early.
+-- Revocations: leases that end before their time, and not by their holder.
 local revocations = {}
 
--- Leases that end before their time, and not by their holder. The holder is told at once. The slot is not lent on until the
--- holder says that it has stopped, or until the grace is over.
+-- Tell the holder of a slot that its lease ends early. With a grace, the slot is not lent again until the holder says that it has
+-- stopped, or until the grace is over.
 function revocations.revoke(slot, grace_ms)
   local token = redis.call('HGET', keys.session(slot), 'leaseToken')
   if not token then return end
@@ -21,15 +21,16 @@ function revocations.keep(slot, token, until_ms)
   store.revoking = true
 end
 
--- The ms that the grace of a hub's setting lasts.
+-- Return the grace that the hubs are set to, in ms.
 function revocations.grace_ms() return tonumber(redis.call('HGET', keys.store, 'grace_ms') or '5000') end
 
--- Whether the last holder of a slot may still believe in its lease.
+-- Return whether the last holder of a slot may still believe in its lease.
 function revocations.believed_in(slot)
   local until_ms = store.revoking and redis.call('ZSCORE', keys.revoked, slot)
   return until_ms and tonumber(until_ms) > store.clock_ms
 end
 
+-- Forget that the last holder of a slot may believe in its lease.
 function revocations.forget(slot)
   redis.call('ZREM', keys.revoked, slot)
   redis.call('HDEL', keys.revoked_tokens, slot)

@@ -1,9 +1,8 @@
--- Serving: what waiters are given of slots that are free already.
+-- Serving: giving slots that are free already to waiters.
 local serving = {}
 
--- Serve waiters from slots that are free already: a cap was raised or a lease under it ended, a maintenance is over,
--- a node came back, another program put slots into a list. At most 32 in one call.
--- From one pool, to the next waiter.
+-- Serve waiters from the free slots of a pool: a cap was raised, a lease under it ended, a maintenance is over, a node came back, or
+-- another program put slots into a list. At most 32 waiters are served in one call, over all pools and labels.
 function serving.pool(pool)
   while turns.anybody() and store.settle_left_ms <= 0 and call_state.served < 32 do
     local waiter = waiters.next(pool)
@@ -14,7 +13,7 @@ function serving.pool(pool)
   end
 end
 
--- Serve a label from all pools that it may use, while tickets wait for it.
+-- Serve the waiters of a label from all pools that may serve it.
 function serving.label(label)
   turns.reoffer(label)
   while store.settle_left_ms <= 0 and call_state.served < 32 and redis.call('EXISTS', keys.queue(label)) == 1 and not caps.reached(label) do
@@ -31,7 +30,7 @@ function serving.label(label)
   end
 end
 
--- Serve the waiters that the changes of this call have made room for.
+-- Serve the waiters for which the call has made room so far: labels in call_state.headroom, pools in call_state.reopened.
 function serving.opened()
   if not turns.anybody() then return end
   for _, label in ipairs(call_state.headroom) do serving.label(label) end

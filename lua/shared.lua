@@ -1,16 +1,16 @@
--- The settings that all hubs share: those that hubs were given, and what an operator has set over them.
+-- The settings that all hubs share: those that the hubs were given, and what an operator has set over them.
 local shared = {}
 
 shared.NAMES = {'timeout_ms', 'trailing', 'prefix', 'wildcards', 'default', 'caps', 'grace_ms'}
 
--- The settings of an operator, as text: a field for each of NAMES, false where none is set.
+-- Return what an operator has set: a JSON text for each of NAMES, false where nothing is set.
 function shared.set()
   local fields = {}
   for i, name in ipairs(shared.NAMES) do fields[i] = 'set:' .. name end
   return redis.call('HMGET', keys.store, unpack(fields))
 end
 
--- Whether every hub that ticks was given these; what was noted of the others is taken out.
+-- Return whether every hub that ticks was given these settings. What was noted of hubs that tick no more is deleted.
 function shared.all_given(given)
   local all, fields = true, redis.call('HGETALL', keys.store)
   for i = 1, #fields, 2 do
@@ -22,7 +22,7 @@ function shared.all_given(given)
   return all
 end
 
--- Write what holds to where the other commands read it: what is set, else what the hubs agree on.
+-- Write the settings in force (what an operator has set, else what the hubs agree on) into the fields that other commands read.
 function shared.apply()
   local holds = cjson.decode(redis.call('HGET', keys.store, 'shared'))
   for i, said in ipairs(shared.set()) do

@@ -1,14 +1,13 @@
--- Digests of the slots that the hub offers of a node.
+-- Digests of the slots that the hub offers of a node, by which the node sees whether they are the slots that it has.
 local slot_digests = {}
 
--- The slots of a node have changed: tell the node the new digest with its next heartbeat.
+-- Note that the slots of a node have changed: the node is told the new digest with its next heartbeat.
 function slot_digests.changed(part)
   if redis.call('HDEL', keys.orders(part), 'offers') == 1 then orders.changed(part) end
 end
 
--- The digest by which a node sees whether the hub offers what the node has: the number of slots, and the sum of the first ten
--- hex digits of the SHA-1 of each id, in 40 bits. It is kept until the slots change. '' where a node has so many slots that it
--- would take too long.
+-- Return the digest: the number of slots, a hyphen, and the sum in 40 bits of the first ten hex digits of the SHA-1 of each id. It is
+-- stored until the slots change. Returns '' for a node with more than 2,000 slots, which would take too long.
 function slot_digests.of(part)
   local known = redis.call('HGET', keys.orders(part), 'offers')
   if known then return known end

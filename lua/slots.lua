@@ -1,20 +1,21 @@
--- Slots: their records and memberships.
+-- Slots: their records, and the indexes of the slots of nodes and pools.
 local slots = {}
 
--- Ask the node to replace a slot; it hears of it with its next beat, or finds the marker itself.
+-- Ask the node of a slot to replace it, with a marker that lasts `seconds`. The node is told with its next heartbeat, or finds the
+-- marker itself.
 function slots.mark_recycle(slot, part, seconds)
   redis.call('SET', keys.recycle(slot), '1', 'EX', seconds)
   if part then redis.call('HSET', keys.orders(part), 'recycle:' .. slot, '1') end
 end
 
--- Forget a slot whose item is in no list any more: record, memberships, what its node was to be told.
+-- Forget a slot whose item is in no list any more: its record, its places in indexes, and what its node was to be told of it.
 function slots.drop(slot, pool, part)
   redis.call('DEL', keys.slot(slot))
   if redis.call('SREM', keys.node_slots(part), slot) == 1 then slot_digests.changed(part) end
   redis.call('HDEL', keys.orders(part), 'recycle:' .. slot)
   redis.call('SREM', keys.aside(part), slot)
   if redis.call('EXISTS', keys.node(part), keys.node_slots(part)) == 0 then
-    redis.call('DEL', keys.orders(part))  -- of a node that never registered; nothing else would delete it
+    redis.call('DEL', keys.orders(part))  -- the orders of a node that never registered: nothing else would delete them
   end
   if redis.call('SREM', keys.pool_slots(pool), slot) == 1 and redis.call('EXISTS', keys.pool_slots(pool)) == 0 then
     redis.call('ZREM', keys.pools, pool)
@@ -22,7 +23,8 @@ function slots.drop(slot, pool, part)
   end
 end
 
--- Take a slot's item out of the list its record names. Returns whether it was there.
+-- Take the item of a slot out of the list that its record names. Returns whether it was there; true for a held slot, which is in no
+-- list.
 function slots.unlist(pool, item, place)
   if place == 'lent' then return redis.call('LREM', keys.inuse(pool), '1', item) == 1 end
   if place ~= 'free' then return place == 'held' end
@@ -31,7 +33,7 @@ function slots.unlist(pool, item, place)
   return found
 end
 
--- The record and the memberships of a slot the hub did not know; the caller puts it into a list.
+-- Make the record of a slot that the hub did not know, and add it to the indexes; the caller puts its item into a list.
 function slots.create(slot, item, pool, node, part, idle_ms, policy)
   redis.call('HSET', keys.slot(slot), 'item', item, 'pool', pool, 'node', node, 'part', part, 'idle_ms', idle_ms,
     'policy', policy)
@@ -39,13 +41,13 @@ function slots.create(slot, item, pool, node, part, idle_ms, policy)
   if redis.call('SADD', keys.pool_slots(pool), slot) == 1 then redis.call('ZADD', keys.pools, 0, pool) end
 end
 
--- Is the item of a record still in the list the record names? Walks that list; only for records that are in doubt.
+-- Return whether the item is still in the list that the record names. This searches the whole list: use it only for records in doubt.
 function slots.still_listed(pool, item, place)
   if place == 'held' then return true end
   return redis.call('LPOS', place == 'free' and keys.available(pool) or keys.inuse(pool), item) and true or false
 end
 
--- Keep a slot, and what is lent of it, under the key part of its node's id where it stands under another one.
+-- Move a slot and its lease to the key part of its node's id, where its record has another one.
 function slots.rehome(record)
   local old, part, slot = record.part, ids.key_part(record.node or ''), record.slot
   if old == part then return end
@@ -62,7 +64,7 @@ function slots.rehome(record)
   record.part = part
 end
 
--- The record of a slot, as a table; item is nil when the hub has none.
+-- Return the record of a slot as a table; `item` is false when the hub has no record.
 function slots.read(slot)
   local r = redis.call('HMGET', keys.slot(slot), 'item', 'pool', 'node', 'part', 'place', 'label', 'run', 'policy',
     'unreported', 'before', 'unseen', 'claimed')

@@ -1,18 +1,17 @@
--- Spill-over: tickets of this realm that are served in another one. This store decides: a ticket that is in the queue is
--- taken out of it, and the answer of its request says where its lease is.
+-- Spill-over: tickets of this realm that are served in another one. This store decides: a ticket that is in the queue is taken out, and
+-- the answer of its request says where its lease is.
 local spill_over = {}
 
--- Read the answer of a request; returns nil unless it is a lease in another realm.
+-- Return the lease in another realm that the answer of a request names: asked realm request slot token; else nil.
 function spill_over.read(record)
   local asked, realm, request, slot, token = string.match(record or '', '^elsewhere (%S+) (%S+) (%S+) (%S+) (%d+)$')
   return asked and {asked = asked, realm = realm, request = request, slot = slot, token = token}
 end
 
--- The reply of a command that says where a lease is.
+-- Return the reply of a command that says where the lease is.
 function spill_over.said(there) return {'elsewhere', there.realm, there.request, there.slot, there.token} end
 
--- Serve a ticket in the other realm and nowhere else, if it is in the queue. Returns whether it was.
--- there: realm request slot token.
+-- Serve a ticket in the other realm and nowhere else, if it is in the queue. Returns whether it was. there: realm request slot token.
 function spill_over.serve(t, there, keep_lease_s)
   if not (t.label and redis.call('ZSCORE', keys.queue(t.label), t.id)) then return false end
   tickets.step_out(t)

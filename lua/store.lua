@@ -1,13 +1,13 @@
--- The store that is called, as a record that every call reads first.
+-- The store of a call: one record, hub:store, which every call reads first.
 local store = {}
 
-local opened = {}  -- database and key of each store that `open` has opened on this server process -> its generation
-local clustered = {}  -- the same -> whether it is in a cluster
+local opened = {}  -- 'database key' of each store that was opened on this server -> its generation
+local clustered = {}  -- 'database key' of the same stores -> whether it is in a cluster
 local database
 local number = numbers.again
 
--- Which store is called. `opened_as` is gone when the server is started anew, a replica takes over, or the library is
--- loaded again: until `open` has run here it is not known what is lost, and every call is refused.
+-- Select the store that a call names. `opened_as` is lost when the server is restarted, a replica takes over, or the library is loaded
+-- again: then it is not known what the store has lost, and every call is refused until store/open has run here.
 function store.choose(key, of_database)
   if key == keys.store and of_database == database then return end
   database = of_database
@@ -15,6 +15,7 @@ function store.choose(key, of_database)
   store.opened_as, store.in_cluster = opened[database .. ' ' .. key], clustered[database .. ' ' .. key]
 end
 
+-- Note that this server has opened the store with this generation.
 function store.open_as(generation, in_cluster)
   opened[database .. ' ' .. keys.store], clustered[database .. ' ' .. keys.store] = generation, in_cluster
   store.opened_as, store.in_cluster = generation, in_cluster
@@ -22,20 +23,17 @@ end
 
 function store.is_shut() return redis.error_reply('UNOPENED no hub has opened this store') end
 
--- Read the record:
--- * now_ms and now_us, the time of the Redis server;
--- * clock_ms, the hub clock. It moves only while a hub can hear: at most two tick periods (2 x 500 ms) past the last tick. A
---   silence of more than four was an outage and counts for nothing: a second of it would be the whole patience with some
---   nodes;
--- * reporting: after the server was restarted or emptied the nodes have one timeout to report what they have and what of it is lent;
--- * hearing: the same time is given to a store that is new: all hubs may be, too, while nodes and borrowers are not. After it
---   what the store says is all there is: nothing that was lent before is taken for lent any more;
--- * revoking: whether there may be a slot whose last holder believes in a lease that ended early.
--- A store that was emptied, or opened by another server since, has another generation: the caller opens it.
--- Nothing late is done: a call carries the store and the hub clock as its hub heard them last ('' from a program that does
--- not tick). A hub that knows another store, or has not ticked for six periods, is taken to be gone: its callers may
--- have asked another one since. A caller that says for how long it waits is gone after that ('' where it did not say).
--- Returns the refusal, if there is one.
+-- Read the record of the store into these fields, and refuse a call that comes too late:
+-- * now_ms and now_us: the time of the Redis server.
+-- * clock_ms: the hub clock. It moves only while a hub can hear, at most two tick periods (2 x 500 ms) past the last tick. When no hub
+--   has ticked for more than four periods that was an outage, and none of it counts: some nodes are expired after a second of silence.
+-- * reporting: after the server was restarted or emptied, nodes have one timeout to report their slots and leases.
+-- * hearing: the same time is given after a store was made, for hubs may be new as well while nodes and borrowers are not. After that
+--   no lease is believed any more that the store does not know.
+-- * revoking: whether a last holder may still believe in a lease that ended early.
+-- told_of, told_ms: generation and hub clock that the calling hub heard last ('' from a program that does not tick). The call is
+-- refused when the generation is another one or the hub has not ticked for six periods: its callers may have asked another hub since.
+-- until_ms: the hub clock until which the caller waits, or ''; later the call is refused. Returns the refusal, or nil.
 function store.begin(told_of, told_ms, until_ms)
   local time = redis.call('TIME')
   local said = redis.call('HMGET', keys.store, 'generation', 'clock_ms', 'tick_ms', 'settle_ms', 'options', 'timeout_ms',
@@ -54,7 +52,7 @@ function store.begin(told_of, told_ms, until_ms)
   store.now_ms, store.now_us, store.clock_ms, store.generation = now_ms, seconds * 1000000 + micros, clock_ms, said[1]
   store.resumes = silence_ms > 2000
   store.settle_ms, store.settle_left_ms = said[4], (said[4] and number(4, said[4]) or 0) - clock_ms
-  if said[5] ~= store.options or not store.trailing then  -- how labels are matched: '1' or '0' each
+  if said[5] ~= store.options or not store.trailing then  -- trailing, prefix and wildcards, each '1' or '0'
     store.options = said[5]
     store.trailing, store.prefix, store.wildcards = string.match(said[5] or '110', '(.)(.)(.)')
   end
@@ -68,7 +66,7 @@ function store.begin(told_of, told_ms, until_ms)
   call_state.begin()
 end
 
--- An instant in microseconds that never repeats: instants order what was made.
+-- Return an instant in microseconds that is later than all before: things are ordered by when they were made.
 function store.next_us()
   call_state.last_us = call_state.last_us or tonumber(redis.call('HGET', keys.store, 'last_us') or '0')
   call_state.last_us = math.max(call_state.last_us + 1, store.now_us)

@@ -1,10 +1,10 @@
--- Submissions: a new task waits to be claimed.
+-- Submissions: how a new task is made.
 local submissions = {}
 
 local ASKED = {'prio', 'attempt', 'max', 'backoff_ms', 'silence', 'unique', 'due', 'after', 'bytes'}
 
--- Make a task. t: id, job, room, user, and those of ASKED that were asked for. It is not claimed before `due_us`, and not
--- before its parents, if any, are over.
+-- Make a task. t: id, job, room, user, and those of ASKED that were asked for. It cannot be claimed before `due_us`, nor before its
+-- parents, if any, are over. Returns the task, which has ended already where a hub said so after a loss.
 function submissions.make(t, payload, due_us, parents)
   t.status, t.at = 'pending', numbers.digits(store.next_us())
   local record = {'job', t.job, 'room', t.room, 'user', t.user, 'at', t.at, 'status', 'pending'}

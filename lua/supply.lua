@@ -1,7 +1,7 @@
--- Supply: the slot of a pool that is lent next.
+-- Supply: which slot of a pool is lent next.
 local supply = {}
 
--- The record of an item's slot, where it says that the slot is free in this pool.
+-- Return the slot of an item: slot item pool node part own_idle_ms reported; nil unless its record says that it is free in this pool.
 function supply.record_of(pool, item, slot)
   local known = redis.call('HMGET', keys.slot(slot), 'item', 'pool', 'place', 'node', 'part', 'idle_ms', 'reported')
   if known[1] ~= item or known[2] ~= pool or known[3] ~= 'free' then return nil end
@@ -9,14 +9,14 @@ function supply.record_of(pool, item, slot)
     reported = known[7], token = false, label = false, run = false, ttl_ms = false, idle_ms = false, listed = false}
 end
 
--- The record of a popped item, made now if another program put it there; nil when it must not be lent. `slot` is what a
--- glance says of the item.
+-- Return the slot of an item that was taken out of its list, and make its record if another program put it there; nil when it must not
+-- be lent. `slot` is the id that items.glance found in the item.
 function supply.settle(pool, item, slot)
   return slot and supply.record_of(pool, item, slot) or foreign_items.settle(pool, item)
 end
 
--- A slot that is about to be replaced is lent last: take another out of the list, from the 32 oldest or the 32 newest; nil
--- when all those are to be replaced as well.
+-- Take the first item without a recycle marker out of a free list, and return it: slots that are about to be replaced are lent last.
+-- The 32 oldest and the 32 newest items are looked at; returns nil when all of them are marked.
 function supply.take_unmarked(pool)
   for _, range in ipairs({{'0', '31'}, {'-32', '-1'}}) do
     local others = redis.call('LRANGE', keys.available(pool), range[1], range[2])
@@ -33,7 +33,8 @@ function supply.take_unmarked(pool)
   end
 end
 
--- The item to lend instead of one that was taken out of its list, and its slot id: the same unless it is marked.
+-- Return the item to lend instead of one that was taken out of its list, and its slot id. It is another item only when the first one is
+-- marked and one without a marker is found.
 local function spare_marked(pool, item)
   local slot = items.glance(item)
   if not slot or redis.call('EXISTS', keys.recycle(slot)) == 0 then return item, slot end
@@ -43,8 +44,8 @@ local function spare_marked(pool, item)
   return other, items.glance(other)
 end
 
--- Take the slot that is next in a pool out of its list; nil when the pool has none or is under maintenance. Slots of
--- suspect nodes are held aside; when that were too many for one call the next one finds the rest.
+-- Take the next slot of a pool out of its list and return it; nil when the pool has none or is under maintenance. Slots of suspect
+-- nodes on the way are held back; when they are too many for one call, nil is returned and the next call goes on.
 function supply.take(pool)
   if pools.under_maintenance(pool) then return nil end
   while call_state.looks > 0 do

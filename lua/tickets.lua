@@ -1,11 +1,11 @@
--- Tickets: borrows that wait in the queue.
+-- Tickets: borrows that wait in the queue, and their records.
 local tickets = {}
 
-tickets.AWAY_MS = 60000   -- how long a ticket with a key keeps its place while no caller attends it
+tickets.AWAY_MS = 60000   -- how long a ticket with an idempotency key keeps its place while no caller attends it
 
 local NUMBERS = {'score', 'ttl_ms', 'idle_ms', 'keep_s'}
 
--- A ticket as a table; label is nil when there is none, or what is there was written by no hub.
+-- Return a ticket as a table; `label` is nil when there is no such ticket or no hub wrote it.
 function tickets.read(ticket)
   local t = lenient.fields(keys.ticket(ticket), 'label', 'run', 'hub', 'attempt', 'score', 'ttl_ms', 'idle_ms',
     'fingerprint', 'keep_s', 'keyed', 'handed')
@@ -14,7 +14,7 @@ function tickets.read(ticket)
   return lenient.are_numbers(read, NUMBERS) and read or {id = ticket}
 end
 
--- Stand in the queue, attended by a hub until `until_ms` on the hub clock. Returns whether it was not in the queue before.
+-- Put a ticket into the queue, attended by its hub until `until_ms` on the hub clock. Returns whether it was not there before.
 function tickets.join(t, until_ms)
   local new = redis.call('ZADD', keys.queue(t.label), t.score, t.id) == 1
   if new then
@@ -31,7 +31,7 @@ function tickets.join(t, until_ms)
   return new
 end
 
--- Take a ticket out of the queue and off every count. Its record is the caller's. Returns whether it was in the queue.
+-- Take a ticket out of the queue and all counts; the caller deletes or keeps its record. Returns whether it was in the queue.
 function tickets.step_out(t)
   redis.call('SREM', keys.waiters(t.hub), t.id)
   redis.call('ZREM', keys.ticket_deadlines, t.id)
@@ -41,8 +41,8 @@ function tickets.step_out(t)
   return true
 end
 
--- No caller attends a ticket any more: with a key it keeps its place for a while and is passed over, else it is dropped.
--- Returns 'away' | 'dropped'
+-- Take a ticket that no caller attends out of the queue. With an idempotency key it keeps its place for a while, else it is deleted.
+-- Returns 'away' | 'dropped'.
 function tickets.set_aside(t, why)
   local waited = tickets.step_out(t)
   if t.keyed then
@@ -55,8 +55,8 @@ function tickets.set_aside(t, why)
   return 'dropped'
 end
 
--- A lease that was handed on has been delivered, by any hub, or is taken back: its hub need not deliver it any more.
--- Returns whether it did until now.
+-- Note that a lease that was handed on was delivered, by any hub, or is taken back: its hub need not deliver it. Returns whether it
+-- still had to.
 function tickets.settle_delivery(slot, ticket)
   local hub = redis.call('HGET', keys.slot(slot), 'unseen')
   if not hub then return false end
@@ -65,8 +65,8 @@ function tickets.settle_delivery(slot, ticket)
   return redis.call('HDEL', keys.slot(slot), 'unseen') == 1
 end
 
--- How long until a ticket with so many before it is served, in ms; -1 when this queue has not moved yet, or when no
--- ticket has waited for longer than the last one did: then the last one says nothing.
+-- Return in how many ms a ticket with so many before it is served, as an estimate; -1 when this queue has not moved yet, or when it is
+-- empty and its last move is too long ago to say anything.
 function tickets.estimate(label, before)
   local pace = lenient.fields(keys.pace(label), 'mark_ms', 'gap_ms')
   local gap_ms = tonumber(pace[1] or '') and tonumber(pace[2] or '')

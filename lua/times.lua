@@ -1,7 +1,7 @@
 -- Times as the wire writes and reads them.
 local times = {}
 
--- A second since 1970, up to its point. The date is Howard Hinnant's civil_from_days.
+-- Return a second since 1970 as text, up to the point before its fraction. The date is Howard Hinnant's civil_from_days.
 local function second_text(seconds)
   local floor = math.floor
   local second = seconds % 86400
@@ -18,8 +18,8 @@ local function second_text(seconds)
     floor(second / 3600), floor(second / 60) % 60, second % 60)
 end
 
--- Milliseconds since 1970 as the wire writes time: seven fractional digits and Z. The second that was written last is not
--- worked out again: a busy hub writes thousands of times in it.
+-- Return milliseconds since 1970 as the wire writes a time: seven fractional digits and Z. The text of the last second is kept: a busy
+-- hub writes thousands of times in one second.
 local written, text_of_it
 function times.text(ms)
   local seconds = math.floor(ms / 1000)
@@ -27,8 +27,8 @@ function times.text(ms)
   return text_of_it .. string.format('%03d0000Z', ms % 1000)
 end
 
--- Milliseconds since 1970 of an ISO-8601 instant with 0 to 9 fractional digits and Z, an offset or neither (then UTC);
--- nil for anything else. The date is Howard Hinnant's days_from_civil.
+-- Return the milliseconds since 1970 of an ISO-8601 text with 0 to 9 fractional digits and Z, an offset or neither (then UTC); nil for
+-- any other text. The date is Howard Hinnant's days_from_civil.
 function times.parse(text)
   local year, month, day, hour, minute, second, rest =
     string.match(text, '^(%d%d%d%d)%-(%d%d)%-(%d%d)[Tt ](%d%d):(%d%d):(%d%d)(.*)$')

@@ -1,14 +1,17 @@
--- Turns: which label is served next, and the index that finds the label a freed slot goes to.
+-- Turns: which label is served next, and the indexes in which a freed slot finds the labels that it may serve.
 local turns = {}
 
+-- Return whether any ticket waits.
 function turns.anybody() return store.anybody_waits end
 
+-- Return whether a label has a `*` segment that stands for any segment.
 function turns.is_wild(label)
   return store.wildcards == '1' and string.find(label, '*', 1, true) ~= nil
     and string.find(':' .. label .. ':', ':*:', 1, true) ~= nil
 end
 
--- A label and every shorter one of two or more segments: the pools that may serve it are under one of them.
+-- Return a label and each shorter label that it begins with, of two or more segments: the pools that may serve it are listed under
+-- these.
 function turns.stems(label)
   local found, colons = {}, 0
   for at in string.gmatch(label, '():') do
@@ -19,7 +22,7 @@ function turns.stems(label)
   return found
 end
 
--- Put a label where freed slots look for it, or take it out when no ticket waits for it or its cap is reached.
+-- List a label in the indexes in which freed slots look, or take it out when no ticket waits for it or its cap is reached.
 function turns.reoffer(label)
   local turn = redis.call('ZSCORE', keys.turns, label)
   if turn and redis.call('EXISTS', keys.queue(label)) == 0 then
@@ -41,7 +44,7 @@ function turns.reoffer(label)
   end
 end
 
--- The next turn: behind every label that waits now.
+-- Give a label the next turn, behind all labels that wait now.
 function turns.take(label)
   redis.call('ZADD', keys.turns, redis.call('HINCRBY', keys.store, 'turn', 1), label)
   if not store.anybody_waits then redis.call('HSET', keys.store, 'waiting', '1') end

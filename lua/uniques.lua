@@ -1,18 +1,18 @@
--- Uniques: keys under which there is one task at a time, and which task that is.
+-- Uniques: unique keys, under each of which there is one task at a time, and which task that is.
 local uniques = {}
 
--- The task that stands for a key: it waits, a worker holds it, or it was completed within its window.
+-- Return the task that stands for a key: it is pending, a worker holds it, or it was completed within its window; else nil.
 function uniques.find(unique)
   local id = redis.call('GET', keys.unique(string.match(unique, '^%x+')))
   return id and tasks.read(id)
 end
 
--- A task that was made stands for its key. One that a hub says again does not, where another one stands for it by now.
+-- Let a new task stand for its key, unless another task does: a hub may submit a task again after a loss.
 function uniques.take(t)
   if t.unique and not uniques.find(t.unique) then redis.call('SET', keys.unique(string.match(t.unique, '^%x+')), t.id) end
 end
 
--- A task is over: its key is free, or, of a completed one, when its window is over.
+-- Free the key of a task that is over; after a completed task only when its window has ended.
 function uniques.let_go(t, status)
   if not t.unique then return end
   local unique, window_us = string.match(t.unique, '^(%x+):(%d+)$')

@@ -1,7 +1,7 @@
--- Waiters: who is served next.
+-- Waiters: which waiter is served next.
 local waiters = {}
 
--- Does a label with `*` match a pool, under the options there are?
+-- Return whether a label with `*` matches a pool, under the options that hold.
 function waiters.wild_serves(want, pool)
   local a, b = string.gmatch(want, '[^:]+'), string.gmatch(pool, '[^:]+')
   local left, right = a(), b()
@@ -13,8 +13,8 @@ function waiters.wild_serves(want, pool)
   return not right or store.prefix == '1'
 end
 
--- The waiting label whose turn it is among those that a pool may serve; nil for none. A label is under the pool when it
--- is the pool or longer (trailing fallback); a shorter one is a stem of the pool (prefix expansion).
+-- Return the label whose turn it is among those that tickets wait for and that a pool may serve; nil for none. Labels that are the pool
+-- or longer are listed under the pool (trailing fallback); a shorter label is a stem of the pool (prefix expansion).
 function waiters.next_label(pool)
   local label, turn
   local function consider(other, its_turn)
@@ -43,7 +43,8 @@ function waiters.next_label(pool)
   return label
 end
 
--- The ticket a free slot of a pool goes to; nil when none may have it. Tickets of hubs that are gone are passed over.
+-- Return the ticket that gets the next free slot of a pool; nil when no ticket may have it. Tickets of hubs that no longer tick are set
+-- aside.
 function waiters.next(pool)
   for _ = 1, 200 do
     local label = waiters.next_label(pool)
@@ -57,7 +58,7 @@ function waiters.next(pool)
       if t.label then
         tickets.set_aside(t, 'hub')
       else
-        redis.call('ZREM', keys.queue(label), first)  -- its record was lost
+        redis.call('ZREM', keys.queue(label), first)  -- the record of the ticket was lost
       end
     end
   end

@@ -1,14 +1,15 @@
--- Workers: their jobs, and the lists of rooms that they stand in.
+-- Workers: their records, their jobs, and the lists of workers of each room.
 local workers = {}
 
--- A worker, its jobs, and the lists of workers per room. A worker stands in the list of a shared room it has a job in, in
--- `*` when it has one in either of them, and in those of other rooms only when it has none there: so the lists that one
--- room sees have no worker twice.
--- A room that is itself called `*` is listed as `@*`, which no room is called.
+-- Return the key of the list of workers of a room. A worker with a job in a shared room stands in the lists of its shared rooms and in
+-- `*`; any other worker stands in the lists of its rooms. So the lists that are shown for one room name no worker twice. A room that is
+-- called `*` has the list `@*`.
 function workers.list_of(room) return keys.room_workers(room == '*' and '@*' or room) end
 
+-- Return whether the workers of a room serve all rooms.
 function workers.is_shared(room) return room == '@global' or room == '@internal' end
 
+-- List a worker in the rooms of its jobs; `at` is when it was made.
 function workers.list(id, at)
   local rooms = redis.call('HKEYS', keys.worker_rooms(id))
   local shared = false
@@ -31,7 +32,7 @@ function workers.create(id, user)
   return at
 end
 
--- Link a worker to a job; a link that is there already stays as it is.
+-- Link a worker to a job, if it is not linked yet.
 function workers.link(id, full)
   if redis.call('SADD', keys.worker_jobs(id), full) == 0 then return end
   redis.call('SADD', keys.job_workers(full), id)
@@ -39,7 +40,7 @@ function workers.link(id, full)
   workers.list(id, redis.call('HGET', keys.worker(id), 'at'))
 end
 
--- Take a worker out of every list and off every job; `worker_jobs` stays for the orphan checks that follow.
+-- Take a worker out of the lists of its rooms and off its jobs. `worker_jobs` stays: its jobs are checked for orphans afterwards.
 function workers.unlink_all(id)
   for _, room in ipairs(redis.call('HKEYS', keys.worker_rooms(id))) do redis.call('ZREM', workers.list_of(room), id) end
   redis.call('ZREM', keys.room_workers('*'), id)
@@ -47,7 +48,7 @@ function workers.unlink_all(id)
   redis.call('DEL', keys.worker_rooms(id))
 end
 
--- The rooms a worker has jobs in -> how many, by the jobs it is linked to.
+-- Return the rooms in which a worker has jobs -> the number of those jobs, by its links.
 function workers.rooms_of(id)
   local rooms = {}
   for _, full in ipairs(redis.call('SMEMBERS', keys.worker_jobs(id))) do
@@ -57,7 +58,7 @@ function workers.rooms_of(id)
   return rooms
 end
 
--- Count them again, and list the worker where it belongs by that.
+-- Store in which rooms a worker has jobs, as its links say now, and list it in those rooms.
 function workers.count_rooms(id)
   local rooms = workers.rooms_of(id)
   for _, room in ipairs(redis.call('HKEYS', keys.worker_rooms(id))) do
@@ -69,7 +70,7 @@ function workers.count_rooms(id)
   workers.list(id, redis.call('HGET', keys.worker(id), 'at'))
 end
 
--- Tell a worker that a task it held was taken from it, and that it did not say so itself: it asks which.
+-- Count that a task was taken from a worker, and tell the worker so: it asks the hub which task.
 function workers.tell_taken(worker)
   if not worker or redis.call('EXISTS', keys.worker(worker)) == 0 then return end
   redis.call('HINCRBY', keys.worker(worker), 'taken', 1)

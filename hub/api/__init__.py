@@ -1,3 +1,3 @@
-"""HTTP: the wire of the hub."""
+"""The HTTP interface of the hub: routes, sockets, the contract, and the server."""
 
-import hub.api.paths  # noqa: F401 - its convertors of ids, before any route is made
+import hub.api.paths  # noqa: F401 - registers the path convertors before any route is made

@@ -1,4 +1,4 @@
-"""The application: routes, what runs beside them, and how it starts and stops."""
+"""The application: its routes, its background loops, and how it starts and stops."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _CONSOLE = (
     stuck_records,
     console_jobs,
     pages,
-)  # the last takes what is left below /console/
+)  # `pages` must come last: it takes every other path below /console/
 _MODULES = (*_CAPACITY, *_OPERATORS, *_JOBS, *_CONSOLE)
 TABLE = Table(route for module in _MODULES for route in module.router.routes)
 _ABOUT: dict[str, Any] = {
@@ -75,9 +75,9 @@ _ABOUT: dict[str, Any] = {
     "version": __version__,
     "summary": "Liveness and capacity on Redis: nodes beat, borrowers take slots, what dies gives back what it held.",
     "redirect_slashes": False,
-    "docs_url": None,  # FastAPI's pages fetch their scripts from elsewhere
+    "docs_url": None,  # FastAPI's own pages fetch scripts from other hosts
     "redoc_url": None,
-    "openapi_url": None,  # it would write the document anew for everybody who asks
+    "openapi_url": None,  # FastAPI would make the document anew for each request
 }
 _log = get_logger("hub.api")
 
@@ -91,10 +91,9 @@ def create_app(
     among: Realms | None = None,
     tokens_file: TokensFile | None = None,
 ) -> RequestPipeline:
-    """Return the hub as an ASGI application; or, `among` others that share its tokens file, the part of one realm.
-
-    With `sweep=False` it is for this process alone: it answers, neither ticks nor sweeps, and no web page can call it.
-    """
+    """Return the hub as an ASGI application; with `among`, the part of one realm, which shares the tokens file of the
+    other realms. With `sweep=False` the application is for this process alone, such as a command that works straight on
+    Redis: it answers calls, but does not sweep, does not advance the hub clock, and no web page can reach it."""
     tokens_file, gate = tokens_file or TokensFile(settings.tokens_file), Gate(settings, is_reached_by_pages=sweep)
     if among is not None:
         gate.known = among.known_hosts
@@ -108,7 +107,7 @@ def create_app(
             hub = spilling_over(Hub(store, settings), among)
             app.state.serving = Serving(hub, Secrets(settings), tokens_file, gate)
             app.state.sockets, app.state.logins = Sockets(app.state.serving, among), LoginGate(app.state.serving)
-            await hub.agreed.agree(speaks=sweep)  # a command that works straight on Redis overrules no hub
+            await hub.agreed.agree(speaks=sweep)  # a command does not change what hubs agree on
             await offer(hub, internal_jobs)
             webhook = Webhook(posted_to)
             recovering = _record_sweepers(hub, sources, webhook)
@@ -135,7 +134,7 @@ def create_app(
 
 
 def _furnish(app: FastAPI, settings: Settings) -> None:
-    """Give an application its routes, and what they keep."""
+    """Give an application its routes, its handlers of errors, and the caches that its endpoints keep in its state."""
     app.openapi = lambda: document(routes())  # type: ignore[method-assign]
     app.state.breaker = health.StoreBreaker(settings.redis_breaker_threshold, settings.redis_breaker_cooldown_ms / 1000)
     app.state.readiness = health.Readiness()
@@ -144,7 +143,7 @@ def _furnish(app: FastAPI, settings: Settings) -> None:
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_hub_error)
     for module in _MODULES:
-        # As they are: `include_router` would make each of them anew at the first request that passes it.
+        # The routes themselves: `include_router` would make a copy of each at the first request that passes it.
         app.router.routes += module.router.routes
 
 
@@ -155,7 +154,7 @@ def create_realms(
     when_started: Callable[[Realms], None] | None = None,
     on_sighup: Callable[[], None] | None = None,
 ) -> Realms:
-    """A hub with realms as an ASGI application: one as `create_app` makes it for each."""
+    """Return a hub with realms as an ASGI application, with an application of `create_app` for each realm."""
 
     def make(settings: Settings, tokens_file: TokensFile, realms: Realms) -> RequestPipeline:
         return create_app(settings, sweep=sweep, among=realms, tokens_file=tokens_file)
@@ -164,7 +163,7 @@ def create_realms(
 
 
 def routes() -> list[APIRoute]:
-    """Every operation that the contract shows."""
+    """Return the route of every operation in the contract."""
     return [row.route for row in TABLE.rows if row.route.include_in_schema]
 
 
@@ -172,7 +171,8 @@ def routes() -> list[APIRoute]:
 async def _told(
     lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]], traced: bool, app: FastAPI
 ) -> AsyncIterator[None]:
-    """The same, with traces where they are asked for; what keeps it from starting is noted."""
+    """Run `lifespan`, with traces where `traced` asks for them. When the application cannot start, keep the reason in
+    its state as `refusal`."""
     started = False
     try:
         if traced:
@@ -241,7 +241,8 @@ def _record_sweepers(hub: Hub, sources: Sequence[Source], webhook: Webhook) -> l
 
 
 def _loops(app: FastAPI, services: Sequence[RecordSweeperService]) -> list[Callable[[], Awaitable[None]]]:
-    """Those of the queue and of open pages, and one for each source, so that one that hangs holds up no other."""
+    """Return the background loops of an application besides the sweepers of capacity: those of the queue, request
+    counts and overview, and one for each source of records, so that a source that hangs holds up no other."""
     serving: Serving = app.state.serving
     hub, overviews = serving.hub, app.state.overview
     interval_s = hub.settings.zombie_cleanup_interval_minutes * 60
@@ -260,14 +261,16 @@ def _loops(app: FastAPI, services: Sequence[RecordSweeperService]) -> list[Calla
 def _loop(
     name: str, interval_s: float, hub: Hub, sweep: Callable[[], Awaitable[Pass | None]], **options: Any
 ) -> Callable[[], Awaitable[None]]:
-    """Return what runs a sweeper of this hub, with the lines that HUB_SWEEP_LOG asks for."""
+    """Return the function that runs a sweeper of this hub every `interval_s` seconds; it logs its passes as
+    HUB_SWEEP_LOG asks."""
     return SweepLoop(
         name, interval_s, hub.clock, sweep, only_changes=hub.settings.sweep_log == "changes", **options
     ).run
 
 
 async def _logged(job: Callable[[], Awaitable[None]]) -> None:
-    """A background job that ends by itself is a bug; say so instead of leaving a hub that no longer sweeps."""
+    """Run a background loop, and log its failure. A loop that ends is a bug: without the log a hub would go on without
+    sweeping, and nothing would show it."""
     try:
         await job()
     except Exception as error:

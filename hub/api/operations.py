@@ -1,4 +1,4 @@
-"""The table of operations: all that the hub knows of each route, and how a request finds its row."""
+"""The table of operations: all that the hub knows of each route, and how it finds the row of a request."""
 
 from __future__ import annotations
 
@@ -30,30 +30,31 @@ from hub.tokens.secrets import ADMIN
 
 TOKEN: Final = "bearer"  # a bearer token, beside the roles of `hub.tokens.secrets`
 ANYBODY: Final = "anybody"
-CALLER: Final = (TOKEN, ADMIN)  # of the jobs API
+CALLER: Final = (TOKEN, ADMIN)  # who may call the jobs API
 NO_SLOT: Final = (
     NoCapacity, Capped, WaitedInVain, DeadlineMissed, LabelQueueFull, RunQueueFull, Settling, NotReplicated,
 )  # fmt: skip
 EXTRA: Final = "operation"
-ALIAS: Final = "/api/v1"  # below which every path stands as well
+ALIAS: Final = "/api/v1"  # every path of the hub may also be called with this prefix
 SAFE: Final = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
 Role = Literal["viewer", "operator", "admin"]
 Bound = Literal["control", "schema", "schedule", "submit", "reports", "report", "result"]
 
 
 class Raw(NamedTuple):
-    """A body, or an answer, that is no JSON of the hub."""
+    """A body or an answer that is not JSON of the hub: its media type, and an example."""
 
     media_type: str
     example: str = ""
 
 
 class Subject(NamedTuple):
-    """The kind of thing that a call is about, which decides its realm, and the part of the path that names it."""
+    """The kind of thing that a call is about (a room, a label, a node), by which the call's realm is found; and the
+    path parameter that has its id."""
 
     kind: str
     part: str = ""
-    in_body: bool = False  # the body says it, or says more of it
+    in_body: bool = False  # the body has the id, or further ids
 
 
 EVERYTHING: Final = Subject("everything")  # any realm of the hub may answer
@@ -65,7 +66,8 @@ _PARTS: Final = {
 
 @dataclass(frozen=True)
 class Operation:
-    """The facts of a route. What is answered with `status` the endpoint's signature says, or `raw`; `also` the rest."""
+    """The facts of a route. The signature of its endpoint, or `raw`, has the type of the answer with `status`; `also`
+    has the types of answers with another status."""
 
     who: tuple[str, ...] = ()
     status: int = 200
@@ -77,28 +79,28 @@ class Operation:
     query: type[BaseModel] | None = None
     headers: tuple[str, ...] = ()
     refusals: tuple[type[HubError], ...] = ()
-    scopes: tuple[str, ...] = ()  # of the token of a user, one of which it has to have
-    joins: bool = False  # with a token to join with
-    superuser: bool = False  # for superusers alone
-    anonymous: bool = False  # strangers may read, where the settings let them
-    denied: Callable[[Request], Awaitable[None]] | None = None  # notes that a stranger was refused
-    room_first: bool = False  # a name that no room can have is refused before the caller is
-    about: Subject | None = None  # without one the parts of the path say it
-    bound: Bound = "control"  # of the body, as `hub.api.handling.bounds` has it in bytes
-    endless: bool = False  # the answer has no end, and no time limit
-    shared: bool = False  # pages with the same credential and role are shown the same list
-    least: Role | None = None  # of a login; without one a viewer's for reading, an operator's for changing
-    entry: bool = False  # to log in and out, which every login may and which needs no reason
-    page: bool = False  # for pages of the console alone
+    scopes: tuple[str, ...] = ()  # a user's token must have one of these scopes
+    joins: bool = False  # callers show a token for joining
+    superuser: bool = False  # only superusers may call
+    anonymous: bool = False  # strangers may read where HUB_ANONYMOUS_READS is on
+    denied: Callable[[Request], Awaitable[None]] | None = None  # called when a caller is refused with 401
+    room_first: bool = False  # the name of the room is checked before the caller
+    about: Subject | None = None  # with None the path parameters decide
+    bound: Bound = "control"  # the size of the body; `hub.api.handling.bounds` has it in bytes
+    endless: bool = False  # the answer is a stream: it has no end and no time limit
+    shared: bool = False  # pages with the same credential and role may be given the same answer
+    least: Role | None = None  # the role of a login; None: viewer to read, operator to change
+    entry: bool = False  # logs in or out, which every login may do without a reason
+    page: bool = False  # only pages of the console call it
     linked: bool = False  # links of foreign pages may lead here
 
 
 def operation(name: str, who: tuple[str, ...], *parameters: Parameter, **facts: Any) -> dict[str, Any]:
-    """Return what a route of the contract is registered with; `facts` are fields of `Operation`.
+    """Return the arguments with which a route of the contract is registered; `facts` are fields of `Operation`.
 
-    The signature of its endpoint says what is answered with `status`: `Answer[Shape]`, `Answer[None]` for an answer
-    without a body; `raw` says it of what is no JSON. `also` has the shapes of answers with another status, and
-    `headers` those of good answers.
+    The signature of the endpoint has the type of the answer with `status`: `Answer[Shape]`, or `Answer[None]` for an
+    answer without a body; `raw` has it for an answer that is not JSON. `also` has the types of answers with another
+    status, and `headers` the names of the headers of good answers.
     """
     found = Operation(who, parameters=parameters, **facts)
     return {
@@ -111,18 +113,18 @@ def operation(name: str, who: tuple[str, ...], *parameters: Parameter, **facts: 
 
 
 def unlisted(**facts: Any) -> dict[str, Any]:
-    """Return what a route outside the contract is registered with; `facts` are fields of `Operation`."""
+    """Return the arguments with which a route outside the contract is registered; `facts` are fields of `Operation`."""
     return {"openapi_extra": {EXTRA: Operation(**facts)}, "include_in_schema": False}
 
 
 def facts_of(route: APIRoute) -> Operation:
-    """Return the facts of a route."""
+    """Return the `Operation` that a route was registered with; an empty one when there is none."""
     found: Operation | None = (route.openapi_extra or {}).get(EXTRA)
     return found or Operation()
 
 
 class Row:
-    """An operation as it is asked for: its method, its path, its endpoint and its facts."""
+    """A row of the table: the method, the path, the endpoint and the facts of one operation."""
 
     def __init__(self, route: APIRoute) -> None:
         self.method = next(iter(route.methods or ()))
@@ -132,7 +134,7 @@ class Row:
         self.roles = tuple(role for role in self.facts.who if role != TOKEN)
         takes = route.dependant
         self._request, self._parts = takes.request_param_name, [each.name for each in takes.path_params]
-        # What needs more of FastAPI than the request and parts of the path goes through it.
+        # An endpoint is plain if it takes nothing but the request and path parameters; FastAPI must call any other.
         self.is_plain = not (
             takes.dependencies or takes.query_params or takes.header_params or takes.cookie_params or takes.body_params
         ) and all(
@@ -142,7 +144,8 @@ class Row:
 
     @property
     def about(self) -> Subject | None:
-        """What a call is about; None for a route that says nothing of it."""
+        """Return the kind of thing that a call is about, and the path parameter that has its id; None when the route
+        does not say it."""
         if self.facts.about or not self.route.include_in_schema:
             return self.facts.about
         parts = self.route.param_convertors
@@ -150,11 +153,11 @@ class Row:
 
     @property
     def least(self) -> Role:
-        """The role that a login needs."""
+        """Return the lowest role of a login that may call this operation."""
         return self.facts.least or ("viewer" if self.method in SAFE else "operator")
 
     def call(self, request: Request) -> Awaitable[Response]:
-        """Call the endpoint with what it takes."""
+        """Call the endpoint with the request and with the path parameters that it takes."""
         if not self._parts and self._request:
             return self.endpoint(request)
         given: dict[str, Any] = {name: request.path_params[name] for name in self._parts}
@@ -164,7 +167,8 @@ class Row:
 
 
 class Found(NamedTuple):
-    """The row of a request, and the parts of its path. `row` is of another method where none takes this one."""
+    """The row of a request, and the parameters in its path. `is_taken` is False when the row is of another method,
+    because the path does not take the method of the request."""
 
     row: Row | None
     parts: dict[str, Any]
@@ -172,7 +176,8 @@ class Found(NamedTuple):
 
 
 class _Named(NamedTuple):
-    """A row whose path has parts, and the name of the only one where that is the rest of it."""
+    """A row whose path has parameters. `only` is the name of the parameter when there is just one and it ends the path;
+    else empty."""
 
     row: Row
     only: str
@@ -189,7 +194,8 @@ class _Named(NamedTuple):
 
 
 class Table:
-    """The rows of a hub, found by a dictionary, or by what their path begins with."""
+    """The rows of a hub, found by their path in a dictionary, or by the part of their path before its first
+    parameter."""
 
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
         self._plain: dict[str, dict[str, Found]] = {}
@@ -209,8 +215,8 @@ class Table:
         self._lengths[row.method] = sorted({len(each) for each in starts}, reverse=True)
 
     def find(self, method: str, path: str) -> Found:
-        """Find the row of a request, and the parts of its path."""
-        plain = self._plain.get(path) or self._plain.get(path.removesuffix("\n"), {})  # as patterns that end in $
+        """Return the row of a request and the parameters in its path; the row is None for an unknown path."""
+        plain = self._plain.get(path) or self._plain.get(path.removesuffix("\n"), {})  # Starlette allows \n at the end
         if (found := plain.get(method)) is not None:
             return found
         if (fitting := self._fitting(method, path)) is not None:
@@ -221,7 +227,8 @@ class Table:
         return next((found._replace(is_taken=False) for found in others if found is not None), _NOWHERE)
 
     def _fitting(self, method: str, path: str) -> Found | None:
-        """Find the first row of a method whose path has parts, the longest beginning first."""
+        """Return the first row of a method whose path has parameters and fits; rows with the longest fixed beginning
+        come first."""
         for length in self._lengths.get(method, ()):
             start = path[:length]
             for named in self._named[method].get(start, ()):
@@ -234,5 +241,5 @@ _NOWHERE: Final = Found(None, {}, False)
 
 
 def row_of(routes: Iterable[BaseRoute], endpoint: Any) -> Row:
-    """Return the row of an endpoint."""
+    """Return the row of an endpoint among these routes."""
     return next(Row(route) for route in routes if isinstance(route, APIRoute) and route.endpoint is endpoint)

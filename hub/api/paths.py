@@ -1,4 +1,4 @@
-"""Paths that more than one module knows, and the reading of ids in a path."""
+"""The paths that more than one module uses, and the reading of ids in a path."""
 
 from __future__ import annotations
 
@@ -9,51 +9,54 @@ from starlette.convertors import Convertor, PathConvertor, StringConvertor, regi
 from starlette.types import Scope
 
 _V1 = "/v1"
-PREFIX = f"{_V1}/joblib"  # of the jobs API
-PROBLEMS = f"{_V1}/problems"  # below which each kind of its refusals has a name
+PREFIX = f"{_V1}/joblib"  # before every path of the jobs API
+PROBLEMS = f"{_V1}/problems"  # before the names of the jobs API's kinds of refusal
 REALMS = "/realms/"  # before the path of a call that names its realm
-AGE_MS = "x-hub-age-ms"  # the header that says how old an answer was when it was given: a page counts that in
+AGE_MS = "x-hub-age-ms"  # a header of an answer from a cache: its age in milliseconds
 SOCKETS = "/socket.io/"
-ABORT = "hub.abort"  # in the extensions of a WebSocket: cuts its connection
-# Stands in a path for an escaped slash, which separates nothing: half of a surrogate pair, which no decoded path has.
+ABORT = "hub.abort"  # in the extensions of a WebSocket's scope: a function that cuts its connection
+# Stands in a decoded path for an escaped slash, which is part of an id. No decoded path has this half of a surrogate.
 _SLASH = "\udc2f"
 _ESCAPED = re.compile(b"%2[fF]")
 
 
 def is_ours(path: str) -> bool:
-    """Whether a path is one of the jobs API, known to it or not."""
+    """Return whether a path belongs to the jobs API, also where the jobs API has no such route."""
     return path.startswith(PREFIX) and path[len(PREFIX) :][:1] in ("", "/")
 
 
 def keep_escaped(scope: Scope) -> None:
-    """Have every module that reads the path of a request see an escaped slash as a part of an id, and no separator."""
+    """Mark the escaped slashes in the path of a request, so that routes take them as part of an id and not as a
+    separator."""
     raw: bytes = scope.get("raw_path") or b""
     if b"%2" in raw and len(parts := _ESCAPED.split(raw)) > 1:
         scope["path"] = _SLASH.join(unquote(part.decode("latin-1")) for part in parts)
-    scope["raw_path"] = b""  # it is read once: from here on the path is shortened by prefixes
+    scope["raw_path"] = b""  # it must not be used any more: prefixes are removed from the path later
 
 
 def read_id(text: str) -> str:
-    """Return the id that a part of a path spells."""
+    """Return the id in a part of a path: escaped slashes become slashes."""
     return text.replace(_SLASH, "/")
 
 
 class _Segment(StringConvertor):
-    """An id in one segment of a path."""
+    """A convertor for an id in one segment of a path."""
 
     def convert(self, value: str) -> str:
         return read_id(value)
 
 
 class _Path(PathConvertor):
-    """An id that clients may also write with plain slashes, which then end where the rest of the route begins."""
+    """A convertor for an id in which clients may also write plain slashes; it ends where the rest of the route
+    begins."""
 
     def convert(self, value: str) -> str:
         return read_id(value)
 
 
 class _Rest(Convertor[str]):
-    """The rest of a path as a full name: slashes, colons, line breaks, and nothing at all."""
+    """A convertor for a full name in the rest of a path: it may have slashes, colons and line breaks, and may be
+    empty."""
 
     regex = r"[\s\S]*"
 
@@ -64,7 +67,7 @@ class _Rest(Convertor[str]):
         return value
 
 
-# Routes look these up by name as they are made, `str` where they name none.
+# A route looks up the convertors of its parameters by name when it is made; `str` is the default.
 register_url_convertor("str", _Segment())
 register_url_convertor("path", _Path())
 register_url_convertor("full", _Rest())

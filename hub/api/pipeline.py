@@ -1,7 +1,7 @@
-"""The way of a request, in order: its row in the table, bounds, realm, caller, body, endpoint, answer.
+"""The steps of a request, in order: its row in the table, bounds, caller, body, endpoint, answer.
 
-A hub with realms has looked for the realm before: `hub.api.dispatch.realms` reads the same row, and hands the request
-to the pipeline of its realm. A heartbeat that is as most are has a short way, `hub.api.serving.heartbeats`.
+In a hub with realms `hub.api.dispatch.realms` has found the realm before, by the same row, and hands the request to the
+pipeline of this realm. Most heartbeats take a short way instead: `hub.api.serving.heartbeats`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ _log = get_logger("hub.api")
 
 
 class RequestPipeline:
-    """The outermost ASGI application; `app` is the one with the routes, and `table` has a row for each of them."""
+    """The outermost ASGI application of one realm. `app` is the application with the routes, and `table` has a row for
+    each route."""
 
     def __init__(
         self, app: FastAPI, settings: Settings, table: Table, gate: Gate | None, neutral_answers: NeutralAnswers
@@ -75,7 +76,7 @@ class RequestPipeline:
             await self._pass(scope, receive, send)
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request pass all steps."""
+        """Take a request through all steps, and count it."""
         started = time.perf_counter()
         if scope["path"].startswith(ALIAS + "/") and not is_ours(scope["path"][len(ALIAS) :]):
             scope["path"] = scope["path"][len(ALIAS) :]
@@ -110,19 +111,20 @@ class RequestPipeline:
         except asyncio.CancelledError:
             raise
         except ClientDisconnect:
-            return  # the caller hung up before its request was complete: there is nobody left to answer
-        except Exception as error:  # noqa: BLE001 - the last word: nothing a client does ends in a bare connection loss
+            return  # the caller hung up before its request was complete
+        except Exception as error:  # noqa: BLE001 - every failure is answered
             await self._refuse(error, exchange, scope)
         finally:
             exchange.unload()
             request_counts.note(scope, exchange.status, time.perf_counter() - started, timed=not is_endless)
 
     async def _visited(self, scope: Scope, headers: Mapping[bytes, bytes], exchange: Exchange, found: Found) -> None:
-        """Answer a call that a page may have made: with a cookie, or with the mark of the console."""
+        """Answer a call that may come from a page of the console: it has a cookie or the mark of the console, or its
+        route is for pages."""
         logins: LoginGate | None = getattr(self.app.state, "logins", None)
         visit: Visit | None = await logins.enter(scope, headers, found) if logins else None
         facts = found.row.facts if found.row is not None and found.is_taken else None
-        headers = first_of(scope["headers"])  # the gate of logins has put others there
+        headers = first_of(scope["headers"])  # the gate of logins may have changed the headers
         if visit is None or logins is None:
             await self._answer(scope, headers, exchange, found)
         elif visit.login and facts and facts.endless:
@@ -139,12 +141,13 @@ class RequestPipeline:
     async def _list(
         self, login: Login, scope: Scope, headers: Mapping[bytes, bytes], exchange: Exchange, found: Found
     ) -> None:
-        """A list that many pages may ask for at once: made once for all who show the same credential and role."""
+        """Answer with a list that many pages may ask for at once: the list is made once for all pages with the same
+        credential and role."""
         live, (_, credential) = (
             self.app.state.serving.live,
             scope["headers"][-1],
-        )  # as the login gate has put it
-        if not live.followed:  # nobody would learn here that something has happened
+        )  # the login gate has put the credential last
+        if not live.followed:  # then the hub would not notice that a kept list is out of date
             await self._answer(scope, headers, exchange, found)
             return
         asked = (headers.get(b"accept"), headers.get(b"accept-encoding"), credential, login.role)
@@ -161,13 +164,13 @@ class RequestPipeline:
         await self._shared_lists.make(key, position, render)
 
     def _changed(self) -> None:
-        """A page has changed something: whoever asks from now on sees it."""
+        """Drop what is kept for pages, because a page has changed something: later calls must see the change."""
         self._shared_lists.changed()
         self.app.state.overview.changed()
 
     async def _answer(self, scope: Scope, headers: Mapping[bytes, bytes], exchange: Exchange, found: Found) -> None:
-        """Let the caller in, and call the endpoint. FastAPI calls those that need more of it, and answers what there
-        is no row for."""
+        """Check the caller, and call the endpoint. FastAPI calls endpoints that are not plain, and answers requests
+        without a row."""
         row = found.row
         if row is None or not found.is_taken:
             await self.app(scope, exchange.receive, exchange.send)
@@ -202,10 +205,11 @@ class RequestPipeline:
                     return
         except TimeoutError:
             _log.debug("answer not read by the client", path=read_id(scope["path"]))
-        hang_up(scope)  # of an answer that has begun nobody can be told that it is not complete in another way
+        hang_up(scope)  # the only way to show that an answer which has begun is not complete
 
     def _one_sentence(self, send: Send) -> Send:
-        """Say in a sentence why the hub does not start, where the framework would say it with a traceback."""
+        """Return a `send` for the start of the application: a start that fails is reported in one sentence, without a
+        traceback."""
 
         async def say(message: Message) -> None:
             refusal: str | None = getattr(self.app.state, "refusal", None)
@@ -216,7 +220,7 @@ class RequestPipeline:
         return say
 
     async def _poll(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A request of those who are without a WebSocket: counted as any other."""
+        """Pass on a request for the sockets over HTTP, and count it like any other request."""
         scope[request_counts.ROUTE], started, code = SOCKETS, time.perf_counter(), 0
 
         async def put(message: Message) -> None:
@@ -245,8 +249,8 @@ class RequestPipeline:
 
 
 def _until(scope: Scope, now_ms: int | None) -> AbstractContextManager[None]:
-    """Return what surrounds a call that says with `Prefer: wait=N` how long its caller waits: after that nothing is
-    changed for it."""
+    """Return a context manager around a call with `Prefer: wait=N`: the store changes nothing for the call after its N
+    seconds, when its caller has stopped waiting."""
     preferences = b",".join(value for name, value in scope["headers"] if name == b"prefer")
     wait_s = preferred_wait(preferences.decode("latin-1"))
     return waiting_until(now_ms + 1000 * wait_s) if wait_s and now_ms is not None else nullcontext()

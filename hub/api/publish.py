@@ -1,6 +1,7 @@
-"""`python -m hub.api.publish` writes the contract into its files; with `--check` it only says what has changed.
+"""`python -m hub.api.publish` writes the contract into its two files; with `--check` it only reports that they would
+change.
 
-What would break clients is refused, unless `--break` says that it is meant.
+A change that would break clients is refused, unless `--break` is given.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ SPOKEN: Final = FILE.with_name("asyncapi.json")
 
 
 def written() -> dict[Path, dict[str, Any]]:
-    """What the code says now, by the file it stands in, which is served and compared with."""
+    """Return the contract as the code declares it now: the two documents by the path of their file."""
     return {FILE: document(routes()), SPOKEN: asyncapi.document()}
 
 
 def main(*said: str, folder: Path | None = None) -> int:
-    """The exit code: 1 for what is refused. The files are those of `folder`, or those that are served."""
+    """Write the contract's files, in `folder` or where the hub serves them from. Return the exit code: 1 for a change
+    that is refused, and for a file that differs with `--check`."""
     texts, broken = {}, []
     for file, new in written().items():
         file = file if folder is None else folder / file.name

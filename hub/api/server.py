@@ -1,4 +1,4 @@
-"""Serving over HTTP: uvicorn, one process or several, and how it stops."""
+"""The server: uvicorn in one process or several, its settings, and how it stops."""
 
 from __future__ import annotations
 
@@ -44,30 +44,31 @@ from hub.store.connection import open_store
 from hub.store.embedded import EmbeddedRedis, find_server
 from hub.tokens.file import read_tokens
 
-LINGER_S = 1.0  # between refusing borrows and closing the door: load balancers look at /health/ready about that often
-GRACEFUL_S = 10  # for requests that run when the door is closed
+LINGER_S = 1.0  # between refusing borrows and closing the port: load balancers ask /health/ready about that often
+GRACEFUL_S = 10  # for requests that are under way when the port is closed
 SECRET_MIN = 16  # characters
 _log = get_logger("hub.serve")
 
 
 class Stops(Protocol):
-    """What refuses new borrows when it is told to stop."""
+    """An application that refuses new borrows when it is told to stop."""
 
     stopping: bool
 
     def stop(self) -> None:
-        """Refuse them from now on."""
+        """Refuse new borrows from now on."""
 
 
 class HangsUp(Protocol):
-    """What has sockets."""
+    """An application with Socket.IO connections."""
 
     def hang_up(self) -> None:
-        """Let go of them."""
+        """Take no more Socket.IO connections, and cut those that wait."""
 
 
 def take_over(serving: Serving, sockets: Sockets) -> None:
-    """What a started application needs of its server: the short cut for heartbeats, and time to stop."""
+    """Connect a started application with its server: heartbeats may take their short way, and a signal stops the hub in
+    two steps."""
     HubProtocol.serving = serving
     HubProtocol.known_hosts = serving.gate.known
     keep_what_is_made()
@@ -75,7 +76,7 @@ def take_over(serving: Serving, sockets: Sockets) -> None:
 
 
 def take_over_realms(realms: Realms) -> None:
-    """As `take_over`, of a hub with realms."""
+    """Connect a started hub with realms with its server, as `take_over` does for one application."""
     RealmProtocol.realms = realms
     RealmProtocol.known_hosts = realms.known_hosts
     keep_what_is_made()
@@ -83,16 +84,18 @@ def take_over_realms(realms: Realms) -> None:
 
 
 def keep_what_is_made() -> None:
-    """What start-up made stays; collections then look at what requests make, and less often."""
+    """Tell the garbage collector that all objects of the start stay; it then looks at later objects only, and less
+    often."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
 
 
 def refuse_before_stopping(serving: Stops, sockets: HangsUp) -> None:
-    """On the first signal refuse new borrows and turn unready, still take returns, and stop a moment later.
+    """Change the handlers of SIGTERM and SIGINT: on the first signal the hub refuses new borrows and is not ready any
+    more, but takes returns; it stops `LINGER_S` seconds later.
 
-    Wraps the handlers that the server has set; on a second signal they act at once.
+    The handlers that the server has set are called then; on a second signal they are called at once.
     """
     loop = asyncio.get_running_loop()
 
@@ -108,7 +111,7 @@ def refuse_before_stopping(serving: Stops, sockets: HangsUp) -> None:
             _log.info("hub stopping", signal=signal.Signals(given).name, linger_s=LINGER_S)
 
             def stop_now() -> None:
-                sockets.hang_up()  # the server would wait for polls to be answered
+                sockets.hang_up()  # else the server would wait for the answers to polls
                 stop(given, frame)  # type: ignore[operator, misc]
 
             loop.call_later(LINGER_S, stop_now)
@@ -121,22 +124,23 @@ def refuse_before_stopping(serving: Stops, sockets: HangsUp) -> None:
 
 
 def run(settings: Settings) -> int:
-    """Serve until SIGTERM or SIGINT; returns the exit code. Raises `StartRefused` before it listens."""
+    """Serve until SIGTERM or SIGINT, and return the exit code. Raises `StartRefused` for settings or files that cannot
+    be used, before the hub listens."""
     try:
         settings.refuse_open_access_beyond_loopback()
         settings.refuse_tls_in_part()
     except BadSetting as error:
         raise StartRefused(str(error)) from None
     if settings.tokens_file:
-        read_tokens(settings.tokens_file)  # with several processes each would say it for itself
+        read_tokens(settings.tokens_file)  # a bad file is reported once, and not by each of several processes
     if settings.tls_cert:
         Certificates(settings)
     load_internal_jobs(settings)
     wanted(os.environ)
     sources = declared(settings)
     webhook_url(settings)
-    # Held open until the end: whether the store can be used is known now, in one sentence, and worker processes that
-    # come and go share one embedded server.
+    # An embedded server is started here and runs until the end: worker processes that come and go share it, and a store
+    # that cannot be used is reported now, in one sentence.
     read_known(settings)
     serves_default = serves(settings, DEFAULT)
     wants_own = serves_default and not settings.redis_url and find_server()
@@ -153,7 +157,8 @@ def run(settings: Settings) -> int:
 
 
 async def _check_store(settings: Settings, sources: Sequence[Source]) -> None:
-    """Whether the store can be used, and whether the sources can be reached at all; not whether they answer."""
+    """Open and close the store and each source, so that one which cannot be opened stops the start. No source is asked
+    for records."""
     async with open_store(settings) as store:
         for source in sources:
             await open_records(source, store, settings).close()
@@ -200,7 +205,8 @@ def _warn_of_weak_secrets(settings: Settings) -> None:
 
 
 def _run_many(settings: Settings) -> int:
-    """Several processes behind one socket; they share nothing but Redis and a folder of metrics."""
+    """Serve with several processes behind one listening socket. They share nothing but Redis and a folder of
+    metrics."""
     folder = tempfile.mkdtemp(prefix="capacity-hub-metrics-")
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
     os.environ["HUB_WORKERS"] = str(settings.workers)
@@ -215,18 +221,17 @@ def _run_many(settings: Settings) -> int:
 
 
 def _bound(settings: Settings) -> None:
-    """What a client may make this process wait for, and how many connections there may be."""
+    """Set the bounds of this process: how long a client may keep it waiting, and how many connections there may be."""
     HubProtocol.head_timeout_s = settings.request_headers_timeout_s
     HubProtocol.body_timeout_s = settings.request_timeout_s + REST_S
     HubProtocol.all_open.configure(settings)
 
 
 class _Supervisor(Multiprocess):
-    """Passes SIGHUP on, for the tokens file and certificates. Replacing every process instead, as uvicorn does, would
-    cut sockets, and stop half way when one is slow to start.
-    """
+    """uvicorn's supervisor of processes, which passes SIGHUP on to them, so that they read the tokens file and
+    certificates again. uvicorn would replace every process instead, which cuts sockets and may stop half way."""
 
-    passes_on = False  # without a file to read again a process has no use for it, and would end
+    passes_on = False  # without a file to read again a process has no handler, and SIGHUP would end it
 
     def handle_hup(self) -> None:
         for process in self.processes:
@@ -235,7 +240,8 @@ class _Supervisor(Multiprocess):
 
 
 def worker_app() -> Any:
-    """The application of one of several processes; it reads the settings of its environment itself."""
+    """Return the application of one of several processes, with the settings of its environment. The process ends with
+    its supervisor."""
     threading.Thread(target=_end_with_the_supervisor, name="supervisor-watch", daemon=True).start()
     settings = load_settings()
     configure_logs(settings)
@@ -256,13 +262,15 @@ def _read_certificates() -> None:
 
 
 def _tls(settings: Settings, _: uvicorn.Config, __: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
-    """Called once in each process that serves."""
+    """Load the certificates of this process, and return their TLS context. uvicorn calls this once in each process that
+    serves."""
     HubProtocol.certificates = Certificates(settings)
     return HubProtocol.certificates.context
 
 
 def _end_with_the_supervisor() -> None:
-    """Stop as on SIGTERM when the process that started this one is gone: nobody else would end it."""
+    """Wait for the end of the process that started this one, and stop as on SIGTERM then: no other process would stop
+    it."""
     supervisor = multiprocessing.parent_process()
     if supervisor is not None:
         supervisor.join()
@@ -278,8 +286,8 @@ def _options(settings: Settings) -> dict[str, Any]:
         "loop": f"{HubLoop.__module__}:{HubLoop.__name__}",
         "ws": SocketProtocol,
         "ws_max_size": MESSAGE_BYTES,
-        "ws_ping_interval": None,  # Socket.IO has pings of its own
-        "ws_per_message_deflate": False,  # events are short, and a compressor is 32 kB a connection
+        "ws_ping_interval": None,  # Socket.IO sends its own pings
+        "ws_per_message_deflate": False,  # events are short, and a compressor takes 32 kB per connection
         "lifespan": "on",
         "log_config": None,
         "access_log": False,
@@ -288,5 +296,5 @@ def _options(settings: Settings) -> dict[str, Any]:
         "date_header": False,
         "timeout_keep_alive": int(settings.keep_alive_timeout_s),
         "timeout_graceful_shutdown": GRACEFUL_S,
-        "timeout_worker_healthcheck": 30,  # while it imports, on a busy machine, a process answers nothing
+        "timeout_worker_healthcheck": 30,  # a process that is still importing, on a busy machine, does not answer
     }

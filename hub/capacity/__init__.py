@@ -1,1 +1,1 @@
-"""Slots, the pools they lie in, and the leases of them."""
+"""Slots, pools of slots, leases, the queue of waiting borrows, and nodes."""

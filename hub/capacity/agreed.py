@@ -1,4 +1,6 @@
-"""What all hubs agree on: the settings that they must share, whichever of them was given others."""
+"""The settings that all hubs of a store share. The values that the hubs agree on hold for all of them, also for a hub
+that was started with other values.
+"""
 
 from __future__ import annotations
 
@@ -12,42 +14,43 @@ from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.store import Store
 
-PATIENT = 5  # rounds: of a hub that was restarted, what the one before it was given counts for three more seconds
+PATIENT = 5  # rounds, one a second: when a hub restarts, the settings of its old process count for three more seconds
 _log = get_logger("hub.queue")
 
 
 class SharedSetting(NamedTuple):
-    """One setting: what holds, what hubs agree on, who set it when, and which hubs were given another."""
+    """A setting that hubs share. `value` holds now. An operator may have set it (`by`, `at`); else it is `agreed`."""
 
     name: str
     value: str
     agreed: str
     by: str | None
     at: str | None
-    otherwise: dict[str, str]  # hub -> value
+    otherwise: dict[str, str]  # hub -> the value it was given, for each hub that was given another than `agreed`
 
 
 class Agreed:
-    """Knows what holds for all hubs, as this one heard it last; asks anew with each round of the queue."""
+    """The shared settings as this hub read them last: `holds`. Each round of the queue reads them from the store."""
 
     def __init__(self, store: Store, settings: Settings, hub_id: str) -> None:
         self.holds = self._given = Shared.of(settings)
         self._store = store
         self._hub_id = hub_id
-        self._speaks = False  # whether what this process was given counts
+        self._speaks = False  # whether the settings that this process was given count: only those of a hub do
         self._asked = False
-        self._among_hubs: Shared | None = None  # what they agree on, without what an operator has set over it
-        self._remembers = 0  # rounds for which a store that was lost is told what held, not what we were given
-        self._differs = 0  # rounds for which settings of other hubs have held instead of ours
+        self._among_hubs: Shared | None = None  # what the hubs agree on, before the values that an operator has set
+        self._remembers = 0  # rounds left in which a store that was lost is told what held before, not `_given`
+        self._differs = 0  # rounds so far in which other settings have held than those that this hub was given
         self._agree = store.script("queue/agree")
         self._set_shared = store.script("queue/set_shared")
         store.when_replaced(self._again)
 
     async def agree(self, *, speaks: bool = True) -> None:
-        """Say what this hub was given, and hear what holds. With `speaks` False it is no hub and overrules none.
+        """Tell the store which settings this hub was given, and read from it those that hold, into `holds`.
 
-        Of hubs that were given different settings those of the first hold, and the others follow. To a store that was
-        emptied each says at first what held before: who is quick there is not the first.
+        With `speaks` False this process is not a hub: it only reads. If hubs were given different settings, those of
+        the hub that came first hold for all. After the store was emptied, each hub tells it for `PATIENT` rounds what
+        held before, so that being quick to reach the store does not decide which settings hold.
         """
         self._speaks, self._asked = speaks, True
         mine = (self._among_hubs if self._remembers else None) or self._given
@@ -60,19 +63,21 @@ class Agreed:
         self._tell_differences(self._among_hubs)
 
     async def once(self) -> None:
-        """Hear what holds if this process has not asked yet."""
+        """Read the settings that hold if this process has not read them yet."""
         if not self._asked:
             await self.agree(speaks=False)
 
     async def round(self) -> None:
-        """Ask anew: other hubs may have come, gone or taken over meanwhile."""
+        """Read again the settings that hold, as hubs may have come or gone. A process that is no hub skips this."""
         if self._speaks:
             await self.agree()
 
     async def set(self, name: str, text: str | None, by: str) -> None:
-        """Set a setting for all hubs, over what they were given, or clear it with None.
+        """Set a shared setting for all hubs, over the values that they were given; None removes it again.
 
-        Raises `NotFound` for a setting that hubs do not share, `BadInput` for a text that it cannot have.
+        `by` names the operator who sets it.
+
+        Raises `NotFound` for a setting that hubs do not share, `BadInput` for a value that the setting cannot have.
         """
         value = "" if text is None else value_of(name, text)
         reply = await self._set_shared(name=member(name), value=value, by=by)
@@ -81,7 +86,7 @@ class Agreed:
         await self.agree(speaks=self._speaks)
 
     async def look(self) -> list[SharedSetting]:
-        """Return every setting, in the order in which they are compared."""
+        """Return every shared setting, in the order of `Shared`."""
         keys = self._store.keys
         fields, heard = await self._store.read_all([("HGETALL", keys.store), ("ZRANGE", keys.hubs, 0, -1)])
         agreed = Shared.read(fields["shared"]) if "shared" in fields else self._given
@@ -103,7 +108,7 @@ class Agreed:
         await self.agree(speaks=self._speaks)
 
     def _tell_differences(self, agreed: Shared) -> None:
-        """Say, once it has been so for a while, that hubs agree on other settings than this one was given."""
+        """Log a warning once this hub was given other settings than the hubs agree on for `PATIENT` rounds in a row."""
         found = self._given.differences(agreed)
         self._differs = self._differs + 1 if found else 0
         if self._differs == PATIENT:

@@ -1,4 +1,7 @@
-"""Whether any pool can serve a label, and which one may have been meant: a spelling mistake looks like scarcity."""
+"""The check whether any pool can serve a label; if none can, it finds the label that was probably meant.
+
+Without this check a misspelled label would look like a pool in which nothing is free.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ from hub.capacity.pools import Pools
 from hub.errors import NoSuchPool
 from hub.store.store import Store
 
-KNOWN_S = 5.0  # for so long a label that a pool could serve is not looked at again
+KNOWN_S = 5.0  # how long it is remembered that some pool can serve a label
 KNOWN_MAX = 10_000
-COMPARED = 500  # pools that a label is compared with: some ms
-LIKE = 0.7  # how much alike two labels are of which one was meant, of 1
+COMPARED = 500  # most pools whose labels a misspelled label is compared with: takes a few ms
+LIKE = 0.7  # two labels at least so alike (1: equal) may be a label and its misspelling
 
 
 class Hints:
-    """Says what is wrong with a label that no pool serves; nothing is asked of one that was served lately."""
+    """The check that some pool serves a label. A label that a pool served within `KNOWN_S` is not checked again."""
 
     def __init__(self, store: Store, agreed: Agreed, pools: Pools) -> None:
         self._store = store
@@ -36,7 +39,7 @@ class Hints:
             raise NoSuchPool(await self._sentence(label))
 
     async def of(self, label: str) -> str:
-        """Return the sentence for a label that no pool can serve, empty for any other."""
+        """Return a sentence that says that no pool can serve the label, or '' when one can."""
         return "" if await self.is_served(label) else await self._sentence(label)
 
     async def is_served(self, label: str) -> bool:
@@ -46,14 +49,16 @@ class Hints:
             return True
         segments = label.split(":")
         if self._agreed.holds.wildcards and "*" in segments:
-            return True  # which pools it fits is for the script that lends to say
+            return True  # the script that lends decides which pools a label with `*` fits
         least = 2 if self._agreed.holds.trailing else len(segments)
         stems = [":".join(segments[:count]) for count in range(len(segments), least - 1, -1)] or [label]
         keys, upto = self._store.keys, SEGMENTS_MAX + 1 if self._agreed.holds.prefix else len(segments)
         asked: list[tuple[str | int, ...]] = [("ZMSCORE", keys.pools, *stems)]
-        asked += [("ZMSCORE", keys.open_pools(str(stem.count(":") + 1)), stem) for stem in stems]  # of other programs
+        # `open_pools` also lists pools of which all slots are other programs'.
+        asked += [("ZMSCORE", keys.open_pools(str(stem.count(":") + 1)), stem) for stem in stems]
         places = [keys.pools, *(keys.open_pools(str(count)) for count in range(len(segments) + 1, upto))]
-        bounds = (f"[{label}:", f"({label};", "BYLEX", "LIMIT", 0, 1)  # ';' follows ':'
+        # ';' is the character after ':', so these bounds enclose all longer labels that begin with this one.
+        bounds = (f"[{label}:", f"({label};", "BYLEX", "LIMIT", 0, 1)
         longer = [("ZRANGE", place, *bounds) for place in places] if self._agreed.holds.prefix else []
         found = await self._store.read_all([*asked, *longer])
         served = any(score is not None for scores in found[: len(asked)] for score in scores) or any(
@@ -78,7 +83,7 @@ class Hints:
 
 
 def nearest(label: str, labels: list[str]) -> str:
-    """Return the label that was probably meant, empty where none is much like it."""
+    """Return the one of `labels` that is most like `label`, '' where none is like it enough (`LIKE`)."""
     folded = {other.lower().replace("0", "o"): other for other in reversed(labels)}
     found = get_close_matches(label.lower().replace("0", "o"), folded, n=1, cutoff=LIKE)
     return folded[found[0]] if found else ""

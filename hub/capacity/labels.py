@@ -11,7 +11,7 @@ from hub.errors import InvalidLabel
 
 SEGMENTS_MAX = 8
 LENGTH_MAX = 512  # characters; a bound for keys and metric labels, far above any real label
-KEPT = 1_000  # labels whose reading is remembered: checking every character of one costs as much as parsing its request
+KEPT = 1_000  # parsed labels that are cached: checking each character of a label costs as much as parsing its request
 ANY_KIND: frozenset[str] = frozenset()
 
 _WHY = {
@@ -31,7 +31,7 @@ _WHY = {
 
 @dataclass(frozen=True)
 class Label:
-    """A label that follows the grammar; two are the same when `text` is the same."""
+    """A label that follows the grammar. Two labels are the same when their `text` is the same."""
 
     text: str
     segments: tuple[str, ...]
@@ -45,7 +45,7 @@ def parse_label(
     segments_min: int = 2,
     case: Literal["keep", "lower", "upper"] = "keep",
 ) -> Label:
-    """Return the label that `given` spells; raises `InvalidLabel` with the reason code of the first rule that it
+    """Return the label that `given` spells; raises `InvalidLabel` with the reason code of the first rule that `given`
     breaks.
 
     `kinds` are the words allowed as second segment, compared without case; empty allows any. With `wildcards`, a label
@@ -96,13 +96,16 @@ def _invalid(reason: str) -> InvalidLabel:
 
 @cache
 def parse_kinds(text: str) -> frozenset[str]:
-    """Return the words of `HUB_LABEL_KINDS`; `*` or nothing means any."""
+    """Return the kinds that the setting `HUB_LABEL_KINDS` lists; an empty set, for `*` or no text, allows any kind."""
     words = frozenset(word.strip() for word in text.split(",") if word.strip())
     return ANY_KIND if "*" in words else words
 
 
 def parse_caps(text: str) -> dict[str, int]:
-    """Label -> most live leases, from `LABEL=N,LABEL=N`. Parts that are not such a pair are left out; the last wins."""
+    """Return the cap of each label (most live leases) from `LABEL=N,LABEL=N`.
+
+    A part that is no such pair is left out; of two parts with one label the last counts.
+    """
     caps: dict[str, int] = {}
     for part in text.split(","):
         left, _, right = part.partition("=")

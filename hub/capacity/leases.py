@@ -1,4 +1,4 @@
-"""Leases: lend a slot, extend it, take it back; and the memory of what this hub lent a moment ago."""
+"""Leases: to lend slots, to renew, check and end leases, and to take back a lease that was not delivered."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ from hub.store.lenient import read_each
 from hub.store.replicas import Replicas
 from hub.store.store import Store
 
-KEEP_OWN_S = 60  # how long a request without one is: longer than any repeat by the hub itself
-BUSY_S = 0.2  # after a borrow that could not be lent to at once, the next ones are put to the long script right away
-OUTAGE_POLL_S = 0.5  # a waiter whose store does not answer asks again: one tick of the hub clock
+KEEP_OWN_S = 60  # how long a request without a key of its caller is remembered: longer than the hub itself repeats it
+BUSY_S = 0.2  # after `lend_now` could not lend, borrows go straight to the longer script `borrow` for so long
+OUTAGE_POLL_S = 0.5  # how often a waiting borrow asks again while the store does not answer: one tick of the hub clock
 _log = get_logger("hub.capacity")
 
 
 def new_attempt(realm: str) -> str:
-    """Return a name for a borrow or a return that brings none; it says its realm where that has a name."""
+    """Return a new id for a call whose caller sent no request id; it contains the realm, unless that is the default."""
     return f"try-{f'{realm}.' if realm else ''}{random_hex(12)}"
 
 
 def keep_key_s(settings: Settings, ttl_ms: int = 0) -> int:
-    """Return how long an `Idempotency-Key` is remembered: at least as long as the lease that it stands for."""
+    """Return for how many seconds an `Idempotency-Key` is remembered: at least as long as its lease lasts."""
     return math.ceil(max(settings.idempotency_s, ttl_ms / 1000))
 
 
 class Leases:
-    """Keeps leases. Every method is one script; each is safe to repeat."""
+    """The leases of a store. Every call is safe to repeat."""
 
     def __init__(self, store: Store, settings: Settings, pools: Pools, queue: Queue, agreed: Agreed) -> None:
         self._store = store
@@ -87,11 +87,11 @@ class Leases:
         self._attribute = store.script("capacity/attribute")
 
     async def borrow(self, wanted: BorrowRequest, gone: Callable[[], Awaitable[None]] | None = None) -> Lease:
-        """Lend a slot, waiting in the queue for up to `wanted.wait_ms` where there is none.
+        """Lend a slot and return its lease; where no slot is free, wait in the queue for up to `wanted.wait_ms`.
 
-        Raises `NoCapacity` or one of its kinds, `Settling`, `Stopping`, `LeaseOver`, `KeyReused`, `StoreUnavailable`,
-        or `CallerGone` when `gone`, which is called once waiting begins, ends first. The same request id gets the same
-        place and the same lease. Whatever was not delivered is taken back, at the latest when the store answers again.
+        Raises `NoCapacity` or a subclass of it, `Settling`, `Stopping`, `LeaseOver`, `KeyReused` or `StoreUnavailable`,
+        and `CallerGone` when `gone()`, called once waiting begins, returns first. The same request id gets the same
+        place and the same lease. A lease that was not delivered is taken back, at the latest when the store is back.
         """
         await self._agreed.once()
         waited = granted = False
@@ -115,7 +115,7 @@ class Leases:
         return answer
 
     async def _at_once(self, wanted: BorrowRequest) -> Lease | None:
-        """Lend a slot that nothing stands in the way of; return None where the long script is to be asked."""
+        """Try the short script `lend_now`; return the lease, or None when the longer script `borrow` is to be asked."""
         if time.monotonic() < self._busy_until:
             return None
         reply = await self._lend_now(**self._asked(wanted))
@@ -129,7 +129,7 @@ class Leases:
         try:
             return await self._try(wanted, repeated=False)
         except (LabelQueueFull, RunQueueFull, DeadlineMissed):
-            await self._pools.discover()  # nobody is turned away from a pool that exists only in Redis
+            await self._pools.discover()  # before a refusal: another program may have pushed a slot into Redis
         except NoCapacity as error:
             if isinstance(error, Capped):
                 raise
@@ -139,7 +139,7 @@ class Leases:
     async def _wait(
         self, wanted: BorrowRequest, place: Waiting, woken: asyncio.Event, gone: Callable[[], Awaitable[None]] | None
     ) -> Lease:
-        """Until the ticket is granted; gives the place up on every other way out."""
+        """Wait for the ticket and return its lease; if anything else ends the wait, give up the place in the queue."""
         until = time.monotonic() + wanted.wait_ms / 1000
         leaving = asyncio.ensure_future(gone()) if gone else None
         self._queue.look_soon()
@@ -163,24 +163,24 @@ class Leases:
                 leaving.cancel()
 
     async def _try_again(self, wanted: BorrowRequest, until: float) -> Lease | Waiting:
-        """Try as `_try`, through an outage of the store as long as there is time: the place in the queue is kept."""
+        """Call `_try`; repeat it in an outage of the store until the time `until`. The place in the queue is kept."""
         while True:
             try:
                 return await self._try(wanted, repeated=True)
-            except (StoreUnavailable, Settling):  # of the realm that serves it, too
+            except (StoreUnavailable, Settling):  # of this realm, or of the realm that serves the ticket
                 if time.monotonic() + OUTAGE_POLL_S > until:
                     raise
                 await asyncio.sleep(OUTAGE_POLL_S)
 
     async def _give_up(self, wanted: BorrowRequest, place: Waiting) -> Lease:
-        """Leave the queue; raises the reason, or returns a lease that was made at the last moment."""
+        """Leave the queue: raise `Stopping` or `WaitedInVain`, or return a lease that was made at the last moment."""
         why = "stopping" if self._queue.stopping else "timeout"
         word, *_ = await self._undo(request=wanted.request, attempt=wanted.attempt, hub=self._queue.hub_id, why=why)
         if word == "granted":
             answer = await self._try(wanted, repeated=True)
             if isinstance(answer, Lease):
                 return answer
-            await self._take_back(wanted)  # that lease was taken back meanwhile, and we stand in the queue again
+            await self._take_back(wanted)  # the lease has ended meanwhile, and the borrow is in the queue again
         facts = {"ticket": wanted.request, **place.facts()}
         if self._queue.stopping:
             raise Stopping("The hub is stopping", **facts)
@@ -235,12 +235,12 @@ class Leases:
     ) -> tuple[str, str, str]:  # fmt: skip
         """End a lease. Returns (word, pool, run); the word is `returned`, `ended`, `not lent` or `stale token`.
 
-        Without a token nothing is ended that was made after `arrived_ms`, when the caller asked for it.
-        With `only_run` nothing is ended but a lease of `run`. `revokes` is set where it is not its holder who ends it:
-        with `1` he is told, and has the time of the grace before the slot is lent on; with `2` it is lent on at once.
-        Raises `KeyReused` when the request id `key` was used for something else.
+        Without a token, a lease that was made after `arrived_ms`, when this call arrived, is left. With `only_run` only
+        a lease of `run` is ended. `revokes` is set where an operator ends it: with `1` its holder is told and the slot
+        is lent again after the grace, with `2` the slot is lent again at once. `hint` is a label that the caller names,
+        for a slot without a record. Raises `KeyReused` when the request id `key` was used for something else.
         """
-        # Without a key it is remembered for as long as a cut connection may make the client of Redis repeat the call.
+        # A call without a key is remembered as long as the Redis client may repeat it after its connection was cut.
         request, keep_s = (key, self._keep_key_s) if key else (new_attempt(self._realm), KEEP_OWN_S)
         word, pool, run, ended = await self._give_back(
             slot=slot, hint=hint, token=token, run=run, only_run="1" if only_run else "",
@@ -255,7 +255,7 @@ class Leases:
         return word, pool, run
 
     async def renew(self, slot: str, token: str, ttl_ms: int | None) -> tuple[str, int]:
-        """Extend a lease; returns its token and the ms it now has left, or raises `LeaseOver`, or `Settling`."""
+        """Extend a lease; return its token and the ms it now has left. Raises `LeaseOver` and `Settling`."""
         reply = await self._renew(slot=slot, token=token, ttl_ms=ttl_ms or self._default_ttl_ms, max_ms=self._max_ms)
         match reply:
             case ["ok", held, left_ms]:
@@ -270,9 +270,9 @@ class Leases:
         raise UnknownReply(self._renew.name, reply)
 
     async def verify(self, slot: str, token: str) -> tuple[Verdict, int]:
-        """Whether `token` is that of the lease holding `slot`: (`ok`, ms left), or (`not lent` and the like, 0).
+        """Return (`ok`, ms left) when `token` is that of the live lease of `slot`, else (a `Verdict` that says why, 0).
 
-        Raises `Settling` while nodes report what the store has lost.
+        Raises `Settling` while nodes have yet to report leases that the store has lost.
         """
         word, *left_ms = await self._verify(slot=slot, token=token)
         if word == "settling":
@@ -280,19 +280,19 @@ class Leases:
         return word, left_ms[0] if left_ms else 0
 
     async def attribute(self, slot: str, test: str, run: str) -> None:
-        """Map a slot to a test, and to a run when it has none, for six hours or until its lease ends."""
+        """Record which test uses a slot, and its run where none is known, for six hours or until the lease ends."""
         await self._attribute(slot=key_part(slot), test=test, run=run)
 
     async def undo(self, wanted: BorrowRequest, lease: Lease) -> None:
-        """Take back what an attempt was granted, unless another one has it too: its caller is gone.
+        """Take back a lease whose caller is gone, unless another attempt of the same request was answered with it too.
 
-        Raises `StoreUnavailable`; it is done when the store is back.
+        Raises `StoreUnavailable`; then the lease is taken back once the store answers again.
         """
         try:
             await self._take_back(wanted)
         except (StoreUnavailable, asyncio.CancelledError):
             if not wanted.keyed and lease.realm is None:
-                # Should the store be lost before that is done, nobody is to have it.
+                # Should the store be lost before the lease is taken back, the lease must not come back with it.
                 self.memory.over(lease.slot, lease.token)
             self._store.later(lambda: self._take_back(wanted))
             raise
@@ -303,12 +303,13 @@ class Leases:
             self.spilling.take_back_soon(wanted, Elsewhere(*said))
 
     async def drop(self, request: str, attempt: str) -> bool:
-        """Take back what was lent for the ticket of another realm; whether this attempt was the last to have it."""
+        """Take back a lease that was made for another realm's ticket, unless another attempt has it too; return whether
+        the lease has ended by this."""
         word, *_ = await self._gone(request, attempt)
         return bool(word == "undone")
 
     async def _gone(self, request: str, attempt: str) -> list[Any]:
-        """Undo an attempt whose caller is gone."""
+        """Undo an attempt whose caller is gone; return the reply of `lua/commands/capacity/undo.lua`."""
         with for_nobody():
             word, *said = await self._undo(request=request, attempt=attempt, hub=self._queue.hub_id, why="gone")
         if word == "undone":
@@ -318,9 +319,9 @@ class Leases:
         return [word, *said]
 
     async def confirm(self, wanted: BorrowRequest, place: Elsewhere) -> Lease | None:
-        """The lease that was made here for the ticket of another realm, which has noted it; None when it was undone.
+        """Give a lease that was made here for another realm's ticket its full length, once that realm has recorded it.
 
-        Raises `LeaseOver` when it has ended, and `Settling`.
+        Return the lease, None when it was taken back. Raises `LeaseOver` when it has ended, and `Settling`.
         """
         reply = await self._confirm(
             request=place.request, slot=place.slot, token=place.token, attempt=wanted.attempt,
@@ -338,7 +339,7 @@ class Leases:
         raise refusal(wanted, reply) or UnknownReply(self._confirm.name, reply)
 
     async def lapse(self, slots: Sequence[str]) -> list[str]:
-        """End nominated leases; return a word for each, as `lua/commands/capacity/lapse.lua` lists them."""
+        """End the leases of these slots that have lapsed, are idle or have lost their footprint; return a word each."""
         return list(await self._lapse(rest=slots))
 
     async def find(self, slot: str) -> LeaseRecord | None:
@@ -347,7 +348,7 @@ class Leases:
         return found
 
     async def find_all(self, slots: Sequence[str]) -> list[LeaseRecord | None]:
-        """Return the live leases of slots, None for each slot that is not lent any more."""
+        """Return the live lease of each slot, None for a slot that is not lent."""
         keys = self._store.keys
         fields = ("labelKey", "poolLabel", "runId", "nodeId", "borrowedAtUtc", "ttlSeconds")
         rows = await read_each(self._store, [("HMGET", keys.session(key_part(slot)), *fields) for slot in slots])
@@ -355,7 +356,7 @@ class Leases:
         return [_record(slot, row, ms) for slot, row, ms in zip(slots, rows, left, strict=True)]
 
     async def _left(self, slots: Sequence[str]) -> list[int]:
-        """Ms until each lease lapses, at least 0; good to half a second, the period of the hub clock."""
+        """Return the ms until each slot's lease lapses, at least 0; exact to half a second, a tick of the hub clock."""
         if not slots:
             return []
         keys = self._store.keys
@@ -365,7 +366,7 @@ class Leases:
         return [max(0, int(float(deadline or 0)) - int(clock or 0)) for deadline in deadlines]
 
     async def page(self, index: str, offset: int, limit: int) -> tuple[int, list[str]]:
-        """Return how many slots a sorted index holds, and the slots from `offset` on."""
+        """Return how many slots the sorted set `index` holds, and at most `limit` of them from `offset` on."""
         total, slots = await self._store.read_all(
             [("ZCARD", index), ("ZRANGE", index, offset, offset + limit - 1)],
         )
@@ -373,7 +374,7 @@ class Leases:
 
 
 async def _first_of(woken: asyncio.Event, leaving: asyncio.Future[None] | None, left_s: float) -> None:
-    """Wait for the event, for the caller to leave, or until the time is up."""
+    """Wait until `woken` is set, `leaving` is done (the caller is gone) or `left_s` seconds have passed."""
     waking: asyncio.Future[Any] = asyncio.ensure_future(woken.wait())
     both = [waking, leaving] if leaving else [waking]
     try:
@@ -383,7 +384,7 @@ async def _first_of(woken: asyncio.Event, leaving: asyncio.Future[None] | None, 
 
 
 def _record(slot: str, row: Sequence[str | None] | None, left_ms: int) -> LeaseRecord | None:
-    """Return the lease that a session says; None for none, and for a session that another program has overwritten."""
+    """Return the lease that a session hash describes; None for no hash, or one that another program made unreadable."""
     if row is None or not row[0]:
         return None
     label, pool, run, node, since, ttl_s = (text or "" for text in row)

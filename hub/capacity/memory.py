@@ -1,4 +1,4 @@
-"""What a hub remembers of its latest work, for a store that has lost it and nodes that do not know of it yet."""
+"""The leases that a hub made and ended lately, remembered so that it can tell a store that lost them."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from hub.settings import Settings
 from hub.store.keys import key_part
 from hub.store.store import Store
 
-BATCH = 50  # leases that are over, per script call: each may have to be ended, which takes 0.1 ms
+BATCH = 50  # ended or renewed leases per script call: each may have to be ended, which takes 0.1 ms
 _log = get_logger("hub.capacity")
 
-Dated = OrderedDict[str, tuple[int, Any]]  # when it was, on the hub clock in ms; the oldest first
+Dated = OrderedDict[str, tuple[int, Any]]  # slot or ticket -> (ms on the hub clock when noted, facts); oldest first
 
 
 class Memory:
-    """Leases made, renewed and over, by slot, and tickets given up, of the last third of a node timeout.
+    """The leases this hub made, renewed and ended, and the tickets it gave up, in the last third of a node timeout.
 
-    All of it is dated by the hub clock, which stands still while no hub can hear: an outage makes nothing older, and
-    what a hub slept through, or was cut off from, makes everything older that it remembers.
+    Each entry has a time of the hub clock. That clock stands still while no hub can reach the store, so an outage makes
+    no entry older; it runs on while this hub alone is suspended or cut off, so then its entries do grow older.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
-        # A node hears of a lease with its next beat, a sixth of its timeout later; until then only we know.
+        # A node hears of a lease with its next heartbeat, within a sixth of its timeout; till then only this hub knows.
         self._keep_ms = max(1000, int(settings.node_timeout_s * 1000 / 3))
         self.leases: Dated = OrderedDict()
         self.renewals: Dated = OrderedDict()
         self.ends: Dated = OrderedDict()
         self.given_up: Dated = OrderedDict()
-        self._forgot_ms = 0  # when it was looked for what is too old
+        self._forgot_ms = 0  # when entries that are too old were removed last
         self._note_ended = store.script("capacity/note_ended")
         self._note_renewed = store.script("capacity/note_renewed")
         self._readopt = store.script("capacity/readopt")
@@ -41,18 +41,19 @@ class Memory:
         store.when_replaced(self.recall)
 
     def lent(self, lease: Lease) -> None:
-        """Remember that this lease was made: it is to come back should the store lose it."""
+        """Remember that this lease was made, so that `recall` puts it back if the store loses it."""
         self._store.highest_token = max(self._store.highest_token, lease.token, key=int)
         self._note(self.leases, lease.slot, lease)
 
     def renewed(self, slot: str, token: str, left_ms: int) -> None:
-        """Remember that the holder was told that this lease goes on for so long."""
+        """Remember that the holder was told that `left_ms` are left of the lease; `recall` restores that deadline."""
         self._note(self.renewals, slot, (token, left_ms))
 
     def over(self, slot: str, token: str, *, grace_ms: int = 0) -> None:
-        """The lease of this slot is over, and is to end as well when it comes back from elsewhere.
+        """Remember that this lease has ended, so that it is ended again if a node or a hub reports it after a loss.
 
-        With `grace_ms` its holder was not asked: for so long he may believe in it, and the slot is not lent on.
+        `grace_ms` is set when its holder did not end it: for so long the holder may still use the slot, and the slot is
+        not lent again.
         """
         self.leases.pop(slot, None)
         self.renewals.pop(slot, None)
@@ -60,11 +61,13 @@ class Memory:
             self._note(self.ends, slot, (token, self._store.clock_ms + grace_ms if grace_ms else 0))
 
     def cancelled(self, ticket: str) -> None:
-        """Remember that this ticket was given up."""
+        """Remember that this ticket was given up, so that `recall` can cancel the ticket again after a loss."""
         self._note(self.given_up, ticket, None)
 
     async def recall(self) -> None:
-        """Tell a store that lost it what this hub did so recently that no other hub may know of it."""
+        """Tell a store that lost data which leases this hub lately ended, renewed and made, and which tickets it gave
+        up: perhaps no other hub knows. Runs when the store was replaced.
+        """
         self._forget_old()
         ended = [text for slot, (_, (token, until_ms)) in self.ends.items() for text in (slot, token, str(until_ms))]
         for start in range(0, len(ended), 3 * BATCH):

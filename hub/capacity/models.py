@@ -1,4 +1,4 @@
-"""What is lent, to whom, and what is asked for. Pure."""
+"""The records of lending: slots, borrows, tickets and leases, and the checks of their parts. Pure."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from hub.store.keys import key_part
 
 OWN_MEMBERS = ("nodeId", "browserId", "webSocketEndpoint", "browserType", "browserVersion", "args", "labels")
 RUN_MAX = 200  # characters of a run id: it becomes part of a key
-Over = Literal["not lent", "stale token", "lapsed"]  # how the store knows that a lease has ended
+Over = Literal["not lent", "stale token", "lapsed"]  # why the store says that a lease has ended
 Verdict = Literal["ok", "settling", Over]
 EndedLease = tuple[str, str, Over]  # slot, token, and why it is no lease any more
-_BLANKS = " \t\n\v\f\r"  # to a script, others are characters like any
+_BLANKS = " \t\n\v\f\r"  # the blanks that Lua's `%s` knows, unlike Python, which strips more
 NOT_CARRIED = {"labelKey", "slotId", "endpoint", "leaseToken", *OWN_MEMBERS}
 
 
 @dataclass(frozen=True)
 class PublishedSlot:
-    """A slot as its node offers it: `item` is the text that goes into the list and is never changed afterwards."""
+    """A slot as its node publishes it: `item` is the text that goes into the list of its pool and never changes."""
 
     id: str
     pool: str
     item: str
-    idle_ms: str = ""  # its own idle rule; empty: the hub's
-    token: str = ""  # of the lease the node knows it to be lent under
-    asked: tuple[str, str] = ("", "")  # under which label, and in which run, that was asked for
+    idle_ms: str = ""  # idle timeout of this slot; '' for the hub's setting
+    token: str = ""  # token of the lease under which the node says that the slot is lent; '' for none
+    asked: tuple[str, str] = ("", "")  # label and run that this lease was asked for with
 
 
 class Offered(NamedTuple):
-    """What became of a slot that was published; `other` is the node for whose sake it was refused."""
+    """The outcome of publishing one slot; `other` is the node because of which the slot was refused, '' for none."""
 
     word: Literal["published", "unchanged", "lent", "taken", "reserved", "claimed", "late"]
     other: str = ""
 
 
-_CONTROL = re.compile(r"(?<!\\)(?:\\\\)*\\(?:u00[01]|[bfnrt])")  # as JSON writes those below U+0020
+_CONTROL = re.compile(r"(?<!\\)(?:\\\\)*\\(?:u00[01]|[bfnrt])")  # a control character (below U+0020) as JSON escapes it
 
 
 def slot_item(node_id: str, slot_id: str, label_kind: str, said: Mapping[str, Any]) -> str:
-    """Return the list item of a slot: compact JSON, members in the order other programs write them, extra ones at the
-    end.
+    """Return the list item of a slot: compact JSON with the members in the order in which other programs write them,
+    then the extra members of `said`. Raises `InvalidValue` for a control character in it.
     """
     document = {
         "nodeId": node_id,
@@ -65,7 +65,7 @@ def slot_item(node_id: str, slot_id: str, label_kind: str, said: Mapping[str, An
 
 
 def read_item(item: str) -> dict[str, Any]:
-    """Return what an item says, written by any program; empty when it is not a JSON object."""
+    """Return the members of a list item, whichever program wrote it; an empty dict when it is not a JSON object."""
     try:
         document = orjson.loads(item.encode("utf-8", "surrogateescape"))
     except orjson.JSONDecodeError:
@@ -74,7 +74,7 @@ def read_item(item: str) -> dict[str, Any]:
 
 
 def listed_id(item: str) -> str:
-    """Return the id under which a list item has a record, as `lua/items.lua` finds it."""
+    """Return the id of the slot record that belongs to a list item, by the same rules as `lua/items.lua`."""
     said = read_item(item)
     for name in ("browserId", "slotId"):
         if text_of(said, name, item).strip(_BLANKS):
@@ -85,7 +85,7 @@ def listed_id(item: str) -> str:
 
 
 def text_of(said: Mapping[str, Any], name: str, item: str) -> str:
-    """Return a member of an item as text; a number as it is written there, '' for what is neither text nor a number."""
+    """Return the member `name` of an item as text: a number with the digits of `item`, '' for any other value."""
     value = said.get(name)
     if isinstance(value, str):
         return value
@@ -96,7 +96,7 @@ def text_of(said: Mapping[str, Any], name: str, item: str) -> str:
 
 
 def compact(document: Any, member: str) -> str:
-    """JSON text without blanks; raises `InvalidValue` for what is nested too deeply to be written."""
+    """Return a document as JSON text without blanks; raises `InvalidValue` when it is nested too deeply."""
     try:
         return orjson.dumps(document).decode()
     except TypeError:
@@ -104,7 +104,7 @@ def compact(document: Any, member: str) -> str:
 
 
 def check_slot_id(slot_id: str) -> str:
-    """Return the id, when it can be part of a key as it is; raises `InvalidValue`."""
+    """Return the slot id unchanged; raises `InvalidValue` unless it can be part of a Redis key as it is."""
     if not slot_id or key_part(slot_id) != slot_id:
         raise InvalidValue(
             f"slot id {slot_id[:60]!r} must be 1 to 200 letters, digits, hyphens, underscores or dots", member="slotId"
@@ -115,7 +115,9 @@ def check_slot_id(slot_id: str) -> str:
 
 
 def check_run_id(run: str) -> str:
-    """Return the id without blanks around it, '' for no run; raises `InvalidValue`."""
+    """Return the run id without blanks around it, '' for no run; raises `InvalidValue` when it is too long or has
+    control characters.
+    """
     run = run.strip()
     if len(run) > RUN_MAX:
         raise InvalidValue(f"a run id has at most {RUN_MAX} characters", member="runId")
@@ -125,20 +127,20 @@ def check_run_id(run: str) -> str:
 
 
 class BorrowRequest(NamedTuple):
-    """A borrow as it is put to the store; durations in ms."""
+    """The arguments of one borrow, as they are sent to the store. Durations are in ms."""
 
     label: str
     ttl_ms: int
     run: str
-    request: str  # the same for every repeat
-    attempt: str  # of this call alone
+    request: str  # the request id, which is also the ticket id; the same for every repeat
+    attempt: str  # an id of this call alone
     fingerprint: str
     keep_s: int
-    keyed: bool = False  # the caller knows the request id, and may come back for his place or his lease
+    keyed: bool = False  # the caller chose the request id, so it may come back for its place or its lease
     priority: int = 0
     wait_ms: int = 0  # how long this call may wait in the queue
     limit_ms: int = -1  # refuse at once when the wait is expected to take longer; -1: never
-    elsewhere: tuple[str, ...] = ()  # realms that may serve it, the best first, once it has waited for `home_ms`
+    elsewhere: tuple[str, ...] = ()  # realms that may serve the ticket after `home_ms` in the queue, the best first
     home_ms: int = 0
 
 
@@ -150,14 +152,17 @@ class Waiting:
     estimate_ms: int
 
     def facts(self) -> dict[str, Any]:
-        """Return it as the wire says it; the estimate is null while it is not known."""
+        """Return the place as members of an answer; the estimate, in seconds, is None while it is not known."""
         known = self.estimate_ms >= 0
         return {"position": self.position, "estimatedWaitSeconds": self.estimate_ms / 1000 if known else None}
 
 
 @dataclass(frozen=True)
 class Ticket:
-    """A borrow that was asked for under a key or waits: `state` is `waiting`, `away`, `granted` or `elsewhere`."""
+    """A borrow that waits, or that has a key and was granted. `state`: `waiting` (in the queue), `away` (no call waits
+    for it now, so it is passed over and its place is kept for a while), `granted`, or `elsewhere` (served by another
+    realm).
+    """
 
     id: str
     state: str
@@ -167,21 +172,21 @@ class Ticket:
     estimate_ms: int = -1
     priority: int = 0
     since_ms: int = 0  # since 1970
-    left_ms: int = 0  # until it is given up
+    left_ms: int = 0  # until the ticket is given up
     ttl_ms: int = 0
     fingerprint: str = ""
     keep_s: int = 0
     lease: Lease | None = None
-    place: Elsewhere | None = None  # of one that was served in another realm, which alone knows the rest
+    place: Elsewhere | None = None  # set in the state `elsewhere`: where the lease is; only that realm knows more
 
     @property
     def keyed(self) -> bool:
-        """Return whether its caller chose an `Idempotency-Key`, and may come back for it."""
+        """Return whether the caller chose the id of this ticket with an `Idempotency-Key`, so that it may come back."""
         return self.id.startswith("key-")
 
 
 class Lease(NamedTuple):
-    """A slot lent to a holder: `left_ms` until it lapses, measured when the store answered."""
+    """A lease of a slot to one holder. `left_ms` is the time until it lapses, measured when the store answered."""
 
     slot: str
     token: str
@@ -192,12 +197,12 @@ class Lease(NamedTuple):
     left_ms: int
     item: str
     said: dict[str, Any]
-    realm: str | None = None  # that lends it, where that is not the one that was asked
+    realm: str | None = None  # the realm that lends the slot, if that is not the realm of the borrow
 
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """Where a ticket was served that is of another realm: `request` is what it was lent under there."""
+    """The lease with which another realm served a ticket of this realm; `request` is the request id it has there."""
 
     realm: str
     request: str
@@ -207,7 +212,7 @@ class Elsewhere:
 
 @dataclass(frozen=True)
 class LeaseRecord:
-    """A live lease as the store describes it."""
+    """A live lease as the store describes it, without its token."""
 
     slot: str
     label: str

@@ -1,4 +1,4 @@
-"""Pools: what is published, withdrawn and counted under a label, and finding what others put there."""
+"""Pools: to publish, withdraw and count the slots of a label, and to find slots that other programs pushed."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from hub.store.keys import key_part
 from hub.store.lenient import read_each
 from hub.store.store import Store
 
-SCAN_BATCH = 1000  # keys looked at per call
-SCAN_CALLS = 10  # calls per discovery; a store of up to 10,000 keys is seen whole
-BATCH = 64  # slots per script where each costs a dozen commands: under 2 ms
-WAITING_LABELS_MAX = 400  # looked at for one pool, and as many with `*`: under 3 ms
+SCAN_BATCH = 1000  # keys that one SCAN call looks at
+SCAN_CALLS = 10  # calls per discovery, so a store of up to 10,000 keys is searched completely
+BATCH = 64  # slots per script, where each slot costs a dozen Redis commands: under 2 ms
+WAITING_LABELS_MAX = 400  # labels with waiters that are read for one pool, and as many labels with `*`: under 3 ms
 
-CONFLICT_MS = 3_600_000  # how long a conflict is told of
+CONFLICT_MS = 3_600_000  # how long a conflict is reported
 
 _CONFLICT = re.compile(r"([^|]*)\|(\d{1,18})\|(.*)", re.DOTALL)
 _log = get_logger("hub.capacity")
 
 
 class Conflict(NamedTuple):
-    """A slot that is of `node`, or named for it, and that `other` offered."""
+    """A slot that belongs to `node`, or whose id names `node`, and that the node `other` published too."""
 
     slot: str
     node: str
@@ -40,7 +40,7 @@ class Conflict(NamedTuple):
 
 @dataclass(frozen=True)
 class Pool:
-    """Counts of one pool; under maintenance those of its start, as its readers expect."""
+    """The counts of slots of one pool. While the pool is under maintenance they are those from its start."""
 
     label: str
     published: int
@@ -50,13 +50,16 @@ class Pool:
 
     @property
     def held(self) -> int:
-        """Slots that are neither free nor lent: their node drains."""
+        """Return how many slots are neither free nor lent: their node drains or is suspect, or they are in grace."""
         return max(0, self.published - self.free - self.lent)
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What a pool has and what it is wanted for. With `truncated`, more may wait than `waiting` says."""
+    """The slots of a pool and the waiters it could serve: `waiting` of them, under `labels` labels.
+
+    With `truncated` not all labels were read, and there may be more waiters.
+    """
 
     label: str
     free: int
@@ -69,12 +72,12 @@ class Demand:
 
     @property
     def held_back(self) -> int:
-        """Slots that are neither free nor lent: their node drains or is suspect."""
+        """Return how many slots are neither free nor lent: their node drains or is suspect, or they are in grace."""
         return max(0, self.published - self.free - self.lent)
 
 
 class Pools:
-    """Keeps slots on offer."""
+    """The pools of a store and the slots published in them."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
@@ -95,9 +98,11 @@ class Pools:
     async def publish(
         self, node_id: str, slots: Sequence[PublishedSlot], policy: str, *, incarnation: str = "", number: str = ""
     ) -> list[Offered]:
-        """A word per slot: `published`, `unchanged`, `lent`, `late` (withdrawn since), or because of another node:
-        `taken` (that has it), `reserved` (the id names that), `claimed` (it is lent there, and comes when that ends).
+        """Publish slots of a node and return an outcome for each, in this order.
 
+        Its word: `published`, `unchanged`, `lent`, `late` (a later call withdrew the slot), or, because of another
+        node: `taken` (the slot is that node's), `reserved` (the slot id names that node), `claimed` (the slot is lent
+        by that node and is published here when the lease ends).
         Raises `UnknownNode`, and `Superseded` for a process that is not the node any more.
         """
         offered: list[Offered] = []
@@ -125,7 +130,9 @@ class Pools:
         return offered
 
     async def conflicts(self) -> list[Conflict]:
-        """Slots that two nodes offered within the last hour, the latest first: one of each node that it is not of."""
+        """Return the slots that two nodes published within the last hour, the latest first, at most one for each node
+        that published a slot of another.
+        """
         keys = self._store.keys
         found, clock_ms = await self._store.read_all([("HGETALL", keys.conflicts), ("HGET", keys.store, "clock_ms")])
         fits = (
@@ -138,9 +145,10 @@ class Pools:
     async def withdraw(
         self, node_id: str, slot: str, *, only_free: bool = False, incarnation: str = "", number: str = ""
     ) -> tuple[str, bool]:
-        """(`withdrawn`, `unknown`, or `late` when it was published since; whether a lease ended).
+        """Withdraw a slot. Return `withdrawn`, `unknown`, or `late` when a later call published it; and whether a lease
+        ended.
 
-        Raises `InvalidValue` for another node's slot, `SlotLent` for a lent one when only a free one was to go, and
+        Raises `InvalidValue` for another node's slot, `SlotLent` for a lent slot when `only_free` is set, and
         `UnknownNode` or `Superseded` for a process that is not the node.
         """
         reply = await self._withdraw(
@@ -167,9 +175,10 @@ class Pools:
         raise UnknownReply(self._withdraw.name, reply)
 
     async def adopt(self, label: str, place: str, listed: set[str]) -> int:
-        """Bring the records in line with the `free` or the `lent` list of a pool, in batches from its head.
+        """Read the `free` or the `lent` list of a pool in batches, and make slot records for items of other programs.
 
-        Adds the slot ids found to `listed`; returns how many slots were adopted or taken out.
+        Adds the slot ids found to `listed`. Returns how many slots got a record, plus how many items were dropped from
+        the list because they are invalid or second copies.
         """
         name = self._store.keys.available(label) if place == "free" else self._store.keys.inuse(label)
         changed = position = 0
@@ -185,7 +194,10 @@ class Pools:
         return changed
 
     async def restart(self, label: str) -> tuple[int, int, int]:
-        """Put a pool under maintenance and mark all its slots; returns (marked, free, lent) at the start."""
+        """Put a pool under maintenance and ask the nodes to replace all its slots.
+
+        Return how many slots were marked for that, and how many were free and lent when it began.
+        """
         for place in ("free", "lent"):
             await self.adopt(label, place, set())
         reply = await self._restart(pool=label)
@@ -200,7 +212,7 @@ class Pools:
         raise UnknownReply(self._restart.name, reply)
 
     async def labels(self, offset: int, limit: int, text: str = "") -> tuple[int, list[str]]:
-        """Return how many pools have slots, or have and contain a text, and a page of their labels in order."""
+        """Return how many pools have slots and a label that contains `text`, and a page of their labels in order."""
         keys = self._store.keys
         if text:
             every = await self._store.read("ZRANGE", keys.pools, 0, -1)
@@ -212,7 +224,7 @@ class Pools:
         return int(total), list(labels)
 
     async def describe(self, labels: Sequence[str]) -> list[Pool]:
-        """Return the counts of pools; a pool whose maintenance is over is opened again by being looked at."""
+        """Return the counts of pools, in this order. This also ends a maintenance that is complete."""
         pools = []
         for start in range(0, len(labels), BATCH):
             batch = labels[start : start + BATCH]
@@ -223,13 +235,13 @@ class Pools:
         return pools
 
     async def demand(self, label: str) -> Demand:
-        """Return what a pool has and what waits for it, at one moment; also of a pool that has no slots."""
+        """Return the slots of a pool and the waiters it could serve, from one script; also for a pool without slots."""
         reply = await self._autoscale(pool=label, limit=WAITING_LABELS_MAX)
         free, lent, published, maintenance, waiting, labels, truncated = reply
         return Demand(label, free, lent, published, bool(maintenance), waiting, labels, bool(truncated))
 
     async def versions(self, labels: Sequence[str]) -> list[str | None]:
-        """Return the kind version that the first slot of each pool names."""
+        """Return for each pool the `browserVersion` of its first free slot, else of its first lent slot, else None."""
         keys = self._store.keys
         lists = (key for label in labels for key in (keys.available(label), keys.inuse(label)))
         heads = await read_each(self._store, [("LINDEX", key, 0) for key in lists])
@@ -237,7 +249,7 @@ class Pools:
         return [version if isinstance(version := each.get("browserVersion"), str) else None for each in said]
 
     async def lent(self, label: str, offset: int, limit: int) -> tuple[int, list[str]]:
-        """Return how many slots of a pool are lent, and a page of them, those lent first at the top."""
+        """Return how many slots of a pool are lent, and a page of their ids, the one lent first at the top."""
         name = self._store.keys.inuse(label)
         total, items = await self._store.read_all([("LLEN", name), ("LRANGE", name, offset, offset + limit - 1)])
         named = (read_item(item) for item in items)
@@ -246,15 +258,15 @@ class Pools:
     async def discover(self) -> None:
         """Find pools that exist only because another program pushed slots into Redis. Raises `StoreUnavailable`.
 
-        Callers share a pass, but each gets one that began after it asked; passes are at least 50 ms apart, in a store
-        too large to be looked through at once a second, so that refusals cannot flood Redis.
+        Callers share a search, but each waits for a search that began after its call. Searches are at least 50 ms apart
+        (1 s in a store of more than 10,000 keys), so that many refusals cannot flood Redis.
         """
         running = self._discovery
         if running is not None:
             await asyncio.wait([running])
         if self._discovery is running:
             self._discovery = asyncio.create_task(self._look(), name="discover-pools")
-            self._discovery.add_done_callback(_seen)  # a failure is for those who still wait for it
+            self._discovery.add_done_callback(_seen)  # a failure is for the callers that wait
         await asyncio.shield(self._discovery)  # type: ignore[arg-type]
 
     async def _look(self) -> None:
@@ -284,7 +296,7 @@ class Pools:
         self._discovered = time.monotonic()
 
     def usable(self, label: str) -> bool:
-        """Return whether text found in Redis is a label of this hub in its normal form."""
+        """Return whether text found in Redis is a valid label, written exactly as this hub writes it."""
         try:
             return parse_label(label, self._kinds).text == label
         except InvalidLabel:

@@ -1,4 +1,4 @@
-"""The fair queue, as one hub sees it: who waits here, being told of leases, and looking after what nobody attends."""
+"""One hub's part of the fair queue: its calls that wait, the notifications that wake them, and upkeep once a second."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from hub.observability.logs import get_logger
 from hub.store.rounds import rounds
 from hub.store.store import Store
 
-ROUND_S = 1.0  # a lost announcement, or capacity that appeared unnoticed, is found within this time
+ROUND_S = 1.0  # time between rounds, which find a lost notification or a free slot that no script has handed on
 BATCH = 200  # tickets per script: under 0.5 ms
-LABELS = 20  # queues looked at again per script
-LABELS_MAX = 300  # and per round, about 15 ms of Redis; the next round goes on with the others
-SERVED_MAX = 32  # waiters one script serves from slots that were free already
-RETIRE_BATCH = 25  # waiters, and leases that go to somebody else: under 4 ms
+LABELS = 20  # labels whose queues one script reviews
+LABELS_MAX = 300  # labels reviewed per round, about 15 ms of Redis; the next round goes on with the others
+SERVED_MAX = 32  # most waiters that one script serves from slots that were free already
+RETIRE_BATCH = 25  # tickets of lost hubs, and leases that those did not deliver, per script: under 4 ms
 _log = get_logger("hub.queue")
 
 
 class Queue:
-    """Keeps one hub's part of the queue. Order and limits are in the store; here are only the calls that wait."""
+    """One hub's part of the queue: the calls that wait here. Order and limits of the queue are in the store."""
 
     def __init__(self, store: Store, pools: Pools, agreed: Agreed, hub_id: str) -> None:
         self.hub_id = hub_id
@@ -37,7 +37,7 @@ class Queue:
         self._pools = pools
         self._agreed = agreed
         self._waiting: dict[str, list[asyncio.Event]] = {}
-        self._labels: dict[str, int] = {}  # label -> calls here that wait for it; those looked at last are at the end
+        self._labels: dict[str, int] = {}  # label -> number of calls here that wait for it; reviewed last: at the end
         self._check = store.script("queue/check")
         self._retire = store.script("queue/retire")
         self._resume = store.script("nodes/resume")
@@ -48,7 +48,7 @@ class Queue:
 
     @contextmanager
     def watch(self, ticket: str, label: str) -> Iterator[asyncio.Event]:
-        """An event that is set whenever something has happened to the ticket: ask the store what."""
+        """Yield an event that is set whenever something has happened to the ticket; the store knows what."""
         woken = asyncio.Event()
         self._waiting.setdefault(ticket, []).append(woken)
         self._labels[label] = self._labels.get(label, 0) + 1
@@ -63,27 +63,33 @@ class Queue:
                 del self._labels[label]
 
     def wake(self, ticket: str) -> None:
-        """Let the calls that wait for a ticket ask the store."""
+        """Wake the calls that wait for a ticket, so that they ask the store about it."""
         for woken in self._waiting.get(ticket, ()):
             woken.set()
 
     def look_soon(self) -> None:
-        """Look for pools that exist only in Redis now, rather than with the next round: somebody began to wait."""
+        """Start a search for pools that other programs made in Redis, rather than wait for the next round.
+
+        Called when a borrow begins to wait.
+        """
         if self._looking is None or self._looking.done():
             self._looking = asyncio.ensure_future(self._discover())
 
     async def _discover(self) -> None:
-        with contextlib.suppress(StoreUnavailable):  # the hub clock tells of it, and the rounds go on
+        with contextlib.suppress(StoreUnavailable):  # the hub clock logs that, and the rounds go on
             await self._pools.discover()
 
     def stop(self) -> None:
-        """Let every waiting call end with `Stopping`; tickets with a key keep their places for another hub."""
+        """End every waiting call with `Stopping`; a ticket with a key keeps its place, so another hub can go on."""
         self.stopping = True
         for ticket in self._waiting:
             self.wake(ticket)
 
     async def caps(self) -> list[tuple[str, str, int]]:
-        """(label, `run-time` or `environment`, most live leases); the label is `*` for all without one of their own."""
+        """Return every cap as (label, `run-time` or `environment`, most live leases).
+
+        The label `*` stands for all labels without a cap of their own.
+        """
         rows = await self._store.read("HGETALL", self._store.keys.caps)
         found = []
         for name, cap in rows.items():
@@ -92,9 +98,9 @@ class Queue:
         return sorted(found)
 
     async def set_cap(self, label: str, cap: int | None) -> tuple[int, int]:
-        """Set the cap of a label (`*`: of all without one of their own) at run time, or clear it with None.
+        """Set the cap of a label at run time, or clear it with None; `*` means all labels without a cap of their own.
 
-        Returns the cap that holds now and how many leases are live; waiters a higher cap lets in are served.
+        Returns the cap that holds now and how many leases are live. Serves the waiters that a higher cap lets in.
         """
         reply = await self._set_cap(label="" if label == "*" else label, cap="" if cap is None else cap)
         match reply:
@@ -106,9 +112,9 @@ class Queue:
         raise UnknownReply(self._set_cap.name, reply)
 
     async def listen(self) -> None:
-        """Listen for announcements, for ever."""
+        """Listen for ever for notifications to this hub's tickets, and wake their calls."""
         while True:
-            # The hub clock tells when the store is away; until it is heard again the rounds find what is granted.
+            # The hub clock logs that the store is away; until the subscription is back the rounds find granted tickets.
             with contextlib.suppress(StoreUnavailable):
                 async with self._store.notifications.listen(
                     self._store.keys.granted(self.hub_id), keep=True
@@ -120,7 +126,7 @@ class Queue:
             await asyncio.sleep(ROUND_S)
 
     async def go_round(self) -> None:
-        """Once a second look after everything that nobody announced, for ever."""
+        """Call `look_after` once a second, for ever."""
         await rounds(ROUND_S, self.look_after, self._not_looked_after)
 
     def _not_looked_after(self, error: Exception) -> None:
@@ -128,9 +134,9 @@ class Queue:
         _log.error("queue maintenance failed", why=repr(error))
 
     async def look_after(self) -> None:
-        """One round: what hubs agree on, hubs and nodes come and gone, lost announcements, unnoticed capacity.
-
-        In this order: those whose hub is gone are out of the way when the others are served.
+        """Do one round of upkeep: read the shared settings, offer the slots of nodes that are heard again, lend on
+        revoked slots after their grace, drop the tickets of hubs that are gone, and only then wake tickets whose
+        notification was lost and serve waiters from slots that are free.
         """
         await self._agreed.round()
         await self._resume()
@@ -164,7 +170,7 @@ class Queue:
                 self.wake(ticket)
 
     async def _serve(self, labels: Sequence[str]) -> None:
-        """Look at queues until none of them can be served any more."""
+        """Serve the waiters of these labels from free slots until no more of them can be served."""
         for batch in batched(labels, LABELS):
             while (await self._review(rest=batch))[1] >= SERVED_MAX:
                 pass

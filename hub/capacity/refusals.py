@@ -1,4 +1,4 @@
-"""What answers of the store mean that come without a slot and without a place."""
+"""Errors for the answers to a borrow that bring neither a slot nor a place in the queue."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from hub.errors import (
 
 
 def not_reported(slot: str) -> Settling:
-    """After a loss hubs, or a node, have yet to say what is lent."""
+    """Return the refusal for a slot of which, after a loss of the store, it is not known yet whether it is lent."""
     return Settling(
         f"The store was lost, and hubs or the node of {slot} have yet to say what is lent; ask again", retry_after_s=1
     )
 
 
 def refusal(wanted: BorrowRequest, reply: list[Any]) -> HubError | None:
-    """Return what an answer without a slot and without a place means; None for an unknown one."""
+    """Return the error that this reply of the store stands for; None for a reply that is not known."""
     none_free = f"No browser available for {wanted.label}"
     match reply:
         case ["capped", live]:

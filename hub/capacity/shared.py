@@ -1,4 +1,4 @@
-"""The settings that all hubs of a store must share: as text that is compared, and by their names. Pure."""
+"""The settings that all hubs of a store must share, as values, as text to compare, and under their names. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ FIELDS: Final = {
 
 
 class Shared(NamedTuple):
-    """When a node is stale, how labels are matched, how many leases a label may have, and the grace of ended ones."""
+    """The values of the shared settings: the node timeout, how labels are matched, the caps, and the grace of revoked
+    leases.
+    """
 
     timeout_ms: int
     trailing: bool
@@ -36,7 +38,7 @@ class Shared(NamedTuple):
 
     @staticmethod
     def of(settings: Settings) -> Shared:
-        """Return the settings that a hub was given."""
+        """Return the shared ones of the settings that a hub was started with."""
         return Shared(
             int(settings.node_timeout_s * 1000),
             settings.borrow_trailing_fallback,
@@ -49,16 +51,16 @@ class Shared(NamedTuple):
 
     @staticmethod
     def read(text: str) -> Shared:
-        """Return the settings that `text` was made of."""
+        """Return the shared settings from JSON that the property `text` made."""
         return Shared(**{name: _plain(value) for name, value in orjson.loads(text).items()})
 
     @property
     def text(self) -> str:
-        """Return a text that is the same for the same settings."""
+        """Return the settings as JSON; equal settings give equal text."""
         return orjson.dumps(self._asdict()).decode()
 
     def over(self, values: dict[str, Any]) -> Shared:
-        """Return these settings with some values of others."""
+        """Return these settings with the members in `values` replaced."""
         return self._replace(**{name: _plain(value) for name, value in values.items()})
 
     def named(self) -> dict[str, str]:
@@ -70,26 +72,26 @@ class Shared(NamedTuple):
         return dict(zip(names(), shown, strict=True))
 
     def differences(self, other: Shared) -> dict[str, tuple[str, str]]:
-        """Return the settings whose values differ: name with the value here and there."""
+        """Return the settings that differ: name -> (value here, value in `other`)."""
         here, there = self.named(), other.named()
         return {name: (here[name], there[name]) for name in here if here[name] != there[name]}
 
 
 def names() -> dict[str, str]:
-    """Return the name of each setting in the environment with its member of `Shared`."""
+    """Return, for each shared setting, its name in the environment -> its member of `Shared`."""
     return {knobs()[field].name: member for member, field in FIELDS.items()}
 
 
 def member(name: str) -> str:
-    """Return the member of `Shared` of a setting; raises `NotFound` for one that hubs do not share."""
+    """Return the member of `Shared` for the name of a setting; raises `NotFound` for one that hubs do not share."""
     if name not in names():
         raise NotFound(f"{name[:80]} is none of the settings that all hubs share: {', '.join(names())}.")
     return names()[name]
 
 
 def value_of(name: str, text: str) -> str:
-    """Return as JSON the value of a setting as it is written in the environment; raises `BadInput` for a text that it
-    cannot have.
+    """Return a value of a setting, written as in the environment, as JSON; raises `BadInput` for a value that the
+    setting cannot have.
     """
     field = FIELDS[member(name)]
     knob = knobs()[field]
@@ -103,5 +105,5 @@ def value_of(name: str, text: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Lists of JSON as the tuples they were."""
+    """Return a value read from JSON with its lists (the caps) made tuples, as `Shared` has them."""
     return tuple((label, cap) for label, cap in value) if isinstance(value, (list, tuple)) else value

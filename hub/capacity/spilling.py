@@ -1,10 +1,11 @@
 """Spill-over: a ticket that has waited at home for long enough is served by another realm that has a slot to spare.
 
-The home ticket is the one point of decision. Another realm is asked for a lease that it has at once or not at all, and
-that lasts for a few seconds. Then one script at home either takes the ticket out of the queue and notes where its lease
-is, or answers that it was served, or given up, meanwhile. Only what home has noted is delivered, whichever hub is asked
-for it, and the other realm makes the lease a full one when the first caller gets it. A hub that dies in between has
-delivered nothing: before the note the lease lapses by itself, after it the next call under the key finds it.
+Home is the realm in which the ticket waits, and the ticket there decides. First the hub asks the other realm for a
+short lease, which it gives at once or not at all. Then one script at home either takes the ticket out of the queue and
+records where its lease is, or answers that the ticket was served or given up meanwhile. Only a lease that home has
+recorded is delivered, by any hub, and the other realm gives it its full length when the first caller gets it. A hub
+that dies in between has delivered nothing: a lease that home has not recorded lapses by itself, and one that it has
+recorded is found by the next call under the key.
 """
 
 from __future__ import annotations
@@ -29,27 +30,30 @@ from hub.store.callers import for_nobody
 from hub.store.cancelling import cancel_all
 from hub.store.store import Store
 
-ASK_S = 2.0  # a realm is asked for so long; one that stands still keeps nobody
-AGAIN_S = 1.0  # after nobody had a slot; one ticket of a label asks at a time, the one that is due longest
-FIRST_MS = 10_000  # a lease lasts so long until home has noted it: longer than a call that is late is carried out
+ASK_S = 2.0  # time limit of a question to another realm; meanwhile the ticket goes on waiting at home
+AGAIN_S = 1.0  # time between trials of a label; one ticket of the label asks at a time, the one that waited longest
+FIRST_MS = 10_000  # length of a lease until home has recorded it; home refuses calls that are delayed for so long
 _log = get_logger("hub.spilling")
 
 
 class Lender(Protocol):
-    """What is asked of another realm: `hub.capacity.leases.Leases` of its part of the hub."""
+    """The calls that another realm must answer; `hub.capacity.leases.Leases` of that realm has them."""
 
     async def borrow(self, wanted: BorrowRequest) -> Lease:
-        """A lease at once; raises `Unavailable`, and what else a borrow may."""
+        """Return a lease without waiting; raises `Unavailable` and the other errors of a borrow."""
 
     async def confirm(self, wanted: BorrowRequest, place: Elsewhere) -> Lease | None:
-        """The lease that home has noted, made a full one; None when it was taken back."""
+        """Give the lease that home has recorded its full length and return it; None when it was taken back."""
 
     async def drop(self, request: str, attempt: str) -> bool:
-        """Take back what an attempt was served with; whether nobody else has it."""
+        """Take back the lease of an attempt, unless another attempt has it too; return whether the lease has ended."""
 
 
 class Spilling:
-    """Has tickets of one realm served by others. `leases_of` knows those of the realms that this hub serves."""
+    """The spill-over of one realm: it gets leases from other realms for tickets that wait in this one.
+
+    `leases_of` returns the lender of a realm, None for a realm that this hub does not serve.
+    """
 
     def __init__(self, store: Store, settings: Settings, wake: Callable[[str], None]) -> None:
         self.leases_of: Callable[[str], Lender | None] = lambda _: None
@@ -64,7 +68,7 @@ class Spilling:
 
     @contextmanager
     def beside(self, wanted: BorrowRequest) -> Iterator[None]:
-        """While this block waits for a ticket, other realms may serve it."""
+        """Let other realms serve a ticket while the block of code runs, which waits for the ticket at home."""
         serving = self._begin(self._serve(wanted)) if wanted.elsewhere else None
         try:
             yield
@@ -93,18 +97,18 @@ class Spilling:
                     if await self._try_all(wanted):
                         break
                     await asyncio.sleep(AGAIN_S)
-            await asyncio.sleep(AGAIN_S)  # home has answered by then, unless the lease was taken back
+            await asyncio.sleep(AGAIN_S)  # by then the borrow has its lease and has ended this loop, or it waits again
 
     async def _try_all(self, wanted: BorrowRequest) -> bool:
-        """Whether the ticket does not wait any more."""
+        """Try the other realms in order; return True once one of them had a lease, as the ticket then waits no more."""
         for realm in wanted.elsewhere:
-            with suppress(Unavailable):  # it has nothing to lend, or is away; or home is, which keeps the place
+            with suppress(Unavailable):  # the realm has nothing to lend, or it or home is away; the place is kept
                 if await self._try(wanted, realm):
                     return True
         return False
 
     async def _try(self, wanted: BorrowRequest, realm: str) -> bool:
-        # Its own for each trial: one that was taken back is not asked for again.
+        # Each trial has a request id of its own: an id whose lease was taken back would not get another one.
         request = f"{wanted.request}@{self._home}.{secrets.token_hex(8)}"
         trial = wanted._replace(
             request=request, attempt=request, ttl_ms=min(wanted.ttl_ms, FIRST_MS), keep_s=wanted.keep_s + 60,
@@ -123,13 +127,14 @@ class Spilling:
                 self._begin(self._drop(realm, request))
         if word == "served":
             metrics.served_elsewhere.labels(realm).inc()
-        self._wake(wanted.request)  # if only to hear what else became of it
+        self._wake(wanted.request)  # also when it was not served: then something else has happened to the ticket
         return True
 
     async def fetch(self, wanted: BorrowRequest, place: Elsewhere) -> Lease | None:
-        """The lease that home has noted, for this attempt too; None when it was taken back: the ticket waits again.
+        """Return the lease in another realm that home has recorded, and let this attempt hold it too.
 
-        Raises `LeaseOver`, `Settling`, or `StoreUnavailable` when that realm does not answer.
+        None when the lease was taken back: then the ticket waits again. Raises `LeaseOver`, `Settling`, or
+        `StoreUnavailable` when that realm does not answer.
         """
         async with self._asking(place.realm) as other:
             lease = await other.confirm(wanted, place)
@@ -139,15 +144,15 @@ class Spilling:
         return lease._replace(label=wanted.label, realm=place.realm)
 
     def take_back_soon(self, wanted: BorrowRequest, place: Elsewhere) -> None:
-        """The caller of an attempt is gone: take back what it was served with, unless another one has it too."""
+        """Start to take back the lease of an attempt whose caller is gone, unless another attempt has it too."""
         self._begin(self._take_back(wanted, place))
 
     async def _take_back(self, wanted: BorrowRequest, place: Elsewhere) -> None:
-        until_s = time.monotonic() + wanted.ttl_ms / 1000  # then its lease has ended
+        until_s = time.monotonic() + wanted.ttl_ms / 1000  # by then the lease has lapsed
         while time.monotonic() < until_s:
             with suppress(Unavailable):
                 async with self._asking(place.realm) as other:
-                    # Before anybody has fetched it, it is the request's own.
+                    # Until the first `confirm` the lease belongs to the attempt that has the name of the request.
                     undone = [await other.drop(place.request, each) for each in (wanted.attempt, place.request)]
                 if any(undone):
                     await self._unserve(ticket=wanted.request, request=place.request)
@@ -155,7 +160,7 @@ class Spilling:
             await asyncio.sleep(AGAIN_S)
 
     async def _drop(self, realm: str, request: str) -> None:
-        """Take back what home did not note; where that fails the lease lapses."""
+        """Take back a lease that home did not record; where that fails the lease lapses by itself."""
         with suppress(Unavailable):
             async with self._asking(realm) as other:
                 await other.drop(request, request)

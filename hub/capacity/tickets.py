@@ -1,4 +1,4 @@
-"""Tickets: what has become of a borrow that waits, the queues they stand in, and giving one up."""
+"""Tickets: to find out what has become of a waiting borrow, to give it up, and to list the queues of labels."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from hub.store.lenient import read_each
 from hub.store.store import Store
 
 BATCH = 50  # tickets or labels per script: about 1 ms
-NAMES_MAX = 2000  # tickets one script names: under 1 ms
+NAMES_MAX = 2000  # most ticket ids that one script returns: under 1 ms
 _UNKNOWN = "No such ticket: nothing waits under this key, or it was given up"
 
 
 @dataclass(frozen=True)
 class LabelQueue:
-    """Who waits for one label. `turn` is its place in the rotation, `estimate_ms` what a newcomer would wait, or -1."""
+    """The queue of one label. `turn` is the label's place among the labels that are waited for; `estimate_ms` is how
+    long a new ticket would wait, -1 while that is not known.
+    """
 
     label: str
     waiting: int
@@ -32,7 +34,7 @@ class LabelQueue:
 
 
 class Tickets:
-    """Keeps the tickets of borrows that wait. Looking changes nothing."""
+    """The tickets of a store. Only `cancel` changes anything."""
 
     def __init__(self, store: Store, memory: Memory) -> None:
         self._store = store
@@ -43,10 +45,10 @@ class Tickets:
         self._cancel = store.script("queue/cancel")
 
     async def find(self, *names: str) -> Ticket:
-        """Return the first of these ids that is a ticket: with a place in the queue, with its lease, or with where it
-        was served.
+        """Return the ticket of the first of these ids that is known: with its place in the queue, its lease, or the
+        other realm that served it.
 
-        Raises `UnknownTicket` when none is one, and `LeaseOver` when the lease that it was granted has ended.
+        Raises `UnknownTicket` when none is known, and `LeaseOver` when the lease that the ticket was granted has ended.
         """
         for name, row in zip(names, await self._look(rest=names), strict=True):
             match row:
@@ -67,13 +69,14 @@ class Tickets:
         raise UnknownTicket(_UNKNOWN)
 
     async def prospect(self, label: str, priority: int) -> Waiting:
-        """Return the place that a borrow would have if it came now."""
+        """Return the place in the queue that a borrow of this label and priority would get now."""
         return Waiting(*await self._prospect(label=label, priority=priority))
 
     async def cancel(self, *names: str) -> None:
-        """Give up the first of these ids that is a ticket; the call that attends it ends with `Withdrawn`.
+        """Give up the ticket of the first of these ids that is known; the call that waits for it ends with `Withdrawn`.
 
-        Safe to repeat. Raises `TicketGranted` when it holds a slot by now, `LeaseOver` when it did, or `UnknownTicket`.
+        Safe to repeat. Raises `TicketGranted` when the ticket holds a slot by now, `LeaseOver` when that lease has
+        ended already, and `UnknownTicket`.
         """
         for name in names:
             reply = await self._cancel(ticket=name, recalled=0)
@@ -92,7 +95,7 @@ class Tickets:
         raise UnknownTicket(_UNKNOWN)
 
     async def counts(self) -> tuple[int, int, int]:
-        """Return how many labels have a queue, how many tickets stand in one, and how many are away."""
+        """Return how many labels have a queue, how many tickets are in one, and how many tickets are `away`."""
         keys = self._store.keys
         labels, known, hubs = await self._store.read_all(
             [("ZCARD", keys.turns), ("ZCARD", keys.ticket_deadlines), ("ZRANGE", keys.hubs, 0, -1)]
@@ -101,11 +104,11 @@ class Tickets:
         return labels, waiting, max(0, known - waiting)
 
     async def labels(self, offset: int, limit: int) -> list[str]:
-        """Labels that have a queue, the one whose turn it is first."""
+        """Return a page of the labels that have a queue, the label whose turn is next first."""
         return list(await self._store.read("ZRANGE", self._store.keys.turns, offset, offset + limit - 1))
 
     async def queues(self, labels: Sequence[str], tickets: int) -> list[LabelQueue]:
-        """Return the queues of labels, each with so many tickets from its head; also of labels without waiters."""
+        """Return the queue of each label, also of one without waiters, with its first `tickets` tickets."""
         rows: list[Any] = []
         for batch in batched(labels, max(1, min(BATCH, NAMES_MAX // max(1, tickets)))):
             rows += await self._describe(count=tickets, rest=batch)
@@ -113,7 +116,7 @@ class Tickets:
         found: dict[str, Ticket] = {}
         for batch in batched(names, BATCH):
             for name, row in zip(batch, await self._look(rest=batch), strict=True):
-                if row[0] == "waiting":  # else it has left the queue since
+                if row[0] == "waiting":  # any other ticket has left the queue since
                     found[name] = _ticket(name, row)
         return [
             LabelQueue(label, waiting, turn, cap, live, wait_ms, [found[name] for name in first if name in found])

@@ -1,4 +1,4 @@
-"""Waiting for leases to end before their time: one call for all the leases of a client."""
+"""Watching leases: one call waits until any of the leases of a holder has ended early."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from hub.store.notifications import Subscription
 from hub.store.store import Store
 
 BATCH = 200  # leases per script: under 0.5 ms
-LOOK_S = 2.0  # how often a call that waits sees whether its caller is there, and whether the store is another one
+LOOK_S = 2.0  # how often a waiting call checks whether its caller is still there, and whether the store was replaced
 
 Held = tuple[str, str]  # a slot and the token of its lease
 
 
 class Watching:
-    """Tells holders that their leases are over. Changes nothing."""
+    """The watch over the leases of holders. It changes nothing."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._still_held = store.script("capacity/still_held")
 
     async def over(self, leases: Sequence[Held]) -> tuple[list[EndedLease], bool]:
-        """Of these leases those that are over, each with why: `not lent`, `stale token` or `lapsed`.
+        """Return those of these leases that have ended, each with the reason: `not lent`, `stale token` or `lapsed`.
 
-        And whether a store that was lost has yet to be told of others: of their end there may be no notification.
+        The second value is True while a store that was lost has yet to be told of some of the leases; there may be no
+        notification when such a lease ends.
         """
         found, unsure = [], False
         for start in range(0, len(leases), BATCH):
@@ -40,9 +41,8 @@ class Watching:
     async def wait(
         self, leases: Sequence[Held], wait_s: float, ended: Callable[[], Awaitable[bool]]
     ) -> list[EndedLease]:
-        """Those that are over, as soon as there is one; none after `wait_s`, or when `ended` says that nobody listens.
-
-        Raises `StoreUnavailable`.
+        """Return those of these leases that have ended, as soon as one has; an empty list after `wait_s` seconds, or
+        once `ended()` says that the caller is gone. Raises `StoreUnavailable`.
         """
         until = time.monotonic() + wait_s
         channels = sorted({self._store.keys.revoked_notice(slot) for slot, _ in leases})
@@ -55,10 +55,10 @@ class Watching:
     async def _listen(
         self, subscription: Subscription, leases: Sequence[Held], until: float, ended: Callable[[], Awaitable[bool]]
     ) -> list[EndedLease] | None:
-        """As `wait`; None when the subscription hears nothing any more."""
+        """Wait as `wait` does on one subscription; return None when its connection was lost."""
         seen, unsure = None, False
         while True:
-            if seen != self._store.generation:  # it was lost: nobody was notified of what has ended by that
+            if seen != self._store.generation:  # the store was replaced: leases that ended by that had no notification
                 seen = self._store.generation
                 subscription.notify()
             left_s = until - time.monotonic()

@@ -1,7 +1,7 @@
-"""The `hub` command: serving, announcing machines, borrowing, looking, repairing.
+"""The `hub` command: it serves a hub, announces machines, borrows slots, shows and repairs.
 
-Exit codes: 0 done, 1 refused or failed (one sentence on stderr), 2 wrong usage. A command that was run under a slot or
-an agent (`-- COMMAND`) decides with its own exit code.
+Exit codes: 0 done, 1 refused or failed (one sentence on stderr), 2 wrong usage. `hub borrow` and `hub agent` with
+`-- COMMAND` end with the exit code of COMMAND.
 """
 
 try:

@@ -1,4 +1,4 @@
-"""`python -m hub.cli`, for where the `hub` command is not on the PATH."""
+"""`python -m hub.cli`: runs the `hub` command where it is not on the PATH."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`hub sweep`, `expire`, `brake` and `doctor`: for operators."""
+"""`hub sweep`, `expire`, `brake` and `doctor`: sweep now, switch expiry, release the brake, check the store."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SWITCH: dict[Switch, bool | None] = {"on": True, "off": False, "default": None}
 def sweep(
     hub: HubApi,
     once: Annotated[
-        bool, typer.Option("--once", help="Required, because hubs sweep by themselves all the time.")
+        bool, typer.Option("--once", help="Confirm a sweep by hand. Required, because hubs sweep by themselves.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")] = False,
 ) -> Work:
@@ -140,7 +140,7 @@ async def doctor(
 
 
 def caller() -> str:
-    """Return the name under which the hub records what this command switches."""
+    """Return `user@host` of this process, which the hub records with a change that this command makes."""
     try:
         return f"{getpass.getuser()}@{socket.gethostname()}"
     except (KeyError, OSError):  # a user id without a name
@@ -148,7 +148,7 @@ def caller() -> str:
 
 
 async def _doctor(*, repair: bool) -> CommandAnswer:
-    from hub.cli.direct import store_settings, store_shown  # these alone need the store's packages
+    from hub.cli.direct import store_settings, store_shown  # imported only for this command
     from hub.doctor import examine
     from hub.store.connection import open_store
 
@@ -179,7 +179,7 @@ async def _doctor(*, repair: bool) -> CommandAnswer:
 
 
 async def _doctor_of_all(*, repair: bool) -> CommandAnswer:
-    """Examine every realm, side by side; one whose store does not answer is told as a realm that is not sound."""
+    """Examine all realms at the same time. A realm whose store does not answer counts as not clean."""
     from hub.cli.direct import every_realm
     from hub.doctor import Finding, examine
     from hub.settings import Settings
@@ -219,7 +219,7 @@ def _ago(seconds: float) -> str:
 
 @asynccontextmanager
 async def _patience() -> AsyncIterator[None]:
-    """Ask for patience when the block takes longer than a sound store does."""
+    """Print a note that asks for patience when the block takes more than three seconds."""
     asking = asyncio.get_running_loop().call_later(3, output.note, _PATIENCE)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The realms of a hub, asked side by side: one that does not answer empties its own part alone."""
+"""Questions to all realms of a hub at the same time; when one does not answer, only its own part is empty."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class RealmPart(Generic[T]):
-    """The answer of one realm; `answer` is None where `error` says why there is none."""
+    """The answer of one realm, or None with the reason in `error`."""
 
     realm: str
-    as_of: str | None  # when its store answered last
+    as_of: str | None  # when the store of the realm answered last
     error: str | None
     answer: T | None
 
     def facts(self) -> dict[str, Any]:
-        """Return the head of the part, as `--json` shows it."""
+        """Return the members of the part in the output of `--json`, except those of the answer."""
         return {"realm": self.realm, "asOf": self.as_of, "error": self.error}
 
 
 async def each_realm(hub: HubApi, look: Callable[[HubApi], Awaitable[T]]) -> list[RealmPart[T]]:
-    """Return what a look at each realm of a hub has found, in the order of the hub's list."""
+    """Call `look` for each realm of a hub, and return the results in the order of the hub's list of realms."""
 
     async def part(realm: dict[str, Any]) -> RealmPart[T]:
         name, error, answer = str(realm["name"]), realm["error"], None
@@ -43,6 +43,6 @@ async def each_realm(hub: HubApi, look: Callable[[HubApi], Awaitable[T]]) -> lis
 
 
 def silent_realms(parts: list[RealmPart[T]]) -> tuple[list[str], int]:
-    """Return a note for each realm of which nothing is known, and the exit code."""
+    """Return a note for each realm without an answer, and the exit code: 1 if there is such a realm, else 0."""
     silent = [part for part in parts if part.answer is None]
     return [f"realm {part.realm} is not shown: {part.error}" for part in silent], 1 if silent else 0

@@ -1,4 +1,4 @@
-"""`hub agent`: announces this machine, or the life of a command, and heartbeats for it."""
+"""`hub agent`: announces this machine as a node, and sends its heartbeats until a signal or while a command runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hub.client.signals import named
 from hub.observability.logs import configure_logs, get_logger
 from hub.settings import load_settings, mask_url
 
-# A command that must go because its node may not be announced: time to put things in order.
+# Seconds that the command gets to end by itself when its node may not be announced any more.
 STOP_GRACE_S = 10.0
 _log = get_logger("hub.agent")
 
@@ -43,7 +43,10 @@ def agent(
         typer.Option("--label", parser=read_pair, metavar="KEY=VALUE", help="A label of the machine. Repeatable."),
     ] = None,
     base_url: Annotated[
-        str | None, typer.Option(parser=read_url, metavar="URL", help="The address of the machine itself.")
+        str | None,
+        typer.Option(
+            parser=read_url, metavar="URL", help="The URL at which the machine itself is reached, apart from its slots."
+        ),
     ] = None,
     policy: Annotated[
         Literal["reuse", "recycle"],
@@ -87,7 +90,7 @@ async def _announce(at: Address, node: str, options: AgentOptions, command: list
         if not command:
             await machine.be()
             return 0
-        # The command first: what is announced should be there.
+        # The command is started first, so that nothing is announced that does not run.
         child = await Child.start(command, {**os.environ, "HUB_NODE_ID": node}, when_we_die=signal.SIGTERM)
         signals.then = child.forward
         being = asyncio.create_task(machine.be())
@@ -102,7 +105,7 @@ async def _announce(at: Address, node: str, options: AgentOptions, command: list
 
 
 class _Machine:
-    """The node of this process, with the log of its life."""
+    """The node of this process, whose beginning, orders and end are logged."""
 
     def __init__(self, at: Address, node: str, options: AgentOptions) -> None:
         self._facts = {"node": node, "slots": sum(options.get("pools", {}).values()), "hub": mask_url(at.url)}
@@ -111,7 +114,7 @@ class _Machine:
         self._left = False
 
     async def be(self) -> None:
-        """Announce the node and keep it alive until `leave`; raises what the hub refuses for good."""
+        """Announce the node and send its heartbeats until `leave`; raises the refusal when the hub refuses for good."""
         _log.info("node announcing", **self._facts)
         async with self._agent:
             if not self._left:
@@ -119,7 +122,7 @@ class _Machine:
             await self._agent.stopped()
 
     def leave(self, why: str) -> None:
-        """Let `be` come to its end."""
+        """Make `be` leave the hub and return; log the reason `why`."""
         _log.info("node leaving", node=self._agent.node_id, why=why)
         self._left = True
         self._agent.stop()
@@ -130,7 +133,7 @@ def _say_drain(on: bool) -> None:
 
 
 def _own_token(options: AgentOptions, join_token_file: Path | None, token_file: Path | None) -> None:
-    """Set where the node finds its join token and keeps its own token."""
+    """Set the options for the join token of the node and for the file that keeps its own token."""
     if join_token_file is not None:
         options["join_token"] = join_token_file.read_text().strip()
     if token_file is not None:

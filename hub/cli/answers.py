@@ -1,4 +1,4 @@
-"""What a command has found: printed as one JSON document with `--json`, else as text."""
+"""The results of commands: each is printed as one JSON document with `--json`, else as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hub.cli.connection import HubApi
 from hub.cli.inputs import Usage
 
 Row = dict[str, Any]
-Rows = tuple[int, list[Row]]  # how many there are, and those that were asked for
+Rows = tuple[int, list[Row]]  # the total number, and the rows that were asked for
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class CommandAnswer:
 
 
 def facts(document: Any, names_and_values: Iterable[tuple[str, Any]]) -> CommandAnswer:
-    """Return the answer that shows one thing, a fact a line."""
+    """Return the answer that shows one thing, with a fact in each line."""
     return CommandAnswer(document, lambda: tables.put_facts(names_and_values))
 
 
 @dataclass(frozen=True)
 class Listing:
-    """The way a list is shown: `noun` in its document, `called` in sentences, and its columns."""
+    """The form of a list: its columns, the cells of a row, its member `noun` in the document, its name in sentences."""
 
     noun: str
     columns: tuple[str, ...]
@@ -54,7 +54,7 @@ class Listing:
     called: str = ""
 
     def answer(self, rows: Rows) -> CommandAnswer:
-        """Return the answer that shows these rows."""
+        """Return the answer that shows these rows as a table, with a note when there are more."""
         total, some = rows
         called = self.called or self.noun
 
@@ -69,7 +69,7 @@ class Listing:
         return CommandAnswer({"total": total, self.noun: some}, show, notes)
 
     async def of_realms(self, hub: HubApi, look: Callable[[HubApi], Awaitable[Rows]]) -> CommandAnswer:
-        """Return the answer that shows what `look` finds in the hub; with `--realm '*'` in each of its realms."""
+        """Return the answer that shows the rows `look` finds in the hub, or with `--realm '*'` in each realm."""
         if global_options.realm() != global_options.ALL:
             return self.answer(await look(hub))
         parts = await each_realm(hub, look)
@@ -87,7 +87,7 @@ class Listing:
         return CommandAnswer(document, show, *silent_realms(parts))
 
     def one(self, document: Row) -> CommandAnswer:
-        """Return the answer that shows one member of the list, a fact a line."""
+        """Return the answer that shows one row of the list, with a fact in each line."""
         return facts(document, zip(self.columns, self.row(document), strict=True))
 
     def _put_table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -95,14 +95,14 @@ class Listing:
 
 
 def check_realms(*given: tuple[str, object]) -> None:
-    """Refuse what names one thing together with `--realm '*'`, which lists those of all realms."""
+    """Raise `Usage` when a value is given together with `--realm '*'`; `given` are pairs of name and value."""
     names = [name for name, value in given if value is not None]
     if names and global_options.realm() == global_options.ALL:
         raise Usage(f"--realm '*' lists what all realms have: leave {' and '.join(names)} out, or name the realm.")
 
 
 def check_one_of(*given: tuple[str, object]) -> None:
-    """Refuse options that exclude each other."""
+    """Raise `Usage` when more than one of these options has a value; `given` are pairs of name and value."""
     names = [name for name, value in given if value is not None]
     if len(names) > 1:
         raise Usage(f"{' and '.join(names)} exclude each other.")

@@ -1,4 +1,4 @@
-"""The tree of commands: the module of a command is imported when it is called."""
+"""The tree of commands. The module of a command is imported only when the command is called."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from hub.cli.global_options import REALM, UTC, VERBOSE, WIDE
 
 
 class Entry(NamedTuple):
-    """A command: where it is, as `module:name` in this package, and what the list of commands says of it.
+    """A command: its place, as `module:name` in this package, and its line in the list of commands.
 
-    A command of a list that takes the id of one of it may have a second word, `of`: only all of them, or only one.
+    A function that shows a list, or one thing of it by its id, makes two commands: `of` is "all" for the list, and
+    "one" for the one thing.
     """
 
     home: str
@@ -26,7 +27,7 @@ class Entry(NamedTuple):
     of: Literal["all", "one"] | None = None
 
 
-# What a noun can do: the same pair for each, and its verbs.
+# The verbs of each noun.
 NOUNS: dict[str, dict[str, Entry]] = {
     "node": {
         "ls": Entry("look:nodes", "Show the registered nodes.", of="all"),
@@ -71,7 +72,7 @@ NOUNS: dict[str, dict[str, Entry]] = {
     },
 }
 _NUMBERS = {"int range": "N", "float range": "SECONDS", "float": "SECONDS"}
-_OF_ONE = {"as_json", "url", "secret", "token"}  # what else may be said where one thing is shown
+_OF_ONE = {"as_json", "url", "secret", "token"}  # the options that are kept where one thing is shown
 
 
 GROUPS: dict[str, dict[str, Entry]] = {
@@ -137,23 +138,23 @@ ENTRIES = {name: entry for group in GROUPS.values() for name, entry in group.ite
 
 
 class Listed(TyperGroup):
-    """A group of commands: listing them imports none of their modules, running one imports its own."""
+    """A group of commands that imports the module of a command only to run it, not to list it."""
 
     groups = GROUPS
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return every name, in the order of the groups."""
+        """Return the names of all commands, in the order of the groups."""
         return [name for entries in self.groups.values() for name in entries]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a stand-in for a command, with its line in the list."""
+        """Return an empty command with the name and the help of this one, for the list of commands."""
         for group, entries in self.groups.items():
             if entry := entries.get(cmd_name):
                 return TyperCommand(cmd_name, help=entry.says, rich_help_panel=group, hidden=entry.hidden)
         return None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Return the command itself, and the rest of the line."""
+        """Return the name, the command, whose module is imported for that, and the rest of the line."""
         name, found, rest = super().resolve_command(ctx, args)
         if name is None or found is None:
             return name, None, rest
@@ -181,9 +182,9 @@ def _load(name: str, entry: Entry) -> Any:
 
 
 def _name_values(command: Any) -> None:
-    """Have the help of a command name its values LABEL, N or SECONDS, where typer would show types and readers.
+    """Set the names of values in the help of a command, such as LABEL, N or SECONDS, in place of types and readers.
 
-    Its paragraphs lose the line breaks of the source, which typer keeps.
+    Also remove the line breaks of the source, which typer keeps, from its paragraphs.
     """
     command.help = "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
     for parameter in command.params:
@@ -195,7 +196,7 @@ def _name_values(command: Any) -> None:
 
 
 def _narrowed(command: Any, entry: Entry) -> Any:
-    """Return the command of a list without its argument, or with its argument required."""
+    """Return the command for the whole list, without its argument, or for one thing, with its argument required."""
     ids = [each for each in command.params if each.param_type_name == "argument"]
     options = [each for each in command.params if each not in ids]
     command.help = entry.says
@@ -229,7 +230,7 @@ def _version(wanted: bool) -> None:
 
 
 def _realms(context: typer.Context, incomplete: str) -> list[str]:
-    from hub.cli import completing  # the version need not wait for it
+    from hub.cli import completing  # imported here, so that `--version` does not wait for it
 
     return completing.realms(context, incomplete)
 
@@ -240,11 +241,11 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
-    verbose: Annotated[  # taken off the line before it is read here, so that it may stand behind any command
+    verbose: Annotated[  # for the help: `global_options` reads it first, behind any command
         bool, typer.Option(VERBOSE, help="Print where settings come from, and notes on proxies.")
     ] = False,
     utc: Annotated[bool, typer.Option(UTC, help="Show times in UTC instead of how long ago they were.")] = False,
-    realm: Annotated[  # as those above
+    realm: Annotated[  # for the help, as above
         str,
         typer.Option(
             REALM,

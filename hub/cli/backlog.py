@@ -1,4 +1,4 @@
-"""The wait at the end of a command for calls that the hub has not heard yet."""
+"""The wait at the end of a command for the delivery of calls that the hub has not taken yet."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LOOK_S = 0.1
 
 @asynccontextmanager
 async def late(signals: Signals) -> AsyncIterator[None]:
-    """Wait after the block until the hub has heard everything, half a minute at most, and seconds after an error.
+    """Wait after the block for the delivery of all calls: up to half a minute, or five seconds after an error.
 
-    A signal ends that. What is not told then is logged.
+    A signal ends the wait. Calls that are not delivered then are logged and dropped.
     """
     patience_s = EXIT_S
     try:

@@ -1,4 +1,4 @@
-"""`hub store`: what is in Redis as a whole."""
+"""`hub store`: copies the whole store into a file and back, and shows its format."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def export(
         raise Usage(f"{file} is there already; name a file that is not.")
     if not file.absolute().parent.is_dir():
         raise Usage(f"{file.absolute().parent} is no folder.")
-    from hub.store.backup import write_copy  # these alone need the store's packages
+    from hub.store.backup import write_copy  # imported here: other commands do not need the store's packages
 
     return _copied(lambda store: write_copy(store, file), f"are in {file}")
 

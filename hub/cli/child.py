@@ -1,4 +1,4 @@
-"""A command that runs as our child: it gets our signals, and its descendants end with it."""
+"""A command that runs as a child process: it gets the signals of this process, and its descendants end with it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from typing import Self
 from hub.client.signals import ending, is_for_the_program
 from hub.errors import HubError
 
-# The terminal is gone, so the command cannot be asked to end a second time.
+# Seconds from the end of the terminal until the command is killed: no second Ctrl-C can come.
 HANG_UP_GRACE_S = 10.0
-# For what a command has started, once a signal has ended the command itself.
+# Seconds for the processes that a command has started to end, once a signal has ended the command itself.
 REST_GRACE_S = 10.0
 _LOOK_S = 0.05
 _PR_SET_PDEATHSIG = 1
@@ -27,24 +27,24 @@ _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 class Child:
-    """A running command and its descendants, as far as they can be known.
+    """A running command and those of its descendants that the system lets this process find.
 
-    In front of a terminal it stays in our process group, so that Ctrl-C and Ctrl-Z mean what they always mean;
-    everywhere else it gets a group of its own, which is signalled as one.
+    In the foreground of a terminal the command stays in the process group of this process, so that Ctrl-C and Ctrl-Z
+    work as usual. Otherwise it gets a group of its own, to which signals are sent.
     """
 
     def __init__(self, process: asyncio.subprocess.Process, *, own_group: bool, beside: set[int]) -> None:
-        """Watch over `process`; `beside` are the processes that we had started before it."""
+        """Take a started process; `beside` are the ids of the child processes that were there before it."""
         self._process = process
         self._own_group = own_group
         self._beside = beside
-        self._told: set[int] = set()  # by these signals that it is to end
+        self._told: set[int] = set()  # the signals that were sent to it
         self._timer: asyncio.TimerHandle | None = None
         self.told_to_stop = False
 
     @classmethod
     async def start(cls, command: list[str], environment: Mapping[str, str], when_we_die: signal.Signals) -> Child:
-        """Start it with this environment; where the system can, it gets `when_we_die` if we are killed."""
+        """Start a command; on Linux it gets the signal `when_we_die` if this process is killed."""
         own_group = not _in_front_of_a_terminal()
         if _libc is not None:
             _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -59,19 +59,19 @@ class Child:
         except OSError as error:
             raise HubError(f"The command {command[0]!r} could not be started: {error.strerror or error}.") from None
         child = cls(process, own_group=own_group, beside=beside)
-        if _libc is not None:  # its orphans are ours, and are gone when we have asked how they ended
+        if _libc is not None:  # orphans of the command become our children, and are reaped
             asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, child._adopted)
         return child
 
     @property
     def pid(self) -> int:
-        """Return the process id of the command itself."""
+        """Return the process id of the command."""
         return self._process.pid
 
     async def wait(self) -> int:
-        """Wait for the end and return the exit code: 128 and the number of a signal that ended it, as shells do.
+        """Wait for the end of the command and return its exit code: after a signal 128 plus its number, as in shells.
 
-        When a signal ended it, the processes that it has started are ended as well, after a grace period.
+        When a signal ended the command, the processes that it has started are ended as well, after a grace period.
         """
         code = await self._process.wait()
         if self._told or code < 0:
@@ -82,17 +82,17 @@ class Child:
         return code if code >= 0 else 128 - code
 
     def forward(self, number: int) -> None:
-        """Pass on a signal: as it is where it is for the program, otherwise as the signal that asks to end.
+        """Pass a signal on to the command: unchanged if the program gives it its meaning, else as one that asks to end.
 
-        The terminal gives Ctrl-C to the command itself. A terminal that is closed tells only us: we tell the command,
-        and end it when it has not ended after the grace period.
+        Ctrl-C is not sent again when the terminal has sent it to the command. When the terminal is closed, only this
+        process hears of it: the command gets SIGHUP, and is killed if it runs on after the grace period.
         """
         if is_for_the_program(number):
             self._send(number, [self.pid] if self._process.returncode is None else [])
             return
         if number == signal.SIGHUP:
             self._signal(signal.SIGHUP)
-            self._signal(signal.SIGCONT)  # one that is stopped would not notice
+            self._signal(signal.SIGCONT)  # else a stopped process would not notice
             if self._timer is None:
                 self._timer = asyncio.get_running_loop().call_later(HANG_UP_GRACE_S, self.kill)
         elif number != signal.SIGINT:
@@ -103,12 +103,12 @@ class Child:
             self._told.add(signal.SIGINT)
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Ask the command and its descendants to end, by SIGTERM."""
         self.told_to_stop = True
         self._signal(signal.SIGTERM)
 
     async def stop(self, grace_s: float) -> int:
-        """Ask it to end, and end it when it has not after `grace_s`; its exit code."""
+        """Ask the command to end, kill it if it still runs after `grace_s` seconds, and return its exit code."""
         if not self.told_to_stop:
             self.terminate()
         with suppress(TimeoutError):
@@ -117,14 +117,14 @@ class Child:
         return await self.wait()
 
     def kill(self) -> None:
-        """End it, with all it has started, at once; also what is left of it when it has ended itself."""
+        """Kill the command and its descendants at once, also descendants that are left after its end."""
         self._signal(signal.SIGKILL)
 
     async def _end_the_rest(self) -> None:
-        """Return when nothing is left of it: what was told to end may put things in order, and is killed then."""
+        """Wait for the end of the descendants, and kill those that run after the grace period."""
         loop = asyncio.get_running_loop()
         until_s = loop.time() + REST_GRACE_S
-        if not self._told & {signal.SIGTERM, signal.SIGHUP}:  # a shell has what it runs beside it ignore Ctrl-C
+        if not self._told & {signal.SIGTERM, signal.SIGHUP}:  # background processes of a shell ignore Ctrl-C
             self._signal(signal.SIGTERM)
         while self._is_left():
             if loop.time() >= until_s:
@@ -139,10 +139,10 @@ class Child:
             os.killpg(self.pid if self._own_group else 0, 0)
         except (ProcessLookupError, PermissionError):
             return False
-        return self._own_group  # otherwise we ourselves are in that group, and it says nothing
+        return self._own_group  # else this process is in that group too, which says nothing
 
     def _signal(self, number: int) -> None:
-        """Send a signal to the process group, and to each descendant that is not in it."""
+        """Send a signal to the process group of the command, and to each descendant outside of it."""
         self._told.add(number)
         if self._own_group:
             with suppress(ProcessLookupError, PermissionError):
@@ -155,20 +155,20 @@ class Child:
                 os.kill(pid, number)
 
     def _all(self) -> list[int]:
-        """Return the running command and its descendants; its orphans are our children, where the system can."""
+        """Return the process ids of the command, while it runs, and of its descendants, on Linux with its orphans."""
         roots = self._adopted()
         if self._process.returncode is None:
             roots.append(self.pid)
         return [each for root in roots for each in (root, *_descendants(root))]
 
     def _adopted(self) -> list[int]:
-        """Return the orphans of the command that run."""
+        """Reap the ended orphans of the command, and return the process ids of those that run."""
         orphans = set(_children(os.getpid())) - self._beside - {self.pid}
         return [orphan for orphan in orphans if os.waitpid(orphan, os.WNOHANG) == (0, 0)]
 
 
 class Signals:
-    """`with Signals(act):` - calls `act` with each signal that would end us; `then` may be set to something else."""
+    """`with Signals(act):` - calls `act` with each signal that would end this process; `then` may be set later."""
 
     def __init__(self, then: Callable[[int], object]) -> None:
         self.then = then
@@ -207,7 +207,7 @@ def _in_front_of_a_terminal() -> bool:
 
 def _children(pid: int) -> list[int]:
     found: list[int] = []
-    with suppress(OSError):  # it may end at any moment while it is looked at
+    with suppress(OSError):  # the process may end at any moment
         for thread in os.listdir(f"/proc/{pid}/task"):
             with suppress(OSError):
                 found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
@@ -226,7 +226,7 @@ def _group(pid: int) -> int:
 
 
 def die_with(parent: int, signum: signal.Signals) -> Callable[[], None]:
-    """Return a step between fork and exec that ends the child with its parent, where the system can."""
+    """Return a function to call between fork and exec: on Linux the child then gets `signum` when its parent dies."""
 
     def prepare() -> None:
         if _libc is not None:

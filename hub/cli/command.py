@@ -1,4 +1,4 @@
-"""The decorator of every command: it adds the common options, connects to the hub, and shows the answer."""
+"""The decorator of commands: it adds the common options, connects to the hub, and prints the answer."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from hub.cli.job_inputs import Token
 from hub.cli.jobs_api import JobsApi
 from hub.cli.options import AsJson, Secret, Url
 
-Result = CommandAnswer | int | None  # an int is the exit code of a command that has printed its result itself
-Work = Coroutine[Any, Any, CommandAnswer]  # what a command returns that checks its options before it asks the hub
+Result = CommandAnswer | int | None  # an int is an exit code, of a command that prints by itself
+Work = Coroutine[Any, Any, CommandAnswer]  # of a command that checks its options before it asks the hub
 _WAYS: dict[Any, tuple[str, ...]] = {
     HubApi: ("url", "secret"),
     JobsApi: ("url", "secret", "token"),
@@ -35,12 +35,12 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
 def command(
     role: Role = "look", *, every_realm: bool = False
 ) -> Callable[[Callable[..., Coroutine[Any, Any, Result]]], Callable[..., int]]:
-    """Make a command of a function: typer reads the options from its signature, without its first parameter.
+    """Return a decorator that makes a command of a function; its parameters are the options, except the first one.
 
     - A first parameter of type `HubApi`, `JobsApi` or `Address` adds `--url` and `--secret`, for the jobs API
       `--token`: the function gets the API, connected when its coroutine runs, or the bare address.
-    - `-> CommandAnswer` or `-> Work` adds `--json`; a function that takes `as_json` itself is given it.
-    - `role` says which secret is shown; with `every_realm` the realm `*` is allowed.
+    - `-> CommandAnswer` or `-> Work` adds `--json`; a function with a parameter `as_json` gets its value.
+    - `role` decides which secret is sent; with `every_realm` the option `--realm '*'` is allowed.
     """
 
     def decorate(function: Callable[..., Coroutine[Any, Any, Result]]) -> Callable[..., int]:
@@ -85,7 +85,7 @@ async def _finish(work: Coroutine[Any, Any, Result], hub: HubApi | Address | Non
         async with hub if isinstance(hub, HubApi) else nullcontext():
             result = await work
     finally:
-        work.close()  # where no hub was to be had it has not begun
+        work.close()  # without a hub the coroutine was never started
     if isinstance(result, CommandAnswer):
         return result.put(as_json=as_json)
     return result or 0

@@ -1,6 +1,6 @@
-"""Completion in a shell: words of the command line, and ids that the hub is asked for.
+"""Completion in a shell: of commands and options, and of ids, for which the hub is asked.
 
-A hub that does not answer at once is given up without a message."""
+When the hub does not answer within two seconds, no ids are offered, and nothing is printed."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ import typer
 from hub.cli import output
 from hub.cli.libraries import begin_completion
 
-ASK_S = 2.0  # for a list of ids: the user who presses Tab waits for it
+ASK_S = 2.0  # seconds for a list of ids: the user has pressed Tab and waits
 MOST = 500
 _LINE = "_TYPER_COMPLETE_ARGS"
 _REALM = re.compile(r"(?<=\s)--realm[ =](\S+)\s+")
 _REALM_NEXT = re.compile(r"\s--realm[ =](\S*)$")
 
-# Ids are chosen by others, and bash puts what is offered into the line as it is: no other word is offered. A dash in
-# front would be an option, and zsh takes what follows an equals sign in front for a command.
+# Other people choose ids, and bash puts an offered word into the line unquoted, so only these words are offered. A word
+# that begins with a dash would be an option, and zsh replaces one that begins with = by the path of a command.
 _SAFE = re.compile(r"[\w.:/@%+,][\w.:/@%+,=-]*")
 
-# bash breaks words at colons, which labels and jobs have: it is told what is behind the last one alone.
+# bash breaks words at colons, which labels and jobs have, so it gets only the part behind the last colon.
 _BASH = """\
 _hub_complete() {
     local line="${COMP_LINE:0:COMP_POINT}" word cut=""
@@ -42,7 +42,7 @@ _hub_complete() {
 }
 complete -o default -F _hub_complete hub
 """
-# zsh is given words, which it quotes, and no code.
+# zsh gets words, which it quotes.
 _ZSH = """\
 #compdef hub
 _hub_complete() {
@@ -60,7 +60,7 @@ _hub_complete() {
 }
 compdef _hub_complete hub
 """
-# fish is given files where there is nothing else: one start of the command tells both.
+# fish offers files when the command, which is started once, offers no words.
 _FISH = """\
 function _hub_complete
     set -l found (env _HUB_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args \\
@@ -76,7 +76,7 @@ complete --command hub --no-files --arguments '(_hub_complete)'
 
 
 class Shell(StrEnum):
-    """The shells that can complete."""
+    """The shells for which there is a completion script."""
 
     bash = "bash"
     zsh = "zsh"
@@ -93,11 +93,11 @@ def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> No
 
 
 def begin() -> list[str]:
-    """Prepare for a line that a shell completes; return the words that name its realm."""
+    """Prepare to complete the line of a shell: take `--realm` out of it, and return that option with its value."""
     begin_completion()
     line = os.environ.get(_LINE, "")
     if asked := _REALM_NEXT.search(line):
-        os.environ[_LINE] = f"hub --realm {asked[1]}"  # which may stand behind any command, and is known to the first
+        os.environ[_LINE] = f"hub --realm {asked[1]}"  # an option of `hub` itself
         return []
     named = _REALM.findall(line)
     os.environ[_LINE] = _REALM.sub("", line)
@@ -106,9 +106,9 @@ def begin() -> list[str]:
 
 @dataclass(frozen=True)
 class Ids:
-    """Completes with what stands at `path` of what the hub answers under `where`; {room} is the room of the line.
+    """A source of ids: those at `path` in the answer of the hub to `GET where`; {room} is the room of the line.
 
-    `search`: the hub is asked for those with what is typed in them, so that they are found among any number.
+    With `search` the hub returns only ids that contain the typed text, so that they are found among any number.
     """
 
     where: str
@@ -118,8 +118,8 @@ class Ids:
     search: bool = False
 
     async def ask(self, context: typer.Context, incomplete: str) -> set[str]:
-        """Return the ids that the hub lists."""
-        from hub.cli.connection import address, over_http  # only who presses Tab behind an id waits for these
+        """Return the ids that the hub lists; raises `HubError`."""
+        from hub.cli.connection import address, over_http  # imported here: only the completion of ids needs them
         from hub.cli.environment import environment
         from hub.client.calls import NEUTRAL, path
         from hub.client.exchange import RetryPolicy, Send, exchange
@@ -147,16 +147,16 @@ def _at(document: Any, path: list[str]) -> Iterator[str]:
 
 
 def _of(*several: Ids) -> Callable[[typer.Context, str], list[str]]:
-    """Complete with ids of these kinds that begin with what is typed and that every shell takes for one word."""
+    """Return a completer with the ids of these sources that begin with the typed text and are safe in a shell."""
 
     async def ask(context: typer.Context, incomplete: str) -> list[set[str] | BaseException]:
         async with asyncio.timeout(ASK_S):
             return await asyncio.gather(*(each.ask(context, incomplete) for each in several), return_exceptions=True)
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
-        unseen = io.StringIO()  # beside a command line that is being typed nothing is said
+        unseen = io.StringIO()  # stderr is dropped: the user is typing a command line
         with contextlib.suppress(Exception), contextlib.redirect_stderr(unseen):
-            import hub.cli.connection  # noqa: F401 - the time is the hub's: what it takes to import is not counted
+            import hub.cli.connection  # noqa: F401 - before the time limit of the hub begins
 
             answers = [each for each in asyncio.run(ask(context, incomplete)) if isinstance(each, set)]
             fitting = (name for name in set().union(*answers) if name.startswith(incomplete) and _SAFE.fullmatch(name))

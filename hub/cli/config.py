@@ -1,4 +1,4 @@
-"""`hub config`: the settings that all hubs share, as they hold, and setting one for all of them."""
+"""`hub config`: shows the settings that all hubs share, and sets one for all hubs."""
 
 from __future__ import annotations
 
@@ -101,5 +101,5 @@ def _set_by(row: dict[str, Any]) -> str:
 
 
 def _otherwise(row: dict[str, Any]) -> str:
-    """Return the hubs that were given another value, each with its value."""
+    """Return the hubs whose environment has another value of a setting, each with its value, as one text."""
     return ", ".join(f"{value or 'nothing'} by hub {hub}" for hub, value in row["otherwise"].items())

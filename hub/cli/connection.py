@@ -1,4 +1,4 @@
-"""The hub of a command: its address, the secret to show, and its API, over HTTP or inside this process."""
+"""The hub that a command asks: its address, the secret to send, and its API, over HTTP or inside this process."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ from hub.settings import mask_url
 
 Role = Literal["look", "runner", "node", "admin"]
 
-# The secrets a role may show, the first that is set.
+# The variables with a secret for each role; the first that is set is used.
 _SECRETS: dict[Role, tuple[str, ...]] = {
     "look": ("HUB_RUNNER_SECRET", "HUB_ADMIN_SECRET", "HUB_NODE_SECRET"),
     "runner": ("HUB_RUNNER_SECRET",),
     "node": ("HUB_NODE_SECRET",),
     "admin": ("HUB_ADMIN_SECRET", "HUB_RUNNER_SECRET"),
 }
-PAGE = 500  # asked for at a time
-# Long enough for a hub that is just starting; a person is waiting.
+PAGE = 500  # rows in one call
+# Long enough for a hub that is just starting, and not too long for a person who waits.
 _PATIENCE = RetryPolicy(trouble_s=5.0, attempt_s=10.0)
 _KNOCK_S = 2.0
 _NOT_LISTENING = {errno.ECONNREFUSED, errno.EADDRNOTAVAIL, errno.ENETUNREACH, errno.EAFNOSUPPORT}
 
 
-# What a person is told whose secret is refused.
+# The end of the sentence on a refused secret.
 _NEEDED: dict[Role, str] = {
     "look": "looking needs HUB_RUNNER_SECRET, HUB_ADMIN_SECRET or HUB_NODE_SECRET",
     "runner": "borrowing and returning needs HUB_RUNNER_SECRET",
     "node": "announcing a node needs HUB_NODE_SECRET or a token of the node",
     "admin": "this is for operators and needs HUB_ADMIN_SECRET, or HUB_RUNNER_SECRET where the hub has no other",
 }
-_shown: dict[str, str] = {}  # where the secret that was shown last comes from, and what it was needed for
+_shown: dict[str, str] = {}  # the source of the last secret that was sent, and the need for it
 
 
 @dataclass(frozen=True)
 class Address:
-    """A hub and the secret to show it; `chosen` when the command line names it, so that no other one will do."""
+    """The URL of a hub and the secret to send; `chosen` when the command line names the hub: then no other is used."""
 
     url: str
     secret: str
@@ -60,9 +60,9 @@ class Address:
 
 
 def address(url: str | None, secret: str | None, role: Role, *, of_all: bool = False) -> Address:
-    """Return the hub of the command line, else of the environment and `.env`, and the secret of the role.
+    """Return URL and secret of the hub: from the command line, else from the environment and `.env`; raises `Usage`.
 
-    It is the address of the realm that the command line names, unless it is `of_all` realms.
+    The URL is that of the realm which the command line names, unless `of_all`, for a command about all realms.
     """
     variables = environment()
     if url is None:
@@ -89,7 +89,7 @@ def address(url: str | None, secret: str | None, role: Role, *, of_all: bool = F
 
 
 def in_realm(url: str) -> str:
-    """Return the address of the realm that the command line names; raise `Usage` where that is no name."""
+    """Return the URL of the realm that the command line names, below `url`; raises `Usage` when that is no name."""
     name = global_options.realm()
     if name is None:
         return url
@@ -102,7 +102,7 @@ def in_realm(url: str) -> str:
 
 
 def secret_refused(error: Unauthorized) -> str:
-    """Return the sentence for a person whose secret the hub refuses."""
+    """Return the sentence on a secret that the hub refuses: its source, the reason, and which secret is needed."""
     source = _shown.get("source")
     what = f"the secret, which is from {source}" if source else "a call without a secret"
     why = f" ({error.detail.rstrip('.')})" if error.detail else ""
@@ -111,13 +111,13 @@ def secret_refused(error: Unauthorized) -> str:
 
 
 class HubApi:
-    """The HTTP API of a hub, to be asked within `async with`.
+    """The HTTP API of a hub; its calls are made inside an `async with` block.
 
-    Where no hub listens, and none was named on the command line, the same application answers inside this process.
+    When no hub listens, and the command line names none, a hub inside this process answers, straight on Redis.
     """
 
     def __init__(self, at: Address, transport: AsyncTransport | None = None, *below: str) -> None:
-        """Ask the hub at this address, over this transport if one is given; `below` is in front of all paths."""
+        """Take the address and, if it is open already, the transport; `below` are the first parts of all paths."""
         self.at = at
         self._below = below
         self._open = AsyncExitStack()
@@ -132,11 +132,11 @@ class HubApi:
         await self._open.aclose()
 
     def within(self, realm: str) -> HubApi:
-        """Return the API of a realm of this hub."""
+        """Return the API of a realm of this hub, over the same transport."""
         return HubApi(self.at, self._transport, "realms", realm)
 
     async def get(self, *parts: str, **query: Any) -> dict[str, Any]:
-        """Return what the hub shows under this path; raise a `HubError` when it refuses."""
+        """Return the answer to a GET of this path; raise a `HubError` when the hub refuses."""
         wanted = {name: str(value) for name, value in query.items() if value is not None}
         return await self._send("GET", parts, query=wanted)
 
@@ -149,7 +149,7 @@ class HubApi:
         return await self._send("PUT", parts, body)
 
     async def delete(self, *parts: str) -> dict[str, Any]:
-        """Delete what is under this path and return the answer; raise a `HubError` when the hub refuses."""
+        """Send a DELETE for this path and return the answer; raise a `HubError` when the hub refuses."""
         return await self._send("DELETE", parts)
 
     async def _send(
@@ -177,7 +177,7 @@ async def _connected(at: Address) -> AsyncIterator[AsyncTransport]:
     elif at.chosen:
         raise HubUnavailable(f"No hub listens at {mask_url(at.url)}.")
     else:
-        from hub.cli.direct import in_process  # the packages of a hub are not waited for where one runs
+        from hub.cli.direct import in_process  # imported only when no hub runs
 
         connection = in_process(at.url, at.secret)
     async with connection as transport:
@@ -185,7 +185,7 @@ async def _connected(at: Address) -> AsyncIterator[AsyncTransport]:
 
 
 def members(page: Mapping[str, Any], noun: str) -> tuple[int, list[dict[str, Any]]]:
-    """Return how many there are and those on this page; raise a `HubError` when this is no page of them."""
+    """Return the total and the rows of a page of a list; raise a `HubError` when it is no page of `noun`."""
     try:
         return int(page["total"]), list(page[noun])
     except (KeyError, TypeError, ValueError):
@@ -193,7 +193,7 @@ def members(page: Mapping[str, Any], noun: str) -> tuple[int, list[dict[str, Any
 
 
 async def listens(url: str) -> bool:
-    """Return False when the connection is refused; every other trouble is for the real request to tell."""
+    """Return False when a connection to the URL is refused; any other trouble is left to the request itself."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
@@ -202,7 +202,7 @@ async def listens(url: str) -> bool:
     except ConnectionRefusedError:
         return False
     except OSError as error:
-        # A name with several addresses: asyncio folds what each of them said into the text of one error.
+        # A name with several addresses: asyncio puts the errors of all of them into the text of one error.
         numbers = {int(number) for number in re.findall(r"\[Errno (\d+)\]", str(error))}
         return not (errno.ECONNREFUSED in numbers and numbers <= _NOT_LISTENING)
     writer.close()
@@ -211,7 +211,7 @@ async def listens(url: str) -> bool:
 
 @asynccontextmanager
 async def over_http(at: Address) -> AsyncIterator[AsyncTransport]:
-    """Lend a transport to a hub that listens, or that may come."""
+    """Yield a transport to a hub, which need not listen yet, and close it after the block."""
     transport = AsyncTransport(at.url, at.secret, "")
     try:
         yield transport
@@ -220,5 +220,5 @@ async def over_http(at: Address) -> AsyncIterator[AsyncTransport]:
 
 
 def plain_logs() -> None:
-    """Print warnings of the SDK as sentences on stderr, for commands with a person in front of them."""
+    """Print warnings of the SDK as sentences on stderr, for commands that people run."""
     plain.plain_logs("hub: %(message)s", logging.WARNING)

@@ -1,4 +1,4 @@
-"""`hub dead`: tasks that failed for the last time they might, looked at, submitted anew, or taken off the list."""
+"""`hub dead`: shows dead letters, submits one again, or removes one from the list."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def look(jobs: JobsApi, task: DeadTask) -> CommandAnswer:
 @command()
 async def retry(jobs: JobsApi, task: DeadTask) -> CommandAnswer:
     """Submit a dead letter again as a new task, and print its id. The dead letter leaves the list."""
-    await jobs.ask("GET", "dead", task)  # any failed task may be tried again; here only what is on the list
+    await jobs.ask("GET", "dead", task)  # raises for a task that is no dead letter
     return await ask_to_retry(jobs, task)
 
 

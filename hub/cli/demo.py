@@ -1,4 +1,4 @@
-"""`hub demo`: a hub with a store of its own and three agents, to be tried out, killed and thrown away."""
+"""`hub demo`: runs a hub with a store of its own and three agents, to try it out; nothing of it stays."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from hub.client.signals import named
 from hub.errors import HubError, StartRefused
 from hub.settings.sources import is_set
 
-# Short, so that a newcomer sees a node expire before losing patience.
+# Short, so that a newcomer soon sees a node expire.
 TIMEOUT_S = 10
 SWEEP_S = 2
 START_BOUND_S = 30.0
@@ -67,7 +67,7 @@ def _wanted_port() -> int:
 
 
 async def _demo(port: int) -> int:
-    """Run until Ctrl-C; the exit code."""
+    """Run the demo until Ctrl-C and return the exit code."""
     task = asyncio.current_task()
     assert task is not None
     with Signals(lambda _: task.cancel()) as signals:
@@ -121,7 +121,7 @@ def _free_port(wanted: int) -> int:
 
 
 def _environment(url: str, port: int, folder: Path) -> dict[str, str]:
-    """Return the environment of the demo's processes, without the settings of the shell that started it."""
+    """Return the environment for the processes of the demo, without the settings of the user's own hub."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -148,7 +148,7 @@ def _environment(url: str, port: int, folder: Path) -> dict[str, str]:
 async def _running(
     words: list[str], environment: dict[str, str], *, piped: bool
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run a `hub` command as a process until the block ends. Ctrl-C goes to us, and we end them in order."""
+    """Run a `hub` command as a process until the block ends, in a session of its own, which Ctrl-C does not reach."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "hub.cli", *words,
         env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
@@ -168,7 +168,7 @@ async def _running(
 
 
 class _Log:
-    """The log of the hub: read to its end, shown when it is worth it."""
+    """The log of the hub: it is read to its end, and warnings and sweeps are shown."""
 
     def __init__(self, stream: asyncio.StreamReader) -> None:
         self._stream = stream
@@ -188,7 +188,7 @@ class _Log:
                 self._kept.append(text)
 
     def show(self) -> None:
-        """Show the lines so far, and all that follow."""
+        """Print the lines kept so far, and from now on each that follows."""
         self._shown = True
         for text in self._kept:
             output.tell(text)
@@ -199,7 +199,7 @@ async def _until_ready(hub: asyncio.subprocess.Process, url: str, log: _Log) -> 
         async with asyncio.timeout(START_BOUND_S), HubClient(url, "", timeout=0.0) as client:
             while True:
                 if hub.returncode is not None:
-                    await asyncio.sleep(0.1)  # its last words may still be in the pipe
+                    await asyncio.sleep(0.1)  # the end of its log may still be in the pipe
                     raise StartRefused(f"The hub did not start. {log.last}")
                 with suppress(HubError):
                     await client.pools(limit=1)
@@ -256,7 +256,7 @@ def _explain(url: str, port: int, hub_pid: int, agents: dict[str, int]) -> None:
 
 
 def _hub_command() -> str:
-    """Return how to call this very `hub` from the current folder."""
+    """Return the command by which a shell in the current folder calls the `hub` of this installation."""
     ours = Path(sys.executable).parent / "hub"
     on_path = shutil.which("hub")
     if on_path is not None and ours.exists() and os.path.samefile(on_path, ours):

@@ -1,4 +1,4 @@
-"""Commands that work straight on Redis, where no hub answers or none is needed."""
+"""The store for commands that work straight on Redis, because no hub answers or none is needed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hub.store import keeper
 
 @asynccontextmanager
 async def in_process(url: str, secret: str) -> AsyncIterator[AsyncTransport]:
-    """Lend a transport to a hub inside this process, where none listens at this URL."""
+    """Yield a transport to a hub inside this process, because none listens at this URL; prints a note on that."""
     settings = store_settings(f"No hub listens at {mask_url(url)}", "say where one is with --url or HUB_URL")
     output.note(f"no hub listens at {mask_url(url)}; working straight on Redis at {store_shown(settings)}.")
     async with within_process(settings, secret) as transport:
@@ -32,8 +32,8 @@ async def in_process(url: str, secret: str) -> AsyncIterator[AsyncTransport]:
 
 @asynccontextmanager
 async def within_process(settings: Settings, secret: str) -> AsyncIterator[AsyncTransport]:
-    """Run a hub with these settings inside this process, and lend the transport to it."""
-    from hub.api.app import create_app  # the server's packages cost half a second that the doctor need not wait
+    """Run a hub with these settings inside this process while the block runs, and yield a transport to it."""
+    from hub.api.app import create_app  # imported here: the server's packages cost half a second
 
     app = create_app(settings, sweep=False)
     async with app.app.router.lifespan_context(app.app):
@@ -47,11 +47,11 @@ async def within_process(settings: Settings, secret: str) -> AsyncIterator[Async
 
 
 def store_settings(why: str, or_say: str = "name its Redis in HUB_REDIS_URL") -> Settings:
-    """Return the settings of a command that works straight on Redis; refuse it when no Redis runs.
+    """Return the settings for a command that works straight on Redis; raises `HubUnavailable` when no Redis runs.
 
-    `or_say` names the alternative to starting a hub. Logs are quiet.
+    The refusal begins with `why`, and advises to start a hub or else `or_say`. Only errors are logged.
     """
-    environment()  # says where they come from
+    environment()  # for its note on the `.env` file
     settings = _of_realm(load_settings())
     if settings.redis_url is None and not _embedded_runs(settings):
         raise HubUnavailable(
@@ -62,7 +62,7 @@ def store_settings(why: str, or_say: str = "name its Redis in HUB_REDIS_URL") ->
 
 
 def every_realm() -> dict[str, Settings]:
-    """Return the settings of such a command in each realm that `HUB_REALMS` and the file name."""
+    """Return realm -> settings for a command that works straight on Redis, for each realm that this hub serves."""
     environment()
     settings = load_settings()
     settings_by_realm = {DEFAULT: settings} if serves(settings, DEFAULT) else {}
@@ -73,7 +73,7 @@ def every_realm() -> dict[str, Settings]:
 
 
 def realm_settings(realm: Realm) -> Settings:
-    """Return the settings of a command that works straight on the Redis of a realm."""
+    """Return the settings for a command that works straight on the Redis of a realm."""
     return _quiet(settings_of(realm, load_settings()))
 
 
@@ -85,7 +85,7 @@ def _quiet(settings: Settings) -> Settings:
 
 
 def _of_realm(settings: Settings) -> Settings:
-    """Return the settings of the realm that the command line names."""
+    """Return the settings of the realm that the command line names; raises `Usage` when there is no such realm."""
     name = global_options.realm()
     if name is None or name == DEFAULT:
         return settings
@@ -99,12 +99,12 @@ def _of_realm(settings: Settings) -> Settings:
 
 
 def store_shown(settings: Settings) -> str:
-    """Return where the store is, without its password."""
+    """Return the URL of the store without its password, or the data directory of the embedded Redis."""
     return mask_url(settings.redis_url) if settings.redis_url else str(settings.data_dir)
 
 
 def _embedded_runs(settings: Settings) -> bool:
-    """Return whether a server runs in the data directory: it holds a lock while it does."""
+    """Return whether an embedded Redis runs in the data directory, which holds a lock there while it runs."""
     try:
         lock = os.open(settings.data_dir / keeper.SERVER_LOCK, os.O_RDWR)
     except OSError:

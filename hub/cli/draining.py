@@ -1,4 +1,4 @@
-"""`hub drain`, `hub cordon` and `hub undrain`: take a node out of service without ending leases."""
+"""`hub drain`, `hub cordon` and `hub undrain`: stop and resume lending the slots of a node."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ async def drain(
             help="When to end the leases that are left: 90s, 10m, 2h. Default: never.",
         ),
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Return when the node is safe to switch off.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the node is safe to switch off.")] = False,
     as_json: AsJson = False,
 ) -> CommandAnswer:
     """Stop lending the slots of a node. Leases go on, until the deadline if there is one.
 
-    Repeat it to change the deadline; without --deadline the node has none any more.
+    Repeat the command to change the deadline, or without --deadline to remove it.
     """
     answer = await hub.post("admin", "nodes", node, "drain", body={"deadlineSeconds": deadline})
     if not wait:
@@ -59,7 +59,7 @@ async def cordon(
         str, typer.Option("--reason", metavar="TEXT", help="The reason. It is shown wherever the node is.")
     ],
 ) -> CommandAnswer:
-    """Stop lending the slots of a node, for a reason. Leases and the node go on; `hub undrain` ends it."""
+    """Stop lending the slots of a node, for a reason. Leases and the node go on; `hub undrain` ends the cordon."""
     answer = await hub.post("admin", "nodes", node, "cordon", body={"reason": reason})
     held, lent = answer.get("heldBack", 0), answer.get("lent", 0)
     slots = f"{output.plural(held, 'slot')} held back, {lent} still lent"
@@ -81,7 +81,7 @@ def _draining(node: str, answer: dict[str, Any]) -> str:
 
 
 async def _until_safe(hub: HubApi, node: str) -> dict[str, Any]:
-    """Wait until a draining node is safe to kill; when interrupted, the node goes on draining."""
+    """Wait until a draining node is safe to kill, and return the last answer; an interruption ends only the wait."""
     task = asyncio.current_task()
     assert task is not None
     noted, bar = "", None
@@ -104,7 +104,7 @@ async def _until_safe(hub: HubApi, node: str) -> dict[str, Any]:
 
 
 async def _departure(hub: HubApi, node: str) -> dict[str, Any]:
-    """Ask whether a node is safe to kill. A node that has gone is; while the hub cannot say, it is not."""
+    """Ask whether a node is safe to kill. A node that is not registered is; while the hub cannot say, it is not."""
     try:
         return await hub.get("nodes", node, "safe-to-kill")
     except UnknownNode:

@@ -1,4 +1,4 @@
-"""The environment of a command: the variables with the nearest `.env`, proxies, and secrets."""
+"""The environment of a command: the variables of the process and of `.env`, secrets, and proxies."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _SECRET_NAME = re.compile(r"HUB_(.+_)?SECRETS?")
 
 
 def environment() -> Environment:
-    """Return the variables of the process and of the nearest `.env`; note which file that is where it may surprise."""
+    """Return the variables of the process and of the nearest `.env`; print a note on a `.env` of another folder."""
     variables = read_environment()
     for sentence in variables.file.passed_over:
         output.note_once(f"{sentence}.")
     if variables.file.path is not None:
         tell = output.note_if_verbose if variables.file.path.parent == Path.cwd() else output.note_once
         tell(f"settings come from {variables.file.path}.")
-    # The SDK knows only the environment, and so does a command that is run with a slot.
+    # The SDK, and a command that runs with a slot, read only the environment.
     for name in TLS_NAMES:
         if variables.is_from_file(name):
             os.environ[name] = variables[name]
@@ -37,7 +37,7 @@ def environment() -> Environment:
 
 
 def given_secret(text: str, option: str) -> str:
-    """Return the secret of `--secret` or `--token`: `@FILE` reads it from the file, `-` from stdin."""
+    """Return the secret of `--secret` or `--token`: `@FILE` reads a file, `-` reads stdin; raises `Usage`."""
     if text == "-":
         return _contents(sys.stdin.read(_LONGEST_SECRET), option, "stdin")
     if text.startswith("@"):
@@ -48,7 +48,7 @@ def given_secret(text: str, option: str) -> str:
             raise Usage(f"{option}: {text[1:]} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
         except UnicodeDecodeError:
             raise Usage(f"{option}: {text[1:]} is no text.") from None
-    if text and text.isascii():  # no other text is a secret, and is refused as soon as it is used
+    if text and text.isascii():  # any other text is refused as soon as it is used
         output.note_once(
             f"what follows {option} is visible to every user of this machine who lists its processes; "
             f"{option} @FILE or {option} - keeps it hidden."
@@ -64,7 +64,7 @@ def _contents(text: str, option: str, where: str) -> str:
 
 
 def tell_of_proxies(url: str) -> None:
-    """Note, with `--verbose`, that a proxy is not used for a hub of this machine."""
+    """Print a note, with `--verbose`, when a proxy is set and not used because the hub is on this machine."""
     proxies = urllib.request.getproxies_environment()
     proxy = proxies.get(urlsplit(url).scheme.lower()) or proxies.get("all")
     if proxy and is_of_this_machine(url):
@@ -72,5 +72,5 @@ def tell_of_proxies(url: str) -> None:
 
 
 def without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables without the secrets of the hub, for a command that is run with a slot."""
+    """Return the variables without those of secrets of the hub, for a command that runs with a slot."""
     return {name: value for name, value in variables.items() if not _SECRET_NAME.fullmatch(name)}

@@ -1,6 +1,6 @@
-"""The whole terminal for one command: keys one by one, and a picture that is redrawn.
+"""The whole terminal for one command, which gets each key and redraws the screen.
 
-However it ends, the terminal is restored."""
+The terminal is restored at the end, also after an error."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _WORDS = {
 
 
 def is_terminal() -> bool:
-    """Return whether stdin and stdout are a terminal that can be drawn on."""
+    """Return whether stdin and stdout are a terminal on which a program can draw."""
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
 class Screen:
-    """`with Screen(pressed, changed):` - calls `pressed` with each key, and `changed` when it must be drawn anew."""
+    """`with Screen(pressed, changed):` - calls `pressed` with each key, and `changed` when it must be redrawn."""
 
     def __init__(self, pressed: Callable[[str], None], changed: Callable[[], None]) -> None:
         self._pressed, self._changed = pressed, changed
@@ -56,7 +56,7 @@ class Screen:
         self._close()
 
     def draw(self, picture: Any) -> None:
-        """Draw a picture."""
+        """Replace the content of the screen by a Rich object."""
         if self._live is not None:
             self._live.update(picture, refresh=True)
 
@@ -74,7 +74,7 @@ class Screen:
             termios.tcsetattr(self._keys, termios.TCSADRAIN, self._before)
 
     def _suspend(self) -> None:
-        """Give the shell its terminal back on Ctrl-Z, and take it again afterwards."""
+        """Restore the terminal and stop this process on Ctrl-Z; take the terminal again once it is continued."""
         self._close()
         os.kill(os.getpid(), signal.SIGSTOP)
         self._open()

@@ -13,12 +13,12 @@ _realms: list[str] = []
 
 
 def begin(words: Sequence[str]) -> list[str]:
-    """Read the global options of a command line, and return the line without them; nothing behind `--` is read."""
+    """Store the global options of a command line, and return the line without them. Nothing behind `--` is read."""
     end = words.index("--") if "--" in words else len(words)
     words, rest = list(words[:end]), list(words[end:])
     _given.clear()
     _realms.clear()
-    if next((word for word in words if not word.startswith("-")), "") != "serve":  # which has one of its own
+    if next((word for word in words if not word.startswith("-")), "") != "serve":  # its `--realm` is its own
         words = _without_realm(words)
     _given.update(word for word in words if word in (*_ANYWHERE, JSON))
     return [*(word for word in words if word not in _ANYWHERE), *rest]
@@ -37,10 +37,10 @@ def _without_realm(words: list[str]) -> list[str]:
 
 
 def realm() -> str | None:
-    """Return the last realm that the command line names, or None."""
+    """Return the realm that the command line names, the last one if it names several; None without one."""
     return _realms[-1] if _realms else None
 
 
 def is_given(option: str) -> bool:
-    """Return whether an option is on the command line."""
+    """Return whether the command line has an option, such as `--utc`."""
     return option in _given

@@ -1,4 +1,4 @@
-"""`hub why` and `hub events`: what happened, by which rule, and what happens next."""
+"""`hub why` and `hub events`: show what happened, by which rule, and what happens next."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from hub.settings import mask_url
 Kind = Literal["node", "slot", "ticket", "run", "task", "worker", "job", "schedule"]
 EventKind = Literal["node", "pool", "grant", "ticket", "worker", "job", "task", "schedule", "sweep"]
 
-_KINDS: tuple[Kind, ...] = ("node", "slot", "ticket", "run")  # those that an id of any form may name
-_SILENCE_S = 45.0  # the hub says something every 15 s
+_KINDS: tuple[Kind, ...] = ("node", "slot", "ticket", "run")  # an id of any form may name these
+_SILENCE_S = 45.0  # the hub sends something every 15 s
 _BACK_S = 2.0
 _OWN = ("id", "at", "event", "rule")
 
@@ -62,7 +62,7 @@ async def worker(hub: HubApi, worker: Annotated[str, WORKER.argument("The id of 
 
 
 def _kinds(subject: str) -> list[Kind]:
-    """Return what an id may name by its form.
+    """Return the kinds of things that an id of this form may name.
 
     Workers and tasks have UUIDs; the full name of a job has two colons, that of a schedule has one."""
     kinds = list(_KINDS)
@@ -110,7 +110,7 @@ async def _events(
     if follow and not await listens(at.url):
         raise HubUnavailable(f"No hub listens at {mask_url(at.url)}; only a running hub can be followed.")
     async with HubApi(at) as hub:
-        since = await _newest(hub) if follow else None  # first: where nothing is found below, the stream goes on here
+        since = await _newest(hub) if follow else None  # the stream begins here if no event is listed below
         newest = (await hub.get("history", limit=limit, **which)).get("events") or []
     if since is not None:
         await _follow(at, which, newest, since, as_json)
@@ -156,7 +156,7 @@ def _put_explanation(answer: dict[str, Any]) -> None:
 
 
 async def _newest(hub: HubApi) -> str:
-    """Return the id of the newest event of all, or one before the first where there is none."""
+    """Return the id of the newest event, or "0", which is before all ids, when there is none."""
     newest = (await hub.get("history", limit=1)).get("events")
     return str(newest[0]["id"]) if newest else "0"
 
@@ -164,7 +164,7 @@ async def _newest(hub: HubApi) -> str:
 async def _follow(
     at: Address, which: dict[str, str], newest: Sequence[dict[str, Any]], since: str, as_json: bool
 ) -> None:
-    """Show the newest events, and what happens after them, until a signal."""
+    """Print the newest events, and then each later one, until a signal."""
     task = asyncio.current_task()
     assert task is not None
     stream = Stream(at, which, newest[0]["id"] if newest else since)
@@ -184,7 +184,7 @@ async def _follow(
 
 
 class Stream:
-    """Events as a hub sends them; read again, it goes on where it was cut off."""
+    """A stream of events from a hub. When it was cut off, `read` goes on after the last event."""
 
     def __init__(self, at: Address, which: dict[str, str], last: str) -> None:
         self._at = at
@@ -194,7 +194,7 @@ class Stream:
     async def read(self, begun: Callable[[], object] = bool) -> AsyncIterator[dict[str, Any]]:
         """Yield events until the hub ends the stream; call `begun` when it begins.
 
-        Raises `httpx.HTTPError`, and `HubError` when the hub will not be followed.
+        Raises `httpx.HTTPError` when the stream is cut off, and `HubError` when the hub refuses it.
         """
         headers = {"x-hub-secret": self._at.secret, "last-event-id": self._last}
         timeout = httpx.Timeout(10.0, read=_SILENCE_S)
@@ -219,7 +219,7 @@ class Stream:
 
 
 def _neutral(event: dict[str, Any]) -> dict[str, Any]:
-    """Return an event of a stream with the names of a list, which calls the time `at`."""
+    """Return an event of a stream with the names that events of a list have: the time is `at`, not `atUtc`."""
     return {"at" if name == "atUtc" else name: value for name, value in event.items()}
 
 
@@ -234,7 +234,7 @@ def _line(event: dict[str, Any]) -> str:
 
 
 def _words(name: str) -> str:
-    """Return `sinceBeatSeconds` as `since beat seconds`."""
+    """Return a name of the wire as words: `sinceBeatSeconds` as `since beat seconds`."""
     return "".join(f" {char.lower()}" if char.isupper() else char for char in name)
 
 

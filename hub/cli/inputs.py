@@ -1,4 +1,4 @@
-"""The values of a command line, checked before anything is sent."""
+"""The readers of values on a command line; they check a value before anything is sent."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from hub.capacity.labels import parse_label
 from hub.capacity.nodes.models import DRAIN_DEADLINE_MAX_S
 from hub.errors import InvalidLabel
 
-LONGEST_ID = 512  # more is a file pasted by accident
+LONGEST_ID = 512  # a longer text was pasted by accident
 YEAR_S = 366 * 86_400
 _UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 class Usage(Exception):
-    """A command line that makes no sense; the text is one sentence."""
+    """The refusal of a wrong command line; the text is one sentence."""
 
 
 class InputEnded(Exception):
-    """A command that ends with a sentence and an exit code of its own."""
+    """The end of a command with a sentence on stderr and an exit code of its own."""
 
     def __init__(self, sentence: str, code: int) -> None:
         super().__init__(sentence)
@@ -48,7 +48,7 @@ class Pair(NamedTuple):
 
 
 def read_label(text: str) -> str:
-    """Return a pool label in its normal form."""
+    """Return a label in its normal form; raises `BadParameter`, as all readers here do."""
     try:
         return parse_label(text).text
     except InvalidLabel as error:
@@ -84,7 +84,7 @@ def read_id(text: str) -> str:
 
 
 def read_url(text: str) -> str:
-    """Return the address of a hub, such as http://hub:8080; a path in front of the hub's own is kept."""
+    """Return the URL of a hub, such as http://hub:8080, without a slash at its end; it may have a path."""
     try:
         parts = urlsplit(text.strip())
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -96,7 +96,7 @@ def read_url(text: str) -> str:
 
 
 def seconds(*, least: float) -> Callable[[str], float]:
-    """Return a reader of durations in seconds, not shorter than `least`."""
+    """Return a reader of a number of seconds, from `least` to a year."""
 
     def read(text: str) -> float:
         try:
@@ -111,7 +111,10 @@ def seconds(*, least: float) -> Callable[[str], float]:
 
 
 def span(least_s: float, most_s: float, bounds: str) -> Callable[[str], float]:
-    """Return a reader of durations such as `90`, `90s`, `10m`, `2h` or `1d`, in seconds."""
+    """Return a reader of durations such as `90`, `90s`, `10m`, `2h` or `1d`, which returns seconds.
+
+    `bounds` are the words on the bounds for a refusal.
+    """
 
     def read(text: str) -> float:
         match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)([smhd]?)", text.strip())
@@ -127,14 +130,14 @@ read_deadline = span(1, DRAIN_DEADLINE_MAX_S, "1s to 7d")
 
 
 def check_command(command: list[str]) -> None:
-    """Refuse a command that could not be started, before a slot is taken for it."""
+    """Raise `Usage` for a command that could not be started, before a slot is borrowed for it."""
     if not command[0] or shutil.which(command[0]) is None:
         where = "is no program" if os.sep in command[0] else "is not on the PATH"
         raise Usage(f"The command {shown(command[0])} {where}.")
 
 
 def each_once(pairs: Iterable[tuple[str, object]], option: str) -> None:
-    """Refuse an option that says two things about one name."""
+    """Raise `Usage` when a repeated option has the same name twice."""
     seen: set[str] = set()
     for name, _ in pairs:
         if name in seen:
@@ -143,5 +146,5 @@ def each_once(pairs: Iterable[tuple[str, object]], option: str) -> None:
 
 
 def shown(text: str) -> str:
-    """Return foreign text for a sentence: quoted, short, and without what a terminal would obey."""
+    """Return a text for a sentence: quoted, cut to 80 characters, with control characters escaped."""
     return repr(text if len(text) <= 80 else text[:77] + "...")

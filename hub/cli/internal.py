@@ -34,7 +34,7 @@ def internal_worker(
     configure_logs(settings)
     for note in settings.notes:
         _log.warning("setting problem", note=note)
-    # What works on the store costs half a second that other commands need not wait.
+    # Imported here: the packages of the store cost half a second.
     from hub.internal.registry import load_internal_jobs
     from hub.store.embedded import find_server
 

@@ -1,4 +1,4 @@
-"""The values of command lines about jobs: names, rooms, ids, payloads and times, checked before they are sent."""
+"""The readers of values on command lines about jobs: names, rooms, ids, payloads and times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STDIN = "-"
 
 
 def read_uuid(text: str) -> str:
-    """Return the id of a worker or a task as the wire writes it, from any spelling of a UUID."""
+    """Return the id of a worker or a task, from any spelling of a UUID, in the spelling of the wire."""
     try:
         return dashed(to_id(text.strip()))
     except ValueError:
@@ -26,7 +26,7 @@ def read_uuid(text: str) -> str:
 
 
 def read_room(text: str) -> str:
-    """Return a room. It is a part of a path, so it has no slash."""
+    """Return the name of a room; a slash is refused, because the name becomes a part of a path."""
     try:
         check_room(text)
     except InvalidRoomId:
@@ -48,14 +48,14 @@ def read_full_name(text: str) -> str:
 
 
 def read_key(text: str) -> str:
-    """Return an Idempotency-Key, which travels as a header."""
+    """Return an Idempotency-Key; only printable ASCII is accepted, because the key is sent in a header."""
     if not text.strip() or len(text) > KEY_MAX or not text.isascii() or not text.isprintable():
         raise typer.BadParameter(f"{shown(text)} is no key: write 1 to {KEY_MAX} printable ASCII characters.")
     return text
 
 
 def read_moment(text: str) -> str:
-    """Return a time with its offset from UTC, as ISO 8601 writes it."""
+    """Return a time in ISO 8601 unchanged; one without an offset from UTC is refused."""
     try:
         known = datetime.fromisoformat(text.strip()).tzinfo is not None
     except ValueError:
@@ -66,7 +66,7 @@ def read_moment(text: str) -> str:
 
 
 def read_payload(text: str) -> dict[str, Any]:
-    """Return the JSON object of a text, or with `-` of stdin; raise `Usage`."""
+    """Return the JSON object in a text, or on stdin for the text `-`; raises `Usage` when there is none."""
     where = "PAYLOAD" if text != STDIN else "What stands on stdin"
     try:
         if text == STDIN:
@@ -87,7 +87,7 @@ def _no_number(name: str) -> float:
 
 
 def _is_text(text: str) -> bool:
-    """Return whether a text can be sent: an argument that is not UTF-8 has characters that cannot."""
+    """Return whether a text can be sent as UTF-8, which is not so for an argument of other bytes."""
     try:
         return bool(text.encode())
     except UnicodeEncodeError:

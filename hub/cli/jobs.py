@@ -1,4 +1,4 @@
-"""`hub jobs`, `workers`, `tasks`, `submit`, `cancel` and `retry`: the jobs API on the command line."""
+"""`hub jobs`, `workers`, `tasks`, `submit`, `cancel` and `retry`: calls of the jobs API."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ After = Annotated[
     list[str] | None,
     typer.Option(
         metavar="TASK",
-        help="Start the task after this one has ended. Repeatable.",
+        help="Start the task after this other task has ended. Repeatable.",
         autocompletion=completing.tasks_open,
     ),
 ]
@@ -38,11 +38,11 @@ MaxSilence = Annotated[
     float | None, typer.Option(min=1, help="Fail the task when it has run for this long without a sign of progress.")
 ]
 UniqueKey = Annotated[
-    str | None, typer.Option(metavar="KEY", help="Show the existing task of this key instead, if there is one.")
+    str | None, typer.Option(metavar="KEY", help="Submit no task while one with this key exists; show that one.")
 ]
 OnFailure = Annotated[
     Literal["fail", "run"] | None,
-    typer.Option(help="Fail the task, or run it all the same, when one of those was not completed."),
+    typer.Option(help="Fail the task, or run it, when a task of --after was not completed."),
 ]
 Key = Annotated[
     str | None,
@@ -51,8 +51,8 @@ Key = Annotated[
     ),
 ]
 
-WAIT_S = 30  # asked for at a time
-PAUSE_S = 1.0  # before a hub is asked again that refuses to wait, or does not answer
+WAIT_S = 30  # seconds of one call that waits
+PAUSE_S = 1.0  # seconds before the next call, when a hub does not wait or does not answer
 
 
 @command()
@@ -103,7 +103,7 @@ def submit(
     payload: Payload = "{}",
     room: Room = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Return when the task has ended, with exit code 1 unless it was completed.")
+        bool, typer.Option("--wait", help="Wait for the end of the task; exit with 1 unless it was completed.")
     ] = False,
     priority: Priority = None,
     not_before: Annotated[
@@ -114,7 +114,7 @@ def submit(
     max_silence: MaxSilence = None,
     unique_key: UniqueKey = None,
     unique_for: Annotated[
-        float | None, typer.Option(min=0, help="How long after its submit a completed task still counts for its key.")
+        float | None, typer.Option(min=0, help="Seconds from its submit for which a completed task keeps its key.")
     ] = None,
     after: After = None,
     on_failure: OnFailure = None,
@@ -153,7 +153,7 @@ async def retry(api: JobsApi, task: EndedTask) -> CommandAnswer:
 
 
 async def ask_to_retry(api: JobsApi, task: str) -> CommandAnswer:
-    """Submit a task once more, one new task however often the hub has to be asked, and show its id."""
+    """Submit a task again as one new task, even if the call is repeated, and return its id as the answer."""
     answer = await api.ask("POST", "tasks", task, "retry", headers={"idempotency-key": secrets.token_hex(16)})
     return CommandAnswer(answer, str(answer.get("id")))
 
@@ -200,7 +200,7 @@ def _json(value: Any) -> str | None:
 async def _submit(
     api: JobsApi, where: Sequence[str], wanted: Row, key: str | None, as_json: bool, *, wait: bool
 ) -> CommandAnswer:
-    headers = {"idempotency-key": key or secrets.token_hex(16)}  # a repeat after a lost answer makes no second task
+    headers = {"idempotency-key": key or secrets.token_hex(16)}  # so that a repeat of the call makes no second task
     task = await api.ask("POST", *where, body=wanted, headers=headers)
     if not wait:
         return CommandAnswer(task, str(task.get("id")))
@@ -213,7 +213,7 @@ async def _submit(
 
 
 async def _until_ended(api: JobsApi, task: str, as_json: bool) -> Row:
-    """Wait until a task has ended. Once its id is printed, the user may interrupt; the task goes on."""
+    """Print the id of a task, wait until the task has ended, and return it; an interruption ends only the wait."""
     current = asyncio.current_task()
     assert current is not None
     noted = False

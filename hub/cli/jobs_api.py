@@ -1,4 +1,4 @@
-"""The jobs API of a hub, asked by a command as the user of a bearer token, or as an operator."""
+"""The jobs API of a hub, which a command calls as the user of a bearer token, or as an operator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hub.errors import HubError, Unauthorized
 
 
 class JobsApi(HubApi):
-    """The jobs API of a hub, to be asked within `async with`; without a token by the secret of the address."""
+    """The jobs API of a hub; its calls are made inside an `async with` block, with the token, or else the secret."""
 
     def __init__(self, at: Address, token: str) -> None:
         super().__init__(at)
@@ -20,7 +20,10 @@ class JobsApi(HubApi):
 
     @classmethod
     def of_command_line(cls, url: str | None, secret: str | None, token: str | None) -> JobsApi:
-        """Return the API for the caller that the command line names, else the environment and `.env`."""
+        """Return the API with the token or secret of the command line, else of the environment and `.env`.
+
+        Raises `Usage`.
+        """
         if token is not None and secret is not None:
             raise Usage("--token and --secret exclude each other.")
         if token is None and secret is None:
@@ -43,7 +46,7 @@ class JobsApi(HubApi):
         wait_s: float = 0.0,
         **query: Any,
     ) -> dict[str, Any]:
-        """Return the answer; raise a `HubError` when the hub refuses. It may take `wait_s` longer than others."""
+        """Return the answer to a call, which the hub may hold for `wait_s`; raise a `HubError` when the hub refuses."""
         wanted = {name: str(value) for name, value in query.items() if value is not None}
         identity = {"authorization": f"Bearer {self._token}"} if self._token else {}
         shown = {**identity, **(headers or {})}
@@ -55,8 +58,8 @@ class JobsApi(HubApi):
             raise HubError(f"The hub refuses the {what}; {hint}") from None
 
     async def pages(self, limit: int, name: str, *parts: str, **query: Any) -> tuple[int, list[dict[str, Any]]]:
-        """Return how many there are and at most `limit` of them; `name` is the member that tells one from another."""
-        rows_by_name: dict[str, dict[str, Any]] = {}  # a list that grows at its head meanwhile repeats some rows
+        """Return the total of a list and at most `limit` of its rows; `name` is the member that identifies a row."""
+        rows_by_name: dict[str, dict[str, Any]] = {}  # pages may repeat rows when the list grows
         offset = 0
         while True:
             page = await self.ask("GET", *parts, limit=min(PAGE, limit), offset=offset, **query)

@@ -1,4 +1,4 @@
-"""`hub borrow` and `hub return`."""
+"""`hub borrow` and `hub return`: borrow a slot, and give it back."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ from hub.client import HubClient, Slot
 from hub.errors import HubError, HubUnavailable, LeaseLost, NoCapacity, NoSuchPool, NotFound, Unauthorized
 from hub.settings import mask_url
 
-# As sysexits.h has them: a failure that may pass, a right that is missing, a service that is not there.
+# Exit codes of sysexits.h: a failure that may pass, a missing right, a service that is not there.
 NO_SLOT, NOT_ALLOWED, NO_HUB = 75, 77, 69
-# How long before its lease ends a command that could not be kept in it is asked to stop: time to put things in order.
+# The command is asked to stop some time before the end of a lease that could not be renewed: this share of the lease,
+# and at most this many seconds.
 STOP_AHEAD_S = 5.0
 STOP_AHEAD_SHARE = 0.1
-# The hub said that the lease has ended: the slot may have a new holder already.
+# Seconds for the command to end after the hub has ended the lease; the slot may already have a new holder.
 OVER_GRACE_S = 1.0
 _LOOK_S = 1.0
 
@@ -43,7 +44,7 @@ Wanted = Annotated[str, LABEL.argument("The label to borrow, such as gpu:a100.")
 
 @dataclass(frozen=True)
 class LendRequest:
-    """A wish for a slot, as the command line has it."""
+    """The options of `hub borrow`: the slot to borrow, the wait for it, and whether to print the position."""
 
     label: str
     ttl_s: float | None
@@ -83,7 +84,8 @@ def borrow(
     realms: Annotated[
         str,
         typer.Option(
-            metavar="NAMES", help="Realms that may lend the slot, such as eu,us. With --wait it queues in the first."
+            metavar="NAMES",
+            help="Realms that may lend the slot, such as eu,us. With --wait the borrow waits in the first.",
         ),
     ] = "",
     on_refusal: Annotated[
@@ -97,7 +99,7 @@ def borrow(
     Exit codes: that of COMMAND; 75 where no slot was lent, 77 where it is not allowed, 69 where no hub answers.
 
     COMMAND finds HUB_SLOT_ID, HUB_SLOT_ENDPOINT, HUB_SLOT_LABEL, HUB_SLOT_POOL, HUB_SLOT_NODE, HUB_LEASE_TOKEN and
-    HUB_RUN_ID in its environment. When the lease is lost it is stopped before the slot can be lent again.
+    HUB_RUN_ID in its environment. When the lease is lost, COMMAND is stopped before the slot can be lent again.
     """
     if command:
         check_command(command)
@@ -137,7 +139,7 @@ def give_back(
 
 
 async def _borrow(at: Address, wanted: LendRequest, command: list[str], on_refusal: int, as_json: bool) -> int:
-    """Borrow a slot and hold it until a signal, or until the command has ended; return the exit code."""
+    """Borrow a slot and hold it until a signal or the end of the command; return the exit code, or end with another."""
     try:
         return await _borrow_and_hold(at, wanted, command, as_json)
     except (NoCapacity, NoSuchPool) as error:
@@ -169,13 +171,13 @@ async def _borrow_and_hold(at: Address, wanted: LendRequest, command: list[str],
             raise NoCapacity(f"{str(error).rstrip('.')}; --wait SECONDS waits for one.") from None
         except asyncio.CancelledError:
             raise HubError(f"Interrupted before a slot of {wanted.label} was lent.") from None
-    if not slot.owed:  # else the log has said until when it stays lent
+    if not slot.owed:  # else a note has said until when it stays lent
         output.note(f"{slot.id} is given back.")
     return 0
 
 
 async def _lend(client: HubClient, at: Address, wanted: LendRequest, held: AsyncExitStack) -> Slot:
-    """Borrow the slot, until `held` ends; a person who waits is told the place in the queue."""
+    """Borrow the slot until the end of `held`, and print the position in the queue while it waits."""
     ticket = uuid.uuid4().hex
     borrowing = client.borrow(
         wanted.label,
@@ -207,12 +209,12 @@ async def _run(slot: Slot, command: list[str], signals: Signals) -> int:
     signals.then = early.append
     child = await Child.start(command, _environment(slot), when_we_die=signal.SIGKILL)
     signals.then = child.forward
-    for number in early:  # what came while it was being started is for the command as well
+    for number in early:  # signals that came while the command was started
         child.forward(number)
     watch = asyncio.create_task(_stop_ahead(slot, child))
     try:
         code = await child.wait()
-    except asyncio.CancelledError:  # the lease is lost, and this block is being broken off
+    except asyncio.CancelledError:  # the lease is lost, which cancels this block
         await child.stop(0.0 if child.told_to_stop else OVER_GRACE_S)
         raise
     finally:
@@ -224,13 +226,13 @@ async def _run(slot: Slot, command: list[str], signals: Signals) -> int:
 
 
 async def _stop_ahead(slot: Slot, child: Child) -> None:
-    """Ask the command to stop while there is still a little of the lease left; what remains is killed at its end."""
+    """Wait until the lease is about to end because it could not be renewed, then ask the command to stop."""
     ahead_s = min(STOP_AHEAD_S, STOP_AHEAD_SHARE * slot.ttl_s)
     while True:
         left_s = slot.seconds_left() - ahead_s
         if left_s <= 0:
             break
-        await asyncio.sleep(min(left_s, _LOOK_S))  # renewals move the end, so it is looked at again and again
+        await asyncio.sleep(min(left_s, _LOOK_S))  # in short steps, because renewals move the end
     output.note(f"the lease of {slot.id} could not be renewed; stopping the command.")
     child.terminate()
 
@@ -277,26 +279,26 @@ def _document(slot: Slot) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Right:
-    """The right to end a lease: its token, its run, or an operator's reason."""
+    """The proof of the right to end a lease: its fencing token, its run, or the reason of an operator."""
 
     token: str | None = None
     run: str | None = None
     reason: str | None = None
 
     def body(self) -> dict[str, Any]:
-        """Return the members of the body of a return."""
+        """Return the members of this proof in the body of the call that gives the slot back."""
         if self.token:
             return {"lease": {"token": self.token}}
         return {"runId": self.run, "onlyRun": True} if self.run else {"revoke": True, "reason": self.reason}
 
 
 async def _give_back(hub: HubApi, slot_id: str, label: str | None, by: Right) -> CommandAnswer:
-    """Give a slot back; without its label, the lease says which pool it is of."""
+    """Give a slot back; without `label`, ask the hub for the pool of its lease. Raises `NotFound` if it is not lent."""
     if label is None or by == Right():
         try:
             lease = await hub.get("sessions", slot_id)
         except NotFound:
-            if by.token:  # a store that was lost may be about to hear of it: then this says so
+            if by.token:  # raises if the store was lost and may not know of the lease yet
                 await hub.get("leases", slot_id, "verify", token=by.token)
             raise NotFound(f"The slot {slot_id} is not lent.") from None
         if by == Right():

@@ -1,4 +1,4 @@
-"""`hub nodes`, `hub pools`, `hub leases` and `hub autoscale`: lists of the fleet."""
+"""`hub nodes`, `hub pools`, `hub leases` and `hub autoscale`: show lists of nodes, pools and leases, and demand."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def nodes(
 
 @command(every_realm=True)
 def pools(
-    hub: HubApi, label: Annotated[str | None, LABEL.argument("Only this one.")] = None, limit: Limit = 1000
+    hub: HubApi, label: Annotated[str | None, LABEL.argument("Show only this pool.")] = None, limit: Limit = 1000
 ) -> Work:
     """Show the pools: how many slots are free, lent and held back."""
     check_realms(("LABEL", label))
@@ -61,9 +61,15 @@ def autoscale(
     hub: HubApi,
     label: Annotated[str | None, LABEL.argument("The label of the pool.")] = None,
     job: Annotated[str | None, JOB.option("Show the tasks of this job instead of a pool.", "--job")] = None,
-    least: Annotated[int | None, typer.Option("--min", min=0, max=1_000_000, help="Want at least N.")] = None,
-    most: Annotated[int | None, typer.Option("--max", min=0, max=1_000_000, help="Want at most N.")] = None,
-    headroom: Annotated[int | None, typer.Option(min=0, max=1_000_000, help="Want N more than are needed now.")] = None,
+    least: Annotated[
+        int | None, typer.Option("--min", min=0, max=1_000_000, help="The lower bound of the desired number.")
+    ] = None,
+    most: Annotated[
+        int | None, typer.Option("--max", min=0, max=1_000_000, help="The upper bound of the desired number.")
+    ] = None,
+    headroom: Annotated[
+        int | None, typer.Option(min=0, max=1_000_000, help="The number to add to what is needed now.")
+    ] = None,
 ) -> Work:
     """Show how many slots a pool should have: those that are lent, and those that waiting tickets need.
 
@@ -81,7 +87,7 @@ def autoscale(
 @command(every_realm=True)
 def leases(
     hub: HubApi,
-    slot: Annotated[str | None, SLOT.argument("Only this one.")] = None,
+    slot: Annotated[str | None, SLOT.argument("Show only the lease of this slot.")] = None,
     label: Annotated[str | None, LABEL.option("Show only leases that were asked for under this label.")] = None,
     pool: Annotated[str | None, LABEL.option("Show only leases of this pool.")] = None,
     node: Annotated[str | None, NODE.option("Show only leases of this node.")] = None,
@@ -98,7 +104,7 @@ def leases(
 
 
 async def _watch(look: Callable[[], Awaitable[CommandAnswer]], *, as_json: bool) -> None:
-    """Show the same again and again, until a signal."""
+    """Print the answer of `look` every two seconds, until a signal."""
     task = asyncio.current_task()
     assert task is not None
     with Signals(lambda _: task.cancel()), suppress(asyncio.CancelledError):
@@ -140,7 +146,7 @@ async def _autoscale(hub: HubApi, of: list[str], bounds: dict[str, int | None]) 
 
 
 async def _all_nodes(limit: int, state: str | None, hub: HubApi) -> Rows:
-    nodes_by_id: dict[str, Row] = {}  # a cursor may show a node twice when the fleet changes meanwhile
+    nodes_by_id: dict[str, Row] = {}  # pages may repeat a node when nodes come or go meanwhile
     cursor: str | None = "0"
     total = 0
     while cursor is not None and len(nodes_by_id) < limit:
@@ -178,7 +184,7 @@ def _node_facts(node: dict[str, Any]) -> Iterable[tuple[str, Any]]:
 
 
 def _order(order: dict[str, Any]) -> str:
-    """Return an order as `rebuild within 300 s` or `recycle a-1 a-2`."""
+    """Return the text of an order, such as `rebuild within 300 s` or `recycle a-1 a-2`."""
     left, slots = order.get("secondsLeft"), order.get("slots") or ()
     parts = [str(order.get("order")), *(f"within {output.duration(left)}" for _ in range(left is not None)), *slots]
     return " ".join(map(str, parts))

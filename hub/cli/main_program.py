@@ -1,4 +1,4 @@
-"""The main program: it runs a command and ends with its exit code, or with one sentence that says why not."""
+"""The main program: it runs a command and returns its exit code; a refusal is printed as one sentence."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ DONE, REFUSED, WRONG_USAGE = 0, 1, 2
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the command of `words`, or of the process, and return its exit code; refusals are one sentence."""
+    """Run the command line `words` (None: that of the process) and return the exit code; print refusals on stderr."""
     output.begin()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a name the terminal cannot show is no reason to fail
+            stream.reconfigure(errors="backslashreplace")  # characters that the terminal cannot show are escaped
     words = sys.argv[1:] if words is None else words
     if "_HUB_COMPLETE" in os.environ:
         from hub.cli import completing
@@ -36,7 +36,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except output.Unwritable as error:
         return _end(str(error), REFUSED)
     finally:
-        for stream in (sys.stdout, sys.stderr):  # the flush at exit would make the exit code another
+        for stream in (sys.stdout, sys.stderr):  # here, because a failed flush at exit would change the exit code
             try:
                 stream.flush()
             except OSError:
@@ -53,20 +53,20 @@ def _run(words: Sequence[str]) -> int:
     except UsageError as error:
         return _end(_usage_sentence(error), WRONG_USAGE)
     except Unauthorized as error:
-        from hub.cli.connection import secret_refused  # the refused command has imported it
+        from hub.cli.connection import secret_refused  # already imported by the command
 
         return _end(secret_refused(error), REFUSED, error)
     except InputEnded as error:
         return _end(str(error), error.code, error.__context__ if isinstance(error.__context__, Exception) else None)
     except HubError as error:
         return _end(error.detail or error.code, REFUSED, error)
-    except ModuleNotFoundError as error:  # a command's module is imported when it is called
+    except ModuleNotFoundError as error:  # from the import of the command's module
         if str(error.name).startswith("hub."):
             raise
         return _end(f"The command needs {error.name}, which is not installed; run: pip install capacity-hub", REFUSED)
     except OSError as error:
         return _end(str(error), REFUSED)
-    except Exception as error:  # noqa: BLE001 - the last resort of a command: people get a sentence, not a traceback
+    except Exception as error:  # noqa: BLE001 - a bug: people get a sentence, not a traceback
         if os.environ.get("LOG_LEVEL", "").upper() == "DEBUG":
             traceback.print_exc()
         return _end(f"A fault of this program, {type(error).__name__}: {error}; LOG_LEVEL=DEBUG shows where.", REFUSED)

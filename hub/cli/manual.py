@@ -1,4 +1,4 @@
-"""`hub manual`: the documentation that this installation carries, by page, or by what it says of a word or an alert."""
+"""`hub manual`: shows a page of the installed manual, or the paragraphs on a word or an alert."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from hub.cli import output, tables
 from hub.cli.inputs import Usage, shown
 
 FOLDER = Path(hub.__file__).parent / "manual"
-INDEX = "README.md"  # a code host shows it with the folder
+INDEX = "README.md"  # the name of the file that code hosts show with a folder
 GLOSSARY = "glossary"
-MOST = 6  # paragraphs that mention a word, of those that mention it most
-DEFINES = 100  # the score of the row of a table that is about the word
+MOST = 6  # the most paragraphs shown for a word
+DEFINES = 100  # the score of a table row that begins with the word
 _ENTRY = re.compile(r"^- \[(\w+)\]\(\1\.md\): (.+)$", re.MULTILINE)
 _HEADING = re.compile(r"#+ +(.+)")
 
 
 class ManualPage(NamedTuple):
-    """A page and what it is about, as the index says it."""
+    """A page of the manual, with its line in the index."""
 
     name: str
     about: str
 
 
 class Paragraph(NamedTuple):
-    """A paragraph, list item, table row or piece of code, with the page and the heading above it."""
+    """A paragraph, list item, table row or block of code, with its page and the heading above it."""
 
     page: str
     heading: str
@@ -71,7 +71,7 @@ def _read(page: str) -> str:
 
 
 def _found(topic: str) -> str | None:
-    """Return what the manual says of a word: its section where a heading is the word, else what mentions it most."""
+    """Return the section whose heading is the word, else the paragraphs that mention it most; None if none does."""
     word = _plain(topic)
     if not word:
         return None
@@ -94,7 +94,7 @@ def _found(topic: str) -> str | None:
 
 
 def _score(word: str, whole: re.Pattern[str], paragraph: Paragraph) -> int:
-    """Return how much a paragraph says of a word: one for each mention, more below a heading that has the word."""
+    """Return the score of a paragraph for a word: its mentions, and more if its heading or first cell has the word."""
     mentions = len(whole.findall(paragraph.text))
     if not mentions:
         return 0
@@ -116,13 +116,13 @@ def _paragraphs(page: str) -> Iterator[Paragraph]:
         if not is_code and (title := _HEADING.fullmatch(line)):
             heading = title[1]
         elif line.startswith("|") and not is_code and head.count("\n") != 2:
-            head += f"{line}\n"  # the two lines above the rows of a table: each row is shown below them
+            head += f"{line}\n"  # the two lines at the top of a table, which are put above each row
         elif line.strip() or is_code:
             lines.append(line)
 
 
 def _is_row_of(word: str, text: str) -> bool:
-    """Return whether a paragraph is the row of a table that begins with this word."""
+    """Return whether a paragraph is a table row whose first cell is or lists this word."""
     return word in _first_cell(text)
 
 
@@ -136,7 +136,7 @@ def _plain(text: str) -> str:
 
 
 def _joined(paragraphs: Sequence[Paragraph]) -> str:
-    """Return paragraphs as Markdown, below their headings, each said once."""
+    """Return paragraphs as Markdown, each heading once above its paragraphs."""
     parts, above = list[str](), ("", "")
     for paragraph in paragraphs:
         if (place := (paragraph.page, paragraph.heading)) != above:

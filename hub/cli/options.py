@@ -1,4 +1,4 @@
-"""Options that many commands have, and groups whose default command is `ls`."""
+"""Options of many commands, and the class of groups whose default command is `ls`."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ Command = Annotated[
 
 
 class ShowsByDefault(TyperGroup):
-    """A group that lists what there is unless the first word is another command of it."""
+    """A group of commands that runs `ls` when the first word is none of its commands."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words of the group, with `ls` put before words that begin with no command."""
+        """Parse the words behind the group, with `ls` in front when they do not begin with a command."""
         if not args or args[0] not in (*self.commands, "-h", "--help"):
             args = ["ls", *args]
         return super().parse_args(ctx, args)

@@ -10,21 +10,22 @@ from typing import Any, TextIO
 
 from hub.cli import global_options
 
-_noted: set[str] = set()  # what `note_once` has said
+_noted: set[str] = set()  # the notes that `note_once` has printed
 
 
 class ReaderGone(Exception):
-    """A closed pipe behind stdout. It is not an OSError, since those are failures of the command itself."""
+    """The failure to print to a closed pipe. It is no OSError, for those are reported as failures of the command."""
 
 
 class Unwritable(Exception):
-    """A result that cannot be written to stdout: a disk that is full, a terminal that is gone."""
+    """The failure to write a result to stdout, such as a full disk or a closed terminal."""
 
 
 def begin() -> None:
-    """Prepare the standard streams for a command.
+    """Prepare the standard streams for a command, and forget earlier notes.
 
-    A closed stream becomes the null device. Otherwise the first connection of the command would get its number.
+    A closed stream is replaced by the null device. Otherwise the first connection of the command would get its file
+    descriptor.
     """
     _noted.clear()
     for number, name in enumerate(("stdin", "stdout", "stderr")):
@@ -39,22 +40,25 @@ def begin() -> None:
 
 
 def discard(stream: TextIO) -> None:
-    """Let nothing more of a stream be written, so that the flush at the end does not complain either."""
+    """Send the rest of a stream to the null device, so that the flush at exit does not fail."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())
     os.close(null)
 
 
 def put(text: str) -> None:
-    """Print lines of result on stdout, at once: a reader at the other end of a pipe is waiting for them.
+    """Print lines of a result on stdout, and flush them, because a reader of a pipe may wait for them.
 
-    Nothing of the text is obeyed by a terminal, wherever it comes from.
+    Control characters are escaped, so that a terminal obeys nothing of the text.
     """
     put_rendered("\n".join(map(one_line, text.split("\n"))))
 
 
 def put_rendered(text: str) -> None:
-    """Print as `put` does what has commands for the terminal, which are ours."""
+    """Print a text of this program on stdout unchanged, with its own control characters for the terminal.
+
+    Raises `ReaderGone` or `Unwritable`.
+    """
     try:
         print(text, flush=True)
     except BrokenPipeError:
@@ -69,14 +73,14 @@ def put_json(document: Any) -> None:
 
 
 def json_text(document: Any, indent: int | None = None) -> str:
-    """Return a document as JSON, with an escape for each character that a terminal obeys or does not show."""
+    """Return a document as JSON, with each unprintable character escaped."""
     plain = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
     text = json.dumps(document, indent=indent, ensure_ascii=plain)
     return "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
 
 
 def note(sentence: str) -> None:
-    """Print a sentence for the user on stderr; it is dropped where it cannot be printed."""
+    """Print a sentence for the user on stderr; a failure to print is ignored."""
     tell(f"hub: {one_line(sentence)}")
 
 
@@ -88,24 +92,24 @@ def note_once(sentence: str) -> None:
 
 
 def note_if_verbose(sentence: str) -> None:
-    """Print a note once, where `--verbose` asks for it."""
+    """Print a note once, only with `--verbose`."""
     if global_options.is_given(global_options.VERBOSE):
         note_once(sentence)
 
 
 def put_problem(code: str, detail: str, exit_code: int) -> None:
-    """Print why a command that was to print JSON did not, as JSON on stderr: stdout has a result or nothing."""
+    """Print the failure of a command with `--json` as a line of JSON on stderr; stdout is only for results."""
     tell(json.dumps({"code": code, "detail": detail, "exitCode": exit_code}))
 
 
 def tell(line: str) -> None:
-    """Print a line on stderr, if it can be printed at all."""
+    """Print a line on stderr; a failure to print is ignored."""
     with suppress(OSError):
         print(line, file=sys.stderr, flush=True)
 
 
 def one_line(text: str) -> str:
-    """Return foreign text without anything that breaks a line or that a terminal would obey."""
+    """Return a text with each unprintable character escaped, so that it stays one line and controls no terminal."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
@@ -118,7 +122,7 @@ def size(count: Any) -> str:
 
 
 def duration(seconds: Any) -> str:
-    """Return `0.4 s`, `12 s`, `3 min 5 s`, `2 h 10 min` or `3 d 4 h`; `-` for what is no number."""
+    """Return seconds as `0.4 s`, `12 s`, `3 min 5 s`, `2 h 10 min` or `3 d 4 h`; `-` when they are no number."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         return "-"
     if seconds < 10:
@@ -132,10 +136,10 @@ def duration(seconds: Any) -> str:
 
 
 def pairs(facts: Any) -> str:
-    """Return labels as `region=eu os=linux`."""
+    """Return a mapping as text, such as `region=eu os=linux`."""
     return " ".join(f"{key}={value}" for key, value in facts.items()) if isinstance(facts, dict) else ""
 
 
 def plural(count: Any, noun: str) -> str:
-    """Return `1 slot` or `2 slots`."""
+    """Return a number with its noun, such as `1 slot` or `2 slots`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -9,12 +9,12 @@ from typing import Any, Self
 
 
 def is_watched() -> bool:
-    """Return whether stderr is a terminal that can be drawn on."""
+    """Return whether stderr is a terminal on which a program can draw."""
     return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
 class Bar:
-    """`with Bar("reset", total) as bar:` - `bar.to(done)` says how far it is; gone when the block ends."""
+    """`with Bar("reset", total) as bar:` - a bar that `bar.to(done)` moves, and that the end of the block removes."""
 
     def __init__(self, what: str, total: int | None) -> None:
         self._what, self._total = what, total
@@ -37,6 +37,6 @@ class Bar:
             self._drawn.stop()
 
     def to(self, done: int) -> None:
-        """Show how many are done."""
+        """Move the bar to `done` of the total."""
         if self._drawn is not None:
             self._drawn.update(self._task, completed=done)

@@ -1,4 +1,4 @@
-"""`hub provider`: the kinds of data that workers answer for."""
+"""`hub provider`: shows the providers, which are the kinds of data that workers can read."""
 
 from __future__ import annotations
 

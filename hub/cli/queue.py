@@ -1,4 +1,4 @@
-"""`hub queue` and `hub caps`: who waits, giving a place up, and how much of a label may be lent at once."""
+"""`hub queue` and `hub caps`: show and cancel waiting tickets, show and set the caps of labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hub.cli.options import ShowsByDefault
 from hub.cli.times import when
 from hub.cli.values import LABEL, TICKET
 
-LABELS, TICKETS = 20, 1000  # asked for at a time: as many tickets as a hub shows in one answer
+LABELS, TICKETS = 20, 1000  # in one call; a hub shows no more tickets in one answer
 CAP_MAX = 999_999_999
 ALL = "*"
 
@@ -53,7 +53,7 @@ Ticket = Annotated[str, TICKET.argument("The ticket, or the Idempotency-Key of t
 @command()
 async def list_queue(
     hub: HubApi,
-    label: Annotated[str | None, LABEL.argument("Only this one.")] = None,
+    label: Annotated[str | None, LABEL.argument("Show only the queue of this label.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Show at most N tickets.")] = 1000,
 ) -> CommandAnswer:
     """Show the waiting tickets by label, the next one at the top."""
@@ -127,7 +127,7 @@ async def clear_cap(hub: HubApi, label: CapLabel) -> CommandAnswer:
 
 
 async def _queues(hub: HubApi, label: str | None, limit: int) -> dict[str, Any]:
-    """Return the queues, with at most `limit` tickets over all pages."""
+    """Return the queues of all pages, or of one label, with at most `limit` tickets in all."""
     queues_so_far: list[Row] = []
     left = limit
     while True:
@@ -149,7 +149,7 @@ def _row(queue: dict[str, Any], ticket: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _ticket_facts(ticket: str, answer: Row) -> Iterable[tuple[str, Any]]:
-    """Return the facts of a ticket: one that waits has a position, one that was served has a slot."""
+    """Return the facts of a ticket, without those that it has not: a waiting ticket has no slot, for example."""
     known = (
         ("TICKET", answer.get("ticket") or ticket), ("STATE", answer.get("state")), ("LABEL", answer.get("label")),
         ("SLOT", answer.get("slotId")), ("NODE", answer.get("nodeId")), ("POSITION", answer.get("position")),
@@ -161,7 +161,7 @@ def _ticket_facts(ticket: str, answer: Row) -> Iterable[tuple[str, Any]]:
 
 
 def _rest(caps: dict[str, Any], label: str) -> dict[str, Any]:
-    """Return the cap of labels without one of their own."""
+    """Return the default cap in the form of the cap of a label; `label` is the name to show."""
     return {"label": label, "cap": caps.get("default"), "source": caps.get("defaultSource")}
 
 

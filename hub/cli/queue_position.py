@@ -14,12 +14,12 @@ from hub.cli.connection import Address, HubApi, over_http
 from hub.cli.progress import is_watched
 from hub.errors import HubError
 
-LOOK_S = 1.0  # between two looks, and before the first: a wait that is over by then is not told
+LOOK_S = 1.0  # seconds before each call, also the first, so that a short wait shows nothing
 
 
 @asynccontextmanager
 async def tell_position(at: Address, ticket: str, label: str) -> AsyncIterator[None]:
-    """Show the position of a ticket while the block runs."""
+    """Show the position of a ticket in the queue while the block runs."""
     task = asyncio.create_task(_tell(at, ticket, label))
     try:
         yield
@@ -42,7 +42,7 @@ async def _tell(at: Address, ticket: str, label: str) -> None:
                 await asyncio.sleep(LOOK_S)
                 try:
                     place = await hub.get("queue", ticket)
-                except HubError:  # the borrow itself says what is wrong
+                except HubError:  # the borrow itself reports the trouble
                     continue
                 if place.get("state") != "waiting":
                     continue

@@ -1,4 +1,4 @@
-"""`hub realm`: the realms that a hub serves, and the file that names them."""
+"""`hub realm`: shows the realms that a hub serves, and changes the file that names them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 File = Annotated[
     Path | None, typer.Option(dir_okay=False, metavar="FILE", help="The file of realms. Default: HUB_REALMS_FILE.")
 ]
-Patterns = Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="Of what is its own; * is any text.")]
+Patterns = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PATTERN", help="A pattern for what belongs to the realm, where * is any text. Repeatable."),
+]
 _URL = re.compile(r"""(?m)^([ \t]*url[ \t]*=[ \t]*)(?:"[^"\n]*"|'[^'\n]*')""")
 _BEGINS = re.compile(r"(?m)^[ \t]*\[\[[ \t]*realms[ \t]*\]\]")
 
@@ -156,7 +159,7 @@ def move(
         output.put(f"The store of realm {name} stays at {realm.shown}.")
         return
     with _elsewhere(path, name, to) as (_, there):
-        pass  # the file can be written; it is when the store is there
+        pass  # only checks that the file can be changed; it is written after the copy
     if there.url == realm.url:
         output.put(f"Realm {name} lives at {there.shown}.")
         return
@@ -168,7 +171,7 @@ def move(
 
 
 async def _carry(realm: Realm, there: Realm) -> tuple[int, float]:
-    """Copy the store of a realm; return the number of keys and the seconds."""
+    """Copy the store of a realm to its new place; return the number of keys and the seconds that it took."""
     from hub.cli.direct import realm_settings
     from hub.store import moving
     from hub.store.connection import open_store
@@ -197,7 +200,7 @@ async def _stay(realm: Realm) -> None:
 
 @contextmanager
 def _elsewhere(path: Path, name: str, url: str) -> Iterator[tuple[Path, Realm]]:
-    """Yield a draft of the file with another URL for a realm, and that realm."""
+    """Yield the path of a draft of the file with another URL for a realm, and that realm; raises `Usage`."""
     before, own, after, realms = _around(path, name)
     with _tried(path, before + _URL.sub(lambda match: match[1] + _quoted(url), own, count=1) + after) as (
         made,
@@ -212,7 +215,10 @@ def _elsewhere(path: Path, name: str, url: str) -> Iterator[tuple[Path, Realm]]:
 
 
 def _around(path: Path, name: str) -> tuple[str, str, str, list[Realm]]:
-    """Return the text of the file before, of and after a realm; and all realms."""
+    """Return the text of the file before the entry of a realm, the entry, the text after it, and all realms.
+
+    Raises `Usage` when the file lacks the realm, or its entries cannot be told apart.
+    """
     from hub.settings.realms import read_realms
 
     if not path.exists():
@@ -237,7 +243,7 @@ def _file(given: Path | None) -> Path:
 
 
 def _quoted(text: str) -> str:
-    import orjson  # a text of JSON is one of TOML, but for what is no character
+    import orjson  # a JSON string is a TOML string, but for one character
 
     try:
         return orjson.dumps(text).decode().replace("\x7f", "\\u007f")
@@ -247,10 +253,13 @@ def _quoted(text: str) -> str:
 
 @contextmanager
 def _tried(path: Path, text: str) -> Iterator[tuple[Path, list[Realm]]]:
-    """Yield a draft beside the file, and its realms; refuse what a hub would refuse."""
+    """Write `text` as a draft next to the file, and yield the draft's path and realms; delete the draft at the end.
+
+    Raises `StartRefused` when a hub would refuse the text.
+    """
     from hub.settings.realms import read_realms
 
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600  # there may be passwords in it
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600  # URLs may have passwords
     handle, name = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}-")
     made = Path(name)
     try:

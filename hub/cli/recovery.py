@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _COLUMNS = ("SOURCE", "ID", "STATUS", "UPDATED", "AGE", "RESETS")
 _WATCHED = ("SOURCE", "STUCK", "OLDEST", "THRESHOLD", "TROUBLE")
 _PAUSE_S = 5.0
-_PREVIEW = 1000  # records that a dry run shows at most
+_PREVIEW = 1000  # the most records that a dry run shows
 
 app = typer.Typer(help="Show records that are stuck in the databases around the hub, and reset them.")
 
@@ -81,7 +81,7 @@ async def reset(
     file: File = None,
     as_json: AsJson = False,
 ) -> int:
-    """Reset the stuck records of a source, batch by batch. Exit code 1 when one was not stuck, or still is."""
+    """Reset the stuck records of a source, batch by batch. Exit code 1 when a record was not stuck, or still is."""
     return await _reset(choose(file, [source]), ids, as_json, dry_run=dry_run)
 
 
@@ -200,7 +200,7 @@ async def _reset(chosen: Chosen, ids: Sequence[str] | None, as_json: bool, *, dr
 
 
 class _Work:
-    """A reset under way. Its progress is known also when it is interrupted or its database goes away."""
+    """A reset of records. It keeps its results so far, for an interruption or the loss of the database."""
 
     def __init__(self, opened: Opened, ids: Sequence[str] | None) -> None:
         self._opened = opened
@@ -210,10 +210,10 @@ class _Work:
         self.reset: list[str] = []
         self.failed: list[str] = []
         self.not_stuck: list[str] = []
-        self.held: int | None = None  # not known
+        self.held: int | None = None  # the number of records that stay stuck; None: not known
 
     async def do(self, records: Records) -> None:
-        """Bring back what is to be brought back, and find out what was not."""
+        """Reset the records of the given ids, or all stuck ones, batch by batch, and count those that stay stuck."""
         task = asyncio.current_task()
         assert task is not None
         with Signals(lambda _: task.cancel()):
@@ -232,7 +232,7 @@ class _Work:
                 while await self._batch(records, None):
                     bar.to(len(self.reset) + len(self.failed))
         except HubError:
-            with suppress(HubError):  # what went wrong with the reset is what is told
+            with suppress(HubError):  # the error of the reset is raised, not one of the count
                 self.held = await records.count()
             raise
         self.held = await records.count()
@@ -258,17 +258,17 @@ class _Work:
         return done.count
 
     def facts(self) -> dict[str, Any]:
-        """Return what was done, for programs."""
+        """Return the ids that were reset, failed or not stuck, and the number still stuck, for `--json`."""
         return {"reset": self.reset, "failed": self.failed, "notStuck": self.not_stuck, "stillStuck": self.held}
 
     def sentence(self, name: str) -> str:
-        """Return what was done, for people."""
+        """Return a sentence with the numbers of records that were reset and failed."""
         if not self.reset and not self.failed:
             return f"{name}: nothing was reset."
         return f"{name}: {output.plural(len(self.reset), 'record')} reset, {len(self.failed)} failed for good."
 
     def tell(self, name: str, *, refused: bool) -> int:
-        """Note what was not done and return the exit code; with `refused` the reason is noted already."""
+        """Print notes on records that were not reset; return the exit code. `refused`: the reason is noted already."""
         if self.not_stuck:
             output.note(f"not stuck in {name}, and left alone: {', '.join(map(shown, self.not_stuck))}.")
         if self.held:
@@ -281,7 +281,7 @@ class _Work:
 
 
 async def _of_ids(records: Records, ids: Sequence[str]) -> tuple[list[Stuck], list[str]]:
-    """Return the stuck records of these ids, and the other ids. One by one, since an id has several spellings."""
+    """Return the stuck records of these ids, and the other ids; asks for each alone, as an id has several spellings."""
     stuck_by_id: dict[str, Stuck] = {}
     others = []
     for each in dict.fromkeys(ids):
@@ -322,7 +322,7 @@ async def _preview(opened: Opened, chosen: Chosen, ids: Sequence[str] | None, as
 
 
 def _name(chosen: Chosen) -> str:
-    """Return the name of the one source, also where its declaration is refused."""
+    """Return the name of the only source, also when its declaration was refused."""
     return chosen.sources[0].name if chosen.sources else str(chosen.troubles[0].source)
 
 

@@ -1,4 +1,4 @@
-"""`hub recovery forget`: forget a source that was removed from every declaration on purpose."""
+"""`hub recovery forget`: forgets a source whose declaration was removed from all hubs on purpose."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hub.cli.inputs import Usage, shown
 async def forget(source: Annotated[str, typer.Argument(metavar="NAME", help="The name of the source.")]) -> None:
     """Forget a source that no hub declares any more, so that no alert is raised for it."""
     settings = store_settings("Which sources are known is in the hub's own store")
-    from hub.store.connection import open_store  # other commands need not wait for it
+    from hub.store.connection import open_store  # imported only for this command
 
     async with open_store(settings) as store:
         known = await store.read("HKEYS", store.keys.zombie_sources)

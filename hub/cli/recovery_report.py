@@ -1,6 +1,6 @@
-"""`hub recovery report`: what got stuck, was brought back and failed for good, source by source.
+"""`hub recovery report`: prints, source by source, the numbers of records that were stuck, were reset, and failed.
 
-For people who were not there.
+The report is Markdown for people who did not watch the recovery.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The sources of a recovery command and their records; a broken source hides no other."""
+"""The sources of a recovery command and their records. An error of one source does not stop the others."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ T = TypeVar("T")
 class SourceTrouble:
     """The reason why a source cannot be used: a wrong declaration, or records that cannot be reached."""
 
-    source: str | None  # None where not even the name is known
+    source: str | None  # None when its declaration has no readable name
     state: Literal["refused", "unreachable"]
     why: str
 
     @classmethod
     def of(cls, source: str | None, error: Exception) -> SourceTrouble:
-        """Return the trouble that an error means for a source."""
+        """Return the trouble of a source that an error stands for; `why` is a sentence with the name of the source."""
         text = (error.detail or error.code) if isinstance(error, HubError) else f"{type(error).__name__}: {error}"
         if not isinstance(error, HubError) or (source is not None and f"source {source}" not in text):
             text = f"source {source}: {text}"
@@ -56,26 +56,26 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Answers(Generic[T]):
-    """The answers of the sources in the order of their declarations, and the troubles of the others."""
+    """The answers of sources, in the order of their declarations, and the troubles of the sources without one."""
 
     answered: list[tuple[Source, T]]
     troubles: list[SourceTrouble]
 
     def tell(self) -> None:
-        """Say what is wrong, one sentence each."""
+        """Print a note on each trouble."""
         for trouble in self.troubles:
             output.note(trouble.why)
 
     @property
     def code(self) -> int:
-        """Return 1 when a source could not answer."""
+        """Return the exit code: 1 when a source could not answer, else 0."""
         return 1 if self.troubles else 0
 
 
 def choose(file: Path | None, names: Iterable[str] | None) -> Chosen:
-    """Return the sources of this file, or of the settings: all of them or those of these names.
+    """Return the sources of this file, or of the settings: all of them, or those with these names.
 
-    Raises `Usage` where nothing names any, and for a name that no source has.
+    Raises `Usage` when no sources are declared, and for a name that no source has.
     """
     settings = load_settings()
     if not os.environ.get("LOG_LEVEL"):
@@ -83,7 +83,7 @@ def choose(file: Path | None, names: Iterable[str] | None) -> Chosen:
     configure_logs(settings)
     if file is None and settings.recovery_file is None and not settings.recovery_sources:
         raise Usage("No source is declared: name a TOML file of sources with --file or HUB_RECOVERY_FILE.")
-    from hub.recovery.file import survey  # other commands need not wait for it
+    from hub.recovery.file import survey  # imported only for recovery commands
 
     sources, refused = survey(settings, file)
     troubles = [SourceTrouble.of(error.facts.get("source"), error) for error in refused]
@@ -91,7 +91,7 @@ def choose(file: Path | None, names: Iterable[str] | None) -> Chosen:
     if wanted:
         known = dict.fromkeys([each.name for each in sources] + [each.source for each in troubles if each.source])
         unknown = [name for name in wanted if name not in known]
-        # A file that cannot be read, or a source whose name cannot, may be the one that is meant.
+        # With a trouble without a name, such as a file that cannot be read, an unknown name may be in it.
         if unknown and all(trouble.source for trouble in troubles):
             there = f"there are {', '.join(map(str, known))}" if known else "there is none at all"
             raise Usage(f"No source is called {shown(unknown[0])}; {there}.")
@@ -101,7 +101,7 @@ def choose(file: Path | None, names: Iterable[str] | None) -> Chosen:
 
 
 class Opened:
-    """`async with Opened(chosen) as opened:` - the records of sources, each opened when it is first asked."""
+    """`async with Opened(chosen) as opened:` - the records of sources, each opened at its first question."""
 
     def __init__(self, chosen: Chosen) -> None:
         self._chosen = chosen
@@ -118,7 +118,7 @@ class Opened:
         await self._stack.__aexit__(kind, error, trace)
 
     async def ask(self, question: Callable[[Records], Awaitable[T]]) -> Answers[T]:
-        """Ask all of them at once; one that cannot answer troubles no other."""
+        """Call `question` with the records of each source at the same time; return the answers and the troubles."""
         closed = await self._open_store() if any(map(_is_in_store, self._chosen.sources)) else None
         sources = self._chosen.sources
         answers = await asyncio.gather(*(self._ask(source, question, closed) for source in sources))
@@ -141,7 +141,7 @@ class Opened:
             return SourceTrouble.of(source.name, error)
 
     def _open(self, source: Source) -> Records:
-        from hub.recovery.kinds import open_records  # SQLAlchemy and the store's packages
+        from hub.recovery.kinds import open_records  # imports SQLAlchemy
 
         if source.name not in self._records:
             records = open_records(source, self._store)
@@ -150,7 +150,10 @@ class Opened:
         return self._records[source.name]
 
     async def write_parked(self, records: Records) -> None:
-        """Write what waits in the hub's store, where there is one, until the database is back: it is done already."""
+        """Write outcomes of records that were processed while their database was away, and wait in the hub's store.
+
+        Prints a note when the store cannot be read; does nothing when there is no store.
+        """
         write = getattr(records, "write_parked", None)
         if write is None:
             return
@@ -166,7 +169,7 @@ class Opened:
             output.note(f"outcomes that may wait in Redis were not written first: {error.detail or error.code}")
 
     async def _open_store(self) -> HubError | None:
-        """Open the hub's store; what is wrong when it cannot be, which may pass. `HubUnavailable`: there is none."""
+        """Open the hub's store; return None, or the error. A `HubUnavailable` means that there is no store."""
         if self._store is not None:
             return None
         try:
@@ -180,4 +183,4 @@ class Opened:
 
 
 def _is_in_store(source: Source) -> bool:
-    return getattr(source, "url", None) is None  # tasks, and hashes that do not say where else
+    return getattr(source, "url", None) is None  # tasks of the hub, and hashes without a URL

@@ -1,4 +1,4 @@
-"""`hub schedule`: what is submitted at certain times - listed, looked at, made, paused, and taken away."""
+"""`hub schedule`: shows, adds, pauses, resumes and removes schedules."""
 
 from __future__ import annotations
 

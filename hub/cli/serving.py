@@ -1,4 +1,4 @@
-"""`hub serve`: the hub itself."""
+"""`hub serve`: runs a hub."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def serve(
 
 
 def _serve(overrides: dict[str, object | None]) -> int:
-    """Run a hub until a signal, with the command line over the environment; return the exit code."""
-    # Into the environment of this process: several workers are processes that read it again.
+    """Run a hub until a signal, with options of the command line in place of variables; return the exit code."""
+    # Set in the environment of this process: with several server processes, each of them reads it again.
     os.environ.update({name: str(value) for name, value in overrides.items() if value is not None})
     settings = load_settings()
     configure_logs(settings)
@@ -63,18 +63,18 @@ def _serve(overrides: dict[str, object | None]) -> int:
     log.info("hub starting", env_file=str(settings.env_file or "none"), **settings.changed())
     for note in settings.notes:
         log.warning("setting problem", note=note)
-    from hub.api.server import run  # the logs above come first, also when an import of a broken installation fails
+    from hub.api.server import run  # after the logs above, so that they are printed even if this import fails
 
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, _end)
     try:
         return run(settings)
-    except SystemExit as ended:  # the server's own codes say no more than its log does
+    except SystemExit as ended:  # the log of the server has said more than its exit codes
         return 1 if ended.code else 0
 
 
 def _check_port(host: str, port: int) -> None:
-    """Refuse an address that is in use, before a store or a process is started for it."""
+    """Raise `StartRefused` for a port that is in use, before a store or a process is started."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -82,10 +82,10 @@ def _check_port(host: str, port: int) -> None:
             probe.bind((host, port))
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
-                return  # the server tells what else is wrong with the address
+                return  # the server itself refuses the address
             raise StartRefused(f"Port {port} of {host} is taken; name another with --port or HUB_PORT.") from None
 
 
 def _end(signum: int, frame: FrameType | None) -> None:
-    """End without failure on a signal before the server handles signals itself, or after it has stopped."""
+    """Exit with 0 on a signal that comes before the server handles signals itself, or after it has stopped."""
     raise SystemExit(0)

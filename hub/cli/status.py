@@ -1,4 +1,4 @@
-"""`hub status`: the state of the fleet in one sentence and some figures."""
+"""`hub status`: shows the state of the fleet as one sentence and some figures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hub.cli.answers import CommandAnswer
 from hub.cli.command import command
 from hub.cli.connection import HubApi
 
-_CODES: Final = {"warning": 3, "critical": 4}  # 1 and 2: the state is not known
+_CODES: Final = {"warning": 3, "critical": 4}  # 1 and 2 are for failures
 
 
 @command(every_realm=True)
@@ -26,14 +26,14 @@ async def status(hub: HubApi) -> CommandAnswer:
         output.put(output.one_line(str(overview.get("sentence"))))
         for trouble in overview.get("troubles") or ():
             sentence = f"{trouble.get('level')}: {trouble.get('title')}. {trouble.get('text')}"
-            output.put(f"  {output.one_line(sentence)}")  # it may name who switched something, in their own words
+            output.put(f"  {output.one_line(sentence)}")  # it may have names that users chose
         tables.put_facts(_facts(overview, holders))
 
     return CommandAnswer(overview, show, code=_code(overview))
 
 
 async def _status_of_all(hub: HubApi) -> CommandAnswer:
-    """Return a line for each realm; one that does not answer says so in its own."""
+    """Return the answer with a line for each realm: its state, or the reason why it does not answer."""
     parts = await each_realm(hub, lambda realm: realm.get("console", "overview"))
     rows = [(part.realm, output.one_line(str((part.answer or {}).get("sentence") or part.error))) for part in parts]
     document = {"realms": [part.facts() | {"status": part.answer} for part in parts]}
@@ -42,7 +42,7 @@ async def _status_of_all(hub: HubApi) -> CommandAnswer:
 
 
 def _code(overview: dict[str, Any] | None) -> int:
-    """Return the exit code for the state of a realm; a realm of which nothing is known is critical."""
+    """Return the exit code for the worst trouble of a realm, 0 without one; no answer (None) counts as critical."""
     if overview is None:
         return _CODES["critical"]
     return max((_CODES.get(str(each.get("level")), 0) for each in overview.get("troubles") or ()), default=0)

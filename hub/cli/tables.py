@@ -15,10 +15,10 @@ from rich.text import Text
 
 from hub.cli import global_options, output
 
-# The width of a table outside a terminal, where no line is broken.
+# The width of a table that is not printed on a terminal, so that no line is broken.
 UNBOUNDED = 100_000
 GAP = 3
-_TOP_LEFT: Final = "\x1b[H\x1b[J"  # and nothing below it
+_TOP_LEFT: Final = "\x1b[H\x1b[J"  # the cursor to the top left, and clear the screen below it
 # Columns of ids that are copied into the next command.
 IDS: Final = frozenset(
     {
@@ -40,9 +40,9 @@ def put_table(
     numbers: Collection[str] = (),
     expendable: Sequence[str] = (),
 ) -> None:
-    """Print a table, as plain text where stdout is no terminal; `numbers` are right-aligned columns.
+    """Print a table, as plain text when stdout is no terminal; `numbers` are the right-aligned columns.
 
-    A terminal too narrow for all of it is spared the `expendable` columns, one after the other.
+    On a terminal that is too narrow, the `expendable` columns are left out in this order until the rest fits.
     """
     shown = list(columns)
     cells = [dict(zip(columns, map(_cell, row), strict=True)) for row in rows]
@@ -59,13 +59,13 @@ def put_table(
         table.add_column(column, justify=justify, overflow="fold", min_width=least_width, no_wrap=column in IDS)
     for row in cells:
         table.add_row(*(row[column] for column in shown))
-    # An id is copied, so it is never broken: a terminal that is too narrow for the ids breaks the lines itself.
+    # Ids are copied by users, so they are never broken: when they do not fit, the terminal breaks the lines.
     least = sum(widths[name] if name in IDS else len(name) for name in shown) + GAP * (len(shown) - 1)
     output.put_rendered(render(table, sys.stdout, least))
 
 
 def begin_picture(beside: str) -> None:
-    """Print the first line of a table that is refreshed: on a terminal at the place of the last one."""
+    """Print the time and `beside` above a table that is refreshed, on a terminal after clearing the screen."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     output.put_rendered(f"{_TOP_LEFT}{now}  {beside}" if sys.stdout.isatty() else now)
 
@@ -96,7 +96,7 @@ def _cell(value: Any) -> Text:
 
 
 def put_facts(facts: Iterable[tuple[str, Any]]) -> None:
-    """Print names and values, one pair a line."""
+    """Print pairs of name and value, one in each line."""
     grid = Table.grid(padding=(0, GAP, 0, 0))
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")

@@ -1,4 +1,4 @@
-"""Times for people: how long ago, or with `--utc` the time itself."""
+"""Times as text for people: how long ago they were, or with `--utc` the time itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hub.cli import global_options, output
 
 
 def when(text: Any, now: datetime | None = None) -> str:
-    """Return `12 s ago` or `in 3 min`, with `--utc` `2026-11-23T08:40:10Z`; text that is no time stays as it is."""
+    """Return an ISO time as `12 s ago` or `in 3 min`, with `--utc` as `2026-11-23T08:40:10Z`; other text unchanged."""
     shown = str(text or "")
     try:
         at = datetime.fromisoformat(shown)
@@ -23,5 +23,5 @@ def when(text: Any, now: datetime | None = None) -> str:
 
 
 def since(ms: Any) -> str:
-    """Return `12 s ago` for a duration in ms, and `never` where it is not known."""
+    """Return a duration in ms as `12 s ago`; `never` when it is no number."""
     return f"{output.duration(ms / 1000)} ago" if isinstance(ms, int | float) else "never"

@@ -1,4 +1,4 @@
-"""`hub token`: who may use the jobs API, and speak for a node. Secrets are made here, and only their digests travel."""
+"""`hub token`: shows, makes and revokes tokens of users and nodes. A secret is made here; the hub gets its digest."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ async def revoke(hub: HubApi, token: TokenId) -> CommandAnswer:
 
 async def _create(hub: HubApi, wanted: dict[str, Any]) -> CommandAnswer:
     made = new_secret("" if realm() in (None, DEFAULT) else str(realm()))
-    body = {**wanted, "sha256": digest_of(made)}  # asked again after a lost answer, this makes no second token
+    body = {**wanted, "sha256": digest_of(made)}  # a repeat of the call makes no second token
     answer = await _ask(hub, lambda hub: hub.post("admin", "tokens", body=body))
 
     def show() -> None:
@@ -206,7 +206,7 @@ def _row(token: dict[str, Any], where: str) -> tuple[Any, ...]:
 
 
 async def _ask(hub: HubApi, ask: Callable[[HubApi], Awaitable[T]]) -> T:
-    """Ask the hub; where it refuses a caller without a secret, ask straight on Redis, where writing needs none."""
+    """Ask the hub. When it refuses this caller, who has no secret, ask a hub inside this process, straight on Redis."""
     try:
         return await ask(hub)
     except Unauthorized as error:

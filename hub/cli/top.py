@@ -1,4 +1,4 @@
-"""`hub top`: the fleet as it changes, in a terminal."""
+"""`hub top`: shows in a terminal how pools, nodes, the queue and tasks change."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from hub.cli.inputs import Usage
 from hub.cli.top_views import ALL, TABS, Frame, Snapshot, View
 from hub.errors import HubError
 
-LEAST_S = 1.0  # between two fetches, however much happens
-MOST_S = 5.0  # what makes no event, as heartbeats, is seen so late
-WITHOUT_EVENTS_S = 2.0  # between two fetches without a stream of events
-BACK_S = 2.0  # until a stream that was cut is asked for again
-_DRAW_S = 1.0  # the age of what is shown goes on
+LEAST_S = 1.0  # seconds between two fetches, at least
+MOST_S = 5.0  # seconds between two fetches without an event: heartbeats make none
+WITHOUT_EVENTS_S = 2.0  # seconds between two fetches without a stream of events
+BACK_S = 2.0  # seconds until a stream that was cut off is opened again
+_DRAW_S = 1.0  # seconds between two drawings, for the age that is shown
 
 
 @command()
@@ -46,7 +46,7 @@ class Top:
         self._at, self._hub, self._streams = at, hub, streams
         self._view, self._seen = View(), Snapshot()
         self._over, self._dirty, self._redraw = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._at_s: float | None = None  # when what is shown was fetched
+        self._at_s: float | None = None  # when the shown data was fetched
         self._trouble = ""
         self._live = False
 
@@ -67,7 +67,7 @@ class Top:
                 raise error
 
     async def _fetch_when_dirty(self) -> None:
-        """Fetch at once, then after each event, at most once a second."""
+        """Fetch at once, then after each event, but at most once a second; without events every few seconds."""
         most_s = MOST_S if self._streams else WITHOUT_EVENTS_S
         while True:
             self._dirty.clear()
@@ -76,7 +76,7 @@ class Top:
                 rows = {tab.name: await tab.ask(self._hub) for tab in self._view.shown}
             except HubError as error:
                 if self._at_s is None:
-                    raise  # nothing to look at: the caller is told why
+                    raise  # there is nothing to show yet
                 self._trouble = f"Not refreshed: {error.detail or error.code}"
             else:
                 self._seen = Snapshot(overview, {**self._seen.rows, **rows})
@@ -88,13 +88,13 @@ class Top:
                     await self._dirty.wait()
 
     async def _listen(self) -> None:
-        """Listen to events, which mark the picture as out of date."""
+        """Read the stream of events, each of which causes a fetch; open it again when it was cut off."""
         stream = Stream(self._at, {}, "")
         while True:
             try:
                 async for _ in stream.read(begun=self._connected):
                     self._dirty.set()
-            except (httpx.HTTPError, HubError):  # a hub that sends no events is asked every five seconds all the same
+            except (httpx.HTTPError, HubError):  # without events the hub is asked every five seconds
                 pass
             self._live = False
             await asyncio.sleep(BACK_S)

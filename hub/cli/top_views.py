@@ -15,8 +15,8 @@ from hub.cli import output
 from hub.cli.connection import HubApi
 from hub.cli.times import since, when
 
-ROWS: Final = 500  # asked for at a time
-LABELS: Final = 20  # of the queue
+ROWS: Final = 500  # rows in one call
+LABELS: Final = 20  # labels of the queue in one call
 ALL: Final = "all"
 _STYLES: Final = {
     "alive": "green", "suspect": "yellow", "stale": "red", "draining": "cyan", "running": "green",
@@ -27,7 +27,10 @@ HELP: Final = "1-4 pane  0 all  s sort  r turn round  / filter  ↑↓ scroll  q
 
 
 class Column(NamedTuple):
-    """A column: its title, the value of a row, its text, and whether it shrinks where there is no room."""
+    """A column: its title, the function that takes its value from a row, the function that makes a text of the value.
+
+    `number` aligns it to the right; with `gives` it becomes narrower when the terminal is too narrow.
+    """
 
     title: str
     value: Callable[[Mapping[str, Any]], Any]
@@ -38,7 +41,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Tab:
-    """A list of `hub top`: its source, its columns and its first order."""
+    """A list of `hub top`: the function that fetches it, its columns, and the column and direction of its order."""
 
     name: str
     ask: Callable[[HubApi], Awaitable[tuple[int, list[dict[str, Any]]]]]
@@ -138,24 +141,24 @@ class View:
         return [tab for tab in TABS if self.tab in (tab.name, ALL)]
 
     def choose(self, tab: str) -> None:
-        """Look at another one, from its top."""
+        """Show another tab, from its first row."""
         self.tab, self.first = tab, 0
 
     def next_column(self) -> None:
-        """Sort by the next column."""
+        """Sort the shown tabs by their next column."""
         for tab in self.shown:
             by, turned = self.sort[tab.name]
             self.sort[tab.name] = (by + 1) % len(tab.columns), turned
 
     def turn_round(self) -> None:
-        """Sort the other way round."""
+        """Reverse the order of the shown tabs."""
         for tab in self.shown:
             by, turned = self.sort[tab.name]
             self.sort[tab.name] = by, not turned
 
 
 class Frame:
-    """The whole screen, for as many lines as it has."""
+    """The content of the whole screen, made for its number of lines."""
 
     def __init__(self, view: View, seen: Snapshot, status: str, trouble: str = "") -> None:
         self._view, self._seen, self._status, self._trouble = view, seen, status, trouble
@@ -210,7 +213,7 @@ class Frame:
         for place, column in enumerate(tab.columns):
             mark = ("▼" if turned else "▲") if place == by else ""
             justify = "right" if column.number else "left"
-            # Rich takes the room that is missing from columns that may wrap; their cells do not.
+            # When there is no room, Rich makes columns narrower that may wrap; their cells are cut instead of wrapped.
             table.add_column(Text(column.title + mark, no_wrap=True), justify=justify, no_wrap=not column.gives)  # type: ignore[arg-type]
         for row in rows:
             table.add_row(*row)
@@ -246,7 +249,7 @@ def _cell(column: Column, row: Mapping[str, Any]) -> Text:
 
 
 def _count(seen: Snapshot, tab: Tab) -> str:
-    """Return how many rows there are, and how many of them were fetched where that is not all."""
+    """Return the number of rows of a tab, as `500 of 1,200` when only some of them were fetched; `…` before that."""
     if tab.name not in seen.rows:
         return "…"
     total, rows = seen.rows[tab.name]

@@ -1,4 +1,4 @@
-"""`hub ui`: a link that opens the console and logs in once."""
+"""`hub ui`: prints and opens a link to the console, which logs in once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hub.cli.connection import Address, HubApi, listens
 from hub.errors import HubUnavailable, NotFound
 from hub.settings import load_settings, mask_url
 
-_PAGE = "console.html"  # of the last link; one that was used is worth nothing
+_PAGE = "console.html"  # the file with the latest link, which is of no use after its first use
 _FORWARD = """\
 <!doctype html>
 <meta charset="utf-8">
@@ -65,9 +65,9 @@ async def ui(
 
 
 def _open(url: str, folder: Path) -> None:
-    """Open the link in a browser, through a page that only this user can read.
+    """Open a link in a browser, by a local page that leads to it and that only this user can read.
 
-    The arguments of a program are visible to every user of this machine who lists its processes.
+    The link itself is no argument of the browser, because all users of a machine can list arguments of processes.
     """
     page = folder / _PAGE
     try:

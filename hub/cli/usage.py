@@ -1,4 +1,4 @@
-"""`hub usage`: which users and rooms hold how much of what takes memory."""
+"""`hub usage`: shows which users and rooms hold most tasks, schemas, schedules, providers and rooms."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def usage(hub: HubApi, store: OfTheStore = False) -> CommandAnswer:
 
 
 def memory(store: Mapping[str, Any]) -> str:
-    """Return how much of its memory Redis has in use, and how much of it is kept."""
+    """Return a text on the memory of Redis: the bytes in use, its limit, and the reserve for nodes and leases."""
     used, most, reserve = (store.get(name) or 0 for name in ("usedBytes", "limitBytes", "reserveBytes"))
     if not most:
         return f"{output.size(used)} in use; Redis has no maxmemory"
@@ -41,7 +41,7 @@ def memory(store: Mapping[str, Any]) -> str:
 
 
 def most_held(holders: Sequence[Mapping[str, Any]]) -> str:
-    """Return what the user with most bytes of open tasks holds, '' where none has any."""
+    """Return a text on the user with most bytes of open tasks; empty when there is none."""
     for each in holders:
         if each["kind"] == "tasks" and each["owner"] == "user":
             return f"; user {output.one_line(str(each['name']))} holds {output.size(each['held'])} of open tasks"

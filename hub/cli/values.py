@@ -1,4 +1,4 @@
-"""The kinds of values on a command line: how each is read, called in helps, and completed by a shell."""
+"""The kinds of values on a command line: the reader of each, its name in helps, and its completion in a shell."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from hub.cli.job_inputs import read_full_name, read_uuid
 
 
 class ValueKind(NamedTuple):
-    """A kind of value: its name in helps, its reader, and the completion that the hub is asked for."""
+    """A kind of value: its name in helps, its reader, and the function that completes it with ids of the hub."""
 
     metavar: str
     read: Callable[[str], Any]
     complete: Callable[..., list[str]] | None = None
 
     def option(self, text: str, *names: str) -> Any:
-        """Return an option with this help; without names it is called as its parameter."""
+        """Return an option for values of this kind, with this help; without `names` its parameter gives the name."""
         return typer.Option(*names, parser=self.read, metavar=self.metavar, help=text, autocompletion=self.complete)
 
     def argument(self, text: str) -> Any:
-        """Return an argument with this help."""
+        """Return an argument for values of this kind, with this help."""
         return typer.Argument(parser=self.read, metavar=self.metavar, help=text, autocompletion=self.complete)
 
 

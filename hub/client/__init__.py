@@ -1,4 +1,6 @@
-"""The SDK: borrow slots with `HubClient`, offer them with `NodeAgent`; `Sync...` are the twins without asyncio.
+"""The SDK: borrow slots with `HubClient`, publish slots with `NodeAgent`.
+
+`SyncHubClient` and `SyncNodeAgent` are for programs without asyncio.
 
     async with HubClient() as client, client.borrow("gpu:a100", wait=60) as slot:  # up to a minute in the queue
         await work(slot.address, slot.token)
@@ -6,8 +8,8 @@
     async with NodeAgent("n1", pools={"gpu:a100": 4}):
         await serve()
 
-Jobs and tasks have a package of their own, `hub.client.jobs`. Refusals are raised as the classes of `hub.errors`; the
-ones met most are here as well.
+The package `hub.client.jobs` is for jobs and tasks. Refusals are raised as the classes of `hub.errors`; those that
+programs meet most often can be imported from here as well.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import the module of a name when the name is asked for: a program pays for what it uses."""
+    """Import the module of a name when the name is first used, so that a program loads only what it uses."""
     if name in _HOMES:
         return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

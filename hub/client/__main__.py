@@ -18,7 +18,7 @@ log = logging.getLogger("hub.client")
 
 
 def pool(text: str) -> tuple[str, int]:
-    """Read `LABEL=N`, with N at least 1."""
+    """Return label and number of `LABEL=N`; raises ArgumentTypeError unless N is from 1 to 100000."""
     label, _, count = text.rpartition("=")
     if not label or not (count.isascii() and count.isdigit() and 1 <= int(count) <= 100_000):
         raise argparse.ArgumentTypeError(f"{text!r} is not LABEL=N, such as gpu:a100=2, with N from 1 to 100000")
@@ -26,7 +26,7 @@ def pool(text: str) -> tuple[str, int]:
 
 
 def pair(text: str) -> tuple[str, str]:
-    """Read `KEY=VALUE`."""
+    """Return key and value of `KEY=VALUE`; raises ArgumentTypeError for other text."""
     key, equals, value = text.partition("=")
     if not (equals and key):
         raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE, such as region=eu")
@@ -34,7 +34,7 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def parse(words: list[str] | None = None) -> tuple[str, AgentOptions]:
-    """Return the node of the command line and its options. Exits with 2 for a line that makes no sense."""
+    """Return the id of the node and its options from the command line. Exits with 2 for a line that has a mistake."""
     parser = argparse.ArgumentParser(
         prog="python -m hub.client",
         description="Announce this machine and what it lends, and heartbeat for it until SIGTERM or Ctrl-C.",
@@ -78,7 +78,7 @@ async def announce(node: str, options: AgentOptions) -> None:
 
 
 def main() -> int:
-    """Announce the node of the command line; the exit code."""
+    """Announce the node of the command line until a signal; return the exit code, 1 after a refusal of the hub."""
     plain_logs("%(asctime)s %(levelname)s %(message)s", logging.INFO)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     node, options = parse()

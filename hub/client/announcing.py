@@ -1,4 +1,4 @@
-"""The life of a node: it is announced, kept alive through outages of the hub, obeys the hub, and leaves."""
+"""The life of a node: it registers, sends heartbeats through outages of the hub, obeys its orders, and leaves."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ CALM_S = 0.5
 
 
 class Announcing:
-    """The life of a node on an event loop of its own, so that no beat waits for the program.
+    """The life of a node on an event loop of its own, so that no heartbeat waits for the program.
 
-    `call(callback, news)` has a callback of the program called where the program wants that, and waits for it.
+    `await call(callback, news)` runs a callback of the program where the program wants it run (its event loop, or a
+    worker thread) and returns its result.
     """
 
     def __init__(
@@ -58,11 +59,11 @@ class Announcing:
         return self.state.node_id
 
     def stop(self) -> None:
-        """Let `live` leave and return; also while it is still looking for a hub."""
+        """Make `live` leave the hub and return; also while it has not reached a hub yet."""
         self._stop.set()
 
     async def live(self, ready: Callable[[], None]) -> None:
-        """Register, call `ready`, and be the node until `stop`; then leave. Raises what ended it before that."""
+        """Register the node, call `ready`, send heartbeats until `stop`, then leave. Raises what ended it early."""
         self._credential = Credential(self.node_id, self._options)
         self._http = http = self._credential.transport()
         self.calls = NodeCalls(self.state, http)
@@ -93,11 +94,11 @@ class Announcing:
         """Check a fencing token; see `NodeAgent.verify`."""
         said = await self.calls.verify(slot_id, token)
         if said.get("valid") and self.state.lent.get(slot_id) != token:
-            self._soon.set()  # the hub has lent something that it could not tell us yet
+            self._soon.set()  # a lease that no heartbeat has told us of yet
         return said
 
     async def _until_stopped(self, *works: Coroutine[Any, Any, Any]) -> BaseException | None:
-        """Wait until `stop`, or until one of the tasks has ended; raises its error."""
+        """Run `works` until `stop`, or until one of them has ended; then cancel the rest. Return the error, if any."""
         tasks = [asyncio.create_task(work) for work in (self._stop.wait(), *works)]
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         running = [*tasks, *self._recycling.values()]
@@ -115,7 +116,7 @@ class Announcing:
                 log.warning("could not %s (%s); its slots stay until the hub misses it", what, refused)
                 return
             backlog = backlog_of(self._http)
-            steps = partial(self.calls.left, ONCE)  # names this process: a later one with the same id is not meant
+            steps = partial(self.calls.left, ONCE)  # of this process only, not of a later one with the same id
             backlog.add(Message(what, steps, math.inf, "its slots stay until the hub misses it"), refused)
             if backlog.end_with_client():
                 await asyncio.to_thread(backlog.close, CLOSE_S)
@@ -131,7 +132,7 @@ class Announcing:
                 await asyncio.sleep(self._after_failure(error))
         self._tell_changes()
         self._failures = 0
-        self._soon.set()  # a registration keeps a node alive for 90 s; with its first beat its death is noticed in time
+        self._soon.set()  # a registration keeps a node alive for 90 s, a heartbeat for less: beat at once
 
     # -- heartbeats -----------------------------------------------------------------------------------------------
 
@@ -153,11 +154,11 @@ class Announcing:
                 if self._failures:
                     log.info("node %s reaches the hub again", self.node_id)
                 self._failures = 0
-                # Never later than asked for: the time to the next beat is what the node lives on.
+                # Never later than the hub asked for: a node that is late may be taken for silent.
                 wait_s = self.calls.pace_s * random.uniform(0.9, 1.0)
 
     async def _hear_for_ever(self) -> None:
-        """Beat at once when something has changed; a hub that does not tell of that is asked once in a beat."""
+        """Send a heartbeat at once when the orders for the node change; after a failed call, ask again later."""
         known = self.state.version
         while True:
             try:
@@ -186,7 +187,7 @@ class Announcing:
             self._tell_changes()
             if self._on_recycle is None and self.state.acknowledge():
                 self._soon.set()
-            if not node.busy:  # else another task is sending changes right now
+            if not node.busy:  # else another asyncio task is sending changes right now
                 await node.repair()
             if self._on_recycle is not None and not node.busy:
                 await self._reserve(self._on_recycle)
@@ -198,7 +199,7 @@ class Announcing:
         await node.repair()
 
     async def _wait(self, seconds: float) -> None:
-        """Wait until the next beat is due; sooner after a change, but not so soon that beats become a storm."""
+        """Wait until the next heartbeat is due, or shortly after a change, so that it carries several changes."""
         due_s = now_s() + seconds
         try:
             async with asyncio.timeout(seconds):
@@ -219,15 +220,15 @@ class Announcing:
     # -- callbacks ------------------------------------------------------------------------------------------------
 
     async def _reserve(self, callback: Callable[[str], Any]) -> None:
-        """Take slots off offer that are to be rebuilt, so that they are not lent, and start the callback for each."""
+        """Withdraw each slot that is to be rebuilt, so that it is not lent, and start `callback` for it."""
         state = self.state
-        until_s = now_s() + self.calls.pace_s / 2  # the next beat must not wait for long behind this
+        until_s = now_s() + self.calls.pace_s / 2  # the next heartbeat must not wait for long behind this
         async with self.calls.lock:
             for slot_id in sorted(state.to_rebuild() - self._recycling.keys()):
                 if now_s() > until_s:
                     self._soon.set()
                     return
-                if not state.rebuilding.get(slot_id):  # else its callback has failed before
+                if not state.rebuilding.get(slot_id):  # else the slot is withdrawn, and its callback has failed
                     asked_before = slot_id in state.rebuilding
                     state.reserving(slot_id)
                     try:
@@ -239,13 +240,13 @@ class Announcing:
                 self._recycling[slot_id] = asyncio.create_task(self._recycle(callback, slot_id))
 
     async def _recycle(self, callback: Callable[[str], Any], slot_id: str) -> None:
-        """Have a slot made fresh that is off offer, and offer what came of it."""
+        """Call the callback that rebuilds a withdrawn slot, and publish the slot that it returns, or the same slot."""
         try:
             try:
                 offered = self.state.rebuilt(slot_id, await self._called(callback, slot_id))
             except Exception as error:  # noqa: BLE001 - the node must live on after any error of its callbacks
                 self._callback_failed("on_recycle", error)
-                await asyncio.sleep(self.calls.pace_s)  # still to be made fresh: tried again
+                await asyncio.sleep(self.calls.pace_s)  # before the next heartbeat starts the callback again
                 return
             if offered:
                 await self.calls.repair()
@@ -261,7 +262,7 @@ class Announcing:
             callback, news = await self._notices.get()
             try:
                 await self._called(callback, news)
-            except Exception as error:  # noqa: BLE001 - as above
+            except Exception as error:  # noqa: BLE001 - the node must live on after any error of its callbacks
                 self._callback_failed(getattr(callback, "__name__", "a callback"), error)
 
     def _tell_changes(self) -> None:

@@ -1,4 +1,4 @@
-"""Messages that a client could not tell the hub in time: a thread goes on telling them for as long as they matter."""
+"""Calls that a client could not deliver to the hub in time: a thread repeats them for as long as they are of use."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from hub.retries import now_s, pause_s
 
 log = logging.getLogger("hub.client")
 
-ONCE = RetryPolicy(trouble_s=0.0, attempt_s=2.0)  # the thread itself repeats; an attempt must not hold up an exit
-KEEP_S = 900.0  # how long a message matters whose end the client does not know: the default length of a lease
-EXIT_S = 5.0  # for all messages together once nothing else keeps the interpreter running
-CLOSE_S = 3.0  # for a client whose connections end with it
-HURRIED_PAUSE_S = 0.3  # between attempts when time runs out
-LOOK_S = 0.1  # how soon the thread notices that the interpreter exits
+ONCE = RetryPolicy(trouble_s=0.0, attempt_s=2.0)  # the thread repeats by itself; one attempt must not delay an exit
+KEEP_S = 900.0  # for a message whose time limit the client does not know: the default length of a lease
+EXIT_S = 5.0  # for all messages together, once only backlogs keep the interpreter running
+CLOSE_S = 3.0  # for a client whose connections end when it is closed
+HURRIED_PAUSE_S = 0.3  # between attempts once there is a time limit
+LOOK_S = 0.1  # between two looks whether the interpreter exits
 
 
 class Player(Protocol):
-    """A driver that plays steps on the calling thread."""
+    """A driver that plays steps (see `exchange`) on the calling thread."""
 
     def run(self, steps: Steps[object]) -> object:
-        """Play the steps; raises what they raise."""
+        """Play the steps and return their result; raises what they raise."""
 
     def close(self) -> None:
         """Close the connections."""
@@ -43,41 +43,41 @@ class Player(Protocol):
 class Message:
     """A call that the hub has not taken yet: `steps` makes one attempt, is safe to repeat and harmless when late."""
 
-    what: str  # as in "could not return slot s1"
+    what: str  # completes the sentence "could not ...": return slot s1
     steps: Callable[[], Steps[object]]
     until_s: float  # on the clock of `now_s`; after that the message is of no use
-    otherwise: str  # what happens when the hub never hears of it
-    ended: Callable[[bool], object] = lambda told: None  # called once it was told, or is given up
+    otherwise: str  # what happens if the call is never delivered
+    ended: Callable[[bool], object] = lambda told: None  # called with True once delivered, with False once dropped
 
 
 def clock(until_s: float) -> str:
-    """Return the time of day at a moment of the clock of `now_s`."""
+    """Return a moment on the clock of `now_s` as local time of day, `HH:MM:SS`."""
     return f"{datetime.now().astimezone() + timedelta(seconds=until_s - now_s()):%H:%M:%S}"
 
 
 class Backlog:
-    """The messages of the clients of one hub, oldest first. Its thread runs only while there are any.
+    """The messages of the clients of one hub, oldest first, and the thread that delivers them, while there are any.
 
-    The first message is the probe: while it fails, the others wait behind it with growing pauses; then they follow at
-    once. When nothing but such threads keeps the interpreter running, they have a few seconds left.
+    The thread tries only the first message, with growing pauses, until the hub takes or refuses it; then it sends the
+    others. Once only threads of backlogs keep the interpreter running, `EXIT_S` seconds are left for all messages.
     """
 
     def __init__(self, http: AsyncTransport | SyncTransport) -> None:
-        self._given = http if http.given else None  # else the connections outlive the client, as the backlog does
+        self._given = http if http.given else None  # else the thread makes its own connections
         self._twin = http.twin
         self.begin_anew()
         _all.add(self)
         forks.note(self)
 
     def begin_anew(self) -> None:
-        """Have nothing to tell, as in a forked child: its parent goes on telling."""
+        """Drop all messages without a word, in a forked child: its parent delivers them."""
         self._changed = threading.Condition()
         self._messages: deque[Message] = deque()
         self._thread: _Thread | None = None
-        self._by_s: float | None = None  # set once time runs out
+        self._by_s: float | None = None  # the time limit for all messages, once there is one
 
     def add(self, message: Message, error: BaseException) -> None:
-        """Tell this in the background, after an attempt that ended with `error`."""
+        """Deliver a message in the background, after an attempt that ended with `error`."""
         log.warning("could not %s yet (%s); it is tried again, else %s", message.what, _why(error), message.otherwise)
         with self._changed:
             self._messages.append(message)
@@ -93,12 +93,12 @@ class Backlog:
                 self._thread = thread
 
     def waiting(self) -> int:
-        """Return the number of messages that the hub has not been told yet."""
+        """Return the number of messages that are not delivered yet."""
         with self._changed:
             return len(self._messages)
 
     def close(self, seconds: float) -> bool:
-        """Wait so long for the messages, and drop and log those that are left; whether all were told."""
+        """Wait up to `seconds` for all messages, then log and drop the rest; return whether all were delivered."""
         with self._changed:
             if self._messages:
                 self._by_s = now_s() + seconds
@@ -108,7 +108,7 @@ class Backlog:
         return all_told
 
     def end_with_client(self) -> bool:
-        """Return whether the messages can only be told while the client is open: its transport was given."""
+        """Return whether messages are left that need a given transport, which may end when the client is closed."""
         return self._given is not None and self.waiting() > 0
 
     def _connecting(self) -> Callable[[], Player]:
@@ -128,7 +128,7 @@ class Backlog:
         failures, last = 0, "no time is left"
         try:
             player = connect()
-        except Exception as broken:  # noqa: BLE001 - a changed environment: later messages may fare better
+        except Exception as broken:  # noqa: BLE001 - such as a changed environment; later messages may succeed
             with self._changed:
                 self._drop(f"there is no way to the hub: {broken!r}")
                 self._thread = None
@@ -158,10 +158,10 @@ class Backlog:
             return None
 
     def _done(self, message: Message, why: str) -> None:
-        """End a message that was told, or for the reason that it never will be."""
+        """Remove the first message, which was delivered, or with a reason `why` never will be; call its `ended`."""
         with self._changed:
             if not self._messages or self._messages[0] is not message:
-                return  # it was dropped meanwhile
+                return  # the message was dropped meanwhile
             self._messages.popleft()
             self._changed.notify_all()
         if why:
@@ -171,7 +171,7 @@ class Backlog:
         message.ended(not why)
 
     def _pause(self, message: Message, seconds: float) -> None:
-        """Rest until the next attempt; only for a moment when time runs out."""
+        """Wait until the next attempt, but only for a moment when the interpreter exits or the backlog is closed."""
         until_s = min(now_s() + seconds, message.until_s)
         with self._changed:
             while self._messages:
@@ -187,11 +187,11 @@ class Backlog:
 
 
 class _Thread(threading.Thread):
-    """A thread that is no daemon: the interpreter waits for it when it exits."""
+    """The thread of a backlog. It is no daemon, so that the interpreter waits for it when it exits."""
 
 
 class _OnLoop:
-    """A player on the event loop of a client whose transport was given, which works nowhere else."""
+    """A player of steps on the event loop of a client whose transport was given and works on that loop only."""
 
     def __init__(self, http: AsyncTransport, loop: asyncio.AbstractEventLoop) -> None:
         self._http = http
@@ -206,11 +206,11 @@ class _OnLoop:
             raise HubUnavailable("the event loop of the client has ended") from None
 
     def close(self) -> None:
-        """Leave the connections to the client."""
+        """Do nothing: the client closes its connections."""
 
 
 class _Given:
-    """A player over the connections of a client whose transport was given."""
+    """A player of steps over the connections of a client whose transport was given."""
 
     def __init__(self, http: SyncTransport) -> None:
         self._http = http
@@ -219,36 +219,36 @@ class _Given:
         return self._http.run(steps)
 
     def close(self) -> None:
-        """Leave the connections to the client."""
+        """Do nothing: the client closes its connections."""
 
 
 def backlog_of(http: AsyncTransport | SyncTransport) -> Backlog:
-    """Return the backlog of a client, which outlives it: one for all clients of one hub that show one secret."""
+    """Return the backlog for a client: clients with the same hub and secret share one, which outlives them."""
     if http.given or http.address is None:
         return Backlog(http)
     if (backlog := _by_address.get(http.address)) is None:
-        backlog = _by_address[http.address] = Backlog(http)  # of two that are made at once, both tell
+        backlog = _by_address[http.address] = Backlog(http)  # when two threads make one at once, both deliver
     return backlog
 
 
 def everything_told() -> bool:
-    """Return whether no client of this process has a message left."""
+    """Return whether no client of this process has a message left to deliver."""
     return not any(backlog.waiting() for backlog in list(_all))
 
 
 def drop_everything() -> None:
-    """Drop and log the messages of all clients, for a program that cannot wait."""
+    """Log and drop the messages of all clients, for a program that cannot wait."""
     for backlog in list(_all):
         backlog.close(0.0)
 
 
 def _attempt(player: Player, message: Message) -> tuple[HubError | None, bool]:
-    """Make one attempt; return the refusal of the message, and whether another attempt may help."""
+    """Try a message once; return the error (None: delivered), and whether another attempt may help."""
     try:
         player.run(message.steps())
     except HubError as error:
         return error, passing(error)
-    except Exception as error:  # noqa: BLE001 - a bug, but it must not silence the other messages
+    except Exception as error:  # noqa: BLE001 - a bug, which must not stop the other messages
         return HubError(f"it broke off with {error!r}"), False
     return None, False
 
@@ -258,7 +258,7 @@ def _why(error: BaseException) -> str:
 
 
 def _exiting() -> bool:
-    """Return whether nothing but such threads keeps the interpreter running."""
+    """Return whether only threads of backlogs keep the interpreter running."""
     return not any(
         thread.is_alive() and not thread.daemon and not isinstance(thread, _Thread) for thread in threading.enumerate()
     )

@@ -1,4 +1,4 @@
-"""The calls of a borrower as steps, but for the borrow itself: what is sent, what comes back, when it is refused."""
+"""The calls of a borrower as steps (see `exchange`), except the borrow itself, which is in `waiting`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hub.errors import HubError, LeaseLost
 
 log = logging.getLogger("hub.client")
 
-# A block that is over should not be held up: after this the slot is given back in the background.
+# The end of a block should not take long: after this time the slot is given back in the background.
 RETURN_POLICY = RetryPolicy(trouble_s=3.0, attempt_s=2.0)
 
 
@@ -33,17 +33,17 @@ class LeaseFilters(TypedDict, total=False):
 
 
 def path(*parts: str) -> str:
-    """Return a request path of literal and foreign parts, each escaped.
+    """Return a request path of these parts, each escaped.
 
-    A part that is dots alone is escaped too: clients and proxies take a plain one for this folder or the one above.
+    Dots are escaped in a part that is only dots: clients and proxies take "." for this folder and ".." for its parent.
     """
     return "".join(f"/{quote(part, safe='') if part.strip('.') else '%2E' * len(part)}" for part in parts)
 
 
 def give_back(slot: Slot, policy: RetryPolicy) -> Steps[bool]:
-    """Give the slot back; return whether it was still lent to its holder. Safe to repeat.
+    """Give the slot back; return whether its lease had not ended before. Safe to repeat.
 
-    Raises `LeaseLost` in a forked child of the process that borrowed it: the lease is the parent's.
+    Raises `LeaseLost` in a forked child of the process that borrowed the slot: the lease is the parent's.
     """
     if not slot.is_ours:
         raise LeaseLost(f"slot {slot.id} is held by the process that borrowed it, which this one is forked from")
@@ -54,10 +54,10 @@ def give_back(slot: Slot, policy: RetryPolicy) -> Steps[bool]:
 
 
 def hand_back(slot: Slot, policy: RetryPolicy, backlog: Backlog) -> Steps[bool]:
-    """Give the slot back; after a passing failure that goes on in the background. Raises the refusal."""
+    """Give the slot back as `give_back` does. Raises every failure; after a passing one, go on in the background."""
     try:
         return (yield from give_back(slot, policy))
-    except GeneratorExit:  # nothing can be sent any more
+    except GeneratorExit:  # no step can be played any more
         raise
     except BaseException as error:
         if not isinstance(error, HubError) or passing(error):
@@ -66,8 +66,11 @@ def hand_back(slot: Slot, policy: RetryPolicy, backlog: Backlog) -> Steps[bool]:
 
 
 def leave(slot: Slot, backlog: Backlog) -> Steps[None]:
-    """Give the slot back at the end of a block: what takes more than a few seconds, or is broken off, is done in the
-    background, and what is refused is logged instead of raised. A forked child leaves the slot to its parent."""
+    """Give the slot back at the end of a block. A forked child does nothing: the slot is its parent's.
+
+    When that takes more than a few seconds, or is interrupted, it goes on in the background. A refusal is logged, not
+    raised.
+    """
     if not slot.is_ours:
         return
     try:
@@ -94,7 +97,7 @@ def _stays_lent(slot: Slot) -> str:
 
 
 def verify(slot_id: str, token: str, policy: RetryPolicy) -> Steps[dict[str, Any]]:
-    """Return whether `token` is the one the slot is lent under at this moment."""
+    """Return `{"slotId", "valid", "reason"?, "ttlSeconds"?}`: whether the slot is lent under this fencing token now."""
     return (yield from _read(("leases", slot_id, "verify"), {"token": token}, policy))
 
 
@@ -125,7 +128,7 @@ def lease(slot_id: str, policy: RetryPolicy) -> Steps[dict[str, Any]]:
 
 
 def one(kind: str, name: str, policy: RetryPolicy) -> Steps[dict[str, Any]]:
-    """Return one node, pool or session by its name."""
+    """Return one node, pool or lease by its name; `kind` is `nodes`, `pools` or `sessions`."""
     return (yield from _read((kind, name), {}, policy))
 
 

@@ -1,4 +1,4 @@
-"""The secret that a node shows: the given one, or a token of its own, which it gets by joining and keeps in a file."""
+"""The secret that a node shows: a given one, or a token of its own, which it gets by joining and keeps in a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATIENCE = RetryPolicy(trouble_s=10.0, attempt_s=5.0)
 
 
 class Credential:
-    """The secret of one node; a token in the file goes before it, and is valid for this node alone."""
+    """The secret of one node. A token in the file, valid for this node alone, is preferred to a given secret."""
 
     def __init__(self, node_id: str, options: AgentOptions) -> None:
         self._node_id = node_id
@@ -28,7 +28,7 @@ class Credential:
         self._own = ""
 
     def transport(self) -> AsyncTransport:
-        """Return a connection to the hub that shows the secret; raises `BadInput` when the file cannot be read."""
+        """Return a transport to the hub that shows the secret; raises `BadInput` when the file cannot be read."""
         if self._file is not None and self._file.exists():
             try:
                 self._own = self._file.read_text().strip()
@@ -40,10 +40,10 @@ class Credential:
         )
 
     async def admit(self, http: AsyncTransport, register: Callable[[], Awaitable[None]]) -> None:
-        """Register the node; where the hub refuses what it shows, it joins first, if it can.
+        """Call `register`; when the hub refuses the secret and there is a join token, join and call it again.
 
-        Raises what registering raises, `NodeTaken` when the hub has another token for it, and `BadInput` when the
-        file cannot be written.
+        Raises what `register` raises, `NodeTaken` when the hub already has another token for the node, and `BadInput`
+        when the file cannot be written.
         """
         try:
             await register()
@@ -54,11 +54,14 @@ class Credential:
             await register()
 
     async def _join(self, http: AsyncTransport) -> None:
-        """Exchange the token to join with for one of the node's own, and show that from now on. Safe to repeat."""
+        """Make a token of the node's own, have the hub accept it by the join token, and show it from now on.
+
+        Safe to repeat.
+        """
         if not self._own:
             made = new_secret()
             try:
-                self._keep(made)  # first: a token that is lost bars the node from joining
+                self._keep(made)  # first: a node cannot join again after it has lost its token
             except OSError as error:
                 raise BadInput(f"The token of the node cannot be kept in {self._file}: {error}.") from None
             self._own = made
@@ -69,7 +72,7 @@ class Credential:
         http.show(self._own)
 
     def _keep(self, secret: str) -> None:
-        """Write the file whole or not at all, readable for its owner alone."""
+        """Write the token to the file, whole or not at all, readable only by its owner."""
         if self._file is None:
             return
         self._file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""The calls of the SDK as pure steps, played by the async and the sync driver of `transport`.
+"""The calls of the SDK as steps without I/O, played by the drivers of `transport`: one for asyncio, one for threads.
 
-A generator yields `Send` or `Pause` and is handed the outcome, so retries, back-off, borrowing and renewing are written
-once and do no I/O of their own. What breaks a step off - a task is cancelled, somebody pressed Ctrl-C - is raised where
-the generator yielded it, so that it can put things in order.
+A call is a generator that yields `Send` or `Pause`; the driver carries the step out and sends its outcome into the
+generator. So retries, back-off, borrowing and renewing are written once. When a step is interrupted, by Ctrl-C or the
+cancellation of the asyncio task, the exception is raised in the generator at its `yield`, so that it can clean up.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ RETRIED = frozenset({408, 429, 502, 503, 504})
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A step: one HTTP request; the driver answers with a `httpx.Response` or an `Unreachable`.
+    """A step that is one HTTP request; its outcome is a `httpx.Response` or an `Unreachable`.
 
-    The hub may take `wait_s` longer than `timeout_s` to answer: that is how long it may let the call wait in the queue.
+    The answer may take `timeout_s`, and `wait_s` more, for which the hub may hold the call, as in the queue.
     """
 
     method: str
@@ -42,14 +42,14 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A step: let `seconds` pass."""
+    """A step that lets `seconds` pass."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """An outcome without an answer. When the request was `sent`, the hub may have received it all the same."""
+    """The outcome of a request without an answer. When it was `sent`, the hub may have received it all the same."""
 
     reason: str
     sent: bool = True
@@ -61,7 +61,7 @@ Steps = Generator[Send | Pause, Outcome, T]
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """The time of a call: new attempts start for `trouble_s` seconds, and each may take `attempt_s`."""
+    """The time limits of a call: attempts are started for `trouble_s` seconds, and each may take `attempt_s`."""
 
     trouble_s: float = 10.0
     attempt_s: float = 15.0
@@ -69,7 +69,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class HubAnswer:
-    """An accepted call. It was sent at `since_s` (our clock), so the hub wrote its answer later than that."""
+    """The answer to an accepted call, which was sent at `since_s` on the clock of `now_s`."""
 
     data: Any
     headers: Mapping[str, str]
@@ -77,7 +77,7 @@ class HubAnswer:
 
 
 def exchange(send: Send, policy: RetryPolicy) -> Steps[HubAnswer]:
-    """Send until it is accepted, refused for good, or policy ends; then the last refusal is raised."""
+    """Send until the hub accepts, and return its answer; raises the last error when it is final or no time is left."""
     started_s = now_s()
     for attempt in itertools.count():
         sent_s = now_s()
@@ -93,12 +93,12 @@ def exchange(send: Send, policy: RetryPolicy) -> Steps[HubAnswer]:
 
 
 def accepted(response: httpx.Response, sent_s: float) -> HubAnswer:
-    """Return the answer to an accepted call that was sent at `sent_s`."""
+    """Return an accepted response as the answer to a call that was sent at `sent_s`."""
     return HubAnswer(_json(response), response.headers, sent_s)
 
 
 def refusal(outcome: Outcome) -> tuple[HubError, bool]:
-    """Return the error that an outcome stands for, and whether another attempt is right."""
+    """Return the error of an outcome that is no success, and whether another attempt is worth it."""
     if not isinstance(outcome, httpx.Response):
         reason = outcome.reason if outcome else "nothing was sent"
         return _away(reason, None), True
@@ -114,13 +114,13 @@ def refusal(outcome: Outcome) -> tuple[HubError, bool]:
 
 def _away(reason: str, retry_after_s: float | None) -> HubError:
     away: HubError = HubUnavailable(reason)
-    away.retry_after_s = retry_after_s  # None: no pause was asked for, and back-off alone decides
+    away.retry_after_s = retry_after_s  # None: the hub asked for no pause; back-off decides
     return away
 
 
 @contextmanager
 def readable() -> Iterator[None]:
-    """Raise `HubError` in this block for an answer that no hub gives."""
+    """Turn errors in the block, which reads an answer of the hub, into a `HubError` that says so."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -128,7 +128,7 @@ def readable() -> Iterator[None]:
 
 
 def passing(error: HubError) -> bool:
-    """Return whether the same call may be accepted later: trouble of the hub or the way to it, not of the request."""
+    """Return whether the same call may be accepted later, because the hub or the way to it failed, not the request."""
     status = error.facts.get("status") or error.status
     return int(status) >= 500 or status in RETRIED
 
@@ -155,5 +155,5 @@ def _problem(response: httpx.Response) -> dict[str, Any]:
 def _retry_after_s(response: httpx.Response) -> float | None:
     try:
         return max(0.0, float(response.headers["retry-after"]))
-    except (KeyError, ValueError):  # absent, or the form with a date, which a clock that may be wrong cannot read
+    except (KeyError, ValueError):  # absent, or a date, which means nothing where the clock may be wrong
         return None

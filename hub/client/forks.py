@@ -1,4 +1,4 @@
-"""Forks: connections, locks and threads stay the parent's, and its child begins anew with its own.
+"""Forked processes: a forked child does not use the connections, locks and threads of its parent, but makes its own.
 
 A library that forks (gunicorn with preload, Celery, multiprocessing) copies every client of its parent into the child.
 Two processes that read one connection get each other's answers.
@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 
 class Anew(Protocol):
-    """An object that a child must not use as its parent left it."""
+    """An object that a forked child must reset before use."""
 
     def begin_anew(self) -> None:
-        """Take new connections, locks and threads; called in the child, before anything else runs there."""
+        """Make new connections, locks and threads; called in the forked child before any other code runs there."""
 
 
 _all: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -23,12 +23,12 @@ _inherited: list[Any] = []
 
 
 def note(thing: Anew) -> None:
-    """Have `thing.begin_anew` called in every child that is forked from now on."""
+    """Register `thing`, so that `thing.begin_anew` is called in every child that is forked from now on."""
     _all.add(thing)
 
 
 def leave_to_parent(connections: object) -> None:
-    """Keep connections of the parent as they are: to close one, or to let it be collected, would write to it."""
+    """Keep connections of the parent referenced for ever, because closing or collecting them would write to them."""
     _inherited.append(connections)
 
 

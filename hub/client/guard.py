@@ -1,4 +1,4 @@
-"""Stopping the block of an `async with` from outside, in the manner of `asyncio.timeout`."""
+"""Cancelling the block of an `async with` from outside, as `asyncio.timeout` does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 
 class Guard:
-    """A guard of a block, made where it begins, in the task that runs it; `break_off` cancels that task."""
+    """A guard that can cancel a block. It is made at the start of the block, in the asyncio task that runs it."""
 
     def __init__(self) -> None:
         task = asyncio.current_task()
@@ -18,15 +18,16 @@ class Guard:
         self._broken = False
 
     def break_off(self) -> None:
-        """Cancel the block, once; nothing when it has ended already."""
+        """Cancel the block, only once; do nothing when the block has ended."""
         if self._open and not self._broken:
             self._broken = True
             self._task.cancel()
 
     def close(self, error: BaseException | None) -> bool:
-        """End the watch over a block that ended with `error`; return whether another error may be raised in its place.
+        """End the guard of a block that ended with `error`; return whether another error may be raised in its place.
 
-        False when the task was cancelled from outside as well, or the program is interrupted: that goes through.
+        It is False when the asyncio task was also cancelled by other code, or the program is interrupted: then `error`
+        must be raised.
         """
         self._open = False
         cancelling = self._task.uncancel() if self._broken else self._task.cancelling()

@@ -1,4 +1,4 @@
-"""`NodeAgent`: announces a node and what it lends, and heartbeats for it, for asyncio."""
+"""`NodeAgent`, for asyncio: registers a node and its slots, and sends its heartbeats."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Announced:
-    """The facts that both agents tell of their node; each call returns a copy."""
+    """The facts about a node that `NodeAgent` and `SyncNodeAgent` both have; each property returns a copy."""
 
     _state: AgentState
     _announcing: Announcing
@@ -32,12 +32,12 @@ class Announced:
 
     @property
     def slots(self) -> dict[str, Mapping[str, Any]]:
-        """Return slot id -> slot, of everything the node offers, also of the slots that are being rebuilt."""
+        """Return slot id -> slot of all slots of the node, also of those that are being rebuilt."""
         return dict(self._state.slots)
 
     @property
     def lent(self) -> dict[str, str]:
-        """Return slot id -> fencing token of each lease, of the last beat; a holder with a smaller token is stale."""
+        """Return slot id -> fencing token of each lease, as of the last heartbeat; a smaller token is outdated."""
         return dict(self._state.lent)
 
     @property
@@ -55,11 +55,12 @@ class NodeAgent(Announced):
     """The agent of a node, with its heartbeats: `async with NodeAgent("n1", pools={"gpu:a100": 4}) as agent:`.
 
     Arguments: see `AgentOptions`. Entering registers the node, for as long as it takes until a hub answers, and raises
-    `Unauthorized` or `BadInput` when it refuses. From then on the node is kept alive whatever happens to the hub, and
-    whatever the program does: a thread of its own beats at the pace of the hub, repeats with back-off while it is away,
-    and tells a hub that has forgotten the node everything again, with what is lent. `max_silence` and `alive_while` end
-    that for a program that hangs. Only a refused secret ends it otherwise: the block is cancelled and `Unauthorized`
-    raised. Leaving tells the hub, at most a few seconds long: the slots are withdrawn and what is lent of them ends.
+    `Unauthorized` or `BadInput` when the hub refuses. From then on a separate thread sends heartbeats at the pace that
+    the hub asks for, also in a busy program. It repeats them with back-off while no hub answers, and registers the
+    node again, with its slots and leases, at a hub that has forgotten it. `max_silence` and `alive_while` stop the
+    heartbeats of a program that hangs. When the hub refuses the secret, or another process has become the node, the
+    block is cancelled and `Unauthorized` or `Superseded` raised. Leaving the block unregisters the node, within a few
+    seconds: its slots are withdrawn and their leases end.
 
     Callbacks are called on the event loop that entered the block.
     """
@@ -93,7 +94,7 @@ class NodeAgent(Announced):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         ours = self._guard.close(error)
-        if not self._thread.is_ours:  # the node is that of the parent of this process
+        if not self._thread.is_ours:  # a forked child: the node is its parent's
             return
         self._thread.stop()
         await asyncio.wait([self._ended])
@@ -106,40 +107,39 @@ class NodeAgent(Announced):
             await self.stopped()
 
     async def stopped(self) -> None:
-        """Return once `stop` was called."""
+        """Wait until `stop` was called."""
         await self._stop.wait()
 
     def stop(self) -> None:
-        """Let `run` leave and return; also while it is still looking for a hub."""
+        """Make `run` leave the hub and return; also while it has not reached a hub yet."""
         self._stop.set()
         self._thread.stop()
 
     def alive_while(self, check: Callable[[], object]) -> None:
-        """Beat only while `check()` is true, so that the hub misses a node whose program hangs or is of no use.
+        """Send heartbeats only while `check()` is true, so that the hub expires a node whose program hangs or failed.
 
-        It is called before each beat, in the thread that beats, and must return at once; one that raises is not true.
-        Several may be given. When all are true again the node is back with its next beat.
+        `check` is called before each heartbeat, in the thread that sends it, and must return at once; raising counts as
+        false. Several checks may be given. When all are true again, the heartbeats go on.
         """
         self._watchdog.alive_while(check)
 
     async def publish(self, slots: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Offer more slots; return per slot `{"slotId", "label", "status", "reason"?}`, with the former names beside
-        them.
+        """Publish more slots; return `{"slotId", "label", "status", "reason"?}` for each, along with the former names.
 
-        `status` is published, unchanged, lent or refused. Raises `BadInput` when the hub takes none of them, another
-        `HubError` when it could not be told now: then the agent keeps the slots and publishes them as soon as it can.
+        `status` is published, unchanged, lent or refused. Raises `BadInput` when the hub takes none of the slots, and
+        another `HubError` when the call fails now: then the agent keeps the slots and publishes them later.
         """
         return await self._in_thread(self._announcing.publish(slots))
 
     async def withdraw(self, slot_id: str) -> bool:
-        """Take a slot off offer; return whether that ended a lease of it. Safe to repeat.
+        """Withdraw a slot; return whether that ended a lease of it. Safe to repeat.
 
-        Raises a `HubError` when the hub could not be told now: the agent withdraws the slot as soon as it can.
+        Raises a `HubError` when the call fails now; the agent withdraws the slot later.
         """
         return await self._in_thread(self._announcing.withdraw(slot_id))
 
     async def verify(self, slot_id: str, token: str) -> dict[str, Any]:
-        """Return `{"slotId", "valid", "reason"?, "ttlSeconds"?}`: is the slot lent under this token at this moment."""
+        """Return `{"slotId", "valid", "reason"?, "ttlSeconds"?}`: whether the slot is now lent under this token."""
         return await self._in_thread(self._announcing.verify(slot_id, token))
 
     def _break_off(self, _: asyncio.Future[None]) -> None:
@@ -152,7 +152,7 @@ class NodeAgent(Announced):
             return await asyncio.wrap_future(done)
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            if task is not None and not task.cancelling():  # it was not us who were cancelled, but the agent ended
+            if task is not None and not task.cancelling():  # this asyncio task was not cancelled: the agent ended
                 raise self._thread.gone() from None
             raise
 
@@ -162,7 +162,7 @@ class NodeAgent(Announced):
         return not self._home.is_closed()
 
     def _soon(self, answer: Callable[[], None]) -> None:
-        with suppress(RuntimeError):  # the loop is closed, which `_has_a_loop` says
+        with suppress(RuntimeError):  # the loop is closed, as `_has_a_loop` returns
             self._home.call_soon_threadsafe(answer)
 
     def _say_ready(self) -> None:

@@ -1,4 +1,4 @@
-"""The calls of a node about itself and its slots, in the order in which things happened."""
+"""The calls of a node about itself and its slots; changes of slots are sent in the order in which they happened."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from hub.errors import BadInput, HubError, Superseded, TooLarge, UnknownNode
 
 log = logging.getLogger("hub.client")
 
-# Until the hub has said how often it wants to hear from us.
+# Seconds between heartbeats until the hub has said how often it wants them.
 FIRST_PACE_S = 5.0
-# Leaving must not hold up a shutdown; what is left behind expires.
+# Leaving must not delay a shutdown for long: a node whose call fails expires later.
 LEAVE_POLICY = RetryPolicy(trouble_s=3.0, attempt_s=2.0)
 ASKED_POLICY = RetryPolicy(trouble_s=10.0, attempt_s=5.0)
-WAIT_S = 25.0  # for something to be told: shorter than what proxies usually put up with
-# A beat may not wait for long behind other news.
+WAIT_S = 25.0  # seconds for which the hub may hold a call: fewer than most proxies allow for a request
+# The most slots that one `repair` withdraws, so that the next heartbeat does not wait for long.
 WITHDRAWN_AT_ONCE = 100
 
 
 class NodeCalls:
-    """The calls of one node; `state` holds what the hub has to know."""
+    """The calls of one node. `state` has the slots and leases that they report."""
 
     def __init__(self, state: AgentState, http: AsyncTransport) -> None:
         self.state = state
         self.registered = False
-        self.looked = True  # for slots of an earlier process; False while that is still to be done
+        self.looked = True  # False while the slots at the hub are still to be compared with ours
         self.pace_s = FIRST_PACE_S
-        self.lock = asyncio.Lock()  # what the hub is told about slots goes out in the order it happened
+        self.lock = asyncio.Lock()  # so that changes of slots are sent in the order in which they happened
         self._http = http
-        self._number = 0  # of the last call about slots; a late one is known by it
-        self._compared: tuple[str, int] | None = None  # what the hub has, and the call after which we looked at that
+        self._number = 0  # of the last call about slots: the hub ignores a late one by its number
+        self._compared: tuple[str, int] | None = None  # the hub's sum of our slots, and the call before it
         self._path = calls.path("node", state.node_id)
 
     @property
@@ -50,7 +50,10 @@ class NodeCalls:
             await self._register()
 
     async def beat(self) -> bool:
-        """Send a heartbeat and take over its answer; False when the hub does not know the node."""
+        """Send a heartbeat and store its answer in `state`; return False when the hub does not know the node.
+
+        Raises `Superseded` when another process has become the node.
+        """
         beat, before = self.state.beat(), None if self.busy else self._number
         answer = await self._post("/node/heartbeat", beat)
         self._take_pace(answer)
@@ -93,15 +96,15 @@ class NodeCalls:
             return await self._withdraw(slot_id, ASKED_POLICY)
 
     async def reserve(self, slot_id: str) -> None:
-        """Take a free slot off offer, while the lock is held; raises `SlotLent`."""
+        """Withdraw a free slot; raises `SlotLent` when it is lent. The caller holds `lock`."""
         await self._withdraw(slot_id, self.policy(), only_free=True)
 
     async def verify(self, slot_id: str, token: str) -> dict[str, Any]:
-        """Return whether the slot is lent under this token at this moment."""
+        """Return `{"slotId", "valid", "reason"?, "ttlSeconds"?}`: whether the slot is now lent under this token."""
         return await self._http.run(calls.verify(slot_id, token, ASKED_POLICY))
 
     async def changed(self, since: int) -> int:
-        """Return the version of the orders for the node, once it is not `since` any more; the same one later."""
+        """Return the version of the orders for the node, as soon as it is not `since`, or `since` after `WAIT_S`."""
         headers = {"Prefer": f"wait={WAIT_S:.0f}"}
         path, query = calls.path("nodes", self.state.node_id, "orders"), {"since": str(since)}
         send = Send("GET", path, query=query, headers=headers, wait_s=WAIT_S)
@@ -110,18 +113,18 @@ class NodeCalls:
             return int(answer.data["version"])
 
     async def leave(self) -> None:
-        """Unregister the node."""
+        """Unregister the node, trying for a few seconds."""
         await self._http.run(self.left(LEAVE_POLICY))
 
     def left(self, policy: RetryPolicy) -> Steps[HubAnswer]:
-        """Return the steps of `leave`. Safe to repeat, and harmless when late: they name this process of the node."""
+        """Return the steps of `leave`. Safe to repeat, and harmless when late: they apply to this incarnation only."""
         return exchange(Send("DELETE", self._path, query={"incarnation": self.state.incarnation}), policy)
 
     async def compare(self) -> None:
-        """Withdraw what the hub has of the node and should not, and publish what it lacks.
+        """Withdraw the slots that the hub has and the node has not, and publish those that the hub lacks.
 
-        A process that was killed may have offered slots under this id that its successor does not know, and a call that
-        was late may have undone another.
+        An earlier process that was killed may have offered slots under this node id that this one does not know, and a
+        late call may have undone a later one.
         """
         try:
             answer = await self._http.run(calls.one("nodes", self.state.node_id, self.policy()))
@@ -135,7 +138,7 @@ class NodeCalls:
         await self.repair()
 
     async def repair(self) -> None:
-        """Send the hub all changes that it has not taken yet."""
+        """Send the hub all changes of slots that it has not taken yet."""
         state = self.state
         async with self.lock:
             for slot_id in sorted(state.unwithdrawn)[:WITHDRAWN_AT_ONCE]:
@@ -147,7 +150,7 @@ class NodeCalls:
                     await self._publish_each(sorted(state.unpublished))
 
     def policy(self) -> RetryPolicy:
-        """Return the policy of one attempt, short enough that a beat that hangs leaves time for another."""
+        """Return a policy of one attempt, short enough that after a heartbeat that hangs there is time for another."""
         return RetryPolicy(trouble_s=0.0, attempt_s=min(10.0, max(1.0, self.pace_s)))
 
     async def _register(self) -> None:
@@ -173,7 +176,7 @@ class NodeCalls:
         return results
 
     async def _publish_each(self, ids: list[str]) -> None:
-        """Publish what was refused together; a slot that the hub never takes is forgotten and holds up no other."""
+        """Publish slots one by one after the hub has refused them together; forget each that it refuses again."""
         for slot_id in ids:
             try:
                 await self._publish([slot_id], self.policy())
@@ -191,7 +194,7 @@ class NodeCalls:
         except UnknownNode:
             answer, self.registered = {}, False
         except BadInput:
-            answer = {}  # a hub that does not know the node, or could never have taken the slot, does not lend it
+            answer = {}  # the hub never could take this slot, so it does not lend it
         self.state.unwithdrawn.discard(slot_id)
         return bool(answer.get("ended"))
 
@@ -206,7 +209,7 @@ class NodeCalls:
         return results
 
     async def _tell(self, path: str, body: Mapping[str, Any], policy: RetryPolicy | None = None) -> dict[str, Any]:
-        """Send a change of slots; a change that is sent again keeps its number."""
+        """Send a change of slots with its number, which an attempt that is repeated keeps; return the answer."""
         self._number += 1
         caller = {"incarnation": self.state.incarnation, "number": self._number}
         return await self._post(path, {**body, **caller}, policy)

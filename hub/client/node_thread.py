@@ -1,4 +1,4 @@
-"""The thread of a node: its event loop runs nothing but the beats of that node and what belongs to them."""
+"""The thread of a node: its event loop runs only the heartbeats of that node and the calls that go with them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ T = TypeVar("T")
 
 
 class NodeThread:
-    """The thread that keeps a node alive from `start` on; it calls `on_ready` and `on_end`, each at most once.
+    """The thread that keeps a node alive from `start` on. It calls `on_ready` and `on_end`, each at most once.
 
-    It ends with the program, whatever state that is in: a node nobody speaks for any more must not seem alive.
+    It is a daemon thread and so ends with the program: a node whose program has ended must not seem alive.
     """
 
     def __init__(self, announcing: Announcing, on_ready: Callable[[], None], on_end: Callable[[], None]) -> None:
@@ -32,23 +32,23 @@ class NodeThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
         forks.note(self)
-        self._asked: set[concurrent.futures.Future[Any]] | None = set()  # None: it has ended
+        self._asked: set[concurrent.futures.Future[Any]] | None = set()  # None: the thread has ended
         self._thread = threading.Thread(target=self._run, name=f"node-{announcing.node_id}", daemon=True)
 
     def begin_anew(self) -> None:
-        """End in a forked child: the node is the parent's, which goes on beating for it."""
+        """Mark the thread as ended in a forked child: the node is the parent's, which goes on with the heartbeats."""
         self.is_ours = False
         self._lock, self._loop, self._asked = threading.Lock(), None, None
 
     def start(self) -> None:
-        """Begin; good for one use."""
+        """Start the thread; may be called only once."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Let the node leave, at any time and from any thread; does not wait for it."""
+        """Make the node leave the hub and the thread end, without waiting. Safe at any time and from any thread."""
         self._stopping = True
         if self._loop is not None:
-            with suppress(RuntimeError):  # it has just ended by itself
+            with suppress(RuntimeError):  # the loop has just ended by itself
                 self._loop.call_soon_threadsafe(self._announcing.stop)
 
     def join(self) -> None:
@@ -58,12 +58,14 @@ class NodeThread:
 
     @property
     def running(self) -> bool:
-        """Return whether the node is being announced or is alive."""
+        """Return whether the thread runs: the node is being registered or sends heartbeats."""
         return self._loop is not None and self._asked is not None
 
     def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Have something done in the thread, which is cancelled when that ends first; raises what ended it, or
-        `HubUnavailable`, when it does not run."""
+        """Run a coroutine in the thread; return a future of its result, which is cancelled when the thread ends first.
+
+        When the thread does not run, raises the error that ended it, or `HubUnavailable`.
+        """
         with self._lock:
             if self._loop is not None and self._asked is not None:
                 done = asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -74,7 +76,7 @@ class NodeThread:
         raise self.failure or self.gone()
 
     def gone(self) -> HubUnavailable:
-        """Return the error for calls to a node that has ended."""
+        """Return the error for calls to a node whose thread does not run."""
         return HubUnavailable(f"the agent of node {self._announcing.node_id} does not run")
 
     def _run(self) -> None:
@@ -85,7 +87,7 @@ class NodeThread:
         finally:
             with self._lock:
                 left, self._asked = self._asked or set(), None
-            for each in list(left):  # asked for so late that its loop no longer came to it
+            for each in list(left):  # submitted too late for the loop to run it
                 each.cancel()
             self._on_end()
 

@@ -1,4 +1,4 @@
-"""Options that are written once, as a `TypedDict`, and shown in the signature of everything that takes them."""
+"""Options that are written once, as a `TypedDict`, and shown in the signature of each function that takes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def spelt_out(options: type) -> Callable[[F], F]:
-    """Show each of `options` in place of `**options: Unpack[...]` in `help()`, and refuse names that are none."""
+    """Return a decorator that shows each of `options` in the signature, instead of `**options`, and refuses others."""
 
     def shown(function: F) -> F:
         signature = inspect.signature(function)

@@ -1,4 +1,4 @@
-"""The annotations of the Kubernetes pod of a node, so that scaling down takes the pods without leases."""
+"""The annotations of the Kubernetes pod of a node, by which a scale-down removes pods without leases first."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ log = logging.getLogger("hub.client")
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-# Each write is one of an object that every controller watches: at most six a minute.
+# Every controller of the cluster watches pods, so at most six writes a minute are made.
 EVERY_S = 10.0
 LONGEST_PAUSE_S = 300.0
 TIMEOUT_S = 5.0
-# What is left between an idle pod and a busy one is for operators who rank pods by hand.
+# The costs between that of an idle pod, 0, and of a busy one are left to operators who rank pods by hand.
 _BUSY, _MOST = 10, 1000
 
 
 def marks(lent: int) -> dict[str, str | None]:
-    """Return the annotations of a pod with so many leases: the fewer a scale-down would end, the sooner the pod goes.
+    """Return the annotations of a pod with `lent` leases: a scale-down removes pods with fewer leases sooner.
 
-    None takes an annotation away: whether an idle pod may be evicted is for the cluster to say.
+    The value None removes an annotation: the cluster decides whether an idle pod may be evicted.
     """
     if not lent:
         return {DELETION_COST: "0", SAFE_TO_EVICT: None}
@@ -38,7 +38,7 @@ def marks(lent: int) -> dict[str, str | None]:
 
 
 class PodAnnotations:
-    """The annotations of the pod of this process, written on the side: nothing waits for them, no failure ends it."""
+    """The annotations of the pod of this process. The node does not wait for writes, and failures are only logged."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -49,7 +49,7 @@ class PodAnnotations:
 
     @classmethod
     def own(cls) -> Self | None:
-        """Return the pod that the environment names; None outside of a cluster, and for a pod without a name."""
+        """Return the annotations of the pod that the environment names; None where it names no cluster or no pod."""
         names = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "POD_NAMESPACE", "POD_NAME")
         host, port, namespace, name = (os.environ.get(each, "").strip() for each in names)
         if not (host and port and namespace and name):
@@ -58,12 +58,12 @@ class PodAnnotations:
         return cls(f"https://{there}:{port}/api/v1/namespaces/{quote(namespace, '')}/pods/{quote(name, '')}")
 
     def lends(self, lent: int) -> None:
-        """Note the number of leases; returns at once."""
+        """Set the number of leases, to be written later; returns at once."""
         self._wanted = marks(lent)
         self._changed.set()
 
     async def write_for_ever(self) -> None:
-        """Write each change, the last one always, until cancelled."""
+        """Write the annotations after changes, of which the latest is always written, until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -71,27 +71,27 @@ class PodAnnotations:
                 await sleep(await self._write(self._wanted))
 
     async def _write(self, wanted: dict[str, str | None]) -> float:
-        """Write the annotations, or plan another attempt; return the seconds until the next write."""
+        """Write the annotations, or plan another attempt after a failure; return the seconds until the next write."""
         try:
             await self._patch({"metadata": {"annotations": wanted}})
         except Exception as error:  # noqa: BLE001 - the node must live on after any answer of the cluster
             if not self._failures:
                 log.warning("pod-deletion-cost cannot be written, the node goes on without: %s", _why(error))
             self._failures += 1
-            self._written = {}  # it may have arrived
+            self._written = {}  # the cluster may have taken them all the same
             self._changed.set()
             return min(LONGEST_PAUSE_S, EVERY_S * 2.0 ** min(self._failures, 16))
         self._written, self._failures = wanted, 0
         return EVERY_S
 
     async def _patch(self, body: object) -> None:
-        # Both files are read again each time: the kubelet replaces the token within the hour, the authority at times.
+        # Both files are read for each write: the kubelet replaces the token every hour, and the authority at times.
         head = {
             "authorization": f"Bearer {(ACCOUNT / 'token').read_text().strip()}",
             "content-type": "application/merge-patch+json",
         }
         trusted = ssl.create_default_context(cafile=ACCOUNT / "ca.crt")
-        # No proxy leads to the servers of a cluster.
+        # The API server of a cluster is not asked through a proxy.
         async with async_client(self._url, verify=trusted, proxy=None, timeout=TIMEOUT_S) as api:
             (await api.patch(self._url, json=body, headers=head)).raise_for_status()
 

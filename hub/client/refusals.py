@@ -1,4 +1,4 @@
-"""Refusals of a hub: a problem document is raised as the class that the hub raised."""
+"""Refusals of a hub: an answer with a problem document becomes the error class that the hub raised."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from hub.errors import HubError, Malformed, Unauthorized, UnknownReply
 
-_OF_BROWSERS, _OF_SLOTS = "No browser available", "No slot available"  # published clients look for the former
+_OF_BROWSERS, _OF_SLOTS = "No browser available", "No slot available"  # the hub sends the first, for older clients
 _OF_EVERY_PROBLEM = ("type", "title", "detail", "instance")
 
 
@@ -15,16 +15,16 @@ def _tree(base: type[HubError]) -> list[type[HubError]]:
 
 
 def from_problem(problem: dict[str, Any], retry_after_s: float | None = None) -> HubError:
-    """Return the refusal of a problem document, as the class it was raised with; `HubError` for an unknown code.
+    """Return the error of a problem document, of the class that the hub raised; a `HubError` if it is unknown.
 
-    A known code wins over the status; without one the most general class of the status is taken. The facts are the
-    other members: `status`, `code`, and what the refusal has of its own.
+    The class is found by the code, or else it is the most general class of the status. Its `facts` are the other
+    members: `status`, `code`, and those of the refusal itself.
     """
     status, detail = problem.get("status"), problem.get("detail")
     code = problem.get("code") or str(problem.get("type", "")).rpartition("/")[2]
     kinds = _tree(HubError)
     kind = next((k for k in kinds if k.code == code), None) or next((k for k in kinds if k.status == status), HubError)
-    if isinstance(detail, list):  # how the jobs API says that a request does not validate
+    if isinstance(detail, list):  # from the jobs API, for a request that does not validate
         kind, detail = Malformed, "; ".join(str(fault.get("msg", fault)) for fault in detail if isinstance(fault, dict))
         problem = {**problem, "errors": problem["detail"]}
     if isinstance(detail, str) and detail.startswith(_OF_BROWSERS):
@@ -39,7 +39,7 @@ def from_problem(problem: dict[str, Any], retry_after_s: float | None = None) ->
 
 
 def heard(error: HubError, shown: str) -> HubError:
-    """Return the error for the program: it names the source of a refused secret, and has no inner frames."""
+    """Return the error without traceback, for the program; `shown` is added to the text of a refused secret."""
     if isinstance(error, Unauthorized) and shown and not str(error).endswith(shown):
         error.detail = f"{str(error).rstrip('.')}; {shown}"
         error.args = (error.detail,)

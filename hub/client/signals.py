@@ -1,27 +1,28 @@
-"""Signals that end a process which holds something, so that it gives that back before it ends."""
+"""The signals that would end this process; it handles them to give back what it holds first."""
 
 from __future__ import annotations
 
 import signal
 from pathlib import Path
 
-# These say that the process is to end.
+# These ask the process to end.
 MEANT = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")
-# These mean what the program makes of them; with no handler they end it.
+# The program gives these a meaning; without a handler they end it.
 FOR_THE_PROGRAM = ("SIGUSR1", "SIGUSR2")
-# These come from timers, limits and supervisors; with no handler they end the process. Faults of the program itself, as
-# SIGSEGV, are not among them: there is no going on from those, not even to give something back.
+# These come from timers, limits and supervisors; without a handler they end the process. Signals of faults, such as
+# SIGSEGV, are left out: after one no code can run, not even to give something back.
 _MORE = (
     "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGXCPU", "SIGIO", "SIGPWR", "SIGSTKFLT", "SIGABRT", "SIGTRAP", "SIGSYS",
 )  # fmt: skip
 _ALWAYS = (signal.SIGTERM, signal.SIGINT)
-_BY_SHELLS = "SIGQUIT"  # ignored in the background of a shell, as SIGINT: that says nothing about the process
+_BY_SHELLS = "SIGQUIT"  # a shell lets background processes ignore it: handled all the same
 
 
 def ending() -> list[int]:
-    """Return the numbers of signals to handle: each that would end this process as it is now.
+    """Return the numbers of the signals to handle: those that would end this process now.
 
-    One that is ignored, as SIGHUP by nohup, or that the program handles is left to it; SIGTERM and SIGINT never are.
+    Left out are signals that are ignored, as SIGHUP is under nohup, and those that the program handles. SIGTERM and
+    SIGINT are always in the list.
     """
     names = (*MEANT, *_MORE, *FOR_THE_PROGRAM)
     numbers = [int(getattr(signal, name)) for name in names if hasattr(signal, name)]
@@ -38,16 +39,16 @@ def ending() -> list[int]:
 
 
 def _handled_outside_python() -> int:
-    """Return a bit for each signal with a handler, also where `signal` does not know of it, as of faulthandler's."""
+    """Return a bit for each signal with a handler, also one that `signal` does not know of, such as faulthandler's."""
     try:
         status = Path("/proc/self/status").read_text()
-    except OSError:  # another system: what Python knows has to do
+    except OSError:  # not Linux: only handlers that Python knows are seen
         return 0
     return int(status.partition("SigCgt:")[2].split(maxsplit=1)[0], 16)
 
 
 def is_for_the_program(number: int) -> bool:
-    """Say whether a signal has the meaning that the program gives it."""
+    """Return whether the program gives this signal its meaning: SIGUSR1, SIGUSR2 and the real-time signals."""
     return number >= getattr(signal, "SIGRTMIN", signal.NSIG) or named(number) in FOR_THE_PROGRAM
 
 

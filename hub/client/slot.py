@@ -1,4 +1,4 @@
-"""A borrowed slot as its holder sees it, and the steps that keep it."""
+"""A borrowed slot as its holder sees it, and the steps that renew its lease."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from hub.client.exchange import HubAnswer, Pause, RetryPolicy, Send, Steps, exch
 from hub.errors import HubError, LeaseLost, LeaseOver
 from hub.retries import now_s, pause_s
 
-# How long before the hub may lend the slot again its holder is stopped: time for the block to notice.
+# A slot counts as lost some time before the hub may lend it again, so that its holder can stop: this share of the
+# lease, and at most this many seconds.
 MARGIN_MAX_S = 1.0
 MARGIN_SHARE = 0.05
-# The keeper looks at the clock at least this often, so that a machine which was suspended notices what it missed.
+# The steps that renew look at the clock this often, so that after a suspension of the machine a late renewal is seen.
 LOOK_S = 1.0
-# What an item says that a slot says by itself.
+# The members of an item that a `Slot` has as attributes of its own.
 _SAID = frozenset(("nodeId", "browserId", "slotId", "labelKey", "label", "webSocketEndpoint", "browserType"))
 
 
 class Slot:
-    """A slot, lent to you until its lease ends; all times are in seconds on this machine's own clock.
+    """A slot that is lent to this program until its lease ends. All times are in seconds on this machine's clock.
 
-    `id` names the slot and `address` is where it is reached (may be empty); `label` is what was asked for and `pool`
-    the label of the pool that served it; `token` is the fencing token to show to the resource; `node_id`, `run` (the
-    run id the hub filed the lease under), `kind` (of slot, as its node says) and `attributes` (what else the node
-    published of it) are facts. `endpoint` is the same as `address`, `matched_label` as `pool`, and `item` is
-    everything that the node published, in the names of the wire: they are how these were called before;
-    `realm` names the realm that lends it, where that is not the one in which the borrow waited, else it is None;
-    `ttl_s` is the length of the lease as it was granted, of a borrow that had to be repeated at first what was left.
-    `lost` is a `threading.Event`, set once the slot is no longer yours; `returned` tells that you gave it back.
+    `id` names the slot, `address` is where it is reached (may be empty), `label` is the label that was asked for, and
+    `pool` the label of the pool that served it. `token` is the fencing token to show to the resource. `node_id` is the
+    node, `run` the id of the run of the lease, `kind` the kind of slot as its node says, and `attributes` are the other
+    facts that the node published. `endpoint` and `matched_label` are older names of `address` and `pool`; `item` has
+    all that the node published, in the names of the wire. `realm` is the realm that lends the slot, or None when the
+    borrow waited in the same one. `ttl_s` is the length of the lease as granted, or at first, when the borrow had to
+    be repeated, the rest of it. `lost` is a `threading.Event`, set once the slot is no longer held here; `returned` is
+    True once it was given back.
     """
 
     def __init__(self, answer: HubAnswer, asked_s: float | None = None) -> None:
@@ -52,16 +53,16 @@ class Slot:
         self._pid = os.getpid()
         self.lost = threading.Event()
         self.returned = False
-        self.revoked = False  # the hub said so: it keeps the slot until its holder has said that it has stopped
-        self.owed = False  # it is given back, and the hub could not be told that
+        self.revoked = False  # the hub ended the lease, and waits for the holder to give the slot back
+        self.owed = False  # its return is not delivered to the hub yet
         self.unsure = False  # a renewal without an answer may have been carried out
         self._why = ""
-        # What renewals ask for; None is the hub's default. `ttl_s` does not tell: the answer to a repeated borrow names
-        # what is left. A hub that grants more than it is asked for has a shortest lease.
+        # The seconds that renewals ask for; None is the hub's default. `ttl_s` does not do: the answer to a repeated
+        # borrow has the rest of the lease. A hub with a shortest lease grants more than was asked for.
         self.asks_s = None if asked_s is None else max(asked_s, self.ttl_s)
         self._deadline_s = answer.since_s + self.ttl_s
-        self.ends_by_s = now_s() + self.ttl_s  # when the hub has ended the lease by itself, at the latest
-        # An answer that took more than half the lease to reach us: renew before anything else.
+        self.ends_by_s = now_s() + self.ttl_s  # the hub ends the lease by itself at this time or before
+        # When the answer took more than half of the lease to arrive, the renewal is due at once.
         self._due_s = 0.0 if self.seconds_left() < self.ttl_s / 2 else _next_renewal_s(self.ttl_s, self.ttl_s)
 
     def __repr__(self) -> str:
@@ -70,23 +71,23 @@ class Slot:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Return the other members that the node published of the slot."""
+        """Return what the node published of the slot and no other attribute of this class has."""
         return {name: value for name, value in self.item.items() if name not in _SAID and value not in (None, {})}
 
     @property
     def endpoint(self) -> str:
-        """Return `address`."""
+        """Return `address`; this is its older name."""
         return self.address
 
     @property
     def matched_label(self) -> str:
-        """Return `pool`."""
+        """Return `pool`; this is its older name."""
         return self.pool
 
     def seconds_left(self) -> float:
-        """Return the seconds until this slot has to be considered lost unless it is renewed; 0 after that moment.
+        """Return the seconds until this slot counts as lost unless its lease is renewed; 0 after that moment.
 
-        A safety margin (5 % of the lease, at most 1 s) before the hub may lend it again is already taken off.
+        The slot counts as lost 5 % of the lease, at most 1 s, before the hub may lend it again.
         """
         if self.lost.is_set():
             return 0.0
@@ -94,12 +95,12 @@ class Slot:
         return max(0.0, self._deadline_s - margin_s - now_s())
 
     def check(self) -> None:
-        """Return when the slot is still yours; raise `LeaseLost` when it is not. Costs no request."""
+        """Raise `LeaseLost` when the slot is no longer held here; else return. Sends no request."""
         if self.seconds_left() <= 0:
             raise self.loss("not renewed in time")
 
     def loss(self, why: str) -> LeaseLost:
-        """Mark the slot as lost (the first reason given stays) and return the error to raise."""
+        """Mark the slot as lost, unless it is already, and return the error to raise, with the first reason given."""
         if not self.lost.is_set():
             self._why = why
             self.lost.set()
@@ -107,22 +108,22 @@ class Slot:
 
     @property
     def is_ours(self) -> bool:
-        """Return whether this process borrowed it, and so may end its lease: a forked child holds only a copy."""
+        """Return whether this process borrowed the slot and so may end its lease; a forked child may not."""
         return self._pid == os.getpid()
 
     def given_back(self) -> None:
-        """Mark the slot as returned: from the moment that is sent, it is not ours any more."""
+        """Mark the slot as returned and lost, before the call that gives it back is sent."""
         self.returned = True
         self.loss("it was given back")
 
     def renewed(self, ttl_s: float, since_s: float) -> None:
-        """Take over what the hub answered: the lease lasts `ttl_s` seconds from `since_s`."""
+        """Record a renewal that the hub answered: the lease lasts `ttl_s` seconds from `since_s`."""
         self._deadline_s = since_s + ttl_s
         self.ends_by_s, self.unsure = now_s() + ttl_s, False
         self._due_s = _next_renewal_s(ttl_s, self.ttl_s)
 
     def maybe_shortened(self, ttl_s: float, since_s: float) -> None:
-        """Believe the earlier of both ends: a renewal without an answer may have been carried out."""
+        """Record a renewal without an answer, which may have had effect: the earlier of both ends counts."""
         self._deadline_s = min(self._deadline_s, since_s + ttl_s)
         self.ends_by_s, self.unsure = max(self.ends_by_s, now_s() + ttl_s), True
         self._due_s = 0.0
@@ -133,18 +134,18 @@ class Slot:
 
 
 def _next_renewal_s(granted_s: float, usual_s: float) -> float:
-    # After a third of what was granted; a thirtieth of the usual length keeps the end of the longest session from
-    # becoming a storm.
+    # After a third of the granted time, but at least a thirtieth of the usual length: near the longest session the hub
+    # grants less and less, and renewals would come ever faster.
     return now_s() + max(granted_s / 3, usual_s / 30) * random.uniform(0.85, 1.0)
 
 
 def whole(seconds: float) -> float | int:
-    """Return seconds as an integer where nothing is lost by it."""
+    """Return seconds as an integer if they are a whole number, else unchanged."""
     return int(seconds) if float(seconds).is_integer() else seconds
 
 
 def renew(slot: Slot, ttl_s: float | None, policy: RetryPolicy) -> Steps[None]:
-    """Let the lease last `ttl_s` seconds from now (None: its length so far); raises `LeaseLost` when it is over."""
+    """Make the lease last `ttl_s` seconds from now (None: as asked before); raises `LeaseLost` when it has ended."""
     asked_s = slot.asks_s if ttl_s is None else ttl_s
     body: dict[str, Any] = {"browserId": slot.id, "leaseToken": slot.token}
     if asked_s is not None:
@@ -168,7 +169,7 @@ def renew(slot: Slot, ttl_s: float | None, policy: RetryPolicy) -> Steps[None]:
 
 
 def keep(slot: Slot) -> Steps[LeaseLost | None]:
-    """Renew the slot for as long as it can be renewed; return the loss, or None when it was given back."""
+    """Renew the lease until that fails for good, and return the `LeaseLost`; None once the slot was given back."""
     failures, again_s, trouble = 0, 0.0, ""
     while (left_s := slot.seconds_left()) > 0:
         wait_s = max(slot.renewal_in_s(), again_s - now_s())

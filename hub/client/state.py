@@ -1,4 +1,4 @@
-"""What a node knows about itself: its slots, which of them are lent, and what the hub asked it to do. No I/O."""
+"""The state of a node: its slots, which of them are lent, and the orders of the hub. No I/O."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal, TypedDict
 
 from hub.retries import now_s
 
-# A hub takes 1000 slots and 64 KiB in one call by default; what the rest of a registration needs is left free.
+# A hub takes 1000 slots and 64 KiB in one call by default; the difference is for the other members of a registration.
 BITE_SLOTS = 1000
 BITE_BYTES = 48 * 1024
 ACKNOWLEDGED_AT_ONCE = 1000
@@ -63,26 +63,26 @@ class AgentOptions(TypedDict, total=False):
 
 
 class AgentState:
-    """The slots of one node and its share of the conversation with the hub."""
+    """The state of one node: its slots, and what it and the hub have told each other about them."""
 
     def __init__(self, node_id: str, options: AgentOptions) -> None:
         self.node_id = node_id
         self.slots: dict[str, dict[str, Any]] = {}
         self.lent: dict[str, str] = {}
-        self.lent_for: dict[str, dict[str, str]] = {}  # as what that was asked for: label and run, as the hub told it
+        self.lent_for: dict[str, dict[str, str]] = {}  # slot id -> label asked for and run, as the hub told
         self.version = 0
         self.incarnation = uuid.uuid4().hex
-        self.term = ""  # given to this incarnation by the hub
-        self.offers = ""  # what the hub has of ours, in short, as of the last beat
+        self.term = ""  # the hub gave it to this incarnation
+        self.offers = ""  # the hub's sum of our slots as of the last heartbeat, see `in_short`
         self.drain_call: dict[str, Any] | None = None  # the last drain or undrain, for a hub that has lost it
-        self._told_s = 0.0  # when we were told of it
-        self.refused: set[str] = set()  # ours, but another node's to the hub
+        self._told_s = 0.0  # when the hub sent `drain_call`, on the clock of `now_s`
+        self.refused: set[str] = set()  # our slots that the hub refused
         self.draining = False
         self.marked: set[str] = set()  # slots the hub wants recycled
-        self.acknowledged: set[str] = set()  # recycled; the hub has not been told yet
-        self.unpublished: set[str] = set()  # ours, but the hub may not have them
-        self.unwithdrawn: set[str] = set()  # no longer ours, but the hub may have them
-        self.rebuilding: dict[str, bool] = {}  # ours, being made fresh -> whether the hub has surely taken it off offer
+        self.acknowledged: set[str] = set()  # recycled slots of which the hub has not been told yet
+        self.unpublished: set[str] = set()  # our slots that the hub may not have
+        self.unwithdrawn: set[str] = set()  # slots that are no longer ours and that the hub may have
+        self.rebuilding: dict[str, bool] = {}  # our slots being rebuilt -> whether the hub has surely withdrawn them
         self._capacity = options.get("capacity")
         policy = options.get("policy")
         self._policy = {"policy": policy} if policy else {}
@@ -98,11 +98,11 @@ class AgentState:
             self.enter(_pool(node_id, label, count))
 
     def enter(self, slots: Iterable[Mapping[str, Any]]) -> list[str]:
-        """Take slots in as ours, naming those without an id; their ids. All or, when one is no JSON object, none."""
+        """Add slots, each with a new id if it has none; return their ids. Raises, and adds none, if one is no JSON."""
         entered: dict[str, dict[str, Any]] = {}
         for given in slots:
             slot = dict(given)
-            json.dumps(slot, allow_nan=False)  # one that cannot be sent would break every later call that lists it
+            json.dumps(slot, allow_nan=False)  # a slot that is no JSON would break every later call with it
             slot_id = str(slot.pop("browserId", None) or slot.pop("slotId", None) or uuid.uuid4().hex)
             slot.pop("slotId", None)
             entered[slot_id] = {"slotId": slot_id, **slot}
@@ -113,7 +113,7 @@ class AgentState:
         return list(entered)
 
     def forget(self, slot_id: str) -> None:
-        """Forget a slot."""
+        """Remove a slot from the state."""
         for known in (self.slots, self.lent, self.rebuilding):
             known.pop(slot_id, None)
         self.refused.discard(slot_id)
@@ -123,9 +123,9 @@ class AgentState:
     def registration(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Return the body that registers the node with as many slots as fit, and the bodies that publish the others.
 
-        Lent slots go first: a hub whose store was lost must hear of them before it lends anything of this node. Left
-        out are those of which nothing is known to be lent and that are being made fresh, and those still to be
-        published, which go by themselves: one of them that the hub never takes must not keep the node off its books.
+        Lent slots go first: a hub whose store was lost must know of them before it lends anything of this node. Slots
+        that are being rebuilt and not known to be lent are left out. So are slots still to be published, which are
+        published by other calls: one that the hub refuses must not prevent the registration.
         """
         capacity = len(self.slots) if self._capacity is None else self._capacity
         told = [slot_id for slot_id in self.slots if slot_id not in self.unpublished and not self._off_offer(slot_id)]
@@ -137,14 +137,14 @@ class AgentState:
         return {**self._facts, **named, "capacity": capacity, **self._policy, **first}, batches
 
     def registered(self, answer: Mapping[str, Any]) -> None:
-        """Take over what the hub answered a registration, but for its slots: see `published`."""
+        """Store the answer to a registration, except the results of the slots, for which `published` is called."""
         self.term = str(answer.get("term", ""))
-        self.version = 0  # not the answer's: what the hub knew before is only told to who is behind
-        self.lent |= answer.get("lent", {})  # of the process that was the node before
+        self.version = 0  # not that of the answer: the next heartbeat shall bring all orders
+        self.lent |= answer.get("lent", {})  # leases of the process that was the node before
         self.lent_for |= answer.get("lentFor", {})
 
     def batches(self, ids: Iterable[str]) -> Iterator[dict[str, Any]]:
-        """Return the bodies that publish these slots, each small enough for one call."""
+        """Yield the bodies that publish these slots, each small enough for one call."""
         batch: list[str] = []
         size = 0
         for slot_id in ids:
@@ -169,51 +169,51 @@ class AgentState:
         return said
 
     def published(self, results: Iterable[Mapping[str, Any]]) -> None:
-        """Take over what the hub answered for each slot it was given."""
+        """Store the result that the hub answered for each published slot."""
         for result in results:
             slot_id = result["browserId"]
             self.unpublished.discard(slot_id)
             self.refused.discard(slot_id)
             if result["status"] == "refused":
                 self.refused.add(slot_id)
-            free = result["status"] in ("published", "unchanged")  # when it was answered
+            free = result["status"] in ("published", "unchanged")  # as of the answer
             if free and self.lent.pop(slot_id, None) is not None:
-                self.version = 0  # was it lent since then, the next beat is told
+                self.version = 0  # if it was lent since, the next heartbeat brings that
 
     def to_recycle(self) -> set[str]:
-        """Return the slots to rebuild now; a lent slot is rebuilt when it comes back."""
+        """Return the ids of the slots to recycle now; a lent slot is recycled once its lease has ended."""
         return self.marked - self.lent.keys()
 
     def to_rebuild(self) -> set[str]:
-        """Return the own slots among them, and those whose rebuilding was begun and not ended."""
+        """Return the ids of own slots that are to be recycled now, or whose rebuilding has begun and not ended."""
         return (self.to_recycle() | self.rebuilding.keys()) & self.slots.keys()
 
     def acknowledge(self) -> bool:
-        """Take everything that should be made fresh as being so; whether there is anything to tell the hub."""
+        """Count all slots that are to be recycled as recycled; return whether the next heartbeat has any to report."""
         self.acknowledged |= self.to_recycle()
         self.marked -= self.acknowledged
         return bool(self.acknowledged)
 
     def reserving(self, slot_id: str) -> None:
-        """Note that the hub is asked to take the slot off offer; until it answers, it may or may not have done so."""
+        """Note that the hub is asked to withdraw the slot; until it answers, it may or may not have done so."""
         self.rebuilding[slot_id] = False
         self.unpublished.discard(slot_id)
 
     def reserved(self, slot_id: str) -> None:
-        """Note that the hub has taken the slot off offer: it has no holder."""
+        """Note that the hub has withdrawn the slot, which has no holder."""
         self.rebuilding[slot_id] = True
         self.lent.pop(slot_id, None)
 
     def still_lent(self, slot_id: str, *, asked_before: bool) -> None:
-        """Note that the hub has lent the slot and left it alone; it is rebuilt when it comes back."""
+        """Note that the hub has not withdrawn the slot because it is lent; it is rebuilt once its lease has ended."""
         self.rebuilding.pop(slot_id, None)
-        if asked_before:  # without an answer; a registration since then may have left it out
+        if asked_before:  # that call had no answer, and a registration since may have left the slot out
             self.unpublished.add(slot_id)
 
     def rebuilt(self, slot_id: str, fresh: Mapping[str, Any] | None) -> bool:
-        """Put a slot that was made fresh, or the `fresh` one in its place, among those to be published.
+        """Note that a slot was rebuilt, and that it, or `fresh` in its place, is to be published.
 
-        False when it was withdrawn or published by hand meanwhile: then that stands.
+        Return False, and change nothing, when the program has withdrawn or published the slot meanwhile.
         """
         if slot_id not in self.rebuilding:
             return False
@@ -231,18 +231,18 @@ class AgentState:
         return call
 
     def expected(self) -> set[str] | None:
-        """Return the slots that the hub should have; None while that is not certain."""
+        """Return the ids of the slots that the hub should have; None while that is not certain."""
         if self.unwithdrawn or not all(self.rebuilding.values()):
             return None
         return self.slots.keys() - self.unpublished - self.refused - self.rebuilding.keys()
 
     def differs(self) -> bool:
-        """Return whether the hub has other slots than it should; both as of now."""
+        """Return whether the hub, as of the last heartbeat, had other slots than it should."""
         expected = self.expected()
         return bool(self.offers) and expected is not None and in_short(expected) != self.offers
 
     def compare(self, known: Iterable[str]) -> None:
-        """Take note of what the hub has of ours that it should not have, and of what it lacks."""
+        """Note which of the slots `known` to the hub it should not have, and which it lacks."""
         found, expected = set(known), self.expected() or set()
         self.unwithdrawn |= found - self.slots.keys()
         self.unpublished |= expected - found
@@ -258,12 +258,12 @@ class AgentState:
         return {**named, **({"recycled": recycled} if recycled else {})}
 
     def heard(self, beat: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
-        """Take over the answer of a node that is known to the hub."""
+        """Store the answer to a heartbeat of a node that the hub knows."""
         self.acknowledged.difference_update(beat.get("recycled", ()))
         self.version = int(answer.get("version", 0))
         self.draining = bool(answer.get("drain"))
         wanted = set(answer.get("recycle", ()))
-        if "lent" in answer:  # only then the answer is the full picture
+        if "lent" in answer:  # only then the answer has everything
             self.lent, self.lent_for = dict(answer["lent"]), dict(answer.get("lentFor", {}))
             self.marked = wanted
             self.offers = str(answer.get("offers", ""))
@@ -273,13 +273,13 @@ class AgentState:
 
 
 def in_short(slots: Collection[str]) -> str:
-    """Return the hub's sum of slots: their number, and the sum of ten hex digits of each SHA-1, in 40 bits."""
+    """Return the sum by which the hub compares slots: their number, a dash, and their SHA-1s summed in 40 bits."""
     found = (int(hashlib.sha1(slot.encode(), usedforsecurity=False).hexdigest()[:10], 16) for slot in slots)
     return f"{len(slots)}-{sum(found) % 2**40}"
 
 
 def _pool(node_id: str, label: str, count: int) -> Iterator[dict[str, Any]]:
-    # The names the hub itself gives to the slots of a pool that is published by number.
+    # The hub gives the same ids to the slots of a pool that is published as a number.
     label = ":".join(segment.strip() for segment in label.split(":"))
     for number in range(1, count + 1):
         yield {"slotId": f"{node_id}-{label.replace(':', '.')}-{number}", "labelKey": label}

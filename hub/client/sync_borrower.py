@@ -27,7 +27,7 @@ OnLost = Callable[[Slot], object]
 
 
 def kept(http: SyncTransport, slot: Slot, stop: threading.Event) -> LeaseLost | None:
-    """Renew `slot` until that fails for good, and return why; None once `stop` is set or it was given back."""
+    """Renew `slot` until a final failure, and return its error; None once `stop` is set or it was given back."""
     try:
         return http.run(keep(slot), stop)
     except Stopped:
@@ -62,7 +62,7 @@ class SyncBorrowing:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         slot = self._slot
-        if not slot.is_ours:  # the parent of this process holds it, renews it and gives it back
+        if not slot.is_ours:  # a forked child: the parent holds the slot, renews it and gives it back
             return
         returned = slot.returned
         lost = slot.seconds_left() <= 0
@@ -74,7 +74,7 @@ class SyncBorrowing:
             elif slot.unsure and not returned:
                 self._client.leave_late(slot)
         finally:
-            self._keeper.join(timeout=1.0)  # it may be inside a request, whose answer no longer matters
+            self._keeper.join(timeout=1.0)  # the thread may be inside a request, whose answer no longer matters
         if lost and not returned and (error is None or isinstance(error, Exception)):
             raise slot.loss("not renewed in time") from error
 
@@ -83,11 +83,11 @@ class SyncBorrowing:
 class SyncHubClient:
     """A borrower of slots, for programs with threads; any number of them may share one.
 
-    `url` defaults to `HUB_URL` (or http://127.0.0.1:8080) and `secret` to `HUB_RUNNER_SECRET`. Every call is repeated
-    for `timeout` seconds while no hub answers or it asks to wait, each attempt being given `attempt_timeout`
-    seconds, and up to 30 more in the queue; then, or when the hub refuses for good, it raises a `hub.errors.HubError` -
-    `HubUnavailable` when nobody answered, `Unauthorized` when the secret is wrong. Close it with `client.close()`
-    or `with`.
+    `url` defaults to `HUB_URL` (or http://127.0.0.1:8080) and `secret` to `HUB_RUNNER_SECRET`. A call is repeated for
+    `timeout` seconds while no hub answers or the hub asks to wait. Each attempt may take `attempt_timeout` seconds, and
+    up to 30 more in the queue. After that, or when the hub refuses for good, the call raises a `hub.errors.HubError`:
+    `HubUnavailable` when no hub answered, `Unauthorized` when the secret is wrong. Close the client with
+    `client.close()` or `with`.
     """
 
     def __init__(
@@ -111,9 +111,9 @@ class SyncHubClient:
         self.close()
 
     def close(self) -> None:
-        """Close the connections; a slot that is still held stays lent until its lease ends.
+        """Close the connections. A slot that is still held stays lent until its lease ends.
 
-        A slot that could not be given back yet is given back in the background, until its lease has ended.
+        A slot whose return has failed so far is given back in the background, for as long as its lease lasts.
         """
         self.watch.close()
         if self._backlog.end_with_client():
@@ -161,39 +161,39 @@ class SyncHubClient:
         ticket: str | None = None,
         realms: Sequence[str] = (),
     ) -> Slot:
-        """Borrow a slot of `label` for `ttl` seconds (the hub's default when None); you `renew` and `give_back` it.
+        """Borrow a slot of `label` for `ttl` seconds (None: the hub's default); the caller renews it and gives it back.
 
-        The lease is filed under the id `run` (made up by the hub when None); `run_name` is a text for people. While
-        nothing is free, the call waits in the queue for `wait` seconds, with None for ever, with 0 not at all. A point
-        of `priority`, from -100 to 100, counts as a second in the queue. The place is kept when a hub stops or dies,
-        and given up when the wait is cancelled or interrupted. `ticket` names the place, new for each borrow, so that
-        others may ask the hub for it with `GET /queue/{ticket}`; it is made up when None. `realms` names those that may
-        serve the borrow, at most 8: it waits in the first, unless the URL of the client names another, and `slot.realm`
-        tells which other realm the slot is of.
+        The lease belongs to the run with the id `run` (None: the hub makes one); `run_name` is a text for people. While
+        no slot is free, the call waits in the queue for `wait` seconds (None: for ever; 0: not at all). A point of
+        `priority`, from -100 to 100, counts as a second in the queue. The place in the queue is kept when a hub stops
+        or dies, and given up when the wait is cancelled or interrupted. `ticket` is the id of the place, for
+        `GET /queue/{ticket}`; it must be new for each borrow, and is made here when None. `realms` names up to 8
+        realms that may serve the borrow: it waits in the first, unless the URL of the client names another, and
+        `slot.realm` is the other realm that has lent the slot, if any.
 
-        Raises `NoCapacity` when there is no slot in that time: as `WaitedInVain` after a wait, `DeadlineMissed`
-        at once when the hub expects it to take longer, `LabelQueueFull` or `RunQueueFull` when too many wait already,
-        `Capped` when the label has reached its limit. `error.facts` tells `position` and `estimatedWaitSeconds` of the
-        place there was, and `hint` where no pool serves the label: one may still come. With `wait_for_pool=False` it
-        raises `NoSuchPool` then, at once, with the label that was probably meant.
+        Raises a `NoCapacity` when no slot comes in that time: `WaitedInVain` after the wait, `DeadlineMissed` at once
+        when the hub expects a longer wait, `LabelQueueFull` or `RunQueueFull` when too many borrows wait already,
+        `Capped` when the label has reached its cap. `error.facts` has the `position` and the `estimatedWaitSeconds`
+        of the place in the queue, and a `hint` when no pool serves the label; such a pool may still come. With
+        `wait_for_pool=False` a label without a pool raises `NoSuchPool` at once, with the label probably meant.
         """
         wait_s = math.inf if wait is None else wait
         wanted = BorrowCall(label, ttl, run, run_name, priority, wait_s, wait_for_pool, ticket, tuple(realms))
         return self._http.run(borrow(wanted, self._policy, self._backlog))
 
     def renew(self, slot: Slot, ttl: float | None = None) -> None:
-        """Let the lease last `ttl` seconds from now (what was asked for before when None; the hub may grant less).
+        """Make the lease last `ttl` seconds from now (None: as long as asked for before); the hub may grant less.
 
         Raises `LeaseLost` when the hub has ended the lease. Not needed inside `borrow`.
         """
         self._http.run(renew(slot, ttl, self._policy))
 
     def give_back(self, slot: Slot) -> bool:
-        """Give the slot back; False when the lease had ended before. Safe to repeat, never touches a later borrower."""
+        """Give the slot back; return False if its lease had ended before. Safe to repeat: no later lease is touched."""
         return self._http.run(calls.hand_back(slot, self._policy, self._backlog))
 
     def verify(self, slot_id: str, token: str) -> dict[str, Any]:
-        """Return `{"slotId", "valid", "reason"?, "ttlSeconds"?}`: is the slot lent under this fencing token now."""
+        """Return `{"slotId", "valid", "reason"?, "ttlSeconds"?}`: whether the slot is now lent under this token."""
         return self._http.run(calls.verify(slot_id, token, self._policy))
 
     def nodes(self, *, limit: int = 100, cursor: str = "0", state: str | None = None) -> dict[str, Any]:
@@ -214,7 +214,7 @@ class SyncHubClient:
 
     @spelt_out(LeaseFilters)
     def leases(self, *, limit: int = 100, offset: int = 0, **where: Unpack[LeaseFilters]) -> dict[str, Any]:
-        """Return a page `{"total", "leases"}` of the leases, those that end first at the top; at most one filter.
+        """Return a page `{"total", "leases"}` of the leases, those that end first at the top. Takes at most one filter.
 
         Each lease is `{"slotId", "label", "pool", "runId", "nodeId", "borrowedAt", "ttlSeconds", "secondsLeft"}`.
         """
@@ -234,13 +234,13 @@ class SyncHubClient:
         return self._http.run(calls.one("sessions", slot_id, self._policy))
 
     def keep(self, slot: Slot, stop: threading.Event) -> LeaseLost | None:
-        """Renew `slot` until that fails for good, and return why; None once `stop` is set or it was given back."""
+        """Renew `slot` until a final failure, and return its error; None once `stop` is set or it was given back."""
         return kept(self._http, slot, stop)
 
     def leave(self, slot: Slot) -> None:
-        """Give the slot back at the end of a block; after a few seconds that goes on in the background."""
+        """Give the slot back at the end of a block; after a few seconds without success, go on in the background."""
         self._http.run(calls.leave(slot, self._backlog))
 
     def leave_late(self, slot: Slot) -> None:
-        """Give back in the background a slot that was lost: a renewal without an answer may have kept it lent."""
+        """Give back in the background a lost slot that may still be lent, because a renewal had no answer."""
         calls.owe(slot, self._backlog, HubUnavailable("a renewal had no answer"))

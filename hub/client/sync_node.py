@@ -24,8 +24,8 @@ T = TypeVar("T")
 class SyncNodeAgent(Announced):
     """A `NodeAgent` for programs without asyncio: `with SyncNodeAgent("n1", pools={"gpu:a100": 4}) as agent:`.
 
-    Arguments as for `NodeAgent`; callbacks are called in worker threads and may take their time. A refused secret ends
-    the agent: `failure` says so, and `stop` (the end of the `with`) raises it.
+    The arguments are those of `NodeAgent`. Callbacks are called in threads of their own and may block. A refused secret
+    ends the agent: then `failure` is that error, and `stop` (also the end of the `with`) raises it.
     """
 
     @spelt_out(AgentOptions)
@@ -38,7 +38,7 @@ class SyncNodeAgent(Announced):
         forks.note(self)
 
     def begin_anew(self) -> None:
-        """End the agent in a forked child: the node is the parent's."""
+        """Mark the agent as ended in a forked child, because the node belongs to the parent."""
         self._ready, self._ended = threading.Event(), threading.Event()
         self._end()
 
@@ -50,10 +50,10 @@ class SyncNodeAgent(Announced):
         self.stop()
 
     def start(self, timeout: float | None = None) -> None:
-        """Register, and return once the hub has the node; good for one use.
+        """Register the node, and return once the hub has it. May be called only once.
 
-        Raises `Unauthorized` or `BadInput` when it refuses, `HubUnavailable` when no hub answered for `timeout` seconds
-        (None: waits for ever).
+        Raises `Unauthorized` or `BadInput` when the hub refuses, and `HubUnavailable` when none answers in `timeout`
+        seconds (None: waits for ever).
         """
         self._thread.start()
         if not self._ready.wait(timeout):
@@ -63,7 +63,7 @@ class SyncNodeAgent(Announced):
             raise self.failure
 
     def stop(self) -> None:
-        """Leave, and return once that is done (a few seconds at most); raises what ended the agent before."""
+        """Leave the hub, within a few seconds, and return; raises the error that ended the agent before."""
         self._ended.set()
         self._thread.stop()
         self._thread.join()
@@ -71,20 +71,20 @@ class SyncNodeAgent(Announced):
             raise self.failure
 
     def run(self) -> None:
-        """Keep the node announced until `stop()` in another thread, or Ctrl-C; raises the error that ended it."""
+        """Keep the node announced until `stop()` in another thread, or Ctrl-C; raises what ended the agent."""
         with self:
             self.stopped()
 
     def stopped(self) -> None:
-        """Return once `stop` was called, or something has ended the agent."""
+        """Wait until `stop` was called or an error has ended the agent."""
         self._ended.wait()
 
     def progress(self) -> None:
-        """Note that the program goes on; with `max_silence` it must call this at least that often."""
+        """Tell the agent that the program does not hang; with `max_silence` the program must call this that often."""
         self._watchdog.made()
 
     def alive_while(self, check: Callable[[], object]) -> None:
-        """Beat only while `check()` is true; see `NodeAgent.alive_while`."""
+        """Send heartbeats only while `check()` is true; see `NodeAgent.alive_while`."""
         self._watchdog.alive_while(check)
 
     @property
@@ -93,15 +93,15 @@ class SyncNodeAgent(Announced):
         return self._thread.failure
 
     def publish(self, slots: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Offer more slots; return the outcome for each; see `NodeAgent.publish`."""
+        """Publish more slots; return the outcome for each; see `NodeAgent.publish`."""
         return self._call(self._announcing.publish(slots))
 
     def withdraw(self, slot_id: str) -> bool:
-        """Take a slot off offer; return whether that ended a lease of it."""
+        """Withdraw a slot; return whether that ended a lease of it; see `NodeAgent.withdraw`."""
         return self._call(self._announcing.withdraw(slot_id))
 
     def verify(self, slot_id: str, token: str) -> dict[str, Any]:
-        """Return whether the slot is lent under this token at this moment; see `NodeAgent.verify`."""
+        """Return whether the slot is now lent under this token, as a dict; see `NodeAgent.verify`."""
         return self._call(self._announcing.verify(slot_id, token))
 
     def _end(self) -> None:

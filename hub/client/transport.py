@@ -20,12 +20,12 @@ from hub.outgoing import options_for
 from hub.retries import now_s
 
 DEFAULT_URL = "http://127.0.0.1:8080"
-# Shorter than the hub keeps an idle connection (30 s), so that it is never the hub that closes one under a request.
-# A borrow that waits in the queue holds its connection. Those have a pool of their own: no renewal waits for them.
+# Idle connections are kept for less than the 30 s of the hub, so that the hub does not close one when a request starts.
+# Calls that wait, such as a borrow in the queue, have connections of their own, so that no renewal waits for one.
 _LIMITS = httpx.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=20.0)
 Address = tuple[str, str]
 C = TypeVar("C", httpx.Client, httpx.AsyncClient)
-# Nothing of the request has left this machine.
+# Errors after which nothing of the request has left this machine.
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
@@ -34,7 +34,7 @@ class Stopped(Exception):
 
 
 def _shown(secret: str | None, secret_name: str) -> str:
-    """Return the words that a refusal adds about a secret that the program did not give."""
+    """Return words on the variable `secret_name` to add to a refusal; empty when the program gave a secret itself."""
     if secret is not None or not secret_name:
         return ""
     if os.environ.get(secret_name):
@@ -63,8 +63,10 @@ def _address(client: httpx.Client | httpx.AsyncClient) -> Address:
 
 
 class _Remaining(dict[str, float]):
-    """The time bounds of a request, of which each of its phases gets what those before it have left over; the wait in
-    line is for the last one."""
+    """The time limits that httpx reads for each phase of a request: the time left of `timeout_s` for all phases.
+
+    The phase "read" gets the `wait_s` of the request in addition.
+    """
 
     def __init__(self, send: Send) -> None:
         super().__init__(dict.fromkeys(("pool", "connect", "write", "read"), send.timeout_s))
@@ -79,7 +81,7 @@ class _Remaining(dict[str, float]):
 
 
 def headers_of(send: Send) -> dict[str, str]:
-    """Return the headers; a change says how long its caller waits, and a hub that comes to it later leaves it."""
+    """Return the headers; those of a change say how long its caller waits, so that the hub drops it when it is late."""
     if send.method == "GET":
         return dict(send.headers)
     return {"prefer": f"wait={math.ceil(send.timeout_s + send.wait_s)}", **send.headers}
@@ -106,7 +108,7 @@ def _next(steps: Steps[T], outcome: Outcome, broken: BaseException | None) -> Se
 
 
 class _Transport(Generic[C]):
-    """The common part of both drivers: connections that are opened when they are needed, and anew in a forked child."""
+    """The base of both drivers, with the connections: opened when they are needed, and anew in a forked child."""
 
     _kind: type[C]
 
@@ -118,13 +120,13 @@ class _Transport(Generic[C]):
         forks.note(self)
 
     def begin_anew(self) -> None:
-        """Take new connections, in a forked child; those over a given transport are its owner's business."""
+        """Make new connections in a forked child, unless the transport was given: that is left to its owner."""
         if self._clients is not None and not self.given:
             forks.leave_to_parent(self._clients)
             self._clients = None
 
     def _opened(self) -> tuple[C, C]:
-        """Return the client of ordinary calls, and that of calls that wait."""
+        """Return the HTTP client for ordinary calls, and the one for calls that the hub may hold."""
         if self._clients is None:
             self._clients = self._kind(**self._options), self._kind(**self._options)
         return self._clients
@@ -138,7 +140,7 @@ class _Transport(Generic[C]):
 
     @property
     def address(self) -> Address | None:
-        """Return the URL of the hub and the secret, or None where connections cannot be shared by that."""
+        """Return the URL of the hub and the secret. Clients with the same pair share a backlog; None: no sharing."""
         return _address(self._client)
 
     def twin(self) -> SyncTransport:
@@ -157,13 +159,13 @@ class AsyncTransport(_Transport[httpx.AsyncClient]):
         super().__init__(url, secret, secret_name, transport)
 
     def show(self, secret: str) -> None:
-        """Show this secret from now on."""
+        """Send this secret with all requests from now on."""
         self._options["headers"] = {"x-hub-secret": secret}
         for client in self._opened():
             client.headers["x-hub-secret"] = secret
 
     async def run(self, steps: Steps[T]) -> T:
-        """Play the steps; return their result. When the task is cancelled, they may put things in order."""
+        """Play the steps and return their result. A cancellation of the asyncio task is raised in them first."""
         outcome: Outcome = None
         broken: asyncio.CancelledError | None = None
         while True:
@@ -200,8 +202,8 @@ class AsyncTransport(_Transport[httpx.AsyncClient]):
 class SyncTransport(_Transport[httpx.Client]):
     """A driver that plays steps on the calling thread; any number of threads may share one.
 
-    The bound of a request holds for all of it, but not for looking up the name of the hub, and not for an answer that
-    arrives a few bytes at a time: a thread cannot be stopped in the middle of those.
+    The time limit of a request holds for all of its phases together. It does not hold for looking up the hub's name,
+    nor for an answer that arrives a few bytes at a time, because a thread cannot be stopped in the middle of these.
     """
 
     _kind = httpx.Client
@@ -212,9 +214,10 @@ class SyncTransport(_Transport[httpx.Client]):
         super().__init__(url, secret, secret_name, transport)
 
     def run(self, steps: Steps[T], stop: threading.Event | None = None) -> T:
-        """Play the steps; return their result, or raise `Stopped` once `stop` is set.
+        """Play the steps and return their result; raise `Stopped` once `stop` is set.
 
-        When they are interrupted, by Ctrl-C or by what a signal handler raises, they may put things in order.
+        An interruption, by Ctrl-C or an error that a signal handler raises, is raised in the steps first, so that they
+        can clean up.
         """
         outcome: Outcome = None
         broken: BaseException | None = None
@@ -246,7 +249,7 @@ class SyncTransport(_Transport[httpx.Client]):
     def _send(self, send: Send) -> Outcome:
         client = self._opened()[1 if send.wait_s else 0]
         request = _request(client, send)
-        request.extensions["timeout"] = _Remaining(send)  # httpx bounds each phase on its own
+        request.extensions["timeout"] = _Remaining(send)  # else httpx gives each phase the whole time
         try:
             return client.send(request)
         except httpx.RequestError as error:

@@ -1,4 +1,4 @@
-"""The authorities that a client of the hub believes over TLS, and the certificate that it shows."""
+"""The authorities that a client of the hub trusts for TLS, and the certificate that it shows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CA_FILE, CERT_FILE, KEY_FILE = TLS_NAMES = ("HUB_CA_FILE", "HUB_CERT_FILE", "HUB
 
 
 def tls_context() -> ssl.SSLContext | None:
-    """Return the context of HUB_CA_FILE, HUB_CERT_FILE and HUB_KEY_FILE, or None when neither of the first two is set.
+    """Return the TLS context of HUB_CA_FILE, HUB_CERT_FILE and HUB_KEY_FILE; None if the first two are unset.
 
     A file of authorities replaces those of the system. Raises `HubError` in one sentence when a file cannot be used.
     """
@@ -26,7 +26,7 @@ def tls_context() -> ssl.SSLContext | None:
         return None
     try:
         context = ssl.create_default_context(cafile=authorities)
-    except OSError as error:  # what is wrong with the contents is one as well
+    except OSError as error:  # also raised for wrong contents
         raise HubError(f"{CA_FILE}={authorities} cannot be used: {_why(error)}.") from None
     if cert is not None:
         try:
@@ -38,7 +38,7 @@ def tls_context() -> ssl.SSLContext | None:
 
 
 def warn_of_plain_text(url: str) -> None:
-    """Warn once that secrets can be read on the way to a hub on another machine."""
+    """Log a warning, once for each host, when secrets go to a hub on another machine without TLS."""
     host = urlsplit(url).hostname
     if url.lower().startswith("http:") and not is_of_this_machine(url) and host not in _warned:
         _warned.add(host)

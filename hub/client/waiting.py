@@ -1,7 +1,7 @@
-"""Borrowing as steps: all attempts of one borrow carry one key, so they have one place in the queue and take one slot.
+"""Borrowing as steps: all attempts of one borrow have the same key, and so one place in the queue and one slot.
 
-The hub keeps a place for a minute while nobody asks for it, and passes it over meanwhile: whatever ends an attempt -
-the wait of the hub, a proxy, a cut connection, a hub that stops or dies - the next follows soon.
+The hub keeps a place in the queue for a minute without a call that waits, and lends it nothing meanwhile. So the next
+attempt follows soon after the end of one, be it by the hub's time limit, a proxy, a cut connection, or the hub's death.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ from hub.retries import FIRST_PAUSE_S, now_s, pause_s
 
 log = logging.getLogger("hub.client")
 
-# How long a hub lets a call wait in the queue unless it is set otherwise. Where it may wait longer we hang up and come
-# back; a hub that died without a word is noticed within the minute that it keeps our place.
+# Seconds that a hub by default lets a call wait in the queue. Each attempt ends after them, even where the hub allows
+# more, so that a hub that died without closing the connection is noticed while the place in the queue is kept.
 HUB_WAIT_S = 30.0
-LONGEST_WAIT_S = 86_400.0  # that a hub takes; a longer one has no end for it
+LONGEST_WAIT_S = 86_400.0  # the longest wait a hub takes; for a longer one it is told no limit
 LONGEST_PAUSE_S = 2.0
-# An attempt that lasted this long went well for a while: what ended it is news, and not the trouble of before.
+# After an attempt that reached the hub and lasted this long, the count of failures starts again.
 WELL_S = 1.0
-# The wait of the hub ends a moment before ours.
+# Seconds by which the hub's wait may end before ours.
 SLACK_S = 0.05
-# A caller that cancels a borrow should not be held up; the hub notices by itself that the call has ended, only later.
+# Cancelling a borrow should not take long; the hub also notices by itself, but later, that the call has ended.
 GIVE_UP_POLICY = RetryPolicy(trouble_s=0.5, attempt_s=2.0)
 
 
 @dataclass(frozen=True, slots=True)
 class BorrowCall:
-    """A borrow, and how long to wait for it: `wait_s` is infinite for ever and 0 for not at all."""
+    """A borrow and its wait: `wait_s` is `inf` to wait for ever, and 0 to not wait."""
 
     label: str
     ttl_s: float | None = None
@@ -74,7 +74,7 @@ class BorrowCall:
     realms: tuple[str, ...] = ()
 
     def body(self, left_s: float) -> dict[str, Any]:
-        """Return the body of the request when `left_s` seconds of the wait are left."""
+        """Return the body of the request, with `left_s` as the seconds that are left to wait."""
         members = {
             "labelKey": self.label,
             "ttlSeconds": None if self.ttl_s is None else whole(self.ttl_s),
@@ -90,20 +90,20 @@ class BorrowCall:
 
 @dataclass(slots=True)
 class _Place:
-    """A place in the queue: its key, and whether the hub may know it."""
+    """A place in the queue: its key, the id of the ticket, and whether the hub may already know it."""
 
     key: str = field(default_factory=lambda: uuid.uuid4().hex)
-    known: bool = False  # the hub may have a place or a lease for it
+    known: bool = False  # whether the hub may have a ticket or a lease for the key
 
 
 def borrow(wanted: BorrowCall, policy: RetryPolicy, backlog: Backlog) -> Steps[Slot]:
-    """Borrow a slot, waiting as long as `wanted` says; when broken off or refused, the place is given up."""
+    """Borrow a slot, waiting as long as `wanted` says; when interrupted or refused, give the place up."""
     started_s = now_s()
     place = _Place() if wanted.ticket is None else _Place(wanted.ticket)
     while True:
         try:
             return (yield from _ask(wanted, policy, started_s, place))
-        except (GeneratorExit, Withdrawn):  # nothing can be sent any more; another call has given the place up
+        except (GeneratorExit, Withdrawn):  # no step can be played; another call gave the place up
             raise
         except LeaseOver:
             # An attempt whose answer was lost had taken a slot, and its lease ended before the next got through.
@@ -121,13 +121,13 @@ def _ask(wanted: BorrowCall, policy: RetryPolicy, started_s: float, place: _Plac
     while True:
         sent_s = now_s()
         left_s = max(0.0, started_s + wanted.wait_s - sent_s)
-        known, place.known = place.known, True  # should we be broken off now
+        known, place.known = place.known, True  # in case we are interrupted now
         outcome = yield _request(wanted, place, left_s, policy)
         if isinstance(outcome, httpx.Response) and outcome.is_success:
             slot = Slot(accepted(outcome, sent_s), wanted.ttl_s)
             if again or slot.seconds_left() >= slot.ttl_s / 2:
                 return slot
-            again = True  # the lease may have begun when the wait began; asked again, the hub tells what is left of it
+            again = True  # the lease may be old; asked again, the hub answers with the rest of it
             continue
         error, worth_it = refusal(outcome)
         place.known = known or _may_know(outcome, error)
@@ -157,17 +157,17 @@ def _request(wanted: BorrowCall, place: _Place, left_s: float, policy: RetryPoli
 
 
 def _may_know(outcome: Outcome, error: HubError) -> bool:
-    """Return whether an attempt with this outcome may have left a place or a lease behind."""
+    """Return whether the hub may have a ticket or a lease for the key after an attempt with this outcome."""
     if isinstance(outcome, Unreachable):
         return outcome.sent
     return isinstance(error, WaitedInVain) or (passing(error) and not isinstance(error, NoCapacity | Settling))
 
 
 def _pause_s(error: HubError, failures: int, took_s: float) -> float:
-    """Return the pause after failed attempt number `failures` (from 0) in a row."""
+    """Return the seconds to pause after failed attempt number `failures`, counted from 0, in a row."""
     if isinstance(error, WaitedInVain):
         return max(0.0, FIRST_PAUSE_S - took_s)
-    if isinstance(error, Stopping):  # asks to leave that hub alone; the queue goes on at the others, or it is soon back
+    if isinstance(error, Stopping):  # its Retry-After is ignored: other hubs serve the queue
         return pause_s(failures, longest_s=LONGEST_PAUSE_S)
     if failures == 0 and error.retry_after_s is None:
         return 0.0
@@ -175,10 +175,10 @@ def _pause_s(error: HubError, failures: int, took_s: float) -> float:
 
 
 def _give_up(wanted: BorrowCall, place: _Place, backlog: Backlog) -> Steps[None]:
-    """Give up the place in the queue, and what was lent to it; in the background what takes longer than a moment."""
+    """Give up the place in the queue and a slot lent to it; if that fails at first, go on in the background."""
     try:
         yield from _given_up(place, GIVE_UP_POLICY)
-    except GeneratorExit:  # nothing can be sent any more
+    except GeneratorExit:  # no step can be played any more
         raise
     except BaseException as error:
         what = f"give up the place in the queue for {wanted.label}"
@@ -196,7 +196,7 @@ def _give_up(wanted: BorrowCall, place: _Place, backlog: Backlog) -> Steps[None]
 def _given_up(place: _Place, policy: RetryPolicy) -> Steps[None]:
     ticket = path("queue", place.key)
     try:
-        for _ in range(3):  # between two of these calls a lease may come, or be taken back by the hub
+        for _ in range(3):  # between two of these calls a lease may come, or be undone by the hub
             try:
                 yield from exchange(Send("DELETE", ticket), policy)
                 return

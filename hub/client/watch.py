@@ -1,4 +1,4 @@
-"""Leases that the hub has ended, heard of at once: calls that wait, each for up to a thousand leases of a client."""
+"""Watching leases, so that their end by the hub is noticed at once: the hub holds a call until one of them ends."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from hub.errors import HubError, MethodNotAllowed, NotFound
 
 LEASES_MAX = 1000  # as many as the hub takes in one call
 WAIT_S = 25.0
-# A thread that waits for an answer cannot be told of another slot: it asks so often.
+# A thread that waits for an answer cannot add another slot to its call, so its calls are shorter.
 SYNC_WAIT_S = 2.0
 PAUSE_S = 0.5
-# Before each call: leases that last for a moment cost none, and many that begin together cost one.
+# A pause before each call, so that very short leases cost no call, and leases that begin together cost one.
 CALM_S = 0.25
 _POLICY = RetryPolicy(trouble_s=0.0, attempt_s=5.0)
 
 
 def look(slots: Sequence[Slot], wait_s: float) -> Steps[bool]:
-    """Wait until one of these leases is over, and mark its slot as lost; return False for a hub without this call."""
+    """Wait up to `wait_s` for a lease to end, and mark its slot as lost; return False for a hub without this call."""
     leases = [{"browserId": slot.id, "leaseToken": slot.token} for slot in slots]
     try:
         body = {"leases": leases, "waitSeconds": wait_s}
@@ -44,7 +44,7 @@ def look(slots: Sequence[Slot], wait_s: float) -> Steps[bool]:
 
 
 class Watch:
-    """The leases of one `HubClient`."""
+    """The watched leases of one `HubClient`."""
 
     def __init__(self, http: AsyncTransport) -> None:
         self._http = http
@@ -52,25 +52,25 @@ class Watch:
         forks.note(self)
 
     def begin_anew(self) -> None:
-        """Watch nothing: a forked child leaves the leases of its parent to the parent."""
+        """Watch no lease, in a forked child: the leases of its parent are left to the parent."""
         self._slots: dict[Slot, Callable[[], None]] = {}
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def add(self, slot: Slot, when_lost: Callable[[], None]) -> None:
-        """Call `when_lost` as soon as the hub says that it has ended this lease."""
+        """Watch the lease of this slot, and call `when_lost` as soon as the hub has ended it."""
         self._slots[slot] = when_lost
         self._changed.set()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name="leases-watched")
 
     def remove(self, slot: Slot) -> None:
-        """Watch a lease no longer."""
+        """Stop watching the lease of this slot."""
         if self._slots.pop(slot, None) is not None and not self._slots:
             self._changed.set()
 
     async def close(self) -> None:
-        """Stop listening."""
+        """Stop watching all leases, and wait for the end of the call."""
         self._slots.clear()
         if self._task is not None:
             self._task.cancel()
@@ -118,14 +118,14 @@ class SyncWatch:
         forks.note(self)
 
     def begin_anew(self) -> None:
-        """Watch nothing: a forked child leaves the leases of its parent to the parent."""
+        """Watch no lease, in a forked child: the leases of its parent are left to the parent."""
         self._slots: list[Slot] = []
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     def add(self, slot: Slot) -> None:
-        """Mark this slot as lost as soon as the hub says that it has ended its lease."""
+        """Watch the lease of this slot, and mark the slot as lost as soon as the hub has ended it."""
         with self._lock:
             self._slots.append(slot)
             if self._thread is None or not self._thread.is_alive():
@@ -134,13 +134,13 @@ class SyncWatch:
                 self._thread.start()
 
     def remove(self, slot: Slot) -> None:
-        """Watch a lease no longer."""
+        """Stop watching the lease of this slot."""
         with self._lock:
             if slot in self._slots:
                 self._slots.remove(slot)
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop watching all leases, without waiting for the thread."""
         self._stop.set()
 
     def _run(self) -> None:

@@ -1,4 +1,4 @@
-"""A watchdog for the program that a node is part of: heartbeats alone only show that its process runs."""
+"""A watchdog for the program of a node, because heartbeats alone only show that its process runs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from hub.retries import now_s
 
 
 class Watchdog:
-    """A check before each beat: a node whose program hangs is not kept alive by its thread.
+    """A check before each heartbeat, so that the thread of a node does not keep it alive when its program hangs.
 
-    `longest_s` (None: for ever) is how long the program may be silent. `ask` has the program call the function that it
-    is given, as soon as it can; without it the program calls `made` by itself.
+    `longest_s` is how many seconds the program may be silent (None: any number). `ask(function)` makes the program call
+    the function as soon as it can; without `ask` the program has to call `made` by itself.
     """
 
     def __init__(self, longest_s: float | None, ask: Callable[[Callable[[], None]], None] | None = None) -> None:
@@ -20,24 +20,24 @@ class Watchdog:
         self._longest_s = longest_s
         self._ask = ask
         self._checks: list[Callable[[], object]] = []
-        self._since_s: float | None = None  # asked and not answered; without `ask`, since the last `made`
+        self._since_s: float | None = None  # when the unanswered question was asked; without `ask`, the last `made`
 
     def alive_while(self, check: Callable[[], object]) -> None:
-        """Add a check: the node is alive only while it is true; a check that raises is not."""
+        """Add a check: heartbeats are sent only while it returns true; raising counts as false."""
         self._checks.append(check)
 
     def made(self) -> None:
-        """Note that the program goes on."""
+        """Note that the program does not hang at this moment."""
         self._since_s = None if self._ask else now_s()
 
     def stalled(self) -> str | None:
-        """Return the reason not to keep the node alive at this moment; None when there is none."""
+        """Return the reason not to send a heartbeat now; None when there is none."""
         for check in self._checks:
             name = getattr(check, "__name__", repr(check))
             try:
                 if not check():
                     return f"{name} says that it does not get on"
-            except Exception as error:  # noqa: BLE001 - any error: it does not say that all is well
+            except Exception as error:  # noqa: BLE001 - any error counts as false
                 return f"{name} raised {error!r}"
         if self._longest_s is None:
             return None

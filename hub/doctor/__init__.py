@@ -1,4 +1,4 @@
-"""`hub doctor`: checks for broken invariants in a running system, and repairs what can be repaired."""
+"""`hub doctor`, which finds broken invariants in a store in use and repairs those that it can."""
 
 from hub.doctor.examine import Finding, examine
 

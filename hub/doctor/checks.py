@@ -1,4 +1,4 @@
-"""The checks: each batch is one script, so what it sees is a state the store was in at one moment."""
+"""The checks of the doctor. A script checks a batch at once, so it sees the state of the store at one moment."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ from hub.store.keys import TABLE
 from hub.store.lenient import read_each
 from hub.store.store import Store
 
-BATCH = 50  # things checked per script: under 2 ms
-MEMBERS_BATCH = 200  # under 1 ms
-WORKERS_BATCH = 5  # with 1,000 jobs each 5 ms, with a few under 0.2 ms
-ALL_AT_ONCE = 10**9  # tasks are counted for any number of jobs in one go
-PLACES_BATCH = 4  # finding a slot in lists of 100,000 takes up to 1 ms
-GONE_MS = 5000  # a hub is gone after 3 s without a tick, and what it left within a second more
+BATCH = 50  # subjects per script, which checks them in under 2 ms
+MEMBERS_BATCH = 200  # members of indexes per script: under 1 ms
+WORKERS_BATCH = 5  # workers per script: 5 ms if each has 1,000 jobs, under 0.2 ms with a few jobs
+ALL_AT_ONCE = 10**9  # no limit: one walk counts the tasks of any number of jobs
+PLACES_BATCH = 4  # slots per script: to find a slot in lists of 100,000 takes up to 1 ms
+GONE_MS = 5000  # a hub counts as gone after 3 s without a tick, and others clear up after it within a second more
 UNREAD = "unreadable"
-UNUSED_S = 86_400.0  # a hub calls its library twice a second
-SLACK_S = 2.0  # on top of a sweep interval: a pass takes time too
+UNUSED_S = 86_400.0  # a library not called for this long is unused: a hub calls its own twice a second
+SLACK_S = 2.0  # added to a sweep interval for the time that a pass takes
 
 Subject = tuple[str, ...]
 Words = frozenset[str]
@@ -65,7 +65,7 @@ Words = frozenset[str]
 
 @dataclass(frozen=True)
 class Suspicion:
-    """A subject that may be broken, and the name of the check that says so."""
+    """A subject (such as a slot or a task) that may break an invariant, and the name of the check that found it."""
 
     check: str
     subject: Subject
@@ -73,9 +73,10 @@ class Suspicion:
 
 @dataclass(frozen=True)
 class Check:
-    """A way to check subjects: what its words mean, how a subject is shown, and the times it allows.
+    """A kind of check: the trouble that each word of its answer means, and a function `shown` that names a subject.
 
-    It is a check of `lua/doctor.lua` unless it says how it asks plainly.
+    `timeout_ms` and `grace_ms`: the silence and the delay that the check allows. The script of `lua/doctor.lua` makes
+    the check, or the function `plainly`, if there is one, with reads of Redis.
     """
 
     troubles: Mapping[str, Trouble]
@@ -87,7 +88,7 @@ class Check:
 
 
 class Checks:
-    """Every check, by its name."""
+    """All checks by name, and the running of them."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
@@ -137,7 +138,7 @@ class Checks:
         }
 
     async def at(self, name: str, subjects: Iterable[Subject]) -> dict[Suspicion, Words]:
-        """Check these subjects; leave out those that are as they should be."""
+        """Check these subjects; return those that break an invariant, each with the words of the check."""
         check, wanted = self._checks[name], list(dict.fromkeys(subjects))
         found: dict[Suspicion, Words] = {}
         for start in range(0, len(wanted), check.batch):
@@ -148,7 +149,7 @@ class Checks:
         return found
 
     async def again(self, suspicions: Mapping[Suspicion, Words]) -> dict[Suspicion, Words]:
-        """Check these suspicions again, and keep the words that are confirmed."""
+        """Check these suspicions again; return those that are confirmed, with the words that came both times."""
         names = dict.fromkeys(suspicion.check for suspicion in suspicions)
         seen: dict[Suspicion, Words] = {}
         for name in names:
@@ -157,7 +158,7 @@ class Checks:
         return {each: words for each, words in both.items() if words}
 
     def trouble(self, suspicion: Suspicion, word: str) -> Trouble:
-        """Return what a word of a check means."""
+        """Return the trouble (a broken invariant) that a word in the answer of a check stands for."""
         if word == UNREAD:
             return UNREADABLE
         if suspicion.check == "members" and suspicion.subject[0] in STRAYS:
@@ -167,7 +168,7 @@ class Checks:
         return self._checks[suspicion.check].troubles[word]
 
     def shown(self, suspicion: Suspicion) -> str:
-        """Return the subject as people read it."""
+        """Return the name of the subject as the report shows it."""
         return self._checks[suspicion.check].shown(suspicion.subject)
 
     async def _ask(self, name: str, check: Check, batch: Sequence[Subject]) -> list[Sequence[str]]:
@@ -184,7 +185,7 @@ class Checks:
             )
             return answers
         except (ForeignKey, StoreFault):
-            # One record of them is not what it should be; the others are checked all the same.
+            # One record of the batch has the wrong type, so each is checked alone.
             if len(batch) == 1:
                 return [[UNREAD]]
             return [words for subject in batch for words in await self._ask(name, check, [subject])]
@@ -229,7 +230,7 @@ class Checks:
 
 
 def fields_of(suspicion: Suspicion) -> Subject:
-    """Return the fields of a subject as the scripts take them: a member comes with the type of its index."""
+    """Return a subject as arguments of the scripts; a member of an index gets the Redis type of the index too."""
     if suspicion.check in ("members", "entries"):
         kind, owner, member = suspicion.subject
         return (kind, TABLE[kind].type, owner, member)
@@ -237,7 +238,7 @@ def fields_of(suspicion: Suspicion) -> Subject:
 
 
 def seen_subject(slot: str, seen: Iterable[tuple[str, str, str]]) -> Subject:
-    """Return a subject of the check of places: a slot and the (place, label, item) it was seen in."""
+    """Return a subject of the check "places": a slot with each (place, label, item) in which it was seen."""
     return (json.dumps([slot, sorted(set(seen))], ensure_ascii=False),)
 
 
@@ -259,7 +260,7 @@ def _called_by_id(noun: str) -> Callable[[Subject], str]:
 
 
 def _as_sent(found: str) -> str:
-    """Return an id as people know it; found in the name of a key it may be anything."""
+    """Return a UUID with hyphens, as callers write it. An id from the name of a key may be any text: then unchanged."""
     return dashed(found) if len(found) == 32 else found
 
 

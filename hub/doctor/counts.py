@@ -1,4 +1,4 @@
-"""The number of tasks of a job: no list holds all of them, so they are counted; a job in use meanwhile is left out."""
+"""The check of the number of tasks that each job keeps. All task records are counted, because no list has them all."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from hub.store.lenient import read_each
 from hub.store.scan import keys_of
 from hub.store.store import Store
 
-BATCH = 200  # tasks checked per script: about 0.5 ms
+BATCH = 200  # tasks per script, which reads them in about 0.5 ms
 
 
 @dataclass(frozen=True)
 class Count:
-    """The numbers kept of a job, as text, and those that were counted."""
+    """The numbers of tasks and of tasks put off that a job keeps, and the same numbers as counted; all as text."""
 
     kept: tuple[str, str]
     counted: tuple[str, str]
 
     @property
     def words(self) -> list[str]:
-        """Name the numbers that differ."""
+        """Return which numbers kept by a job differ from the count: "tasks" (all) and "later" (put off)."""
         pairs = zip(("tasks", "later"), self.kept, self.counted, strict=True)
         return [word for word, kept, counted in pairs if kept != counted]
 
 
 class RecordCounts:
-    """The counts of tasks by job, from the records of all tasks."""
+    """The counter of tasks by job, which reads the records of all tasks."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._check = store.script("doctor/count")
 
     async def words(self, names: Sequence[str]) -> list[list[str]]:
-        """Name what is wrong with the numbers kept of each job; a job in use counts as right."""
+        """Return for each job which of its numbers of tasks are wrong; [] for a job that changed during the count."""
         found = await self.count(names)
         return [found[name].words if name in found else [] for name in names]
 
     async def count(self, names: Sequence[str]) -> dict[str, Count]:
-        """Count the tasks of these jobs; leave out jobs whose numbers changed meanwhile."""
+        """Return the kept and the counted numbers of tasks by job, without jobs that changed during the count."""
         before = await self._kept(names)
         tasks: Counter[str] = Counter()
         later: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""The examination: walk, check twice more at what is suspicious, give the sweeps their chance, report, repair."""
+"""The examination of a store: walk through it, confirm suspicions twice, wait for sweeps to repair, repair, report."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hub.doctor.walk import Walk
 from hub.settings import Settings, load_settings
 from hub.store.store import Store
 
-TICKING_S = 3.0  # a hub ticks twice a second; this one stopped or cannot hear
+TICKING_S = 3.0  # a hub ticks twice a second; without a tick for this long no hub runs
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A broken invariant: its number in the design, what breaks it and how, and whether it was repaired."""
+    """A broken invariant: its number (C1 to C12), the subject that breaks it and how, and whether it was repaired."""
 
     invariant: str
     subject: str
@@ -34,12 +34,12 @@ async def examine(
     pause_s: float = 0.5,
     seen: Callable[[int], None] = lambda _: None,
 ) -> list[Finding]:
-    """Find every broken invariant of a store, which may be in use; with `repair` repair those that can be.
+    """Return every broken invariant of a store, which may be in use; with `repair` repair those that can be.
 
-    Changes under way are not reported: a suspicion counts when two later checks, `pause_s` apart, confirm it; where
-    a sweep of a running hub would repair it, when one has had the time to. What other programs wrote and the hub has
-    not taken in yet is no finding. `settings` are those of the hubs; without them they are read from the environment.
-    `seen` is called with the number of keys that were looked at.
+    A change under way is not reported: a suspicion becomes a finding when two later checks, `pause_s` apart, confirm
+    it. If a hub runs and its sweep would repair the trouble, the check also waits for one sweep. Entries of other
+    programs that the hub has not taken in yet are no finding. `settings` are those of the hubs; by default they are
+    read from the environment. `seen` is called with the number of keys looked at so far.
     """
     return await _Examination(store, settings or load_settings(), pause_s).run(repair, seen)
 
@@ -73,7 +73,7 @@ class _Examination:
         return sorted(found, key=lambda each: (int(each.invariant[1:]), each.subject, each.problem))
 
     async def _after_a_sweep(self, suspicions: Mapping[Suspicion, Words]) -> dict[Suspicion, Words]:
-        """Leave out what the next sweep repairs, if a hub sweeps."""
+        """Wait for one sweep, if a hub runs; return the suspicions without those that the sweep has repaired."""
         settling = {
             suspicion: some
             for suspicion, words in suspicions.items()
@@ -98,7 +98,7 @@ class _Examination:
         return {suspicion: words for suspicion, words in kept.items() if words}
 
     async def _expected(self, suspicions: Mapping[Suspicion, Words]) -> dict[Suspicion, Words]:
-        """Leave out the dead that no sweep is to remove: expiry is off, braked, or spares nodes with free slots."""
+        """Return the suspicions without the dead nodes and workers that sweeps keep, by switch, brake or setting."""
         keys = self._store.keys
         override, brake, worker_brake = await self._store.read_all(
             [("HGET", keys.store, "expire"), ("HGET", keys.brake, "state"), ("HGET", keys.worker_brake, "state")]
@@ -114,7 +114,7 @@ class _Examination:
         return {suspicion: words for suspicion, words in kept.items() if words}
 
     async def _ticks(self) -> bool:
-        """Return whether a hub is running."""
+        """Return whether a hub has ticked within `TICKING_S`."""
         ticked_ms = int(await self._store.read("HGET", self._store.keys.store, "tick_ms") or 0)
         seconds, _ = await self._store.read("TIME")
         return int(seconds) - ticked_ms / 1000 < TICKING_S

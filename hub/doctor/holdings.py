@@ -1,4 +1,4 @@
-"""What users and rooms hold, from the records of all that counts; while something is made nothing is judged."""
+"""The check of how much each user and room holds, as quotas count it, against the records of tasks, jobs and so on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OPEN = ("pending", "claimed", "running")
 
 
 class HeldByOwner(NamedTuple):
-    """The numbers kept of an owner and of what it holds, as text."""
+    """An owner (a user or a room), the number kept of what it holds, and the number as counted; all as text."""
 
     owner: str
     kept: str
@@ -24,19 +24,19 @@ class HeldByOwner(NamedTuple):
 
 
 class Holdings:
-    """The counts of quotas, by kind and owner."""
+    """The counter of what each owner holds, by the kinds of quotas."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def words(self, kinds: Sequence[str]) -> list[list[str]]:
-        """Name what is wrong with the numbers kept of each kind."""
+        """Return for each kind ["differs"] if the kept number of any owner is wrong, else []."""
         found = await self.wrong()
         return [["differs"] if found[kind] else [] for kind in kinds]
 
     async def wrong(self) -> dict[str, list[HeldByOwner]]:
-        """Return the owners of each kind whose number is not what the records say; none where a record was made
-        meanwhile: another may have gone, and the number be the same.
+        """Return by kind the owners whose kept number differs from the records. If a record was made during the count,
+        return none: the count may then be wrong, even if the kept number is the same before and after it.
         """
         made, before = await self._made(), await self._kept()
         counted = await self._counted()
@@ -53,7 +53,7 @@ class Holdings:
         }
 
     async def _made(self) -> str | None:
-        """Return the instant of the latest record: each has one of its own."""
+        """Return the time of the newest record in us; it changes with each new record, as no two have the same time."""
         made: str | None = await self._store.read("HGET", self._store.keys.store, "last_us")
         return made
 
@@ -90,7 +90,7 @@ class Holdings:
         return counted
 
     async def _records(self, kind: str, *fields: str) -> AsyncIterator[tuple[str, Sequence[str | None]]]:
-        """Yield the id and these fields of every record of a kind."""
+        """Yield the id and the values of these fields of every record of a kind, such as "task"."""
         key = getattr(self._store.keys, kind)
         nothing = (None,) * len(fields)
         seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""The part of the walk that goes through tasks, jobs, workers and providers."""
+"""The part of the doctor's walk that checks tasks, jobs, workers, providers and schedules."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from hub.store.keys import TABLE
 from hub.store.scan import members_of
 from hub.store.store import Store
 
-# Indexes whose members must belong.
+# Indexes each of whose members is checked: it must belong there.
 INDEXES = (
     *("worker_tasks", "worker_providers", "dead_workers", "task_parents", "task_children"),
     *("room_tasks", "job_tasks", "job_queue", "heads", "later", "ownerless", "internal_tasks", "runtimes", "silences"),
     *("held_tasks", "finished", "dead", "workers", "worker_beats", "room_workers", "room_jobs", "deleted_jobs"),
     *("room_providers", "hung_up", "blocked", "settling", "schedules", "room_schedules"),
 )
-SINGLES = ("payload", "task_result", "task_log", "provider_name", "unique")  # keys that are such members by themselves
+SINGLES = ("payload", "task_result", "task_log", "provider_name", "unique")  # keys that must belong to a record
 _OF_WORKERS = ("worker", "worker_jobs", "worker_rooms", "worker_tasks", "worker_providers")
 _OF_JOBS = ("job", "job_queue", "job_workers")
 
@@ -26,7 +26,7 @@ Check = Callable[[str, Iterable[Subject]], Awaitable[Any]]
 
 
 class JobWalk:
-    """The checks of what a page of the keyspace names: each worker and each job once."""
+    """The checks of tasks, jobs, workers, providers and schedules; each worker and job is checked once."""
 
     def __init__(self, store: Store, check: Check) -> None:
         self._store = store
@@ -35,7 +35,7 @@ class JobWalk:
         self._jobs: set[str] = set()
 
     async def page(self, ids: Mapping[str, Sequence[str]]) -> None:
-        """Check what these keys name: kind of key -> ids."""
+        """Check the records and indexes of a page of keys, given as kind of key -> ids in the names of those keys."""
         await self._check("tasks", [(task,) for task in ids.get("task", ())])
         await self._check("providers", [(full,) for full in ids.get("provider", ())])
         await self._check("schedules", [(each,) for each in ids.get("schedule", ())])
@@ -55,7 +55,7 @@ class JobWalk:
                 await self._check("links", [(worker, full) for worker in workers])
 
     async def finish(self) -> None:
-        """Count the tasks of every job that was seen, and what users and rooms hold."""
+        """At the end of the walk, check the task counts of all jobs seen, and the quota counts of users and rooms."""
         await self._check("counts", [(full,) for full in sorted(self._jobs)])
         await self._check("holdings", [(kind,) for kind in KINDS])
 

@@ -1,4 +1,4 @@
-"""The words of the checks of tasks, jobs, workers and providers, for people. Pure."""
+"""The meaning of each word that the checks of tasks, jobs, workers and providers answer. No I/O."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TASKS = {
     "never forgotten": Trouble("C12", "over, but not among those that are forgotten some day"),
 }
 ENTRIES = {"stray": Trouble("C12", "names what does not belong there")}
-# A stray member of these indexes breaks more than tidiness.
+# A stray member of these indexes does harm, and each has a sentence of its own.
 ENTRY_STRAYS = {
     **dict.fromkeys(("room_tasks", "job_tasks"), Trouble("C9", "lists a task under what it is not, or not any more")),
     "job_queue": Trouble("C9", "would let a task be claimed that does not wait there"),

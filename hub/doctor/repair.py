@@ -1,4 +1,4 @@
-"""Repairing: a single script for each trouble, which checks again before it acts and may run any number of times."""
+"""The repairs of the doctor: one script for each trouble, which checks again before it acts and is safe to repeat."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hub.settings import Settings
 from hub.store.keys import TABLE, name_of
 from hub.store.store import Store
 
-BATCH = 64  # tasks of a worker that is gone, per script: about 2 ms
+BATCH = 64  # tasks of a removed worker per script, which takes about 2 ms
 _log = get_logger("hub.doctor")
 _ENDS_THE_LEASE = {"overdue", "footprint gone"}
-# Where a slot is comes before its lease, and both before the indexes that follow from them. At the jobs API records
-# come before what points to them, and all of that before it is counted.
+# The order of repairs: the place of a slot, then its lease, then the indexes that follow from both. For jobs and tasks:
+# the records, then the indexes that point to them, then the counts.
 _ORDER = (
     *("store", "places", "slots", "members", "nodes", "parts", "pools", "lifetimes", "libraries"),
     *("hubs", "tickets", "runs", "queues", "waits"),
@@ -28,7 +28,7 @@ _ORDER = (
 
 
 class Repairer:
-    """Repairs what the checks have found."""
+    """The repairer of the troubles that the checks have found."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
@@ -38,7 +38,7 @@ class Repairer:
         self._holdings = Holdings(store)
         self._script = store.script("doctor/repair")
         self._node_ms = int((settings.node_timeout_s + settings.node_sweep_interval_s + SLACK_S) * 1000)
-        # The checks whose findings take more than the one repair of their name.
+        # The checks whose findings need more than the repair of the same name in `lua/doctor.lua`.
         self._ways = {
             "slots": self._slot,
             "nodes": self._node,
@@ -51,12 +51,12 @@ class Repairer:
         }
 
     async def repair(self, suspicions: Mapping[Suspicion, Words]) -> None:
-        """Repair what is still so, as far as it can be, in the order that leaves nothing behind."""
+        """Repair these findings as far as possible, in the order of `_ORDER`; log those that cannot be repaired."""
         able = [each for each in suspicions if each.check in _ORDER and UNREAD not in suspicions[each]]
         for suspicion in sorted(able, key=lambda each: _ORDER.index(each.check)):
             try:
                 await self._repair(suspicion, suspicions[suspicion])
-            except (ForeignKey, StoreFault) as error:  # a key of it holds something else, and stays as it is
+            except (ForeignKey, StoreFault) as error:  # a key has the wrong type, and is left as it is
                 subject = suspicion.subject[0][:200]
                 _log.warning("finding not repaired", check=suspicion.check, subject=subject, why=str(error))
         if miscounted := [each.subject[0] for each in suspicions if each.check == "counts"]:
@@ -75,12 +75,12 @@ class Repairer:
             await self._run(kind, *fields_of(suspicion))
 
     async def _run(self, kind: str, *subject: object) -> int:
-        """Run a repair of `lua/doctor.lua`; return how much of it is left to do."""
+        """Run a repair of `lua/doctor.lua`; return how many records it left for another call."""
         _, left = await self._script(kind=kind, rest=subject)
         return int(left)
 
     async def _recount(self, names: list[str]) -> None:
-        """Count the tasks of these jobs anew, and keep that where nothing has changed since."""
+        """Count the tasks of these jobs, and store each count in its job unless the job's numbers changed meanwhile."""
         for full, count in (await self._counts.count(names)).items():
             if count.words:
                 await self._run("counts", full, *count.counted, *count.kept)

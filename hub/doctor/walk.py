@@ -1,4 +1,4 @@
-"""The walk through the whole store: a bounded stretch at a time, everything is checked once."""
+"""The walk of the doctor through all keys of a store, a bounded number at a time; it checks each subject once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hub.store.lenient import read_each
 from hub.store.scan import LIST_PAGE, items_of, keys_of, members_of
 from hub.store.store import Store
 
-# Private indexes whose members must belong; of `orders` only the fields that name a slot.
+# Indexes each of whose members is checked: it must belong there. Of `orders` only the fields that name a slot.
 INDEXES = (
     *("beats", "draining", "drain_deadlines", "suspects"),
     *("deadlines", "in_flight", "run", "lent", "node_slots", "pool_slots", "orders"),
@@ -25,22 +25,22 @@ _OWN = Keys.store.pattern.partition(":")[0] + ":"
 
 
 class Walk:
-    """A walk through the store; `suspicions` holds what is wrong so far."""
+    """A walk through the store; `suspicions` holds the suspicions found so far."""
 
     def __init__(self, store: Store, checks: Checks) -> None:
         self._store = store
         self._keys = store.keys
         self._checks = checks
         self.suspicions: dict[Suspicion, Words] = {}
-        self._odd: dict[str, str] = {}  # key part -> raw id, where they differ
+        self._odd: dict[str, str] = {}  # key part of a node -> its id, where they differ
         self._pools: set[str] = set()
-        self._listed: dict[str, tuple[str, str, str]] = {}  # slot -> place, label and item it was first seen as
-        self._doubtful: dict[str, set[tuple[str, str, str]]] = defaultdict(set)  # the same, all of them
+        self._listed: dict[str, tuple[str, str, str]] = {}  # slot -> place, label and item where it was first seen
+        self._doubtful: dict[str, set[tuple[str, str, str]]] = defaultdict(set)  # slot to check -> all places
         self._tokens: dict[str, str] = {}  # token -> slot
         self._jobs = JobWalk(store, self._check)
 
     async def everything(self, seen: Callable[[int], None]) -> dict[Suspicion, Words]:
-        """Check everything; the answer may hold what was only changing at that moment."""
+        """Check the whole store and return the suspicions, some of which may come from changes under way."""
         await self._check("store", [("",)])
         await self._check("libraries", [(library,) for library in await self._store.libraries()])
         async for batch in members_of(self._store, self._keys.nodes, "set"):
@@ -82,7 +82,7 @@ class Walk:
                 await self._check("parts", [(part, "") for part in parts])
 
     async def _check_queues(self, ids: dict[str, list[str]]) -> None:
-        """Check tickets, the hubs that answer them, and where freed slots look for waiters."""
+        """Check the tickets, the hubs that answer them, and the indexes by which a freed slot finds its next waiter."""
         await self._check("tickets", [(ticket,) for ticket in ids["ticket"]])
         await self._check("hubs", [(hub,) for hub in dict.fromkeys([*ids["waiters"], *ids["handed"]])])
         await self._check("waits", [(pool,) for pool in ids["available"] if _valid(pool)])
@@ -99,7 +99,7 @@ class Walk:
                 await self._check("runs", [(run,) for run in runs])
 
     def _kind(self, name: str) -> str | None:
-        """Return which of the hub's keys this is: None for other programs' keys, `?` for an unknown private one."""
+        """Return the kind of a key by its name: None for another program's key, `?` for an unknown private key."""
         if not name.startswith(self._keys.prefix):
             return None
         bare = name[len(self._keys.prefix) :]
@@ -145,7 +145,7 @@ class Walk:
             await self._check_places(label)
 
     async def _check_places(self, label: str) -> None:
-        """Compare the two lists of a pool with the records of the slots in them, and of those that should be."""
+        """Compare the two lists of a pool with the records of its slots; note the slots that differ in `_doubtful`."""
         seen: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
         for place, key in (("free", self._keys.available(label)), ("lent", self._keys.inuse(label))):
             async for items in items_of(self._store, key):
@@ -170,7 +170,7 @@ class Walk:
 
 def _agrees(slot: str, record: Sequence[str | None], seen: Sequence[tuple[str, str, str]], label: str) -> bool:
     item, pool, place = record
-    if item is None:  # another program's: no sweep has taken it in yet, or it is no slot
+    if item is None:  # no record: another program's item that no sweep has taken in yet, or no slot
         return len(seen) <= 1 or slot.startswith("nameless-")
     if not seen:
         return place == "held" or pool != label

@@ -1,4 +1,4 @@
-"""The words of the checks in `lua/doctor.lua`, for people: the invariant that is broken, and how. Pure."""
+"""The meaning of each word that the checks of `lua/doctor.lua` answer: the broken invariant and a sentence. No I/O."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Trouble(NamedTuple):
-    """A broken invariant by its number in the design; `settles` says that a sweep of a running hub repairs it."""
+    """The meaning of a word: the invariant (C1 to C12), the problem, and whether a sweep of a hub repairs it."""
 
     invariant: str
     problem: str
@@ -44,7 +44,7 @@ PLACES = {
     "listed nowhere": Trouble("C1", "in no list, though the hub's record says so", settles=True),
 }
 MEMBERS = {"stray": Trouble("C12", "names what does not belong there", settles=True)}
-# A stray member of these indexes breaks more than tidiness.
+# A stray member of these indexes does harm, and each has a sentence of its own.
 STRAYS = {"in_flight": Trouble("C4", "counts a lease that is over or was asked for under another label", settles=True)}
 POOLS = {
     "pool unknown": Trouble("C1", "has slots, but is not among the known pools"),

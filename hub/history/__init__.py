@@ -1,1 +1,1 @@
-"""What happened, by which rule, and what happens next: events of the store, read, followed and explained."""
+"""The event history: reading and following the events of the store, and the explanations of `hub why`."""

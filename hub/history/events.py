@@ -1,4 +1,4 @@
-"""What can happen, and picking out what somebody wants to know: an event as the scripts write it and people read it."""
+"""Events: their form in the store and on the wire, and the choice of those that a caller asks for."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hub.history.rules import rule
 from hub.jobs.names import dashed, to_id
 from hub.wire import time_at, to_json
 
-# the facts that name what an event is about
+# the fields of an event that name the thing it is about
 NAMES = ("node", "slot", "pool", "label", "run", "ticket", "worker", "task", "job", "schedule")
 _IDS = {"worker", "task"}  # UUIDs: scripts write them without hyphens
-# events whose `why` is what somebody said, not a code of the rules -> what that is called on the wire
+# events whose `why` is a text of a caller, not the code of a rule -> the name of that text on the wire
 _SAID = {"task.retried": "error"}
-# kind -> how the events of that kind begin
+# kind -> the beginnings of the names of its events
 KINDS = {
     "node": ("node.",),
     "pool": ("pool.", "slot.", "cap."),
@@ -54,7 +54,7 @@ _ID_MAX = 2**64 - 1
 
 
 def parse_id(text: str, member: str) -> tuple[int, int]:
-    """The id of a stream entry, as numbers that compare; raises `InvalidValue`."""
+    """Return an event's id as two numbers, which sort by time; raises `InvalidValue`, which names `member`."""
     first, dash, second = text.strip().partition("-")
     if all(part.isascii() and part.isdigit() and len(part) <= 20 for part in (first, second if dash else "0")):
         numbers = int(first), int(second or 0)
@@ -65,7 +65,7 @@ def parse_id(text: str, member: str) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened. `facts` are what the script wrote: names of what it is about, and `why`."""
+    """An event of the history: its id, its name in `what`, and the facts that the script wrote, such as `why`."""
 
     id: str
     what: str
@@ -73,23 +73,23 @@ class Event:
 
     @staticmethod
     def read(entry: tuple[str, Mapping[str, str]]) -> Event:
-        """An entry of the stream as an event."""
+        """Return an entry of the Redis stream as an event."""
         entry_id, found = entry
         facts = {name: value for name, value in found.items() if name != "event" and value != ""}
         return Event(entry_id, found.get("event", ""), facts)
 
     @property
     def at(self) -> str:
-        """When, by the clock of Redis."""
+        """Return the time of the event in UTC, by the clock of Redis, as ISO-8601 text."""
         return time_at(int(self.id.partition("-")[0]) / 1000)
 
     @property
     def why(self) -> str:
-        """The sentence of the rule."""
+        """Return the sentence of the rule behind the event; "" if there is none."""
         return rule(self.what, self.facts.get("why") or self.facts.get("of", ""))
 
     def document(self) -> dict[str, Any]:
-        """As it goes over the wire."""
+        """Return the event as the JSON object that callers get."""
         facts = {_camel(name): _shown(name, value) for name, value in self.facts.items() if name != "why"}
         if self.what in _SAID and "why" in self.facts:
             facts[_SAID[self.what]] = self.facts["why"]
@@ -97,26 +97,26 @@ class Event:
 
     @cached_property
     def frame(self) -> bytes:
-        """`document` as a server-sent event, written once however many listen."""
+        """Return the event as the bytes of a server-sent event, made once for all listeners."""
         what = " ".join(self.what.split()).encode("utf-8", "replace")
         return b"id: %b\nevent: %b\ndata: %b\n\n" % (self.id.encode(), what, to_json(self.document()))
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which events somebody wants: of any of these kinds, and about exactly these things."""
+    """A filter of events: of any of these kinds, about exactly the things in `names`, and none of `without`."""
 
     kinds: frozenset[str] = frozenset()
     names: Mapping[str, str] = field(default_factory=dict)
-    without: frozenset[str] = frozenset()  # events left out
+    without: frozenset[str] = frozenset()  # names of events that do not pass
 
     @cached_property
     def everything(self) -> bool:
-        """Whether every event is wanted."""
+        """Return whether every event passes the filter."""
         return not (self.kinds or self.names or self.without)
 
     def fits(self, event: Event) -> bool:
-        """Whether it is one of them. A label fits a pool of that name as well, and the other way round."""
+        """Return whether the event passes the filter. `pool` and `label` match each other: a label names a pool."""
         if event.what in self.without:
             return False
         if self.kinds and not any(event.what.startswith(KINDS[kind]) for kind in self.kinds):
@@ -125,7 +125,7 @@ class Wanted:
 
 
 def wanted(kinds: str, names: Mapping[str, str]) -> Wanted:
-    """Return what a caller asks for: kinds separated by commas; raises `InvalidValue`."""
+    """Return the filter for these kinds, separated by commas, and these names of things; raises `InvalidValue`."""
     chosen = frozenset(kind.strip() for kind in kinds.split(",")) if kinds else frozenset()
     if unknown := chosen - KINDS.keys():
         raise InvalidValue(f"kind must be one of {', '.join(KINDS)}, not {min(unknown)!r:.60}", member="kind")
@@ -133,7 +133,7 @@ def wanted(kinds: str, names: Mapping[str, str]) -> Wanted:
 
 
 def _inside(name: str, value: str) -> str:
-    """What somebody asks for as scripts write it: the id of a worker or a task in any spelling of a UUID."""
+    """Return a caller's name of a thing as scripts write it: the UUID of a worker or task without hyphens."""
     if name not in _IDS:
         return value
     try:
@@ -154,7 +154,7 @@ def _camel(name: str) -> str:
 
 
 def _shown(name: str, value: str) -> Any:
-    """A fact as it goes over the wire."""
+    """Return the value of a fact as callers get it: ids with hyphens, numbers as numbers."""
     if name in _IDS:
         return dashed(value) if len(value) == 32 else value
     return _number(name, value)

@@ -1,4 +1,4 @@
-"""What an explanation consists of, and how long things take in words. Without the store."""
+"""The parts of an explanation of `hub why`, and durations in words. No I/O."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Kind = Literal["node", "slot", "ticket", "run", "task", "worker", "job", "schedu
 
 @dataclass(frozen=True)
 class NextStep:
-    """What happens next: the event, the rule it follows, and in how many ms of the hub clock, where that is known."""
+    """A thing that happens next: the name of the event, its rule, and in how many ms of the hub clock, if known."""
 
     what: str
     rule: str
@@ -21,7 +21,7 @@ class NextStep:
 
 @dataclass(frozen=True)
 class Now:
-    """How a thing is at this moment. `state` is one word, `because` the sentence that explains it."""
+    """The present state of a thing: a word in `state`, the sentence that explains it in `because`, and facts."""
 
     state: str
     because: str
@@ -31,7 +31,7 @@ class Now:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A thing as it is, what comes next, and what happened to it, newest first."""
+    """The explanation of a thing: its present state with the next steps, and its past events, newest first."""
 
     kind: Kind
     id: str
@@ -40,7 +40,7 @@ class Explanation:
 
 
 def seconds(ms: float) -> str:
-    """`0.4 s`, `12 s`, `1.5 h`: a duration inside a sentence."""
+    """Return a duration for a sentence, such as `0.4 s`, `12 s` or `1.5 h`."""
     for size, unit in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min")):
         if ms >= 2 * size:
             return f"{ms / size:.3g} {unit}"

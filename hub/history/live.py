@@ -1,4 +1,4 @@
-"""Events as they happen: one reader of the stream in this process, and everybody who listens gets his share of it."""
+"""Events as they happen: one reader of the Redis stream in this process passes each event to the listeners it fits."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ from hub.observability.logs import get_logger
 from hub.store.follow import BATCH, Follower
 from hub.store.store import Store
 
-LISTENERS_MAX = 100  # per process
-WAITING_MAX = 2_000  # events per listener; one that is further behind reads too slowly
-TOGETHER = 16  # events handed out in one turn of the loop, each to everybody
-TURN_S = 0.2  # between reads that found less than a batch: each wakes everybody who listens
-BUSY_TURN_S = 1.0  # at most, in a process that has no time to spare
-PAUSE_S = 0.5  # before Redis is asked again after it did not answer
-KEEP_ALIVE_S = 15.0  # shorter than any proxy waits: then everybody who listens hears something
-Latest = Callable[[], bytes]  # the frame of what is said beside events, made when it is sent
+LISTENERS_MAX = 100  # listeners per process
+WAITING_MAX = 2_000  # events that wait for one listener; a listener with more reads too slowly
+TOGETHER = 16  # events passed to all listeners in one turn of the event loop
+TURN_S = 0.2  # pause after a read that found less than a batch, as each read wakes all listeners
+BUSY_TURN_S = 1.0  # longest such pause, in a busy process
+PAUSE_S = 0.5  # pause before the next read after Redis did not answer
+KEEP_ALIVE_S = 15.0  # all listeners are written to at least this often, so that no proxy cuts their connections
+Latest = Callable[[], bytes]  # makes the bytes of a message beside the events, when it is sent
 _log = get_logger("hub.events")
 
 
 def pause_s(busy: float) -> float:
-    """How long to wait after events were handed out, where the process has taken that share of a processor since the
-    last time: the less is left of it, the less often each listener is written to, which costs a call of the system."""
+    """Return the seconds to pause after events were passed on, given the share of a processor that this process uses.
+    In a busy process the pause is longer, because each write to a listener costs a system call."""
     return min(TURN_S / max(1 - busy, 0.01), BUSY_TURN_S)
 
 
 class Busy:
-    """What this process takes of a processor."""
+    """A meter of the share of a processor that this process uses."""
 
     def __init__(self) -> None:
         self._at_s, self._spent_s = time.monotonic(), time.process_time()
 
     def share(self) -> float:
-        """How much of one it took since it was asked last, and in a turn at least: a shorter while says nothing. 1 is
-        all of it, and several threads may take more."""
+        """Return the share of a processor used since the last call: 1 is all of one, and several threads may use more.
+        A time shorter than `TURN_S` counts as `TURN_S`, because it is too short to measure."""
         at_s, spent_s = self._at_s, self._spent_s
         self._at_s, self._spent_s = time.monotonic(), time.process_time()
         return (self._spent_s - spent_s) / max(self._at_s - at_s, TURN_S)
 
 
 class EventListener:
-    """What waits to be sent to somebody who listens."""
+    """The events that wait to be sent to one listener: one open stream of a caller."""
 
     def __init__(self, which: Wanted, who: str = "", *, latest: bool = False) -> None:
         self._which = which
@@ -57,12 +57,12 @@ class EventListener:
         self._latest: Latest | None = None
         self.takes_latest = latest
         self._loop = asyncio.get_running_loop()
-        self._news: asyncio.Future[None] | None = None  # while somebody waits for it
+        self._news: asyncio.Future[None] | None = None  # set while `take` waits
         self.slow = False
-        self.over = False  # no more will come
+        self.over = False  # set by `end`: no more events come
 
     def offer(self, events: Sequence[Event]) -> None:
-        """Take those that fit, for when it is woken; with too many waiting it is slow, and gets nothing more."""
+        """Add the events that pass the filter. A listener with more than `WAITING_MAX` is slow and gets no more."""
         fitting = events if self._which.everything else [event for event in events if self._which.fits(event)]
         if self.slow or not fitting:
             return
@@ -73,21 +73,21 @@ class EventListener:
             self._waiting += fitting
 
     def offer_latest(self, latest: Latest) -> None:
-        """Take it for when it is woken, in place of one that has not been sent."""
+        """Keep this message for the next `take`, in place of an older message that has not been taken."""
         self._latest = latest
 
     @property
     def has_news(self) -> bool:
-        """Whether `take` has something to say."""
+        """Return whether `take` would return at once."""
         return bool(self._waiting or self._latest or self.slow or self.over)
 
     def end(self) -> None:
-        """Nothing more comes."""
+        """End the stream: `take` returns, and no more events come."""
         self.over = True
         self.wake()
 
     async def take(self) -> tuple[list[Event], Latest | None]:
-        """What has come in; nothing when it is time to say that the stream is alive, or when this is the end."""
+        """Wait for news; return the events and the message that came, ([], None) for a keep-alive or the end."""
         if not self.has_news:
             self._news = self._loop.create_future()
             try:
@@ -99,67 +99,67 @@ class EventListener:
         return taken
 
     def wake(self) -> None:
-        """Have `take` answer, also with nothing."""
+        """Make a waiting `take` return, even with nothing."""
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
 
 
 class Live:
-    """Reads the stream while anybody listens, and hands each event to those it fits."""
+    """The reader of the event stream. It reads while there are listeners, and passes each event to those it fits."""
 
     def __init__(self, store: Store) -> None:
         self.history = History(store)
         self._store = store
         self._listeners: set[EventListener] = set()
-        self._open = 0  # listeners, and those about to be
+        self._open = 0  # listeners, and callers that are just beginning to listen
         self._starting = asyncio.Lock()
         self._reader: asyncio.Task[None] | None = None
-        self._readers: set[asyncio.Task[None]] = set()  # this one, and those that end
-        self._alive: asyncio.TimerHandle | None = None  # one timer costs less than one for each who listens
-        self._position = "0-0"  # of the last event handed out
-        self._pause_s = TURN_S  # of the reader, when it paused last
+        self._readers: set[asyncio.Task[None]] = set()  # `_reader`, and earlier readers that are still ending
+        self._alive: asyncio.TimerHandle | None = None  # one timer for all listeners
+        self._position = "0-0"  # the id of the last event passed on
+        self._pause_s = TURN_S  # the reader's latest pause
         self._stopping = False
 
     @property
     def followed(self) -> bool:
-        """Whether anybody listens, so that `position` goes on with what happens."""
+        """Return whether there are listeners, so that events are read and `position` moves on."""
         return self._reader is not None
 
     @property
     def position(self) -> str:
-        """The id of the last event that was handed out."""
+        """Return the id of the last event that this process passed to its listeners."""
         return self._position
 
     @property
     def takes_latest(self) -> bool:
-        """Whether anybody listens who takes what `tell` tells."""
+        """Return whether a listener takes the messages of `tell`."""
         return any(listener.takes_latest for listener in self._listeners)
 
     def tell(self, latest: Latest) -> None:
-        """Say something beside events to those who take it: together with the events that come next where some come
-        soon, for each write costs a call of the system."""
+        """Send a message beside the events to the listeners that take such messages. It waits a moment, to go out in
+        one write with the next events."""
         for listener in self._listeners:
             if listener.takes_latest:
                 listener.offer_latest(latest)
         asyncio.get_running_loop().call_later(1.5 * self._pause_s, self._wake)
 
     def stop(self) -> None:
-        """The hub stops: every stream ends, and its reader goes to another hub."""
+        """End every listener's stream, because the hub stops; the callers connect to another hub."""
         self._stopping = True
         for listener in self._listeners:
             listener.end()
 
     async def close(self) -> None:
-        """Nothing is read any more when this returns, and no connection of it is open: the store can be closed."""
+        """End the reading and close its connection; after that the store can be closed."""
         self._end_reading()
         if self._readers:
             await asyncio.wait(self._readers)
 
     @asynccontextmanager
     async def listen(self, which: Wanted, who: str = "", *, latest: bool = False) -> AsyncIterator[EventListener]:
-        """What happens after `position`, and with `latest` what `tell` tells, to the credential `who`.
+        """Yield a listener to the events after `position` that pass `which`, and with `latest` to messages of `tell`.
 
-        Raises `StoreUnavailable`, `Stopping`, or `Unavailable` when too many do.
+        `who` is the caller's credential. Raises `StoreUnavailable`, `Stopping`, or `Unavailable` when too many listen.
         """
         self._check_going_on()
         if self._open >= LISTENERS_MAX and not self._make_room(who):
@@ -180,8 +180,8 @@ class Live:
                 self._end_reading()
 
     def _make_room(self, who: str) -> bool:
-        """End the stream of a credential that has the most, where that has two more than `who` has: no credential keeps
-        another from listening."""
+        """End one stream of the credential with the most streams, if it has at least two more than `who` has. Return
+        whether that made room. So no credential can keep another from listening."""
         count = Counter(listener.who for listener in self._listeners if not listener.over)
         most, held = max(count.items(), key=lambda of: of[1], default=("", 0))
         if held < count[who] + 2:
@@ -215,7 +215,7 @@ class Live:
             self._readers.add(self._reader)
             self._reader.add_done_callback(self._readers.discard)
             self._alive = asyncio.get_running_loop().call_later(KEEP_ALIVE_S, self._keep_alive)
-            await asyncio.sleep(0)  # it has begun: one that is cancelled before would leave its connection open
+            await asyncio.sleep(0)  # let the reader begin: cancelled before, it would not close its connection
 
     def _keep_alive(self) -> None:
         self._alive = asyncio.get_running_loop().call_later(KEEP_ALIVE_S, self._keep_alive)
@@ -226,7 +226,7 @@ class Live:
         failing, me, busy = False, asyncio.current_task(), Busy()
         generation = self._store.generation
         try:
-            while self._reader is me:  # looked at as well as cancelled, which may be missed: hub/store/cancelling.py
+            while self._reader is me:  # a cancellation alone may be missed, see hub/store/cancelling.py
                 try:
                     if generation != self._store.generation:
                         generation = self._store.generation
@@ -239,12 +239,12 @@ class Live:
                             if self._reader is not me:
                                 return
                     finally:
-                        self._wake()  # once for all of them: each time is a write to every listener
+                        self._wake()  # once for all these events, because each time is a write to every listener
                     failing = False
                     if 0 < len(entries) < BATCH:
                         self._pause_s = pause_s(busy.share())
                         await asyncio.sleep(self._pause_s)
-                except Exception as error:  # noqa: BLE001 - listeners go on listening; the line tells of it, once
+                except Exception as error:  # noqa: BLE001 - the reader tries again; the error is logged once
                     metrics.event_reads_failed.inc()
                     if not failing:
                         _log.warning("event history unreadable", why=str(error))
@@ -254,8 +254,10 @@ class Live:
             await follower.close()
 
     async def _step_back(self, follower: Follower) -> None:
-        """Where the store is another one now, and its events are numbered lower than those of the one before - it had
-        lost the last ones, and its clock is behind - go on at its end: else nothing came before its clock caught up.
+        """Move `position` back to the newest event of the store, if that is below `position`.
+
+        This happens after a failover to a Redis that lacks the last events and whose clock is behind. Else no event
+        would be read until that clock has caught up.
         """
         newest = await follower.newest()
         if parse_id(newest, "id") < parse_id(self._position, "id"):
@@ -269,5 +271,5 @@ class Live:
 
     def _wake(self) -> None:
         for listener in self._listeners:
-            if listener.has_news:  # else it would tell that there is nothing
+            if listener.has_news:  # waking the others would send them a keep-alive
                 listener.wake()

@@ -1,4 +1,4 @@
-"""Why a node is alive, suspect or stale, whether it is lent from, and what its silence will lead to."""
+"""The explanation of a node: why it is alive, suspect or stale, whether its slots are lent, and what comes next."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from hub.core import Hub
 from hub.history.explained import NextStep, Now, seconds
 from hub.store.keys import key_part
 
-_KEPT_S = 30  # a stale node is kept for so long at a time while expiry is off
+_KEPT_S = 30  # while expiry is off, each sweep keeps a stale node for this long
 
 
 async def node_now(hub: Hub, node_id: str) -> Now | None:
-    """A registered node as it is; None for one that is not on the books."""
+    """Return the present state of a node and its next steps; None for a node that is not registered."""
     found = await hub.nodes.describe([node_id])
     if not found:
         return None
@@ -64,7 +64,7 @@ def _because(node: Node, timeout_ms: int) -> str:
 
 
 def _silence(node: Node, timeout_ms: int) -> list[NextStep]:
-    """What comes before the end, should it stay silent."""
+    """Return the step by which a silent node becomes suspect; [] if it is not alive or never sent a heartbeat."""
     if node.state != "alive" or node.since_beat_ms is None:
         return []
     rule = "Unless it beats: half of HUB_NODE_TIMEOUT without a beat. Its slots are held back until it does."
@@ -72,7 +72,7 @@ def _silence(node: Node, timeout_ms: int) -> list[NextStep]:
 
 
 async def _end(hub: Hub, node: Node, alive_ms: int, brake: str | None) -> NextStep:
-    """What becomes of it when it stays silent, by the switch of expiry and the brake."""
+    """Return the step that ends a long silence: the node is kept or removed, by the expiry switch and the brake."""
     settings = hub.settings
     override, by, at = await hub.clock.read_switch()
     expires = settings.sweeper_expire if override is None else override

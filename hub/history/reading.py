@@ -1,5 +1,5 @@
-"""Reading the history: backwards for what happened to one thing, forwards for those who follow. The stream is bounded,
-so that looking through all of it costs the rare reader little and writers nothing."""
+"""Reading of the event history: backwards for the past of one thing, forwards for callers that follow the events. The
+stream has a bounded length, so a reader can look through all of it, and no index costs the writers anything."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 from hub.history.events import Event, Wanted, parse_id
 from hub.store.store import Store
 
-PAGE = 500  # entries per call: about 1 ms of Redis
+PAGE = 500  # entries per read, which takes about 1 ms in Redis
 
 
 @dataclass(frozen=True)
 class FoundEvents:
-    """Events, newest first. `complete`: there are no older ones, neither beyond the limit nor trimmed."""
+    """The result of a search: events, newest first. `complete`: the limit and trimming have left none out."""
 
     events: tuple[Event, ...]
     complete: bool
@@ -23,7 +23,7 @@ class FoundEvents:
 
 @dataclass(frozen=True)
 class EventPage:
-    """Events that follow an id. `oldest`: what lies between that id and this one has been trimmed."""
+    """A page of the events after an id. `oldest`, if set, is the first event kept: some before it are trimmed away."""
 
     events: tuple[Event, ...]
     last: bool
@@ -31,18 +31,18 @@ class EventPage:
 
 
 class History:
-    """Reads what happened from the stream."""
+    """The reader of the store's event stream."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._turn = asyncio.Lock()  # one reader of the whole stream at a time
+        self._turn = asyncio.Lock()  # one search through the whole stream at a time
 
     async def keep(self, entries: int) -> None:
-        """Tell the scripts how many entries to keep."""
+        """Set in the store how many events the scripts keep."""
         await self._store.read("HSET", self._store.keys.store, "history_max", entries)
 
     async def find(self, which: Wanted, limit: int) -> FoundEvents:
-        """The latest events that fit; raises `StoreUnavailable`."""
+        """Return the latest events that pass the filter, at most `limit`; raises `StoreUnavailable`."""
         events: list[Event] = []
         end = "+"
         async with self._turn:
@@ -56,7 +56,7 @@ class History:
         return FoundEvents(tuple(events[:limit]), complete=len(events) <= limit and not trimmed)
 
     async def after(self, entry_id: str) -> EventPage:
-        """The events that follow an id, oldest first, and whether some of them are gone."""
+        """Return a page of the events after this id, oldest first, and whether events in between were trimmed away."""
         key = self._store.keys.history
         first, entries = await self._store.read_all(
             [("XRANGE", key, "-", "+", "COUNT", 1), ("XRANGE", key, f"({entry_id}", "+", "COUNT", PAGE)]
@@ -69,11 +69,11 @@ class History:
         return EventPage(tuple(map(Event.read, entries)), len(entries) < PAGE, oldest if gap else None)
 
     async def has(self, entry_id: str) -> bool:
-        """Whether the event with this id is there."""
+        """Return whether the event with this id is in the stream."""
         return bool(await self._store.read("XRANGE", self._store.keys.history, entry_id, entry_id))
 
     async def _trimmed(self) -> bool:
-        """Whether the stream has ever lost an entry."""
+        """Return whether any event was ever trimmed away from the stream."""
         keys = self._store.keys
         if not await self._store.read("EXISTS", keys.history):
             return False

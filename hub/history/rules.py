@@ -1,8 +1,8 @@
-"""The rule behind each event: scripts write a short code, people read a sentence with the rule and its setting."""
+"""The rule behind each event: a script writes a short code, which stands for a sentence with rule and setting."""
 
 from __future__ import annotations
 
-# event, or event and code -> the sentence
+# "event" or "event code" -> the sentence of the rule
 _RULES = {
     "node.registered": "It was not registered yet. It stays registered while it sends a heartbeat at least every "
     "HUB_NODE_TIMEOUT.",
@@ -117,5 +117,5 @@ _RULES = {
 
 
 def rule(what: str, code: str = "") -> str:
-    """Return the sentence for an event and its code, for an unknown code that of the event, or an empty text."""
+    """Return the sentence for an event and its code. An unknown code gives the event's own sentence, else ""."""
     return _RULES.get(f"{what} {code}") or _RULES.get(what, "")

@@ -1,4 +1,4 @@
-"""Why a schedule makes no task, when it made one last, and when it is due next."""
+"""The explanation of a schedule: why it makes no task, when it last made one, and when it is due next."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hub.jobs.names import dashed, time_text
 from hub.jobs.rules import Rule
 from hub.jobs.schedules import NO_TASK, Schedule, ScheduleNotFound
 
-_LATE_US = 5_000_000  # what is due is fired once a second
+_LATE_US = 5_000_000  # a schedule overdue for longer is late: hubs look for due schedules every second
 _MISSED = {
     "skip": "such times make none",
     "one": "the latest of such times makes one",
@@ -21,8 +21,8 @@ _MISSED = {
 
 @dataclass(frozen=True)
 class _AroundSchedule:
-    """now_us: by the clock of Redis. job: whether its job is there. last: the task it made last. holder: the one that
-    stands for its unique key.
+    """The facts around a schedule. `now_us`: the clock of Redis. `job`: whether its job exists. `last`: the task it
+    made last, if any. `holder`: the task that holds its unique key, if any.
     """
 
     now_us: int
@@ -32,7 +32,7 @@ class _AroundSchedule:
 
 
 async def schedule_now(hub: Hub, name: str) -> Now | None:
-    """A schedule, `room:name`, as it is; None for one that is not known."""
+    """Return the present state of a schedule, `room:name`, and its next step; None for an unknown schedule."""
     room, _, own = name.partition(":")
     try:
         found = await hub.schedules.get(room, own)

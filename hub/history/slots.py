@@ -1,4 +1,4 @@
-"""Why a slot is free, lent or held back, and what happens to it next."""
+"""The explanation of a slot: why it is free, lent or held, and what happens to it next."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hub.store.keys import key_part
 
 
 async def slot_now(hub: Hub, slot: str) -> Now | None:
-    """A slot on offer or lent, as it is; None for one the store does not know."""
+    """Return the present state of a slot and its next steps; None for a slot that the store does not know."""
     keys = hub.store.keys
     record: dict[str, str] = await hub.store.read("HGETALL", keys.slot(key_part(slot)))
     session = await hub.leases.find(slot)

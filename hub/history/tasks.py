@@ -1,4 +1,4 @@
-"""Why a task waits, who works on it, how it ended, and what happens to it next; and the same of a job."""
+"""The explanations of a task and of a job: why a task waits, which worker has it, how it ended, and what comes next."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from hub.jobs.chains import Links, links_of
 from hub.jobs.models import TaskRecord
 from hub.jobs.names import INTERNAL, dashed, time_text
 
-_NAMED = 3  # of those a task waits for, in the sentence; the facts name all
+_NAMED = 3  # a sentence names this many of the tasks that a task waits for; the facts name all
 
 
 @dataclass(frozen=True)
 class _Around:
-    """What the indexes say of a task: readings of the hub clock, in ms, and of the clock of Redis, in us."""
+    """The facts around a task from the store's indexes: `_ms` by the hub clock, `_us` by the clock of Redis."""
 
     clock_ms: int
     now_us: int
-    runtime_ms: float | None  # when it has run for too long
-    ownerless_ms: float | None  # since when nobody holds it
-    internal_ms: float | None  # since when it is executed, for @internal ones
-    beat_ms: float | None  # when its worker beat last
-    hung_up_ms: float | None  # when its worker is removed for having hung up
+    runtime_ms: float | None  # when its time to run is over
+    ownerless_ms: float | None  # since when no worker holds it
+    internal_ms: float | None  # since when an executor runs it, for a task of an @internal job
+    beat_ms: float | None  # when its worker's last heartbeat came
+    hung_up_ms: float | None  # when its worker is removed because it lost its connection
     dead: bool
-    workers: int  # that serve its job
-    waiting: int  # in the queue of its job
+    workers: int  # how many workers serve its job
+    waiting: int  # how many tasks are in the queue of its job
     links: Links
 
     def left_ms(self, since_ms: float | None, timeout_ms: float = 0) -> int | None:
-        """How long until so many ms after a reading of the hub clock."""
+        """Return the ms left until `since_ms + timeout_ms` on the hub clock, at least 0; None for no `since_ms`."""
         return None if since_ms is None else max(0, int(since_ms + timeout_ms - self.clock_ms))
 
 
 async def task_now(hub: Hub, task: str) -> Now | None:
-    """A task as it is; None for one that is not known, or is forgotten."""
+    """Return the present state of a task and its next steps; None for an unknown or forgotten task."""
     try:
         found = await hub.tasks.get(task)
     except TaskNotFound:
@@ -97,7 +97,7 @@ async def _around(hub: Hub, task: TaskRecord) -> _Around:
 
 
 def _behind(task: TaskRecord, links: Links) -> tuple[str, list[NextStep]]:
-    """Of a task that waits for others."""
+    """Return the sentence that explains why a task waits for other tasks, and the next step."""
     named = [f"{dashed(link.task)} ({link.status})" for link in links.waits_for[:_NAMED]]
     named += [f"{len(links.waits_for) - _NAMED} more"] if len(links.waits_for) > _NAMED else []
     many = len(links.waits_for) > 1
@@ -161,7 +161,7 @@ def _held(hub: Hub, task: TaskRecord, around: _Around) -> tuple[str, list[NextSt
 
 
 def _after_failure(task: TaskRecord) -> tuple[str, str]:
-    """The event that a failure leads to, and what it means for the task."""
+    """Return the event that a failure of the task causes, and the sentence that says what follows."""
     if task.attempt < task.max_attempts:
         return "task.retried", f"It is tried again then, as attempt {task.attempt + 1} of {task.max_attempts}."
     if task.max_attempts > 1:
@@ -184,7 +184,7 @@ def _ended(hub: Hub, task: TaskRecord, around: _Around) -> tuple[str, list[NextS
 
 
 async def job_now(hub: Hub, full: str) -> Now | None:
-    """A job as it is; None for one that is not known, or is forgotten."""
+    """Return the present state of a job and its next step; None for an unknown or forgotten job."""
     keys = hub.store.keys
     record, workers, waiting, executors = await hub.store.read_all(
         [

@@ -1,4 +1,4 @@
-"""Why a borrow still waits, and what a run holds and waits for."""
+"""The explanations of a ticket and of a run: why a borrow still waits, and what a run holds and waits for."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from hub.core import Hub
 from hub.history.explained import NextStep, Now
 from hub.history.reading import FoundEvents
 
-SHOWN = 100  # slots and tickets of a run
-KEYED = "key-"  # how the ids of tickets begin whose callers sent an Idempotency-Key
+SHOWN = 100  # slots and tickets of a run that an explanation names
+KEYED = "key-"  # the beginning of the id of a ticket whose caller sent an Idempotency-Key
 
 
 def ticket_ids(given: str) -> tuple[str, ...]:
-    """What a ticket may be called inside: by its own id, or by the `Idempotency-Key` its caller chose."""
+    """Return the ids that a ticket may have in the store, if a caller names it by its id or its `Idempotency-Key`."""
     sent = given.encode("utf-8", "surrogateescape")
-    # A header is read as Latin-1, so a key beyond ASCII counts as the UTF-8 of that.
+    # A hub decodes a header as Latin-1 and hashes that text in UTF-8, so a key beyond ASCII is tried in both forms.
     texts = dict.fromkeys((sent, sent.decode("latin-1").encode()))
     return given, *(f"{KEYED}{hashlib.sha256(text).hexdigest()[:40]}" for text in texts)
 
 
 async def look(hub: Hub, tickets: Sequence[str]) -> list[list[Any]]:
-    """What `lua/commands/queue/find.lua` says of each."""
+    """Return the row of `lua/commands/queue/find.lua` for each ticket: its state, followed by details."""
     return list(await hub.store.script("queue/find")(rest=tickets)) if tickets else []
 
 
 async def ticket_now(hub: Hub, ticket: str) -> Now | None:
-    """A borrow that waits or was granted, as it is; None for one the store does not know."""
+    """Return the present state of a ticket and its next steps; None for a ticket that the store does not know."""
     (row,) = await look(hub, [ticket])
     match row:
         case ["waiting" | "away" as word, label, run, position, takes_ms, priority, _, left_ms, *_]:
@@ -88,7 +88,7 @@ async def _waiting(hub: Hub, label: str, position: int, takes_ms: int, facts: di
 
 
 async def run_now(hub: Hub, run: str, past: FoundEvents) -> Now | None:
-    """What a run holds and waits for; None when it does neither. Its tickets are found by what happened to it."""
+    """Return what a run holds and waits for; None when it does neither. `past` names its tickets."""
     keys = hub.store.keys
     total, slots = await hub.leases.page(keys.run(run), 0, SHOWN)
     held = [session for session in await hub.leases.find_all(slots) if session is not None]

@@ -1,4 +1,4 @@
-"""Why a thing is as it is: what happened to it and by which rule, and what happens next."""
+"""The answer of `hub why`: the state of a thing, what happened to it by which rule, and what happens next."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from hub.jobs.names import dashed, to_id
 from hub.store.keys import key_part
 
 KINDS = get_args(Kind)
-_IDS = ("task", "worker")  # UUIDs, written in any way
-_WIDE = 1000  # events of a run looked through for the tickets it waits with, however few are shown
-# Ordinary lending says nothing about a node: it would push everything else out of what is shown of it.
+_IDS = ("task", "worker")  # kinds whose ids are UUIDs, which callers may write with or without hyphens
+_WIDE = 1000  # events of a run that are searched for its tickets, however few events are shown
+# Events of ordinary lending are not shown for a node: they would push out the events about the node itself.
 _LENDING = frozenset({"grant.lent", "grant.handed", "grant.returned"})
 
 
 async def why(hub: Hub, history: History, kind: Kind, given: str, limit: int) -> Explanation:
-    """Everything the store knows of a thing; raises `NotFound` when that is nothing, now and as far back as it goes."""
+    """Return the explanation of a thing, with its last `limit` events; raises `NotFound` if nothing is known."""
     for name in _names(kind, given):
         past = await history.find(
             Wanted(names={kind: name}, without=_LENDING if kind == "node" else frozenset()), limit
@@ -45,7 +45,7 @@ def _names(kind: str, given: str) -> tuple[str, ...]:
             return (to_id(given.strip()),)
         except ValueError:
             return ()
-    if kind == "schedule" and given.count(":") != 1:  # room and name
+    if kind == "schedule" and given.count(":") != 1:  # it must be `room:name`
         return ()
     return (key_part(given),) if kind == "slot" else (given,)
 

@@ -1,4 +1,4 @@
-"""Why a worker is alive or stale, what it holds, and what its silence will lead to."""
+"""The explanation of a worker: why it is alive or stale, what it holds, and what happens if it stays silent."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from hub.history.explained import NextStep, Now, seconds
 from hub.jobs.names import dashed, time_text
 from hub.settings import Settings
 
-SHOWN = 100  # jobs, tasks and providers
+SHOWN = 100  # jobs, tasks and providers that an explanation names
 
 
 async def worker_now(hub: Hub, worker: str) -> Now | None:
-    """A worker as it is; None for one that is not known, or was removed."""
+    """Return the present state of a worker and its next steps; None for an unknown or removed worker."""
     keys, settings = hub.store.keys, hub.settings
     record, clock_ms, beat_ms, hung_up_ms, connections, brake, held, jobs, tasks, providers = await hub.store.read_all(
         [

@@ -1,1 +1,1 @@
-"""`@internal` jobs: a module defines what this deployment executes itself, and internal workers run it."""
+"""`@internal` jobs: jobs that a module of this deployment defines and that its internal workers execute."""

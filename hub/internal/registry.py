@@ -1,4 +1,4 @@
-"""The `@internal` jobs of a deployment: loaded from the module that `HUB_INTERNAL_JOBS` names, and registered."""
+"""The `@internal` jobs of a deployment: their loading from the module of `HUB_INTERNAL_JOBS`, and registration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.settings.modules import import_named
 
-NAME = "internal_jobs"  # what the module calls the mapping unless the setting says otherwise
+NAME = "internal_jobs"  # the name of the mapping in the module, unless the setting gives another
 _log = get_logger("hub.internal")
 
 Execute = Callable[[dict[str, Any], str, str], Any]
@@ -24,7 +24,7 @@ Execute = Callable[[dict[str, Any], str, str], Any]
 
 @dataclass(frozen=True)
 class Executable:
-    """A job as it is registered and run: its schema, also as text, and the function that executes a task of it."""
+    """An `@internal` job: its full name, its schema, the schema as JSON, and the function that executes its tasks."""
 
     full: str
     schema: Mapping[str, Any]
@@ -33,7 +33,7 @@ class Executable:
 
 
 def load_internal_jobs(settings: Settings) -> dict[str, Executable]:
-    """Return the jobs of the module by full name, none where no module is named; raises `StartRefused`."""
+    """Return the jobs of the module by full name, {} if no module is set; raises `StartRefused` for a faulty module."""
     if not settings.internal_jobs:
         return {}
     where = f"HUB_INTERNAL_JOBS={settings.internal_jobs}"
@@ -42,7 +42,7 @@ def load_internal_jobs(settings: Settings) -> dict[str, Executable]:
 
 
 async def register(hub: Hub, jobs: Mapping[str, Executable]) -> None:
-    """Register the jobs over any schema they had, and make them the only executable ones. Safe to repeat."""
+    """Register the jobs over any earlier schemas, and mark only these as executable. Safe to repeat."""
     for job in jobs.values():
         await hub.jobs.ensure_internal(job.full, job.schema, job.text)
     await hub.store.script("internal/keep_executors")(rest=list(jobs))
@@ -50,9 +50,9 @@ async def register(hub: Hub, jobs: Mapping[str, Executable]) -> None:
 
 
 async def offer(hub: Hub, jobs: Mapping[str, Executable]) -> None:
-    """Register the jobs now, and again each time the store turns out to be another one."""
+    """Register the jobs now, and again each time the store has been replaced by another one."""
     if jobs:
-        formatter()  # what it imports takes its time, better now than in the first submit
+        formatter()  # its slow imports happen now, and not in the first submit
         await register(hub, jobs)
         hub.store.when_replaced(partial(register, hub, jobs))
 

@@ -1,10 +1,11 @@
-"""The internal worker: takes messages from the stream, runs their jobs, and reports to the store itself.
+"""The internal worker, which reads tasks of `@internal` jobs from a Redis stream, executes them and stores the results.
 
-It reads the stream as taskiq-redis does, under the same group, but not through its broker: that one hands on what a
-killed worker left only when a new message comes, and ends with its group when the store is emptied.
+It reads the stream in the same consumer group as taskiq-redis, but without the broker of that library. That broker
+delivers the messages of a killed worker only when a new message comes, and stops when the store is emptied.
 
-A message is acknowledged as soon as its task is `running`. Who loses the race for that move, or finds the task
-cancelled, drops the message; so however often one is delivered, a task runs once at most.
+A message is acknowledged as soon as its task is `running`. A worker that cannot move the task to `running`, because
+another worker has or the task is cancelled, drops the message. So a task runs at most once, however often its message
+is delivered.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ from hub.jobs.names import dashed, to_id
 from hub.observability.logs import get_logger
 from hub.store.group import Entry, GroupReader
 
-GROUP = "taskiq"  # the default of taskiq-redis
-IDLE_S = 5.0  # a message is acknowledged within milliseconds; one that is not after this was left by a worker that died
-RETRY_S = (0.2, 5.0)  # pauses while the store does not answer, doubling
-REPORT_S = 5.0  # for the last reports when the worker stops
+GROUP = "taskiq"  # the consumer group, named as taskiq-redis names it by default
+IDLE_S = 5.0  # a message that is not acknowledged after this long was left by a worker that died
+RETRY_S = (0.2, 5.0)  # first and longest pause while the store does not answer; each pause is twice the last
+REPORT_S = 5.0  # for storing the last results when the worker stops
 STOPPED = "Internal worker stopped"
 _log = get_logger("hub.internal")
 
 
 @dataclass(frozen=True)
 class WorkOrder:
-    """A message of the stream: the task to run and its payload."""
+    """A message of the stream: the job, the task to execute, its room and its payload."""
 
     full: str
     task: str
@@ -46,7 +47,7 @@ class WorkOrder:
 
     @staticmethod
     def read(fields: Mapping[str, str]) -> WorkOrder:
-        """Return the order in an entry of the stream; raises ValueError, KeyError or TypeError for any other entry."""
+        """Return a stream entry as a work order; raises ValueError, KeyError or TypeError if it is none."""
         message = formatter().loads(fields["data"].encode("utf-8", "surrogateescape"))
         arguments = message.kwargs
         return WorkOrder(
@@ -55,7 +56,7 @@ class WorkOrder:
 
 
 class InternalWorker:
-    """Runs tasks of the jobs it knows, at most `concurrency` at once, until it is told to stop."""
+    """An executor of tasks of the jobs that it knows, at most `concurrency` at once, until `stop` is called."""
 
     def __init__(self, hub: Hub, jobs: Mapping[str, Executable], concurrency: int, grace_s: float) -> None:
         self._tasks = hub.tasks
@@ -64,7 +65,7 @@ class InternalWorker:
         self._concurrency = concurrency
         self._grace_s = grace_s
         self._queue = GroupReader(hub.store, hub.store.keys.taskiq, GROUP, secrets.token_hex(8), IDLE_S)
-        self._running: dict[str, asyncio.Task[None]] = {}  # by stream entry
+        self._running: dict[str, asyncio.Task[None]] = {}  # the tasks that run, by the id of their stream entry
         self._strange: set[str] = set()
         self._taking: asyncio.Task[None] | None = None
         self._stopping = False
@@ -72,7 +73,7 @@ class InternalWorker:
         self._place = asyncio.Event()
 
     def stop(self) -> None:
-        """Take no more tasks and let running ones end; called again, do not wait for them."""
+        """Take no more tasks and let running ones end; on a second call, interrupt them without waiting."""
         if self._stopping:
             self._hurry.set()
         self._stopping = True
@@ -80,7 +81,7 @@ class InternalWorker:
             self._taking.cancel()
 
     async def run(self) -> None:
-        """Work until `stop`; tasks that then run for longer than the grace fail. Raises `ForeignKey`."""
+        """Execute tasks until `stop` is called; tasks that then run longer than the grace fail. Raises `ForeignKey`."""
         self._taking = asyncio.create_task(self._take(), name="internal-take")
         if self._stopping:
             self._taking.cancel()
@@ -97,10 +98,10 @@ class InternalWorker:
             _log.info("internal worker stopped")
 
     async def _take(self) -> None:
-        """Start tasks from the stream while there are free places."""
+        """Start tasks from the stream while fewer than `concurrency` run."""
         await self._queue.join()
         _log.info("internal worker started", jobs=len(self._jobs), concurrency=self._concurrency)
-        # Looked at as well as cancelled: what redis-py sends with may swallow a cancellation before Python 3.12.
+        # `_stopping` is checked too: before Python 3.12 a call of redis-py may swallow a cancellation.
         while not self._stopping:
             self._place.clear()
             free = self._concurrency - len(self._running)
@@ -109,7 +110,7 @@ class InternalWorker:
                 continue
             found = await self._next(free)
             for entry_id, fields in [] if self._stopping else found:
-                if entry_id not in self._running:  # else it came again while the store kept us waiting
+                if entry_id not in self._running:  # it may be delivered again while the store is slow
                     self._start(entry_id, fields)
 
     async def _next(self, most: int) -> list[Entry]:
@@ -158,13 +159,13 @@ class InternalWorker:
             await self._if_it_answers(self._queue.acknowledge(entry_id))
 
     def _leave(self, order: WorkOrder) -> None:
-        """Leave the message for a worker that knows the job, as there may be one while a release is rolled out."""
+        """Leave the message for a worker that knows the job, as during a release; log each such job once."""
         if order.full not in self._strange:
             self._strange.add(order.full)
             _log.warning("internal job unknown to this worker", job=order.full, task=dashed(order.task))
 
     async def _execute(self, order: WorkOrder, job: Executable, entry_id: str) -> None:
-        """Run a task that this worker made `running`, and report how it ended."""
+        """Execute a task that this worker moved to `running`, and store its result or error."""
         facts, value = {"task": dashed(order.task), "job": order.full}, ""
         _log.info("internal task started", room=order.room, **facts)
         began = time.monotonic()
@@ -174,7 +175,7 @@ class InternalWorker:
         except asyncio.CancelledError:
             status, why = "failed", STOPPED
             _log.warning("internal task interrupted", seconds=round(time.monotonic() - began, 3), **facts)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the task says what it was
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - stored as the error of the task
             status, why = "failed", text_of(error)
             _log.warning("internal task failed", why=why, at=place_of(error), **facts)
         else:
@@ -183,8 +184,8 @@ class InternalWorker:
         await self._move(order, status, why, value)
 
     def _value(self, returned: Any, order: WorkOrder) -> str:
-        """Return the result as JSON, empty for one that is no JSON: older jobs return such values and must go on
-        working."""
+        """Return the result of a task as JSON text; "" for a value that cannot be JSON, because older jobs return such
+        values."""
         try:
             return value_of(returned, self._result_max).text
         except ValueError as error:
@@ -192,10 +193,10 @@ class InternalWorker:
             return ""
 
     async def _move(self, order: WorkOrder, status: str, error: str = "", value: str = "") -> bool:
-        """Move the task, however long the store takes to answer; return False when its status does not allow it any
-        more."""
+        """Move the task to this status, trying until the store answers; return False if its status no longer allows
+        that."""
         pause_s, longest_s = RETRY_S
-        request = secrets.token_hex(8)  # so that the answer to a move of ours that was lost is not taken for another's
+        request = secrets.token_hex(8)  # one id for all tries, so that a repeated move is known as the same
         while True:
             try:
                 await self._tasks.move(order.task, status, error, superuser=True, request=request, value=value)
@@ -209,7 +210,7 @@ class InternalWorker:
                 return True
 
     async def _finish(self) -> None:
-        """Let running tasks end within the grace, then interrupt them."""
+        """Wait for running tasks until the grace is over or `stop` is called again, then interrupt them."""
         running = set(self._running.values())
         if not running:
             return
@@ -219,7 +220,7 @@ class InternalWorker:
         await asyncio.wait({hurry, ended}, timeout=self._grace_s, return_when=asyncio.FIRST_COMPLETED)
         for waiting in (hurry, ended):
             waiting.cancel()
-        for bound_s in (REPORT_S, 1.0):  # the first time they report, the second time they are not listened to any more
+        for bound_s in (REPORT_S, 1.0):  # the first cancellation is stored as a failure; the second ends even that
             left = {task for task in running if not task.done()}
             for task in left:
                 task.cancel()
@@ -228,7 +229,7 @@ class InternalWorker:
 
     @staticmethod
     async def _if_it_answers(call: Awaitable[None]) -> None:
-        """Await what may fail while Redis is away and repeats by itself: an unacknowledged message is delivered
-        again."""
+        """Await an acknowledgement, and ignore that Redis does not answer: the message is then delivered and
+        acknowledged again."""
         with suppress(StoreUnavailable, StoreFault):
             await call

@@ -1,8 +1,8 @@
-"""The process that checks payloads against the schemas of jobs: it can be ended when a schema takes it too long.
+"""The program of the process that checks payloads against the schemas of jobs: a process can be killed when it hangs.
 
-Its argument is the processor time that a request may take, in seconds: SIGPROF ends the process where one takes longer.
-One request a line on stdin: `{"schema": JSON text, "payloads": [JSON text, ...]}`. One answer a line on stdout: `{}`
-where all fit, `{"number", "path", "message"}` of the first that does not, `{"broken": why}` for a schema that is none.
+Its argument is the processor time that a request may take, in seconds; SIGPROF kills the process after that. A request
+is a line on stdin: `{"schema": JSON text, "payloads": [JSON text, ...]}`. Its answer is a line on stdout: `{}` when all
+payloads fit, `{"number", "path", "message"}` of the first fault, `{"broken": why}` for an invalid schema.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 
 import orjson
 
-KEPT = 256  # compiled schemas
-LONGEST = 500  # characters of a message: a payload may be in it
+KEPT = 256  # compiled schemas that are cached
+LONGEST = 500  # characters of a message, which is cut because it may quote a whole payload
 
 
 @lru_cache(maxsize=KEPT)
 def compiled(schema: str) -> Any:
-    """Return the validator, draft 2020-12, which reads no `$ref` from elsewhere. Raises ValueError for text that is no
-    schema.
+    """Return a validator of a JSON schema (draft 2020-12) that fetches no `$ref` from elsewhere. Raises ValueError for
+    text that is no schema.
     """
     from jsonschema_rs import Draft202012Validator
 
@@ -29,10 +29,13 @@ def compiled(schema: str) -> Any:
 
 
 def answer(schema: str, payloads: list[str]) -> dict[str, Any]:
-    """Return the faults of the first payload that does not fit."""
+    """Check payloads (JSON texts) against a schema (JSON text) and return the answer to write.
+
+    `{}` when all fit; `number`, `path` and `message` of the first fault; `broken` with the reason for a bad schema.
+    """
     try:
         validator = compiled(schema)
-    except Exception as error:  # noqa: BLE001 - whatever a library says of a document of somebody else's
+    except Exception as error:  # noqa: BLE001 - the library may raise anything for a foreign document
         return {"broken": str(error).splitlines()[0][:LONGEST]}
     for number, payload in enumerate(payloads):
         for wrong in validator.iter_errors(orjson.loads(payload)):
@@ -41,7 +44,7 @@ def answer(schema: str, payloads: list[str]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Answer until stdin is closed: with the hub, however that ends."""
+    """Answer requests until stdin is closed, which also happens when the hub is killed."""
     longest_s = float(sys.argv[1])
     for line in sys.stdin.buffer:
         signal.setitimer(signal.ITIMER_PROF, longest_s)

@@ -1,6 +1,6 @@
-"""Tasks of `@internal` jobs: claimed from the start, and handed on as a message of taskiq.
+"""Submits to `@internal` jobs: such a task is `claimed` at once, and goes to executors as a message in a Redis stream.
 
-The messages are those of taskiq, as the stream broker of taskiq-redis lays them out: any worker of taskiq reads them.
+The message has the form of taskiq's stream broker (taskiq-redis), so any taskiq worker can run the task.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _log = get_logger("hub.jobs")
 
 
 class Dispatch:
-    """Submits to `@internal` jobs."""
+    """The submits to `@internal` jobs of one store."""
 
     def __init__(self, store: Store, keep_s: int = 86_400, recent: Recent | None = None) -> None:
         self._recent = recent or Recent(store)
@@ -36,8 +36,8 @@ class Dispatch:
     async def submit(
         self, room: str, full: str, payload: str, user: str, task: str, *, key: str = "", fingerprint: str = ""
     ) -> TaskRecord:
-        """Submit a task; return it `claimed`, or `failed` where it could not be handed over. The same id gets the same
-        task.
+        """Submit a task and return it: `claimed`, or `failed` when no message could be made of it. The same id returns
+        the same task.
 
         Raises `JobNotFound`, `InternalJobNotConfigured` when no executor runs the job, `QuotaExceeded`, and `KeyReused`
         when the key of the request came with another fingerprint; then nothing was stored.
@@ -76,7 +76,7 @@ class Dispatch:
 
 
 def _message(room: str, full: str, payload: str, task: str) -> tuple[bytes, str]:
-    """Return the message for executors; or an empty one, and why there can be none."""
+    """Return the message for executors and ''; or an empty message and the reason why none can be made."""
     from taskiq.message import TaskiqMessage
 
     try:
@@ -89,7 +89,7 @@ def _message(room: str, full: str, payload: str, task: str) -> tuple[bytes, str]
 
 @cache
 def formatter() -> TaskiqFormatter:
-    """Return the formatter of a broker of taskiq. Importing taskiq takes a third of a second, once."""
+    """Return taskiq's formatter of messages, made once: importing taskiq takes a third of a second."""
     from taskiq import InMemoryBroker
 
     return InMemoryBroker().formatter

@@ -1,4 +1,4 @@
-"""Jobs: what workers offer, by full name."""
+"""Jobs: to register, find and list them by full name, `room:category:name`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from hub.settings import Settings
 from hub.settings.realms import stamped
 from hub.store.store import Store
 
-LOOKED_AT_MAX = 2000  # workers and tasks in one look: some milliseconds
+LOOKED_AT_MAX = 2000  # most workers and tasks that `demand` reads: takes some milliseconds
 _log = get_logger("hub.jobs")
 
 
 class Jobs:
-    """Keeps `Job`."""
+    """The jobs of a store."""
 
     def __init__(self, store: Store, settings: Settings, pages: Pages, recent: Recent) -> None:
         self._store = store
@@ -40,7 +40,7 @@ class Jobs:
         self._demand = store.script("jobs/demand")
 
     async def register(self, wanted: JobRequest, schema: Any, user: str, superuser: bool) -> tuple[Job, bool]:
-        """Register a job; return it with the worker that serves it now, and whether it is new or was taken back.
+        """Register a job for a worker. Return the job with that worker, and whether it is new or was soft-deleted.
 
         `schema` is the parsed text of `wanted.schema`. Raises `Forbidden`, `InvalidCategory`, `SchemaConflict`,
         `Malformed` for a schema that took too long, `WorkerNotFound` and `QuotaExceeded`, in this order; a refusal
@@ -91,11 +91,15 @@ class Jobs:
         raise UnknownReply(self._register.name, reply)
 
     async def mark_slow(self, schema: str, took: str) -> None:
-        """Have a schema, JSON text, refused when it is registered next, with what a check took; for a day."""
+        """Note that checking a payload against this schema (JSON text) took too long: for a day, registering it is
+        refused with `took`, a text that says how long.
+        """
         await self._mark_slow(digest=schema_digest(orjson.loads(schema)), said=took)
 
     async def ensure_internal(self, full: str, schema: Any, text: str) -> None:
-        """Register an `@internal` job that has an executor, over any schema that it had."""
+        """Register an `@internal` job that has an executor; its schema replaces any earlier one. `text` is `schema` as
+        JSON.
+        """
         await self._ensure_internal(full=full, id=new_id(self._realm), schema=text, digest=schema_digest(schema))
 
     async def get(self, full: str) -> Job:
@@ -106,13 +110,13 @@ class Jobs:
         return found[0]
 
     async def page(self, room: str, limit: int, offset: int) -> Page[Job]:
-        """Return the active jobs that are seen from a room."""
+        """Return a page of the active jobs of a room and of the rooms that all see, `@global` and `@internal`."""
         rooms = [room] if room in SHARED else [room, *SHARED]
         return await self._pages.read([self._store.keys.room_jobs(r) for r in rooms], limit, offset, self._read)
 
     async def demand(self, full: str) -> JobDemand:
-        """Return how much there is to do for a job, at one moment; also for a job without workers. Raises `JobNotFound`
-        for text that is no name.
+        """Return the counts of a job's tasks and workers, from one script; also for a job without workers. Raises
+        `JobNotFound` for text that is no full name.
         """
         if parse_full_name(full) is None:
             raise no_job(full)
@@ -129,13 +133,13 @@ def _job(reply: Any) -> Job:
 
 
 def new_id(realm: str = "") -> str:
-    """Return a random UUID as 32 hex digits: version 4, or 8 in a realm with a name, which it says."""
+    """Return a random UUID as 32 hex digits: version 4, in a named realm version 8 with the realm in it."""
     value = int(random_hex(16), 16) & ~(0xF << 76) & ~(0x3 << 62) | (0x4 << 76) | (0x2 << 62)
     return stamped(f"{value:032x}", realm)
 
 
 def no_job(full: str) -> JobNotFound:
-    """Return the refusal for a job that is not active, or a name that is none."""
+    """Return the refusal for a job that is not active, or for text that is no full name."""
     if parse_full_name(full) is None:
         return JobNotFound(f"Invalid job name format: {full!r} is not room:category:name")
     return JobNotFound(f"There is no active job {full}")

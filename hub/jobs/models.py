@@ -1,4 +1,4 @@
-"""What the jobs API speaks of: workers, jobs, tasks, providers, and which moves a task may make. Pure.
+"""The records of the jobs API: workers, jobs, tasks, providers, and the options of submits and claims. Pure.
 
 Ids are 32 hex digits, times microseconds since 1970 by the clock of the store, payloads and schemas JSON as sent.
 """
@@ -10,20 +10,20 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 Status = Literal["pending", "claimed", "running", "completed", "failed", "cancelled"]
-Outcome = Literal["ok", "gone", "forbidden", "conflict"]  # of a report
+Outcome = Literal["ok", "gone", "forbidden", "conflict"]  # what becomes of a worker's report on a task
 STATUSES: tuple[Status, ...] = get_args(Status)
 TERMINAL = frozenset(STATUSES[3:])
-LOST = "!"  # stands for a result that is no more: no JSON begins so
+LOST = "!"  # stands for a result that was lost; no JSON text begins with it
 
-MOST_RESULT_BYTES = 1_048_576  # what a hub takes unless it is set up otherwise
-MOST_LEVELS = 128  # and this always
+MOST_RESULT_BYTES = 1_048_576  # most bytes of a result, unless a setting of the hub says otherwise
+MOST_LEVELS = 128  # most levels of nesting in a result; no setting changes this
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Page(Generic[T]):
-    """Some records of a list, newest first, and how many the list has in all."""
+    """A page of a list: some records, newest first, and the number of all records of the list."""
 
     items: list[T]
     total: int
@@ -31,7 +31,7 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True)
 class WorkerRecord:
-    """A worker: when it beat last, and how many jobs it is linked to."""
+    """A worker: the time of its last heartbeat, how many jobs it serves, and its user."""
 
     id: str
     beat_us: int
@@ -40,7 +40,7 @@ class WorkerRecord:
 
 
 class Named:
-    """Something with a full name, `room:category:name`."""
+    """A record with a full name, `room:category:name`."""
 
     full: str
 
@@ -59,8 +59,9 @@ class Named:
 
 @dataclass(frozen=True)
 class Job(Named):
-    """A job with the workers linked to it; `worker` is the one that has just registered it. result_schema: of what its
-    tasks come to, empty where nothing was said of that.
+    """A job and the workers that serve it; `worker` is the one that has just registered it, None otherwise.
+
+    result_schema: the JSON schema of the results of its tasks, '' where none was registered.
     """
 
     id: str
@@ -73,8 +74,9 @@ class Job(Named):
 
 @dataclass(frozen=True)
 class JobDemand:
-    """The tasks of a job that can be claimed, that are put off, that are claimed or run, and its workers. truncated: it
-    may have more that are held; run_s: how long its tasks ran of late, None where none has.
+    """The counts of a job's tasks (pending: can be claimed; put_off: not before a later time; held: claimed or running)
+    and of its workers. truncated: not all were read, and more may be held. run_s: how long its tasks ran lately in
+    seconds, None where none has run.
     """
 
     job: str
@@ -87,9 +89,9 @@ class JobDemand:
 
 
 class TaskRecord(NamedTuple):
-    """A task. `position` counts from 1 among the pending tasks of its job; `due_us` is set while it is put off; `claim`
-    names the last claim of it; it `waits_for` so many tasks to be over; it `stood` for the unique key of a submit that
-    is answered with it.
+    """A task. `position` counts from 1 among the pending tasks of its job; `due_us` is the time before which it cannot
+    be claimed, None for no such time; `claim` names its last claim; `waits_for` is the number of tasks that must end
+    before it; `stood` is True when a submit with a unique key made no task and is answered with this earlier one.
     """
 
     id: str
@@ -115,8 +117,10 @@ class TaskRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class TaskInFull:
-    """A task for who asks for it alone. result: what it came to, JSON, '' for nothing, `LOST` for what is no more.
-    after: the tasks it waits for.
+    """A task with the details that only a request for this one task shows.
+
+    result: the JSON of its result, '' for none, `LOST` for a lost one. after: the tasks it waits for. progress, message
+    and log: what it reported, the last time at said_us. max_silence_ms: how long it may report nothing, 0 for ever.
     """
 
     task: TaskRecord
@@ -131,7 +135,9 @@ class TaskInFull:
 
 @dataclass(frozen=True)
 class Said:
-    """What a task says of itself while it runs under a claim, '' for any: None and '' leave things as they are."""
+    """A report of a running task. claim: the claim under which it runs, '' for any claim. progress: a share from 0 to
+    1, None leaves it as it is. message: '' leaves it as it is. log: texts to add.
+    """
 
     task: str
     claim: str = ""
@@ -142,7 +148,7 @@ class Said:
 
 @dataclass(frozen=True)
 class ProviderRecord(Named):
-    """A provider of data and the worker that answers for it."""
+    """A provider: a named source of data, the worker that answers questions to it, and the user who owns it."""
 
     id: str
     full: str
@@ -155,8 +161,8 @@ class ProviderRecord(Named):
 
 @dataclass(frozen=True)
 class JobRequest:
-    """A job as a worker registers it; without `worker` a new one is made for it. `incarnation`: the process it is.
-    max_attempts, backoff_ms: of its tasks that say nothing of that.
+    """A job as a worker registers it. worker: None has a new worker made. incarnation: the process that is the worker.
+    max_attempts, backoff_ms: for tasks that are submitted without a choice of their own.
     """
 
     room: str
@@ -172,20 +178,21 @@ class JobRequest:
 
 @dataclass(frozen=True)
 class ProviderRequest(JobRequest):
-    """A provider as a worker registers it."""
+    """A provider as a worker registers it; `content_type` is that of its answers."""
 
     content_type: str = "application/json"
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a submitter may ask for beyond the plain submit.
+    """The options of a submit.
 
-    priority: a point is a second in the queue. due_us: not before this time. max_attempts, backoff_ms: a task that
-    fails is tried again after a pause that doubles with each attempt, up to an hour; as_the_job: these are as the job
-    was registered with. max_silence_ms: how long it may say nothing while it runs, 0 for ever. unique_key: of
-    its job in its room there is one task under it at a time, and when that is completed for unique_ms after its submit.
-    after: the tasks that must be over before; it fails when one of them is not completed, unless run_on_failure.
+    priority: each point puts the task a second further forward in the queue. due_us: the task is not claimed before
+    this time. max_attempts, backoff_ms: a task that fails is tried again after a pause that doubles with each attempt,
+    up to an hour. as_the_job: those two are as the job was registered with. max_silence_ms: how long the task may
+    report nothing while it runs, 0 for ever. unique_key: a submit with this key, to the same job in the same room,
+    makes no new task while an earlier task with it is open, or completed and submitted less than unique_ms ago. after:
+    the tasks that must end first; the task fails when one of them is not completed, unless run_on_failure is set.
     """
 
     priority: int = 0
@@ -202,9 +209,8 @@ class Options:
 
 @dataclass(frozen=True)
 class Result:
-    """What a worker says of a task it holds under a claim, '' for any; `pending` gives it back to the queue.
-
-    value: what a completed one came to, JSON, '' for nothing.
+    """A worker's report of the status of a task. claim: the claim under which it holds the task, '' for any claim.
+    status: `pending` gives the task back to the queue. value: JSON of the result of a completed task, '' for none.
     """
 
     task: str
@@ -216,9 +222,9 @@ class Result:
 
 @dataclass(frozen=True)
 class Claim:
-    """How a worker claims. start: the tasks are running at once. max_runtime_ms: they fail when they take longer, 0 for
-    no limit. request: the same one is answered with the same tasks, or none, for a minute. final: when there is
-    nothing, the caller is told so, and it is remembered. incarnation: the process that is the worker.
+    """The options of a claim of at most `most` tasks. start: the tasks become `running` at once. max_runtime_ms: a task
+    that runs longer fails, 0 for no limit. request: for a minute, the same request id is answered with the same tasks.
+    final: an answer without tasks is remembered for the request id too. incarnation: the process that is the worker.
     """
 
     most: int = 1
@@ -230,14 +236,16 @@ class Claim:
 
 
 class Value(NamedTuple):
-    """A returned value: its JSON, '' for None, and the same parsed again, which nothing changes any more."""
+    """A value that a handler returned: its JSON, '' for None, and a parsed copy, which the handler cannot change."""
 
     text: str = ""
     document: Any = None
 
 
 def value_of(returned: Any, most: int = MOST_RESULT_BYTES) -> Value:
-    """Return what a handler returned as a value; raises ValueError with the sentence that helps."""
+    """Return the `Value` of what a handler returned; raises ValueError, with a sentence for the author of the handler,
+    when it is not JSON, longer than `most` bytes or nested too deeply.
+    """
     if callable(dump := getattr(returned, "model_dump", None)):
         returned = dump(mode="json")
     if returned is None:
@@ -263,7 +271,7 @@ def value_of(returned: Any, most: int = MOST_RESULT_BYTES) -> Value:
 
 
 def _levels(document: Any) -> int:
-    """Count how deep lists and objects are nested."""
+    """Return how many levels of lists and objects are nested in a document."""
     deep, level = 0, [document]
     while level := [each for each in level if isinstance(each, dict | list)]:
         deep += 1

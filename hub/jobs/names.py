@@ -13,7 +13,7 @@ from hub.errors import InvalidCategory, InvalidRoomId
 from hub.wire import second_text
 
 GLOBAL, INTERNAL = "@global", "@internal"
-SHARED = (GLOBAL, INTERNAL)  # what is registered there is seen beyond its own room
+SHARED = (GLOBAL, INTERNAL)  # rooms whose jobs are seen from every room
 
 _usual = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
 
@@ -24,7 +24,7 @@ def to_id(text: str) -> str:
 
 
 def dashed(hex_id: str) -> str:
-    """Return the 32 digits as the wire writes them."""
+    """Return an id of 32 hex digits with the hyphens of a UUID, as the wire writes it."""
     return f"{hex_id[:8]}-{hex_id[8:12]}-{hex_id[12:16]}-{hex_id[16:20]}-{hex_id[20:]}"
 
 
@@ -34,7 +34,7 @@ def time_text(at_us: int) -> str:
 
 
 def check_room(room: str) -> None:
-    """Raise `InvalidRoomId` unless a room may be called that."""
+    """Raise `InvalidRoomId` unless this is a valid name of a room."""
     if room in (".", ".."):
         raise InvalidRoomId(f"A room cannot be called {room!r}: in a path that is no name")
     if room in SHARED or (room and "@" not in room and ":" not in room):
@@ -43,7 +43,7 @@ def check_room(room: str) -> None:
 
 
 def check_category(category: str, allowed: Collection[str], setting: str) -> None:
-    """Raise `InvalidCategory` unless the setting allows the category; `*` allows all."""
+    """Raise `InvalidCategory` unless `allowed` has the category or `*`; the error names the `setting`."""
     if category not in allowed and "*" not in allowed:
         shown = ", ".join(allowed) or "none"
         raise InvalidCategory(f"Category {category!r} is not one of {shown}, which {setting} allows")
@@ -55,30 +55,30 @@ def full_name(room: str, category: str, name: str) -> str:
 
 
 def parse_full_name(full: str) -> tuple[str, str, str] | None:
-    """Room, category and name; None where there are fewer than three parts. The name may hold colons itself."""
+    """Return room, category and name of a full name; None for fewer than three parts. The name may contain colons."""
     parts = full.split(":", 2)
     return (parts[0], parts[1], parts[2]) if len(parts) == 3 else None
 
 
 def preferred_wait(prefer: str | None) -> int | None:
-    """Return the seconds of `wait=N` anywhere in a `Prefer` header; None without such a word."""
+    """Return the seconds of `wait=N` in a `Prefer` header; None for no header or one without it."""
     found = re.search(r"\bwait=(\d+)\b", prefer or "", re.ASCII)
     return int(found[1][:9]) if found else None
 
 
 def params_text(params: Mapping[str, str]) -> str:
-    """Query parameters as the text whose SHA-256 names a provider's result: callers compute the same."""
+    """Return query parameters as JSON text; its SHA-256 names the result of a provider. Clients compute the same."""
     return json.dumps(dict(params), sort_keys=True, separators=(",", ":"))
 
 
 def params_hash(params: Mapping[str, str]) -> str:
-    """Return the hash under which the result for these parameters is kept."""
+    """Return the SHA-256, in hex, under which a provider's result for these parameters is kept."""
     return hashlib.sha256(params_text(params).encode()).hexdigest()
 
 
 def schema_digest(schema: Any) -> str:
-    """Return a digest that is the same for schemas of equal structure: key order and 1 or 1.0 make no difference, true
-    and 1 do.
+    """Return a digest of a parsed schema, 32 hex digits. Schemas of equal structure have the same digest: the order of
+    keys does not count, 1 and 1.0 are equal, true and 1 are not.
     """
     canonical = json.dumps(_by_value(schema), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""Pages of lists that are kept apart in the store and shown as one, newest first."""
+"""Pages over one or several sorted sets of the store that are shown as one list, newest first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 class Pages:
-    """Reads a page over one or several lists."""
+    """A reader of pages over one or several sorted sets."""
 
     def __init__(self, store: Store) -> None:
         self._page = store.script("jobs/page")
@@ -21,8 +21,8 @@ class Pages:
     async def read(
         self, keys: Sequence[str], limit: int, offset: int, describe: Callable[[list[str]], Awaitable[list[R]]]
     ) -> Page[R]:
-        """Read at most `limit` records after the first `offset`, and count all. `describe` leaves out records that went
-        between the two looks.
+        """Return at most `limit` records after the first `offset`, and the number of all. `describe` returns the
+        records of a batch of members, without those that were deleted meanwhile.
         """
         total, *members = await self._page(limit=limit, offset=offset, rest=keys)
         found: list[R] = []

@@ -1,4 +1,5 @@
-"""Which connections a worker has, over all hubs: when the last of them ends, the worker has a short time to be back."""
+"""The Socket.IO connections of each worker, over all hubs. A worker whose last connection ends is removed after a short
+grace, unless it is back by then."""
 
 from __future__ import annotations
 
@@ -11,41 +12,43 @@ from hub.settings import Settings
 from hub.store.rounds import rounds
 from hub.store.store import Store
 
-ROUND_S = 1.0  # a hub that is gone is found within this time, and the 3 s in which it might only be slow
+ROUND_S = 1.0  # time between rounds; a hub that is gone is found within it, after the 3 s in which it may only be slow
 BATCH = 25  # connections of a hub that is gone, per script: a few workers each, under 1 ms
-WORKERS_MAX = 1000  # of one connection; its end is one script
+WORKERS_MAX = 1000  # most workers bound to one connection, because one script handles its end
 _log = get_logger("hub.presence")
 
 
 class Presence:
-    """Binds workers to the connections of this hub. A connection is called by the hub and by its name there."""
+    """The connections of this hub and the workers bound to them. The store names a connection `hub.connection`."""
 
     def __init__(self, store: Store, settings: Settings, hub_id: str) -> None:
         self._store = store
         self._hub_id = hub_id
         self._grace_ms = int(settings.sio_disconnect_grace_s * 1000)
-        self._open: dict[str, dict[str, str]] = {}  # connections of this hub -> their workers -> whose they are
+        self._open: dict[str, dict[str, str]] = {}  # connection of this hub -> worker bound to it -> user of the worker
         self._bind = store.script("presence/bind")
         self._unbind = store.script("presence/unbind")
         self._retire = store.script("presence/retire")
         store.when_replaced(self._bind_again)
 
     def stop(self) -> None:
-        """Stop blaming workers for lost connections: this hub is about to close all of them."""
+        """Keep workers from being removed when their connections end: this hub is about to close all of them."""
         self._grace_ms = -1
 
     def connected(self, connection: str) -> None:
-        """Note a connection that was made here; workers may be bound to it until it has ended."""
+        """Note a new connection to this hub; workers may be bound to it until `ended` is called for it."""
         self._open[connection] = {}
 
     async def bind(self, worker: str, user: str, connection: str) -> bool:
-        """Bind a worker of the user's to a connection; False when there is no such worker, or it is another's."""
-        self._open.get(connection, {})[worker] = user  # before it is: should this be cut off, it is unbound at the end
+        """Bind a worker of this user to a connection; return False when the worker is unknown or another user's, or the
+        connection has the most workers it may have.
+        """
+        self._open.get(connection, {})[worker] = user  # first, so that `ended` unbinds it also if this call is cut off
         match await self._bind(
             worker=worker, user=user, connection=self._name(connection), hub=self._hub_id, most=WORKERS_MAX
         ):
             case ["ok"]:
-                if connection not in self._open:  # it ended while the script was on its way
+                if connection not in self._open:  # the connection ended while the script was on its way
                     await self._end(connection)
                 return True
             case [("worker" | "forbidden" | "full") as word]:
@@ -56,9 +59,10 @@ class Presence:
                 raise UnknownReply(self._bind.name, reply)
 
     async def ended(self, connection: str) -> None:
-        """End a connection: its workers are due after the grace unless they are back or have another one.
+        """Unbind the workers of a connection that has ended: each is removed after the grace, unless it is bound again
+        or has another connection.
 
-        While Redis is away that is put off; the grace begins when it is noted.
+        While Redis is away this is put off, and the grace begins only when the store has been told.
         """
         if not self._open.pop(connection, None):
             return
@@ -68,7 +72,7 @@ class Presence:
             self._store.later(partial(self._end, connection))
 
     async def run(self) -> None:
-        """Look after what hubs that are gone have left, once a second."""
+        """Call `look_after` once a second, for ever."""
         await rounds(ROUND_S, self.look_after, self._not_looked_after)
 
     def _not_looked_after(self, error: Exception) -> None:
@@ -76,7 +80,7 @@ class Presence:
         _log.error("worker connection check failed", why=repr(error))
 
     async def look_after(self) -> None:
-        """Forget connections of hubs that are gone; name the own ones again where this hub was taken for gone."""
+        """Unbind the connections of hubs that are gone; bind those of this hub again where it was taken for gone."""
         more = known = 1
         while more:
             match await self._retire(hub=self._hub_id, limit=BATCH):

@@ -1,4 +1,4 @@
-"""Progress: what tasks say of themselves while they run."""
+"""Progress: the reports that running tasks send (a share done, a message, log lines)."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from hub.randoms import random_hex
 from hub.store.store import Store
 
 BATCH = 64  # tasks per script
-TEXT_BYTES = 4096  # of a text of a log; a longer one is cut
-MESSAGE_BYTES = 1024
+TEXT_BYTES = 4096  # most bytes of a log line; a longer line is cut
+MESSAGE_BYTES = 1024  # most bytes of a message; a longer message is cut
 
 
 class Progress:
-    """Takes what tasks say, for those that ask for one."""
+    """The reports of running tasks, which the store keeps."""
 
     def __init__(self, store: Store) -> None:
         self._progress = store.script("tasks/progress")
 
     async def note(self, worker: str, user: str, said: Sequence[Said], request: str = "") -> list[Outcome]:
-        """Note what tasks say of themselves; return a word per task: ok, gone, forbidden or conflict. Raises
+        """Store reports of the tasks of a worker; return a word per report: ok, gone, forbidden or conflict. Raises
         `WorkerNotFound` and `Forbidden`.
 
-        A repeat with the same `request` notes nothing anew.
+        A repeat with the same `request` stores nothing again.
         """
         words: list[Outcome] = []
         request = f"{user}:{request}" if request else random_hex(6)
@@ -46,5 +46,5 @@ def _texts(said: Said) -> tuple[str, ...]:
 
 
 def cut(text: str, most: int) -> str:
-    """Return as much of a text as has so many bytes."""
+    """Return the text cut to at most `most` bytes of UTF-8, without half a character at its end."""
     return text if len(text) * 4 <= most else text.encode()[:most].decode(errors="ignore")

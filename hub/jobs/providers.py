@@ -1,4 +1,4 @@
-"""Providers: registered, asked, and what they answered."""
+"""Providers: to register and list them, to ask them for data, and to keep their results for a while."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from hub.randoms import random_hex
 from hub.settings import Settings
 from hub.store.store import Store
 
-WANTED_MS = 3_600_000  # an answer is taken for so long after somebody has asked, whether or not he still waits
-RESULTS_MAX = 10_000  # of a room
-RECHECK_S = 5.0  # without a notification for so long, the store is asked all the same
+WANTED_MS = 3_600_000  # how long after a question its result may be uploaded, also when its client waits no more
+RESULTS_MAX = 10_000  # most results that are kept of one room
+RECHECK_S = 5.0  # a call that waits for a notification asks the store at least so often
 
 
 class Providers:
-    """Keeps `ProviderRecord`, and results for as long as they are good."""
+    """The providers of a store, and their results until they expire."""
 
     def __init__(self, store: Store, settings: Settings, pages: Pages, recent: Recent) -> None:
         self._store = store
@@ -51,8 +51,8 @@ class Providers:
         self._upload = store.script("providers/upload")
 
     async def register(self, wanted: ProviderRequest, user: str, superuser: bool) -> tuple[ProviderRecord, bool]:
-        """Register a provider; return it and whether it is new. Raises `Forbidden`, `InvalidCategory`, `WorkerNotFound`
-        and `QuotaExceeded`.
+        """Register a provider, or replace the one with the same full name. Return it and whether it is new. Raises
+        `Forbidden`, `InvalidCategory`, `WorkerNotFound` and `QuotaExceeded`.
         """
         if wanted.room in SHARED and not superuser:
             raise Forbidden(f"Only a superuser registers providers in {wanted.room}")
@@ -84,7 +84,7 @@ class Providers:
         raise UnknownReply(self._register.name, reply)
 
     async def get(self, room: str, full: str) -> ProviderRecord:
-        """Return the provider, if it is seen from the room; raises `ProviderNotFound`."""
+        """Return the provider with this full name; raises `ProviderNotFound` when the room sees none."""
         parts = parse_full_name(full)
         seen = parts is not None and (room == GLOBAL or parts[0] in (room, GLOBAL))
         found = await self._read([full]) if seen else []
@@ -97,24 +97,26 @@ class Providers:
         return await self._store.read("GET", self._store.keys.provider_name(provider)) or ""
 
     async def page(self, room: str, limit: int, offset: int) -> Page[ProviderRecord]:
-        """Return the providers that are seen from a room."""
+        """Return a page of the providers of a room and of `@global`."""
         keys = [self._store.keys.room_providers(name) for name in dict.fromkeys((room, GLOBAL))]
         return await self._pages.read(keys, limit, offset, self._read)
 
     async def delete(self, provider: str, user: str, superuser: bool) -> None:
-        """Delete it; raises `ProviderNotFound` and `Forbidden`."""
+        """Delete a provider; raises `ProviderNotFound`, and `Forbidden` for the provider of another user, unless
+        `superuser` is set.
+        """
         request = random_hex(8)
         remove = partial(self._remove, id=provider, user=user, superuser=int(superuser), request=request)
         _check(self._remove.name, await remove(told=0), provider)
         self._recent.note(partial(remove, told=1))
 
     async def cached(self, provider: ProviderRecord, params: Mapping[str, str]) -> bytes | None:
-        """Return the answer to these parameters that is kept, None where there is none."""
+        """Return the result that is kept for these parameters, None where there is none."""
         return await self._result(f"{provider.id}:{params_hash(params)}")
 
     async def read(self, provider: ProviderRecord, params: Mapping[str, str], wait_s: float, user: str = "") -> bytes:
-        """Return what it answers for these parameters; raises `ProviderTimeout` after so many seconds, and
-        `QuotaExceeded`.
+        """Ask a provider for the result for these parameters, wait for it and return its bytes. A result that is kept
+        is returned at once. Raises `ProviderTimeout` after `wait_s` seconds, and `QuotaExceeded`.
         """
         digest = params_hash(params)
         about = f"{provider.id}:{digest}"
@@ -140,12 +142,15 @@ class Providers:
                 await subscription.wait(min(left_s, RECHECK_S))
 
     async def joined(self, full: str) -> None:
-        """Have a provider asked again: a client has joined its room, and may not have heard earlier questions."""
+        """Send the open questions to a provider again: a client has joined its socket room that may be its worker, and
+        may have missed them.
+        """
         await self._join(full=full)
 
     async def upload(self, provider: str, digest: str, body: bytes, user: str, superuser: bool) -> None:
-        """Keep an answer and wake those who wait for it; raises `ProviderNotFound`, `Forbidden`, `ResultNotAsked` for a
-        superuser when it was not asked for within an hour, and `TooLarge` when it is more than a room may have in all.
+        """Keep a result and wake the calls that wait for it. `digest` is the hash of the parameters. Raises
+        `ProviderNotFound`, `Forbidden`, `TooLarge` when the results of the room would have too many bytes, and for a
+        superuser who does not own the provider `ResultNotAsked` when it was not asked for within an hour.
         """
         reply = await self._upload(
             id=provider, user=user, superuser=int(superuser), hash=digest, body=body, ttl_ms=self._result_ttl_ms,
@@ -161,7 +166,7 @@ class Providers:
 
     async def _result(self, about: str) -> bytes | None:
         found = await self._store.read("GET", self._store.keys.result(about))
-        return None if found is None else str(found).encode("utf-8", "surrogateescape")  # bytes as they came
+        return None if found is None else str(found).encode("utf-8", "surrogateescape")  # the bytes of the upload
 
     async def _read(self, names: list[str]) -> list[ProviderRecord]:
         return [_provider(reply) for reply in await self._describe(rest=names) if reply]

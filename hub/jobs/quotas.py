@@ -1,4 +1,4 @@
-"""Quotas: who holds how much, and what a refusal of `lua/quotas.lua` says to people."""
+"""Quotas: how much each user and room holds, and the error for a refusal by `lua/quotas.lua`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hub.settings import Settings
 from hub.store.lenient import read_each
 from hub.store.store import Store
 
-ROOM_TIMES: Final = 4  # a room may hold as much as so many users, as `lua/quotas.lua` has it
-EACH_BYTES: Final = 512  # that a task counts beside its payload, as `lua/quotas.lua` has it
-# Of each kind: what is counted, what makes room, and the setting of its limit.
+ROOM_TIMES: Final = 4  # a room may hold this many times the limit of a user; the same number is in `lua/quotas.lua`
+EACH_BYTES: Final = 512  # bytes that a task counts besides its payload; the same number is in `lua/quotas.lua`
+# Kind of holding -> what is counted, how to get room again, and the setting of its limit.
 _KINDS: Final = {
     "tasks": ("bytes of open tasks and schedules", "work tasks off, or cancel some", "HUB_USER_TASKS_MAX_BYTES"),
     "schemas": (
@@ -28,7 +28,7 @@ _KINDS: Final = {
 
 
 def exceeded(refusal: Sequence[str]) -> QuotaExceeded:
-    """Return the problem for a refusal: its kind, who holds how much, and the limit."""
+    """Return the error for a refusal of `lua/quotas.lua`: (kind, owner, how much the owner holds, limit)."""
     kind, owner, held, most = refusal
     counted, way_out, setting = _KINDS[kind]
     whose, _, name = owner.partition(":")
@@ -40,7 +40,7 @@ def exceeded(refusal: Sequence[str]) -> QuotaExceeded:
 
 
 class Holding(NamedTuple):
-    """How much of a kind a user or a room holds. owner: `user` or `room`; id: of the user, or the name of the room."""
+    """The amount of one kind that a user or a room holds. owner: `user` or `room`; id: that of the user or the room."""
 
     kind: str
     owner: str
@@ -50,7 +50,7 @@ class Holding(NamedTuple):
 
 
 class Quotas:
-    """The holdings of users and rooms."""
+    """The holdings of users and rooms of a store."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
@@ -61,7 +61,7 @@ class Quotas:
         }  # fmt: skip
 
     async def holders(self, most: int) -> list[Holding]:
-        """Return those that hold most of each kind, `most` of a kind, the largest first."""
+        """Return the `most` largest holdings of tasks, of schemas, and so on for each kind, the largest first."""
         asked = (("ZRANGE", self._store.keys.used(kind), 0, most - 1, "REV", "WITHSCORES") for kind in self._limits)
         found = await read_each(self._store, asked, [])
         return [

@@ -1,4 +1,4 @@
-"""What a hub remembers of the latest registrations, submits and reports: for a store without its last seconds."""
+"""The latest registrations, submits and reports, remembered by a hub to repeat them in a store that lost them."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.store import Store
 
-KEEP_S = 10.0  # Redis writes its file every second, and a replica is behind by less than that
-MOST = 10_000  # calls: said again in about a second
-MOST_BYTES = 32 * 1024 * 1024
-MOST_RESULT_BYTES = 16 * 1024 * 1024  # of what tasks came to; the oldest ends are said again without
-OTHERS_S = 5.0  # for so long a job is waited for that another hub registered; it says so within two seconds
-BATCH = 128  # calls said again at a time, in order
+KEEP_S = 10.0  # how long calls are remembered: Redis saves its file every second, and a replica is behind by less
+MOST = 10_000  # calls that are remembered; repeating them takes about a second
+MOST_BYTES = 32 * 1024 * 1024  # bytes of all remembered calls
+MOST_RESULT_BYTES = 16 * 1024 * 1024  # bytes of results; beyond that the oldest ends of tasks are kept without result
+OTHERS_S = 5.0  # how long a submit is retried until another hub has registered its job again, which takes two seconds
+BATCH = 128  # calls that are repeated side by side
 _log = get_logger("hub.jobs")
 Again = Callable[[], Awaitable[Any]]
 
 
 class Recent:
-    """Calls of the last seconds, each of them safe to repeat; a store that lost its last seconds is told them again.
+    """The calls of the last seconds, each safe to repeat. They are repeated in a store that lost its last seconds.
 
-    One that was emptied is not, nor later on: hubs do not notice it at once, and what one of them says is pending has
-    ended by another one that says nothing. What becomes of tasks then stands in the manual.
+    They are not repeated in a store that came back empty. Hubs notice that at different times, so one hub could submit
+    a task again whose end another hub had reported, and that report is lost. The manual says what becomes of tasks.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._end = store.script("tasks/recall")
         self._calls: deque[tuple[float, int, Again]] = deque()
-        self._jobs: set[Again] = set()  # those of them that tasks may depend on
+        self._jobs: set[Again] = set()  # the calls among them that register jobs, which submits need
         self._bytes = 0
-        self._ends: deque[dict[str, str]] = deque()  # those with a result
+        self._ends: deque[dict[str, str]] = deque()  # the arguments of remembered reports that have a result
         self._result_bytes = 0
         store.when_replaced(self.recall)
 
     def registered(self, again: Again, size: int) -> None:
-        """Remember that a job was registered: that is said before anything about tasks."""
+        """Remember the registration of a job; `recall` repeats these before any submit or report."""
         self._jobs.add(again)
         self.note(again, size)
 
     def note(self, again: Again, size: int = 0) -> None:
-        """Remember a call; `again` makes it once more, or finds it made."""
+        """Remember a call of `size` bytes. `again()` repeats the call, which changes nothing that was not lost."""
         now = time.monotonic()
         self._calls.append((now, size, again))
         self._bytes += size
@@ -60,7 +60,7 @@ class Recent:
                 break
 
     def reported(self, result: Result, request: str, worker: str = "") -> None:
-        """Remember that a task was moved by a report, or cancelled."""
+        """Remember that a task was moved by a worker's report, or cancelled."""
         end = {"id": result.task, "status": result.status, "error": result.error, "claim": result.claim,
                "request": f"{request}:{result.status}", "worker": worker, "result": result.value}  # fmt: skip
 
@@ -84,11 +84,11 @@ class Recent:
         self._bytes = self._result_bytes = 0
 
     async def recall(self) -> None:
-        """Say it all again to a store that may have lost it."""
+        """Repeat the remembered calls in a store that may have lost them; forget them if the store is empty."""
         if self._store.emptied:
             self._forget()
             return
-        since = (self._store.heard_at or time.monotonic()) - KEEP_S  # nothing was done in an outage
+        since = (self._store.heard_at or time.monotonic()) - KEEP_S  # an outage does not count: nothing was done in it
         calls = [again for at, _, again in self._calls if at >= since]
         recalled = await self._say([again for again in calls if again in self._jobs])
         recalled += await self._say([again for again in calls if again not in self._jobs])
@@ -96,7 +96,7 @@ class Recent:
             _log.warning("tasks re-reported after Redis lost data", sent=len(calls), missing_ends=recalled)
 
     async def _say(self, calls: Sequence[Again]) -> int:
-        """Say these again; how many ends the store had lost."""
+        """Repeat these calls, and return how many ends of tasks the store had lost."""
         recalled = 0
         until = time.monotonic() + OTHERS_S
         for start in range(0, len(calls), BATCH):
@@ -114,6 +114,6 @@ class Recent:
         return recalled
 
     async def _once_more(self, again: Again, until: float) -> None:
-        """Say it again with every tick until the hub that knows of the job has spoken."""
+        """Repeat a submit with each tick, at most until `until`, until another hub has registered its job again."""
         if await again() == ["job"] and time.monotonic() < until:
             self._store.later(partial(self._once_more, again, until))

@@ -1,4 +1,4 @@
-"""What scripts answer of a task, as a `TaskRecord`."""
+"""Replies of scripts about tasks, made into records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hub.jobs.models import TaskInFull, TaskRecord
 
 
 def task_of(reply: Any) -> TaskRecord:
-    """Return the task of a reply of `lua/job_queue.lua`."""
+    """Return the task that a reply of `lua/job_queue.lua` describes."""
     (
         task,
         job,
@@ -52,7 +52,7 @@ def task_of(reply: Any) -> TaskRecord:
 
 
 def shown_of(task: Any, result: str, said: list[str], after: list[str]) -> TaskInFull:
-    """Return a task in full, with what `lua/progress.lua` answers."""
+    """Return a task with its result, the tasks it waits for (`after`), and its progress from `lua/progress.lua`."""
     share, message, at, silence, *log = said
     split = (text.partition(" ") for text in log)
     return TaskInFull(

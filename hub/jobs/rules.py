@@ -1,4 +1,4 @@
-"""When a schedule is due: every so often, or by a cron expression in a time zone. Pure."""
+"""The rule of a schedule, from which its times follow: an interval, or a cron expression in a time zone. Pure."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 MINUTE_US = 60_000_000
-# How far back is looked for what was missed, further while there are fewer than wanted: so no look takes long, after
-# however long an outage.
+# How far back `missed` looks for times: first 100 minutes, then further while it finds fewer than wanted. So it is
+# quick also after a long outage.
 _BACK_US = tuple(MINUTE_US * minutes for minutes in (100, 6_000, 144_000, 52_560_000))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-TOO_FAR_US = 4_102_444_800_000_000  # 2100: before that, microseconds are exact in every number on the way
-# Names that a time zone database answers to and that are no zones: what the machine is set to, a default for rules of
-# POSIX, and copies of the zones with and without leap seconds.
+TOO_FAR_US = 4_102_444_800_000_000  # the year 2100: earlier microseconds are exact in Lua and Redis scores
+# Names in time zone databases that mean another zone on each machine: the zone that the machine is set to, a default
+# for POSIX rules, and copies of the zones with and without leap seconds.
 _NO_ZONES = ("localtime", "posixrules", "posix/", "right/")
 
 
 @dataclass(frozen=True)
 class Rule:
-    """`cron` has five fields, and counts in `zone`; without one it is due `every_ms` after it was due last.
+    """A rule of when a schedule is due: by `cron`, five fields in the time zone `zone`; or, where `cron` is '', each
+    `every_ms` after the time before.
 
-    Where clocks are set forward, what is due at a time that does not exist is due when that is over; where they are set
-    back, what is due at a fixed time is due the first time alone, and what is due every so many minutes goes on. Raises
-    ValueError with the sentence that helps.
+    Where clocks are set forward, a time that does not exist is due when the gap ends. Where they are set back, a fixed
+    time is due only the first time, and a rule of every so many minutes goes on. Raises ValueError, with a sentence for
+    the user, for text that is no cron expression or time zone.
     """
 
     cron: str = ""
@@ -49,7 +50,7 @@ class Rule:
         _ = self._zone
 
     def check(self) -> None:
-        """Raise ValueError for a rule that is not the same on every machine."""
+        """Raise ValueError for a time zone that is not the same on every machine."""
         if self.zone.startswith(_NO_ZONES):
             raise ValueError(f"{self.zone!r} means another zone on each machine: write one such as Europe/Berlin")
 
@@ -61,7 +62,7 @@ class Rule:
             raise ValueError(f"{self.zone!r} is no time zone: write one such as Europe/Berlin") from None
 
     def due(self, after_us: int) -> Iterator[int]:
-        """Yield the times at which it is due after a time, one after the other."""
+        """Yield the times after `after_us` at which the schedule is due, in order."""
         if self.every_ms:
             while (after_us := after_us + self.every_ms * 1000) < TOO_FAR_US:
                 yield after_us
@@ -70,16 +71,16 @@ class Rule:
             at_us = (moment.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
             if at_us >= TOO_FAR_US:
                 return
-            if at_us > after_us:  # of two that fall on one moment there is one
+            if at_us > after_us:  # two times that fall on one moment count once
                 after_us = at_us
                 yield at_us
 
     def next(self, after_us: int) -> int | None:
-        """Return when it is due next after a time; None for never."""
+        """Return the first time after `after_us` at which the schedule is due; None for never."""
         return next(self.due(after_us), None)
 
     def missed(self, due_us: int, now_us: int, most: int) -> list[int]:
-        """Return the times at which it was due from `due_us` until now, of many the latest `most`."""
+        """Return the times from `due_us` to `now_us` at which the schedule was due, at most the last `most` of them."""
         if self.every_ms:
             step_us = self.every_ms * 1000
             last = (now_us - due_us) // step_us
@@ -94,17 +95,17 @@ class Rule:
 
 @dataclass(frozen=True)
 class Unreadable(Rule):
-    """The text of a rule that cannot be read on this machine. Asked when it is due, it raises ValueError with `why`."""
+    """A rule that cannot be read on this machine: `due` and `missed` raise ValueError with `why`."""
 
     why: str = ""
 
     def __post_init__(self) -> None:
-        """Accept any text."""
+        """Accept any text as cron expression and time zone."""
 
     def due(self, after_us: int) -> Iterator[int]:
-        """Yield the times at which it is due after a time, one after the other."""
+        """Raise ValueError with the reason why the rule cannot be read."""
         raise ValueError(self.why)
 
     def missed(self, due_us: int, now_us: int, most: int) -> list[int]:
-        """Return the times at which it was due from `due_us` until now, of many the latest `most`."""
+        """Raise ValueError with the reason why the rule cannot be read."""
         raise ValueError(self.why)

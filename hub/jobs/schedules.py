@@ -1,4 +1,4 @@
-"""Schedules: tasks that are submitted at certain times, once however many hubs there are."""
+"""Schedules: tasks that hubs submit at certain times. However many hubs there are, each time makes one task."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.store import Store
 
-MOST = 10_000  # in a store
-CAUGHT_UP = 100  # of what was missed, of a schedule that catches up with all of it
-AT_ONCE = 100  # that are fired in one pass
-BITES_MAX = 20  # of so many, in a pass that meets some that are put aside
-AGAIN_US = 600_000_000  # until one that was put aside is looked at again: of `MOST`, 17 a second
-LINES_MAX = 20  # of one pass, for those that were put aside
+MOST = 10_000  # schedules in a store
+CAUGHT_UP = 100  # most missed times for which a schedule with `catch_up` `all` makes tasks
+AT_ONCE = 100  # schedules that are read as due at a time
+BITES_MAX = 20  # how often a pass reads on when schedules that it read were put aside
+AGAIN_US = 600_000_000  # time until a schedule that was put aside is tried again: if all `MOST` are, 17 a second
+LINES_MAX = 20  # log lines of one pass about schedules that were put aside
 CatchUp = Literal["skip", "one", "all"]
 CATCH_UP: tuple[CatchUp, ...] = get_args(CatchUp)
-NO_TASK = {  # why a time made none, as `lua/commands/schedules/fire.lua` says it
+NO_TASK = {  # reason word of `lua/commands/schedules/fire.lua` -> why a due time made no task
     "no-job": "no worker served its job, and none of its tasks waited",
     "unique": "the task that stands for its unique key was there",
     "missed": "its time was missed, and is not caught up",
     "quota": "its user holds as many open tasks as one may",
 }
-WHY_MAX = 500  # characters of a reason: what a library says of a text may have the text in it
-_DUE = 11  # where a record says when it is due
+WHY_MAX = 500  # characters of a reason, which is cut because it may quote a long text
+_DUE = 11  # position of the next due time in a reply of `lua/schedules.lua`
 _whole = re.compile(r"0|-?[1-9][0-9]{0,18}").fullmatch
 _log = get_logger("hub.jobs")
 
@@ -54,10 +54,10 @@ class TooManySchedules(JobsProblem):
 
 @dataclass(frozen=True)
 class Schedule:
-    """A schedule of a room. catch_up: what becomes of firings that were missed. due_us: when it is due next; last_us:
-    when it was due last and made a task, `task`; fired: how many it has made; why: its last firing made none. fault:
-    why its record cannot be read here; broken: why it was put aside. plan: what its times follow from, as
-    `lua/schedules.lua` has it: a hub that works them out says so, for it may change.
+    """A schedule of a room. catch_up: whether missed times make tasks (none, one, all). due_us: when it is due next;
+    last_us: the last time that made a task, `task`; fired: how many tasks it has made; why: why the last due time made
+    none. fault: why its record cannot be read here; broken: why it was put aside. plan: the text of its rule, which
+    is sent with every change that was computed from it, so that the store can refuse the change if the rule is another.
     """
 
     room: str
@@ -85,12 +85,12 @@ class Schedule:
 
     @property
     def problem(self) -> str:
-        """Why it fires nothing, although its times may come; '' where it does."""
+        """Return why the schedule makes no tasks although it is due; '' when nothing is wrong with it."""
         return self.fault or self.broken
 
     def times(self, now_us: int) -> tuple[list[int], int | None]:
-        """Return the times at which it was due until now, as far as they are caught up with, and when it is due next. A
-        time less than a minute ago was not missed. Raises ValueError for a schedule that cannot be read.
+        """Return the due times up to now for which tasks are to be made (by `catch_up`), and the next due time. A time
+        less than a minute ago does not count as missed. Raises ValueError for a schedule that cannot be read.
         """
         if self.fault:
             raise ValueError(self.fault)
@@ -102,7 +102,7 @@ class Schedule:
 
 
 class Schedules:
-    """Keeps `Schedule`."""
+    """The schedules of a store."""
 
     def __init__(self, store: Store, settings: Settings, pages: Pages) -> None:
         self._store = store
@@ -117,8 +117,8 @@ class Schedules:
         self._put_aside = store.script("schedules/put_aside")
 
     async def put(self, wanted: Schedule, user: str, superuser: bool) -> tuple[Schedule, bool]:
-        """Make or change a schedule; return it and whether it is new. Raises `JobNotFound`, `Forbidden` for another
-        user's, `QuotaExceeded` and `TooManySchedules`.
+        """Make or change a schedule; return it and whether it is new. Raises `JobNotFound`, `Forbidden` for a schedule
+        of another user unless `superuser` is set, `QuotaExceeded` and `TooManySchedules`.
         """
         options = wanted.options
         reply = await self._put(
@@ -155,19 +155,19 @@ class Schedules:
         raise UnknownReply(self._put.name, reply)
 
     async def _next(self, rule: Rule) -> int | str:
-        """Return when a rule is due next, '' for never; one that cannot be read is due at once."""
+        """Return the next due time of a rule, '' for never; a rule that cannot be read is due at once."""
         now_us = int((await self._due(limit=0))[0])
         return now_us if isinstance(rule, Unreadable) else rule.next(now_us) or ""
 
     async def get(self, room: str, name: str) -> Schedule:
-        """Return the schedule; raises `ScheduleNotFound`."""
+        """Return the schedule of this name in a room; raises `ScheduleNotFound`."""
         found = await self._read([f"{room}:{name}"])
         if not found:
             raise no_schedule(room, name)
         return found[0]
 
     async def page(self, room: str, limit: int, offset: int) -> Page[Schedule]:
-        """Return the schedules of a room."""
+        """Return a page of the schedules of a room."""
 
         async def read(names: list[str]) -> list[Schedule]:
             return await self._read([f"{room}:{name}" for name in names])
@@ -175,15 +175,15 @@ class Schedules:
         return await self._pages.read([self._store.keys.room_schedules(room)], limit, offset, read)
 
     async def soonest(self, text: str, limit: int, offset: int) -> Page[Schedule]:
-        """Return the schedules of all rooms whose `room:name` contains a text: the one that is due next first, paused
-        ones last.
+        """Return a page of the schedules of all rooms whose `room:name` contains `text`: the schedule that is due next
+        comes first, paused ones come last.
         """
         ids = await self._store.read("ZRANGE", self._store.keys.schedules, 0, -1)
         found = [each for each in ids if text.lower() in each.lower()]
         return Page(await self._read(found[offset : offset + limit]), len(found))
 
     async def pause(self, room: str, name: str, user: str, superuser: bool, *, paused: bool) -> Schedule:
-        """Pause a schedule or let it go on, and return it; raises `ScheduleNotFound` and `Forbidden`."""
+        """Pause a schedule or end its pause, and return it; raises `ScheduleNotFound` and `Forbidden`."""
         found = await self.get(room, name)
         reply = await self._pause(
             schedule=found.id,
@@ -196,7 +196,7 @@ class Schedules:
         match reply:
             case ["ok", changed]:
                 return _schedule_of(changed)
-            case ["moved"]:  # somebody has just changed it
+            case ["moved"]:  # the schedule was changed since it was read
                 return await self.pause(room, name, user, superuser, paused=paused)
         raise _refused(reply, room, name, self._pause.name)
 
@@ -207,8 +207,8 @@ class Schedules:
             raise _refused(reply, room, name, self._remove.name)
 
     async def fire_due(self) -> int:
-        """Fire the schedules that are due; return how many tasks this hub made. A schedule that cannot be fired is put
-        aside, and those behind it come in the same pass.
+        """Make the tasks of all schedules that are due; return how many tasks this hub made. A schedule that cannot be
+        fired is put aside for ten minutes, and the pass goes on with the next ones.
         """
         made = told = 0
         for _ in range(BITES_MAX):
@@ -217,14 +217,14 @@ class Schedules:
             for reply in due:
                 schedule = _schedule_of(reply)
                 try:
-                    # After an outage: some 20 ms.
+                    # In a thread, because after an outage it can take some 20 ms.
                     firings, next_us = await asyncio.to_thread(schedule.times, int(now))
                     made += await self._fired(schedule, firings, next_us)
-                except StoreFull:  # they stay due
+                except StoreFull:  # the schedules stay due
                     return made
                 except StoreUnavailable:
                     raise
-                except Exception as error:  # noqa: BLE001 - those behind it must be fired; a line and a counter tell
+                except Exception as error:  # noqa: BLE001 - the next ones must be fired; a line and a counter tell
                     aside += 1
                     told += await self._set_aside(reply, schedule.plan, int(now), str(error) or repr(error), told)
             if not aside or len(due) < AT_ONCE:
@@ -234,8 +234,8 @@ class Schedules:
         return made
 
     async def _set_aside(self, read: Sequence[str], plan: str, now_us: int, why: str, told: int) -> bool:
-        """Put a schedule aside; return whether this is news. The reason stays with it until it is fired, replaced or
-        removed.
+        """Put a schedule aside with a reason, which it keeps until it is fired, replaced or removed. Return whether the
+        schedule had no such reason before.
         """
         named, why = ":".join(read[:2]) if read[0] else read[1], why[:WHY_MAX]
         reply = await self._put_aside(schedule=named, due_us=read[_DUE], plan=plan, why=why, again_us=now_us + AGAIN_US)
@@ -275,13 +275,13 @@ class Schedules:
 
 
 class _RecordReading:
-    """Reads the texts of a record that another program may have written, and notes what is wrong with them."""
+    """A reader of the fields of a schedule record that another program may have written; it collects their faults."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []
 
     def number(self, name: str, text: str, otherwise: int = 0, least: int = 0) -> int:
-        """Return the number that a text is, written as a hub writes it."""
+        """Return a text as a whole number from `least` on; `otherwise` for '' and, with a fault noted, for others."""
         if not text:
             return otherwise
         if _whole(text) and least <= (number := int(text)) < TOO_FAR_US:
@@ -290,14 +290,14 @@ class _RecordReading:
         return otherwise
 
     def text(self, text: str) -> str:
-        """Return the text without bytes that are no text."""
+        """Return the text with bytes that are not UTF-8 replaced; note a fault where there are any."""
         shown = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         if shown != text:
             self.faults.append("it holds bytes that are no text")
         return shown
 
     def rule(self, cron: str, every_ms: str, zone: str) -> Rule:
-        """Return the rule of when it is due."""
+        """Return the rule of the record; note a fault and return an `Unreadable` for one that cannot be read."""
         every = self.number("interval", every_ms)
         why = "its record does not say when it is due"
         if cron or every:
@@ -309,7 +309,7 @@ class _RecordReading:
         return Unreadable(cron, every, zone, why)
 
     def payload(self, text: str) -> str:
-        """Return the JSON document, `{}` for text that is none."""
+        """Return the payload unchanged when it is JSON; else note a fault and return `{}`."""
         try:
             orjson.loads(text)
         except ValueError:
@@ -319,7 +319,7 @@ class _RecordReading:
 
 
 def _schedule_of(reply: Sequence[str]) -> Schedule:
-    """Return the schedule of a reply of `lua/schedules.lua`; its `fault` says what is wrong with the record."""
+    """Return the schedule that a reply of `lua/schedules.lua` describes; `fault` says what is wrong with its record."""
     read = _RecordReading()
     (
         room, name, user, at, job, payload, cron, every_ms, zone, catch_up, paused, due, priority, attempts, backoff_ms,
@@ -371,7 +371,7 @@ def _refused(reply: Any, room: str, name: str, script: str) -> Exception:
 
 
 def no_schedule(room: str, name: str) -> ScheduleNotFound:
-    """Return the refusal for a schedule that a room has not."""
+    """Return the refusal for a schedule that does not exist in the room."""
     return ScheduleNotFound(f"There is no schedule {name} in room {room}")
 
 

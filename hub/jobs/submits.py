@@ -1,4 +1,4 @@
-"""What a submit is: the ids of its tasks, its fingerprint, and what of it goes to Redis together. Pure."""
+"""The parts of a submit: the ids of its tasks, its fingerprint, and the batches in which it goes to Redis. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hub.jobs.models import Options
 from hub.jobs.names import dashed
 from hub.settings.realms import stamped
 
-BITE_CHARACTERS = 1_048_576  # and of payloads
-BATCH = 64  # tasks submitted, or reported, per script: 2 to 3 ms
+BITE_CHARACTERS = 1_048_576  # most characters of payloads per script
+BATCH = 64  # most tasks submitted, or reported, per script: 2 to 3 ms
 
 
 def batches(payloads: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """From where to where they go to Redis together: no script keeps it busy for long."""
+    """Yield the (start, end) of the batches in which payloads go to Redis, so that no script takes long."""
     start = size = 0
     for end, payload in enumerate(payloads):
         if end > start and (end - start == BATCH or size + len(payload) > BITE_CHARACTERS):
@@ -29,11 +29,14 @@ def batches(payloads: Sequence[str]) -> Iterator[tuple[int, int]]:
 def request_of(
     realm: str, key: str, user: str, room: str, full: str, payloads: Sequence[str], options: Options
 ) -> tuple[str, list[str], str]:
-    """Return the key as it is kept, an id per payload, the same for the same key, and the request's fingerprint."""
+    """Return a hash of user and key, an id for each payload, and the fingerprint of the request.
+
+    With a key the ids are the same for each repeat of the request; without a key they are random and the other two ''.
+    """
     if not key:
         return "", [new_id(realm) for _ in payloads], ""
     kept = hashlib.sha256(f"{user}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    # What a request that is younger than its key may bring is added, so that those before keep their fingerprint.
+    # Later options are added only where they are used, so that earlier requests keep their fingerprints.
     wanted = repr((room, full, options, list(payloads))) + (
         f" {silence}" if (silence := options.max_silence_ms) else ""
     )
@@ -47,13 +50,13 @@ def request_of(
 
 
 def derived(seed: str, realm: str) -> str:
-    """Return an id that is the same for the same seed."""
+    """Return a UUID, as 32 hex digits, that is the same for the same seed and realm."""
     digest = hashlib.sha256(seed.encode()).hexdigest()
     return stamped(f"{digest[:12]}4{digest[13:16]}{'89ab'[int(digest[16], 16) % 4]}{digest[17:32]}", realm)
 
 
 def unique_of(room: str, full: str, options: Options) -> str:
-    """Return the unique key of a submit as it is kept, and for how many microseconds after it; empty for none."""
+    """Return `hash of the unique key:microseconds for which it holds after the submit`; '' for no unique key."""
     if not options.unique_key:
         return ""
     named = f"{room}\0{full}\0{options.unique_key}".encode("utf-8", "surrogatepass")
@@ -61,12 +64,14 @@ def unique_of(room: str, full: str, options: Options) -> str:
 
 
 def after_of(options: Options) -> str:
-    """Return what becomes of a task when one it waits for is not completed, and which it waits for; empty for none."""
+    """Return `run` or `fail` (what a task does when a task it waits for is not completed) and the ids of the tasks it
+    waits for, joined by commas; '' when it waits for none.
+    """
     return ",".join(("run" if options.run_on_failure else "fail", *options.after)) if options.after else ""
 
 
 def unknown_parents(after: Sequence[str], unknown: Sequence[str]) -> Malformed:
-    """Return the refusal for tasks to wait for that are unknown, or that the caller may not see."""
+    """Return the refusal of a submit whose `after` names tasks that are unknown, or that the caller may not see."""
     missing = frozenset(unknown)
     places = [(place, dashed(task)) for place, task in enumerate(after) if task in missing]
     return Malformed(

@@ -1,4 +1,4 @@
-"""Tasks: submitted, claimed, moved on, waited for."""
+"""Tasks: to submit, claim, report, retry, list and wait for them."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ from hub.settings import Settings
 from hub.store.store import Store
 
 PLAIN, ONE = Options(), Claim()
-KEY_S = 86_400  # for which an Idempotency-Key of a submit is remembered
-RECHECK_S = 5.0  # without a notification for so long, the store is asked all the same
-SETTLES_S = 5.0  # for so long a claim waits while hubs say what they remember; it takes them two seconds at most
-LOOK_S = 0.25  # how often it looks: that is over as soon as all have
+KEY_S = 86_400  # most seconds for which an Idempotency-Key of a submit is remembered
+RECHECK_S = 5.0  # a call that waits for a notification asks the store at least so often
+SETTLES_S = 5.0  # most seconds that a claim waits, after a loss, for hubs to report ended tasks; they take two at most
+LOOK_S = 0.25  # how often such a claim asks again, because it can go on as soon as all hubs have reported
 
 
 class Tasks:
-    """Keeps `TaskRecord`."""
+    """The tasks of a store."""
 
     def __init__(self, store: Store, settings: Settings, jobs: Jobs, pages: Pages, recent: Recent) -> None:
-        # A key is good for as long as what it stands for is there, and for a day at most.
+        # An Idempotency-Key is remembered while the tasks that it made are kept, and for a day at most.
         self._realm = settings.realm
         self._served, self._empty = (metrics.claims.labels(outcome) for outcome in ("tasks", "none"))
         self._keep_s = max(1, min(KEY_S, int(settings.task_retention_s or KEY_S)))
@@ -68,14 +68,14 @@ class Tasks:
     async def submit(
         self, room: str, full: str, payloads: Sequence[str], user: str, options: Options = PLAIN, key: str = ""
     ) -> list[TaskRecord]:
-        """Submit tasks; return them in order. With a key return the tasks that the same request was given within the
-        last 24 h, and with a unique key the task that stands for it.
+        """Submit a task for each payload and return them in order. With a key, return the tasks that the same request
+        made within the last 24 h; with a unique key, the earlier task that has it, if there is one.
 
         Raises `JobNotFound`, `QuotaExceeded`, `KeyReused` when the key came with another request, and `Malformed` for
         unknown parents.
         """
         key, ids, fingerprint = request_of(self._realm, key, user, room, full, payloads, options)
-        if full.startswith(f"{INTERNAL}:"):  # claimed at once: nothing to put off or to repeat
+        if full.startswith(f"{INTERNAL}:"):  # claimed at once: most options do not apply
             calls = (
                 self._dispatch.submit(room, full, payload, user, task, key=key, fingerprint=fingerprint)
                 for payload, task in zip(payloads, ids, strict=True)
@@ -107,7 +107,7 @@ class Tasks:
             found = self._submitted(await submit(told=0), full, options.after)
             if [task.id for task in found] == ids[start:end]:
                 self._recent.note(partial(submit, told=1), sum(map(len, payloads[start:end])))
-            else:  # the one that stands for its unique key; who made that says it again
+            else:  # the earlier task with this unique key: the hub that made that one remembers it
                 found = [found[0]._replace(stood=True)]
             made += found
         metrics.tasks_submitted.inc(len(made))
@@ -130,10 +130,11 @@ class Tasks:
     async def claim(
         self, worker: str, user: str, wanted: Claim = ONE, gone: Callable[[], Awaitable[bool]] | None = None
     ) -> list[TaskRecord]:
-        """Claim the oldest tasks that the worker may have; return none when there are none. Raises `WorkerNotFound` and
-        `Forbidden`.
+        """Claim the first tasks in the queues of the worker's jobs and return them; an empty list when there are none.
+        Raises `WorkerNotFound`, `Forbidden` and `Superseded`.
 
-        While hubs say what they remember, of ends of tasks too, it waits, and claims nothing for a caller that is gone.
+        After a loss of the store this waits until hubs have reported the tasks that ended, and raises `Settling` if
+        that takes too long. It then claims nothing when `gone()` says that the caller is gone.
         """
         until = time.monotonic() + SETTLES_S
         while (found := await self._claimed(worker, user, wanted)) is None:
@@ -145,7 +146,7 @@ class Tasks:
         return found
 
     async def _claimed(self, worker: str, user: str, wanted: Claim) -> list[TaskRecord] | None:
-        """Claim as `claim`; return None while nothing is given out."""
+        """Claim as `claim` does; return None while hubs have yet to report which tasks have ended."""
         request = wanted.request or random_hex(8)
         try:
             reply = await self._claim(
@@ -160,7 +161,7 @@ class Tasks:
                 incarnation=wanted.incarnation,
             )
         except (StoreUnavailable, asyncio.CancelledError) as error:
-            if not (isinstance(error, NotSent) or wanted.request):  # nobody can ask again for what it may have got
+            if not (isinstance(error, NotSent) or wanted.request):  # the caller cannot ask again for its tasks
                 self._store.later(partial(self._give_back, worker, user, request))
             raise
         match reply:
@@ -179,7 +180,7 @@ class Tasks:
         raise UnknownReply(self._claim.name, reply)
 
     async def _give_back(self, worker: str, user: str, request: str) -> None:
-        """Queue again what a claim got whose answer was lost: its worker knows of none of it, and may live for long."""
+        """Queue the tasks of a claim again whose answer was lost: its worker does not know that it holds them."""
         keys = self._store.keys
         held = list(await self._store.read("SMEMBERS", keys.worker_tasks(worker)))
         found = await self._store.read_all(("HMGET", keys.task(task), "last", "claim") for task in held)
@@ -189,14 +190,15 @@ class Tasks:
             if by == request
         ]
         if lost:
-            with suppress(WorkerNotFound, Forbidden):  # removed meanwhile
+            with suppress(WorkerNotFound, Forbidden):  # the worker was removed meanwhile
                 await self.finish(worker, user, lost)
 
     async def claim_or_wait(
         self, worker: str, user: str, wanted: Claim, wait_s: float, gone: Callable[[], Awaitable[bool]] | None = None
     ) -> list[TaskRecord]:
-        """Claim as `claim`, but wait for work where there is none, for at most `wait_s` seconds; claim nothing for a
-        caller that is gone. That there was nothing is not remembered: the caller may wait on.
+        """Claim as `claim` does, but wait for at most `wait_s` seconds for a task where there is none; claim nothing
+        once `gone()` says that the caller is gone. An empty answer is not remembered for the request id, so that the
+        caller can ask again with the same id.
         """
         wanted = replace(wanted, final=False)
         until = time.monotonic() + wait_s
@@ -219,9 +221,9 @@ class Tasks:
     ) -> TaskRecord:  # fmt: skip
         """Move a task to a status and return it; raises `TaskNotFound`, `Forbidden` and `InvalidTaskTransition`.
 
-        `value` is what a completed one came to, as JSON. With a `claim` the move is about that one: where the task was
-        claimed again, it is refused as well. A repeat with the same `request` gets the same answer, as long as the task
-        has not moved on.
+        `value` is the result of a completed task as JSON. With a `claim` the move is also refused when the task was
+        claimed again since. A repeat with the same `request` gets the same answer, as long as the task has not moved
+        on.
         """
         request = f"{user}:{request}" if request else random_hex(6)
         reply = await self._move(
@@ -245,7 +247,7 @@ class Tasks:
         raise UnknownReply(self._move.name, reply)
 
     async def finish(self, worker: str, user: str, results: Sequence[Result], request: str = "") -> list[Outcome]:
-        """Take the results of a worker; return a word per result: ok, gone, forbidden or conflict. Raises
+        """Move tasks of a worker as its reports say; return a word per report: ok, gone, forbidden or conflict. Raises
         `WorkerNotFound` and `Forbidden`.
 
         A repeat with the same `request` gets the same words.
@@ -269,14 +271,14 @@ class Tasks:
         return words
 
     async def get(self, task: str) -> TaskRecord:
-        """Return the task; raises `TaskNotFound`."""
+        """Return a task; raises `TaskNotFound`."""
         found = await self._read([task])
         if not found:
             raise no_task(task)
         return found[0]
 
     async def show(self, task: str) -> TaskInFull:
-        """Return the task and what it came to; raises `TaskNotFound`."""
+        """Return a task with its result and progress; raises `TaskNotFound`."""
         match await self._show(id=task):
             case ["ok", found, result, said, after]:
                 return shown_of(found, result, said, after)
@@ -286,7 +288,7 @@ class Tasks:
                 raise UnknownReply(self._show.name, reply)
 
     async def wait(self, task: str, seconds: float) -> TaskInFull:
-        """Return as `show`, as soon as the task has ended, or as it is after so many seconds."""
+        """Wait until a task has ended, at most `seconds`, and return it as `show` does; raises `TaskNotFound`."""
         until = time.monotonic() + seconds
         found = await self.show(task)
         if found.task.status in TERMINAL or seconds <= 0:
@@ -300,37 +302,37 @@ class Tasks:
                 await subscription.wait(min(left_s, RECHECK_S))
 
     async def page_of_room(self, room: str, status: str | None, limit: int, offset: int) -> Page[TaskRecord]:
-        """Return the tasks submitted to a room."""
+        """Return a page of the tasks that were submitted in a room, of one status or of all."""
         keys = [self._store.keys.room_tasks(f"{s}:{room}") for s in _statuses(status)]
         return await self._pages.read(keys, limit, offset, self._read)
 
     async def page_of_job(self, room: str, full: str, status: str | None, limit: int, offset: int) -> Page[TaskRecord]:
-        """Return the tasks of a job that were submitted to a room; raises `JobNotFound`."""
+        """Return a page of the tasks of a job that were submitted in a room; raises `JobNotFound`."""
         await self._jobs.get(full)
         keys = [self._store.keys.job_tasks(f"{s}:{room}:{full}") for s in _statuses(status)]
         return await self._pages.read(keys, limit, offset, self._read)
 
     async def dead_page(self, limit: int, offset: int) -> Page[TaskRecord]:
-        """Return the dead letters: tasks that failed for the last time they might."""
+        """Return a page of the dead letters: tasks that failed for the last time they may."""
         return await self._pages.read([self._store.keys.dead], limit, offset, self._read)
 
     async def dead(self, task: str) -> TaskRecord:
-        """Return a dead letter; raises `TaskNotFound`."""
+        """Return a task that is a dead letter; raises `TaskNotFound` for any other."""
         if await self._store.read("ZSCORE", self._store.keys.dead, task) is None:
             raise TaskNotFound(f"Task {dashed(task)} is no dead letter")
         return await self.get(task)
 
     async def drop_dead(self, task: str) -> None:
-        """Take a task off the dead-letter list; it stays failed. Raises `TaskNotFound`."""
+        """Take a task off the list of dead letters; it stays failed. Raises `TaskNotFound`."""
         if await self._drop_dead(id=task) == ["task"]:
             raise TaskNotFound(f"Task {dashed(task)} is no dead letter")
 
     async def retry(self, task: str, user: str, superuser: bool, key: str = "") -> TaskRecord:
-        """Submit a task once more that failed or was cancelled; it leaves the dead-letter list. With a key a repeat
-        returns the same new task.
+        """Submit the payload of a failed or cancelled task again as a new task, and return that. The old task leaves
+        the list of dead letters. With a key, a repeat returns the same new task.
 
-        Raises `TaskNotFound`, `Forbidden` for all but its submitter and superusers, `InvalidTaskTransition` while it
-        has not failed, `QuotaExceeded`, and `JobNotFound` when its job is no more.
+        Raises `TaskNotFound`, `Forbidden` for all but its submitter and superusers, `InvalidTaskTransition` for a task
+        that is neither failed nor cancelled, `QuotaExceeded`, and `JobNotFound` when its job is not active.
         """
         new = derived(f"{user}\0{key}\0{task}", self._realm) if key else new_id(self._realm)
         again = partial(self._again, id=task, new=new, user=user, superuser=int(superuser))
@@ -354,11 +356,11 @@ class Tasks:
                 raise UnknownReply(self._again.name, reply)
 
     async def several(self, ids: list[str]) -> list[TaskRecord]:
-        """Return the tasks of these ids that are known, in this order."""
+        """Return the tasks with these ids in this order; unknown ones are left out."""
         return [task for start in range(0, len(ids), BATCH) for task in await self._read(ids[start : start + BATCH])]
 
     async def pending(self, jobs: Sequence[str], limit: int, offset: int) -> Page[TaskRecord]:
-        """Return the tasks of these jobs that can be claimed, the one submitted last first."""
+        """Return a page of the tasks of these jobs that can be claimed, the task that was submitted last first."""
         return await self._pages.read([self._store.keys.job_queue(full) for full in jobs], limit, offset, self._read)
 
     async def _read(self, ids: list[str]) -> list[TaskRecord]:

@@ -1,4 +1,4 @@
-"""Turns at one thing, by user: one that asks for many waits behind the others with each of them."""
+"""Turns at the one process that checks payloads, fair among users: a user with many checks does not hold up others."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from contextlib import asynccontextmanager
 
 
 class JobTurns:
-    """Gives one turn at a time, round robin over the users that wait; those of one user in the order they came."""
+    """Turns, one at a time, round robin over the users that wait; the turns of one user come in the order of asking."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # the first user is the next
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # user -> its requests; the first user is next
         self._taken = False
 
     @asynccontextmanager
     async def of(self, user: str) -> AsyncIterator[None]:
-        """Hold a turn of this user until the block ends."""
+        """Wait for a turn for this user, and hold it while the block runs."""
         await self._take(user)
         try:
             yield
@@ -33,12 +33,12 @@ class JobTurns:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it was given the turn at the same moment
+            if turn.done() and not turn.cancelled():  # the turn was given to it at the same moment
                 self._pass_on(user)
             raise
 
     def _pass_on(self, user: str) -> None:
-        """Give the turn to the next user; the one that had it comes after all others."""
+        """Give the turn to the next user; the user that had it goes to the end."""
         if user in self._waiting:
             self._waiting[user] = self._waiting.pop(user)
         while self._waiting:
@@ -47,7 +47,7 @@ class JobTurns:
             turn = queue.popleft()
             if not queue:
                 del self._waiting[other]
-            if not turn.done():  # else its caller has gone
+            if not turn.done():  # a done one was cancelled because its caller has gone
                 turn.set_result(None)
                 return
         self._taken = False

@@ -1,4 +1,4 @@
-"""Payloads that do not fit the schema of their job, found before anything is stored."""
+"""Checks of payloads against the schema of their job, before anything is stored, in a process of their own."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ import orjson
 from hub.jobs.turns import JobTurns
 from hub.observability.logs import get_logger
 
-LONGEST_S = 1.0  # of processor time, for all payloads of a submit; a schema can be made to take for ever
-STALLED_S = 10.0  # after which an answer is not waited for: the machine has no time for the process, or it hangs
-SMALL = 65_536  # characters of payloads: what takes too long for so few is the schema's doing, and not theirs
-BEGIN_S = 20.0  # for the process to begin
-TOLD_MAX = 100  # schemas that a line was logged of
+LONGEST_S = 1.0  # processor time for all payloads of a submit, because some schemas would take for ever
+STALLED_S = 10.0  # time to wait for an answer by the clock: the process may hang, or the machine be overloaded
+SMALL = 65_536  # characters; when payloads up to this size take too long, the schema is to blame
+BEGIN_S = 20.0  # time for the process to start
+TOLD_MAX = 100  # most jobs about whose schema a line is logged
 _log = get_logger("hub.jobs")
 
 
 class Fault(NamedTuple):
-    """What does not fit: which payload, where in it, and why. `took` is set where the schema took too long."""
+    """A fault of a payload: the number of the payload, the path in it, and a message. `took` is set, to a text that
+    says how long, where the schema is too slow.
+    """
 
     number: int
     path: list[str | int]
@@ -31,8 +33,8 @@ class Fault(NamedTuple):
 
 
 class Validation:
-    """Asks a process of its own, one submit at a time, and the users in turn; it is begun when it is needed, and anew
-    when it was ended.
+    """The checks of payloads in a separate process, one submit at a time, users in turn. The process is started when it
+    is needed first, and again after it was killed.
     """
 
     def __init__(self) -> None:
@@ -41,12 +43,12 @@ class Validation:
         self._told: set[str] = set()
 
     async def check(self, job: str, schema: str, payloads: Sequence[str], user: str) -> Fault | None:
-        """Return the first fault, None where all fit, or where the schema cannot be checked against."""
+        """Check payloads against a schema; return the first fault, None when all fit or the schema is invalid."""
         if schema == "{}":
             return None
         async with self._turns.of(user):
             found = await self._ask(orjson.dumps({"schema": schema, "payloads": payloads}) + b"\n")
-        if isinstance(found, TimeoutError):  # of processor time: that of the clock on the wall says nothing of a schema
+        if isinstance(found, TimeoutError):  # too much processor time, which is the schema's or the payloads' doing
             size = sum(map(len, payloads))
             took = f"more than {LONGEST_S:g} s of processor time for {size} characters" if size <= SMALL else ""
             return Fault(0, [], f"Input could not be checked within {LONGEST_S:g} s against the schema of {job}", took)
@@ -60,15 +62,15 @@ class Validation:
         return Fault(found["number"], found["path"], found["message"]) if found else None
 
     async def close(self) -> None:
-        """End the process."""
+        """Kill the process and wait until it has ended."""
         process, self._process = self._process, None
         if process is not None and process.returncode is None:
             process.kill()
             await process.wait()
 
     async def _ask(self, question: bytes) -> dict[str, Any] | TimeoutError | None:
-        """Ask the process; return its answer, an error when that takes more processor time than it may, None when it
-        breaks down or hangs.
+        """Send a question to the process and return its answer; return a TimeoutError when the answer takes too much
+        processor time, None when the process breaks down or hangs.
         """
         try:
             if self._process is None or self._process.returncode is not None:
@@ -80,7 +82,7 @@ class Validation:
             assert self._process is not None
             code = await self._process.wait()
             return TimeoutError(str(error)) if code == -signal.SIGPROF else None
-        except BaseException as error:  # also when the caller is gone: its answer must not be the next one's
+        except BaseException as error:  # also when cancelled: the next question must not get this answer
             await self.close()
             if isinstance(error, TimeoutError | OSError):
                 return None
@@ -91,7 +93,7 @@ class Validation:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "hub.jobs.checking", f"{LONGEST_S:g}", stdin=pipe, stdout=pipe, limit=2**20
         )
-        await self._exchange(b'{"schema":"true","payloads":["{}"]}\n')  # it has imported what it needs
+        await self._exchange(b'{"schema":"true","payloads":["{}"]}\n')  # answered once its imports are done
 
     async def _exchange(self, question: bytes) -> dict[str, Any]:
         process = self._process

@@ -1,4 +1,4 @@
-"""Workers: made, heard, listed, and removed with all they held."""
+"""Workers: to make and list them, to take their heartbeats, and to remove them with the tasks they held."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from hub.settings import Settings
 from hub.store.batches import Batches
 from hub.store.store import Store
 
-BATCH = 128  # beats, or tasks of a removed worker, per script: about 1 and 4 ms
-RECHECK_S = 5.0  # without a notification for so long, the store is asked all the same
+BATCH = 128  # heartbeats, or tasks of a removed worker, per script: about 1 and 4 ms
+RECHECK_S = 5.0  # a call that waits for a notification asks the store at least so often
 
 
 class Workers:
-    """Keeps `WorkerRecord`."""
+    """The workers of a store."""
 
     def __init__(self, store: Store, settings: Settings, pages: Pages) -> None:
-        self._patience_ms = int(settings.worker_timeout_s * 500)  # what a beat does not name may be on its way
+        self._patience_ms = int(settings.worker_timeout_s * 500)  # how long a task may be missing in heartbeats
         self._store = store
         self._pages = pages
         self._create = store.script("workers/create")
@@ -35,7 +35,7 @@ class Workers:
         self._describe = store.script("workers/describe")
 
     async def create(self, user: str, worker: str) -> WorkerRecord:
-        """Make a worker of the user's, under the id that the caller brings."""
+        """Register a new worker of this user under the id that the caller chose, and return its record."""
         match await self._create(worker=worker, user=user):
             case ["ok", beat]:
                 return WorkerRecord(worker, int(beat), user=user)
@@ -43,19 +43,21 @@ class Workers:
                 raise UnknownReply(self._create.name, reply)
 
     def beat(self, worker: str, user: str) -> asyncio.Future[int]:
-        """Take a beat; return its time in microseconds, once Redis has it.
+        """Store a heartbeat of a worker; the future returns its time in microseconds once it is in Redis.
 
-        Beats that come while one call is under way go out together in the next. Raises `WorkerNotFound`, `Forbidden`
-        for all but its owner, and `StoreUnavailable`.
+        Heartbeats that come while a script is under way go out together with the next one. Raises `WorkerNotFound`,
+        `Forbidden` for another user's worker, and `StoreUnavailable`.
         """
         return self._beats.take((worker, user))
 
     async def compare(
         self, worker: str, user: str, held: Mapping[str, str], open_claims: Sequence[str], incarnation: str = ""
     ) -> list[str]:
-        """Settle what a worker and the store do not agree on: `held` are its tasks with their claims, `open_claims` its
-        requests without an answer yet. Returns the tasks it has lost; raises `Superseded` for a process that is not the
-        worker any more.
+        """Compare the tasks that a worker says it holds (`held`: task -> claim) with those in the store.
+
+        Returns the tasks that are not the worker's any more. A task that only the store knows of goes back to the queue
+        after a while, unless it belongs to one of `open_claims`, requests whose answer the worker still awaits. Raises
+        `Superseded` for a process that is not the worker any more.
         """
         reply = await self._compare(
             worker=worker,
@@ -71,12 +73,12 @@ class Workers:
             case ["superseded"]:
                 raise superseded(worker)
             case ["worker"]:
-                return []  # removed since its beat: the next one tells it
+                return []  # removed since its heartbeat; the next one is refused
         raise UnknownReply(self._compare.name, reply)
 
     async def taken(self, worker: str, user: str, since: int, seconds: float) -> int:
-        """Return how often a task was taken from a worker - cancelled, or ended for its silence - once that is not
-        `since` any more, or after so many seconds; raises `WorkerNotFound` and `Forbidden`.
+        """Wait until the count of tasks that were taken from a worker (cancelled, or ended for their silence) is not
+        `since` any more, at most `seconds`, and return it. Raises `WorkerNotFound` and `Forbidden`.
         """
         until = time.monotonic() + seconds
         async with self._store.notifications.listen(self._store.keys.worker_notice(worker)) as subscription:
@@ -92,8 +94,8 @@ class Workers:
                 await subscription.wait(min(left_s, RECHECK_S))
 
     async def delete(self, worker: str, user: str, superuser: bool, incarnation: str = "") -> None:
-        """Remove it and end what it held; raises `WorkerNotFound`, `Forbidden`, and `Superseded` for a process that is
-        not the worker any more.
+        """Remove a worker and fail the tasks it holds; raises `WorkerNotFound`, `Forbidden`, and `Superseded` for a
+        process that is not the worker any more.
         """
         match await self._take_off(worker, user, superuser, "deleted", -1, incarnation):
             case "superseded":
@@ -104,14 +106,14 @@ class Workers:
                 raise not_yours(worker)
 
     async def expire(self, worker: str, why: str, silent_ms: int) -> str:
-        """Remove it if it has been silent for longer than that on the hub clock, -1 for in any case.
+        """Remove a worker that has been silent for more than `silent_ms` of the hub clock; -1 removes it in any case.
 
-        Returns `ok`, `worker` (it is gone already) or `alive`.
+        Returns `ok`, `worker` (there is no such worker any more) or `alive` (it is not that silent).
         """
         return await self._take_off(worker, "", True, why, silent_ms)
 
     async def bury(self, worker: str) -> None:
-        """Fail what a removed worker still holds."""
+        """Fail the tasks that a removed worker still holds, in batches."""
         left = 1
         while left:
             match await self._bury(worker=worker, limit=BATCH):
@@ -143,39 +145,39 @@ class Workers:
         raise UnknownReply(self._remove.name, reply)
 
     async def get(self, worker: str) -> WorkerRecord:
-        """Return the worker; raises `WorkerNotFound`."""
+        """Return a worker; raises `WorkerNotFound`."""
         found = await self.several([worker])
         if not found:
             raise unknown(worker)
         return found[0]
 
     async def rooms(self, worker: str) -> list[str]:
-        """Return the rooms whose jobs it serves; none for an unknown worker."""
+        """Return the rooms whose jobs a worker serves; an empty list for an unknown worker."""
         return list(await self._store.read("HKEYS", self._store.keys.worker_rooms(worker)))
 
     async def serves(self, worker: str) -> bool:
-        """Return whether there is a job or a provider that it serves."""
+        """Return whether a worker serves any job or provider."""
         keys = self._store.keys
         return bool(await self._store.read("EXISTS", keys.worker_jobs(worker), keys.worker_providers(worker)))
 
     async def page(self, limit: int, offset: int) -> Page[WorkerRecord]:
-        """Return all workers of all users."""
+        """Return a page of the workers of all users."""
         return await self._pages.read([self._store.keys.workers], limit, offset, self.several)
 
     async def page_of_room(self, room: str, limit: int, offset: int) -> Page[WorkerRecord]:
-        """Return the workers of the jobs that are seen from a room."""
+        """Return a page of the workers that serve jobs which the room sees."""
         own = "@*" if room == "*" else room
         lists = [room] if room in (GLOBAL, INTERNAL) else [own, "*"]
         keys = [self._store.keys.room_workers(name) for name in lists]
         return await self._pages.read(keys, limit, offset, self.several)
 
     async def several(self, ids: list[str]) -> list[WorkerRecord]:
-        """Return the known workers of these ids."""
+        """Return the workers with these ids; unknown ones are left out."""
         return [_worker(reply) for reply in await self._describe(rest=ids) if reply]
 
 
 class _Beats(Batches[tuple[str, str], int]):
-    """Heartbeats: workers, and the users who say that they are theirs."""
+    """The heartbeats of workers in batches. An item is (worker, user that sends the heartbeat)."""
 
     def __init__(self, store: Store) -> None:
         super().__init__("worker-beats", BATCH)
@@ -200,12 +202,12 @@ def _worker(reply: Any) -> WorkerRecord:
 
 
 def unknown(worker: str) -> WorkerNotFound:
-    """Return the refusal for a worker that is not registered, or not any more."""
+    """Return the refusal for a worker that is unknown or was removed."""
     return WorkerNotFound(f"Worker {dashed(worker)} is not known; it may have been removed after it fell silent")
 
 
 def superseded(worker: str) -> Superseded:
-    """Return the refusal for a process whose worker another one has taken over."""
+    """Return the refusal for a process after another process has become its worker."""
     return Superseded(
         f"Another process is worker {dashed(worker)} by now; this one should end, or register a new worker"
     )

@@ -1,1 +1,1 @@
-"""Logs and metrics: what an operator sees of a running hub."""
+"""The logs, metrics and traces by which operators watch a running hub."""

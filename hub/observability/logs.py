@@ -1,4 +1,4 @@
-"""One line per event on stderr: `get_logger(...).info("node sweep", scanned=3, expired=1)`."""
+"""The log: one line on stderr for each event, such as `get_logger(...).info("node sweep", scanned=3, expired=1)`."""
 
 import json
 import logging
@@ -17,18 +17,18 @@ from hub.settings.knobs import MASK, mask_url, read_level
 
 _SECRET_NAME = re.compile(r"secret|password|authorization|api_?key", re.IGNORECASE)
 _PLAIN_VALUE = re.compile(r"[^\s\"=]+")
-# Words at the front of every line, in this order; the rest are `key=value`.
+# The fields at the front of every line, in this order; the other fields follow as `key=value`.
 _FRONT = ("timestamp", "level", "event", "logger")
 _PLAIN_ORJSON = orjson.OPT_NON_STR_KEYS | orjson.OPT_NAIVE_UTC
 
 
 def get_logger(name: str) -> FilteringBoundLogger:
-    """Return a logger whose methods take the event in plain words and its facts as keyword arguments."""
+    """Return a logger. Its methods take the event in plain words, and facts about it as keyword arguments."""
     return cast(FilteringBoundLogger, structlog.stdlib.get_logger(name))
 
 
 def configure_logs(settings: Settings) -> None:
-    """Send every log line of this process, other libraries' included, through one renderer to stderr."""
+    """Send every log line of this process, also those of libraries, to stderr, in format and level of the settings."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -48,8 +48,8 @@ def configure_logs(settings: Settings) -> None:
 
 
 def parse_overrides(text: str) -> dict[str, str]:
-    """Return the levels in `LOGGER=LEVEL` pairs, separated by comma, semicolon or newline; leave out unreadable
-    ones."""
+    """Return the levels in `LOGGER=LEVEL` pairs by logger; comma, semicolon or newline separate pairs. Unreadable pairs
+    are left out."""
     levels: dict[str, str] = {}
     for pair in re.split(r"[,;\n]", text):
         name, equals, level = pair.partition("=")
@@ -63,7 +63,7 @@ def parse_overrides(text: str) -> dict[str, str]:
 
 
 def _quieten_libraries() -> None:
-    """Hand the server's own handlers to ours, and keep it from writing a line for every request."""
+    """Send the lines of libraries to the root handler, and drop those that are written for every request."""
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "fastapi", "asyncio", "httpx"):
         logger = logging.getLogger(name)
         logger.handlers.clear()
@@ -84,19 +84,19 @@ def _shared() -> list[Processor]:
 
 
 def _stamp(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Add the time, UTC to the millisecond."""
+    """Add the time in UTC, to the millisecond, as `timestamp`."""
     event["timestamp"] = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return event
 
 
 def _drop_noise(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Drop the copy of its message with terminal colours that uvicorn adds."""
+    """Drop the field `color_message`, a copy of the message with terminal colours that uvicorn adds."""
     event.pop("color_message", None)
     return event
 
 
 def mask_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Hide what is named like a secret and the credentials of every URL, in nested values too."""
+    """Replace by `***` each value whose name looks like that of a secret, and the credentials in URLs, at any depth."""
     return cast(EventDict, _masked(event))
 
 
@@ -116,7 +116,7 @@ def _masked(value: object) -> object:
 
 
 def render_text(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> str:
-    """Return `2026-11-21T02:50:11.123Z INFO  node sweep scanned=3 expired=1`, then a traceback if there is one."""
+    """Return a line such as `2026-11-21T02:50:11.123Z INFO  node sweep scanned=3`, with a traceback if there is one."""
     traces = [str(event.pop(name)).split("\n") for name in ("exception", "stack") if event.get(name)]
     trace = "".join(f"\n{_one_line(line)}" for lines in traces for line in lines)
     front = f"{event.get('timestamp')} {str(event.get('level', '')).upper():<5} {_one_line(str(event.get('event')))}"
@@ -125,14 +125,14 @@ def render_text(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> s
 
 
 def render_json(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> str:
-    """Return one JSON object, its time, level and event first."""
+    """Return the event as one line of JSON, with time, level and event first."""
     ordered = {name: event[name] for name in _FRONT if name in event}
     ordered |= {name: value for name, value in event.items() if name not in ordered}
     try:
         line = orjson.dumps(ordered, default=str, option=_PLAIN_ORJSON).decode()
         return line if line.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
     except TypeError:
-        # Lone surrogates and integers beyond 64 bits, which orjson refuses; the slower one writes them all.
+        # orjson refuses lone surrogates and integers beyond 64 bits; the slower `json` writes them.
         return json.dumps(ordered, default=str)
 
 
@@ -141,7 +141,7 @@ def _key(name: str) -> str:
 
 
 def _plain(value: object) -> str:
-    """Return a fact as one word, quoted where needed, so that the name of a node cannot forge a line."""
+    """Return a value as one word, in quotes if needed, so that a value, such as a node's name, cannot forge a line."""
     match value:
         case None:
             return "-"
@@ -161,11 +161,11 @@ def _plain(value: object) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Return the text with control characters and lone surrogates as escapes: an event is always one line."""
+    """Return the text with line ends, control characters and lone surrogates as escapes, so that it is one line."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
-# At import rather than in `configure_logs`: a process that never calls that must not find log lines on its stdout.
+# At import, not in `configure_logs`: a process that never calls `configure_logs` must not log to its stdout.
 structlog.configure(
     processors=[
         structlog.stdlib.filter_by_level,

@@ -1,4 +1,4 @@
-"""Every metric of the hub, in one list. Labels that callers choose are bounded: after 200 the rest is `other`."""
+"""All metrics of the hub. A label that callers choose has at most 200 values; further values count as `other`."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histo
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-LABELS_MAX = 200  # series per metric that may come from labels on the wire
+LABELS_MAX = 200  # values that a label chosen by callers may have
 _BORROW_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
 TASK_BUCKETS = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14_400, 86_400)
 HTTP_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _FAST_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5)
 
 registry: CollectorRegistry = REGISTRY
-realm: ContextVar[str] = ContextVar("realm", default="")  # in which something is done; empty for the default one
+realm: ContextVar[str] = ContextVar("realm", default="")  # the realm of the current work; "" is the default realm
 
 
 class Durations(Histogram):
-    """A histogram that adds counts made elsewhere, many at once."""
+    """A histogram to which counts per bucket can be added at once."""
 
     def add(self, buckets: Sequence[int], total_s: float) -> None:
-        """Add counts per bucket, the one above the last bound included, and the sum of the values."""
+        """Add a count to each bucket, the one above the last bound included, and `total_s` to the sum of the values."""
         for place, some in zip(self._buckets, buckets, strict=True):
             if some:
                 place.inc(some)
@@ -32,18 +32,18 @@ class Durations(Histogram):
 
 
 class ByRealm(Collector):
-    """Numbers of a realm that were read at the scrape.
+    """A collector of numbers that are read from the store of each realm when Prometheus scrapes.
 
-    No `Gauge`: among several processes it cannot forget a label, and a queue that has ended would be shown for ever.
+    It is no `Gauge`, because with several processes a gauge cannot forget a label: an ended queue would stay for ever.
     """
 
     def __init__(self) -> None:
-        self.of: dict[str, Any] = {}  # realm -> what was read of it
+        self.of: dict[str, Any] = {}  # realm -> the numbers read from its store
         registry.register(self)
 
     @property
     def found(self) -> Any:
-        """Return the numbers of the current realm."""
+        """Return the numbers last read for the current realm, by label."""
         return self.of.setdefault(realm.get(), {})
 
     @found.setter
@@ -51,49 +51,49 @@ class ByRealm(Collector):
         self.of[realm.get()] = found
 
     def family(self, name: str, what: str, label: str, rows: Iterable[tuple[str, str, float]]) -> Metric:
-        """Return a gauge of these rows: realm, value of the label, number."""
+        """Return a gauge with a sample for each row (realm, value of the label, number)."""
         found = GaugeMetricFamily(name, what, labels=[label])
         for of, value, number in rows:
             found.add_sample(name, {label: value, "realm": of} if of else {label: value}, number)
         return found
 
     def rows(self) -> list[tuple[str, Any]]:
-        """Return the numbers, realm by realm."""
+        """Return pairs of a realm and the numbers read for it."""
         return list(self.of.items())
 
 
 class QueueLength(ByRealm):
-    """Live waiters by label, as of the last reading."""
+    """A gauge of live waiters by label, as last read from the store."""
 
     def collect(self) -> Iterator[Metric]:
-        """The one gauge this is."""
+        """Yield the gauge."""
         rows = ((of, label, n) for of, found in self.rows() for label, n in found.items())
         yield self.family("hub_borrow_queue_length", "Live waiters, read when scraped.", "label", rows)
 
 
 class ByJob(ByRealm):
-    """Gauges by job, as of the last reading: a number per gauge."""
+    """Several gauges by job, as last read from the store: for each job one number per gauge."""
 
     def __init__(self, gauges: dict[str, str]) -> None:
-        self._gauges = gauges  # name -> what it says
+        self._gauges = gauges  # name of the metric -> its description
         super().__init__()
 
     def collect(self) -> Iterator[Metric]:
-        """All of them."""
+        """Yield the gauges."""
         for place, (name, what) in enumerate(self._gauges.items()):
             rows = ((of, job, n[place]) for of, found in self.rows() for job, n in found.items())
             yield self.family(name, what, "job_name", rows)
 
 
 class StuckRecords(ByRealm):
-    """The result of the last pass over each source, as any hub noted it: records, level, time of the pass."""
+    """Three gauges by source, from the last pass of recovery: stuck records, alert level, time of the pass."""
 
     def __init__(self) -> None:
-        self.unseen: dict[str, float] = {}  # source that no pass was made over -> since when it is known
+        self.unseen: dict[str, float] = {}  # source without a pass yet -> Unix time since when it is declared
         super().__init__()
 
     def collect(self) -> Iterator[Metric]:
-        """The three gauges this is."""
+        """Yield the three gauges."""
         for place, (name, what) in enumerate(
             {
                 "hub_zombie_records": "Records of a source that its last pass found stuck, read when scraped.",
@@ -115,7 +115,7 @@ borrow_outcomes = Counter("hub_borrow_outcomes_total", "How borrows ended.", ["l
 
 
 class Borrows(NamedTuple):
-    """The metrics of the borrows of one label, looked up once: a lookup costs more than to count."""
+    """The metrics of the borrows of one label, kept because finding them costs more than counting."""
 
     requests: Any
     seconds: Any
@@ -126,7 +126,7 @@ _borrows: dict[tuple[str, str], Borrows] = {}
 
 
 def borrows_of(shown: str) -> Borrows:
-    """Return the metrics of a label that is `bounded`, in the current realm."""
+    """Return the metrics of borrows for a label (as `bounded` gives it) in the current realm."""
     key = (realm.get(), shown)
     if key not in _borrows:
         served = borrow_outcomes.labels(shown, "success")
@@ -135,7 +135,7 @@ def borrows_of(shown: str) -> Borrows:
 
 
 def forget_borrows(name: str) -> None:
-    """Forget the metrics of a realm that is gone."""
+    """Forget the borrow metrics of a realm that is no longer served."""
     for key in [key for key in _borrows if key[0] == name]:
         del _borrows[key]
 
@@ -287,12 +287,12 @@ _seen_jobs: set[str] = set()
 
 
 def bounded(label: str) -> str:
-    """Return the label while fewer than `LABELS_MAX` are known, else `other`: callers cannot create series at will."""
+    """Return the label if it is among the first `LABELS_MAX`, else `other`: callers cannot make endless series."""
     return _bounded(label, _seen)
 
 
 def bounded_job(full: str) -> str:
-    """Return the full name of a job, bounded like labels."""
+    """Return the full name of a job if it is among the first `LABELS_MAX` jobs, else `other`."""
     return _bounded(full, _seen_jobs)
 
 

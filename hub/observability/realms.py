@@ -1,6 +1,6 @@
-"""The realm of the current work: log lines name it, and metrics count it apart.
+"""The realm of the current work, which log lines name and by which metrics count.
 
-A hub without realms pays nothing for this: until `split` is called, metrics are those of the list and nothing else.
+In a hub without realms this costs nothing: until `split` is entered, the metrics are those of the list, unchanged.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from hub.observability import metrics
 from hub.settings.realms import DEFAULT
 
 LABEL: Final = "realm"
-_named: Final = CollectorRegistry()  # what is counted in realms with a name
+_named: Final = CollectorRegistry()  # the metrics of realms with a name
 
 
 @contextmanager
 def within(name: str) -> Iterator[None]:
-    """Do the work of the block in a realm; tasks that begin in it belong to the realm as well."""
+    """Set the current realm for the block, and for the asyncio tasks that begin in it."""
     before = metrics.realm.set(name)
     try:
         with structlog.contextvars.bound_contextvars(realm=name or DEFAULT):
@@ -33,7 +33,7 @@ def within(name: str) -> Iterator[None]:
 
 
 class MetricByRealm:
-    """A metric that counts realms with a name apart, in a twin that has one label more."""
+    """A metric with a twin. The twin has one more label, the realm, and counts for the realms with a name."""
 
     def __init__(self, plain: Any) -> None:
         self.plain = plain
@@ -46,7 +46,7 @@ class MetricByRealm:
         self.twin = type(plain)(plain._name, plain._documentation, names, registry=_named, **options)
 
     def labels(self, *values: str) -> Any:
-        """Return the child of the metric with these values of labels."""
+        """Return the metric of these label values in the current realm, ready to count."""
         name = metrics.realm.get()
         return self.twin.labels(*values, name) if name else self.plain.labels(*values)
 
@@ -55,12 +55,12 @@ class MetricByRealm:
         return getattr(self.twin.labels(name) if name else self.plain, method)
 
 
-_split: Final[dict[str, MetricByRealm]] = {}  # made once: a registry takes no metric twice
+_split: Final[dict[str, MetricByRealm]] = {}  # kept for later calls: a registry accepts a metric only once
 
 
 @contextmanager
 def split() -> Iterator[None]:
-    """Count for each realm in this block. The existing values of a metric belong to the default realm."""
+    """Let metrics count by realm while the block runs. What they counted before belongs to the default realm."""
     for name, found in list(vars(metrics).items()):
         if isinstance(found, Counter | Gauge | Histogram) and LABEL not in found._labelnames:
             if name not in _split:
@@ -74,12 +74,12 @@ def split() -> Iterator[None]:
 
 
 def forget(name: str) -> None:
-    """Show nothing of a realm any more."""
+    """Remove a realm from all metrics, because it is no longer served."""
     for found in vars(metrics).values():
         if isinstance(found, metrics.ByRealm):
             found.of.pop(name, None)
     if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-        return  # what several processes have counted is in files, and stays there until they end
+        return  # with several processes the counts are in files, and stay there until the processes end
     metrics.realm_read_at.remove_by_labels({LABEL: name})
     metrics.forget_borrows(name)
     for each in _split.values():
@@ -87,13 +87,13 @@ def forget(name: str) -> None:
 
 
 class AllRealms(Collector):
-    """The families of a registry, with those of realms with a name joined into them."""
+    """A collector of all metrics of a registry, to which it adds the samples of realms with a name."""
 
     def __init__(self, plain: Collector) -> None:
         self._plain = plain
 
     def collect(self) -> Iterator[Metric]:
-        """Yield each family once."""
+        """Yield each metric once, with the samples of all realms."""
         more = {family.name: family.samples for family in _named.collect()}
         for family in self._plain.collect():
             family.samples.extend(more.get(family.name, ()))

@@ -1,7 +1,7 @@
-"""Traces, where `OTEL_*` asks for them: a span per request and per pass of a sweeper, none for a command of Redis.
+"""Traces by OpenTelemetry, if `OTEL_*` variables ask for them: a span for each request and each pass of a sweep.
 
-What waits is kept with the trace it came from, so that its worker is linked to it: see `hub.api.handling.traces`.
-Without those variables nothing here is imported or done; the exporter is that of the extra `[otel]`, over HTTP.
+A task or ticket that waits is stored with the trace of its caller, so that later work on it links to that trace: see
+`hub.api.handling.traces`. Without those variables OpenTelemetry is not imported. The extra `[otel]` installs it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 
 from hub.errors import StartRefused
 
-CLOSE_S = 3.0  # for the last spans to be sent when the hub stops
+CLOSE_S = 3.0  # longest wait for the last spans to be sent when the hub stops
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _PROTOCOL = "http/protobuf"
 
 
 def wanted(variables: Mapping[str, str]) -> bool:
-    """Return whether the environment asks for traces; raises `StartRefused` where they cannot be made as asked."""
+    """Return whether the variables ask for traces; raises `StartRefused` if the hub cannot send them in that way."""
     said = {name: text.strip() for name, text in variables.items() if name.startswith("OTEL_") and text.strip()}
     exporter = said.get("OTEL_TRACES_EXPORTER", "otlp" if any(name in said for name in _ENDPOINTS) else "none")
     if exporter == "none" or said.get("OTEL_SDK_DISABLED", "").lower() == "true":
@@ -43,7 +43,7 @@ def wanted(variables: Mapping[str, str]) -> bool:
 
 
 def _session() -> Any:
-    """Return what the exporter sends with: nothing is read of an answer but its head, however long it may be."""
+    """Return the HTTP session of the exporter. It reads only the head of an answer, because a body may have no end."""
     import requests
 
     def heard(answer: Any, **_: Any) -> Any:
@@ -59,7 +59,7 @@ def _session() -> Any:
 
 
 class Tracing:
-    """The tracer of this process; `on` is the only thing that is read where traces are off."""
+    """The tracer of this process. While traces are off, `on` is False and callers do nothing more."""
 
     def __init__(self) -> None:
         self.on = False
@@ -67,7 +67,7 @@ class Tracing:
         self._tracer: Any = None
 
     def begin(self) -> None:
-        """Send spans from now on, where the environment asks for them."""
+        """Make and send spans from now on, if the environment asks for traces."""
         if self.on or not wanted(os.environ):
             return
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -81,12 +81,12 @@ class Tracing:
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(session=_session())))
 
     def use(self, provider: Any) -> None:
-        """Make spans with this provider. It is not the global one: spans of other libraries are not wanted."""
+        """Make spans with this provider. It is not set as the global provider, so that libraries add no spans."""
         self._provider, self._tracer = provider, provider.get_tracer("capacity-hub")
         self.on = True
 
     def end(self) -> None:
-        """Send the spans that are left; a collector that is away delays this only briefly."""
+        """Send the remaining spans, for `CLOSE_S` at most, and make no more."""
         if not self.on:
             return
         self.on = False
@@ -96,7 +96,7 @@ class Tracing:
 
     @contextmanager
     def request(self, method: str, headers: Sequence[tuple[bytes, bytes]]) -> Iterator[None]:
-        """Open a span around the handling of a request, below that of its caller. `answered` says how it ended."""
+        """Open a span while the block handles a request, as a child of the caller's. Call `answered` before its end."""
         from opentelemetry.trace import SpanKind
 
         with self._tracer.start_as_current_span(
@@ -107,7 +107,7 @@ class Tracing:
 
     @contextmanager
     def event(self, name: str, headers: Sequence[tuple[bytes, bytes]]) -> Iterator[None]:
-        """Open a span around an event of a client on a socket with these headers, below the trace that they name."""
+        """Open a span while the block handles a client's event on a socket, as a child of the span in its headers."""
         if not self.on:
             yield
             return
@@ -120,7 +120,7 @@ class Tracing:
             yield
 
     def refused(self, code: str, *, failed: bool = False) -> None:
-        """Note in the current span that its work was refused, and why; with `failed` by a fault of the hub."""
+        """Note in the current span the code of a refusal; with `failed` mark it as a fault of the hub."""
         if self.on:
             from opentelemetry.trace import Status, StatusCode, get_current_span
 
@@ -130,7 +130,7 @@ class Tracing:
                 span.set_status(Status(StatusCode.ERROR))
 
     def answered(self, method: str, route: str, code: int) -> None:
-        """Note the answer of the request in its span."""
+        """Note route and status code of the answer in the span of the current request."""
         from opentelemetry.trace import Status, StatusCode, get_current_span
 
         span = get_current_span()
@@ -140,7 +140,7 @@ class Tracing:
             span.set_status(Status(StatusCode.ERROR))
 
     def past(self, method: str, route: str, code: int, headers: Sequence[tuple[bytes, bytes]], since_ns: int) -> None:
-        """Add a span for a request that is over, for requests that have no task of their own."""
+        """Add the span of an answered request, for requests that are handled without an asyncio task of their own."""
         from opentelemetry.trace import SpanKind
 
         facts = {"http.request.method": method, "http.route": route, "http.response.status_code": code}
@@ -150,7 +150,7 @@ class Tracing:
 
     @contextmanager
     def sweep(self, service: str) -> Iterator[None]:
-        """Open a span around a pass of a sweeper; `facts` says what it did."""
+        """Open a span while the block makes a pass of a sweep; call `facts` with the result before its end."""
         if not self.on:
             yield
             return
@@ -158,7 +158,7 @@ class Tracing:
             yield
 
     def facts(self, facts: Mapping[str, Any]) -> None:
-        """Note what the current pass did."""
+        """Note the numbers of a pass in the current span."""
         if self.on:
             from opentelemetry.trace import get_current_span
 
@@ -166,7 +166,7 @@ class Tracing:
             get_current_span().set_attributes(plain)
 
     def parent_text(self) -> str:
-        """Return the current span as `traceparent`, '' without one."""
+        """Return the current span as the text of a `traceparent` header, "" without a span."""
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
         carrier: dict[str, str] = {}
@@ -174,7 +174,7 @@ class Tracing:
         return carrier.get("traceparent", "")
 
     def link(self, texts: Mapping[str, str]) -> None:
-        """Link the current span to those of these `traceparent`s, named by their subjects."""
+        """Link the current span to the spans in `texts`: subject -> `traceparent`. Each link names its subject."""
         from opentelemetry.trace import get_current_span
 
         span = get_current_span()
@@ -185,7 +185,7 @@ class Tracing:
 
 
 def _parent(headers: Sequence[tuple[bytes, bytes]]) -> Any:
-    """Return the trace context that a caller sent, an empty one without."""
+    """Return the trace context in the headers of a caller, an empty context if there is none."""
     from opentelemetry.context import Context
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 

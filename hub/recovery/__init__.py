@@ -1,1 +1,1 @@
-"""Records of other systems that may get stuck: where they are, finding those that are, and bringing them back."""
+"""Recovery: the search for stuck records of other systems, source by source, and their reset."""

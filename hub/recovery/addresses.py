@@ -1,4 +1,4 @@
-"""The URL of a Redis that holds records: check it, and show it without its secrets."""
+"""The URL of a Redis that holds records: its check, and its name without secrets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EXAMPLE = "such as redis://host:6379/0"
 
 
 def open_redis(url: str, source: RedisSource, settings: Settings) -> tuple[ExternalRedis, str]:
-    """Return a client of that Redis, not connected yet, and the name of its server and database without secrets.
+    """Return a client of the Redis at this URL, not connected yet, and the name of its server and database for errors.
 
     Raises `SourceRefused` for a text that is no URL of a Redis, and for an option that no connection takes.
     """
@@ -42,7 +42,7 @@ def open_redis(url: str, source: RedisSource, settings: Settings) -> tuple[Exter
 
 
 def _names_a_server(parts: SplitResult) -> bool:
-    """Return whether every part of the URL is understood: a slash in a password would end the host."""
+    """Return whether the URL names a server and every part of it is understood; raises `ValueError` as urllib does."""
     servers = parts.netloc.rpartition("@")[2]
     if "@" in parts.path:
         return False
@@ -56,13 +56,13 @@ def _names_a_server(parts: SplitResult) -> bool:
 
 
 def _is_read(parts: SplitResult) -> bool:
-    """Return whether a Sentinel URL has no parts that are ignored; its database is checked with a better sentence."""
+    """Raise `ValueError` for a Sentinel URL with a faulty part, else return True. The database is not checked here."""
     read_sentinel_url(parts._replace(path="").geturl())  # raises ValueError
     return True
 
 
 def _refuse_database(parts: SplitResult, source: RedisSource) -> None:
-    """Refuse a database that is no number: Redis would take it for 0."""
+    """Raise `SourceRefused` for a database that is no number, which would be read as database 0."""
     if parts.scheme == "unix":
         return
     path = parts.path.strip("/")

@@ -1,4 +1,4 @@
-"""Thresholds for alerts about stuck records. Pure: no I/O."""
+"""The rules by which a number of stuck records is ok, a warning or critical. No I/O."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Literal
 from hub.settings import Settings
 
 Level = Literal["ok", "warning", "critical"]
-LEVELS: tuple[Level, ...] = ("ok", "warning", "critical")  # in the order of the numbers in the metric
+LEVELS: tuple[Level, ...] = ("ok", "warning", "critical")  # the metric shows the place in this list: 0, 1, 2
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """The numbers of stuck records from which a source has a warning, or is critical."""
+    """The thresholds of alerts: how many stuck records, or how much growth, make a warning or a critical alert."""
 
     warning_above: int
     critical_above: int
@@ -34,7 +34,7 @@ class Thresholds:
 
 
 def level(found: int, lowest: int | None, thresholds: Thresholds) -> tuple[Level, str]:
-    """Return the level of so many stuck records, and the reason; `lowest` is the least number of the window."""
+    """Return the alert level of `found` stuck records and its reason; `lowest` is the least number in the window."""
     if found > thresholds.critical_above:
         return "critical", f"{found} records are stuck, more than {thresholds.critical_above}"
     if found > thresholds.warning_above:
@@ -45,11 +45,11 @@ def level(found: int, lowest: int | None, thresholds: Thresholds) -> tuple[Level
 
 
 def grown(found: int, since: int | None, thresholds: Thresholds) -> bool:
-    """Return whether the number has grown so much that the alert repeats."""
+    """Return whether the number of stuck records has grown from `since` to `found` by enough for an alert."""
     grew = since is not None and found > since and found >= thresholds.growth_factor * since
     return grew and found >= thresholds.growth_min
 
 
 def growth(found: int, since: int | None, thresholds: Thresholds) -> str:
-    """Return the growth in words."""
+    """Return in words, as the reason of an alert, how the number of stuck records grew from `since` to `found`."""
     return f"{found} records are stuck, up from {since} within {thresholds.window_minutes:g} min"

@@ -1,19 +1,22 @@
-"""Records that a database refuses to change, left aside so that a pass goes on behind them. Pure: no I/O."""
+"""Records that a database refuses to change. A pass leaves them out, to reach the records behind them. No I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-AT_MOST = 10_000  # as many are named in one statement; behind more than that a pass does not come
+AT_MOST = 10_000  # ids that one statement can leave out; a pass does not get past more refused records
 
 
 class Aside:
-    """The ids of one pass, and what the pass before handed on: those are tried again once nothing else is left."""
+    """The ids of records that a pass of recovery leaves out: those refused in it, and those of the last pass.
+
+    `left` counts records that the database left unchanged without an error. `refusal` is its last error about another.
+    """
 
     def __init__(self) -> None:
-        self._later: dict[Any, None] = {}  # in the order in which they are tried
-        self._refused: dict[Any, None] = {}  # in this pass
+        self._later: dict[Any, None] = {}  # to be tried when no other record is left, in this order
+        self._refused: dict[Any, None] = {}  # refused in this pass, and not tried again in it
         self.left = 0
         """How many the database left as they were without a word."""
         self.refusal: Exception | None = None
@@ -21,16 +24,16 @@ class Aside:
 
     @property
     def ids(self) -> list[Any]:
-        """All of them: the choice of a batch leaves them out."""
+        """Return the ids of all records that the next batch leaves out, because the database refused to change them."""
         return [*self._later, *self._refused]
 
     @property
     def full(self) -> bool:
-        """Whether no more can be left out."""
+        """Return whether a pass of recovery leaves out `AT_MOST` records already, so that it cannot leave out more."""
         return len(self._later) + len(self._refused) >= AT_MOST
 
     def refuse(self, ids: Iterable[Any], refusal: Exception | None) -> None:
-        """They cannot be changed in this pass; without a refusal they were left as they were."""
+        """Leave these records out for the rest of the pass; `refusal` is the database's error, if any."""
         for each in ids:
             self._later.pop(each, None)
             self.left += refusal is None
@@ -39,21 +42,21 @@ class Aside:
         self.refusal = refusal or self.refusal
 
     def put_off(self, ids: Iterable[Any], refusal: Exception) -> None:
-        """Some of them cannot be changed; which, is found out when nothing else is left."""
+        """Leave these records out until no other is left: the database refuses some of them, not known which."""
         for each in ids:
             if not self.full:
                 self._later[each] = None
         self.refusal = refusal
 
     def take(self, count: int) -> list[Any]:
-        """The first of those that are to be tried now."""
+        """Return up to `count` ids of records that were put off by `put_off`; the pass tries them now."""
         taken = list(self._later)[:count]
         for each in taken:
             del self._later[each]
         return taken
 
     def end(self) -> tuple[Exception | None, int]:
-        """The pass is over: what was refused, and how many were left. The next one tries them again."""
+        """End a pass of recovery: return the database's last error or None, and how many records it left unchanged."""
         over = self.refusal, self.left
         self._later |= self._refused
         self._refused, self.refusal, self.left = {}, None, 0

@@ -1,6 +1,6 @@
-"""Clauses for the time of a database: the database measures every age, never this process.
+"""SQL clauses for time. The database measures the age of every record by its own clock; this process never does.
 
-Every change is tested on real servers; the clock of MySQL on MariaDB.
+The tests run on real servers: PostgreSQL, SQLite and MariaDB, which stands for MySQL too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NONE: sa.ColumnElement[int] = sa.literal_column("0")
 
 @dataclass(frozen=True)
 class Clock:
-    """The clauses of time for one column; clauses about its value are NULL where the column holds no time."""
+    """The SQL clauses for the column of the last update's time. Age and time are NULL in a record without a time."""
 
     now: sa.ColumnElement[Any]
     """The time of the database, as the column holds it: the value that a write puts there."""
@@ -37,19 +37,19 @@ class Clock:
 
 
 def postgresql(column: sa.ColumnElement[Any], zone: str) -> Clock:
-    """Return the clauses for PostgreSQL. The interval has seconds alone, because a day may have 23 hours."""
+    """Return the SQL clauses of time for PostgreSQL. Intervals are in seconds, because a day may have 23 hours."""
     now: sa.ColumnElement[Any] = sa.func.now()
     aware = getattr(column.type, "timezone", False)
 
     def local(moment: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
         return sa.func.timezone(sa.literal(zone, sa.Text()), moment)
 
-    # Where clocks are put back an hour comes twice; PostgreSQL takes the later, so that nothing is taken too early.
+    # When clocks are put back, an hour comes twice. PostgreSQL takes the later one: no record counts as stuck early.
     moment = column if aware else local(column)
 
     def older_than(seconds: float) -> sa.ColumnElement[bool]:
         cutoff = now - sa.func.make_interval(*[_NONE] * 6, sa.literal(float(seconds), sa.Double()))
-        # '-infinity' is no time, and no age can be computed of it.
+        # '-infinity' is no time: no age can be computed from it.
         clauses = [sa.func.isfinite(column, type_=sa.Boolean()), moment < cutoff]
         return sa.and_(*clauses) if aware else sa.and_(column < local(cutoff), *clauses)
 
@@ -62,10 +62,10 @@ def postgresql(column: sa.ColumnElement[Any], zone: str) -> Clock:
 
 
 def sqlite(column: sa.ColumnElement[Any], zone: str) -> Clock:
-    """Return the clauses for SQLite: times are texts, with or without T, fractions and an offset.
+    """Return the SQL clauses of time for SQLite: times are texts, with or without T, fractions and an offset.
 
-    SQLite computes in milliseconds, cuts its own time off, and rounds the times it reads: a record is certainly older
-    when it is older by a whole millisecond. Numbers and times without a date count as no time.
+    SQLite computes in milliseconds: it cuts its own time down to them and rounds the times it reads. So a threshold is
+    rounded up to a whole millisecond. Numbers, and times without a date, count as no time.
     """
     julian = sa.func.julianday(column, type_=_FLOAT)
     text = sa.type_coerce(column, sa.String())
@@ -77,7 +77,7 @@ def sqlite(column: sa.ColumnElement[Any], zone: str) -> Clock:
         return sa.and_(dated, age_ms > sa.literal(float(whole_ms), _FLOAT))
 
     return Clock(
-        # Six digits, as SQLAlchemy writes them, so that such texts sort by time.
+        # Six digits after the point, as SQLAlchemy writes them, so that such texts sort by time.
         now=sa.func.strftime("%Y-%m-%d %H:%M:%f", _JULIAN_NOW).concat("000"),
         age_s=age_ms / sa.literal_column("1000.0", _FLOAT),
         at_s=sa.func.round((julian - _JULIAN_1970) * _DAY_MS, type_=_FLOAT) / sa.literal_column("1000.0", _FLOAT),
@@ -87,9 +87,9 @@ def sqlite(column: sa.ColumnElement[Any], zone: str) -> Clock:
 
 
 def mysql(column: sa.ColumnElement[Any], zone: str) -> Clock:
-    """Return the clauses for MySQL and MariaDB, whose sessions `make_engine` puts in UTC.
+    """Return the SQL clauses of time for MySQL and MariaDB, whose sessions `make_engine` sets to UTC.
 
-    A date with a zero in it (0000-00-00, 2022-11-00) is no time: it has no age, and it sorts before all times.
+    A date with month or day 0 (0000-00-00, 2022-11-00) is no time: it has no age, and it sorts before all times.
     """
     now: sa.ColumnElement[Any] = sa.literal_column("utc_timestamp(6)", sa.DateTime())
     usec: sa.ColumnElement[Any] = sa.literal_column("MICROSECOND")

@@ -1,4 +1,4 @@
-"""Engines that reach the database of a source, with bounds on every wait."""
+"""SQLAlchemy engines for the database of a source; every wait for the database has a time limit."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from hub.settings import mask_url
 CONNECT_S = 10.0
 STATEMENT_S = 30.0
 BUSY_S = 10.0  # how long SQLite waits for another writer
-POOL = 2  # one for a pass, one for a command
-READS = "hub_reads"  # execution option: take no write lock in SQLite
+POOL = 2  # connections: one for a pass of recovery, one for a command of an operator
+READS = "hub_reads"  # execution option of a transaction that only reads: it takes no write lock in SQLite
 
 _ASYNC = {
     "postgresql": "postgresql+asyncpg",
@@ -35,10 +35,10 @@ _ASYNC = {
     "mariadb": "mariadb+asyncmy",
 }
 _TRIED = "postgresql+asyncpg and sqlite+aiosqlite"
-_OURS = ("asyncpg", "aiosqlite")  # the drivers of the extra
+_OURS = ("asyncpg", "aiosqlite")  # the drivers that the extra `sql` installs
 
 
-_WAITS: dict[str, dict[str, Any]] = {  # the names of bounds by driver; all others say connect_timeout
+_WAITS: dict[str, dict[str, Any]] = {  # time limits as each driver names them; others have connect_timeout
     # No named prepared statements: behind a PgBouncer that pools transactions the next server may not know them.
     "asyncpg": {
         "timeout": CONNECT_S,
@@ -52,10 +52,11 @@ _WAITS: dict[str, dict[str, Any]] = {  # the names of bounds by driver; all othe
 
 
 def make_engine(source: SqlSource, pool_size: int = POOL) -> AsyncEngine:
-    """Return an engine with few connections and bounds on every wait; raises `SourceRefused`, without the password.
+    """Return an engine with few connections and a time limit on every wait.
 
-    In SQLite every transaction takes the write lock when it begins, so that the rows it read are the rows it changes.
-    The execution option `READS` begins one without the lock.
+    Raises `SourceRefused` for a URL that cannot be used; the error does not show the password. In SQLite every
+    transaction takes the write lock when it begins, so that the rows it read are the rows it changes; a transaction
+    with the execution option `READS` takes no lock.
     """
     url, options = read_url(source)
     try:
@@ -78,7 +79,7 @@ def make_engine(source: SqlSource, pool_size: int = POOL) -> AsyncEngine:
     if dialect.name == "sqlite":
         event.listen(engine.sync_engine, "begin", _begin)
         event.listen(engine.sync_engine, "do_connect", _open_once)
-        if engine.dialect.has_terminate:  # of drivers that have `stop`
+        if engine.dialect.has_terminate:  # the driver's connections have `stop`
             engine.dialect.do_terminate = _stop  # type: ignore[assignment, method-assign]
     elif dialect.name == "postgresql" and dialect.driver != "asyncpg":
         event.listen(engine.sync_engine, "begin", _bound_statements)
@@ -88,7 +89,7 @@ def make_engine(source: SqlSource, pool_size: int = POOL) -> AsyncEngine:
 
 
 def _opened(url: URL) -> URL:
-    """Return the URL changed for SQLite, so that a missing file is an error and not created."""
+    """Return the URL; for SQLite changed so that a missing file is an error and is not created."""
     if url.get_backend_name() != "sqlite" or str(url.database).startswith("file:"):
         return url
     return url.set(database=f"file:{quote(str(url.database))}").update_query_dict({"mode": "rw", "uri": "true"})
@@ -105,7 +106,7 @@ def _bounds(dialect: str, url: URL, options: dict[str, Any], pool_size: int) -> 
         "max_overflow": 0,
         "pool_timeout": CONNECT_S,
         "pool_pre_ping": True,
-        "isolation_level": "READ COMMITTED",  # and not the database's default: a row that changed is read again
+        "isolation_level": "READ COMMITTED",  # set, so that a row that changed meanwhile is read again
         "connect_args": {name: value for name, value in waits.items() if name not in url.query} | options,
     }
 
@@ -115,7 +116,7 @@ def _begin(connection: Connection) -> None:
 
 
 def _bound_statements(connection: Connection) -> None:
-    """Bound the statements of one transaction: PgBouncer refuses that at connect, and leaks settings of a session."""
+    """Limit the time of each statement of this transaction. A limit for the whole session fails behind PgBouncer."""
     connection.exec_driver_sql(f"SET LOCAL statement_timeout = {int(STATEMENT_S * 1000)}")
 
 
@@ -126,25 +127,25 @@ def _in_utc(connection: Any, record: Any) -> None:
 
 
 def _open_once(dialect: Any, record: Any, arguments: list[Any], named: dict[str, Any]) -> None:
-    """Open the file once and close it, for an early error: the driver would leave a thread behind."""
+    """Open and close the SQLite file once, so that a faulty file is an error before the driver starts its thread."""
     await_only(asyncio.to_thread(lambda: sqlite3.connect(*arguments, **named).close()))
 
 
 def _stop(connection: Any) -> None:
-    """Close a connection of the driver once.
+    """Close the driver's connection, without waiting for a thread that has ended.
 
-    SQLAlchemy closes it twice when it is cancelled, and the second close waits for ever for a thread that has ended.
+    SQLAlchemy closes a connection twice when a task is cancelled, and the second close would wait for ever.
     """
     driver = connection.driver_connection
     if in_greenlet():
-        await_only(driver.close())  # returns at once where it is closed
+        await_only(driver.close())  # returns at once if the connection is closed
     else:
-        driver.stop()  # no coroutine can wait here
+        driver.stop()  # outside of a greenlet nothing can be awaited
 
 
 @asynccontextmanager
 async def reading(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-    """Open a connection that only reads; a cancelled task does not wait for a database that hangs."""
+    """Lend a connection that only reads. When the task is cancelled, it does not wait for a database that hangs."""
     async with engine.connect() as connection:
         yield await connection.execution_options(**{READS: True})
-        await connection.rollback()  # else SQLAlchemy rolls back on closing, and does not heed a cancellation
+        await connection.rollback()  # else SQLAlchemy rolls back on closing, and a cancellation cannot end that

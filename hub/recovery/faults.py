@@ -1,4 +1,4 @@
-"""Errors of databases and drivers, as one sentence each."""
+"""Translation of the errors of databases and drivers into errors of the hub, of one sentence each."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hub.settings import mask_url
 from hub.settings.knobs import MASK
 
 _LONGEST = 300
-_UNLIKE_A_WORD = 6  # characters of a password, not letters alone, which no sentence of a database has by chance
-# Classes of SQLSTATE that pass: connection, authorisation, no such database, roll-back, resources, operator, system.
+_UNLIKE_A_WORD = 6  # a password of this many characters, not all letters, is in no message by chance
+# Beginnings of SQLSTATE codes that may pass: connection, authorisation, no such database, roll-back, resources, system.
 _AWAY = ("08", "28", "3D", "40", "53", "55P03", "57", "58", "XX")
 _REFUSING = ("SQLITE_ERROR", "SQLITE_CONSTRAINT", "SQLITE_MISMATCH", "SQLITE_TOOBIG", "SQLITE_RANGE", "SQLITE_MISUSE")
 _DRIVERS = ("asyncpg", "psycopg", "sqlite3", "aiosqlite", "aiomysql", "asyncmy", "pymysql")
@@ -26,7 +26,7 @@ _KNOWN = (exc.SQLAlchemyError, OSError, TimeoutError, ValueError, TypeError, Ari
 
 @contextmanager
 def spoken(source: SqlSource) -> Iterator[None]:
-    """Turn errors of drivers and SQLAlchemy into `RecordsUnavailable` or `SourceRefused`."""
+    """Run the block; raise errors of drivers and SQLAlchemy as `RecordsUnavailable` or `SourceRefused`."""
     try:
         yield
     except HubError:
@@ -38,7 +38,7 @@ def spoken(source: SqlSource) -> Iterator[None]:
 
 
 def in_a_sentence(source: SqlSource, error: Exception) -> HubError:
-    """Return `RecordsUnavailable` for an error that may pass, `SourceRefused` for one that an operator must end."""
+    """Return `RecordsUnavailable` for an error that may pass by itself, else `SourceRefused`, for an operator."""
     why = _why(source, error)
     if is_away(error):
         return RecordsUnavailable(str(source.refused("url", f"the database does not answer: {why}")))
@@ -48,11 +48,11 @@ def in_a_sentence(source: SqlSource, error: Exception) -> HubError:
 
 
 def is_away(error: Exception) -> bool:
-    """Return whether the database is unreachable or too busy; a refused statement is neither."""
+    """Return whether the error says that the database is unreachable or too busy; False for a refused statement."""
     if isinstance(error, exc.DBAPIError) and error.connection_invalidated:
         return True
     cause = _cause(error)
-    if type(cause).__name__ == "InvalidCachedStatementError":  # the table changed under us; the next statement knows
+    if type(cause).__name__ == "InvalidCachedStatementError":  # the table has changed; the next statement succeeds
         return True
     if state := getattr(cause, "sqlstate", None):
         return str(state).startswith(_AWAY)
@@ -66,7 +66,7 @@ def is_away(error: Exception) -> bool:
 
 
 def may_pass(error: BaseException) -> bool:
-    """Return whether the error is that of an unreachable database, and not of anything else that a handler called."""
+    """Return whether an error of a handler came from an unreachable database, and not from other code it called."""
     ours = isinstance(error, exc.SQLAlchemyError) or _root(type(error).__module__) in _DRIVERS
     if not ours and not (isinstance(error, OSError | TimeoutError) and _is_of_a_database(error)):
         return False
@@ -102,7 +102,7 @@ def _why(source: SqlSource, error: Exception) -> str:
     elif isinstance(cause, OSError):
         text = cause.strerror or str(cause)
     else:
-        words = [each for each in cause.args if isinstance(each, str)]  # drivers of MySQL put a number before them
+        words = [each for each in cause.args if isinstance(each, str)]  # drivers of MySQL put a number before the text
         text = words[0] if words else str(cause)
     first = next((line.strip() for line in text.splitlines() if line.strip()), type(cause).__name__)
     first = mask_url(re.sub(r"^<class '[^']*'>: ", "", first))
@@ -110,11 +110,11 @@ def _why(source: SqlSource, error: Exception) -> str:
 
 
 def _without_password(text: str, source: SqlSource) -> str:
-    """Return the text with the password of the source as `***` wherever it stands as a value.
+    """Return the text with the password of the source replaced by `***`.
 
-    A password that is a word, or a part of one, stays where the sentence has that word anyway: a gap there would tell
-    the password to everybody who knows the sentence. The same holds for one that is also the name of the user, the
-    database or the host, which are shown.
+    A password that could be a word (short, or of letters alone) is replaced only where it stands as a value, such as
+    behind `=`: a gap in a known sentence would tell the password to every reader. A password that is also the name of
+    the user, the database or the host is not replaced, because these names are shown.
     """
     try:
         url = make_url(source.url)

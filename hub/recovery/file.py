@@ -1,4 +1,4 @@
-"""Declarations of sources: a TOML file with one `[[sources]]` each, or a Python module."""
+"""Declarations of sources: a TOML file with one `[[sources]]` table for each source, or a Python module."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Found = Iterator[Source | StartRefused]
 
 
 def declared(settings: Settings) -> list[Source]:
-    """Return every source of the file and the module of the settings; raises `SourceRefused` or `StartRefused`."""
+    """Return the sources of the settings' file and module; raises `SourceRefused` or `StartRefused` for a fault."""
     return _all_or_none(*survey(settings))
 
 
 def read_sources(path: Path | str, threshold_minutes: float | None = None) -> list[Source]:
-    """Return the sources of a file. The default threshold is the given one, else that of the settings.
+    """Return the sources of a file. A source without a threshold gets `threshold_minutes`, else that of the settings.
 
     Raises `SourceRefused` in one sentence that names the file, the source and the field.
     """
@@ -34,9 +34,9 @@ def read_sources(path: Path | str, threshold_minutes: float | None = None) -> li
 
 
 def read_source(path: Path | str, name: str) -> Source:
-    """Return the source of this name; faults of other sources in the file do not matter.
+    """Return the source of this name from the file, even when other sources of the file are faulty.
 
-    Its default threshold is that of the settings. Raises `SourceRefused` for a faulty source and for an unknown name.
+    A source without a threshold gets that of the settings. Raises `SourceRefused` if it is faulty or not in the file.
     """
     sources, refused = _sorted(_from_file(Path(path), str(path), None))
     for source in sources:
@@ -49,9 +49,9 @@ def read_source(path: Path | str, name: str) -> Source:
 
 
 def survey(settings: Settings, file: Path | None = None) -> tuple[list[Source], list[StartRefused]]:
-    """Return the usable sources of the settings, or of one file, and a refusal for each of the others.
+    """Return the sound sources of the settings (or of `file`), and an error for each faulty source.
 
-    The facts of a refusal name its `source`, where the name is known.
+    `facts["source"]` of an error is the name of the faulty source, where the name is known.
     """
     default = settings.zombie_stuck_threshold_minutes
     if file is not None:
@@ -118,11 +118,11 @@ def _from_python(settings: Settings, threshold_minutes: float) -> Found:
 
 
 def with_threshold(source: S, threshold_minutes: float | None = None) -> S:
-    """Return the source with this default threshold, else that of the settings."""
+    """Return the source; one without a threshold gets `threshold_minutes`, else the threshold of the settings."""
     if "threshold_minutes" in source.model_fields_set:
         return source
     if threshold_minutes is None:
-        # A worker that takes longer than the hub's threshold would share its record with another.
+        # Recovery lends a record to another worker after the hub's threshold, so a worker must use the same threshold.
         threshold_minutes = load_settings().zombie_stuck_threshold_minutes
     return source.model_copy(update={"threshold_minutes": threshold_minutes})
 

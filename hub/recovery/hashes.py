@@ -1,4 +1,4 @@
-"""HashRecords: hashes of other programs in Redis, named by a set, or by a sorted set of when each was updated last."""
+"""HashRecords: hashes of other programs in Redis, whose ids are in a set or in a sorted set by last update."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from hub.store.external import ExternalRedis
 from hub.store.library import script
 from hub.store.store import Store
 
-ROOM = 1_000  # records kept beyond the limit until the longest stuck are picked
-SHOWN = 60  # characters of a value; a longer one is no time and no number
+ROOM = 1_000  # records that a search keeps beyond twice its limit before it drops all but the longest stuck
+SHOWN = 60  # characters of a value that an error shows; a longer value is no time and no number
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class HashRecords:
-    """Finds stuck hashes; the script that resets them checks again. A batch is one script, `BATCH` records at most.
+    """The hashes of a source. The script that resets a batch, `BATCH` records at most, checks again that each is stuck.
 
-    The scores of a sorted index are times of the last update too: records overdue by score are read, and the later of
-    score and field counts.
+    The scores of a sorted index are times of the last update too: only records whose score is older than the threshold
+    are read, and the later of score and field is the time of the last update.
     """
 
     def __init__(self, source: RedisSource, store: Store | None, settings: Settings | None = None) -> None:
-        """Raises `SourceRefused` for a faulty URL. `settings` bound the wait for its Redis.
+        """Make the client of the source's Redis, whose waits `settings` limit; raise `SourceRefused` for a faulty URL.
 
-        Without a URL the records are in the store's Redis.
+        A source without a URL has its records in the store's Redis.
         """
         self.source = source
         self._own = source.url is None
@@ -54,9 +54,9 @@ class HashRecords:
         }
 
     async def check(self) -> None:
-        """Check index and records by one batch; a missing index counts as empty.
+        """Check the index and one batch of its records; a missing index counts as empty.
 
-        Raises `SourceRefused` for fields that no record has and times that cannot be read.
+        Raises `SourceRefused` for a field that no record has and for a time that cannot be read.
         """
         with self._told():
             async with aclosing(self._members.walk(math.inf)) as walk:
@@ -66,17 +66,17 @@ class HashRecords:
                         break
 
     async def count(self) -> int:
-        """Return how many are stuck now, among those seen within half a minute; the next count goes on from there."""
+        """Return how many stuck records a search of 30 s finds; the next search goes on where this one ended."""
         return await self._nominees.count()
 
     async def look(
         self, limit: int, older_than_s: float | None = None, ids: Sequence[str] | None = None
     ) -> list[Stuck]:
-        """Return the first stuck records, the longest stuck first; perhaps of these ids alone, or of a greater age."""
+        """Return up to `limit` stuck records, the longest stuck first; `ids` and `older_than_s` narrow the search."""
         threshold_s = max(self.source.threshold_s, older_than_s or 0)
         if ids is not None:
             return longest(limit, await self._look_at(list(dict.fromkeys(ids)), threshold_s))
-        # Records counted a moment ago are not walked over again where enough of them are still stuck.
+        # If enough of the records that were counted a moment ago are still stuck, the index is not searched again.
         found = await self._look_at(self._nominees.first(BATCH), threshold_s)
         if len(found) >= limit:
             return longest(limit, found)
@@ -88,13 +88,13 @@ class HashRecords:
         return longest(limit, kept.values())
 
     async def reset(self, ids: Sequence[str] | None = None) -> Reset:
-        """Reset one batch, the longest stuck first, or the stuck ones of these ids."""
+        """Reset one batch of stuck records, the longest stuck first, or the stuck records among `ids`."""
         if ids is not None:
             return await self._bring_back(list(dict.fromkeys(ids)))
         return await self._nominees.next_batch(min(self.source.batch_size, BATCH), self._bring_back)
 
     async def close(self) -> None:
-        """Close the connections, except the hub's own."""
+        """Close the connection to the source's Redis; the hub's own connection stays open."""
         if not self._own:
             await self._redis.close()
 
@@ -122,14 +122,14 @@ class HashRecords:
     async def _stuck(
         self, older_than_s: float, members: Callable[[float], AsyncGenerator[list[str]]]
     ) -> AsyncGenerator[list[Stuck]]:
-        """Yield stuck records, in no order, some perhaps twice."""
+        """Yield lists of stuck records older than this, in no order; a record may come twice."""
         with self._told():
             async with aclosing(members(_us(older_than_s))) as walk:
                 async for ids in walk:
                     yield await self._look_at(ids, older_than_s)
 
     async def _look_at(self, ids: Sequence[str], older_than_s: float = 0) -> list[Stuck]:
-        """Return the stuck ones of these ids."""
+        """Return the records among these ids that are stuck, with their ages."""
         older_than_us = _us(max(self.source.threshold_s, older_than_s))
         found: list[Stuck] = []
         with self._told():
@@ -194,7 +194,7 @@ class HashRecords:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Turn errors of Redis into a sentence that names the source."""
+        """Run the block; raise errors of Redis as `RecordsUnavailable` or `SourceRefused`, which name the source."""
         field = "index" if self._own else "url"
         try:
             yield
@@ -221,12 +221,12 @@ def _opened(source: RedisSource, store: Store | None, settings: Settings) -> tup
 
 
 def _short(value: str) -> str:
-    """Return a value of a record, shortened for a sentence."""
+    """Return a value of a record in quotes, cut to `SHOWN` characters, for the sentence of an error."""
     return repr(value if len(value) <= SHOWN else f"{value[:SHOWN]}...")
 
 
 def _text(value: bool | int | str) -> str:
-    """Return a value as other programs write it into a hash."""
+    """Return a value as the text that other programs write into a hash: true as "true"."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -1,4 +1,4 @@
-"""Opening of the records of a source: the one place that knows all kinds."""
+"""The function that makes the records object of a source, by the kind of the source."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from hub.store.store import Store
 
 
 def open_records(source: Source, store: Store | None, settings: Settings | None = None) -> Records:
-    """Return the records of a source, not connected yet. `store` is the hub's, for sources that are in it.
+    """Return the `Records` of a source, not connected yet. `store` is the hub's own, for records that are in it.
 
     Raises `SourceRefused` for a faulty address or a missing driver.
     """
-    # Imported here because SQLAlchemy is an extra.
+    # The imports are here because SQLAlchemy is an extra, which a hub need not have.
     match source:
         case SqlSource():
             try:

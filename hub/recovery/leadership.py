@@ -1,4 +1,4 @@
-"""The leader among the hubs that declare a source, and the sources that any hub has declared."""
+"""The choice of the one hub that recovers a source, and the list of the sources that any hub has declared."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from hub.settings import Settings
 from hub.store.store import Store
 
 AGAIN_S = 2.0  # until a hub that is not the leader asks again
-KEEP_S = 7 * 86_400.0  # for which a source stays known after no hub declares it
+KEEP_S = 7 * 86_400.0  # a source stays known this long after the last hub that declared it
 _log = get_logger("hub.sweeping")
 
 
 class Leadership:
-    """The leadership over one source. It is apart from the leadership over sweeps: during a rolling deployment half of
-    the hubs do not know the source."""
+    """A hub's part in the choice of the leader for one source. The leader for the source need not be the leader of
+    the sweeps: during a rolling deployment some hubs do not know the source."""
 
     def __init__(self, store: Store, hub_id: str, source: str, settings: Settings) -> None:
         self._hub_id = hub_id
@@ -28,7 +28,7 @@ class Leadership:
         self._stand = store.script("recovery/stand")
 
     async def taken(self) -> bool:
-        """Stand for the leadership once; return whether this hub has it."""
+        """Ask the store once to be, or to remain, the leader of the source; return whether this hub is the leader."""
         match await self._stand(source=self._source, hub_id=self._hub_id, keep_ms=self._keep_ms):
             case ["ok"]:
                 return True
@@ -38,7 +38,7 @@ class Leadership:
                 raise UnknownReply(self._stand.name, reply)
 
     async def wait(self) -> None:
-        """Return once this hub is the leader."""
+        """Wait until this hub is the leader of the source."""
         while True:
             if await self._heard():
                 return
@@ -47,7 +47,7 @@ class Leadership:
     async def _heard(self) -> bool:
         try:
             return await self.taken()
-        except StoreUnavailable:  # the hub clock logs it, once
+        except StoreUnavailable:  # the hub clock logs this error once
             return False
         except HubError as error:
             metrics.zombie_errors.labels(self._source).inc()
@@ -56,6 +56,6 @@ class Leadership:
 
 
 async def known_sources(store: Store) -> Mapping[str, float]:
-    """Return the sources that any hub has declared lately, and since when (Unix time in s)."""
+    """Return the names of the sources that any hub has declared lately, each with the Unix time in s since when."""
     found = await store.read("HGETALL", store.keys.zombie_sources)
     return {source: int(times.split()[0]) / 1000 for source, times in found.items()}

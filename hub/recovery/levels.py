@@ -1,4 +1,4 @@
-"""Levels of alert by source, kept in the store for all hubs; changes and growth are told once."""
+"""The alert level of each source, kept in the store for all hubs. A change of level or growth is logged once."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hub.settings import Settings
 from hub.store.store import Store
 from hub.wire import time_at
 
-KEEP_S = 7 * 86_400.0  # after the last pass of a source: an outage of a long weekend hides no alert
+KEEP_S = 7 * 86_400.0  # levels are kept this long after the last pass, so that a long outage hides no alert
 _log = get_logger("hub.sweeping")
 
 
 class Did(NamedTuple):
-    """The numbers of one pass."""
+    """The numbers of one pass of recovery: records reset and failed, parked outcomes written, and errors."""
 
     reset: int = 0
     failed: int = 0
@@ -29,7 +29,7 @@ NOTHING = Did()
 
 
 class Levels:
-    """The store of what passes found. The first hub that sees a level change logs and posts it, once."""
+    """The keeper of the alert levels in the store. The first hub that sees a level change logs and posts it, once."""
 
     def __init__(self, store: Store, settings: Settings, webhook: Webhook) -> None:
         self._store = store
@@ -40,7 +40,7 @@ class Levels:
         self._note_pass = store.script("recovery/note_pass")
 
     async def note(self, source: str, pass_id: str, found: int | None, did: Did = NOTHING) -> None:
-        """Keep what a pass found (None: it could not count) and did; log and post a change of level."""
+        """Store the result of a pass of recovery (`found` None: it could not count); log and post a change of level."""
         if found is None:
             await self._keep(source, pass_id, "", "", did, again=False)
             return
@@ -60,7 +60,9 @@ class Levels:
             self._tell({"source": source, "level": now, "before": before, "reason": reason, "found": found, "at": at})
 
     async def _told_lately(self, source: str, now_ms: int, least: int | None) -> int | None:
-        """Return the number that growth is measured from: the one told within the window, else the least in it."""
+        """Return the number of stuck records from which growth is measured: that of the last alert, if it is within the
+        window, else the least number in the window.
+        """
         told, told_at = await self._store.read("HMGET", self._store.keys.zombies(source), "told", "told_at")
         return int(told) if told and told_at and now_ms - int(told_at) <= self._window_ms else least
 
@@ -75,7 +77,7 @@ class Levels:
                 raise UnknownReply(self._note_pass.name, reply)
 
     def _tell(self, alert: dict[str, str | int]) -> None:
-        # `level` is a word of every log line already
+        # Every log line has a field `level` already.
         facts = {"alert" if name == "level" else name: fact for name, fact in alert.items() if name != "at"}
         match alert["level"]:
             case "critical":

@@ -1,4 +1,4 @@
-"""Walks over the ids in an index: a set, or a sorted set by the time of the last update."""
+"""Reading of the ids in an index batch by batch: a set, or a sorted set by the time of the last update."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from hub.recovery.models import RedisSource
 from hub.store.external import ExternalRedis
 
-BATCH = 150  # ids per script: about 2 ms
-FIRST_MS = 100_000_000_000  # a score from here on is in ms, as in lua/record_times.lua
+BATCH = 150  # ids per script, which takes about 2 ms
+FIRST_MS = 100_000_000_000  # a score below is a Unix time in s, others are in ms, as in lua/record_times.lua
 
 
 class Members:
-    """Walks over an index, about a batch at a time; over the overdue part of a sorted one."""
+    """The ids of an index, read about a batch at a time; of a sorted index only the overdue ids are read."""
 
     def __init__(self, redis: ExternalRedis, source: RedisSource) -> None:
         self._redis = redis
         self._source = source
-        self._cursor = 0  # where the next walk onward begins in a set
-        self._rank = math.inf  # and in a sorted set, below this rank
+        self._cursor = 0  # where the next call of `onward` begins in a set
+        self._rank = math.inf  # the next call of `onward` begins below this rank in a sorted set
 
     async def walk(self, older_than_us: float) -> AsyncGenerator[list[str]]:
-        """Yield all ids, some perhaps twice."""
+        """Yield all ids in the index of a source, a batch at a time, from its beginning; an id may come twice."""
         if await self._kind() == "set":
             async for _, ids in self._scan(0):
                 yield ids
@@ -31,7 +31,7 @@ class Members:
                 yield await self._range(low, top)
 
     async def onward(self, older_than_us: float) -> AsyncGenerator[list[str]]:
-        """Walk on from where the last such walk stopped, so that walks that stop early see all ids in turn."""
+        """Yield all ids in the index, from where the last call was broken off, so that such callers see all in turn."""
         if await self._kind() == "set":
             begin = self._cursor
             for start in (begin, 0) if begin else (0,):
@@ -55,7 +55,7 @@ class Members:
         return kind
 
     async def _scan(self, start: int) -> AsyncIterator[tuple[int, list[str]]]:
-        """Yield members of a set from a cursor on, with the cursor behind each part."""
+        """Yield the ids in the index, a Redis set, from a cursor on, as pairs of the next cursor and some ids."""
         cursor = start
         while True:
             answer, some = await self._redis.read("SSCAN", self._source.index, cursor, "COUNT", BATCH)
@@ -68,9 +68,10 @@ class Members:
         return list(await self._redis.read("ZRANGE", self._source.index, low, top - 1))
 
     async def _overdue(self, older_than_us: float) -> list[tuple[int, int]]:
-        """Yield ranges of ranks of overdue members, a batch each, without the end. Scores in s come before those in ms.
+        """Return the overdue members of a sorted index as ranges of ranks, a batch each: (first, behind the last).
 
-        The ranges go from the top down, so that members that others remove or move up are not missed.
+        Scores in s and in ms have ranges of their own. The ranges go from the top down, so that no member is missed
+        when other programs remove or move members meanwhile.
         """
         index = self._source.index
         if older_than_us == math.inf:

@@ -21,14 +21,14 @@ from pydantic import (
 from hub.errors import SourceRefused
 
 THRESHOLD_MINUTES = 60.0
-BATCH = 500  # records per transaction: a short lock, and 1,000 records still take two
+BATCH = 500  # records per transaction: enough for few transactions, and few enough for a short lock
 YEAR_MINUTES = 366 * 1440
-_SHOWN = 60  # characters of a wrong value; more is a paragraph pasted by accident
+_SHOWN = 60  # characters of a wrong value that an error shows; a longer value is left out
 
 
 @dataclass(frozen=True)
 class Must:
-    """The rule of a field, for the sentence about a value that breaks it."""
+    """The rule of a field in words, which the error shows for a value that breaks it."""
 
     be: str
 
@@ -50,7 +50,7 @@ Attempts = Annotated[Annotated[int, Field(strict=True, ge=1, le=1_000_000)] | No
 
 
 class Source(BaseModel):
-    """The fields of every source. Raises `SourceRefused` with one sentence for a value that cannot be meant."""
+    """The fields of every source. A faulty value raises `SourceRefused`, whose sentence names source and field."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -67,7 +67,7 @@ class Source(BaseModel):
     ] = BATCH
     """Records per transaction."""
 
-    _where: str = PrivateAttr("")  # the file it was declared in, for sentences
+    _where: str = PrivateAttr("")  # the file in which the source is declared, for the sentences of errors
 
     @model_validator(mode="wrap")
     @classmethod
@@ -76,25 +76,25 @@ class Source(BaseModel):
             return build(given)
         except ValidationError as error:
             named = given.get("name") if isinstance(given, dict) else None
-            # The messages of pydantic show values, and one of them may be a password.
+            # The messages of pydantic show values, and a value may be a password.
             raise refusal(named, *_why(cls, error)) from None
 
     @property
     def threshold_s(self) -> float:
-        """The threshold in seconds."""
+        """Return the threshold in seconds."""
         return self.threshold_minutes * 60
 
     def declared_in(self, where: str) -> None:
-        """Set the file of the declaration, with which `refused` begins."""
+        """Set the file of the declaration, with which the sentences of `refused` begin."""
         self._where = where
 
     def refused(self, field: str, why: str) -> SourceRefused:
-        """Return the refusal of a field: one sentence with the file, the source and the field."""
+        """Return the error about a field: one sentence that names the file, the source and the field."""
         return refusal(self.name, field, why, self._where)
 
 
 class FieldSource(Source):
-    """A source of records with fields: a status, the last update, perhaps an error and a count of resets."""
+    """A source whose records have a status, a time of the last update, perhaps an error and a count of resets."""
 
     status_field: Text = "status"
     updated_at_field: Text = "updated_at"
@@ -148,7 +148,7 @@ class FieldSource(Source):
 
 
 class SqlSource(FieldSource):
-    """Rows of a table."""
+    """A source whose records are the rows of a table in a database."""
 
     kind: Literal["sql"] = "sql"
     url: Annotated[Text, Field(repr=False)]
@@ -165,10 +165,10 @@ class SqlSource(FieldSource):
 
 
 class RedisSource(FieldSource):
-    """Hashes that an index names. Times are Unix times in s or ms, or ISO-8601 with an offset from UTC or Z.
+    """A source whose records are Redis hashes; an index names them. Times are Unix times in s or ms, or ISO-8601.
 
-    A time without an offset is one only where `time_zone` says what it is, and one before 1970 never is: a record
-    without a time is never touched.
+    An ISO-8601 time has an offset from UTC or a Z. A text without both counts as a time only where `time_zone` names
+    its zone. A time before 1970 does not count. A record without a time is never touched.
     """
 
     kind: Literal["redis"] = "redis"
@@ -185,12 +185,12 @@ class RedisSource(FieldSource):
 
 
 class TaskSource(Source):
-    """The hub's own tasks that were claimed and never started. One that a worker holds ready while it is busy is among
-    them, so the threshold must be longer than the longest such wait.
+    """A source whose records are the hub's own tasks that a worker claimed and did not start within the threshold.
 
-    A worker that starts one too late learns that it is another's by now only where it says who it is: it does with the
-    results of its claims, and `PATCH /v1/joblib/tasks/{id}` has no word for it. There every worker of the same user is
-    taken for the one that holds the task, so both may run it.
+    A worker may claim a task while it is busy and start it later, so the threshold must be longer than that. When
+    a task was given to another worker meanwhile, the first worker learns so only from a call that names its worker, as
+    calls about a claim do. `PATCH /v1/joblib/tasks/{id}` names none: there any worker of the same user counts as the
+    holder of the task, so two workers may run it.
     """
 
     kind: Literal["tasks"] = "tasks"
@@ -202,7 +202,7 @@ KINDS: dict[str, type[Source]] = {"sql": SqlSource, "redis": RedisSource, "tasks
 
 
 def no_such_field(kind: type[Source], field: str) -> str:
-    """Return what is wrong with an unknown field, and the nearest known one."""
+    """Return the sentence about an unknown field, with the known field of the most similar name."""
     known = [name for name in kind.model_fields if name != "kind"]
     near = difflib.get_close_matches(field, known, n=1, cutoff=0.6)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
@@ -210,14 +210,14 @@ def no_such_field(kind: type[Source], field: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return ` and is VALUE` about a wrong value, or nothing where it may hold a password or is too long."""
+    """Return ", and is VALUE" for the error about a wrong value; "" if it may hold a password or is too long."""
     if not isinstance(value, str | int | float) or "://" in str(value) or len(str(value)) > _SHOWN:
         return ""
     return f", and is {str(value).lower() if isinstance(value, bool) else repr(value)}"
 
 
 def refusal(named: Any, field: str, why: str, where: str = "", number: int | None = None) -> SourceRefused:
-    """Return the sentence about a field of a source; the source has its number where its name cannot be shown."""
+    """Return the error about a field of a source, which is called by its number if its name cannot be shown."""
     known = isinstance(named, str) and 0 < len(named) <= _SHOWN + 4 and named.isprintable() and "://" not in named
     source = f"source {named}" if known else f"source {number}" if number else "a source"
     sentence = f"{where}{', ' if where else ''}{source}, {field}: {why}"
@@ -226,9 +226,9 @@ def refusal(named: Any, field: str, why: str, where: str = "", number: int | Non
 
 
 def _why(kind: type[Source], error: ValidationError) -> tuple[str, str]:
-    """Return the first faulty field, and what is wrong with it."""
+    """Return the name of the first faulty field, and in words why it is faulty."""
     faults = error.errors(include_url=False)
-    # A misspelt name explains why another is missing.
+    # An unknown field comes first: a misspelt name explains why another field is missing.
     first = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
     field = str(first["loc"][0]) if first["loc"] else "kind"
     if first["type"] == "extra_forbidden":
@@ -242,7 +242,7 @@ def _why(kind: type[Source], error: ValidationError) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Stuck:
-    """A record that a reset would touch, with its age by the clock of its store, and the time of its last update."""
+    """A stuck record, with its age by the clock of its database and the time of its last update."""
 
     id: str
     status: str
@@ -253,12 +253,12 @@ class Stuck:
 
 @dataclass(frozen=True)
 class Reset:
-    """The result of one batch: ids of records that were reset, and of those that failed for good."""
+    """The result of resetting one batch: the ids of records that were reset, and of records that failed for good."""
 
     reset: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
 
     @property
     def count(self) -> int:
-        """Return how many records were touched."""
+        """Return how many records were reset or failed."""
         return len(self.reset) + len(self.failed)

@@ -1,4 +1,4 @@
-"""What one walk over all records has found, kept for the batches that follow: a walk for each would be too many."""
+"""The stuck records that one search has found, kept for several batches, so that not every batch searches anew."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from heapq import nlargest
 
 from hub.recovery.models import Reset, Stuck
 
-MOST = 100_000  # records found by one walk, the longest stuck first; the rest is found by the next one
-KEPT_S = 60.0  # for which they count as found; a reset looks again in any case
-WALK_S = 30.0  # after which a walk makes do with what it has seen: half of what a pass waits for one answer
+MOST = 100_000  # records kept of one search, the longest stuck first; the next search finds the others
+KEPT_S = 60.0  # the records of a search are used for this long; a reset checks again that each is stuck
+WALK_S = 30.0  # a search ends after this long, with what it has found: half the time limit of a step of a pass
 
 
 class Nominees:
-    """The ids of records that are probably stuck, and that no batch has had yet. `walk` finds them, in any order."""
+    """The ids of probably stuck records that were given to no batch yet; `walk` searches for stuck records."""
 
     def __init__(self, walk: Callable[[], AsyncGenerator[list[Stuck]]]) -> None:
         self._walk = walk
@@ -24,7 +24,7 @@ class Nominees:
         self._until = 0.0
 
     async def count(self) -> int:
-        """How many are stuck among those that a walk sees within `WALK_S`; they are nominated."""
+        """Search for stuck records, for `WALK_S` at most; keep their ids, and return how many were found."""
         self._ids.clear()
         seen: set[str] = set()
         kept: dict[str, Stuck] = {}
@@ -42,13 +42,16 @@ class Nominees:
         return len(seen)
 
     def first(self, limit: int) -> list[str]:
-        """The first of those that were found lately, the longest stuck first."""
+        """Return up to `limit` ids that the last search found, the longest stuck first; none after `KEPT_S`."""
         if time.monotonic() > self._until:
             self._ids.clear()
         return [self._ids[number] for number in range(min(limit, len(self._ids)))]
 
     async def next_batch(self, size: int, bring_back: Callable[[Sequence[str]], Awaitable[Reset]]) -> Reset:
-        """What the first batch has done of which anything was stuck; nothing when a walk finds nothing more."""
+        """Give batches of ids of stuck records to `bring_back` until it resets a record; return its result then.
+
+        Searches anew when all ids are used; returns an empty result when that search finds nothing to reset either.
+        """
         walked = False
         while self.first(1) or not walked:
             if not self._ids:
@@ -62,5 +65,5 @@ class Nominees:
 
 
 def longest(limit: int, found: Iterable[Stuck]) -> list[Stuck]:
-    """The first of these records, the longest stuck first."""
+    """Return up to `limit` of these stuck records, the longest stuck first."""
     return nlargest(limit, found, lambda stuck: stuck.age_s)

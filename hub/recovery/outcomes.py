@@ -1,4 +1,4 @@
-"""Outcomes that wait in Redis until the database is back, and how they are written then, once."""
+"""Parked outcomes: the results of handled records, kept in Redis while the database does not answer."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from hub.store.keys import Keys
 
 T = TypeVar("T")
 
-LIFETIME_S = 7 * 86_400  # the record itself is brought back long before
+LIFETIME_S = 7 * 86_400  # parked outcomes are kept this long; recovery resets their records much earlier
 PAGE = 100
-WRITING_S = 25.0  # of one call: what is left then waits for the next
-OUTCOME_S = 15.0  # for one of them
-SHORT = 200  # characters of a reason in ASCII, which the 255 bytes of the shortest text type of MySQL hold
+WRITING_S = 25.0  # one call of `settle` takes this long at most; the next call writes the other outcomes
+OUTCOME_S = 15.0  # time limit for writing one outcome
+SHORT = 200  # characters to which a reason is cut: they fit into the shortest text type of MySQL, of 255 bytes
 _log = logging.getLogger("hub.recovery")
 
 
 def stamp(rows: Rows) -> sa.ColumnElement[Any]:
-    """The time of the last update as it is compared: what marks a claim. In SQLite the text, for it has many forms."""
+    """Return the clause for the time of the last update, whose value marks a claim; in SQLite its plain text."""
     if isinstance(rows.updated_at.type, sqlite.DATETIME):
         return sa.type_coerce(rows.updated_at, sa.String())
     return rows.updated_at
@@ -45,22 +45,22 @@ def stamp(rows: Rows) -> sa.ColumnElement[Any]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is to become of a record: its status, a reason where it failed, and further columns."""
+    """The result of handling a record, to be written into it: a status, an error if it failed, other columns."""
 
     status: str | int
     error: str | None = None
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def change(self, rows: Rows) -> dict[str, Any]:
-        """The columns to set."""
+        """Return the columns to set in the record, with their values."""
         change: dict[str, Any] = {rows.status.name: self.status, **self.values, rows.updated_at.name: rows.now}
         if self.error is not None and rows.error is not None:
-            # No lone halves of surrogate pairs: no driver takes them.
+            # Lone halves of surrogate pairs are replaced: no driver accepts them.
             change[rows.error.name] = rows.error_text(self.error.encode("utf-8", "replace").decode())
         return change
 
     def with_plainer_reasons(self) -> Iterator[Outcome]:
-        """Yield the outcome, then the same with reasons that more columns take: in ASCII, cut short, none at all."""
+        """Yield the outcome, then copies whose error more columns accept: in ASCII, then cut to `SHORT`, then none."""
         yield self
         if self.error is not None:
             escaped = self.error.encode("ascii", "backslashreplace").decode()
@@ -70,7 +70,7 @@ class Outcome:
 
     @property
     def is_plain(self) -> bool:
-        """Whether JSON gives back what went in."""
+        """Return whether the outcome's column values can be parked as JSON and read back unchanged."""
         try:
             return bool(json.loads(json.dumps(dict(self.values))) == self.values)
         except (TypeError, ValueError, RecursionError):
@@ -79,7 +79,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Parked:
-    """An outcome that waits, the record it is for, and the stamps of the claim, one of which the record must bear."""
+    """A parked outcome with the id of its record. It is written only if the record still has one of the stamps."""
 
     id: str
     stamps: tuple[Any, ...]
@@ -87,11 +87,11 @@ class Parked:
 
     @property
     def name(self) -> str:
-        """What it is filed under: one per claim."""
+        """Return the field in the Redis hash under which the outcome is kept: one for each claim of a record."""
         return f"{self.id} {_plain(self.stamps[0])}"
 
     def text(self) -> str:
-        """As it is kept."""
+        """Return the parked outcome as JSON, as Redis keeps it."""
         outcome = self.outcome
         return json.dumps(
             {
@@ -105,7 +105,7 @@ class Parked:
 
     @classmethod
     def read(cls, text: str, rows: Rows) -> Parked:
-        """As it was kept; raises `ValueError`, `KeyError` or `TypeError`."""
+        """Return the parked outcome from its JSON; raises `ValueError`, `KeyError` or `TypeError` for other text."""
         kept = json.loads(text)
         as_text = stamp(rows) is not rows.updated_at
         stamps = tuple(each if as_text else datetime.fromisoformat(each) for each in kept["stamps"])
@@ -117,7 +117,7 @@ def _plain(each: Any) -> Any:
 
 
 class Outcomes:
-    """The outcomes of one source that wait. All of it raises `StoreUnavailable` when Redis does not answer."""
+    """The parked outcomes of one source. Every method raises `StoreUnavailable` when Redis does not answer."""
 
     def __init__(self, client: Any, keys: Keys, source: str) -> None:
         self._client = client
@@ -125,13 +125,13 @@ class Outcomes:
 
     @classmethod
     def at(cls, url: str, prefix: str, source: str) -> Outcomes:
-        """Those in the Redis of this URL, over a connection of their own; raises `BadSetting`."""
+        """Return the parked outcomes in the Redis of this URL, over a new connection; raises `BadSetting`."""
         redis_url = read_redis_url(url)
         settings = Settings(redis_url=redis_url, key_prefix=prefix_for(redis_url, prefix))
         return cls(make_client(redis_url, settings), Keys(settings.key_prefix), source)
 
     async def park(self, parked: Parked) -> None:
-        """Keep one. Safe to repeat."""
+        """Keep a parked outcome in Redis. Safe to repeat."""
         with _heard():
             pipe = self._client.pipeline(transaction=True)
             pipe.hset(self._key, parked.name, parked.text())
@@ -139,11 +139,11 @@ class Outcomes:
             await pipe.execute()
 
     async def count(self) -> int:
-        """How many wait."""
+        """Return how many outcomes of the source are parked in Redis."""
         return int(await self._asked(self._client.hlen(self._key)))
 
     async def pages(self) -> AsyncIterator[dict[str, str]]:
-        """All that wait, some at a time: name -> text."""
+        """Yield all parked outcomes, about `PAGE` at a time, as a dict of name to JSON."""
         cursor = 0
         while True:
             cursor, found = await self._asked(self._client.hscan(self._key, cursor, count=PAGE))
@@ -153,12 +153,12 @@ class Outcomes:
                 return
 
     async def forget(self, names: Iterable[str]) -> None:
-        """Let go of those that are written, or that nobody can write any more."""
+        """Remove the parked outcomes of these names from Redis: they are written, or can never be written."""
         if names := list(names):
             await self._asked(self._client.hdel(self._key, *names))
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection to Redis."""
         await self._client.aclose()
 
     async def _asked(self, answer: Awaitable[T]) -> T:
@@ -175,11 +175,11 @@ def _heard() -> Any:
 
 
 async def settle(engine: AsyncEngine, rows: Rows, outcomes: Outcomes) -> int:
-    """Write those that wait, until `WRITING_S` are over; returns how many were written. Safe to repeat, and beside
-    others that do the same.
+    """Write parked outcomes into the database for `WRITING_S` at most; return how many were written.
 
-    One whose record somebody has locked waits on. One whose record was brought back meanwhile, or is done, is let go.
-    Raises `RecordsUnavailable` or `StoreUnavailable`; what is left then still waits.
+    Safe to repeat, and while another process does the same. An outcome whose record is locked stays parked. An outcome
+    whose record was reset or finished meanwhile is removed. Raises `RecordsUnavailable` or `StoreUnavailable`; the
+    outcomes not yet written then stay parked.
     """
     written, until = 0, time.monotonic() + WRITING_S
     async for page in outcomes.pages():
@@ -198,7 +198,7 @@ async def settle(engine: AsyncEngine, rows: Rows, outcomes: Outcomes) -> int:
 
 
 async def _settle_one(engine: AsyncEngine, rows: Rows, name: str, text: str) -> str:
-    """Says `written`, `over` when there is nothing to write it on, or `locked`."""
+    """Write one parked outcome; return `written`, `locked`, `over` if its record has changed, or `dropped`."""
     source = rows.source
     try:
         parked = Parked.read(text, rows)
@@ -219,7 +219,7 @@ async def _settle_one(engine: AsyncEngine, rows: Rows, name: str, text: str) -> 
 
 
 def _dropped(rows: Rows, name: str, why: str) -> str:
-    """It will never be accepted; the record itself is found by the next pass over what is stuck."""
+    """Log that the database will never accept the outcome; return `dropped`. A pass of recovery resets its record."""
     _log.error("parked outcome dropped source=%s outcome=%r why=%s", rows.source.name, name, why)
     return "dropped"
 

@@ -1,4 +1,4 @@
-"""Reports of what the passes over each source did, day by day; `recovery/note_pass` keeps 92 days."""
+"""Reports of what the passes of recovery did to each source, by day; the script `recovery/note_pass` keeps 92 days."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SUMS = ("passes", "reset", "failed", "written", "errors")
 
 
 async def report(store: Store, declared: list[str], days: int) -> dict[str, Any]:
-    """Return what happened to each known or declared source on the last days (UTC), today included."""
+    """Return the sums of the passes over each known or declared source, by day, for `days` days in UTC up to today."""
     today = datetime.fromtimestamp(store.wall_s(), UTC).date()
     shown = [today - timedelta(days=back) for back in range(days - 1, -1, -1)]
     keys = store.keys

@@ -1,4 +1,4 @@
-"""Rows of a table as the database has it, and the clauses that statements need."""
+"""The rows of a source: the columns of its table, and the SQL clauses that statements need."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hub.recovery.models import SqlSource
 
 @dataclass(frozen=True)
 class Rows:
-    """A table as the database has it, and the clauses that every statement needs.
+    """The columns of a source's table, as the database describes them, and the SQL clauses that statements need.
 
-    A pass asks for `status = ... AND updated_at < ... ORDER BY updated_at`, so it needs an index on
+    A pass of recovery asks for `status = ... AND updated_at < ... ORDER BY updated_at`, so it needs an index on
     (status, updated_at); the primary key serves everything else.
     """
 
@@ -37,34 +37,34 @@ class Rows:
 
     @property
     def now(self) -> sa.ColumnElement[Any]:
-        """Return the database's time as `updated_at` holds it: the value that a write puts there."""
+        """Return the clause for the database's current time, in the form that a write puts into `updated_at`."""
         return self.clock.now
 
     @property
     def age_s(self) -> sa.ColumnElement[float]:
-        """Return the clause for the seconds since the last update."""
+        """Return the SQL clause for the seconds since the last update of a record."""
         return self.clock.age_s
 
     @property
     def at_s(self) -> sa.ColumnElement[float]:
-        """Return the clause for the last update, in seconds since 1970."""
+        """Return the SQL clause for the time of the last update of a record, in seconds since 1970."""
         return self.clock.at_s
 
     def older_than(self, seconds: float) -> sa.ColumnElement[bool]:
-        """Return the clause for "updated more than so long ago"; never true of a record without a time."""
+        """Return the clause for "updated more than `seconds` ago"; it is never true of a record without a time."""
         return self.clock.older_than(seconds)
 
     def status_is(self, status: str | int) -> sa.ColumnElement[bool]:
-        """Return the clause for records of this status."""
+        """Return the SQL clause that selects records of this status."""
         return self.status == status
 
     @property
     def filter(self) -> tuple[sa.ColumnElement[bool], ...]:
-        """Return the clauses for the records of the source."""
+        """Return the clauses of the source's `where`, which select its records in the table."""
         return tuple(self.table.c[name] == value for name, value in self.source.where.items())
 
     def named(self, ids: Iterable[Any]) -> sa.ColumnElement[bool]:
-        """Return the clause for the records with these ids.
+        """Return the SQL clause that selects the records with these ids.
 
         Where the id is unique only together with columns that `where` fixes, as in a partitioned table, the clause
         names their values too: the same id elsewhere is another record.
@@ -75,12 +75,12 @@ class Rows:
         return sa.and_(self.id.in_(list(ids)), *part)
 
     def to_id(self, text: str) -> Any:
-        """Return the id that a text names; raises `ValueError`, whose text ends without a dot."""
+        """Return the text as a value of the id column; raises `ValueError`, whose text ends without a dot."""
         kind = self.id.type
         try:
             if isinstance(kind, sa.Integer):
                 return whole(text, kind, self.source)
-            text.encode()  # lone halves of surrogate pairs
+            text.encode()  # raises for lone halves of surrogate pairs
             return uuid.UUID(text) if isinstance(kind, sa.Uuid) else text
         except ValueError:
             shape = "UUID" if isinstance(kind, sa.Uuid) else "text in Unicode"
@@ -89,13 +89,13 @@ class Rows:
             raise ValueError(f"{name}: {text[:100]!r} is no id here; each is a {shape}") from None
 
     def error_text(self, text: str) -> str:
-        """Return as much of a text as the error field has room for."""
+        """Return the text, cut to the length of the error column."""
         length = getattr(self.error.type, "length", None) if self.error is not None else None
         return text.replace("\0", "")[:length]
 
 
 def whole(text: str, kind: sa.Integer, source: SqlSource) -> int:
-    """Return the number that a text is; raises `ValueError` when the column has no room for it."""
+    """Return the text as a whole number; raises `ValueError` if it is none or too large for the column."""
     if not re.fullmatch("-?[0-9]{1,19}", text):
         raise ValueError  # Python would also read 1_0, +1 and digits of other scripts
     number = int(text)

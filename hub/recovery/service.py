@@ -1,4 +1,4 @@
-"""RecordSweeperService: brings back the stuck records of one source."""
+"""RecordSweeperService, which resets the stuck records of one source in passes."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from hub.store.store import Store
 if TYPE_CHECKING:
     from hub.recovery.outcomes import Outcomes
 
-STEP_S = 60.0  # for one batch or question, above the limits that the store of the source has itself
-TURN_MS = 90_000  # longer than a step; the turn is renewed before each step
-BATCHES_MAX = 1_000  # per pass; the next pass has the rest
-SHOWN_MAX = 10  # ids in a line
-CLOSE_S = 5.0  # for letting go of connections when the hub stops
+STEP_S = 60.0  # time limit of one step, a batch or a query; above the limits of the database itself
+TURN_MS = 90_000  # a hub's turn, in which no other hub works on the source; renewed before each step
+BATCHES_MAX = 1_000  # per pass; the next pass resets the other records
+SHOWN_MAX = 10  # ids in a log line
+CLOSE_S = 5.0  # time limit for closing connections when the hub stops
 T = TypeVar("T")
 _log = get_logger("hub.sweeping")
 
 
 class _NotOurTurn(Exception):
-    """Raised when another hub cleans this source."""
+    """Raised when another hub has the turn: it makes a pass over this source now."""
 
 
 @runtime_checkable
 class Parking(Protocol):
-    """Records that may have outcomes parked in the store while their database is away."""
+    """Records whose outcomes are parked in the store while their database does not answer."""
 
     async def write_parked(self, outcomes: Outcomes) -> int:
-        """Write some parked outcomes; return how many, 0 when none is left that can be written."""
+        """Write some parked outcomes to the database; return how many were written, 0 if none is left to write."""
         ...
 
 
 @dataclass
 class RecordSweep:
-    """The result of one pass: records `found` stuck, `reset`, `failed` for good, and parked outcomes `written`."""
+    """The result of one pass: how many records were stuck, reset and failed, and parked outcomes `written`."""
 
     source: str
     found: int = 0
@@ -66,12 +66,12 @@ class RecordSweep:
 
     @property
     def did(self) -> Did:
-        """Return the numbers that reports keep."""
+        """Return the numbers of this pass of recovery that reports show."""
         return Did(self.reset, self.failed, self.written, self.errors)
 
     @property
     def result(self) -> str:
-        """Return the result as the label of the metric."""
+        """Return the result as a label of the metric: `failed`, `repaired`, `held` or `clean`."""
         if self.errors:
             return "failed"
         if self.reset or self.failed or self.written:
@@ -79,12 +79,12 @@ class RecordSweep:
         return "held" if self.found else "clean"
 
     def facts(self) -> dict[str, Any]:
-        """Return the fields of the summary line."""
+        """Return the fields of the log line that sums up the pass."""
         return asdict(self)
 
 
 class RecordSweeperService:
-    """The passes over one source, on one hub at a time. A failure ends one pass of one source."""
+    """The maker of passes over one source; one hub at a time makes a pass. A failure ends only this pass."""
 
     def __init__(self, store: Store, hub_id: str, records: Records, levels: Levels) -> None:
         self._store = store
@@ -94,7 +94,7 @@ class RecordSweeperService:
         self._source = records.source.name
         self._begin = store.script("recovery/begin")
         self._end = store.script("recovery/end")
-        for outcome in ("reset", "failed"):  # so that the first result counts as growth
+        for outcome in ("reset", "failed"):  # begin each counter at 0, so that Prometheus sees its first rise
             metrics.zombies_reset.labels(self._source, outcome)
         for result in ("clean", "repaired", "held", "failed"):
             metrics.zombie_passes.labels(self._source, result)
@@ -108,11 +108,11 @@ class RecordSweeperService:
 
     @property
     def records(self) -> Records:
-        """Return the records that it cleans."""
+        """Return the records that the passes look at."""
         return self._records
 
     async def sweep(self) -> RecordSweep | None:
-        """Make one pass; return None when another hub has the turn, or the store was away from the start."""
+        """Make one pass over the source; return its result, or None if another hub has the turn or Redis is silent."""
         started = time.monotonic()
         pass_id = secrets.token_hex(8)
         done = RecordSweep(self._source)
@@ -121,7 +121,7 @@ class RecordSweeperService:
             try:
                 await self._clean(pass_id, done)
             finally:
-                with suppress(StoreUnavailable):  # the turn ends by itself
+                with suppress(StoreUnavailable):  # the turn ends by itself after `TURN_MS`
                     await self._end(source=self._source, hub_id=self._hub_id, pass_id=pass_id)
         except (_NotOurTurn, StoreUnavailable):
             if not done.eventful:
@@ -131,16 +131,16 @@ class RecordSweeperService:
         return done
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to the database of the source; log an error and go on."""
         try:
             async with asyncio.timeout(CLOSE_S):
                 await self._records.close()
-        except Exception as error:  # noqa: BLE001 - the others must be closed as well
+        except Exception as error:  # noqa: BLE001 - the other sources must be closed as well
             metrics.zombie_errors.labels(self._source).inc()
             _log.warning("source connections not closed", source=self._source, why=_said(error))
 
     async def _keep_turn(self, pass_id: str) -> None:
-        """Take or renew the turn; raises `_NotOurTurn`."""
+        """Take or renew this hub's turn; raises `_NotOurTurn` when another hub has it."""
         match await self._begin(source=self._source, hub_id=self._hub_id, pass_id=pass_id, ttl_ms=TURN_MS):
             case ["ok"]:
                 return
@@ -150,7 +150,7 @@ class RecordSweeperService:
                 raise UnknownReply(self._begin.name, reply)
 
     async def _step(self, pass_id: str, step: Callable[[], Awaitable[T]]) -> T:
-        """Make one bounded step, while it is still this hub's turn."""
+        """Renew the turn, run one step within `STEP_S`, and return its result."""
         await self._keep_turn(pass_id)
         async with asyncio.timeout(STEP_S):
             return await step()
@@ -166,14 +166,14 @@ class RecordSweeperService:
             self._count_error(error, done)
         try:
             await self._levels.note(self._source, pass_id, found, done.did)
-        except Exception as error:  # noqa: BLE001 - what was done is done, and its line must come
+        except Exception as error:  # noqa: BLE001 - the log line of the pass must still be written
             self._count_error(error, done)
 
     async def _write_parked(self, pass_id: str, done: RecordSweep) -> None:
-        """Write parked outcomes first: their records are done and only seem stuck."""
+        """Write the parked outcomes to the database first: their records are done, and only seem stuck."""
         if not isinstance(self._records, Parking):
             return
-        from hub.recovery.outcomes import Outcomes  # needs SQLAlchemy, which a hub without such a source may lack
+        from hub.recovery.outcomes import Outcomes  # needs SQLAlchemy, which a hub without SQL sources may lack
 
         outcomes = Outcomes(self._store.client, self._store.keys, self._source)
         try:
@@ -184,7 +184,7 @@ class RecordSweeperService:
                     break
         except (_NotOurTurn, RecordsUnavailable, SourceRefused, TimeoutError):
             raise
-        except Exception as error:  # noqa: BLE001 - one that cannot be read must not keep all others stuck
+        except Exception as error:  # noqa: BLE001 - an unreadable outcome must not keep other records stuck
             self._count_error(error, done)
         finally:
             metrics.zombie_outcomes.labels(self._source).inc(done.written)
@@ -212,7 +212,7 @@ class RecordSweeperService:
         metrics.zombies_reset.labels(self._source, "failed").inc(len(batch.failed))
 
     def _count_error(self, error: Exception, done: RecordSweep) -> None:
-        """Log and count the error that ended the pass; raise again what is no error."""
+        """Log and count the error that ended the pass; raise it again if the hub lost its turn or the store."""
         if isinstance(error, _NotOurTurn | StoreUnavailable):
             raise error
         done.errors += 1
@@ -221,7 +221,7 @@ class RecordSweeperService:
 
 
 def _said(error: Exception) -> str:
-    """Return an error as one sentence."""
+    """Return an error as one sentence for a log line."""
     if isinstance(error, HubError) and error.detail:
         return error.detail
     if isinstance(error, TimeoutError):

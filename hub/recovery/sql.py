@@ -1,4 +1,4 @@
-"""SqlRecords: rows of a table in any database whose clock is known."""
+"""SqlRecords: the records of a source that are rows of a table in PostgreSQL, SQLite, MySQL or MariaDB."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from hub.recovery.tables import reflect
 from hub.recovery.unique import check_unique
 from hub.recovery.zones import check_newest
 
-OPERATION_S = 45.0  # of a whole call; a statement has less
-REFUSED_S = 15.0  # of a call that meets only records that the database refuses to change
-TRIES = 100  # refused transactions while a batch is halved; the rest is tried last
-FEW = 32  # of these at a time
-IDS_MAX = 1_000  # in one statement, where a caller named them
+OPERATION_S = 45.0  # time limit of a call; a single statement has a shorter one
+REFUSED_S = 15.0  # time limit of a reset that meets only records that the database refuses to change
+TRIES = 100  # refused transactions while a batch is halved; its other records are tried last
+FEW = 32  # records that are tried last, at a time
+IDS_MAX = 1_000  # ids of a caller in one statement
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class SqlRecords:
-    """The rows of one source; raises `SourceRefused` for a URL of no database that is known.
+    """The records of one SQL source. Making it raises `SourceRefused` for a URL of a database that is not known.
 
-    An index on (status, updated_at) answers every question of a pass, however large the table is.
+    With an index on (status, updated_at) every query of a pass is fast, however large the table is.
     """
 
     def __init__(self, source: SqlSource) -> None:
@@ -52,12 +52,12 @@ class SqlRecords:
         return self._source
 
     async def rows(self) -> Rows:
-        """Return the table as the database has it; it is read once, and again after a failure."""
+        """Return the columns and clauses of the table, read from the database once, and again after an error."""
         async with self._bounded():
             return await self._found()
 
     async def check(self) -> None:
-        """Check that the table is as declared and may be read and written; changes nothing."""
+        """Check that the table is as declared and may be read and written; change nothing; raise `SourceRefused`."""
         self._rows = None
         async with self._bounded():
             rows = await self._found()
@@ -82,9 +82,9 @@ class SqlRecords:
     async def look(
         self, limit: int, older_than_s: float | None = None, ids: Sequence[str] | None = None
     ) -> list[Stuck]:
-        """Return the first stuck records, the longest stuck first; perhaps of these ids alone, or of a greater age.
+        """Return up to `limit` stuck records, the longest stuck first; `ids` and `older_than_s` narrow the search.
 
-        Raises `ValueError`, in a sentence, for a text that is no id here.
+        Raises `ValueError` with a sentence for a text that cannot be an id of this table.
         """
         age_s = max(self._source.threshold_s, older_than_s or 0)
         found: list[Stuck] = []
@@ -93,14 +93,14 @@ class SqlRecords:
                 asked = _first(rows, wanted, age_s).limit(limit)
                 shown = asked.add_columns(rows.age_s, rows.at_s, *_counted(rows))
                 found += [_shown(self._source, *row) for row in await connection.execute(shown)]
-        return sorted(found, key=_age_s, reverse=True)[:limit]  # texts of several formats sort only nearly by time
+        return sorted(found, key=_age_s, reverse=True)[:limit]  # SQLite sorts texts of several formats wrongly
 
     async def reset(self, ids: Sequence[str] | None = None) -> Reset:
-        """Bring one batch back, the longest stuck first, or those of these ids that are stuck, a batch at a time.
+        """Reset one batch of stuck records, the longest stuck first, or the stuck records among `ids`.
 
-        Records that the database refuses to change stay as they are and do not keep the others from being reset; the
-        refusal is raised once nothing else is left, and after that they are tried again. Raises `ValueError`, in a
-        sentence, for a text that is no id here.
+        Records that the database refuses to change are left out, so that the others are reset. When no other record is
+        left, the refusal is raised; later calls try these records again. Raises `ValueError` with a sentence for a text
+        that cannot be an id of this table.
         """
         if ids is not None:
             return await self._reset_these(await self._ids(ids, min(self._source.batch_size, IDS_MAX)))
@@ -110,7 +110,7 @@ class SqlRecords:
         except RecordsUnavailable:
             self._aside.end()
             raise
-        except SourceRefused:  # the ids may have another type now
+        except SourceRefused:  # the table may have changed, and with it the type of the ids that were left out
             self._aside = Aside()
             raise
         if not done.count:
@@ -118,18 +118,18 @@ class SqlRecords:
         return done
 
     async def write_parked(self, outcomes: Outcomes) -> int:
-        """Write parked outcomes for a while; return how many were written."""
+        """Write parked outcomes into the table, up to a time limit; return how many were written."""
         rows = await self.rows()
         with self._said():
             return await settle(self.engine, rows, outcomes)
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to the database."""
         await self.engine.dispose()
 
     @contextmanager
     def _said(self) -> Iterator[None]:
-        """Turn failures into sentences, and have the table read again after one."""
+        """Run the block; raise its errors as errors of the hub, after which the table is read anew."""
         try:
             with spoken(self._source):
                 yield
@@ -139,7 +139,7 @@ class SqlRecords:
 
     @asynccontextmanager
     async def _bounded(self) -> AsyncIterator[None]:
-        """Turn failures into sentences, and end the call after `OPERATION_S`."""
+        """Run the block for `OPERATION_S` at most; raise its errors as errors of the hub."""
         with self._said():
             async with asyncio.timeout(OPERATION_S):
                 yield
@@ -156,7 +156,7 @@ class SqlRecords:
         return self._rows
 
     async def _ids(self, texts: Sequence[str] | None, size: int) -> list[list[Any] | None]:
-        """Return the ids that these texts name, in parts of this size."""
+        """Return these texts as values of the id column, in lists of at most `size`; [None] for no texts."""
         if texts is None:
             return [None]
         rows = await self.rows()
@@ -173,7 +173,7 @@ class SqlRecords:
         return done
 
     async def _reset_next(self, rows: Rows) -> Reset:
-        """Reset one batch: behind the refused records where there is one, else the refused records once more."""
+        """Reset one batch of records that were not refused; if there are none, try the refused records once more."""
         aside, until = self._aside, time.monotonic() + REFUSED_S
         while time.monotonic() < until:
             found, done = await self._try(rows, None, aside, until, TRIES)
@@ -197,9 +197,9 @@ class SqlRecords:
     async def _try(
         self, rows: Rows, ids: list[Any] | None, aside: Aside, until: float = inf, tries: float = inf
     ) -> tuple[bool, Reset]:
-        """Reset the stuck ones of these ids, or a batch; return whether there were any, and what was done.
+        """Reset the stuck records among `ids`, or a batch; return whether there were any, and the result.
 
-        A refused part is halved, the largest parts first, so that a few bad records are found in a few steps.
+        When the database refuses a batch, its two halves are tried, and so on, until the faulty records are found.
         """
         parts, found, done = deque([ids]), False, Reset()
         while parts:
@@ -222,7 +222,7 @@ class SqlRecords:
     async def _transact(
         self, rows: Rows, ids: list[Any] | None, aside: Aside
     ) -> tuple[list[Any], Reset, Exception | None]:
-        """Reset in one transaction; return the chosen ids, the result, and the refusal if there was one."""
+        """Reset in one transaction; return the ids of the chosen records, the result, and the refusal or None."""
         chosen: list[Any] = []
         try:
             async with self.engine.begin() as connection:
@@ -239,7 +239,7 @@ def _both(one: Reset, other: Reset) -> Reset:
 
 
 def _names(chosen: list[Any]) -> list[Any]:
-    """Return the ids of rows, each once: the id column need not be unique."""
+    """Return the first column of the rows, the ids, each once: the id column need not be unique."""
     return list(dict.fromkeys(row[0] for row in chosen))
 
 
@@ -249,7 +249,7 @@ def _unchanged(ids: list[Any], done: Reset) -> list[Any]:
 
 
 def _first(rows: Rows, ids: list[Any] | None, age_s: float, but: Sequence[Any] = ()) -> sa.Select[Any]:
-    """Select the ids of records stuck for longer than this, the longest first."""
+    """Return the query for the ids of records stuck for longer than `age_s`, the longest first, without `but`."""
     asked = sa.select(rows.id).where(*_stuck(rows, age_s)).order_by(rows.updated_at)
     if but:
         asked = asked.where(rows.id.not_in(_listed(rows, but)))
@@ -257,12 +257,12 @@ def _first(rows: Rows, ids: list[Any] | None, age_s: float, but: Sequence[Any] =
 
 
 def _listed(rows: Rows, ids: Sequence[Any]) -> sa.BindParameter[Any]:
-    """Return the ids as a parameter of the type of the column."""
+    """Return the ids as a parameter for `IN`, of the type of the id column."""
     return sa.bindparam(None, list(ids), type_=rows.id.type, expanding=True)
 
 
 def _stuck(rows: Rows, age_s: float | None = None) -> tuple[sa.ColumnElement[bool], ...]:
-    """Return the clauses for stuck records; a record without an id cannot be told from others and is none."""
+    """Return the clauses for stuck records; a record whose id is NULL is left out, because it cannot be named."""
     source = rows.source
     older = rows.older_than(source.threshold_s if age_s is None else age_s)
     clauses = rows.status_is(source.stuck), older, *rows.filter
@@ -277,14 +277,14 @@ def _shown(source: SqlSource, record: Any, age_s: float, at_s: float, attempts: 
     try:
         at = _1970 + timedelta(seconds=at_s)
     except OverflowError:
-        at = datetime.min.replace(tzinfo=UTC)  # a year beyond those of Python
+        at = datetime.min.replace(tzinfo=UTC)  # the year is out of the range of Python
     return Stuck(str(record), str(source.stuck), age_s, at, attempts)
 
 
 def _unread(rows: Rows) -> sa.Select[Any] | None:
-    """Select a value that is no time where one should be, None where the type of the column rules it out.
+    """Return the query for a value in `updated_at` that is no time; None if the type of the column allows only times.
 
-    SQLite stores any text there, MySQL dates with zeros; such a record would never be found.
+    SQLite stores any text there, MySQL dates with month 0. A record with such a value would never be found.
     """
     if rows.clock.is_time is None:
         return None
@@ -309,20 +309,20 @@ def _age_s(stuck: Stuck) -> float:
 
 
 def _worn_out(rows: Rows) -> sa.ColumnElement[bool]:
-    """Return the clause for records that were reset as often as they may be."""
+    """Return the clause for records that were reset `max_attempts` times, and fail instead of one more reset."""
     return sa.func.coalesce(rows.attempts, 0) >= rows.source.max_attempts
 
 
 def _choice(rows: Rows, ids: list[Any] | None, but: Sequence[Any] = ()) -> sa.Select[Any]:
-    """Select a batch and lock it where the database can; rows that others have locked are left out."""
+    """Return the query that chooses and locks a batch; it skips rows that other transactions have locked."""
     chosen = _first(rows, ids, rows.source.threshold_s, but).limit(rows.source.batch_size)
     if rows.attempts is not None:
-        chosen = chosen.add_columns(sa.case((_worn_out(rows), 1), else_=0))  # not every database has booleans
+        chosen = chosen.add_columns(sa.case((_worn_out(rows), 1), else_=0))  # some databases have no booleans
     return chosen.with_for_update(skip_locked=True)
 
 
 def _update(rows: Rows, ids: list[Any]) -> sa.Update:
-    """Return the update of a batch, guarded by status and age once more."""
+    """Return the UPDATE that resets these ids, if they still have the stuck status and age."""
     source = rows.source
     becomes: Any = source.becomes
     values: list[tuple[Any, Any]] = [(rows.updated_at, rows.now)]
@@ -333,7 +333,7 @@ def _update(rows: Rows, ids: list[Any]) -> sa.Update:
         becomes = sa.case((worn_out, sa.literal(source.failed, kind)), else_=sa.literal(source.becomes, kind))
         count = sa.func.coalesce(rows.attempts, 0)
         values.append((rows.attempts, sa.case((worn_out, count), else_=count + 1)))
-    # The status comes first: MySQL would decide it by the count that the same update has changed.
+    # The status is set first: MySQL sets columns in turn, and the status depends on the count before its change.
     return (
         sa.update(rows.table)
         .where(rows.id.in_(_listed(rows, ids)), *_stuck(rows))
@@ -350,7 +350,7 @@ async def _change(connection: AsyncConnection, rows: Rows, chosen: list[Any]) ->
         changed = set((await connection.scalars(change.returning(rows.id))).all())
     else:
         await connection.execute(change)
-        changed = set(ids)  # they are locked
+        changed = set(ids)  # the rows are locked, so all of them were changed
     worn_out = {row[0] for row in chosen if rows.attempts is not None and row[1]}
     return Reset(
         reset=tuple(str(each) for each in ids if each in changed - worn_out),

@@ -1,4 +1,4 @@
-"""Reflection of tables: a source that does not fit its table is refused in one sentence before anything else."""
+"""Reading of a table's columns from the database, and the check that the source fits the table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hub.recovery.zones import check_zone, refuse_to_guess
 
 
 class _Written(DATETIME):
-    """A time as text in SQLite, in the format of any program; a text that is no time stays a text."""
+    """A type of SQLite column with times as texts in several formats; a text that is no time is returned as text."""
 
     cache_ok = True
 
@@ -32,7 +32,7 @@ class _Written(DATETIME):
 
 
 class _Text(_Written):
-    """A time in a text column of SQLite; reading returns the text."""
+    """A type of SQLite column of texts that hold times; reading returns the text."""
 
     def result_processor(self, dialect: Any, coltype: Any) -> Any:
         return None
@@ -50,7 +50,7 @@ def _read_time(value: Any) -> Any:
 
 
 async def reflect(engine: AsyncEngine, source: SqlSource) -> Rows:
-    """Return the rows of a source; raises `SourceRefused` for a table that is not as declared, `RecordsUnavailable`."""
+    """Return the `Rows` of a source; raises `SourceRefused` for a table not as declared, or `RecordsUnavailable`."""
     with spoken(source):
         async with reading(engine) as connection:
             found = await connection.run_sync(_find, source)
@@ -62,7 +62,7 @@ async def reflect(engine: AsyncEngine, source: SqlSource) -> Rows:
 
 @dataclass(frozen=True)
 class _FoundTable:
-    """A table as the database describes it."""
+    """A table as the database describes it: its columns, those that the database computes, and its keys."""
 
     table: sa.Table
     computed: dict[str, Any]
@@ -72,11 +72,11 @@ class _FoundTable:
 
 
 def _find(connection: Connection, source: SqlSource) -> _FoundTable:
-    """Return the table with all its columns."""
+    """Return the table as the database describes it; raises `SourceRefused` for a missing schema or table."""
     schema, _, name = source.table.rpartition(".")
     inspector = sa.inspect(connection)
     with warnings.catch_warnings():
-        # Columns of types that SQLAlchemy does not know are not ours.
+        # SQLAlchemy warns of columns of a type that it does not know; the source does not use them.
         warnings.simplefilter("ignore", sa.exc.SAWarning)
         if schema and not inspector.has_schema(schema):
             raise source.refused("table", f"there is no schema {schema!r}")
@@ -99,7 +99,7 @@ def _find(connection: Connection, source: SqlSource) -> _FoundTable:
 
 
 def _keys(inspector: sa.Inspector, name: str, schema: str | None) -> tuple[tuple[str, ...], ...]:
-    """Return the columns of each key of a table; an index on a part of the table is none."""
+    """Return the columns of each primary or unique key of a table; an index on a part of the rows is not counted."""
     primary = inspector.get_pk_constraint(name, schema)["constrained_columns"]
     found = [primary, *(each["column_names"] for each in inspector.get_unique_constraints(name, schema))]
     for index in inspector.get_indexes(name, schema):

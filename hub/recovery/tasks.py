@@ -1,4 +1,4 @@
-"""TaskRecords: the hub's own tasks that a worker claimed and never started."""
+"""TaskRecords: the hub's own tasks that a worker has claimed and not started."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from hub.recovery.models import Reset, Stuck, TaskSource
 from hub.recovery.nominees import Nominees, longest
 from hub.store.store import Store
 
-BATCH = 50  # tasks brought back per script: under 4 ms
-LOOK_BATCH = 200  # tasks looked at per script, and workers at a time
+BATCH = 50  # tasks reset per script, which takes under 4 ms
+LOOK_BATCH = 200  # tasks that one script looks at, and workers whose tasks are read together
 ERROR = "Claimed and not started within the threshold"
 
 
 class TaskRecords:
-    """Finds stuck tasks; the script that resets them checks again. A batch is one script, of at most `BATCH`.
+    """The claimed tasks of the hub. The script that resets a batch (at most `BATCH`) checks again that each is stuck.
 
-    Tasks of @internal jobs and pending tasks have rules of their own.
+    Pending tasks and tasks of @internal jobs are never stuck here: other rules apply to them.
     """
 
     def __init__(self, source: TaskSource, store: Store) -> None:
@@ -31,18 +31,18 @@ class TaskRecords:
         self._nominees = Nominees(lambda: self._stuck(source.threshold_s, None))
 
     async def check(self) -> None:
-        """Check that the store answers."""
+        """Check that the store answers; raises `RecordsUnavailable` if not."""
         with self._told():
             await self._store.read("ZCARD", self._store.keys.worker_beats)
 
     async def count(self) -> int:
-        """Return how many are stuck now, among those seen within half a minute."""
+        """Return how many stuck tasks a search of 30 s finds."""
         return await self._nominees.count()
 
     async def look(
         self, limit: int, older_than_s: float | None = None, ids: Sequence[str] | None = None
     ) -> list[Stuck]:
-        """Return the first stuck tasks, the longest stuck first; perhaps of these ids alone, or of a greater age."""
+        """Return up to `limit` stuck tasks, the longest stuck first; `ids` and `older_than_s` narrow the search."""
         kept: dict[str, Stuck] = {}
         async for some in self._stuck(max(self.source.threshold_s, older_than_s or 0), ids):
             kept.update((stuck.id, stuck) for stuck in some)
@@ -51,13 +51,13 @@ class TaskRecords:
         return longest(limit, kept.values())
 
     async def reset(self, ids: Sequence[str] | None = None) -> Reset:
-        """Queue one batch again, the longest stuck first, or the stuck ones of these ids."""
+        """Put a batch of stuck tasks back into the queues, the longest stuck first, or the stuck tasks among `ids`."""
         if ids is not None:
             return await self._bring_back(ids)
         return await self._nominees.next_batch(min(self.source.batch_size, BATCH), self._bring_back)
 
     async def close(self) -> None:
-        """Do nothing: the connection is the hub's."""
+        """Do nothing: the connection to the store is the hub's."""
 
     async def _bring_back(self, ids: Sequence[str]) -> Reset:
         tasks = _tasks(ids)
@@ -74,7 +74,7 @@ class TaskRecords:
         return Reset(tuple(id for id, word in outcomes if word == 1), tuple(id for id, word in outcomes if word == 2))
 
     async def _stuck(self, older_than_s: float, ids: Sequence[str] | None) -> AsyncGenerator[list[Stuck]]:
-        """Yield stuck tasks, in no order, some perhaps twice."""
+        """Yield lists of stuck tasks older than this, in no order; a task may come twice."""
         with self._told():
             async for tasks in self._held() if ids is None else _batches(_tasks(ids)):
                 now_ms, *found = await self._look(rest=tasks)
@@ -85,7 +85,11 @@ class TaskRecords:
                 ]
 
     async def _held(self) -> AsyncIterator[list[str]]:
-        """Yield tasks that workers hold, a batch at a time. SCAN misses no worker that beats meanwhile; ranks would."""
+        """Yield the ids of tasks that workers hold, a batch at a time.
+
+        Workers are read by ZSCAN: a worker that sends a heartbeat meanwhile moves to another rank, and reading by ranks
+        could miss others.
+        """
         cursor = 0
         while True:
             cursor, pairs = await self._store.read("ZSCAN", self._store.keys.worker_beats, cursor, "COUNT", LOOK_BATCH)

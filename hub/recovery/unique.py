@@ -1,4 +1,4 @@
-"""A check that the id column is unique: two records of one id would be reset as one."""
+"""The check that the id column is unique: two records with one id would be reset as one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from hub.recovery.rows import Rows
 
 
 async def check_unique(connection: AsyncConnection, rows: Rows) -> None:
-    """Refuse an `id_field` that names two records of the source alike, or may: no key of the table is that column.
+    """Raise `SourceRefused` if two records of the source have, or could have, the same value in `id_field`.
 
-    Columns that `where` fixes do not count: with `where = {queue = "mail"}` a key (queue, id) keeps `id` unique.
-    Of a table without any key, and of a view, what it holds decides; all records of the source are read then.
+    A key of the table over `id_field` alone makes it unique. So does a key of `id_field` and columns that `where`
+    fixes: with `where = {queue = "mail"}` the key (queue, id) keeps `id` unique. A table without any key, and a view,
+    is searched for two records with one id, which reads all records of the source.
     """
     name = rows.id.name
     if rows.source.id_field is None:

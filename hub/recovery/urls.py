@@ -1,4 +1,4 @@
-"""Database URLs: the default driver, and options as the driver takes them."""
+"""Reading of database URLs: it adds the default driver and passes the URL's options as the driver takes them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sqlalchemy.engine import URL, make_url
 from hub.recovery.models import SqlSource
 from hub.settings.knobs import names_host
 
-_PLAIN = ("postgresql", "postgres")  # as most programs write it
+_PLAIN = ("postgresql", "postgres")  # schemes without a driver, as most programs write them
 _ASYNCPG = "postgresql+asyncpg"
 _TRUTHS = {"true": True, "on": True, "yes": True, "1": True, "false": False, "off": False, "no": False, "0": False}
-# Options for encryption that asyncpg takes only in its own URL, as libpq names them.
+# Options for encryption, named as libpq names them, which asyncpg accepts only in a URL of its own.
 _OF_LIBPQ = (
     *("sslmode", "sslcert", "sslkey", "sslrootcert", "sslcrl", "sslpassword"),
     *("ssl_min_protocol_version", "ssl_max_protocol_version"),
@@ -26,7 +26,7 @@ def _truth(text: str) -> bool:
     return _TRUTHS[text.lower()]
 
 
-_TYPES: dict[str, Callable[[str], Any]] = {  # options of asyncpg that are no texts
+_TYPES: dict[str, Callable[[str], Any]] = {  # options of asyncpg whose values are not texts
     "timeout": float,
     "command_timeout": float,
     "statement_cache_size": int,
@@ -40,9 +40,9 @@ _WORDS = {int: "a whole number", float: "a number", _truth: "true or false"}
 
 
 def read_url(source: SqlSource) -> tuple[URL, dict[str, Any]]:
-    """Return the URL with its driver, and the options that must be passed beside it.
+    """Return the URL with its driver, and the options to pass to the driver separately.
 
-    Raises `SourceRefused`, which never shows a password.
+    Raises `SourceRefused` for a URL that cannot be used; the error never shows a password.
     """
     try:
         url = make_url(source.url)
@@ -72,7 +72,7 @@ def _of_asyncpg(url: URL, source: SqlSource) -> tuple[URL, dict[str, Any]]:
     if (mode := encrypted.get("sslmode")) is not None and mode not in _MODES:
         raise source.refused("url", f"sslmode is {mode[:20]!r}, and must be one of {', '.join(_MODES)}")
     if options.get("prepared_statement_cache_size"):
-        options["prepared_statement_name_func"] = None  # what is kept needs a name
+        options["prepared_statement_name_func"] = None  # a cached statement needs a name: the default
     if encrypted:
         options["dsn"] = URL.create("postgresql", query=encrypted).render_as_string(hide_password=False)
     taken = [name for name in given if name in _OF_LIBPQ or _RENAMED.get(name, name) in _TYPES]

@@ -1,4 +1,4 @@
-"""Checks of the zone of a column without one: in the wrong zone fresh records look stuck, so it is never guessed."""
+"""Checks of the time zone of a column that stores none. In a wrong zone fresh records look stuck: never guess it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hub.recovery.clocks import CLOCKS
 from hub.recovery.models import SqlSource
 from hub.recovery.rows import Rows
 
-AHEAD_S = 300.0  # a record further ahead was not written by a clock that is slightly wrong
-JUST_NOW_S = 30.0  # a record younger than this in one zone was written in that zone
-YEAR_S = 366 * 86_400.0  # a record further ahead was never written by a clock
+AHEAD_S = 300.0  # a time further in the future is not that of a clock that is slightly wrong
+JUST_NOW_S = 30.0  # a record that is younger than this if read in one zone was written in that zone
+YEAR_S = 366 * 86_400.0  # a time further in the future is not that of any clock
 UTC = ("UTC", "Etc/UTC", "Z", "GMT")
 
 # The zones of all sessions that may write to the table: that of this session, and those configured for other roles,
@@ -31,13 +31,13 @@ _ZONES = sa.text("""
 
 
 async def check_zone(connection: AsyncConnection, source: SqlSource) -> None:
-    """Refuse a zone that the database does not know."""
+    """Raise `SourceRefused` if the database does not know the source's time zone."""
     zone = source.time_zone
     if zone in UTC:
         return
     if connection.dialect.name != "postgresql":
         raise source.refused("time_zone", f"{connection.dialect.name} knows no time zones but UTC, and it is {zone!r}")
-    # PostgreSQL takes any name, and reads UTC+3 as three hours west of Greenwich.
+    # PostgreSQL accepts any name, and reads UTC+3 as three hours west of Greenwich.
     names = sa.table("pg_timezone_names", sa.column("name", sa.Text()), schema="pg_catalog")
     known = sa.exists(sa.select(names.c.name).where(sa.func.lower(names.c.name) == zone.lower()))
     if not await connection.scalar(sa.select(known)):
@@ -45,7 +45,7 @@ async def check_zone(connection: AsyncConnection, source: SqlSource) -> None:
 
 
 async def refuse_to_guess(connection: AsyncConnection, rows: Rows) -> None:
-    """Refuse a source without a zone for a column without one, where the zone of any writer is not UTC."""
+    """Raise `SourceRefused` if neither source nor column has a zone, and a role that writes is not in UTC."""
     if "time_zone" in rows.source.model_fields_set:
         return
     if foreign := await _foreign(connection, rows):
@@ -59,7 +59,7 @@ async def refuse_to_guess(connection: AsyncConnection, rows: Rows) -> None:
 
 
 async def check_newest(connection: AsyncConnection, rows: Rows) -> None:
-    """Refuse a zone that puts the newest records into the future, or where another zone fits them plainly better."""
+    """Raise `SourceRefused` if the newest record is in the future in the source's zone, or fresh in another zone."""
     source = rows.source
     age_s = await _newest_s(connection, rows)
     if age_s is None:
@@ -75,7 +75,7 @@ async def check_newest(connection: AsyncConnection, rows: Rows) -> None:
 
 
 async def _foreign(connection: AsyncConnection, rows: Rows) -> list[str]:
-    """Return the other zones of roles that may write there; none for a column with a zone."""
+    """Return the zones, other than the source's, of roles that may write to the table; [] if the column has a zone."""
     if connection.dialect.name != "postgresql" or getattr(rows.updated_at.type, "timezone", False):
         return []
     quoted = connection.dialect.identifier_preparer.format_table(rows.table)
@@ -85,7 +85,7 @@ async def _foreign(connection: AsyncConnection, rows: Rows) -> list[str]:
 
 
 async def _newest_s(connection: AsyncConnection, rows: Rows, zone: str | None = None) -> float | None:
-    """Return the age of the newest record as if its column were in this zone, with one indexed read per status."""
+    """Return the age in s of the newest record if its time is read in this zone; None without records."""
     clock = rows.clock if zone is None else CLOCKS[connection.dialect.name](rows.updated_at, zone)
     source = rows.source
     ages = []
@@ -96,7 +96,7 @@ async def _newest_s(connection: AsyncConnection, rows: Rows, zone: str | None = 
 
 
 async def _told(connection: AsyncConnection, rows: Rows, zones: Iterable[str]) -> str:
-    """Return in words how old the newest record is in each zone."""
+    """Return in words, for an error, how old the newest record is if its time is read in each of these zones."""
     parts = []
     for zone in (rows.source.time_zone, *zones):
         if (age_s := await _newest_s(connection, rows, zone)) is not None:

@@ -1,4 +1,4 @@
-"""Every knob of the hub, and how the environment and `.env` are read."""
+"""Every setting of the hub, and the code that reads settings from the environment and `.env`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name when it is asked for: the model's packages cost 0.2 s, which some commands save."""
+    """Import the module of a name when it is first used, so that commands without settings save 0.2 s."""
     for module, names in _HOMES.items():
         if name in names:
             return getattr(importlib.import_module(f"{__name__}.{module}"), name)

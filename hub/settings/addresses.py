@@ -1,4 +1,4 @@
-"""Addresses of this machine, and addresses to which a password travels in plain text."""
+"""Checks of addresses: whether one is of this machine, and whether a URL sends a password in plain text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PASSWORD = re.compile(r"(^|&)(sentinel_)?password=", re.IGNORECASE)
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether the name or address leads to this machine and nowhere else."""
+    """Return whether a host name or address always means this machine."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -18,7 +18,7 @@ def is_loopback(host: str) -> bool:
 
 
 def has_password_in_plain_text(redis_url: str) -> bool:
-    """Return whether the URL sends a password over a network without TLS."""
+    """Return whether a connection to this URL of Redis would send a password over a network without TLS."""
     parts = urlsplit(redis_url)
     credentials, _, hosts = parts.netloc.rpartition("@")
     if not parts.scheme.startswith("redis") or parts.scheme.startswith("rediss"):

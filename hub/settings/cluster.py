@@ -1,9 +1,9 @@
-"""The URL of a cluster: the servers to ask for the others, and the credentials and options for all of them.
+"""The URL of a Redis Cluster: some of its servers, which name all others, and credentials and options for them all.
 
     redis+cluster://user:password@node-1:6379,node-2:6379
     rediss+cluster://...?ssl_ca_certs=/etc/ssl/ca.pem&ssl_certfile=...&ssl_keyfile=...
 
-A hub lives in one slot of a cluster, and so on one shard: its prefix has a hash tag, and all of its keys have that.
+All keys of a hub are in one hash slot, and so on one shard, because its prefix has a hash tag.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TAG = re.compile(r"\{[^}]+\}")
 
 @dataclass(frozen=True)
 class ClusterUrl:
-    """The URL of a cluster in its parts; `server` are options of connections to its servers."""
+    """The parts of the URL of a cluster: hosts with ports, and `server`, the options of connections to its servers."""
 
     hosts: tuple[tuple[str, int], ...]
     server: dict[str, Any]
@@ -36,12 +36,12 @@ def is_cluster(url: str) -> bool:
 
 
 def has_tag(prefix: str) -> bool:
-    """Return whether the prefix keeps all keys in one slot of a cluster."""
+    """Return whether the prefix has a hash tag, which keeps all keys in one hash slot of a cluster."""
     return _TAG.search(prefix) is not None
 
 
 def read_cluster_url(url: str) -> ClusterUrl:
-    """Return the parts of the URL; raises ValueError, whose text goes on from the URL's name and holds no secret."""
+    """Return the parts of a URL. Raises ValueError with the end of a sentence on the URL, without secrets."""
     parts = urlsplit(url)
     if parts.path.strip("/") not in ("", "0"):
         raise ValueError("names a database, and a cluster has none but 0")
@@ -50,5 +50,5 @@ def read_cluster_url(url: str) -> ClusterUrl:
 
 
 def prefix_for(url: str | None, prefix: str) -> str:
-    """Return the prefix that is set, or `{hub}:` in a cluster, where one is needed."""
+    """Return the prefix that is set, or `{hub}:` when none is and the URL is of a cluster, which needs a hash tag."""
     return DEFAULT_PREFIX if url and not prefix and is_cluster(url) else prefix

@@ -1,7 +1,7 @@
-"""The nearest `.env` file, and whether it may be believed.
+"""The nearest `.env` file, read only if no other user can have written it.
 
-It says where secrets are sent and what code is run, and it is looked for in every folder above the working directory.
-So a file that another user has put into such a folder, or could change, is not read.
+The file decides where secrets are sent and which code runs, and it is searched for in the working directory and every
+folder above. So a file that belongs to another user, or that another user could change, is not read.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Final
 from dotenv import dotenv_values
 
 NAME: Final = ".env"
-_LINKS: Final = 40  # as many as the system follows
+_LINKS: Final = 40  # symbolic links followed, as many as the system follows
 
 
 @dataclass(frozen=True)
 class EnvFile:
-    """The file that was read, and in `passed_over` a sentence for each nearer file that was not."""
+    """The `.env` file that was read, with its variables; `passed_over` has a sentence on each nearer file not read."""
 
     path: Path | None = None
     variables: dict[str, str] = field(default_factory=dict)
@@ -31,12 +31,11 @@ class EnvFile:
 
 
 class _Unfit(Exception):
-    """The reason why a file is not read, going on from its name."""
+    """The reason why a file is not read, as the end of a sentence that begins with its name."""
 
 
 def nearest(start: Path) -> EnvFile:
-    """Return the first `.env` at or above `start` that belongs to this user or root and that no other user can
-    write."""
+    """Return the first `.env` at or above `start` that belongs to this user or root and no other user can write."""
     passed_over: list[str] = []
     for folder in (start, *start.parents):
         path = folder / NAME
@@ -60,7 +59,10 @@ def nearest(start: Path) -> EnvFile:
 
 
 def _believed(path: Path) -> str:
-    """Return the text of the file at the end of all links. Each link is checked: its owner chooses the text."""
+    """Return the text of the file, after following links. Each link is checked too, because its owner chooses the file.
+
+    Raises `_Unfit` when a link or the file belongs to another user, or others can write the file.
+    """
     at = path
     for _ in range(_LINKS):
         facts = at.lstat()
@@ -68,7 +70,7 @@ def _believed(path: Path) -> str:
         if not stat.S_ISLNK(facts.st_mode):
             break
         at = at.parent / os.readlink(at)
-    # Asked of what was opened: the name may mean something else by now.
+    # The open file is checked, not its name, which may mean another file by now.
     opened = os.open(at, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(opened, "rb") as file:
         facts = os.fstat(opened)
@@ -87,7 +89,7 @@ def _refuse_a_strangers(facts: os.stat_result) -> None:
 
 
 def _is_private(group: int) -> bool:
-    """Return whether the group is the one that many systems give each user alone, under the user's name."""
+    """Return whether a group has this user as its only member, as many systems make one for each user."""
     try:
         user = pwd.getpwuid(os.geteuid())
         found = grp.getgrgid(group)

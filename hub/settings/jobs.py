@@ -112,7 +112,7 @@ class JobsSettings(BaseSettings):
 
 
 def contradictions(settings: JobsSettings) -> list[str]:
-    """Return a note for each pair of settings of the jobs API that is costly together."""
+    """Return a sentence for each pair of settings of the jobs API whose values do not go together."""
     found = []
     if settings.worker_sweep_interval_s >= settings.worker_timeout_s:
         found.append(

@@ -1,4 +1,4 @@
-"""Reading one setting from text. Pure: no environment, no files."""
+"""The reading of one setting from text, without environment or files."""
 
 import math
 import re
@@ -19,7 +19,7 @@ YEAR_S: Final = 366 * 86_400.0
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _DECIMAL = re.compile(r"[+-]?([0-9]{1,18}(\.[0-9]{0,9})?|\.[0-9]{1,9})")
 _URL_SCHEMES = ("redis", "rediss", "unix", *sentinel.SCHEMES, *cluster.SCHEMES)
-_SLASHES = re.compile(r":/+")  # one is a typing error with a password behind it all the same
+_SLASHES = re.compile(r":/+")  # a URL with one slash is a typing error, but may still have a password
 _NAME = re.compile(r"[a-z0-9._-]+|\[[0-9a-f:.]+\]")
 _ORIGIN = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 _CAP = re.compile(r"[^=]*[^=\s][^=]*=\s*\+?0*[1-9][0-9]{0,8}\s*")
@@ -30,12 +30,16 @@ _SECRET_PARAMETER = re.compile(r"secret|pass?w|token", re.IGNORECASE)
 
 
 class BadSetting(StartRefused):
-    """A setting with which the hub cannot start; its detail is one sentence for the operator."""
+    """The refusal of a setting with which the hub cannot start; its detail is one sentence for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """The source of a setting and the rules for its text; bounds are in the unit of the environment variable."""
+    """The variable of a setting, the reader of its text, and bounds, which are in the unit of the variable.
+
+    `scale` converts that unit to the unit of the setting. `aliases` are other names of the variable. `per_environment`
+    allows an override for one environment; `secret` hides the value.
+    """
 
     name: str
     read: Callable[[str], object]
@@ -47,7 +51,7 @@ class Knob:
     secret: bool = False
 
     def value(self, text: str) -> tuple[object, str | None]:
-        """Return what the text means, and a note where that is not what was written; raises `BadSetting`."""
+        """Return the value of a text, and a note when it was moved to a bound, else None; raises `BadSetting`."""
         try:
             value = self.read(text.strip())
         except ValueError as reason:
@@ -63,7 +67,7 @@ class Knob:
         return (clamped * self.scale if self.scale != 1 else clamped), note
 
     def bounds(self) -> str:
-        """Describe the allowed numbers, as the end of a refusal."""
+        """Return words on the allowed numbers for the end of a refusal; empty without bounds."""
         if self.minimum is None and self.maximum is None:
             return ""
         low, high = ("any" if each is None else f"{each:.15g}" for each in (self.minimum, self.maximum))
@@ -71,7 +75,7 @@ class Knob:
 
 
 def clamp(value: float, minimum: float | None, maximum: float | None) -> float:
-    """Return the value, moved up to the minimum or down to the maximum; its type stays."""
+    """Return the value, moved up to the minimum or down to the maximum, in its own type."""
     kind = type(value)
     if minimum is not None and value < minimum:
         return kind(minimum)
@@ -81,23 +85,23 @@ def clamp(value: float, minimum: float | None, maximum: float | None) -> float:
 
 
 def read_integer(text: str) -> int:
-    """Read an integer in plain decimal digits; refuse anything else."""
+    """Return the integer of a text of decimal digits; raises ValueError for any other text."""
     if not _INTEGER.fullmatch(text):
         raise ValueError("cannot be read")
     return int(text)
 
 
 def read_duration(text: str) -> float:
-    """Read a duration with or without a fraction; refuse exponents and infinity."""
+    """Return the number of a duration, whole or with a fraction; raises ValueError for exponents and infinity."""
     if not _DECIMAL.fullmatch(text) or not math.isfinite(float(text)):
         raise ValueError("cannot be read")
     return float(text)
 
 
 def read_flag(text: str) -> bool:
-    """Read `true` or `false` in any case.
+    """Return the flag of `true` or `false`, in upper or lower case; raises ValueError for other texts.
 
-    Refuse `1`, `yes` and the like, so that a typing error switches nothing on.
+    `1`, `yes` and the like are refused, so that a typing error switches nothing on.
     """
     match text.lower():
         case "true":
@@ -108,7 +112,7 @@ def read_flag(text: str) -> bool:
 
 
 def read_switch(text: str) -> bool:
-    """Read a switch: `true` or `1` is on, everything else is off."""
+    """Return whether a switch is on: for `true` and `1`, and for no other text."""
     return text.lower() in ("1", "true")
 
 
@@ -117,9 +121,9 @@ def read_text(text: str) -> str:
 
 
 def read_secret(text: str) -> str:
-    """Read a secret, or several separated by commas.
+    """Return the text of a secret, or of several separated by commas.
 
-    Refuse separators and blanks alone: they would open the hub to all.
+    Raises ValueError for a text of only separators and blanks: it has no secret, and the hub would be open to all.
     """
     if not any(each.isprintable() and not each.isspace() and each not in _SEPARATORS for each in text):
         raise ValueError("has no secret in it: set one of 16 or more characters, such as `openssl rand -hex 32` prints")
@@ -127,7 +131,7 @@ def read_secret(text: str) -> str:
 
 
 def read_caps(text: str) -> str:
-    """Read `LABEL=N`, separated by commas, each N a whole number above 0; the text stays as it is."""
+    """Return the text unchanged if it is `LABEL=N`, separated by commas, with N above 0; else raise ValueError."""
     wrong = [part.strip() for part in text.split(",") if part.strip() and not _CAP.fullmatch(part)]
     if wrong:
         raise ValueError(
@@ -138,7 +142,7 @@ def read_caps(text: str) -> str:
 
 
 def read_list(text: str) -> tuple[str, ...]:
-    """Read a JSON list of texts, such as `["modifiers","selections"]`, which may be empty. `*` stands for all."""
+    """Return the texts of a JSON list such as `["modifiers","selections"]`; `*` gives `("*",)`, which means all."""
     if text == "*":
         return ("*",)
     try:
@@ -151,12 +155,12 @@ def read_list(text: str) -> tuple[str, ...]:
 
 
 def read_optional_list(text: str) -> tuple[str, ...] | None:
-    """Read a list as `read_list` does; `null` is no list at all."""
+    """Return the texts of a list as `read_list` does, or None for `null`."""
     return None if text == "null" else read_list(text)
 
 
 def read_names(text: str) -> tuple[str, ...]:
-    """Read names without a port, separated by commas, in lower case."""
+    """Return host names without ports, separated by commas in the text, in lower case."""
     found = tuple(part.strip().lower() for part in text.split(",") if part.strip())
     if not all(_NAME.fullmatch(name) for name in found):
         raise ValueError("is no list of host names without ports, such as hub.example,hub")
@@ -164,7 +168,7 @@ def read_names(text: str) -> tuple[str, ...]:
 
 
 def read_origins(text: str) -> tuple[str, ...]:
-    """Read origins of web pages, separated by commas, in lower case."""
+    """Return origins of web pages, separated by commas in the text, in lower case."""
     found = tuple(part.strip().rstrip("/").lower() for part in text.split(",") if part.strip())
     if not all(_ORIGIN.fullmatch(origin) for origin in found):
         raise ValueError("is no list of origins, such as https://console.example,http://localhost:3001")
@@ -172,7 +176,7 @@ def read_origins(text: str) -> tuple[str, ...]:
 
 
 def read_path(text: str) -> Path:
-    """Read a path and make it absolute: `~` is the user's home, a relative one starts where the hub was started."""
+    """Return an absolute path: `~` is the home of the user, and a relative path begins at the working directory."""
     try:
         return Path(text).expanduser().absolute()
     except RuntimeError:
@@ -186,7 +190,7 @@ _LEVELS = {
 
 
 def read_level(text: str) -> str:
-    """Read a log level by its Python name or another name in common use."""
+    """Return the Python name of a log level, given by that or another name in common use."""
     level = _LEVELS.get(text.strip().lower())
     if level is None:
         raise ValueError("is no log level: it is one of DEBUG, INFO, WARNING, ERROR and CRITICAL")
@@ -194,7 +198,7 @@ def read_level(text: str) -> str:
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
-    """Return a reader that accepts one of the words, in any case."""
+    """Return a reader that accepts one of the words, in upper or lower case, and returns it as it is written here."""
 
     def read(text: str) -> str:
         for choice in choices:
@@ -206,12 +210,12 @@ def one_of(*choices: str) -> Callable[[str], str]:
 
 
 def names_host(netloc: str) -> bool:
-    """Return whether a server may be called so: a text of separators and blanks alone is no name."""
+    """Return whether the host in the authority of a URL has a letter or digit, as every name has."""
     return any(each.isalnum() for each in netloc.rpartition("@")[2])
 
 
 def read_link(text: str) -> str:
-    """An address that browsers are led to: of a page elsewhere, or a path at the hub itself."""
+    """Return an address to which browsers are redirected: an http or https URL, or a path of the hub itself."""
     try:
         parts = urlsplit(text)
         usable = parts.scheme in ("http", "https") and names_host(parts.netloc) and parts.port != 0
@@ -223,7 +227,7 @@ def read_link(text: str) -> str:
 
 
 def read_redis_url(text: str) -> str:
-    """Read the address as a URL: `host:port` becomes `redis://host:port`, an unknown scheme stops the start."""
+    """Return the URL of a Redis: `host:port` becomes `redis://host:port`. Raises `BadSetting` for a wrong one."""
     if re.search(r"\s", text):
         raise BadSetting("HUB_REDIS_URL has a space in it, which a URL writes as %20.")
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/(?!/)", text):
@@ -258,7 +262,7 @@ def read_redis_url(text: str) -> str:
 
 
 def mask_url(text: str) -> str:
-    """Replace the passwords of every URL in the text by `***`; user names, hosts and paths stay readable."""
+    """Return the text with the passwords in its URLs replaced by `***`; user names, hosts and paths stay readable."""
     shown: list[str] = []
     at = 0
     while slashes := _SLASHES.search(text, at):
@@ -272,10 +276,10 @@ def _end_of_url(text: str, start: int) -> int:
     end = _end_of_word(text, start)
     if ":" not in text[start:end]:
         return end
-    # What follows a colon may be a password with spaces: then an @ comes, before the line ends or another URL begins.
+    # The text after a colon may be a password with spaces, if an @ follows before the end of the line or the next URL.
     following = _NEXT_URL.search(text, end)
     last = text.rfind("@", end, following.start() if following else len(text))
-    while last > 0 and text[last - 1].isspace():  # the name of a user
+    while last > 0 and text[last - 1].isspace():  # an @ of plain text, not of credentials
         last = text.rfind("@", end, last)
     return end if last < 0 else _end_of_word(text, last)
 

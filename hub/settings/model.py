@@ -1,4 +1,4 @@
-"""Every setting: unit in the name, default, and what too low and too high cost."""
+"""Every setting: its variable, bounds, default, and the cost of values that are too low or too high."""
 
 import os
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ from hub.settings.quotas import QuotaSettings
 from hub.settings.realms import read_served
 from hub.settings.sources import environment_name, find_name, own_names, read_environment, unknown_names
 
-_HIDDEN = ("SECRET", "PASSWORD", "TOKEN", "WEBHOOK")  # in the name of a variable whose value is never shown
+_HIDDEN = ("SECRET", "PASSWORD", "TOKEN", "WEBHOOK")  # words in the names of variables whose values are never shown
 
 
 def _count(name: str, low: int = 0, high: int = 2**31, *, also: str = "") -> Knob:
@@ -70,7 +70,7 @@ def _default_data_dir() -> Path:
 
 
 class HubSettings(BaseSettings):
-    """The settings that do not belong to the jobs API."""
+    """The settings of nodes, leases, queues, the server and its Redis."""
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -215,7 +215,7 @@ class HubSettings(BaseSettings):
 
 
 class Settings(recovery.RecoverySettings, QuotaSettings, JobsSettings, HubSettings):
-    """Every knob. Built directly it reads nothing and bounds nothing; `load_settings` reads the environment."""
+    """All settings of a hub. The constructor reads no environment and checks no bounds; `load_settings` does both."""
 
     realm: str = ""
     """The realm that they are for, empty for the default realm; set by the hub alone."""
@@ -239,17 +239,17 @@ class Settings(recovery.RecoverySettings, QuotaSettings, JobsSettings, HubSettin
 
     @property
     def open_access(self) -> bool:
-        """Return whether no secret is set at all: every caller that can connect may do everything.
+        """Return whether no secret is set, so that every caller that can connect may do everything.
 
-        In the jobs API that holds while there is no token. Where others can connect, tokens in a file take the place of
-        the secrets: the jobs API asks for one of them, and what only a secret opens stays shut.
+        The jobs API is open only while there is no token. False also when other machines can connect and there is a
+        file of tokens: then the jobs API requires a token, and calls that need a secret are refused.
         """
         if self.runner_secret or self.node_secret or self.admin_secret:
             return False
         return self.tokens_file is None or is_loopback(self.host)
 
     def refuse_open_access_beyond_loopback(self) -> None:
-        """Raise `BadSetting` when the hub would serve everyone on an address others can reach."""
+        """Raise `BadSetting` when the hub would serve every caller at an address that other machines can reach."""
         if self.open_access and not is_loopback(self.host):
             raise BadSetting(
                 f"Without HUB_RUNNER_SECRET and HUB_NODE_SECRET the hub serves on loopback only; HUB_HOST={self.host} "
@@ -257,7 +257,7 @@ class Settings(recovery.RecoverySettings, QuotaSettings, JobsSettings, HubSettin
             )
 
     def refuse_tls_in_part(self) -> None:
-        """Raise `BadSetting` when TLS is asked for and its certificate is missing."""
+        """Raise `BadSetting` when a key or client authorities for TLS are set, and no certificate."""
         for name, value in (("HUB_TLS_KEY", self.tls_key), ("HUB_TLS_CLIENT_CA", self.tls_client_ca)):
             if value is not None and self.tls_cert is None:
                 raise BadSetting(f"{name} is set and HUB_TLS_CERT is not: the hub would serve without TLS.")
@@ -268,11 +268,11 @@ class Settings(recovery.RecoverySettings, QuotaSettings, JobsSettings, HubSettin
         return not is_loopback(self.host)
 
     def masked(self) -> dict[str, str]:
-        """Return environment name -> value in the unit of that name; secrets and credentials in URLs as `***`."""
+        """Return variable -> value, in the unit of the variable, with secrets and passwords in URLs as `***`."""
         return {knob.name: _shown(knob, getattr(self, field)) for field, knob in knobs().items()}
 
     def explained(self) -> list[dict[str, str]]:
-        """Return every setting with its value, its default, its source and its purpose; secrets as `***`."""
+        """Return for each setting its variable, value, default, source and purpose; secrets are `***`."""
         now, default = self.masked(), Settings().masked()
         return [
             {
@@ -291,9 +291,9 @@ class Settings(recovery.RecoverySettings, QuotaSettings, JobsSettings, HubSettin
 
 
 def load_settings(env: Mapping[str, str] | None = None) -> Settings:
-    """Return the settings of the environment, or of a mapping; raises `BadSetting` for what it cannot read or use.
+    """Return the settings of the environment, or of a mapping; raises `BadSetting` for a wrong value.
 
-    A number out of bounds becomes its nearest bound and leaves a note.
+    A number out of bounds becomes the nearest bound, which a sentence in `notes` says.
     """
     variables = read_environment(env)
     environment = environment_name(variables)
@@ -315,7 +315,7 @@ def load_settings(env: Mapping[str, str] | None = None) -> Settings:
 
 
 def own_variables(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the variables of the process, or of the mapping, that are the hub's, with secrets masked."""
+    """Return the variables of the process, or of a mapping, that the hub or its clients read, with secrets masked."""
     variables = os.environ if env is None else env
     return {name: _fit(name, variables[name]) for name in own_names(knobs().values(), variables)}
 
@@ -326,7 +326,7 @@ def _fit(name: str, value: str) -> str:
 
 @cache
 def knobs() -> dict[str, Knob]:
-    """Return field name -> knob, in the order of the class."""
+    """Return field of `Settings` -> its `Knob`, in the order of the classes."""
     return {
         field: knob for field, info in Settings.model_fields.items() for knob in info.metadata if isinstance(knob, Knob)
     }
@@ -351,7 +351,7 @@ def _raise_to_minimum(values: dict[str, Any], notes: list[str]) -> None:
 
 
 def _contradictions(settings: Settings) -> list[str]:
-    """Return a note for each pair of settings that is costly together."""
+    """Return a sentence for each pair of settings whose values do not go together."""
     found = []
     if settings.borrow_ttl_s > settings.max_session_ttl_s:
         found.append(

@@ -1,4 +1,4 @@
-"""Python objects that a setting names, as MODULE:NAME."""
+"""The import of Python objects that a setting names as MODULE:NAME."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from hub.settings.model import Settings
 
 
 def import_named(field: str, default: str, where: str, settings: Settings) -> Any:
-    """Return the object that a setting names; raises `StartRefused`, which begins with `where`.
+    """Return the object that the setting `field` names; raises `StartRefused`, whose text begins with `where`.
 
-    Where only the module is named, the object is called `default`.
-
-    People keep the module where they start the hub, so it is looked for there as well. A module that a `.env` file
-    names is not: it could be one of any folder in which the hub is ever started.
+    When the setting names only a module, the object is its `default`. The module is also searched for in the working
+    directory, where people keep it. A module that a `.env` file names is not: any folder in which the hub is started
+    could then have code run.
     """
     module, _, name = str(getattr(settings, field)).partition(":")
     name = name or default
@@ -41,7 +40,7 @@ def import_named(field: str, default: str, where: str, settings: Settings) -> An
 
 @contextmanager
 def _working_directory_too() -> Iterator[None]:
-    # What is started by its script finds only what is installed.
+    # A program that is started by an installed script finds only installed modules.
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     yield
@@ -61,5 +60,5 @@ def _installed_only() -> Iterator[None]:
 def _is(folder: str, here: Path) -> bool:
     try:
         return os.path.samefile(folder, here)
-    except OSError:  # an archive, or nothing at all
+    except OSError:  # no folder: an archive, or missing
         return False

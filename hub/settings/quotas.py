@@ -1,4 +1,4 @@
-"""The settings that share the memory of Redis out: the reserve, and how much one user may hold."""
+"""The settings that divide the memory of Redis: the reserve, and the most that one user may hold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _up_to(name: str, low: int, high: int) -> Knob:
 
 
 class QuotaSettings(BaseSettings):
-    """How much of the memory of Redis is kept for nodes, leases and ends, and how much one user or room may hold."""
+    """The share of Redis' memory that is kept for nodes, leases and task ends, and the limits of users and rooms."""
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -40,7 +40,7 @@ class QuotaSettings(BaseSettings):
 
     @property
     def limits(self) -> str:
-        """Return the limits as `lua/allowances.lua` reads them."""
+        """Return the limits as the text that `lua/allowances.lua` reads: `reserve=10 tasks=...`."""
         named = {
             "reserve": self.store_reserve_percent, "tasks": self.user_tasks_max_bytes,
             "schemas": self.user_schemas_max_bytes, "schedules": self.user_schedules_max,

@@ -1,4 +1,4 @@
-"""The realms of `HUB_REALMS_FILE`, and the rules that find the realm of a call that names none.
+"""The realms of `HUB_REALMS_FILE`, and the rules that find the realm of a call that does not name its realm.
 
     [[realms]]
     name = "eu"
@@ -10,10 +10,10 @@
     spill_after_s = 5
 
     [[realms]]
-    name = "default"       # which says nothing else: HUB_REDIS_URL says where it lives
+    name = "default"       # has no url here: its store is at HUB_REDIS_URL
     spill_to = ["us"]
 
-The rules are tried in the order of the file, and the first that fits decides; in a pattern `*` stands for any text.
+The rules are tried in the order of the file, and the first that fits decides. In a pattern `*` stands for any text.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from hub.errors import StartRefused
 from hub.settings.knobs import BadSetting, mask_url, read_redis_url
 from hub.settings.toml import read_toml
 
-DEFAULT: Final = "default"  # what the realm without a name is called where one has to be said
+DEFAULT: Final = "default"  # the name in commands and files of the realm that has no name
 REALMS_MAX: Final = 100
-PATTERNS_MAX: Final = 100  # of one kind, of one realm
+PATTERNS_MAX: Final = 100  # patterns of one kind of one realm
 PATTERN_MAX: Final = 200  # characters
 Kind = Literal["labels", "rooms", "nodes"]
 KINDS: Final[tuple[Kind, ...]] = ("labels", "rooms", "nodes")
@@ -45,29 +45,29 @@ _FIELDS: Final = ("name", "url", *KINDS, *_SPILL)
 
 @dataclass(frozen=True)
 class Realm:
-    """A world of its own: its name, the place of its store, and the calls that belong to it."""
+    """A realm: its name, the URL of its store, patterns of what belongs to it, and its spill-over to other realms."""
 
     name: str
     url: str
     labels: tuple[str, ...] = ()
     rooms: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
-    spill_to: tuple[str, ...] = ()  # realms that serve its tickets, the best first, once they wait for longer than
+    spill_to: tuple[str, ...] = ()  # realms that may serve its tickets, the preferred one first, after `spill_after_s`
     spill_after_s: float = SPILL_AFTER_S
 
     @property
     def prefix(self) -> str:
-        """Return the prefix of its keys: a hash tag, so that all of them are in one slot of a cluster."""
+        """Return the prefix of its keys: a hash tag, so that all of them are in one hash slot of a cluster."""
         return prefix_of(self.name)
 
     @property
     def shown(self) -> str:
-        """Return the place of its store, without a password."""
+        """Return the URL of its store, without a password."""
         return mask_url(self.url)
 
 
 class Rules:
-    """The rules that give a label, a room or a node to a realm."""
+    """The rules that say to which realm a label, a room or a node belongs. `version` changes when the rules do."""
 
     def __init__(self, realms: Iterable[Realm]) -> None:
         realms = tuple(realms)
@@ -79,11 +79,11 @@ class Rules:
         self.version = hashlib.sha256(said.encode()).hexdigest()[:12]
 
     def find(self, kind: Kind, text: str) -> str | None:
-        """Return the name of the first realm that has a pattern for it."""
+        """Return the name of the first realm with a pattern that fits the text; None when no pattern fits."""
         return next((name for parts, name in self._of[kind] if _fits(parts, text)), None)
 
     def has(self, kind: Kind) -> bool:
-        """Return whether any realm has a rule of this kind."""
+        """Return whether any realm has patterns of this kind."""
         return bool(self._of[kind])
 
 
@@ -93,7 +93,7 @@ def prefix_of(name: str) -> str:
 
 
 def tag_of(name: str) -> str:
-    """Return the eight hex digits with which ids begin that a hub gives in this realm."""
+    """Return the eight hex digits with which the ids made in this realm begin."""
     return hashlib.sha256(name.encode()).hexdigest()[:8]
 
 
@@ -111,9 +111,10 @@ def tag_in(hex_id: str) -> str:
 
 
 def read_realms(path: Path, default_prefix: str = "") -> tuple[Realm, ...]:
-    """Return the realms in the order of the file; raises `StartRefused`, a sentence with file, entry and field.
+    """Return the realms in the order of the file. Raises `StartRefused`, a sentence with file, entry and field.
 
-    `default` is among them where the file says what it spills over to. `default_prefix` is the prefix of its keys.
+    The default realm is among them only when the file has its spill-over. `default_prefix` is the prefix of its keys,
+    which no other realm may have.
     """
     entries = read_toml(f"HUB_REALMS_FILE={path}", path, "realms")
     found: dict[str, Realm] = {}
@@ -137,14 +138,14 @@ def read_realms(path: Path, default_prefix: str = "") -> tuple[Realm, ...]:
 
 
 def read_name(value: Any) -> str:
-    """Read the name of a realm; ValueError says what a name is."""
+    """Return the name of a realm; raises ValueError with the rule for names."""
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise ValueError("must be 1 to 32 of a-z, 0-9 and -")
     return value
 
 
 def read_others(value: Any) -> tuple[str, ...]:
-    """Read the names of realms that may serve a ticket, `default` allowed; ValueError says what a list is."""
+    """Return the names of realms that may serve a ticket, each once; raises ValueError with the rule for them."""
     if not isinstance(value, list) or len(value) > SPILL_MAX:
         raise ValueError(f"must be a list of at most {SPILL_MAX} names of realms")
     if not all(isinstance(name, str) and _NAME.fullmatch(name) for name in value):
@@ -153,7 +154,7 @@ def read_others(value: Any) -> tuple[str, ...]:
 
 
 def read_served(text: str) -> tuple[str, ...]:
-    """Read names of realms, separated by commas, `default` allowed; raises ValueError."""
+    """Return names of realms (also `default`) from a text with commas, each once; raises ValueError."""
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     for name in names:
         if not _NAME.fullmatch(name):
@@ -224,12 +225,12 @@ _READ: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 def _spill(realm: Realm) -> tuple[Any, ...]:
-    """Return the spill-over as part of the version of the rules, nothing without it: old versions stay as they were."""
+    """Return the spill-over for the version of the rules; empty without one, so that older versions stay the same."""
     return (realm.spill_to, realm.spill_after_s) if realm.spill_to else ()
 
 
 def _fits(parts: list[str], text: str) -> bool:
-    """Return whether the text is these parts with anything between them, each looked for once, from the left."""
+    """Return whether the text is these parts in order, with any text between them. Each part is searched once."""
     first, *middle = parts
     if not middle:
         return text == first

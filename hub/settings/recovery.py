@@ -19,7 +19,7 @@ def _knob(name: str, read: Callable[[str], object], low: float | None = None, hi
 
 
 def _read_enabled(text: str) -> bool:
-    """Read the switch in any of the usual words: an operator in a hurry must be able to switch it off."""
+    """Return the switch from any usual word for on or off, so that an operator in a hurry can switch recovery off."""
     match text.lower():
         case "true" | "1" | "yes" | "on":
             return True
@@ -39,12 +39,12 @@ def _above_zero(name: str, why: str) -> Callable[[str], float]:
 
 
 def _minutes(name: str, low: float, zero: str | None = None) -> Knob:
-    """Return a knob of minutes; with `zero`, which says what 0 would mean, 0 stops the start."""
+    """Return a knob of minutes. With `zero`, a text on what 0 would mean, 0 is refused."""
     return _knob(name, _above_zero(name, zero) if zero else read_duration, low, YEAR_MINUTES)
 
 
 class RecoverySettings(BaseSettings):
-    """The settings of stuck records: sources, how often they are looked for, and the limits of alerts."""
+    """The settings of the recovery of stuck records: its sources, the pause between passes, the limits of alerts."""
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -79,7 +79,7 @@ class RecoverySettings(BaseSettings):
 
 
 def contradictions(settings: RecoverySettings) -> list[str]:
-    """Return a note for each pair of settings of the recovery that says nothing together."""
+    """Return a sentence for each pair of settings of the recovery whose values contradict each other."""
     if settings.zombie_warning_above < settings.zombie_critical_above:
         return []
     return ["HUB_ZOMBIE_WARNING_ABOVE is not below HUB_ZOMBIE_CRITICAL_ABOVE; no number of stuck records is a warning"]

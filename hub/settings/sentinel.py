@@ -1,9 +1,9 @@
-"""The URL of Sentinels: which Sentinels to ask for which service, and the credentials for them and the server.
+"""The URL of Redis Sentinels: the Sentinels, the service to ask them for, and credentials for both kinds of server.
 
     redis+sentinel://user:password@sentinel-1:26379,sentinel-2/service/0?sentinel_username=...&sentinel_password=...
     rediss+sentinel://...?ssl_ca_certs=/etc/ssl/ca.pem&ssl_certfile=...&ssl_keyfile=...
 
-User and password before the @ are for the server; Sentinel has its own. With `rediss`, both are spoken to over TLS.
+User and password before the @ are for the Redis server; those for Sentinel are options. `rediss` uses TLS for both.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OWN: Final = {"sentinel_username": "username", "sentinel_password": "password"}
 
 @dataclass(frozen=True)
 class SentinelUrl:
-    """A Sentinel URL in its parts; `server` and `sentinel` are options of connections to the one and the other."""
+    """The parts of a Sentinel URL; `server` and `sentinel` are the options of connections to each kind of server."""
 
     hosts: tuple[tuple[str, int], ...]
     service: str
@@ -33,12 +33,12 @@ class SentinelUrl:
 
 
 def is_sentinel(url: str) -> bool:
-    """Return whether Sentinels are to be asked where the server is."""
+    """Return whether the URL is that of Sentinels."""
     return url.partition("://")[0].lower() in SCHEMES
 
 
 def read_sentinel_url(url: str) -> SentinelUrl:
-    """Return the parts of the URL; raises ValueError, whose text goes on from the URL's name and holds no secret."""
+    """Return the parts of a URL. Raises ValueError with the end of a sentence on the URL, without secrets."""
     parts = urlsplit(url)
     service, _, database = parts.path.strip("/").partition("/")
     if database and not re.fullmatch(r"[0-9]{1,9}", database):

@@ -1,4 +1,4 @@
-"""The realms that a hub serves, and the settings of the part that serves one."""
+"""The realms that a hub serves, and the settings for each of them."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from hub.settings.realms import DEFAULT, Realm, read_realms
 
 
 def settings_of(realm: Realm, settings: Settings) -> Settings:
-    """Return the settings of a realm's part of the hub.
+    """Return the settings of the hub for one realm.
 
-    Only the default realm has stuck records and `@internal` jobs.
+    Only the default realm has the recovery of stuck records and `@internal` jobs.
     """
     own = {"realm": realm.name, "redis_url": realm.url, "key_prefix": realm.prefix, "internal_jobs": ""}
     return settings.model_copy(update={**own, "recovery_file": None, "recovery_sources": ""})
 
 
 def serves(settings: Settings, name: str) -> bool:
-    """Return whether a hub is to serve a realm; `default` is the one without a name."""
+    """Return whether a hub is to serve the realm of this name; `default` is the realm without a name."""
     return not settings.realms or name in settings.realms
 
 
 def read_known(settings: Settings) -> tuple[Realm, ...]:
-    """Return the realms of `HUB_REALMS_FILE`, none without one.
+    """Return the realms of `HUB_REALMS_FILE`, or none when that is not set.
 
-    Raises `StartRefused`, also when a realm that is to be served is not in the file.
+    Raises `StartRefused` when the file is wrong, or lacks a realm that is to be served.
     """
     file = settings.realms_file
     found = read_realms(file, settings.key_prefix) if file else ()

@@ -1,4 +1,4 @@
-"""The parts of a URL that names several servers: hosts, credentials, and the options of TLS."""
+"""The parts of a URL with several servers: hosts, credentials, and the options of TLS."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ _BOOLEANS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": F
 
 
 def read_hosts(parts: SplitResult, default_port: int, what: str) -> tuple[tuple[str, int], ...]:
-    """Read the hosts and ports between the credentials and the path; raises ValueError, which names `what` they are."""
+    """Return hosts and ports of a URL; raises ValueError, which calls them `what`."""
     return tuple(_host(each, default_port, what) for each in parts.netloc.rpartition("@")[2].split(","))
 
 
 def read_credentials(parts: SplitResult) -> dict[str, str]:
-    """Read user and password before the @, as options of a connection; leave out empty ones."""
+    """Return user and password of a URL, as options of a connection; empty ones are left out."""
     user, _, password = parts.netloc.rpartition("@")[0].partition(":")
     return named(username=unquote(user), password=unquote(password))
 
 
 def read_options(parts: SplitResult, own: Collection[str] = ()) -> tuple[dict[str, str], dict[str, Any]]:
-    """Read options whose names are `own`, and those of TLS, with `ssl` where the scheme asks for it; raises
-    ValueError."""
+    """Return the options of a URL whose names are in `own`, and those of TLS; raises ValueError for any other.
+
+    The options of TLS include `ssl` when the scheme begins with `rediss`; with another scheme they are refused.
+    """
     mine: dict[str, str] = {}
     tls: dict[str, Any] = {}
     for name, value in parse_qsl(parts.query, keep_blank_values=True):

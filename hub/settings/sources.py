@@ -1,4 +1,4 @@
-"""Where settings come from: the environment of the process, then the nearest `.env` file."""
+"""The sources of settings: the environment of the process, then the nearest `.env` file."""
 
 import difflib
 import os
@@ -9,7 +9,7 @@ from hub.settings.envfile import EnvFile, nearest
 from hub.settings.knobs import Knob
 
 _OWN_PREFIXES = ("HUB_", "ZNDRAW_JOBLIB_")
-# What the hub's clients read; they are no settings of the server.
+# The variables that clients of the hub read; they are no settings of the server.
 CLIENT_NAMES = {
     "HUB_URL": "Where the hub is, for commands, agents, borrowers and workers. Unset: http://127.0.0.1:8080.",
     "HUB_TOKEN": "The bearer token of a worker or a submitter, where no other is given.",
@@ -20,17 +20,17 @@ CLIENT_NAMES = {
     "HUB_CERT_FILE": "A certificate that clients show, in PEM.",
     "HUB_KEY_FILE": "The key of HUB_CERT_FILE. Unset: it is in the same file.",
 }
-# What `hub borrow` tells its command.
+# Variables that `hub borrow` sets for its command.
 _TOLD_NAMES = frozenset({"HUB_RUN_ID", "HUB_LEASE_TOKEN"})
-# What else decides how a hub runs.
+# Other variables that change how a hub runs.
 _BESIDE = frozenset({"DISABLE_DOTENV", "FORWARDED_ALLOW_IPS"})
-# Container platforms add `HUB_SERVICE_HOST`, `HUB_PORT_8080_TCP` and so on for a service named "hub"; `hub borrow`
-# tells its command of the slot.
+# Variables of others: container platforms set `HUB_SERVICE_HOST`, `HUB_PORT_8080_TCP` and so on for a service named
+# "hub", and `hub borrow` sets those of the slot for its command.
 _FOREIGN_PREFIXES = ("HUB_SERVICE_", "HUB_PORT_", "HUB_SLOT_")
 
 
 class Environment(dict[str, str]):
-    """The variables, the `.env` file that was read, and why nearer ones were not."""
+    """The variables of the process and of the `.env` file that was read; `file` also says why nearer ones were not."""
 
     def __init__(self, variables: Mapping[str, str], file: EnvFile | None = None) -> None:
         file = file or EnvFile()
@@ -39,15 +39,14 @@ class Environment(dict[str, str]):
         self._from_file = file.variables.keys() - variables.keys()
 
     def is_from_file(self, name: str) -> bool:
-        """Return whether the file alone sets the variable, and the process's environment does not."""
+        """Return whether only the file sets the variable, and not the environment of the process."""
         return name in self._from_file
 
 
 def read_environment(env: Mapping[str, str] | None = None, start: Path | None = None) -> Environment:
-    """Return the process's variables over those of the nearest `.env` at or above `start`.
+    """Return the variables of the process, and the others of the nearest `.env` at or above `start`.
 
-    The process itself stays as it is. A mapping given as `env` is the whole environment: no file is looked for unless
-    `start` says where.
+    The environment of the process is not changed. With a mapping as `env` and no `start`, no file is read.
     """
     variables = dict(os.environ if env is None else env)
     if env is not None and start is None:
@@ -58,7 +57,7 @@ def read_environment(env: Mapping[str, str] | None = None, start: Path | None = 
 
 
 def environment_name(variables: Mapping[str, str]) -> str:
-    """Return the name in which per-environment overrides end."""
+    """Return the name of the environment, such as Production, with which the names of overrides end."""
     for name in ("HUB_ENVIRONMENT", "ASPNETCORE_ENVIRONMENT"):
         if text := variables.get(name, "").strip():
             return text
@@ -66,7 +65,7 @@ def environment_name(variables: Mapping[str, str]) -> str:
 
 
 def find_name(knob: Knob, variables: Mapping[str, str], environment: str) -> str | None:
-    """Return the variable that decides the knob, or None when all of its variables are blank or unset."""
+    """Return the variable that sets the knob, or None when all of its variables are blank or unset."""
     names = [knob.name, *knob.aliases]
     if knob.per_environment:
         wanted = f"{knob.name}_{environment}"
@@ -76,14 +75,13 @@ def find_name(knob: Knob, variables: Mapping[str, str], environment: str) -> str
 
 
 def is_set(name: str, variables: Mapping[str, str]) -> bool:
-    """Return whether the variable is set on purpose: not blank, and not by a container platform for a service named
-    "hub"."""
+    """Return whether the variable is set on purpose: not blank, and not a HUB_PORT set by a container platform."""
     text = variables.get(name, "").strip()
     return bool(text) and not (name == "HUB_PORT" and text.startswith("tcp://"))
 
 
 def own_names(knobs: Iterable[Knob], variables: Mapping[str, str]) -> list[str]:
-    """Return which of the variables are the hub's: settings, under any of their names, and those its clients read."""
+    """Return the names of variables that the hub or its clients read: settings, under any name, and others."""
     known = {*CLIENT_NAMES, *_TOLD_NAMES, *_BESIDE}
     prefixes: list[str] = []
     for knob in knobs:
@@ -93,7 +91,7 @@ def own_names(knobs: Iterable[Knob], variables: Mapping[str, str]) -> list[str]:
 
 
 def unknown_names(knobs: Iterable[Knob], variables: Mapping[str, str]) -> list[str]:
-    """Return a note for every variable meant for the hub that nothing reads, so that a typing error is seen."""
+    """Return a sentence on each variable with a prefix of the hub that nothing reads, to show typing errors."""
     known = {name for knob in knobs for name in (knob.name, *knob.aliases)} | CLIENT_NAMES.keys() | _TOLD_NAMES
     prefixes = tuple(f"{knob.name}_" for knob in knobs if knob.per_environment)
     notes = []

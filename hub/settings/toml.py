@@ -1,4 +1,4 @@
-"""A TOML file of one list of tables, with one sentence for any reason not to use it."""
+"""The reading of a TOML file with one list of tables; an unusable file is refused in one sentence."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hub.errors import StartRefused
 
 
 def read_toml(where: str, path: Path, table: str) -> list[dict[str, Any]]:
-    """Return the `[[table]]` entries of the file, which holds nothing else.
+    """Return the `[[table]]` entries of the file, which may hold nothing else.
 
-    Raises `StartRefused`, a sentence that begins with `where`. It shows nothing of a file that is no TOML: the text may
-    be a secret.
+    Raises `StartRefused` with a sentence that begins with `where`. It quotes nothing of a file that is no TOML, because
+    the text may be a secret.
     """
 
     def refused(why: str) -> StartRefused:

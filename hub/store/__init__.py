@@ -1,1 +1,1 @@
-"""Redis: connections, every key, and the scripts that may change it."""
+"""The store in Redis: connections to Redis, the names of all keys, and the scripts that change what is stored."""

@@ -1,11 +1,11 @@
-"""A copy of a store in a file, and a store made from it: JSON lines, which need not be from the same kind of server.
+"""Copies of a store in a file of JSON lines, and stores made from such a file, also on another kind of server.
 
-The first line says what the file is, the last one how many lines there are and what their SHA-256 is: a file that was
-cut off or changed is refused before anything is written. Every other line is a key, or a part of a large one, with
-its type and, where it ends by itself, the moment of that. Nothing is held in memory but one part at a time.
+The first line says what the file is, the last line how many lines there are and their SHA-256. A file that was cut off
+or changed is refused before anything is written. Every other line is a key, or a part of a large key, with its type
+and, where the key expires, the time of that. Only one part at a time is held in memory.
 
-A store that was made from a copy is opened as one that has lost what came after: tokens jump above all that were given
-since, nothing is lent for a moment, and nodes and hubs say what they know.
+A store that was made from a copy is opened like a store that has lost data: tokens jump above all that may have been
+given since the copy, nothing is lent for a moment, and nodes and hubs report what they know.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from hub.store.scan import keys_of
 from hub.store.store import Store
 
 KIND = "capacity-hub-store"
-VERSION = 1  # of the file
-PART = 500  # members, items, fields or entries in one line
-QUIET_S = 3.0  # a hub that has not ticked for so long has stopped, or cannot do anything
+VERSION = 1  # the version of this file format
+PART = 500  # most members, items, fields or entries in one line
+QUIET_S = 3.0  # a hub that has not ticked for so long has stopped, or cannot change the store
 BESIDE = 100  # keys that are read side by side
-LONGEST_HEAD = 1000  # bytes: a file of something else may have no end of a line at all
-LONGEST = 1 << 30  # bytes of any other line: a part of many large members
-LATEST_MS = 1 << 53  # the end of a key, beyond every date
+LONGEST_HEAD = 1000  # bytes of the first line that are read: a file that is no copy may have no line breaks
+LONGEST = 1 << 30  # bytes of any other line, which may hold many large members
+LATEST_MS = 1 << 53  # a time at which a key expires must be below this
 Line = dict[str, Any]
 _ENTRY = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
 _SCANS = {"hash": "HSCAN", "set": "SSCAN", "zset": "ZSCAN"}
@@ -45,21 +45,23 @@ _BEGINS = {"string": "", "list": 0, "stream": "-", **dict.fromkeys(_SCANS, "0")}
 
 
 class CopyRefused(HubError):
-    """The file is no copy, or not whole, or hubs or keys are in the way; the sentence says what to do."""
+    """A copy cannot be written or read: the file is no complete copy, hubs are running, or the store is not empty. The
+    sentence says what to do.
+    """
 
     code = "copy-refused"
 
 
 @dataclass(frozen=True)
 class Copied:
-    """How much was written."""
+    """The number of keys and of lines that were written."""
 
     keys: int
     lines: int
 
 
 async def hubs_alive(store: Store) -> int:
-    """Count the hubs that tick on this store."""
+    """Return how many hubs ticked on this store within the last three seconds."""
     tick_ms, clock_ms = await store.read("HMGET", store.keys.store, "tick_ms", "clock_ms")
     seconds, micros = await store.read("TIME")
     if tick_ms is None or int(seconds) + int(micros) / 1e6 - int(tick_ms) / 1000 > QUIET_S:
@@ -68,9 +70,9 @@ async def hubs_alive(store: Store) -> int:
 
 
 async def write_copy(store: Store, path: Path) -> Copied:
-    """Write a copy of everything under the prefix of the store into a file that is not there yet.
+    """Write a copy of all keys under the prefix of the store into a new file; return how much was written.
 
-    Raises `CopyRefused` while hubs tick: what is copied key by key while it changes is of no one moment.
+    Raises `CopyRefused` while hubs run, because a copy of keys that change meanwhile would contradict itself.
     """
     if alive := await hubs_alive(store):
         raise CopyRefused(
@@ -89,9 +91,9 @@ async def write_copy(store: Store, path: Path) -> Copied:
 
 
 async def read_copy(store: Store, path: Path) -> Copied:
-    """Fill an empty store from a file; repeating it after it was cut short begins anew.
+    """Fill an empty store from a copy; return how much was written. A call that was cut short may be repeated.
 
-    Raises `CopyRefused` for a file that is none, or not whole, and where something is there already.
+    Raises `CopyRefused` for a file that is no complete copy, and for a store that holds anything else.
     """
     digest = _checked(path)
     await _refuse_what_is_there(store, digest)
@@ -101,7 +103,7 @@ async def read_copy(store: Store, path: Path) -> Copied:
     before, last = None, []
     for line in _lines(path):
         if line["key"] == store.keys.store.removeprefix(store.keys.prefix):
-            last.append(line)  # it is what makes it a store: nobody opens half of one
+            last.append(line)  # written last: without this hash no hub can open the half-filled store
             continue
         keys += line["key"] != before
         before = line["key"]
@@ -126,7 +128,7 @@ async def _refuse_what_is_there(store: Store, digest: str) -> None:
 
 
 async def lines_of(store: Store) -> AsyncIterator[Line]:
-    """Yield all that is in a store: a line per key, several for a large one, all but the first of which say `more`."""
+    """Yield a line for each key of a store; several for a large key, all of which but the first have `more` set."""
     async for names in keys_of(store, store.keys.prefix):
         for some in batched(names, BESIDE):
             heads = await _together(store, [(word, name) for name in some for word in ("TYPE", "PEXPIRETIME")])
@@ -142,7 +144,7 @@ async def lines_of(store: Store) -> AsyncIterator[Line]:
 
 
 async def _together(store: Store, commands: Iterable[tuple[Any, ...]]) -> list[Any]:
-    """Return the answers of plain commands, in one go: a task for each would cost more than they do."""
+    """Return the answers of plain commands that are sent in one pipeline, which costs less than a call for each."""
     try:
         async with store.client.pipeline(transaction=False) as pipe:
             for command in commands:
@@ -153,7 +155,7 @@ async def _together(store: Store, commands: Iterable[tuple[Any, ...]]) -> list[A
 
 
 class _Reading:
-    """A key that is read part by part; `after` is None when there are no more."""
+    """The reading of one key, part by part. `after` is where the next part begins, None when there is none."""
 
     def __init__(self, store: Store, name: str, kind: str, ends_ms: int) -> None:
         if kind not in _BEGINS:
@@ -175,7 +177,7 @@ class _Reading:
         return _SCANS[self._kind], self._name, self.after, "COUNT", PART
 
     def take(self, answer: Any) -> Line | None:
-        """Return the line of a part; None for an empty one, such as of a key that has ended since."""
+        """Return the line for the answer to `command`; None for an empty one, such as of a key that has expired."""
         value = answer
         match self._kind:
             case "string":
@@ -200,12 +202,12 @@ class _Reading:
 async def _put(store: Store, line: Line) -> None:
     try:
         await store.read_all(commands_of(store.keys.prefix, line))
-    except (ForeignKey, StoreFault) as error:  # two parts of other types, entries out of order
+    except (ForeignKey, StoreFault) as error:  # two parts of one key with different types, or stream ids out of order
         raise CopyRefused(f"A part of {line['key']} is refused by Redis: {error}") from None
 
 
 def commands_of(prefix: str, line: Line) -> list[tuple[Any, ...]]:
-    """Return the commands that put a line into a store, in order."""
+    """Return the commands that write a line into a store, in order."""
     name, value = prefix + line["key"], line["value"]
     commands: list[tuple[Any, ...]] = [] if line.get("more") else [("DEL", name)]
     match line["type"]:
@@ -227,7 +229,7 @@ def commands_of(prefix: str, line: Line) -> list[tuple[Any, ...]]:
 
 
 class _Writer:
-    """Puts lines into a file, and at its end how many they were and their digest."""
+    """A writer of lines into a file; the last line holds their number and digest."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -235,7 +237,7 @@ class _Writer:
         self._digest = hashlib.sha256()
 
     def put(self, document: dict[str, Any]) -> None:
-        line = json.dumps(document, separators=(",", ":")) + "\n"  # ASCII: bytes that are no text stay what they are
+        line = json.dumps(document, separators=(",", ":")) + "\n"  # ASCII, so bytes that are not UTF-8 survive
         self._digest.update(line.encode())
         self._lines += 1
         self._file.write(line)
@@ -245,7 +247,7 @@ class _Writer:
 
 
 def _checked(path: Path) -> str:
-    """Return the digest of the file; raises `CopyRefused` where it is not what was written."""
+    """Check a whole file and return its digest; raises `CopyRefused` for a file that is no complete copy."""
     digest, lines, end = hashlib.sha256(), 0, b""
     with path.open("rb") as file:
         while line := file.readline(LONGEST if lines else LONGEST_HEAD):
@@ -278,7 +280,7 @@ def _document(line: bytes) -> dict[str, Any]:
 
 
 def _is_line(document: Line) -> bool:
-    """Return whether it is a part of a key as `write_copy` writes it: others are refused before anything is written."""
+    """Return whether a document is a part of a key in the form in which `write_copy` writes it."""
     match document:
         case {"key": key, "type": kind, "value": value, **more} if _is_text(key) and kind in list(_BEGINS):
             ends, is_more = more.pop("ends", 1), more.pop("more", True)
@@ -304,7 +306,7 @@ def _fits(kind: str, value: Any) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    """Return whether Redis can take it: half of a character stands for a byte that is no text, and no other does."""
+    """Return whether a value is text that Redis can take: surrogates in it must stand for bytes that are not UTF-8."""
     try:
         return isinstance(value, str) and value.encode("utf-8", "surrogateescape") is not None
     except UnicodeEncodeError:
@@ -323,7 +325,7 @@ def _is_record(fields: Any) -> bool:
 
 
 def _lines(path: Path) -> Iterator[Line]:
-    """Yield the lines between the first and the last."""
+    """Yield the lines of keys, which are all but the first and the last."""
     with path.open("rb") as file:
         next(file)
         for line in file:

@@ -1,4 +1,4 @@
-"""Calls that are made one by one and sent together."""
+"""Batching of calls: items that callers hand in one by one are sent together in one call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Answer = TypeVar("Answer")
 
 
 class Batches(ABC, Generic[Item, Answer]):
-    """What is taken while a call is under way goes out with the next call, at most `most` items in one."""
+    """A sender of items, at most `most` in one call. Items that come while a call is under way join the next call."""
 
     def __init__(self, name: str, most: int) -> None:
         self._name = name
@@ -21,7 +21,7 @@ class Batches(ABC, Generic[Item, Answer]):
         self._sender: asyncio.Task[None] | None = None
 
     def take(self, item: Item) -> asyncio.Future[Answer]:
-        """Return the answer to this item. Raises what the call raised, or what it answered to this item."""
+        """Hand in an item; the future returns its answer, or raises what the call raised or answered for this item."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, answer))
         if self._sender is None or self._sender.done():
@@ -30,10 +30,10 @@ class Batches(ABC, Generic[Item, Answer]):
 
     @abstractmethod
     async def call(self, items: list[Item]) -> Sequence[Answer | Exception]:
-        """Return the answers to these items, in their order."""
+        """Send these items in one call; return an answer or an exception for each, in their order."""
 
     async def _send(self) -> None:
-        await asyncio.sleep(0)  # items that can be taken now join the first call
+        await asyncio.sleep(0)  # callers that can run now hand in their items before the first call
         while self._waiting:
             batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
             found: Sequence[Answer | Exception]

@@ -1,4 +1,4 @@
-"""For whom something is done in Redis: for a caller who waits so long, for the hub clock, or for nobody."""
+"""The purpose of a call to Redis: for a caller that waits until a certain time, for the hub clock, or for no caller."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 
 class _Patience:
-    """Of one caller. It is over with his request: what was begun in that and goes on is not for him."""
+    """The time until which one caller waits; None once its request has ended, as work that goes on is for no caller."""
 
     def __init__(self, until_ms: int) -> None:
         self.until_ms: int | None = until_ms
@@ -19,19 +19,19 @@ _urgent: ContextVar[bool] = ContextVar("urgent", default=False)
 
 
 def until_ms() -> int | str:
-    """Return the reading of the hub clock until which the caller waits, '' where it has not said so."""
+    """Return the reading of the hub clock until which the caller waits, '' for no caller or no such time."""
     found = _patience.get()
     return "" if found is None or found.until_ms is None else found.until_ms
 
 
 def is_urgent() -> bool:
-    """Return whether calls made here are part of a tick."""
+    """Return whether this code runs in a block of `urgent`, as part of a tick of the hub clock."""
     return _urgent.get()
 
 
 @contextmanager
 def waiting_until(clock_ms: int) -> Iterator[None]:
-    """Around the work for a caller who waits until the hub clock reads so much."""
+    """Mark the calls of this block as made for a caller that waits until the hub clock reads `clock_ms`."""
     patience = _Patience(clock_ms)
     before = _patience.set(patience)
     try:
@@ -43,7 +43,7 @@ def waiting_until(clock_ms: int) -> Iterator[None]:
 
 @contextmanager
 def for_nobody() -> Iterator[None]:
-    """Around what is put in order whether or not the caller still waits."""
+    """Mark the calls of this block as made for no caller: they are carried out also when no caller waits any more."""
     before = _patience.set(None)
     try:
         yield
@@ -53,7 +53,7 @@ def for_nobody() -> Iterator[None]:
 
 @contextmanager
 def urgent() -> Iterator[None]:
-    """Calls made in this block go past everything that waits, and wait for no tick: they are part of one."""
+    """Mark the calls of this block as part of a tick: they are sent at once, before all calls that wait for a tick."""
     before = _urgent.set(True)
     try:
         with for_nobody():

@@ -1,4 +1,4 @@
-"""Ending tasks that may miss their cancellation."""
+"""Cancelling asyncio tasks that may miss their cancellation."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 
 async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel them until they have ended: on Python 3.11 `asyncio.wait_for` may not notice, with which redis-py sends.
+    """Cancel asyncio tasks again and again until all have ended.
 
-    What one of them gathers would be left behind then, and run on: each is to be among the tasks.
+    Once is not enough: on Python 3.11 `asyncio.wait_for`, with which redis-py sends, can swallow a cancellation. Tasks
+    that one of these awaits with `gather` might then run on, so they must be among `tasks` themselves.
     """
     left = set(tasks)
     while left:

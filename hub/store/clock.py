@@ -1,6 +1,6 @@
-"""The hub clock: while this hub can hear Redis, it says so twice a second.
+"""The hub clock: each hub that can reach Redis calls the script `store/tick` twice a second, which moves the clock on.
 
-Deadlines are measured on that clock, so nothing lapses and nobody expires while no hub can hear.
+Deadlines are measured on that clock, so no lease lapses and no node expires while no hub can reach Redis.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from hub.store.cancelling import cancel_all
 from hub.store.faults import LostAgain, StoreMoved, StoreMoves, StoreTooNew
 from hub.store.store import AWAY, OPENINGS, Store
 
-PERIOD_S = 0.5  # `lua/store.lua` counts at most two of these for one silence
-OFFICE_MS = 2000  # a sweeping hub that is silent for four ticks is succeeded
+PERIOD_S = 0.5  # time between ticks; after a silence `lua/store.lua` moves the clock on by at most two of these
+OFFICE_MS = 2000  # when the leader has not ticked for so long (four ticks), another hub becomes leader
 _log = get_logger("hub.store")
 
 
 class HubClock:
-    """Ticks; knows whether Redis is away, since when, and whether this hub is the one that sweeps."""
+    """The ticks of this hub. They show whether Redis is away, since when, and whether this hub is the leader."""
 
     def __init__(self, store: Store, limits: str = "") -> None:
         self._store = store
@@ -39,19 +39,19 @@ class HubClock:
         self.hub_id = secrets.token_hex(8)
         self.leads = asyncio.Event()
         self.expire_override: bool | None = None
-        self._switched = ("", "", "")  # the run-time value of the last tick as it is stored, by whom, when
+        self._switched = ("", "", "")  # the expiry switch as heard last: value, who set it, when
         self._switch_known = False
         self.away_since: float | None = None
-        self._begun = self._answered = 0  # ticks, by number
-        self._answer = asyncio.Event()  # the next one that is answered
-        self._last_outage: tuple[float, float] | None = None  # how long it was, when it ended (monotonic)
-        self.moved_to: str | None = None  # the URL of the server where the store is by now
-        self.moved = asyncio.Event()  # set with it
+        self._begun = self._answered = 0  # numbers of the last tick that was begun, and of the last that was answered
+        self._answer = asyncio.Event()  # set when the next tick is answered
+        self._last_outage: tuple[float, float] | None = None  # seconds it lasted, monotonic time of its end
+        self.moved_to: str | None = None  # the URL of the server to which the store has moved
+        self.moved = asyncio.Event()  # set when `moved_to` is
         store.when_replaced(self._restore_switch)
         store.when_told = self._say_told
 
     def paused_by_outage(self, grace_s: float, outage_s: float = 10.0) -> bool:
-        """Return whether Redis was out of reach for `outage_s` or more and is back for less than `grace_s` seconds."""
+        """Return whether Redis is away, or was for `outage_s` or more and is back for less than `grace_s` seconds."""
         if self.away_since is not None:
             return True
         if self._last_outage is None:
@@ -60,7 +60,7 @@ class HubClock:
         return length_s >= outage_s and time.monotonic() - ended < grace_s
 
     async def run(self) -> None:
-        """Tick until cancelled; then hand the leadership over if there is still a store to tell."""
+        """Tick until cancelled; then give up the leadership, unless Redis is away."""
         self._store.ticks = True
         following = asyncio.create_task(self._store.follow_primary(), name="primary")
         try:
@@ -77,9 +77,9 @@ class HubClock:
                 await self._resign(hub_id=self.hub_id)
 
     async def tick(self) -> None:
-        """Tick once, also while the store is away: this is how the hub finds out that Redis is back."""
+        """Tick once, also while Redis is away, because the hub finds out in this way that Redis is back."""
         self._begun += 1
-        self._store.silence.is_over_just_now()  # asked before this tick ends the silence
+        self._store.silence.is_over_just_now()  # notes a standstill of this hub, which this tick ends
         heard = False
         try:
             await self._listen()
@@ -105,14 +105,14 @@ class HubClock:
                 asked_at = time.monotonic()
                 said = {"hub_id": self.hub_id, "leader_ms": OFFICE_MS, "limits": self._limits}
                 await self._heard(await self._tick.probe(**said), asked_at)
-            except LostAgain:  # a hub that waited for its next tick would be away meanwhile, and Redis is not
+            except LostAgain:  # try again at once: until its next tick the hub would refuse calls
                 if tries == OPENINGS - 1:
                     raise
             else:
                 return
 
     async def anew(self) -> None:
-        """Return when a tick that began after this call was answered: what was known before may be of another time."""
+        """Wait until a tick that began after this call was answered, so that what the hub knows of the store is new."""
         before = self._begun
         while self._answered <= before:
             await self._answer.wait()
@@ -128,7 +128,7 @@ class HubClock:
                 self._store.asked_at = asked_at
                 self._store.highest_token = max(self._store.highest_token, token, key=int)
                 if generation != self._store.generation:
-                    await self._store.replaced(generation)  # the switch may be restored by that: see the next tick
+                    await self._store.replaced(generation)  # this may restore the switch, which the next tick reads
                 else:
                     self._take_switch(expire, by, at)
                     self._store.away = False
@@ -141,7 +141,7 @@ class HubClock:
         self._take_switch(*switched)
 
     def _take_switch(self, expire: str, by: str, at: str) -> None:
-        """Take what operators last said about expiry, to any hub."""
+        """Take over the value of the expiry switch that an operator set last at any hub."""
         if self._switch_known and (expire, by, at) != self._switched:
             _log.warning("expiry switched", expire=expire or "default", by=by, at=at)
         self._switched, self._switch_known = (expire, by, at), True
@@ -154,13 +154,13 @@ class HubClock:
         return (None, None, None) if expire is None else (expire == "true", by, at)
 
     async def _restore_switch(self) -> None:
-        """Tell a store that came back empty or older what operators switched; the hubs have not forgotten it."""
+        """Put the expiry switch, as this hub heard it last, back into a store that came back empty or older."""
         expire, by, at = self._switched
         if await self._restore(expire=expire, by=by, at=at) == ["restored"]:
             _log.warning("expiry switch restored", expire=expire or "default", by=by, at=at)
 
     async def _say_told(self) -> None:
-        """Say that this hub has said what it remembers: when all have, lending goes on before its time is over."""
+        """Tell the store that this hub has reported what it remembers; when all hubs have, lending goes on earlier."""
         store = self._store
         await self._told(hub_id=self.hub_id, floor=store.highest_token, heard_ms=store.highest_ms)
 
@@ -174,7 +174,7 @@ class HubClock:
         if self.away_since is None:
             self.away_since = time.monotonic()
             _log.error("store unreachable", why=str(error.__cause__ or error))
-        await self._store.drop_connections()  # the server may stand still, or not be the primary any more
+        await self._store.drop_connections()  # their server may hang, or be the primary no more
 
     def _back(self) -> None:
         metrics.store_up.set(1)

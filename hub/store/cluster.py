@@ -1,8 +1,8 @@
-"""A Redis Cluster: who knows which of its servers the hub's keys are on.
+"""A Redis Cluster: finding the server that has the hub's keys.
 
-The hub keeps everything in one slot, and speaks to the primary of that slot with a plain client. A client that follows
-redirections would carry a script on to a server that is only just getting the keys: it would find no list there and
-begin a second one.
+The hub keeps all keys in one hash slot, and talks to the primary of that hash slot with a plain client. A client that
+follows redirections could run a script on a server to which the keys are still moving: the script would find no list
+there and begin a second one.
 """
 
 from __future__ import annotations
@@ -26,18 +26,20 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True)
 class _View:
-    """What one server knows of the cluster: who owns the slot, since which epoch, and which primaries own any."""
+    """One server's view of the cluster: who owns the hub's hash slot, since which epoch, and all primaries."""
 
     by: str  # the id of that server
-    epoch: int  # of the owner's claim: the higher one is the later one
+    epoch: int  # the configuration epoch of the owner: of two views the one with the higher epoch is the later one
     owner: Address | None
-    primaries: frozenset[str]  # their ids
+    primaries: frozenset[str]  # ids of the primaries that own any hash slot
     servers: frozenset[Address]
 
 
 class Cluster:
-    """The shard that owns one slot. A majority of the primaries must answer: fewer cannot know of a failover that the
-    others agreed on, and two servers that both own the slot would both be lent from.
+    """The finder of the primary that owns the hub's hash slot.
+
+    A majority of the cluster's primaries must answer. Fewer may not know of a failover that the others agreed on, and
+    then hubs could lend from two servers that both believe they own the hash slot.
     """
 
     in_cluster = True
@@ -50,7 +52,7 @@ class Cluster:
         self._clients: dict[Address, Redis] = {}
 
     async def find(self) -> Address:
-        """Return the primary of the slot by the server that knows the latest change."""
+        """Ask all known servers; return the address of the primary by the latest view. Raises ConnectionError."""
         views: list[_View] = []
         asked: set[Address] = set()
         asking: set[asyncio.Task[_View | None]] = set()
@@ -74,7 +76,7 @@ class Cluster:
         )
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections to all servers."""
         await self._keep(set())
 
     async def _ask(self, address: Address) -> _View | None:
@@ -83,7 +85,7 @@ class Cluster:
             async with asyncio.timeout(ANSWER_S):
                 nodes = await client.execute_command("CLUSTER NODES")  # type: ignore[no-untyped-call]
                 return self._read(nodes, address)
-        except (RedisError, OSError, TimeoutError, ValueError, LookupError):  # it is gone, or is of no cluster
+        except (RedisError, OSError, TimeoutError, ValueError, LookupError):  # the server is gone, or in no cluster
             return None
 
     def _read(self, nodes: Mapping[str, Any], asked: Address) -> _View:
@@ -103,16 +105,16 @@ class Cluster:
 
     def _address(self, shown: str, hostname: str) -> Address:
         host, _, port = shown.rpartition(":")
-        return (hostname if self._tls and hostname else host, int(port))  # a certificate is of a name
+        return (hostname if self._tls and hostname else host, int(port))  # a certificate names a host
 
     async def _keep(self, servers: set[Address]) -> None:
-        """Hang up on servers that are not of the cluster any more."""
+        """Close the connections to all servers but `servers` and, unless that is empty, those that the URL names."""
         gone = self._clients.keys() - servers - (set(self._named) if servers else set())
         await asyncio.gather(*(self._clients.pop(address).aclose() for address in gone))
 
 
 def _agreed(views: list[_View]) -> Address | None:
-    """Return the owner of the slot, once a majority of the primaries that the latest view names has answered."""
+    """Return the owner of the hash slot by the latest view, None until most of the primaries it names have answered."""
     latest = max(views, key=lambda view: view.epoch, default=None)
     if latest is None or len(latest.primaries & {view.by for view in views}) * 2 <= len(latest.primaries):
         return None
@@ -120,7 +122,7 @@ def _agreed(views: list[_View]) -> Address | None:
 
 
 def cluster(url: str, options: Mapping[str, Any], prefix: str) -> Cluster:
-    """Return the cluster that the URL names, and the slot of a prefix in it; raises ValueError where it is none."""
+    """Return the finder for the cluster of a URL and the hash slot of a prefix; raises ValueError for a bad URL."""
     named = read_cluster_url(url)
     asked = {key: options[key] for key in ASKED_WITH} | {"decode_responses": True} | named.server
 

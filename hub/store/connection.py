@@ -1,4 +1,4 @@
-"""Clients of Redis, and what the hub insists on before it uses a server."""
+"""Clients of Redis, and the checks that a server must pass before the hub uses it."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from hub.store.primary import Primary, located_client
 from hub.store.sentinel import sentinels
 from hub.store.store import Store
 
-OLDEST = (7, 0)  # SINTERCARD and functions
+OLDEST = (7, 0)  # the first version of Redis with SINTERCARD and functions
 _log = get_logger("hub.store")
 
 
 def make_client(url: str, settings: Settings, primary: Primary | None = None) -> Redis:
-    """Make a client whose text survives bytes that are not UTF-8; it connects on first use.
+    """Return a client that connects on first use, and whose texts keep bytes that are not UTF-8.
 
-    With `primary` every connection greets the server through it, and follows it where Sentinels or a cluster say that
-    it is.
+    With `primary`, each new connection checks that it leads to the server that `primary` knows. Where the URL names
+    Sentinels or a cluster, connections go to the address that those give.
     """
     options = _options(settings)
     pooled: dict[str, Any] = {"max_connections": 16, "timeout": settings.redis_timeout_s or None}
@@ -54,9 +54,7 @@ def make_client(url: str, settings: Settings, primary: Primary | None = None) ->
 
 
 def make_primary(url: str, settings: Settings) -> Primary:
-    """Return the server of a URL, to be known by its identity, and found again where the URL names servers that know
-    it.
-    """
+    """Return the `Primary` for a URL; where the URL names Sentinels or a cluster, it asks those for the address."""
     if is_sentinel(url):
         return Primary(sentinels(url, _options(settings)))
     return Primary(cluster(url, _options(settings), settings.key_prefix) if is_cluster(url) else None)
@@ -69,7 +67,7 @@ def _options(settings: Settings) -> dict[str, Any]:
         "socket_timeout": settings.redis_timeout_s or None,
         "socket_connect_timeout": settings.redis_connect_timeout_s or None,
         "health_check_interval": 0,
-        # A cut connection is tried once more at once; an answer that does not come is not waited for twice.
+        # A command whose connection was cut is sent once more at once; after a timeout it is not sent again.
         "retry": Retry(ExponentialBackoff(cap=0.2, base=0.05), 1, supported_errors=(RedisConnectionError,)),
         "client_name": "capacity-hub",
     }
@@ -77,8 +75,8 @@ def _options(settings: Settings) -> dict[str, Any]:
 
 @asynccontextmanager
 async def open_store(settings: Settings, *, opened: bool = True) -> AsyncIterator[Store]:
-    """Open the store that the settings name, and close it on leaving. Raises `StartRefused` in one sentence, and
-    `StoreMoved`. With `opened=False` there need not be one yet: it takes plain commands, and no others.
+    """Yield the store that the settings name, and close it on leaving. Raises `StartRefused` in one sentence, and
+    `StoreMoved`. With `opened=False` the store need not exist: it is not opened, and takes only plain commands.
     """
     if settings.redis_url:
         async with _connected(settings.redis_url, settings, opened) as store:
@@ -96,7 +94,7 @@ async def open_store(settings: Settings, *, opened: bool = True) -> AsyncIterato
         finally:
             await embedded.stop()
     else:
-        from fakeredis import FakeAsyncRedis  # only this fallback pays for importing it
+        from fakeredis import FakeAsyncRedis  # imported here, because only this fallback needs it
 
         _log.warning("store in memory", why="no redis-server or valkey-server on the PATH: nothing outlives this hub")
         client = FakeAsyncRedis(decode_responses=True, encoding_errors="surrogateescape")
@@ -126,13 +124,15 @@ async def _checked(client: Redis, store: Store, settings: Settings, shown: str, 
         raise
     except (StoreTooNew, StoreMoves) as error:
         raise StartRefused(f"Redis at {shown}: {error}") from None
-    except (StoreUnavailable, RedisError, OSError) as error:  # it was lost in between
+    except (StoreUnavailable, RedisError, OSError) as error:  # the connection was lost after the check
         why = str(error.__cause__ or error).rstrip(".") or type(error).__name__
         raise StartRefused(f"Redis at {shown} does not answer: {why}.") from None
 
 
 async def check_server(client: Redis, settings: Settings, shown: str) -> None:
-    """Refuse a server the hub cannot keep its promises on, in one sentence; warn when nothing is persisted."""
+    """Raise `StartRefused`, in one sentence, for a server on which the hub cannot work; log a warning where a restart
+    or a failover would lose leases. `shown` is the URL without its password.
+    """
     try:
         info: dict[str, Any] = await client.info()
     except (AuthenticationError, NoPermissionError) as error:
@@ -140,7 +140,7 @@ async def check_server(client: Redis, settings: Settings, shown: str) -> None:
     except (RedisError, OSError) as error:
         why = str(error).rstrip(".") or type(error).__name__
         raise StartRefused(f"Redis at {shown} does not answer: {why}.") from None
-    except (TypeError, ValueError) as error:  # from an option of the URL
+    except (TypeError, ValueError) as error:  # the URL has an option that redis-py does not take
         raise StartRefused(f"Redis at {shown} cannot be asked, for its URL holds what is not known: {error}.") from None
     version = tuple(int(part) for part in re.findall(r"\d+", str(info.get("redis_version", "0")))[:2])
     if version < OLDEST:
@@ -167,7 +167,7 @@ async def check_server(client: Redis, settings: Settings, shown: str) -> None:
         await call(client, library(), ("FCALL", library().function(LAST_USED), 0))
     except (NoPermissionError, ResponseError) as error:
         if is_away(error) and not isinstance(error, NoPermissionError):
-            raise  # it keeps functions, and has no memory left, or is a replica
+            raise  # the server knows functions, but is out of memory or a replica
         raise StartRefused(
             f"Redis at {shown} does not keep functions for the hub ({error}); allow it the commands FUNCTION and FCALL."
         ) from None
@@ -177,10 +177,10 @@ async def check_server(client: Redis, settings: Settings, shown: str) -> None:
 
 
 async def _warn(client: Redis, info: dict[str, Any], shown: str, *, may_move: bool) -> None:
-    """Say what of its promises the hub cannot keep on this server."""
+    """Log a warning when the server saves nothing to disk, and when a failover may lose leases."""
     if not int(info.get("aof_enabled", 0)) and not await _saves(client):
         _log.warning("store not persisted", redis=shown, why="neither an append-only file nor snapshots are on")
-    if may_move and "min_slaves_good_slaves" not in info:  # which is told where min-replicas-to-write is set
+    if may_move and "min_slaves_good_slaves" not in info:  # INFO has it when min-replicas-to-write is set
         why = "min-replicas-to-write is 0: a primary without its replicas goes on taking leases, which a failover loses"
         _log.warning("failover may lose leases", redis=shown, why=why)
 
@@ -189,4 +189,4 @@ async def _saves(client: Redis) -> bool:
     try:
         return bool((await client.config_get("save")).get("save"))
     except (NoPermissionError, ResponseError):
-        return True  # a managed server that hides its configuration
+        return True  # a managed server forbids CONFIG: take it that it saves

@@ -1,4 +1,4 @@
-"""The private Redis server of a hub that was given no address."""
+"""The embedded Redis: a private server for hubs that were given no URL of a Redis."""
 
 import asyncio
 import contextlib
@@ -35,9 +35,9 @@ def find_server() -> str | None:
 
 
 class EmbeddedRedis:
-    """A Redis server on a unix socket that lives while any hub of this machine uses its data directory.
+    """A Redis server on a unix socket that runs while any hub of this machine uses its data directory.
 
-    Hubs with the same directory share one server; the last to leave, or to be killed, ends it.
+    Hubs with the same directory share one server; it ends with the last of them, also when that one is killed.
     """
 
     def __init__(self, data_dir: Path) -> None:
@@ -45,7 +45,7 @@ class EmbeddedRedis:
         self._users: int | None = None
 
     async def start(self) -> str:
-        """Start the server; return its URL. Raises `StartRefused` in one sentence when there is none to be had."""
+        """Start the server, or join one that runs; return its URL. Raises `StartRefused`, in one sentence."""
         binary = find_server()
         if binary is None:
             raise StartRefused("Neither redis-server nor valkey-server is on the PATH.")
@@ -65,7 +65,7 @@ class EmbeddedRedis:
         return f"unix://{quote(path)}"
 
     async def stop(self) -> None:
-        """Stop using the server; where no other hub uses it, return when it has ended."""
+        """Stop using the server. If no other hub uses it, wait for at most ten seconds until it has ended."""
         if self._users is None:
             return
         last = keeper.try_lock(self._users, fcntl.LOCK_EX)
@@ -121,7 +121,7 @@ class EmbeddedRedis:
 
 
 async def _locked(lock: int, mode: int, bound_s: float) -> bool:
-    """Take a file lock without holding up the loop; False when the bound passed first."""
+    """Wait for a file lock without blocking the event loop; return False when `bound_s` seconds passed first."""
     until = time.monotonic() + bound_s
     while not keeper.try_lock(lock, mode):
         if time.monotonic() > until:
@@ -131,8 +131,8 @@ async def _locked(lock: int, mode: int, bound_s: float) -> bool:
 
 
 def _socket_path(data_dir: Path) -> str:
-    """Return a path in the data directory, or in the first short enough folder for passing files where that would be
-    too long.
+    """Return the path of the socket: in the data directory, or, where that path is too long, in a private folder below
+    XDG_RUNTIME_DIR, the folder for temporary files, or /tmp.
     """
     path = data_dir / "redis.sock"
     if _fits(path):
@@ -154,7 +154,9 @@ def _fits(path: Path) -> bool:
 
 
 def _keep_to_oneself(data_dir: Path) -> None:
-    """Take from others what they may do in the folder; where they could have been at work already, that is refused."""
+    """Take other users' permissions on the data directory away; raise `StartRefused` when it is another user's, or
+    others could write to it until now.
+    """
     facts = data_dir.stat()
     if facts.st_uid != os.geteuid():
         raise StartRefused(f"The embedded Redis does not use {data_dir}: it belongs to {_user(facts.st_uid)}.")
@@ -183,7 +185,7 @@ def _user(uid: int) -> str:
 
 
 def _make_private(folder: Path) -> None:
-    """Make the folder for this user alone; one that another user made first is refused."""
+    """Make a folder that only this user can enter; raises `StartRefused` when one that others can use is there."""
     folder.mkdir(mode=0o700, exist_ok=True)
     facts = folder.stat(follow_symlinks=False)
     if facts.st_uid != os.getuid() or facts.st_mode & (stat.S_IRWXG | stat.S_IRWXO):

@@ -1,4 +1,4 @@
-"""Keys that are not the hub's, on its own Redis or on another one: plain commands, and scripts that are given keys."""
+"""Access to keys of other programs, on the hub's Redis or another one: plain commands, and scripts with keys given."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from hub.store.faults import is_away
 from hub.store.library import Script
 
 _SHUT = (AuthenticationError, NoPermissionError)
-_SPREAD = (AskError, ClusterCrossSlotError)  # the first one is also of keys that have moved
+_SPREAD = (AskError, ClusterCrossSlotError)  # keys are on several servers of a cluster; MovedError is an AskError
 
 
 class ExternalRedis:
-    """A Redis as any other program uses it: nothing of the hub's has to be there."""
+    """A Redis that need not have a store or the hub's library on it."""
 
     def __init__(self, client: Redis) -> None:
         self._client = client
 
     @classmethod
     def at(cls, url: str, settings: Settings) -> Self:
-        """Return the Redis of a URL, connected on first use; raises ValueError for options that no connection takes."""
+        """Return the Redis of a URL, which is connected on first use; raises ValueError for unknown options in it."""
         try:
             client = make_client(url, settings)
             pool: Any = client.connection_pool
-            pool.make_connection()  # connects to nothing, and knows which options there are
+            pool.make_connection()  # does not connect yet, but raises for options that it does not know
         except (TypeError, ValueError, AttributeError, LookupError, RedisError):
             raise ValueError("it has an option, or a value of one, that no connection to Redis takes") from None
         return cls(client)
 
     async def read(self, *command: Any) -> Any:
-        """Return the answer of a plain command; raises `StoreFault` when Redis will not have it.
+        """Return the answer of a plain command; raises `StoreFault` when Redis refuses it, and `StoreUnavailable`.
 
-        Raises `StoreUnavailable` as well, which goes on from the name of the server: `does not answer: ...`.
+        The text of `StoreUnavailable` continues a sentence that begins with a server's name: `does not answer: ...`.
         """
         try:
             return await self._send(command)
@@ -53,7 +53,7 @@ class ExternalRedis:
             raise _fault(error) from None
 
     async def call(self, script: Script, keys: Sequence[str], rest: Iterable[Any] = (), **named: Any) -> Any:
-        """Return the answer of a script that takes its keys from its caller; the errors are those of `read`."""
+        """Return the answer of a script of `lua/external/` that is given these keys; raises what `read` raises."""
         arguments = (len(keys), *keys, *script.ordered(rest, named))
         try:
             return await self._send(("EVALSHA", script.sha, *arguments))
@@ -63,7 +63,7 @@ class ExternalRedis:
             raise _fault(error) from None
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._client.aclose()
 
     async def _send(self, command: tuple[Any, ...]) -> Any:
@@ -77,5 +77,5 @@ class ExternalRedis:
 
 
 def _fault(error: RedisError) -> StoreFault:
-    """`spread` in its facts: the keys are not all where they were asked for."""
+    """Return the `StoreFault` for an error; `spread` in its facts says that the keys are on several cluster servers."""
     return StoreFault(str(error), spread=isinstance(error, _SPREAD))

@@ -1,4 +1,4 @@
-"""What an error of redis-py means to the hub."""
+"""Translation of errors of redis-py and of scripts into errors of the hub."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ _AWAY = (
     OSError,
 )
 _AWAY_WORDS = ("MISCONF", "MASTERDOWN", "NOREPLICAS", "BUSY", "LOADING", "NOAUTH", "NOPERM", "CLUSTERDOWN", "OOM")
-# The slot of the hub moves to another server of its cluster, or has moved (MovedError is an AskError). What a script
-# says of it is no more than a text.
+# The hash slot of the hub moves to another server of its cluster, or has moved (MovedError is an AskError). From inside
+# a script the same errors come as plain texts, `_NOT_HERE`.
 _MOVES = (AskError, TryAgainError)
 _FULL = "Redis has no memory left; nothing was done. `hub usage --store` says who holds it."
 _NOT_HERE = ("non local key", "slot not served")
 
 
 class Overdue(Late):
-    """A refusal: the time is over for which the caller has said it waits."""
+    """The call came after the time until which its caller said that it waits. Nothing was done."""
 
 
 class LostAgain(StoreUnavailable):
-    """Redis answers, and lost everything once more while the hub opened the store."""
+    """Redis answers, but the store was lost once more while the hub opened it."""
 
 
 def refusal_of(error: ResponseError) -> NotSent | None:
-    """Return what a script has refused before it did anything: a call that comes too late, by `lua/store.lua`, or one
-    that would reach into the reserve, by `lua/command.lua`; None where the error says something else.
+    """Return the refusal that a script's error stands for: `Overdue` or `Late` for a call that came too late,
+    `StoreFull` for one that would use reserved memory. None for any other error. A refused script has done nothing.
     """
     said = str(error)
     if said.startswith("OVERDUE"):
@@ -69,7 +69,7 @@ def refusal_of(error: ResponseError) -> NotSent | None:
 
 
 class StoreTooNew(StoreUnavailable):
-    """The store is of a later version of the hub, which this one does not understand; it is left as it is."""
+    """A later version of the hub has written the store in a format that this version does not know."""
 
     def __init__(self, format: str) -> None:
         super().__init__(
@@ -79,11 +79,11 @@ class StoreTooNew(StoreUnavailable):
 
 
 class StoreMoves(StoreUnavailable):
-    """A refusal: the store is on its way to another server, or is being filled, and no hub serves from it now."""
+    """The store is being moved to another server or filled from a copy, so no hub uses it now."""
 
 
 class StoreMoved(StoreMoves):
-    """The store is at another server by now."""
+    """The store has been moved to another server, whose URL is `url`."""
 
     def __init__(self, url: str) -> None:
         super().__init__(f"The store has moved to {mask_url(url)}.")
@@ -91,7 +91,10 @@ class StoreMoved(StoreMoves):
 
 
 def refuse_unopened(word: str, said: str) -> None:
-    """Raise what it means that `store/open` did not open the store."""
+    """Raise the error for a reply of `store/open` that did not open the store; return for every other `word`.
+
+    `said` is the second part of the reply: a format for `newer`, a URL for `moving` and `moved`.
+    """
     if word == "newer":
         raise StoreTooNew(said)
     if word == "moving":
@@ -115,7 +118,7 @@ def _moves(error: Exception) -> bool:
 
 
 def translated(error: Exception) -> Exception:
-    """Return an error of redis-py as one of the hub's where it means the store or a key; else the error itself."""
+    """Return the hub's error for one of redis-py: `ForeignKey`, `StoreFull` or `StoreUnavailable`; others unchanged."""
     if isinstance(error, ResponseError) and "WRONGTYPE" in str(error):
         return ForeignKey("A key of the hub holds another type than the hub writes; hub doctor tells which.")
     if not (is_away(error) or _moves(error)):
@@ -126,7 +129,9 @@ def translated(error: Exception) -> Exception:
 
 
 def unanswered(error: StoreUnavailable, *, changes: bool) -> StoreUnavailable:
-    """Return the error of a call that Redis did not answer: of one that changes something, that it may have done so."""
+    """Return the error for a call that Redis did not answer. If the call changes something, the text says that the
+    change may have been made.
+    """
     if not changes or type(error) is not StoreUnavailable:
         return error
     return StoreUnavailable(

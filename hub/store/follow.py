@@ -1,4 +1,4 @@
-"""Reading a stream as it grows: on a connection of its own, for a read that waits would hold up everything."""
+"""Reading a stream as it grows, on a connection of its own, because a read that waits would block other calls."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from hub.errors import StoreFault
 from hub.store.faults import translated
 from hub.store.store import Store
 
-WAIT_MS = 1000  # for the next entries; the reader looks up this often
+WAIT_MS = 1000  # how long one read waits for new entries
 BATCH = 200  # entries per call
 
 
 class Follower:
-    """Follows one stream; its calls raise as those of the store do."""
+    """A reader of one stream. Its calls raise `StoreUnavailable`, `StoreFault` and `ForeignKey`."""
 
     def __init__(self, store: Store, key: str) -> None:
         self._key = key
         self._client = store.client.client()
-        # A read that is cut off by the timeout of the connection is no answer, but an error.
+        # The read must end before the timeout of the connection, which would be an error.
         timeout_s = store.client.connection_pool.connection_kwargs.get("socket_timeout")
         self._wait_ms = min(WAIT_MS, max(1, int(timeout_s * 500))) if timeout_s else WAIT_MS
 
@@ -30,12 +30,12 @@ class Follower:
         return str(entries[0][0]) if entries else "0-0"
 
     async def next(self, after: str) -> list[tuple[str, dict[str, str]]]:
-        """Return the entries that follow, as soon as there are any; none when none came in a second."""
+        """Return the entries after the id `after`, as soon as there are any; an empty list after a second."""
         found = await self._ask("XREAD", "COUNT", BATCH, "BLOCK", self._wait_ms, "STREAMS", self._key, after)
         return list(found[0][1]) if found else []
 
     async def close(self) -> None:
-        """Give the connection back."""
+        """Return the connection to the pool."""
         await self._client.aclose()
 
     async def _ask(self, *command: Any) -> Any:

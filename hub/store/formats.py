@@ -1,6 +1,6 @@
-"""The format of what a store keeps.
+"""The number of the format in which a store keeps its records.
 
-A version of the hub that changes the format raises the number; hubs of the version before then refuse the store.
+A version of the hub that changes the format raises the number; hubs of earlier versions then refuse the store.
 """
 
 from __future__ import annotations

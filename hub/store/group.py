@@ -1,6 +1,7 @@
-"""Reading a stream as one of a group: each entry goes to one reader, and to another one when it is not acknowledged.
+"""Reading a stream as one of a group of readers: each entry goes to one reader, and to another if that one does not
+acknowledge it in time.
 
-On a connection of its own, for a read that waits would hold up everything.
+A reader has a connection of its own, because a read that waits would block other calls.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from hub.store.follow import WAIT_MS
 from hub.store.store import Store
 
 _GONE = ("NOGROUP", "UNBLOCKED")  # the stream was deleted with its groups, before the read or during it
-_IDLE_S = 60  # a reader that is silent for longer, and holds nothing, is of a process that is gone
+_IDLE_S = 60  # a reader that is silent for longer and holds no entry is removed: its process is gone
 
 Entry = tuple[str, dict[str, str]]
 
 
 class GroupReader:
-    """One reader of a stream; entries another one left unacknowledged for `idle_s` come to it as well."""
+    """A reader of a stream. It also gets entries that another reader has not acknowledged for `idle_s` seconds."""
 
     def __init__(self, store: Store, key: str, group: str, reader: str, idle_s: float) -> None:
         self._key = key
@@ -34,20 +35,23 @@ class GroupReader:
         self._leave = store.script("internal/leave")
         self._store = store
         self._client = store.client.client()
-        # A read that is cut off by the timeout of the connection is no answer, but an error.
+        # The read must end before the timeout of the connection, which would be an error.
         timeout_s = store.client.connection_pool.connection_kwargs.get("socket_timeout")
         self._wait_ms = min(WAIT_MS, max(1, int(timeout_s * 500))) if timeout_s else WAIT_MS
         self._looked_at = float("-inf")
         self._cursor = "0-0"
 
     async def join(self) -> None:
-        """Make sure there is a stream with our group, which reads it from its beginning; raises also `ForeignKey`."""
+        """Make the stream and the group where they are missing; a new group reads from the beginning of the stream.
+
+        Raises `ForeignKey` when the key is no stream, `StoreUnavailable` and `StoreFault`.
+        """
         await self._forget(key=self._key, group=self._group, idle_ms=_IDLE_S * 1000)
         with suppress(_There):
             await self._ask("XGROUP", "CREATE", self._key, self._group, "0", "MKSTREAM")
 
     async def next(self, most: int) -> list[Entry]:
-        """Return at most so many entries, as soon as there are any; none when none came in a second."""
+        """Return at most `most` entries, as soon as there are any; an empty list after a second."""
         try:
             return await self._left_over(most) or await self._new(most)
         except _Gone:
@@ -55,17 +59,17 @@ class GroupReader:
             return []
 
     async def acknowledge(self, entry: str) -> None:
-        """Take an entry as done: it is given to no reader any more."""
+        """Acknowledge an entry, so that no reader gets it again."""
         await self._store.read("XACK", self._key, self._group, entry)
 
     async def close(self) -> None:
-        """Leave the group, let others have what was not acknowledged, and give the connection back."""
+        """Leave the group, let other readers have the entries that were not acknowledged, and return the connection."""
         with suppress(StoreUnavailable, StoreFault):
             await self._leave(key=self._key, group=self._group, reader=self._reader, idle_ms=self._idle_ms + 1)
         await self._client.aclose()
 
     async def _left_over(self, most: int) -> list[Entry]:
-        """Return what other readers took and did not acknowledge: they are looked for twice in their time."""
+        """Return entries that other readers did not acknowledge within `idle_s`; looks for them twice in that time."""
         if self._cursor == "0-0" and time.monotonic() - self._looked_at < self._idle_ms / 2000:
             return []
         self._looked_at = time.monotonic()
@@ -96,8 +100,8 @@ class GroupReader:
 
 
 class _Gone(Exception):
-    """There is no such stream, or no such group of it."""
+    """The stream or its group of readers does not exist."""
 
 
 class _There(Exception):
-    """The group is there already."""
+    """The group of readers exists already."""

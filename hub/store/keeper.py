@@ -1,10 +1,10 @@
-"""Keeps the embedded Redis server running for exactly as long as a hub uses it.
+"""The keeper: a process that keeps the embedded Redis server running exactly as long as any hub uses it.
 
-A process of its own, so that it outlives a hub that is killed: `python keeper.py SERVER DATA_DIR SOCKET` ends with 0 as
-soon as a server answers on the socket, and leaves the keeper behind. Standard library only: it never imports the hub.
+It is a process of its own, so that it outlives a hub that is killed. `python keeper.py SERVER DATA_DIR SOCKET` ends
+with 0 as soon as a server answers on the socket, and leaves the keeper running. It uses the standard library only.
 
-    users.lock    shared by every hub that uses the server; the keeper gets it exclusively when the last one is gone
-    server.lock   exclusive, held by keeper and server: never two servers on one append-only file
+    users.lock    held shared by every hub that uses the server; the keeper gets it exclusively when the last is gone
+    server.lock   held exclusively by keeper and server, so that never two servers use one append-only file
 """
 
 import contextlib
@@ -40,7 +40,7 @@ class Failed(Exception):
 
 
 def try_lock(fd: int, mode: int) -> bool:
-    """Take the lock if that is possible at once."""
+    """Take a file lock if it is free; return whether it was taken."""
     try:
         fcntl.flock(fd, mode | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -49,7 +49,7 @@ def try_lock(fd: int, mode: int) -> bool:
 
 
 def answers(path: str) -> bool:
-    """Return whether a server on the socket takes commands; one that is still loading its file does not."""
+    """Return whether a server on the socket takes commands; a server that is still loading its file does not."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(1)
         try:
@@ -61,7 +61,7 @@ def answers(path: str) -> bool:
 
 
 class Keeper:
-    """One server, started again when it dies, stopped when no hub holds `users.lock` any more."""
+    """The keeper of one server: starts it again when it dies, and stops it when no hub holds `users.lock` any more."""
 
     def __init__(self, binary: str, data_dir: Path, socket_path: str, server_lock: int) -> None:
         self._socket_path = socket_path
@@ -76,7 +76,7 @@ class Keeper:
         ]  # fmt: skip
 
     def run(self, when_ready: int) -> None:
-        """Serve until the last user is gone; write a byte to `when_ready` as soon as the server answers."""
+        """Keep the server running until the last hub is gone; write a byte to `when_ready` once the server answers."""
         signal.signal(signal.SIGTERM, self._on_signal)
         pause_s, longest_s = _RESTART_PAUSE_S
         while True:
@@ -97,14 +97,14 @@ class Keeper:
         self._told_to_stop = True
 
     def _start(self) -> subprocess.Popen[bytes]:
-        # The server shares the lock: should the keeper be killed, nobody starts a second one beside it.
+        # The server inherits the lock: if the keeper is killed, no other keeper starts a second server beside it.
         return subprocess.Popen(
             self._command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[self._server_lock],
             preexec_fn=_die_with_parent if _libc else None,  # noqa: PLW1509 (the keeper has one thread)
         )  # fmt: skip
 
     def _watch(self, server: subprocess.Popen[bytes], when_ready: int) -> bool:
-        """Wait until the server died (False) or is no longer wanted (True)."""
+        """Wait until the server has died (return False) or no hub uses it any more (return True)."""
         while server.poll() is None:
             if self._unused():
                 return True
@@ -136,13 +136,17 @@ class Keeper:
 
 
 def _die_with_parent() -> None:
-    """Linux ends the server with its keeper; elsewhere a server whose keeper was killed stays until it is stopped."""
+    """Have Linux end the server when its keeper ends. Elsewhere a server whose keeper was killed runs on."""
     assert _libc is not None
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _close_what_was_inherited() -> None:
-    """uvloop hands its own descriptors down, the far end of our standard error among them: it would never end."""
+    """Close all inherited file descriptors but standard input, output and error.
+
+    uvloop passes the hub's descriptors on. Among them is the reading end of this process's standard error, which would
+    then never be closed.
+    """
     for fd in map(int, os.listdir("/dev/fd")):
         if fd > 2:
             with contextlib.suppress(OSError):
@@ -150,7 +154,9 @@ def _close_what_was_inherited() -> None:
 
 
 def _let_go_of_the_terminal() -> None:
-    """Close the outputs: a reader of the hub's output to its end must not wait for the keeper."""
+    """Redirect standard input, output and error to the null device, so that a program that reads the hub's output to
+    its end does not wait for the keeper.
+    """
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)
@@ -158,14 +164,14 @@ def _let_go_of_the_terminal() -> None:
 
 
 def _become_keeper(binary: str, data_dir: Path, socket_path: str, server_lock: int) -> None:
-    """Leave a keeper behind and return when its server answers; raise `Failed` when it does not."""
+    """Fork a keeper and return once its server answers; raises `Failed` when the server does not start."""
     log = data_dir / LOG
     if log.exists() and log.stat().st_size > _LOG_KEPT_BYTES:
         log.unlink()
     readable, writable = os.pipe()
     if os.fork() == 0:
         os.close(readable)
-        os.setsid()  # Ctrl-C in the hub's terminal is for the hub: it stops the server when it is done with it
+        os.setsid()  # so that Ctrl-C in the hub's terminal ends the hub and not the keeper
         _let_go_of_the_terminal()
         status = 1
         try:
@@ -181,8 +187,8 @@ def _become_keeper(binary: str, data_dir: Path, socket_path: str, server_lock: i
 
 
 def main(binary: str, data_dir: Path, socket_path: str) -> None:
-    """Return when a server answers on the socket, started by us or found there."""
-    os.umask(0o077)  # what the server writes is nobody else's
+    """Return once a server answers on the socket: one that runs already, or one that this call starts."""
+    os.umask(0o077)  # files of the server are for this user alone
     while True:
         server_lock = os.open(data_dir / SERVER_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         if try_lock(server_lock, fcntl.LOCK_EX):

@@ -1,4 +1,4 @@
-"""Reading a list of keys, some of which other programs may use."""
+"""Reading several keys of which other programs may have overwritten some."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hub.store.store import Store
 
 
 async def read_each(store: Store, commands: Iterable[tuple[Any, ...]], otherwise: Any = None) -> list[Any]:
-    """Return the answers of plain commands, sent together; `otherwise` for a key of another type, which hides no other
-    one.
+    """Return the answers of plain commands that are sent together, in this order; `otherwise` stands for the answer of
+    a command whose key has another Redis type.
     """
 
     async def one(command: tuple[Any, ...]) -> Any:

@@ -1,11 +1,11 @@
-"""The functions of `lua/`: one library of Redis Functions, joined from its modules in the order below.
+"""The library: all Lua files of `lua/`, joined into one library of Redis Functions.
 
-A module is one file of `lua/` that ends in one table, named like the file: `queue.enter(...)` is in `queue.lua`. It
-may use the modules before it. A command is one file of `lua/commands/`, in a folder named like the room of `hub/` that
-calls it; it begins with its name and its arguments, which Python passes by name. The names of the library and of its
-functions carry the version, a digest of the text: hubs of two versions use one server beside each other.
+A module is a file of `lua/` that returns a table, which has the name of the file: `queue.enter(...)` is in `queue.lua`.
+A module may use the modules before it in `MODULES`. A command is a file of `lua/commands/`, in a folder named like the
+part of `hub/` that calls it; it declares its name and its arguments, which Python passes by name. The names of the
+library and its functions contain the version, a digest of the text, so that hubs of two versions can use one server.
 
-Scripts of `lua/external/` run on Redis servers that are not the hub's, where nothing of it is kept: they go whole.
+Scripts of `lua/external/` run on Redis servers of other programs, where no library is loaded: their text is sent.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ MODULES = (
 )  # fmt: skip
 EXTERNAL = ("times", "record_times", "records")
 
-LAST_USED = "last_used"  # the function that says when a hub used the library last
-NO_FENCE = ("", "")  # of a call by a program that does not tick
+LAST_USED = "last_used"  # the function that returns when a hub used the library last
+NO_FENCE = ("", "")  # the fence of calls by a program that does not tick
 _DECLARED = re.compile(r"^command(?:\.(\w+))?\('([a-z_/]+)', \{(.*?)\}, function", re.MULTILINE | re.DOTALL)
 _ARGUMENT = re.compile(r"'((?:\.\.\.)?\w+)(?:: number)?',[ ]*(?:--.*)?$", re.MULTILINE)
-# While a library is loaded, Lua has `redis.register_function` and nothing else; afterwards it looks for globals in two
-# tables. So modules see locals of the same names, which the first call sets.
+# While a library is loaded, Lua has no globals but `redis.register_function`, and later each global costs two look-ups.
+# So modules use locals with the names of the globals, which the first call of a function sets.
 _GLOBALS = "redis, cjson, string, math, table, tonumber, tostring, ipairs, pairs, unpack, type, pcall, error"
 _HEAD = f"""local register = redis.register_function
 local function globals() return {_GLOBALS} end
@@ -67,7 +67,7 @@ end
 
 @dataclass(frozen=True)
 class Command:
-    """What Python knows of a command: its name, which is that of its file, and its arguments in order."""
+    """The declaration of a command of the library: its name, which is that of its file, and its arguments in order."""
 
     name: str
     arguments: tuple[str, ...]
@@ -82,7 +82,7 @@ class Command:
 
     @classmethod
     def declared(cls, text: str) -> Command:
-        """Read what the file of a command declares; raises ValueError where it declares none."""
+        """Return the command that the text of a file declares; raises ValueError for a file that declares none."""
         found = _DECLARED.search(text)
         if found is None:
             raise ValueError("the file of a command declares it: command.change('room/name', {'argument', ...}, ...")
@@ -92,7 +92,7 @@ class Command:
         return cls(found[2], named, len(named) < len(arguments), changes)
 
     def ordered(self, rest: Iterable[Any], named: dict[str, Any]) -> list[Any]:
-        """Return the arguments in order; raises TypeError for names that are not its own."""
+        """Return the values of the named arguments in their order, then `rest`; raises TypeError for wrong names."""
         try:
             if len(named) != len(self.arguments):
                 raise KeyError
@@ -104,14 +104,14 @@ class Command:
 
 @dataclass(frozen=True)
 class Script(Command):
-    """A command for a Redis that is not the hub's, which is sent whole."""
+    """A command for a Redis of other programs: its whole text is sent, or its SHA-1 where that server knows it."""
 
     text: str
     sha: str
 
 
 class Library:
-    """The functions of one version of the hub."""
+    """The library of one version of the hub: its text, and its commands by name."""
 
     def __init__(self, body: str, commands: dict[str, Command]) -> None:
         self.version = hashlib.sha1(body.encode(), usedforsecurity=False).hexdigest()[:16]
@@ -122,19 +122,19 @@ class Library:
         self.commands = commands
 
     def function(self, name: str) -> str:
-        """Return the name under which Redis knows a command."""
+        """Return the name of the Redis function of a command."""
         return f"{self.name}_{name.replace('/', '_')}"
 
     def call(
         self, name: str, keys: Keys, arguments: Iterable[Any], fence: tuple[Any, Any] = NO_FENCE, until_ms: Any = ""
     ) -> tuple[Any, ...]:
-        """Return the call of a command; `fence` is what the hub knows of the store, its generation and its clock, and
-        `until_ms` the reading of that clock until which the caller waits for the answer.
+        """Return the Redis command that calls a command of the library. `fence` is the generation and the hub clock of
+        the store as the hub heard them last, `until_ms` the hub clock until which the caller waits, '' for no limit.
         """
         return ("FCALL", self.function(name), 1, keys.store, *arguments, *fence, until_ms, keys.database)
 
     def replaced(self, old: str, new: str) -> Library:
-        """Return the library with another text in places: a version of its own."""
+        """Return a library, with a version of its own, in whose text `old` is replaced by `new`."""
         return Library(self.body.replace(old, new), self.commands)
 
 
@@ -149,7 +149,7 @@ def library() -> Library:
 
 
 def modules(*names: str) -> str:
-    """Return the text of modules, for programs that use some of them alone."""
+    """Return the joined text of some modules, for programs that use only these."""
     return "".join(map(_module, names))
 
 

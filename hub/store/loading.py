@@ -1,4 +1,4 @@
-"""The library on a server: it is loaded where it is missing, and one that nobody uses any more can be found."""
+"""The library on a Redis server: to load it where it is missing, and to find libraries that no hub uses any more."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KNOWN = "already exists"
 
 
 async def load(client: Redis, library: Library) -> None:
-    """Give the server the library; another hub may have done so."""
+    """Load the library on the server, unless another hub has loaded it already."""
     try:
         await client.execute_command("FUNCTION LOAD", library.text)  # type: ignore[no-untyped-call]
     except ResponseError as error:
@@ -23,7 +23,7 @@ async def load(client: Redis, library: Library) -> None:
 
 
 async def call(client: Redis, library: Library, command: tuple[Any, ...]) -> Any:
-    """Return the answer of a command, which may be the first that this server hears of the library."""
+    """Send a call of the library and return its answer; where the server lacks the library, load it and send again."""
     try:
         return await client.execute_command(*command)  # type: ignore[no-untyped-call]
     except ResponseError as error:
@@ -34,19 +34,19 @@ async def call(client: Redis, library: Library, command: tuple[Any, ...]) -> Any
 
 
 async def last_used(client: Redis, name: str) -> int | None:
-    """Return when a hub used a library last, by the time of Redis in ms; None when no hub did since this server was
-    started.
+    """Return the time of Redis, in ms, at which a hub used a library last; None when none has since the server started.
 
-    It counts hubs of all prefixes and databases; raises `ResponseError` where there is no such library.
+    Hubs of all prefixes and databases count. Raises `ResponseError` where there is no such library.
     """
     used_ms = int(await client.execute_command("FCALL", f"{name}_{LAST_USED}", 0))  # type: ignore[no-untyped-call]
     return used_ms if used_ms >= 0 else None
 
 
 async def idle_libraries(client: Redis, own: Library) -> dict[str, float]:
-    """Return the libraries of other versions of the hub: for how many seconds no hub has used each.
+    """Return each library of another version of the hub -> the seconds for which no hub has used it.
 
-    One that was not used since the server was started is as idle as that is long; one that does not say is left out.
+    For a library that was not used since the server started, these are the seconds since that start. A library that
+    cannot be asked is left out.
     """
     listed = await client.execute_command("FUNCTION LIST", "LIBRARYNAME", "hub_*")  # type: ignore[no-untyped-call]
     names = [each["library_name"] if isinstance(each, dict) else each[1] for each in listed]

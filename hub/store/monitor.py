@@ -1,4 +1,4 @@
-"""Whether a subscription still hears Redis: nobody tells when a firewall drops a connection, or a machine is gone."""
+"""Detection of dead connections: when a firewall drops a connection or a machine is gone, no error tells the reader."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ from redis.asyncio.client import PubSub
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
-# How a connection ends; the last two come from redis-py where it was closed, in whole or by half, under its hands.
+# The errors of a connection that is cut; redis-py raises the last two when a connection is closed while it is used.
 CUT_OFF = (RedisError, OSError, RuntimeError, AttributeError)
-SILENT_S = 5.0  # after which Redis is asked for a word; after as long again without one the connection is dead
+SILENT_S = 5.0  # after so long without a message Redis is pinged; after as long again the connection is dead
 
 
 class ConnectionMonitor:
-    """Of one connection. Its reader says what it heard, and looks when it has heard nothing for a while."""
+    """A monitor of one connection. The reader calls `heard` for each message, and `look` when none came for a while."""
 
     def __init__(self, pubsub: PubSub) -> None:
         self._pubsub = pubsub
         self._heard_at = time.monotonic()
-        self._looks = 0  # since Redis was asked, that included; none when it need not be
+        self._looks = 0  # calls of `look` since Redis was pinged, with the one that pinged; 0 when no ping is open
 
     def heard(self) -> None:
-        """Anything came, be it only the answer to a ping."""
+        """Note that a message came, which may be the answer to a ping."""
         self._heard_at, self._looks = time.monotonic(), 0
 
     async def look(self) -> None:
-        """Ping where that is due; raises redis-py's ConnectionError when nothing is heard any more.
+        """Ping Redis when no message came for 5 s; raise redis-py's ConnectionError when none came for 10 s.
 
-        Only after one more read in vain: a process that stood still since the ping has the answer still to read.
+        It raises only after one more read without a message since the ping: if this process stood still meanwhile, the
+        answer may have come and wait to be read.
         """
         silent_s = time.monotonic() - self._heard_at
         if self._looks > 1 and silent_s > 2 * SILENT_S:

@@ -1,14 +1,15 @@
-"""Moving a store to another server while hubs run: they stand by for as long as it is copied, and follow it then.
+"""Moving a store to another server while hubs run: they refuse calls while it is copied, and then use the new server.
 
-    1. From one moment to the next the store is marked as one that moves: no hub opens it, so every call is refused, and
-       the hub clock stands still. A hub that stood still meanwhile finds out with its first call.
-    2. Everything is copied. The other server is marked as one that is being filled, so that nobody opens half a store.
-    3. The mark says that the store has moved. That is the one moment in which the move is decided; until then it can be
-       undone, and afterwards nothing is lent from the first server again.
-    4. The other mark is taken away, and hubs open the store there: as after a restart, with tokens above all others.
+    1. The store is marked as moving. From then on no hub can open it, so every call is refused and the hub clock stands
+       still. A hub that was suspended at that moment finds out with its first call.
+    2. All keys are copied. The new server is marked as being filled, so that no hub opens half a store.
+    3. The mark in the old store is changed to: has moved. This decides the move. Until then it can be undone, and
+       afterwards nothing is lent from the old server again.
+    4. The mark on the new server is removed, and hubs open the store there: as after a restart, with tokens above all
+       that were given.
 
-Each step may be repeated. An attempt that goes on after another one has taken over can do nothing: each of its writes
-asks whose turn it is.
+Each step may be repeated. Each attempt has a turn, and each of its writes checks that the turn is still its own, so an
+attempt that another one has replaced can change nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from hub.store.scan import keys_of
 from hub.store.store import Store
 
 BATCH = 500  # commands that are sent together
-WAIT_MS = 1000  # for replicas of the first server to hear that the store has moved; answers are waited for longer
+WAIT_MS = 1000  # for replicas of the old server to hear that the store has moved; less than the timeout of an answer
 _MARK = ("moving", "moving_by", "moving_to", "moving_generation", "moving_format")
 
 
@@ -38,10 +39,11 @@ class MoveRefused(HubError):
 
 
 async def move(old: Store, new: Store, url: str) -> int:
-    """Move everything from one store into another, which is empty, and which hubs are to find under this URL; how many
-    keys were copied, 0 when that was done before. Neither need be open.
+    """Move all keys of the store `old` into the empty store `new`, which hubs will find under `url`. Neither need be
+    open. Return how many keys were copied, 0 when an earlier call copied them.
 
-    Raises `MoveRefused`, and `StoreUnavailable` when one of them does not answer: repeat it, or undo it with `stay`.
+    Raises `MoveRefused`, and `StoreUnavailable` when a server does not answer: then repeat the call, or undo the move
+    with `stay`.
     """
     await _check_place(new, await old.read("HGET", old.keys.store, "moving"))
     by = secrets.token_hex(8)
@@ -53,8 +55,8 @@ async def move(old: Store, new: Store, url: str) -> int:
             turn = f"{move_id} {by}"
             await _take_turn(new, move_id, turn)
             keys = await _copy(old, new, turn)
-            # A server that was restarted or has taken over since may have lost what was written last: its identity is
-            # another one, and no connection is made to it.
+            # If the new server was restarted or failed over since, it may have lost the last writes. This read then
+            # raises, because its identity has changed.
             await new.read("GET", new.keys.restoring)
         case ["moved", move_id, _]:
             by = await old.read("HGET", old.keys.store, "moving_by")
@@ -70,7 +72,7 @@ async def move(old: Store, new: Store, url: str) -> int:
 
 
 async def stay(old: Store) -> None:
-    """Undo a move that is not over; raises `MoveRefused` for one that is."""
+    """Undo a move that is not decided yet; raises `MoveRefused` when the store has moved."""
     undo = old.script("store/stay")
     match await undo():
         case ["stays"]:
@@ -82,7 +84,7 @@ async def stay(old: Store) -> None:
 
 
 async def _check_place(new: Store, move_id: str | None) -> None:
-    """Check that the new store is empty, or holds what comes from this move."""
+    """Raise `MoveRefused` unless the new store is empty, or is being filled by the move `move_id`."""
     turn = await new.read("GET", new.keys.restoring)
     if turn is not None and not (move_id and turn.startswith(f"{move_id} ")):
         raise MoveRefused("A copy was begun there and not finished; empty that place first, or name another one.")
@@ -93,7 +95,7 @@ async def _check_place(new: Store, move_id: str | None) -> None:
 
 
 async def _take_turn(new: Store, move_id: str, turn: str) -> None:
-    """Mark the new store as one that is being filled by this attempt."""
+    """Mark the new store as being filled by this attempt; raises `MoveRefused` where there is a store already."""
     known = await new.read("GET", new.keys.restoring)
     if known is None and await new.read("EXISTS", new.keys.store):
         raise MoveRefused("A store is there already.")
@@ -101,7 +103,7 @@ async def _take_turn(new: Store, move_id: str, turn: str) -> None:
 
 
 async def _copy(old: Store, new: Store, turn: str) -> int:
-    """Write everything into the new store, and last what makes it one."""
+    """Copy all keys into the new store, last `hub:store`, without which no hub can open it; return how many."""
     keys = 0
     commands: list[tuple[Any, ...]] = []
     last: list[tuple[Any, ...]] = []
@@ -119,7 +121,7 @@ async def _copy(old: Store, new: Store, turn: str) -> int:
 
 
 async def _write(new: Store, turn: str | None, commands: Iterable[tuple[Any, ...]]) -> None:
-    """Carry all of them out, or none of them when it is the turn of another attempt."""
+    """Run all commands in one transaction; raises `MoveRefused`, and runs none, when another attempt has the turn."""
     taken = MoveRefused("Another attempt to move the store has taken over.")
     try:
         async with new.client.pipeline(transaction=True) as pipe:
@@ -137,7 +139,10 @@ async def _write(new: Store, turn: str | None, commands: Iterable[tuple[Any, ...
 
 
 async def _decide(old: Store, by: str) -> None:
-    """Say in the old store, and in the replicas it has now, that it has moved: one that takes over must know."""
+    """Mark the old store as moved, and wait until its replicas have that, because one of them may become the primary.
+
+    Raises `MoveRefused` when another attempt has the turn, or not all replicas have confirmed it.
+    """
     try:
         replicas = int((await old.client.info("replication")).get("connected_slaves", 0))
         async with old.client.pipeline(transaction=False) as pipe:

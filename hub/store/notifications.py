@@ -1,6 +1,6 @@
-"""Notifications: channels that scripts publish to, heard over one connection per process, however many wait.
+"""Notifications: messages that scripts publish to Redis channels, received over one connection per process.
 
-A channel is subscribed to while somebody waits for it, so Redis itself leaves out what nobody here waits for.
+A channel is subscribed to only while a call in this process waits for it, so Redis sends no other messages.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from redis.asyncio.client import PubSub
 from hub.errors import StoreUnavailable
 from hub.store.monitor import CUT_OFF, ConnectionMonitor
 
-IDLE_S = 1.0  # how often the reader looks up
-HEARD, SAID = ("subscribe", "ssubscribe"), ("message", "smessage")  # the kinds of what Redis tells a listener
-CONFIRM_S = 5.0  # for Redis to confirm a subscription: as long as it has for any other answer by default
+IDLE_S = 1.0  # how long one read waits for a message
+HEARD, SAID = ("subscribe", "ssubscribe"), ("message", "smessage")  # types of confirmations, and of messages
+CONFIRM_S = 5.0  # how long Redis may take to confirm a subscription: the default timeout of any answer
 
 
 class Subscription:
-    """Is notified of what its channels say, and when the connection was lost: who waits on it then asks the store.
+    """A subscription of one waiting call to some channels. It is notified of each message, and when the connection is
+    lost; the call then asks the store what has happened.
 
-    When it is `cut` it hears nothing more, and who waits on listens anew. One that is to `keep` what its channels say
-    gives that out once.
+    Once `cut` is True it gets no more messages, and a call that waits on must listen anew. With `keep` the texts of the
+    messages are kept for `said`.
     """
 
     def __init__(self, *, keep: bool = False) -> None:
@@ -34,13 +35,13 @@ class Subscription:
         self.cut = False
 
     def notify(self, word: str | None = None) -> None:
-        """Wake those who wait; `word` is what the channel says."""
+        """Wake the call that waits; `word` is the text of the message, None when there is none."""
         if self._kept is not None and word is not None:
             self._kept.append(word)
         self._notified.set()
 
     def said(self) -> list[str]:
-        """Return what the channels have said since the last time, in this order."""
+        """Return the texts of the messages since the last call of `said`, in their order; empty without `keep`."""
         words = self._kept
         if not words:
             return []
@@ -48,7 +49,7 @@ class Subscription:
         return words
 
     async def wait(self, seconds: float) -> bool:
-        """Return whether it was notified within so many seconds; it can be again."""
+        """Wait for a notification, at most `seconds`; return whether one came. It may be called again."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._notified.wait()
@@ -58,17 +59,17 @@ class Subscription:
 
 
 class Notifications:
-    """The one connection, and who waits for which channel.
+    """The one connection for all channels of this process, and its subscriptions.
 
-    One thing at a time is done to the connection, and to its end: a command that was cut short, or one that comes when
-    it is being given back, would take another one from the pool that nobody knows of.
+    Commands on the connection run one at a time under a lock, and none is cancelled: redis-py would otherwise take
+    another connection from the pool, which would never be returned.
     """
 
     def __init__(self, client: Redis, *, in_cluster: bool = False) -> None:
         self._client = client
-        self._in_cluster = in_cluster  # where channels are those of a shard
+        self._in_cluster = in_cluster  # then sharded channels are used
         self._waiting: dict[str, set[Subscription]] = {}
-        self._confirmed: dict[str, asyncio.Future[None]] = {}  # of the connection there is
+        self._confirmed: dict[str, asyncio.Future[None]] = {}  # channel -> done once Redis has confirmed it
         self._pubsub: PubSub | None = None
         self._reader: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
@@ -76,9 +77,9 @@ class Notifications:
 
     @asynccontextmanager
     async def listen(self, *channels: str, keep: bool = False) -> AsyncIterator[Subscription]:
-        """Subscribe to these channels; return once Redis has confirmed it. Raises `StoreUnavailable`.
+        """Subscribe to channels while the block runs; it begins once Redis has confirmed. Raises `StoreUnavailable`.
 
-        With `keep` it keeps what they say, until it is asked.
+        With `keep` the subscription keeps the texts of messages until its `said` is called.
         """
         subscription = Subscription(keep=keep)
         for channel in channels:
@@ -99,19 +100,19 @@ class Notifications:
                 asyncio.ensure_future(self._unsubscribe(over)).add_done_callback(_look_at)
 
     async def close(self) -> None:
-        """Notify all waiters and give the connection back."""
+        """Notify all subscriptions and close the connection."""
         self._closing = True
         if self._reader is not None:
             waking = asyncio.ensure_future(self._wake_reader())
             waking.add_done_callback(_look_at)
             await asyncio.wait([self._reader], timeout=2 * IDLE_S)
         with suppress(TimeoutError):
-            async with asyncio.timeout(2 * IDLE_S), self._lock:  # after a command that has made another connection
+            async with asyncio.timeout(2 * IDLE_S), self._lock:  # after a command that connects again
                 if self._pubsub is not None:
                     await self._give_back(self._pubsub)
 
     async def _wake_reader(self) -> None:
-        """Have Redis answer something, for which the reader looks up before its time."""
+        """Ping Redis, so that the reader gets an answer and notices at once that the hub closes."""
         async with self._lock:
             if self._pubsub is not None:
                 await self._pubsub.ping()
@@ -145,7 +146,7 @@ class Notifications:
                 await unsubscribe(*over)
 
     def _leave(self, subscription: Subscription, channels: tuple[str, ...]) -> list[str]:
-        """Wait no more; return the channels without waiters."""
+        """Remove a subscription; return those of its channels that have no other subscription."""
         over = []
         for channel in channels:
             self._waiting[channel].discard(subscription)
@@ -155,7 +156,7 @@ class Notifications:
         return over
 
     async def _read(self, pubsub: PubSub) -> None:
-        """Read until there are no waiters."""
+        """Read messages until there are no subscriptions, or the connection is cut."""
         monitor = ConnectionMonitor(pubsub)
         try:
             while True:
@@ -171,13 +172,13 @@ class Notifications:
                         return
                     if self._pubsub is pubsub:
                         await monitor.look()
-        except CUT_OFF:  # the hub clock tells of it
+        except CUT_OFF:  # the hub clock logs that Redis is away
             async with self._lock:
                 if self._pubsub is pubsub:
                     await self._give_back(pubsub)
 
     async def _give_back(self, pubsub: PubSub) -> None:
-        """Close the connection and notify all waiters. Its reader ends by that."""
+        """Close the connection and notify all subscriptions that they are cut. This ends the reader."""
         self._pubsub = self._reader = None
         answers, self._confirmed = list(self._confirmed.values()), {}
         for answer in answers:
@@ -193,7 +194,7 @@ class Notifications:
     def _take(self, kind: str, channel: str, word: Any) -> None:
         if kind in HEARD:
             answer = self._confirmed.get(channel)
-            if answer is None or answer.done():  # the connection was cut, and redis-py has made another
+            if answer is None or answer.done():  # redis-py has connected again: messages may be missing
                 self._notify(channel)
             else:
                 answer.set_result(None)
@@ -206,6 +207,8 @@ class Notifications:
 
 
 def _look_at(done: asyncio.Future[Any]) -> None:
-    """Look at a failure that is waited for no more, and is no news: the reader has met it as well."""
+    """Fetch the exception of a future that is not awaited any more, so that asyncio does not log it: the reader of the
+    connection meets the same failure.
+    """
     if not done.cancelled():
         done.exception()

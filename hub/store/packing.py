@@ -1,5 +1,8 @@
-"""Connections whose commands are packed by hiredis, and whose answers are read with one coroutine each: where redis-py
-is asynchronous it packs in Python, and reads an answer through four, and either is a tenth of what a hub does."""
+"""Faster connections to Redis: hiredis packs the commands, and one coroutine reads each answer.
+
+The asynchronous redis-py packs commands in Python and reads each answer through four coroutines; each of the two costs
+a tenth of a hub's processor time.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,11 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 
 class Packed(AbstractConnection):
-    """hiredis takes text that is UTF-8, bytes and numbers; what it does not take is packed, or refused, by redis-py."""
+    """A connection whose commands hiredis packs, if they are UTF-8 text, bytes and numbers; redis-py packs others."""
 
     def pack_command(self, *args: Any) -> list[bytes]:
         try:
-            if " " not in args[0]:  # else it is two words, which redis-py sends apart
+            if " " not in args[0]:  # redis-py splits a name of two words, such as `CLUSTER NODES`
                 return [hiredis.pack_command(args)]
         except (TypeError, UnicodeEncodeError):
             pass
@@ -24,8 +27,8 @@ class Packed(AbstractConnection):
         return packed
 
     async def read_answers(self, count: int) -> list[Any]:
-        """Return the answers to so many commands, errors of Redis among them. Raises what `read_response` raises when
-        the connection fails, and closes it then; it has no timeout of its own.
+        """Return the answers to `count` commands; errors of Redis are among them, not raised. When the connection
+        fails, close it and raise what `read_response` raises. There is no timeout: the caller sets one.
         """
         try:
             parser: Any = self._parser
@@ -38,15 +41,15 @@ class Packed(AbstractConnection):
 
 
 class PackedConnection(Packed, Connection):
-    """Plain."""
+    """A plain TCP connection."""
 
 
 class PackedSSLConnection(Packed, SSLConnection):
-    """Over TLS."""
+    """A connection over TLS."""
 
 
 class PackedUnixConnection(Packed, UnixDomainSocketConnection):
-    """On this machine."""
+    """A connection to a unix socket on this machine."""
 
 
 _PACKED: dict[Any, type[AbstractConnection]] = {
@@ -57,6 +60,6 @@ _PACKED: dict[Any, type[AbstractConnection]] = {
 
 
 def packed(pool: ConnectionPool) -> ConnectionPool:
-    """Return the pool, before its first connection, with such connections."""
+    """Make a pool use these connections and return it; call this before its first connection is made."""
     pool.connection_class = _PACKED[pool.connection_class]
     return pool

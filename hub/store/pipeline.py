@@ -1,5 +1,5 @@
-"""Batches of commands over one connection, at less cost than redis-py's own pipelines: those take a connection of the
-pool for each batch, begin a task to send it, and a timer for every answer."""
+"""Batches of commands over one connection, cheaper than redis-py's own pipelines: those take a connection from the pool
+and begin an asyncio task for each batch, and set a timer for each answer."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ from hub.store.packing import Packed
 
 
 class Pipeline:
-    """Carries batches, one after the other; keeps its connection until it is told that there are no more."""
+    """A sender of batches, one after the other, on one connection, which it keeps until `release` is called."""
 
     def __init__(self, client: Redis) -> None:
         self._client = client
         self._connection: Any = None
 
     async def carry(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Return the answers in order, errors of Redis among them. Raises what redis-py raises when the connection
-        fails; one that was cut is tried once more, as the client is told to, and then all commands are sent again.
+        """Send commands and return their answers in order; errors of Redis are among them, not raised.
+
+        When the connection was cut, all commands are sent once more on a new one. Raises what redis-py raises when that
+        fails too.
         """
         metrics.redis_round_trips.inc()
         metrics.redis_commands.inc(len(commands))
@@ -41,7 +43,7 @@ class Pipeline:
         return found
 
     async def release(self) -> None:
-        """Give the connection back."""
+        """Return the connection to the pool."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await self._client.connection_pool.release(connection)
@@ -49,14 +51,14 @@ class Pipeline:
     async def _once(self, connection: Any, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
         if not connection.is_connected:
             await connection.connect()
-        # The batch has the time of one answer: with a time of its own each answer would cost as much again.
+        # The whole batch has the timeout of one answer: a timer for each answer would double the cost.
         limit_s, connection.socket_timeout = connection.socket_timeout, None
         try:
             async with asyncio.timeout(limit_s):
                 await connection.send_packed_command(connection.pack_commands(commands))
                 if isinstance(connection, Packed):
                     answers = await connection.read_answers(len(commands))
-                else:  # of the store in memory
+                else:  # fakeredis, the store in memory
                     answers = [await _one_answer(connection) for _ in commands]
         except TimeoutError:
             await connection.disconnect(nowait=True)
@@ -66,7 +68,7 @@ class Pipeline:
         return [self._read(command[0], answer) for command, answer in zip(commands, answers, strict=True)]
 
     def _read(self, name: Any, answer: Any) -> Any:
-        """Return an answer as redis-py gives it: it converts those of some commands."""
+        """Return an answer in the form in which redis-py returns it: the answers of some commands are converted."""
         if name == "FCALL" or name not in self._client.response_callbacks or isinstance(answer, ResponseError):
             return answer
         return self._client.response_callbacks[name](answer)

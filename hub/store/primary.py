@@ -1,7 +1,7 @@
-"""Which server the hub speaks to: where the primary is, and whether it still is the one whose store was opened.
+"""The primary: the Redis server that the hub uses, and the check that it is still the one whose store was opened.
 
-A server is known by its `run_id` and its `master_replid`: a restart changes the first, a promotion the second, also of
-a server that was primary before and never ended. Every new connection asks for both before anything else is sent.
+The identity of a server is its `run_id` and its `master_replid`. A restart changes the first, a promotion to primary
+the second, also for a server that was primary before. Each new connection reads both before it sends anything else.
 """
 
 from __future__ import annotations
@@ -17,46 +17,46 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from hub.store.packing import PackedConnection, PackedSSLConnection
 
 ASK_S = 0.5  # how often the finder is asked: as often as the hub clock ticks
-ANSWER_S = 2.0  # for each of those a finder asks; nobody waits for it once a majority has answered
-ASKED_WITH = ("socket_timeout", "socket_connect_timeout", "retry")  # of the options of the hub's own connections
+ANSWER_S = 2.0  # timeout of each server that a finder asks; a majority of answers is enough
+ASKED_WITH = ("socket_timeout", "socket_connect_timeout", "retry")  # options that connections of finders share
 HIDDEN = "hidden"  # the identity of a server that does not tell it to this user
 
 
 class AnotherServer(RedisError):
-    """The connection leads to another server than the one whose store is open: that has to be opened first."""
+    """The connection leads to another server than the one whose store is open; the store there must be opened first."""
 
 
 class Finder(Protocol):
-    """Who knows where the primary is, and whether it is one of a cluster."""
+    """A way to find the address of the primary: by Sentinels, or by the servers of a cluster (`in_cluster`)."""
 
     in_cluster: bool
 
     async def find(self) -> tuple[str, int]:
-        """Its address; raises ConnectionError while too few know it."""
+        """Return the host and port of the primary; raises ConnectionError while no majority knows it."""
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections to the servers that are asked."""
 
 
 class Primary:
-    """The server behind a pool of connections, each of which greets it."""
+    """The server behind a pool of connections. Each new connection calls `greet`, which checks its identity."""
 
     def __init__(self, finder: Finder | None = None) -> None:
         self._finder = finder
         self.may_move = finder is not None
         self.in_cluster = finder is not None and finder.in_cluster
         self.address: tuple[str, int] | None = None
-        self.identity: str | None = None  # None: it is not known yet, and the next connection says
+        self.identity: str | None = None  # None until the first connection has read it
         self._asked_at = float("-inf")
 
     async def locate(self) -> tuple[str, int] | None:
-        """Return the address to connect to; ask for it where it is not known."""
+        """Return the address to connect to, None to use that of the URL; ask the finder where it is not known."""
         if self.address is None:
             await self.ask()
         return self.address
 
     async def ask(self) -> bool:
-        """Return whether the primary is at another address than it was before."""
+        """Ask the finder for the address of the primary; return whether it has changed. Raises ConnectionError."""
         if self._finder is None:
             return False
         before, self.address = self.address, await self._finder.find()
@@ -64,15 +64,18 @@ class Primary:
         return before not in (None, self.address)
 
     async def ask_again(self) -> bool:
-        """Ask as `ask`, where the last answer is as old as a tick."""
+        """Call `ask` if its last answer is older than a tick; return whether the address has changed."""
         return time.monotonic() - self._asked_at >= ASK_S and await self.ask()
 
     async def greet(self, connection: Any) -> None:
-        """Begin a connection. Raises `AnotherServer`, or ConnectionError for a replica."""
+        """Begin a new connection and check the identity of its server.
+
+        Raises `AnotherServer` when it is not the server whose store is open, and ConnectionError for a replica.
+        """
         try:
             await connection.on_connect()
             identity = await _identity(connection)
-        except AttributeError as error:  # redis-py: it was dropped while it was made, and has nothing to write to
+        except AttributeError as error:  # raised by redis-py for a connection that was closed meanwhile
             raise RedisConnectionError("the connection was dropped while it was made") from error
         if self.identity is None:
             self.identity = identity
@@ -89,17 +92,17 @@ class Primary:
             raise AnotherServer("the replication id of the server has changed")
 
     async def close(self) -> None:
-        """Let go of the connections to those who know where it is."""
+        """Close the connections of the finder."""
         if self._finder is not None:
             await self._finder.close()
 
     def forget(self) -> None:
-        """Let the next connection say which server it is."""
+        """Forget the identity of the server, so that the next connection sets it."""
         self.identity = None
 
 
 class _Located:
-    """A connection to wherever the primary is at the moment of connecting."""
+    """A connection to the address that the primary has at the moment of connecting."""
 
     host: str
     port: int
@@ -116,15 +119,15 @@ class _Located:
 
 
 class LocatedConnection(_Located, PackedConnection):
-    """Plain."""
+    """A plain TCP connection to the primary."""
 
 
 class LocatedSSLConnection(_Located, PackedSSLConnection):
-    """Over TLS."""
+    """A connection to the primary over TLS."""
 
 
 class _Pool(BlockingConnectionPool):
-    """Closes the connections to those who know where the primary is as well."""
+    """A pool of connections to the primary; closing it also closes the connections of the finder."""
 
     def __init__(self, *, primary: Primary, **options: Any) -> None:
         super().__init__(primary=primary, **options)
@@ -136,7 +139,7 @@ class _Pool(BlockingConnectionPool):
 
 
 def located_client(server: Mapping[str, Any], options: Mapping[str, Any], primary: Primary) -> Redis:
-    """Make a client that connects to wherever the primary is; `server` says what to show it."""
+    """Return a client that connects to the present address of the primary; `server` has TLS options and password."""
     shown = dict(server)
     kind = LocatedSSLConnection if shown.pop("ssl", False) else LocatedConnection
     return Redis.from_pool(_Pool(connection_class=kind, primary=primary, **options, **shown))

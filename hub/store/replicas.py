@@ -1,4 +1,4 @@
-"""Waiting until replicas have what was written."""
+"""Waiting until replicas have confirmed leases (`HUB_GRANT_REPLICAS`)."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from hub.store.batches import Batches
 from hub.store.faults import translated
 from hub.store.store import Store
 
-WAIT_MS = 1000  # for replicas to confirm; less where answers of Redis are waited for less long
-MOST = 1024  # callers for whom one WAIT is enough: those of an instant
+WAIT_MS = 1000  # how long replicas may take to confirm; less where the timeout of Redis is shorter than two seconds
+MOST = 1024  # most callers that share one WAIT
 
 
 class NotReplicated(StoreUnavailable):
-    """Fewer replicas than `HUB_GRANT_REPLICAS` have confirmed a lease in time: it is taken back."""
+    """Fewer replicas than `HUB_GRANT_REPLICAS` have confirmed a lease in time, so the lease is taken back."""
 
     code = "not-replicated"
 
 
 class Replicas(Batches[None, None]):
-    """Waits until so many replicas have confirmed what this hub has had answers for.
+    """The wait until `number` replicas have all writes that Redis has answered to this hub so far.
 
-    One WAIT serves all that have been asked for while the one before was under way. It says nothing of writes to come,
-    and a failover may still choose a replica that did not confirm.
+    Calls that come while a WAIT command is under way share the next one. A failover may still promote a replica that
+    did not confirm.
     """
 
     def __init__(self, store: Store, number: int, redis_timeout_s: float) -> None:
@@ -35,12 +35,14 @@ class Replicas(Batches[None, None]):
         self._wait_ms = min(WAIT_MS, int(redis_timeout_s * 500)) if redis_timeout_s else WAIT_MS
 
     async def confirm(self) -> None:
-        """Return when they have; raises `NotReplicated` when they have not in a second, or `StoreUnavailable`."""
+        """Wait until the replicas have confirmed. Raises `NotReplicated` after a second, and `StoreUnavailable`."""
         if self._number:
             await self.take(None)
 
     async def call(self, items: list[None]) -> Sequence[None]:
-        """Write once and WAIT, on one connection: Redis waits for what came before the last write of that."""
+        """Send a write and then WAIT on the same connection: WAIT covers all writes to Redis up to the last write of
+        its own connection, so this one write makes it cover those of the hub's other connections.
+        """
         library = self._store.library
         try:
             async with self._store.client.pipeline(transaction=False) as pipe:

@@ -1,4 +1,4 @@
-"""Work in the background that is done again and again, whatever becomes of one round of it."""
+"""Background work that is repeated for ever, also when one round of it fails."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hub.errors import StoreUnavailable
 async def rounds(
     interval_s: float, once: Callable[[], Awaitable[object]], failed: Callable[[Exception], object]
 ) -> Never:
-    """Call `once` every `interval_s` seconds until cancelled; `failed` is told of a round that fails.
+    """Call `once` every `interval_s` seconds until cancelled; call `failed` with the error of a round that fails.
 
-    It is not told of a store that is away: the hub clock tells of that.
+    `failed` is not called when the store is away, because the hub clock logs that.
     """
     while True:
         await asyncio.sleep(interval_s)
@@ -22,5 +22,5 @@ async def rounds(
             await once()
         except StoreUnavailable:
             continue
-        except Exception as error:  # noqa: BLE001 - the next round must come; the line and the counter tell of this one
+        except Exception as error:  # noqa: BLE001 - the next round must come; `failed` logs and counts this one
             failed(error)

@@ -1,4 +1,4 @@
-"""Going through keys and through what they hold, a bounded stretch at a time."""
+"""Iteration over the keys of a store and over the members of a key, a bounded number at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ _SCANS = {"hash": "HSCAN", "set": "SSCAN", "zset": "ZSCAN"}
 
 
 async def keys_of(store: Store, begin: str) -> AsyncIterator[list[str]]:
-    """Yield the keys that begin so; one that comes and goes meanwhile may be left out, any may come twice."""
+    """Yield, in batches, the key names that begin with `begin`. A key that is made or deleted meanwhile may be left
+    out, and any key may come twice.
+    """
     cursor: Any = "0"
     options = ("MATCH", pattern(begin)) if begin else ()
     while True:
@@ -25,8 +27,8 @@ async def keys_of(store: Store, begin: str) -> AsyncIterator[list[str]]:
 
 
 async def members_of(store: Store, key: str, kind: str) -> AsyncIterator[list[str]]:
-    """Yield the members of a set, a sorted set, or the fields of a hash, a batch at a time; none of a key of another
-    type.
+    """Yield, in batches, the members of a set or sorted set or the field names of a hash, by `kind`; nothing for a key
+    of another type.
     """
     cursor: Any = "0"
     while True:
@@ -40,7 +42,7 @@ async def members_of(store: Store, key: str, kind: str) -> AsyncIterator[list[st
 
 
 async def items_of(store: Store, key: str) -> AsyncIterator[list[str]]:
-    """Yield the items of a list, a batch at a time; none of a key of another type."""
+    """Yield the items of a list in batches; nothing for a key of another type."""
     position = 0
     while True:
         (items,) = await read_each(store, [("LRANGE", key, position, position + LIST_PAGE - 1)])
@@ -51,10 +53,10 @@ async def items_of(store: Store, key: str) -> AsyncIterator[list[str]]:
 
 
 def _names(found: Any) -> list[str]:
-    """Return the names in an answer of SSCAN, HSCAN (a dict) or ZSCAN (pairs)."""
+    """Return the member or field names in an answer of SSCAN (a list), HSCAN (a dict) or ZSCAN (pairs)."""
     return [each if isinstance(each, str) else each[0] for each in found]
 
 
 def pattern(begin: str) -> str:
-    """Return the pattern of SCAN for keys that begin so."""
+    """Return a glob pattern for SCAN that fits all keys that begin with `begin`."""
     return "".join(f"\\{c}" if c in "*?[]\\^-" else c for c in begin) + "*"

@@ -1,4 +1,4 @@
-"""Sentinels: who knows where the primary is that they watch over."""
+"""Sentinels: finding the address of the primary that they watch."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from hub.store.primary import ANSWER_S, ASKED_WITH, text
 
 
 class Sentinels:
-    """A primary that Sentinels watch over. A majority of those the URL names must answer: fewer cannot know of a
-    failover that the others agreed on, and two primaries would both be lent from.
+    """The finder of a primary that Sentinels watch.
+
+    A majority of the Sentinels that the URL names must answer. Fewer may not know of a failover that the others agreed
+    on, and then hubs could lend from two primaries.
     """
 
     in_cluster = False
@@ -27,7 +29,9 @@ class Sentinels:
         self._service = service
 
     async def find(self) -> tuple[str, int]:
-        """Return the primary by the Sentinel that knows the latest failover."""
+        """Return host and port of the primary, from the Sentinel that knows the latest failover; raises ConnectionError
+        when no majority answers.
+        """
         needed = len(self._clients) // 2 + 1
         known: list[tuple[int, str, int]] = []
         asking = [asyncio.ensure_future(self._ask(client)) for client in self._clients]
@@ -53,16 +57,16 @@ class Sentinels:
                 address, state = await pipe.execute()
                 host, port = (text(part) for part in address)
                 return int(state["config-epoch"]), host, int(port)
-        except (RedisError, OSError, TimeoutError, TypeError, KeyError):  # it is gone, or does not watch over this one
+        except (RedisError, OSError, TimeoutError, TypeError, KeyError):  # gone, or it does not watch this primary
             return None
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections to the Sentinels."""
         await asyncio.gather(*(client.aclose() for client in self._clients))
 
 
 def sentinels(url: str, options: Mapping[str, Any]) -> Sentinels:
-    """Return the Sentinels that the URL names; raises ValueError where it names none."""
+    """Return the finder for the Sentinels that a URL names; raises ValueError for a bad URL."""
     named = read_sentinel_url(url)
     asked = {key: options[key] for key in ASKED_WITH} | named.sentinel
     return Sentinels([Redis(host=host, port=port, **asked) for host, port in named.hosts], named.service)

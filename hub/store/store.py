@@ -1,4 +1,4 @@
-"""The store: calls commands in batches, keeps their library loaded, and opens itself again after a loss."""
+"""The store: sends commands to Redis in batches, loads the library, and opens the store again after a loss."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from hub.store.pipeline import Pipeline
 from hub.store.primary import ASK_S, HIDDEN, AnotherServer, Primary
 from hub.store.silence import SILENT_S, Silence
 
-BATCH = 128  # commands sent to Redis in one go; more would make the last of them wait for the first
-DEBTS = 4 * BATCH  # paid with one tick of the hub clock
-CLOSE_S = 2.0  # for batches under way when the hub stops
-SETTLE_MS = 2000  # four ticks: every hub has noticed the loss and said what it lent
-FRESH_S = 1.0  # two ticks: for so long the hub is sure that the primary it heard last still is the primary
-OPENINGS = 4  # of one call, before it is refused: a store that is lost as often is no store
+BATCH = 128  # most commands in one batch, whose answers come together: in a larger one the first would wait longer
+DEBTS = 4 * BATCH  # most postponed calls that are made with one tick of the hub clock
+CLOSE_S = 2.0  # how long a stopping hub waits for batches under way
+SETTLE_MS = 2000  # four ticks: by then every hub has noticed a loss and reported its leases
+FRESH_S = 1.0  # two ticks: for so long after an answered tick the hub takes it that the primary is still the same
+OPENINGS = 4  # how often one call opens the store before it is refused
 AWAY = "Redis does not answer; the hub keeps trying."
 _log = get_logger("hub.store")
 
 
 class Store:
-    """One Redis under one prefix. All state changes go through `call`; plain reads through `read`."""
+    """A store: one Redis under one prefix. All changes of state go through `call`, plain commands through `read`."""
 
     def __init__(self, client: Redis, prefix: str = "", primary: Primary | None = None) -> None:
         self.client = client
@@ -46,20 +46,20 @@ class Store:
         self.in_cluster = primary is not None and primary.in_cluster
         self.notifications = Notifications(client, in_cluster=self.in_cluster)
         self.generation: str | None = None
-        self._born, self.emptied = "", False  # the generation it began with; whether nothing is left of another
-        self.highest_token = "0"  # of all leases, as the last tick heard, and of those that this hub made
-        self.node_timeout_ms = 0  # that holds, as far as it was heard; a store that was emptied is given it
-        self.heard_at: float | None = None  # when the hub clock ticked last, by the monotonic clock
+        self._born, self.emptied = "", False  # the generation with which it began; whether the last loss emptied it
+        self.highest_token = "0"  # the highest one that the last tick or a lease of this hub showed
+        self.node_timeout_ms = 0  # the one that holds, as this hub heard it last; a store that was emptied is told it
+        self.heard_at: float | None = None  # when a tick was answered last, by the monotonic clock
         self.asked_at: float | None = None  # when that tick was sent
         self.clock_ms = self.highest_ms = 0  # the hub clock as this hub heard it last, and the highest it ever heard
         self.ticks = False  # whether a hub clock runs on this store
         self.silence = Silence()
-        self.fence: tuple[Any, Any] = NO_FENCE  # what every call carries: which store, and its hub clock
-        self.when_told: Callable[[], Awaitable[None]] | None = None  # at the end of what `when_replaced` set off
-        self._wall_s: float | None = None  # the time of Redis less the monotonic clock
+        self.fence: tuple[Any, Any] = NO_FENCE  # sent with every call: generation and hub clock as heard last
+        self.when_told: Callable[[], Awaitable[None]] | None = None  # called after the actions of `when_replaced`
+        self._wall_s: float | None = None  # the time of Redis minus the monotonic clock
         self._tick_over = asyncio.Event()
-        self._telling: asyncio.Event | None = None  # while everybody says what he remembers; set when that is done
-        self.away, self._why_away = False, AWAY  # while it is, requests are refused at once, not after a timeout
+        self._telling: asyncio.Event | None = None  # not None while those actions run; set when they are done
+        self.away, self._why_away = False, AWAY  # while `away` is True, calls are refused at once, with `_why_away`
         self.library: Library = library()
         self._queue: deque[tuple[tuple[Any, ...], asyncio.Future[Any]]] = deque()
         self._sender: asyncio.Task[None] | None = None
@@ -73,18 +73,16 @@ class Store:
         return ScriptCall(self, self.library.commands[name])
 
     def when_replaced(self, action: Callable[[], Awaitable[None]]) -> None:
-        """Run `action` whenever the store turns out to be another, or an older one, than the hub knew."""
+        """Register an action to run whenever the store has lost data, because it came back empty or older."""
         self._when_replaced.append(action)
 
     def later(self, action: Callable[[], Awaitable[None]]) -> None:
-        """Do something when the store answers again; of more than 10,000 the oldest are given up."""
+        """Postpone an action until the store answers again. Of more than 10,000 the oldest are dropped."""
         self._debts.append(action)
 
     async def pay_debts(self) -> None:
-        """Do some of what was left for later, side by side; what the store refuses again stays.
-
-        The hub clock calls this with every tick, and must not be kept: a hub that does not tick is taken to be gone.
-        """
+        """Run some of the postponed actions side by side; those that raise `StoreUnavailable` stay for later. It is
+        part of every tick, and must be short: a hub that does not tick is taken for gone."""
         batch = [self._debts.popleft() for _ in range(min(DEBTS, len(self._debts)))]
         answers = await asyncio.gather(*(action() for action in batch), return_exceptions=True)
         for action, answer in zip(batch, answers, strict=True):
@@ -106,14 +104,14 @@ class Store:
         return list(await asyncio.gather(*(self.read(*command) for command in commands)))
 
     async def libraries(self) -> dict[str, float]:
-        """Return the libraries of other versions of the hub on this server, and for how many seconds each is unused."""
+        """Return the libraries of other versions of the hub on this server -> for how many seconds each is unused."""
         try:
             return await idle_libraries(self.client, self.library)
         except (RedisError, OSError) as error:
             raise translated(error) from error
 
     async def close(self) -> None:
-        """Take nothing more, wait for what is under way, so that no connection is left in use, and close the client."""
+        """Refuse new calls, wait for batches under way, so that no connection is left in use, and close the client."""
         self.set_away()
         if self._sender is not None:
             await asyncio.wait([self._sender], timeout=CLOSE_S)
@@ -121,17 +119,17 @@ class Store:
         await self.client.aclose()
 
     async def ping(self) -> None:
-        """Ask Redis itself, past everything that is waiting; raises `StoreUnavailable`."""
+        """Ping Redis at once, past the calls that wait to be sent; raises `StoreUnavailable`."""
         try:
             await self.client.ping()
         except (RedisError, OSError) as error:
             raise StoreUnavailable("Redis does not answer.") from error
 
     async def open(self) -> None:
-        """Make sure the store is open and the library is loaded.
+        """Open the store with the script `store/open`, and load the library; raises `StoreUnavailable`.
 
-        What keeps tokens rising: a server that was started anew, or has become the primary, refuses every command, so
-        that nothing is lent before `store/open` has moved the tokens past those that may be lost.
+        A server that was restarted or became the primary refuses every command until this is done. So nothing is lent
+        before `store/open` has moved the tokens above all that may have been lost, and tokens only rise.
         """
         seen = self._openings
         async with self._opening:
@@ -147,19 +145,19 @@ class Store:
             self.away = False
 
     async def open_anew(self) -> None:
-        """Drop every connection and open the store of whichever server is the primary now."""
+        """Close every connection and open the store of the server that is the primary now."""
         if self.primary is not None:
             self.primary.forget()
         await self.drop_connections()
         await self.open()
 
     async def drop_connections(self) -> None:
-        """Close all of them, those that wait for an answer too: the server may have been demoted or stand still."""
+        """Close all connections, also those that wait for an answer: their server may hang or be demoted."""
         with contextlib.suppress(RedisError, OSError):
             await self.client.connection_pool.disconnect()
 
     async def check(self) -> None:
-        """Make sure that the server is the primary, and the one whose store is open; raises `StoreUnavailable`."""
+        """Open the store anew if the server is not the primary whose store is open; raises `StoreUnavailable`."""
         if self.primary is None:
             return
         try:
@@ -173,24 +171,23 @@ class Store:
             raise translated(error) from error
 
     async def follow_primary(self) -> None:
-        """Ask for ever where the primary is; as soon as it has moved, nothing more is sent to the one before, and no
-        call waits for it: the next tick opens the store of the new one.
-        """
+        """Ask for ever where the primary is; when it has moved, close the connections, so that no call waits for the
+        old primary. The next tick opens the store of the new one."""
         while self.primary is not None and self.primary.may_move:
             await asyncio.sleep(ASK_S)
-            with contextlib.suppress(RedisError, OSError):  # the tick asks as well, and tells
+            with contextlib.suppress(RedisError, OSError):  # the tick asks too, and logs it
                 if await self.primary.ask():
                     _log.warning("Redis primary changed", address=":".join(map(str, self.primary.address or ())))
                     await self.drop_connections()
 
     async def replaced(self, generation: str) -> None:
-        """As `open`, where another hub has opened the store that this one does not know yet."""
+        """Take over a store of another generation, which another hub has opened after a loss."""
         async with self._opening:
             await self._replaced(generation)
             self.away = False
 
     async def _replaced(self, generation: str) -> None:
-        """Let everybody say what they remember; until that is done all other calls wait."""
+        """Run the actions of `when_replaced`, which report what this hub remembers; all other calls wait meanwhile."""
         _log.warning("store replaced", generation=generation, before=self.generation)
         self._telling = asyncio.Event()
         try:
@@ -203,7 +200,7 @@ class Store:
         finally:
             told, self._telling = self._telling, None
             told.set()
-        self.generation, self._born = generation, born  # last: lost before all is said, it is told anew
+        self.generation, self._born = generation, born  # last, so that a loss meanwhile starts this again
 
     async def _open(self) -> str:
         arguments = {
@@ -226,24 +223,24 @@ class Store:
         return str(generation)
 
     def hear(self, generation: str, clock_ms: int, now_ms: int) -> None:
-        """Note how the store stands: which one it is, its hub clock, and the time of Redis."""
+        """Note the generation of the store, its hub clock, and the time of Redis, as a tick or an opening gave them."""
         self.clock_ms, self._wall_s = clock_ms, now_ms / 1000 - time.monotonic()
         self.highest_ms = max(self.highest_ms, clock_ms)
         if self.ticks:
             self.fence = (generation, clock_ms)
 
     def wall_s(self) -> float:
-        """Return the time of Redis in seconds since 1970, as it was heard; of this machine where it never was."""
+        """Return the time of Redis in seconds since 1970, that of this machine as long as Redis gave none."""
         return time.time() if self._wall_s is None else time.monotonic() + self._wall_s
 
     def latest_ms(self) -> int | None:
-        """Return what the hub clock reads now at the most: it was read some time after it was asked for."""
+        """Return the highest reading the hub clock can have now, counted from the sending of the last tick, or None."""
         if not self.ticks or self.asked_at is None:
             return None
         return self.clock_ms + 1 + int(1000 * (time.monotonic() - self.asked_at))
 
     def tick_is_over(self, heard: bool) -> None:
-        """Let calls go on that waited for a tick; the hub clock says so after each."""
+        """Let calls go on that wait for a tick. The hub clock calls this after each; `heard`: Redis answered it."""
         self.silence.ticked()
         if heard:
             self.heard_at = time.monotonic()
@@ -251,13 +248,13 @@ class Store:
         self._tick_over = asyncio.Event()
 
     def _sure(self) -> bool:
-        """Return whether a tick was answered so recently that the primary it was sent to still is the primary."""
+        """Return whether a tick was answered within `FRESH_S`, so that its server surely still is the primary."""
         return not self.ticks or self.heard_at is None or time.monotonic() - self.heard_at <= FRESH_S
 
     async def _identity(self) -> str:
         if self.primary is None:
             return await self._run_id()
-        await self.client.ping()  # whichever connection is made first has asked
+        await self.client.ping()  # makes a connection, which reads the identity of the server
         known = self.primary.identity
         return await self._run_id() if known in (None, HIDDEN) else str(known)
 
@@ -268,7 +265,7 @@ class Store:
             return "in-process"  # the store in memory has no server that could be restarted
 
     def set_away(self, why: str = AWAY) -> None:
-        """Redis does not answer: refuse what waits to be sent and what comes, until a probe gets through."""
+        """Refuse the calls that wait to be sent, and all new ones, until Redis answers a tick again."""
         self.away, self._why_away = True, why
         waiting, self._queue = self._queue, deque()
         for _, answer in waiting:
@@ -276,13 +273,13 @@ class Store:
                 answer.set_exception(NotSent(self._why_away))
 
     async def call(self, command: Command, arguments: list[Any]) -> Any:
-        """Run a command; loads the library, or opens the store, when Redis has forgotten either."""
+        """Run a command of the library and return its answer; opens the store when Redis has lost it or the library."""
         began, heard_at = time.monotonic(), self.heard_at
         while True:
             try:
                 return await self._run(command, arguments, self.fence, self._send)
             except Late as late:
-                # The hub ticks as it should, and another one has opened the store: this call is as good as new.
+                # If this hub ticks, another one has just opened the store: the call may be sent again after a tick.
                 stood_still = heard_at is None or began - heard_at > SILENT_S
                 over = isinstance(late, Overdue) or time.monotonic() - began > SILENT_S
                 if stood_still or over or is_urgent() or not self.ticks:
@@ -290,7 +287,7 @@ class Store:
                 await self._tick_over.wait()
 
     async def probe(self, command: Command, arguments: list[Any]) -> Any:
-        """Run a command past everything that waits, also while the store is away; raises `StoreUnavailable`."""
+        """Run a command at once, past the calls that wait, also while Redis is away; raises `StoreUnavailable`."""
         return await self._run(command, arguments, NO_FENCE, self._send_alone)
 
     async def _run(
@@ -316,7 +313,7 @@ class Store:
         raise LostAgain("The store was lost while it was opened; the hub opens it again.")
 
     async def _open_for_a_call(self) -> None:
-        if is_urgent():  # lost once more while hubs say what they know: the hub that opens it begins anew
+        if is_urgent():  # lost once more while hubs report: the next tick opens the store and begins again
             raise LostAgain("The store was lost again.")
         with contextlib.suppress(LostAgain):
             await self.open()
@@ -341,9 +338,9 @@ class Store:
         return await answer
 
     async def _drain(self) -> None:
-        """Send what has gathered, in one go, until nothing is left: calls made meanwhile travel together next."""
+        """Send the waiting commands in batches until none is left; calls made meanwhile join the next batch."""
         await asyncio.sleep(0)  # callers that are runnable now join the first batch
-        while self._queue:  # also what came while the connection was given back
+        while self._queue:  # also commands that came while the connection was returned to the pool
             try:
                 while self._queue:
                     if self._sure():
@@ -356,7 +353,7 @@ class Store:
     async def _send_batch(self, batch: list[tuple[tuple[Any, ...], asyncio.Future[Any]]]) -> None:
         try:
             replies = await self._carry_out([command for command, _ in batch])
-        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers, every one of them
+        except Exception as error:  # noqa: BLE001 - each caller gets the error
             replies = [error] * len(batch)
         for (_, answer), reply in zip(batch, replies, strict=True):
             if answer.done():
@@ -367,12 +364,12 @@ class Store:
                 answer.set_result(reply)
 
     async def _carry_out(self, commands: list[tuple[Any, ...]]) -> list[Any]:
-        """Return the answers, if they are of the primary still: those of a former one are worth nothing."""
+        """Send commands and return their answers; raises `AnotherServer` when they are not from the present primary."""
         who = self.primary and self.primary.identity
         try:
             replies = await self._pipeline.carry(commands)
         except AnotherServer:
-            if self.ticks:  # the next tick opens the store of that one
+            if self.ticks:  # the next tick opens the store of the other server
                 raise
             await self.open_anew()
             return await self._pipeline.carry(commands)
@@ -384,7 +381,7 @@ class Store:
 
 
 class ScriptCall:
-    """A command bound to a store: call it with its arguments by name, and `rest` for those it takes any number of."""
+    """A command bound to a store. Arguments are passed by name; `rest` has those of which any number is allowed."""
 
     def __init__(self, store: Store, command: Command) -> None:
         self._store = store
@@ -392,9 +389,9 @@ class ScriptCall:
         self.name = command.name
 
     async def __call__(self, *, rest: Iterable[Any] = (), **named: Any) -> Any:
-        """Return the command's answer; raises `StoreUnavailable`, and TypeError for names that are not its own."""
+        """Run the command and return its answer; raises `StoreUnavailable`, and TypeError for wrong names."""
         return await self._store.call(self._command, self._command.ordered(rest, named))
 
     async def probe(self, **named: Any) -> Any:
-        """Run it as a call does, but past all that waits, and also while the store is away."""
+        """Run the command at once, past the calls that wait, also while Redis is away; raises `StoreUnavailable`."""
         return await self._store.probe(self._command, self._command.ordered((), named))

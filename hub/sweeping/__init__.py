@@ -1,1 +1,1 @@
-"""What the hub does by itself: finding what is dead, overdue, or written by others, and putting it right."""
+"""The sweeps: passes that find dead nodes and workers, overdue leases and tasks, and entries of other programs."""

@@ -1,4 +1,4 @@
-"""Scripts that take many records, where one bad record does not spoil the rest."""
+"""Calls of a script for many records, batch by batch, in which one bad record does not fail the others."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _log = get_logger("hub.sweeping")
 async def each(
     records: Sequence[str], size: int, script: Callable[[Sequence[str]], Awaitable[list[str]]]
 ) -> tuple[list[tuple[str, str]], int]:
-    """Run a script over many records; return (record, word) pairs, and how many records failed.
+    """Call `script` with batches of `size` records; return pairs (record, word that it gave), and how many failed.
 
-    A batch that trips over a key another program has overwritten is repeated record by record.
+    When a batch fails because another program has overwritten a key, each of its records is tried alone.
     """
     words: list[tuple[str, str]] = []
     failed = 0

@@ -1,6 +1,6 @@
-"""The brake: when very many nodes fall silent at once, the sweeper suspects itself.
+"""The brake: when very many nodes, or workers, fall silent at once, the fault may be the hub's, so few are removed.
 
-None of them goes in the first node timeout, and none while nobody at all is heard; then only some go at a time.
+None is removed in the first timeout, nor while no node at all is heard. After that only some go at a time.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from hub.store.keys import key_part
 from hub.store.store import Store
 from hub.sweeping.batches import each
 
-BATCH = 100  # nodes looked at per script: under 1 ms
-SUSPECTS_MAX = 2_000  # nodes looked at for being about to be stale; of more, the same share is taken to be
-RELEASE_MIN_S = 600.0  # a release that nothing ends is over after this, or after three intervals where that is longer
-JITTER = 0.9  # a pass may come a little before its interval is over
+BATCH = 100  # nodes that one script looks at, in under 1 ms
+SUSPECTS_MAX = 2_000  # nodes checked for being suspect; if there are more, the share of suspects counts for all
+RELEASE_MIN_S = 600.0  # a release ends after this long, or after three sweep intervals if that is longer
+JITTER = 0.9  # a pass may come after this share of its interval
 _log = get_logger("hub.sweeping")
 
 
 @dataclass(frozen=True)
 class Nominated:
-    """Nodes that may be stale: by an index of beats (`silent`), and those that no hub ever heard (`unmanaged`).
+    """The nodes that may be stale: `silent` by the index of heartbeats, and `unmanaged`, which no hub ever heard.
 
-    Of both there may be more than were fetched. `suspected`: how many others the index has silent for half the timeout;
-    `heard`: how many beat since then.
+    The totals count also those that were not fetched. `suspected`: how many others are silent for half the timeout by
+    the index. `heard`: how many sent a heartbeat since then.
     """
 
     registered: int
@@ -44,23 +44,23 @@ class Nominated:
 
     @property
     def others(self) -> str:
-        """Whether those that are not silent are heard: most, some or none of them."""
+        """Return how many of the nodes that are not stale were heard within half the timeout: most, some or none."""
         return "most" if self.heard > self.suspected else "some" if self.heard else "none"
 
     @property
     def ids(self) -> list[str]:
-        """Every node that was fetched, once."""
+        """Return the ids of all nominated nodes that were fetched, each once."""
         return list(dict.fromkeys([*self.silent, *self.unmanaged]))
 
     @property
     def at_most(self) -> int:
-        """How many nodes are stale at the very most."""
+        """Return the largest number of nodes that can be stale, before each is looked at."""
         return max(self.silent_total, len(self.silent)) + max(self.unmanaged_total, len(self.unmanaged))
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a pass may do. `allowed` is None where it may expire all that is stale; else only so many of `ids`."""
+    """The decision of the brake about a pass: it may expire `allowed` of the stale `ids`, or all if that is None."""
 
     state: str = "off"
     stale: int = 0
@@ -70,12 +70,12 @@ class Verdict:
 
     @property
     def held(self) -> int:
-        """How many stale nodes stay because of the brake."""
+        """Return how many stale nodes the brake keeps in this pass."""
         return 0 if self.allowed is None else self.stale - self.allowed
 
 
 class BrakeStatus(NamedTuple):
-    """The brake as operators see it; the numbers and times are None before there are any."""
+    """The brake as operators see it. Numbers and times are None until a pass or a release has set them."""
 
     state: Literal["off", "engaged", "released"]
     percent: float
@@ -93,17 +93,17 @@ class BrakeStatus(NamedTuple):
 
 
 def too_many(stale: int, registered: int, percent: int, minimum: int) -> bool:
-    """Whether so many silent nodes are a reason to suspect ourselves."""
+    """Return whether the brake engages: more than `percent` % of all nodes are stale, and at least `minimum`."""
     return stale >= minimum and stale * 100 > percent * registered
 
 
 def per_interval(registered: int, percent: int) -> int:
-    """How many nodes may be expired per interval while the brake is engaged: what the limit allows, at least one."""
+    """Return how many nodes may be expired per interval while the brake is engaged: `percent` %, at least one."""
     return max(1, percent * registered // 100)
 
 
 def why_none_goes(stale: int, registered: int, grace_left_ms: int, of: str = "nodes") -> str | None:
-    """Why not a single one is expired while the brake is engaged; None where some are."""
+    """Return in words why the engaged brake lets no node (or worker) be expired now; None if it lets some be."""
     if of == "nodes" and stale >= registered:
         return "nobody at all is heard, so it may be the hub that is deaf"
     if grace_left_ms > 0:
@@ -112,7 +112,8 @@ def why_none_goes(stale: int, registered: int, grace_left_ms: int, of: str = "no
 
 
 def stale_in_all(nominated: Nominated, stale: Collection[str]) -> int:
-    """How many nodes are stale in all. Of silent ones that were not fetched, all; of unmanaged, the same share."""
+    """Return how many nodes are stale in all. Silent nodes that were not fetched count as stale. Of unmanaged nodes
+    that were not fetched the same share counts as of those that were."""
     unmanaged = set(nominated.unmanaged)
     foreign = sum(node in unmanaged for node in stale)
     silent = len(stale) - foreign + nominated.silent_total - len(nominated.silent)
@@ -122,7 +123,7 @@ def stale_in_all(nominated: Nominated, stale: Collection[str]) -> int:
 
 
 class Brake:
-    """The state of a brake, of that on nodes or of that on workers, shared by all hubs through the store."""
+    """The brake on nodes or the brake on workers; all hubs share its state through the store."""
 
     def __init__(self, store: Store, settings: Settings, of: Literal["nodes", "workers"] = "nodes") -> None:
         self._store = store
@@ -143,11 +144,11 @@ class Brake:
         return self._store.node_timeout_ms if self._of == "nodes" else self._worker_timeout_ms
 
     async def judge(self, nominated: Nominated, *, dry_run: bool) -> Verdict:
-        """Whether this pass may expire all that is stale. Looks at each node only where there may be too many."""
+        """Return how many stale nodes (or workers) a pass may expire. Checks each only if the brake might engage."""
         at_most = nominated.at_most
         if not self._too_many(at_most, nominated):
             return await self._ask(at_most, nominated, dry_run)
-        if self._of == "workers":  # every one of them is in the index, and nothing but a beat counts
+        if self._of == "workers":  # every worker is in the index, and only its heartbeats count
             verdict = await self._ask(nominated.silent_total, nominated, dry_run)
             return replace(verdict, ids=tuple(nominated.silent))
         words, errors = await each(nominated.ids, BATCH, self._look)
@@ -158,11 +159,11 @@ class Brake:
         return replace(verdict, ids=ids, errors=errors)
 
     async def lift(self) -> None:
-        """Nothing is expired at all, so there is nothing to hold back."""
+        """End the brake if it is engaged, because expiry is off and no node is removed anyway."""
         await self._ask(0, Nominated(0, [], 0, [], 0), dry_run=False)
 
     async def release(self, by: str) -> None:
-        """Let the nodes it holds back go, on all hubs; raises `BrakeOff` when it holds nothing back."""
+        """Let all hubs expire the nodes that the brake holds back; raises `BrakeOff` if it is not engaged."""
         for_ms = max(int(RELEASE_MIN_S * 1000), 3 * self._interval_ms)
         match await self._release(by=by, for_ms=for_ms, of=self._of):
             case ["off"]:
@@ -173,7 +174,7 @@ class Brake:
                 raise UnknownReply(self._release.name, reply)
 
     async def status(self) -> BrakeStatus:
-        """Return whether the brake is off, engaged or released, what the last pass found, and why none goes."""
+        """Return the brake's state, what the last pass found, and why no node is removed, if none is."""
         keys = self._store.keys
         found, clock_ms = await self._store.read_all([("HGETALL", self._key), ("HGET", keys.store, "clock_ms")])
         stale, registered = _number(found.get("stale")), _number(found.get("registered"))
@@ -200,14 +201,15 @@ class Brake:
         )
 
     def _too_many(self, stale: int, nominated: Nominated) -> bool:
-        """Nodes beat at different times, so a silence of many makes them stale one after the other: those that are
-        about to be stale count as soon as the first one is.
+        """Return whether the brake engages. Once one node is stale, the suspect ones count too: nodes send heartbeats
+        at different times, so nodes that fall silent together become stale one after the other.
         """
         counted = stale + nominated.suspected if stale else 0
         return too_many(counted, nominated.registered, self._percent, self._minimum)
 
     async def _suspected(self, by_index: int) -> int:
-        """How many of those that the index has silent for half the timeout are: some of them others keep alive."""
+        """Return how many of the nodes that the index has silent for half the timeout (`by_index`) are suspect: some
+        may have an alive key that another program keeps."""
         keys = self._store.keys
         clock_ms = int(await self._store.read("HGET", keys.store, "clock_ms") or 0)
         between = f"{clock_ms - self._timeout_ms}", f"({clock_ms - self._timeout_ms // 2}"

@@ -1,4 +1,4 @@
-"""Drain deadlines: what is still lent of a draining node when its time is up ends."""
+"""Drain deadlines: when the deadline of a drain has passed, the leases of the node are ended."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from hub.store.keys import key_part
 from hub.store.lenient import read_each
 from hub.store.store import Store
 
-BATCH = 64  # leases per script: under 2 ms when all of them end
-NODES_MAX = 1_000  # per pass; the rest is still there in the next one
-LEASES_MAX = 20_000  # per pass, the same
+BATCH = 64  # leases per script, which takes under 2 ms if it ends all
+NODES_MAX = 1_000  # nodes per pass; the next pass has the others
+LEASES_MAX = 20_000  # leases ended per pass; the next pass ends the others
 SHOWN_MAX = 100  # slots named in an audit entry
 _log = get_logger("hub.sweeping")
 
 
 class DrainDeadlines:
-    """Nominates nodes whose drain deadline has passed on the hub clock; the script looks again and ends the leases."""
+    """The part of a lease sweep that enforces drain deadlines. It nominates nodes; a script checks each again."""
 
     def __init__(self, store: Store, log: AuditLog) -> None:
         self._store = store
@@ -28,13 +28,13 @@ class DrainDeadlines:
         self._end_drained = store.script("sweeping/end_drained")
 
     async def overdue(self) -> int:
-        """How many leases a pass would end now."""
+        """Return how many leases a pass would end now, because the drain deadline of their node has passed."""
         keys = self._store.keys
         lent = await read_each(self._store, [("HLEN", keys.lent(key_part(node))) for node in await self._due()])
         return sum(filter(None, lent))
 
     async def enforce(self) -> tuple[int, int]:
-        """One pass: (leases ended, nodes that could not be looked at)."""
+        """End the leases of nodes whose deadline has passed; return (leases ended, nodes that could not be read)."""
         ended = errors = 0
         for node_id in await self._due():
             if ended >= LEASES_MAX:
@@ -59,7 +59,7 @@ class DrainDeadlines:
         word, slots = "more", []
         while word == "more":
             reply = await self._end_drained(id=node_id, part=key_part(node_id), cursor=cursor, limit=BATCH)
-            if reply[0] == "nothing":  # undrained, given more time, or carried out by another hub meanwhile
+            if reply[0] == "nothing":  # the drain ended or got more time, or another hub has ended the leases
                 break
             word, cursor, ended = reply
             slots += ended

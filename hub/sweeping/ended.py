@@ -1,4 +1,4 @@
-"""Counts tasks that have ended, for the metrics: the hub that sweeps reads what is new, and no caller waits for it."""
+"""The metrics of ended tasks. The hub that sweeps counts newly ended tasks in the background, so no caller waits."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from hub.errors import UnknownReply
 from hub.observability import metrics
 from hub.store.store import Store
 
-COUNTED = 500  # tasks per script: about a millisecond of Redis
-COUNTS_MAX = 40  # scripts per pass; the rest is counted by the next one
+COUNTED = 500  # tasks per script, which takes about 1 ms in Redis
+COUNTS_MAX = 40  # scripts per pass; the next pass counts the other tasks
 _BOUNDS = [int(bound * 1_000_000) for bound in metrics.TASK_BUCKETS]
 _TIMES = {"wait": metrics.task_wait, "run": metrics.task_run}
 
 
 class Ended:
-    """Each end is counted once, by whichever hub sweeps; what ended while none did, by the next."""
+    """The counter of ended tasks. Each is counted once, by the hub that sweeps then, even if it ended earlier."""
 
     def __init__(self, store: Store) -> None:
         self._count = store.script("tasks/count_ended")
 
     async def count(self) -> None:
-        """Count what is new."""
+        """Add the tasks that have ended since the last count to this hub's metrics."""
         for _ in range(COUNTS_MAX):
             match await self._count(limit=COUNTED, rest=_BOUNDS):
                 case ["ok", more, counts, times]:

@@ -1,4 +1,4 @@
-"""LeaseSweeperService: takes back slots whose lease is over."""
+"""LeaseSweeperService, which ends leases whose time is over and takes their slots back."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from hub.sweeping.batches import each
 from hub.sweeping.drains import DrainDeadlines
 from hub.sweeping.reconciler import Reconciler
 
-BATCH = 32  # leases per script: under 4 ms when all of them end and go to waiters
-OVERDUE_MAX = 20_000  # per pass; the rest is still there in the next one
-LIVE_MAX = 5_000  # live leases looked at per pass for footprints that somebody deleted
-LINES_MAX = 100  # lines per pass in the log
+BATCH = 32  # leases per script, which takes under 4 ms if all end and their slots go to waiters
+OVERDUE_MAX = 20_000  # overdue leases per pass; the next pass has the others
+LIVE_MAX = 5_000  # live leases per pass that are checked for a footprint that another program deleted
+LINES_MAX = 100  # ended leases per pass that are logged one by one
 _log = get_logger("hub.sweeping")
 
 
 @dataclass
 class LeaseSweep:
-    """What one pass did. `scanned` is the number of leases examined, live ones included; `drained` ended because the
-    deadline of their node's drain has passed."""
+    """The result of one pass. `scanned`: leases looked at, live ones too. `expired`: leases ended. `drained`: leases
+    ended by the deadline of their node's drain. `rewritten`, `adopted`: entries of other programs taken in."""
 
     scanned: int = 0
     expired: int = 0
@@ -42,12 +42,12 @@ class LeaseSweep:
         return bool(self.expired or self.errors or self.rewritten or self.adopted or self.drained)
 
     def facts(self) -> dict[str, Any]:
-        """The fields of the summary line."""
+        """Return the fields of the log line that sums up the pass."""
         return asdict(self)
 
 
 class LeaseSweeperService:
-    """Nominates leases that are overdue on the hub clock, and a stretch of the others; the script decides."""
+    """The sweeper of leases. It nominates overdue leases and a part of the others; a script decides about each."""
 
     def __init__(self, store: Store, settings: Settings, leases: Leases, audit: Reconciler, log: AuditLog) -> None:
         self._store = store
@@ -55,11 +55,11 @@ class LeaseSweeperService:
         self._audit = audit
         self._audit_log = log
         self._drains = DrainDeadlines(store, log)
-        self._patience_s = settings.borrow_ttl_sweep_s / 2  # a long list to walk makes no lease lapse late
+        self._patience_s = settings.borrow_ttl_sweep_s / 2  # longest wait for reconciling
         self._offset = 0
 
     async def sweep(self, *, dry_run: bool = False) -> LeaseSweep:
-        """One pass. With `dry_run` nothing changes, and `expired` is what is overdue."""
+        """Make one pass and return its result. With `dry_run` nothing changes; `expired` counts overdue leases."""
         started = time.monotonic()
         done = LeaseSweep()
         overdue = await self._overdue()

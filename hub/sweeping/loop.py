@@ -1,4 +1,4 @@
-"""A pass at an interval, on one hub at a time, with one summary line."""
+"""The loop that makes the passes of a sweep: at an interval, on one hub at a time, with a log line for each pass."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from hub.observability.tracing import tracing
 from hub.store.cancelling import cancel_all
 from hub.store.clock import HubClock
 
-AGAIN_S = 5.0  # after a turn in which no pass could be made; an interval may be much longer
-LOOK_S = 1.0  # between two looks whether Redis is away, while this hub waits for its turn
-DUE = 0.9  # of an interval after the last line: a pass that cannot be made is told
-LATELY_S = 30.0  # since the line was due: a hub whose last one is older did not sweep before Redis went away
-REST = 0.5  # of an interval at least between two passes, however long the first of them took
-QUIET_S = 600.0  # between two lines of a service that finds nothing to do, where only changes are logged
-ALWAYS = ("scanned", "expired", "errors", "elapsed_ms")  # the fields of every summary line; others only when not 0
-LATE = 2.0  # intervals: after a longer pause this process was stopped, suspended or stalled, and knows too little
-# Unlike the monotonic clock of Linux this one goes on while the machine is suspended; elsewhere that one does as well.
+AGAIN_S = 5.0  # until the next try when no pass could be made; the interval may be much longer
+LOOK_S = 1.0  # how often a hub that does not lead checks whether Redis answers
+DUE = 0.9  # share of an interval after the last log line, from which a missed pass is logged
+LATELY_S = 30.0  # a hub whose log line is overdue for longer logs no missed pass: it did not sweep lately
+REST = 0.5  # least pause between two passes, as a share of the interval
+QUIET_S = 600.0  # with `only_changes`: time between two log lines of passes that change nothing
+ALWAYS = ("scanned", "expired", "errors", "elapsed_ms")  # the fields of every log line of a pass; others only if not 0
+LATE = 2.0  # after a pause of more intervals a pass is skipped: the process was suspended or stalled
+# CLOCK_BOOTTIME goes on while the machine is suspended; on Linux the monotonic clock does not.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _log = get_logger("hub.sweeping")
 
 
 class Pass(Protocol):
-    """The result of a pass; `facts` are those of the summary line."""
+    """The result of a pass; `facts` are the fields of its log line."""
 
     @property
     def scanned(self) -> int: ...
@@ -41,13 +41,13 @@ class Pass(Protocol):
 
 
 class SweepLoop:
-    """A loop that runs `sweep` every `interval_s` seconds, from start to start, while this hub leads.
+    """A loop that calls `sweep` every `interval_s` seconds, from start to start, while this hub is the leader.
 
-    `leads` waits until it does, where that is not the hub that sweeps everything else. A sweep that answers None could
-    make no pass, and is asked again soon. Every pass has its line, also one that found nothing or failed; passes
-    without an event share one line per `line_s` seconds. With `only_changes` a pass has its line when it counted
-    something besides what it looked at, and otherwise every ten minutes. While Redis is away the hub that swept last
-    writes the line of each pass that cannot be made, with `about` in it.
+    `leads`, if given, waits until this hub is the leader for this sweep alone. `sweep` returns None when it could make
+    no pass, and is called again soon. Every pass is logged, also one that found nothing or failed; passes without an
+    event share one log line per `line_s` seconds. With `only_changes` a pass is logged when it counted anything besides
+    the records it looked at, and otherwise every ten minutes. While Redis does not answer, the hub that swept last logs
+    each missed pass, with the fields `about`.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class SweepLoop:
         self._leads = leads
         self._about = about or {}
         self._last_line = self._due_from = float("-inf")
-        self._untold = 0  # passes since the last line
+        self._untold = 0  # passes since the last log line
 
     async def run(self) -> None:
-        """Sweep until cancelled. A pass that fails is logged and counted, and the next one comes as usual.
+        """Sweep until cancelled. A failed pass is logged and counted, and the next pass comes as usual.
 
-        A hub that wakes up late skips its turn: what it remembers of the switches and of who sweeps is of another time,
-        and the beats that came meanwhile are still waiting to be read.
+        A hub that wakes up much too late skips its pass: what it knows of switches and leader is old, and heartbeats
+        that came meanwhile are not read yet.
         """
         while True:
             await self._lead()
@@ -93,7 +93,7 @@ class SweepLoop:
                 pause_s = interval_s
 
     async def _lead(self) -> None:
-        """Wait until this hub leads."""
+        """Wait until this hub is the leader; meanwhile log passes that it misses because Redis does not answer."""
         leads = self._leads or self._clock.leads.wait
         turn = asyncio.ensure_future(leads())
         try:
@@ -105,18 +105,18 @@ class SweepLoop:
         turn.result()
 
     def _due_s(self) -> float:
-        """Return the seconds until a line about a missed pass is due; below 0 when it is overdue."""
+        """Return the seconds until a missed pass is to be logged; below 0 when that is overdue."""
         return self._due_from + self._due_every_s - time.monotonic()
 
     async def _pause(self, pause_s: float) -> float:
-        """Wait for the next turn; return how long that took."""
+        """Sleep for about `pause_s`; return how long that took, suspension of the machine included."""
         started = time.clock_gettime(_CLOCK)
-        # A tenth of jitter keeps the services of a hub from falling into step.
+        # A random tenth of the pause keeps the sweeps of a hub from running all at the same time.
         await asyncio.sleep(pause_s * random.uniform(0.95, 1.05))
         return time.clock_gettime(_CLOCK) - started
 
     async def once(self) -> bool:
-        """Make one pass, with its summary line and its metrics; return False when none could be made now."""
+        """Make one pass, log it and count it in the metrics; return False when no pass could be made."""
         started = time.monotonic()
         try:
             with tracing.sweep(self._name):
@@ -125,7 +125,7 @@ class SweepLoop:
         except StoreUnavailable:
             self._tell_unmade(time.monotonic() - started)
             return False
-        except Exception as error:  # noqa: BLE001 - the next pass must come; the line and the counter tell of this one
+        except Exception as error:  # noqa: BLE001 - the next pass must come; this one is logged and counted
             metrics.sweep_errors.labels(self._name).inc()
             _log.error("sweep failed", service=self._name, why=repr(error))
             self._tell_failed(time.monotonic() - started)
@@ -140,7 +140,7 @@ class SweepLoop:
         return True
 
     def _tell_unmade(self, took_s: float) -> None:
-        """Log a pass that Redis did not allow, once per interval however often it is tried again."""
+        """Log a pass that was missed because Redis does not answer, once per interval, however often it is tried."""
         if self._due_s() <= 0:
             self._tell_failed(took_s, store="away")
 

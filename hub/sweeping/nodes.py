@@ -1,4 +1,4 @@
-"""NodeSweeperService: finds nodes that have stopped beating, makes sure, and takes back what they held."""
+"""NodeSweeperService, which finds nodes that send no heartbeat, checks again, and removes them with their slots."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from hub.store.store import Store
 from hub.sweeping.brake import Brake, Nominated, Verdict
 from hub.sweeping.reconciler import Reconciler
 
-PAGE = 1000  # nominated nodes fetched per call
-AT_ONCE = 64  # nodes checked side by side: they travel to Redis in one batch
-CANDIDATES_MAX = 50_000  # per pass; the rest is still there in the next one
-STRANGERS_MAX = 2_000  # registered nodes looked at per pass for ones no hub ever heard
-NAMES_MAX = 100  # names in a report, and lines per kind and pass in the log
+PAGE = 1000  # node ids fetched per read
+AT_ONCE = 64  # nodes checked at the same time: their calls go to Redis in one batch
+CANDIDATES_MAX = 50_000  # silent nodes per pass; the next pass has the others
+STRANGERS_MAX = 2_000  # registered nodes per pass that are searched for nodes that no hub ever heard
+NAMES_MAX = 100  # node ids in a result; log lines of one kind in a pass
 _log = get_logger("hub.sweeping")
 
 
 @dataclass
 class NodeSweep:
-    """What one pass did. `scanned` is the number of registered nodes."""
+    """The result of one pass. `scanned` is the number of registered nodes; `names` are the ids of stale ones."""
 
     scanned: int = 0
     expired: int = 0
@@ -47,19 +47,19 @@ class NodeSweep:
     brake: str = "off"
     held: int = 0
     names: list[str] = field(default_factory=list)
-    named: int = 0  # in-use entries that went with their nodes, and have a line of their own
+    named: int = 0  # lent slots of removed nodes, each of which is logged up to a limit
 
     @property
     def eventful(self) -> bool:
         return bool(self.stale or self.errors or self.adopted)
 
     def facts(self) -> dict[str, Any]:
-        """The fields of the summary line."""
+        """Return the fields of the log line that sums up the pass."""
         return {name: value for name, value in asdict(self).items() if name not in ("names", "named")}
 
 
 class NodeSweeperService:
-    """Checks liveness twice - it nominates here, the script checks again - before it prunes capacity."""
+    """The sweeper of silent nodes. It nominates nodes; a script checks each again before it removes node and slots."""
 
     def __init__(
         self, store: Store, settings: Settings, nodes: Nodes, clock: HubClock, audit: Reconciler, log: AuditLog
@@ -73,18 +73,18 @@ class NodeSweeperService:
         self._expire_setting = settings.sweeper_expire
         self._keep = settings.sweeper_keep_if_available
         self._grace_s = settings.sweeper_reconnect_grace_s
-        self._patience_s = settings.node_sweep_interval_s / 2  # a long list to walk makes no dead node be found late
+        self._patience_s = settings.node_sweep_interval_s / 2  # longest wait for reconciling
         self._unmanaged_cursor: Any = "0"
         self._told_ahead: set[str] = set()
 
     @property
     def expires(self) -> bool:
-        """Whether stale nodes are removed: the run-time switch where it is set, else `HUB_SWEEPER_EXPIRE`."""
+        """Return whether stale nodes are removed: by the run-time switch if it is set, else by `HUB_SWEEPER_EXPIRE`."""
         override = self._clock.expire_override
         return self._expire_setting if override is None else override
 
     async def sweep(self, *, dry_run: bool = False) -> NodeSweep:
-        """One pass over everything that may be stale. With `dry_run` nothing changes."""
+        """Make one pass over all nodes that may be stale and return its result. With `dry_run` nothing changes."""
         started = time.monotonic()
         done = NodeSweep()
         if not dry_run:
@@ -140,7 +140,7 @@ class NodeSweeperService:
         return Nominated(registered, silent, silent_total, unmanaged, registered - heard, suspected - silent_total)
 
     async def _silent(self, before: str) -> list[str]:
-        """Nodes whose last beat is more than the timeout ago on the hub clock."""
+        """Return the ids of nodes whose last heartbeat came before `before`, a score on the hub clock."""
         found: list[str] = []
         while len(found) < CANDIDATES_MAX:
             page = await self._store.read(
@@ -152,7 +152,7 @@ class NodeSweeperService:
         return found
 
     async def _unmanaged(self, registered: int, heard: int) -> list[str]:
-        """Registered nodes that never beat through a hub: all of a small fleet, a stretch of a large one per pass."""
+        """Return the ids of unmanaged nodes, which no hub ever heard; a pass searches only a part of a large fleet."""
         keys = self._store.keys
         budget = STRANGERS_MAX if heard == registered else STRANGERS_MAX * 10
         seen, found = 0, []
@@ -188,7 +188,7 @@ class NodeSweeperService:
                 await self._audit_log.write("node", "node.expired", severity="Warning", actor=node_id, **facts)
 
     async def _lent(self, node_id: str, action: str) -> dict[str, str]:
-        """What is lent of a node that is about to go, with its pools: afterwards nothing of it is left to ask."""
+        """Return the lent slots of a node and their pools, before the node is removed; {} unless `action` is expire."""
         if action != "expire":
             return {}
         keys = self._store.keys
@@ -198,7 +198,7 @@ class NodeSweeperService:
         return {slot: pool for slot, pool in zip(slots, pools, strict=True) if pool}
 
     def _name_pruned(self, node_id: str, ended: Sequence[str], pools: Mapping[str, str], done: NodeSweep) -> None:
-        """A line for each in-use entry that went with its node."""
+        """Log each lent slot that was removed from its in-use list together with its node."""
         for slot in ended:
             done.named += 1
             if done.named <= NAMES_MAX:
@@ -238,7 +238,7 @@ class NodeSweeperService:
             done.names.append(node_id)
 
     async def _finish_leaving(self, done: NodeSweep) -> None:
-        """Prune nodes whose removal was cut short: a hub died between two batches."""
+        """Finish the removal of nodes whose hub died between two batches of their slots."""
         for part in await self._store.read("HKEYS", self._store.keys.leaving):
             try:
                 await self._nodes.prune(part)

@@ -1,4 +1,4 @@
-"""Passes that found something to do, written into the history: later it says what the hub did by itself."""
+"""Events for passes that changed anything, so that the history shows what the sweeps did."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ P = TypeVar("P", bound=Pass | None)
 
 
 def noted(store: Store, name: str, sweep: Callable[[], Awaitable[P]]) -> Callable[[], Awaitable[P]]:
-    """Return the same pass with an event named after it, left when it was eventful."""
+    """Return `sweep` extended so that each eventful pass writes an event `sweep.NAME` into the history."""
     note = store.script("store/note")
 
     async def sweep_and_note() -> P:
         done = await sweep()
         if done is not None and done.eventful:
             facts = [text for fact in done.facts().items() for text in fact]
-            with suppress(StoreUnavailable):  # the pass was made all the same, and its line says so
+            with suppress(StoreUnavailable):  # the pass was made, and its log line says so
                 await note(what=f"sweep.{name}", id=secrets.token_hex(8), rest=facts)
         return done
 

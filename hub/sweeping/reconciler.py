@@ -1,4 +1,4 @@
-"""Finding what other programs wrote into Redis: pools, items, sessions. Slow on purpose, bounded per pass."""
+"""The search for pools, items and lease records that other programs wrote into Redis; a bounded part per pass."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from hub.settings import Settings
 from hub.store.store import Store
 from hub.sweeping.batches import each
 
-BATCH = 100  # slots or sessions per script
+BATCH = 100  # slots or lease records per script
 SCAN_BATCH = 1000
-SMALL = 20_000  # keys; a store up to this size is seen whole in every pass
-POOLS = 500  # pools looked at per pass for lists that are gone: about 3 ms of Redis
-LARGE_CALLS = 3  # scan calls per pass in a larger one: about 1 ms of Redis
+SMALL = 20_000  # a store with at most this many keys is searched as a whole in every pass
+POOLS = 500  # pools per pass whose lists are checked, in about 3 ms of Redis
+LARGE_CALLS = 3  # calls of SCAN per pass in a larger store, which take about 1 ms of Redis
 _log = get_logger("hub.sweeping")
 
 
 class Reconciler:
-    """Walks the keyspace, a bounded stretch per pass, and brings the private indexes in line with the lists."""
+    """The search of the keyspace. Each pass reads a bounded part of it and corrects the hub's indexes by the lists."""
 
     def __init__(self, store: Store, settings: Settings, pools: Pools) -> None:
         self._store = store
@@ -33,14 +33,14 @@ class Reconciler:
         self._adopt_sessions = store.script("sweeping/adopt_sessions")
         self._cursor: Any = "0"
         self._pool_offset = 0
-        self.errors = 0  # records that could not be looked at, of the stretch that was answered for last
+        self.errors = 0  # records that could not be read, in the part whose result `look` returned last
         self._walking: asyncio.Task[tuple[int, int]] | None = None
 
     async def look(self, patience_s: float) -> int:
-        """One stretch; returns how many slots and sessions were adopted or forgotten.
+        """Search the next part of the keyspace; return how many slots and leases were adopted or forgotten.
 
-        A caller that asks while one is under way waits for that one. A list of many slots, or a busy Redis, makes it
-        long: a caller whose patience is over gets 0, it goes on by itself, and the next caller is told what it found.
+        If a search is running already, wait for its result. A search may be long, by a list of many slots or a busy
+        Redis: after `patience_s` the caller gets 0, the search goes on, and a later call returns its result.
         """
         if self._walking is None or _cut_off(self._walking):
             self._walking = asyncio.create_task(self._stretch(), name="audit")
@@ -55,7 +55,7 @@ class Reconciler:
         return changed
 
     async def _stretch(self) -> tuple[int, int]:
-        """(changed, records that could not be looked at)."""
+        """Search one part of the keyspace; return (how many slots and leases changed, how many could not be read)."""
         names = await self._next_keys()
         keys = self._store.keys
         changed = 0
@@ -65,7 +65,7 @@ class Reconciler:
                 label = name[len(prefix) :]
                 if name.startswith(prefix) and self._pools.usable(label):
                     changed += await self._walk(label, place, name, touched.setdefault(label, set()))
-        # A pool whose lists are both gone is still among the published ones.
+        # A pool whose two lists were deleted still has the hub's own set of its slots.
         prefix = keys.pool_slots("")
         for label in (name[len(prefix) :] for name in names if name.startswith(prefix)):
             touched.setdefault(label, set())
@@ -76,7 +76,7 @@ class Reconciler:
         return changed + adopted, failed
 
     async def _next_pools(self) -> list[str]:
-        """A stretch of the pools that should have slots: their lists may be gone as a whole."""
+        """Return the next `POOLS` labels of pools that should have slots, because their lists may have been deleted."""
         total, labels = await self._pools.labels(self._pool_offset, POOLS)
         self._pool_offset = 0 if self._pool_offset + POOLS >= total else self._pool_offset + POOLS
         return labels
@@ -99,7 +99,7 @@ class Reconciler:
             return 0
 
     async def _forget(self, label: str, listed: set[str]) -> int:
-        """Forget slots of a pool that are in none of its lists; those in `listed` were seen there."""
+        """Forget slots of a pool that are in none of its lists, and return how many; slots in `listed` are in one."""
         try:
             (pool,) = await self._pools.describe([label])
         except ForeignKey as error:
@@ -125,11 +125,11 @@ class Reconciler:
 
 
 def _cut_off(walking: asyncio.Task[tuple[int, int]]) -> bool:
-    """Whether a stretch ended because Redis was away, with nobody waiting for it: nobody need be told."""
+    """Return whether an earlier search ended because Redis did not answer; its result is of no use then."""
     return walking.done() and not walking.cancelled() and isinstance(walking.exception(), StoreUnavailable)
 
 
 def _seen(walking: asyncio.Task[tuple[int, int]]) -> None:
-    """A failure is for the next who asks; there may be none."""
+    """Read the error of a finished search, so that asyncio does not warn if no later call of `look` reads it."""
     if not walking.cancelled():
         walking.exception()

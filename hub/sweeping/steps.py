@@ -1,4 +1,4 @@
-"""The steps of a pass, one after the other: a failure in one skips no other."""
+"""The steps of a pass, run one after the other; a step that fails does not keep the later ones from running."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _log = get_logger("hub.sweeping")
 
 
 class Counted(Protocol):
-    """The numbers of a pass, errors included."""
+    """A result of a pass that counts errors."""
 
     errors: int
 
@@ -22,11 +22,11 @@ P = TypeVar("P", bound=Counted)
 
 
 async def in_turn(service: str, done: P, *steps: Callable[[P], Awaitable[None]]) -> None:
-    """Run the steps; log failures and count them in `done`. Raises `StoreUnavailable`, which ends the pass."""
+    """Run the steps in turn; log and count failed ones. Raises `StoreUnavailable`, which ends the pass."""
     for step in steps:
         try:
             await step(done)
-        except Exception as error:  # the next step must come, also where Redis is full: it may free something
+        except Exception as error:  # the next step must run, also if Redis is full: it may free memory
             if isinstance(error, StoreUnavailable) and not isinstance(error, StoreFull):
                 raise
             done.errors += 1

@@ -1,5 +1,5 @@
-"""TaskSweeperService: what must happen at a certain time - tasks that are due or ran too long, workers that hung up,
-and forgetting what ended long ago."""
+"""TaskSweeperService, which does the timed work for tasks: it queues due tasks, fails those that ran too long, removes
+workers that lost their connection, and forgets tasks that ended long ago."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from hub.sweeping.ended import Ended
 from hub.sweeping.steps import in_turn
 from hub.sweeping.workers import BATCH, BITES_MAX, OverdueWorkers
 
-INTERVAL_S = 1.0  # how late a task that was put off may come, and a worker that hung up may go
-LINE_S = 20.0  # passes in which nothing happened share a line for so long: it looks every second
-LOOKED_AT = 10  # tasks that wait for others, of 100 each, per script: some milliseconds
+INTERVAL_S = 1.0  # between two passes: so late may a task be queued or a disconnected worker be removed
+LINE_S = 20.0  # passes without an event share a log line for this long
+LOOKED_AT = 10  # waiting tasks checked per script: some ms, if each waits for 100 others
 HUNG_UP_MAX = 1_000  # workers removed per pass
 _log = get_logger("hub.sweeping")
 
 
 @dataclass
 class TaskSweep:
-    """What one pass did. `scanned` is what it looked at, `expired` how many tasks had run for too long."""
+    """The result of one pass. `scanned` sums all changes; `expired` counts tasks that ran too long or were silent."""
 
     scanned: int = 0
     expired: int = 0
@@ -44,12 +44,12 @@ class TaskSweep:
         return bool(self.expired or self.hung_up or self.errors)
 
     def facts(self) -> dict[str, Any]:
-        """The fields of the summary line."""
+        """Return the fields of the log line that sums up the pass."""
         return asdict(self)
 
 
 class TaskSweeperService:
-    """What must happen at a certain time, with nobody calling."""
+    """The sweeper that does what must happen to tasks and workers at a certain time, without a call."""
 
     def __init__(self, store: Store, settings: Settings, workers: Workers) -> None:
         self._store = store
@@ -63,7 +63,7 @@ class TaskSweeperService:
         self._forget = store.script("tasks/forget")
 
     async def sweep(self) -> TaskSweep:
-        """One pass."""
+        """Make one pass and return its result."""
         started = time.monotonic()
         done = TaskSweep()
         steps = (self._fire, self._let_due_in, self._settle, self._fail_overdue, self._remove_hung_up, self._bury)
@@ -96,7 +96,7 @@ class TaskSweeperService:
             await self._workers.bury(worker)
 
     async def _remove_hung_up(self, done: TaskSweep) -> None:
-        """Workers whose last connection was lost a grace ago."""
+        """Remove the workers that lost their last connection and did not come back within the grace."""
         keys = self._store.keys
         clock_ms = await self._store.read("HGET", keys.store, "clock_ms") or 0
         due = await self._store.read("ZRANGE", keys.hung_up, "-inf", clock_ms, "BYSCORE", "LIMIT", 0, HUNG_UP_MAX)

@@ -1,4 +1,4 @@
-"""WorkerSweeperService: removes workers that fell silent, and fails tasks that nobody would ever end."""
+"""WorkerSweeperService, which removes silent workers and fails tasks that no worker would ever end."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from hub.store.store import Store
 from hub.sweeping.brake import Brake, Nominated
 from hub.sweeping.steps import in_turn
 
-SILENT_MAX = 5_000  # workers removed per pass; the rest is still there in the next one
-BATCH = 50  # tasks failed per script: under 4 ms
-BITES_MAX = 200  # per pass
-LINES_MAX = 100  # lines per pass in the log
+SILENT_MAX = 5_000  # workers removed per pass; the next pass removes the others
+BATCH = 50  # tasks failed per script, which takes under 4 ms
+BITES_MAX = 200  # calls of the script per pass
+LINES_MAX = 100  # removed workers per pass that are logged one by one
 _log = get_logger("hub.sweeping")
 
 
 @dataclass
 class WorkerSweep:
-    """What one pass did. `scanned` is the number of workers, `expired` how many of them were removed."""
+    """The result of one pass. `scanned` is the number of workers, `expired` how many of them were removed."""
 
     scanned: int = 0
     expired: int = 0
@@ -43,12 +43,12 @@ class WorkerSweep:
         return bool(self.stale or self.errors or self.stuck or self.ownerless)
 
     def facts(self) -> dict[str, Any]:
-        """The fields of the summary line."""
+        """Return the fields of the log line that sums up the pass."""
         return asdict(self)
 
 
 class WorkerSweeperService:
-    """Nominates silent workers here; the script that removes one looks again. One step's failure skips no other."""
+    """The sweeper of silent workers. It nominates workers; the script that removes one checks again."""
 
     def __init__(self, store: Store, settings: Settings, workers: Workers) -> None:
         self._store = store
@@ -59,7 +59,7 @@ class WorkerSweeperService:
         self._overdue = OverdueWorkers(store)
 
     async def sweep(self) -> WorkerSweep:
-        """One pass."""
+        """Make one pass and return its result."""
         started = time.monotonic()
         done = WorkerSweep()
         await in_turn("worker", done, self._remove_silent, self._fail_stuck, self._fail_ownerless)
@@ -91,7 +91,7 @@ class WorkerSweeperService:
                 await self._remove(worker, done)
 
     async def _that_ever_beat(self, workers: Sequence[str]) -> dict[str, None]:
-        """Those of them that have ever beaten, in order: that the others are silent says nothing of the hub."""
+        """Return, in order, those that sent a heartbeat after they registered; others do not count for the brake."""
         times = await read_each(
             self._store, [("HMGET", self._store.keys.worker(name), "at", "beat") for name in workers]
         )
@@ -112,13 +112,13 @@ class WorkerSweeperService:
 
 
 class OverdueWorkers:
-    """Fails tasks whose time is over, a batch at a time."""
+    """The script that fails tasks whose time is over, called batch by batch."""
 
     def __init__(self, store: Store) -> None:
         self._overdue = store.script("tasks/overdue")
 
     async def fail(self, kind: str, age_ms: int) -> int:
-        """How many of this kind were failed: internal, ownerless, runtime or silent."""
+        """Fail the overdue tasks of a kind (internal, ownerless, runtime or silent); return how many were failed."""
         failed = 0
         for _ in range(BITES_MAX):
             match await self._overdue(kind=kind, age_ms=age_ms, limit=BATCH):

@@ -1,1 +1,1 @@
-"""Bearer tokens: who a caller of the jobs API is, and what he may do there."""
+"""Bearer tokens and shared secrets: the credentials of callers, their holders and their rights."""

@@ -1,7 +1,7 @@
-"""Certificates in the place of tokens: an entry of the tokens file may name one instead of a secret.
+"""Client certificates as credentials: an entry of the tokens file may name a certificate instead of a secret.
 
-A client that proved in the TLS handshake to be that name is given a secret which nobody else can know, in this process
-alone; from there on it is as the holder of a token.
+For each name of a certificate this process has a secret that no caller can know. A client that proved the name in the
+TLS handshake is treated as if it had sent that secret, so it is the holder of the entry's token.
 """
 
 from __future__ import annotations
@@ -14,5 +14,5 @@ _KEY: Final = secrets.token_bytes(32)
 
 
 def secret_of(name: str) -> str:
-    """Return the secret that stands for a certificate of this name in this process."""
+    """Return the secret by which this process represents a certificate of this name."""
     return f"certificate.{hmac.digest(_KEY, name.encode('utf-8', 'surrogateescape'), 'sha256').hex()}"

@@ -1,4 +1,4 @@
-"""The tokens of `HUB_TOKENS_FILE`: TOML, one `[[tokens]]` each."""
+"""The tokens of `HUB_TOKENS_FILE`, a TOML file with one `[[tokens]]` table for each token."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _read_secret(value: Any) -> str:
 
 
 def _read_certificate(value: Any) -> str:
-    """Return the digest of the secret that stands for a certificate of this name."""
+    """Return the digest of the secret by which this process represents a certificate of this name."""
     return str(digest_of(secret_of(read_name(value))))
 
 
@@ -62,28 +62,28 @@ _FIELDS: dict[str, Callable[[Any], Any]] = {
 
 
 class TokensFile:
-    """Holds what the file said when it was last read and in order; without a path there are no tokens in it."""
+    """The tokens of the tokens file, as of the last time it was read without a fault; none without a path."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._tokens: dict[str, Token] = {}
-        self.readings = 0  # so far
+        self.readings = 0  # how often the file was read without a fault
         self.read()
 
     @property
     def tokens(self) -> list[Token]:
-        """Return the tokens of the file, in its order."""
+        """Return the tokens of the file, in the order of the file."""
         return list(self._tokens.values())
 
     def read(self) -> None:
-        """Read the file; raises `StartRefused` with one sentence for what cannot be used, and then nothing changes."""
+        """Read the file; raises `StartRefused` with one sentence for a fault, and then the tokens stay as they were."""
         if self._path is not None:
             self._tokens = read_tokens(self._path)
             self.readings += 1
             _log.info("tokens file loaded", path=str(self._path), tokens=len(self._tokens))
 
     def read_again(self) -> None:
-        """Read as `read`, for a hub that serves: a file that cannot be used is logged, and the tokens stay as they
+        """Read the file again while the hub serves; for a faulty file log an error, and keep the tokens as they
         were.
         """
         try:
@@ -93,8 +93,8 @@ class TokensFile:
 
     @contextmanager
     def read_again_on_sighup(self, also: Callable[[], None] | None = None) -> Iterator[None]:
-        """Around serving; `also` is called by the signal as well. Where there is nothing to read again it keeps its
-        meaning; and only the main thread hears signals."""
+        """While the block runs, read the file again and call `also` on SIGHUP. Without path and `also`, and outside the
+        main thread, SIGHUP keeps its usual effect."""
         on_main = threading.current_thread() is threading.main_thread()
         heard = on_main and (self._path is not None or also is not None)
         loop = asyncio.get_running_loop()
@@ -114,22 +114,22 @@ class TokensFile:
                 loop.remove_signal_handler(signal.SIGHUP)
 
     def resolve(self, secret: str) -> Holder | None:
-        """Return the holder of this secret; None for an unknown one."""
+        """Return the holder of this secret; None for a secret of no token in the file."""
         digest = digest_of(secret) if self._tokens else None
         return self.of_digest(digest) if digest else None
 
     def of_digest(self, digest: str) -> Holder | None:
-        """Return the holder of the secret with this digest; None for an unknown one."""
+        """Return the holder of the secret with this digest; None if no token in the file has it."""
         found = self._tokens.get(id_of(digest))
         return found.holder if found and hmac.compare_digest(found.digest, digest) else None
 
     def find(self, token_id: str) -> Token | None:
-        """Return the token with this id."""
+        """Return the token with this id; None if the file has none."""
         return self._tokens.get(token_id)
 
 
 def read_tokens(path: Path) -> dict[str, Token]:
-    """Token id -> token; raises `StartRefused` in one sentence that names the file, the entry and the field."""
+    """Return the tokens of a file by id; raises `StartRefused`, whose sentence names file, entry and field."""
     entries = read_toml(f"HUB_TOKENS_FILE={path}", path, "tokens")
     found: dict[str, Token] = {}
     numbers: dict[str, int] = {}

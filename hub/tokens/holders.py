@@ -1,4 +1,4 @@
-"""Who holds a secret, whether the store or the file knows it; remembered for a moment."""
+"""The look-up of the holder of a secret, in the tokens file and in the store, with a short memory."""
 
 from __future__ import annotations
 
@@ -11,36 +11,38 @@ from hub.tokens.file import TokensFile
 from hub.tokens.models import Holder, digest_of
 from hub.tokens.tokens import Tokens
 
-REMEMBERED_S: Final = 1.0  # a token that is revoked at another hub is good here for this long
-LOOKED_UP_S: Final = 600.0  # after which a token is looked up again, whatever other versions of the hub may have done
-REMEMBERED_MAX: Final = 100_000  # about 50 MB, when so many are shown
+REMEMBERED_S: Final = 1.0  # a token that was revoked at another hub is accepted here for this long at most
+LOOKED_UP_S: Final = 600.0  # a remembered token is looked up again after this long in any case
+REMEMBERED_MAX: Final = 100_000  # holders remembered at once, in about 50 MB
 
 
 class Holders:
-    """Answers for both. Only who was found is remembered: a token works from the moment on in which it was made.
+    """The look-up of holders of tokens. Only found holders are remembered, so a new token works at once.
 
-    A holder is remembered until some token is revoked anywhere, which is looked for once a second at most: a node
-    that beats with a token of its own every few seconds costs no look-up each time.
+    All holders are forgotten when any token is revoked at any hub, which is checked once a second at most. So a node
+    that sends a heartbeat with its token every few seconds does not cost a look-up each time.
     """
 
     def __init__(self, tokens: Tokens, file: TokensFile) -> None:
         self._tokens = tokens
         self.file = file
-        self._found: dict[str, tuple[float, Holder]] = {}  # in the order of their looking up
+        self._found: dict[str, tuple[float, Holder]] = {}  # by digest, the oldest look-up first
         self._none: tuple[float, bool] = (0.0, False)
-        self._forgotten = 0  # times: what was looked up before one of them is not remembered after it
+        self._forgotten = 0  # calls of `forget`; a look-up that began before one is not remembered after it
         self._changed: str | None = None
-        self._looked: float | None = None  # when it was last known that nothing has been revoked since
+        self._looked: float | None = None  # when `look` last checked for revoked tokens
         self._looking = asyncio.Lock()
         self._inside = f"inside-{secrets.token_hex(32)}-"
 
     @property
     def changes(self) -> tuple[int, int]:
-        """Return two numbers that differ from before when a holder may have changed; as of the last `look`."""
+        """Return two numbers, as of the last `look`. If they are the same as before, no holder has changed."""
         return self._forgotten, self.file.readings
 
     async def look(self) -> None:
-        """Notice what has been revoked anywhere, but for the last second; raises `StoreUnavailable`."""
+        """Check at most once a second whether a token was revoked at any hub, and then forget all holders; raises
+        `StoreUnavailable`.
+        """
         if self._is_fresh():
             return
         async with self._looking:
@@ -57,16 +59,16 @@ class Holders:
         return self._looked is not None and time.monotonic() - self._looked < REMEMBERED_S
 
     def handle(self, digest: str) -> str:
-        """Return what stands for the secret of this digest in this process alone: a login does not keep the secret."""
+        """Return a handle: a text by which this process alone finds the holder again, without keeping the secret."""
         return self._inside + digest
 
     def digest_of(self, secret: str) -> str | None:
-        """Return the digest of a secret, or of the one a handle stands for; None for a text that can be neither."""
+        """Return the digest of a secret, or of the secret for which `handle` made this text; None for other texts."""
         return secret[len(self._inside) :] if secret.startswith(self._inside) else digest_of(secret)
 
     async def resolve(self, secret: str) -> Holder | None:
-        """Return the holder of this secret, None for an unknown one; raises `StoreUnavailable` when that cannot be
-        known.
+        """Return the holder of this secret, None for an unknown secret; raises `StoreUnavailable` if the store must be
+        asked and does not answer.
         """
         digest = self.digest_of(secret)
         known = self.file.of_digest(digest or "")
@@ -89,7 +91,7 @@ class Holders:
         return found
 
     def remembered(self, secret: str) -> Holder | None:
-        """Resolve as `resolve`, for callers that cannot wait: None also when the store would have to be asked."""
+        """Return the holder of this secret without asking the store; None also if the store would have to be asked."""
         known = self.file.resolve(secret)
         if known is not None or not self._found or not self._is_fresh():
             return known
@@ -97,7 +99,7 @@ class Holders:
         return holder if time.monotonic() - since < LOOKED_UP_S else None
 
     async def none(self) -> bool:
-        """Return whether there is not one token; raises `StoreUnavailable` when that cannot be known."""
+        """Return whether there is no token at all, neither in the file nor in the store; raises `StoreUnavailable`."""
         if self.file.tokens:
             return False
         now = time.monotonic()
@@ -111,7 +113,7 @@ class Holders:
         return none
 
     def forget(self) -> None:
-        """Look everything up anew: a token was made or revoked here."""
+        """Forget all remembered holders, because a token was made or revoked."""
         self._forgotten += 1
         self._found.clear()
         self._none = (0.0, False)

@@ -1,4 +1,4 @@
-"""Who has logged in to the console: each login stands for the credential that bought it, and is known by its digest."""
+"""The logins to the console. A login has the rights of the credential it was made with; its key is stored as digest."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ import orjson
 
 from hub.store.store import Store
 
-ROLES: Final = ("viewer", "operator", "admin")  # each may do what those before it may
-LIFE_S: Final = 12 * 3600.0  # whatever is done with it
-IDLE_S: Final = 2 * 3600.0  # without a call
-LINK_S: Final = 300  # for a link to be opened
-LOGINS_MAX: Final = 1_000  # the oldest of the credential with the most go
-LOGINS_EACH: Final = 100  # of one credential, the oldest go
-LINKS_MAX: Final = 1_000  # that nobody has opened; as of logins
+ROLES: Final = ("viewer", "operator", "admin")  # each has also the rights of the roles before it
+LIFE_S: Final = 12 * 3600.0  # a login ends after this long, even if it is used
+IDLE_S: Final = 2 * 3600.0  # a login ends after this long without a call
+LINK_S: Final = 300  # a login link can be opened for this long
+LOGINS_MAX: Final = 1_000  # logins in all; beyond, the credential with the most loses its oldest
+LOGINS_EACH: Final = 100  # logins of one credential; beyond, its oldest end
+LINKS_MAX: Final = 1_000  # links not yet opened, limited in the same way as logins
 LINKS_EACH: Final = 100
-REMEMBERED_S: Final = 1.0  # one that was ended at another hub is good here for this long
-LATELY_S: Final = 5.0  # a page that is open makes itself heard more often
+REMEMBERED_S: Final = 1.0  # a login that was ended at another hub is accepted here for this long at most
+LATELY_S: Final = 5.0  # an open page sends calls more often than this; other logins are not remembered
 TOUCH_S: Final = 30.0
 ID_DIGITS: Final = 16
 
 
 @dataclass(frozen=True)
 class Login:
-    """A login of a caller that has shown `name`, a credential, with the rights of its role.
+    """A login to the console with the rights of its role. `name` names the credential that the caller logged in with.
 
-    `bound` ties it to a shared secret, which is stored nowhere; `token` is the digest of a user's token.
+    `bound` ties the login to a shared secret, which is stored nowhere; `token` is the digest of a user's token.
     """
 
     name: str
@@ -48,28 +48,28 @@ class Login:
 
     @property
     def until_s(self) -> float:
-        """Return when it ends at the latest."""
+        """Return the Unix time in s at which the login ends at the latest."""
         return self.at_s + LIFE_S
 
 
 def capped(role: str, most: str) -> str:
-    """Return the lesser of two roles."""
+    """Return the role with fewer rights of these two."""
     return min(role, most, key=ROLES.index)
 
 
 def bond(key: str, secret: bytes) -> str:
-    """Return what ties a login to a shared secret: the secret is not found by it without the key."""
+    """Return a digest of the shared secret under the key of a login: without the key it tells nothing of the secret."""
     return hmac.new(key.encode(), secret, hashlib.sha256).hexdigest()
 
 
 def digest(key: str) -> str:
-    """Return what is kept of the key of a login, or of a link."""
+    """Return the digest under which the key of a login or a link is stored."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
 @dataclass
 class _Found:
-    """What was found for a key: when it was looked for, and when the key was shown last."""
+    """A remembered login: when the store was last asked for it, and when a caller last sent its key."""
 
     login: Login
     looked: float
@@ -77,16 +77,16 @@ class _Found:
 
 
 class Logins:
-    """Keeps `Login`, and links that make one."""
+    """The logins and the login links in the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._found: dict[str, _Found] = {}  # the logins of open pages, by digest
-        self._looking: asyncio.Future[None] | None = None  # for those of all open pages
+        self._found: dict[str, _Found] = {}  # remembered logins of open pages, by the digest of the key
+        self._looking: asyncio.Future[None] | None = None  # the read of all remembered logins that is under way
         self._touched: dict[str, float] = {}
 
     async def create(self, key: str, login: Login) -> Login:
-        """Keep a login under a new key; those that are over go."""
+        """Store a login under a new key and return it with its id and time; remove logins that are over."""
         store, keys, now = self._store, self._store.keys, self._store.wall_s()
         for each in await self.all():
             if not self._is_good(each, now):
@@ -100,10 +100,10 @@ class Logins:
         return made
 
     async def find(self, key: str) -> Login | None:
-        """Return the login of this key, as of a second ago; raises `StoreUnavailable`."""
+        """Return the login of this key, at most a second old, None without one; raises `StoreUnavailable`."""
         full, now = digest(key), time.monotonic()
         found = self._found.get(full)
-        for _ in range(2):  # the look under way may have begun long ago, the one after it has not
+        for _ in range(2):  # a read that is under way may have begun too long ago; the next has not
             if found is None or time.monotonic() - found.looked < REMEMBERED_S:
                 break
             found.shown = now
@@ -122,7 +122,7 @@ class Logins:
         return login
 
     async def _look(self, full: str, now: float) -> _Found | None:
-        """Look for a login that was not there a moment ago; a caller that guesses keys delays no other."""
+        """Read a login that is not remembered from the store, by itself: a caller that guesses keys delays no other."""
         kept, (login,) = self._found, await self._read([full])
         if login is None:
             return None
@@ -132,8 +132,8 @@ class Logins:
         return found
 
     async def _look_again(self) -> None:
-        """Look for those of all open pages together: fifty of them cost little more than one. Who comes meanwhile gets
-        what the look under way finds, or its failure."""
+        """Read all remembered logins from the store in one call, which costs little more than one login. A caller that
+        comes meanwhile waits for the same read and gets its result or its error."""
         if self._looking is None:
             self._looking = asyncio.ensure_future(self._look_for_all())
             self._looking.add_done_callback(self._has_looked)
@@ -153,7 +153,7 @@ class Logins:
     def _has_looked(self, look: asyncio.Future[None]) -> None:
         self._looking = None
         if not look.cancelled():
-            look.exception()  # for those who wait for it, if they still do
+            look.exception()  # read the error, so that asyncio does not warn if no caller waits any more
 
     async def _read(self, wanted: Sequence[str]) -> list[Login | None]:
         keys, names, now_s = self._store.keys, [full[:ID_DIGITS] for full in wanted], self._store.wall_s()
@@ -164,7 +164,7 @@ class Logins:
         return [login if login and self._is_good(login, now_s) else None for login in found]
 
     async def all(self) -> list[Login]:
-        """Return every login that is kept, the newest first."""
+        """Return every login in the store, the newest first, also logins that are over."""
         keys = self._store.keys
         texts = await self._store.read("HGETALL", keys.logins)
         seen = await self._store.read("ZMSCORE", keys.logins_seen, *texts) if texts else []
@@ -177,14 +177,14 @@ class Logins:
         return [each for each in await self.all() if self._is_good(each, now)]
 
     async def end(self, name: str) -> bool:
-        """End a login; whether there was one."""
+        """End the login with this id; return whether there was one."""
         gone = await self._store.read("HDEL", self._store.keys.logins, name)
         await self._store.read("ZREM", self._store.keys.logins_seen, name)
-        self._found = {}  # another one: what is being looked for now is not remembered
+        self._found = {}  # a new dict, so that a read under way does not remember the login again
         return bool(gone)
 
     async def make_link(self, login: Login, key: str) -> None:
-        """Keep what a link stands for, until it is opened or five minutes are over."""
+        """Store the login that a link gives, until the link is opened or five minutes are over."""
         store, links, now = self._store, self._store.keys.login_links, self._store.wall_s()
         texts = await store.read("HGETALL", links)
         made = [replace(Login(**orjson.loads(text)), id=name) for name, text in texts.items()]
@@ -198,7 +198,7 @@ class Logins:
         await store.read("EXPIRE", links, LINK_S)
 
     async def open_link(self, key: str) -> Login | None:
-        """Return the login that a link stands for, once."""
+        """Return the login that the link of this key gives, and use the link up; None for an unknown or old link."""
         links, name = self._store.keys.login_links, digest(key)
         text = await self._store.read("HGET", links, name)
         if not text or not await self._store.read("HDEL", links, name):
@@ -212,7 +212,9 @@ class Logins:
 
 
 def too_many(kept: Sequence[Login], new: Login, each_max: int, most: int) -> list[Login]:
-    """Return the logins, of these, newest first, that make room for a new one: no credential logs out another."""
+    """Return which of the logins (or links) `kept`, newest first, must end for `new`. A credential over its
+    limit loses its own oldest; beyond `most` in all, the credential with the most loses its oldest.
+    """
     of: dict[str, list[Login]] = {}
     for each in kept:
         of.setdefault(each.token or each.name, []).append(each)
@@ -225,12 +227,12 @@ def too_many(kept: Sequence[Login], new: Login, each_max: int, most: int) -> lis
 
 
 def new_key() -> str:
-    """256 random bits."""
+    """Return a new key of 256 random bits for a login or a link."""
     return secrets.token_urlsafe(32)
 
 
 def _login(name: str, text: str | None, seen: Any, full: str = "") -> Login | None:
-    """Read a login; None also for a record of another version of the hub, or of another program."""
+    """Return a login from its stored text; None without text, and for a text that this hub cannot read."""
     if text is None:
         return None
     try:

@@ -1,6 +1,6 @@
-"""Tokens and who holds them. Pure.
+"""Tokens and their holders. No I/O.
 
-A secret is known here by its SHA-256 alone, and a token by the first digits of that.
+Of a secret only its SHA-256, the digest, is kept. The id of a token is the first digits of the digest.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 NAME_MAX: Final = 200
 NODE_MAX: Final = 512
-ROOMS_MAX: Final = 100  # of one token
-SECRET_MAX: Final = 512  # characters; nothing longer is looked up
+ROOMS_MAX: Final = 100  # rooms that one token may name
+SECRET_MAX: Final = 512  # characters; a longer text is no secret
 ID_DIGITS: Final = 16
-_USERS: Final = UUID("6f3c1d0e-5b0a-4f4e-9c5e-2f1f3a7c8d41")  # another one makes everybody somebody else
+_USERS: Final = UUID("6f3c1d0e-5b0a-4f4e-9c5e-2f1f3a7c8d41")  # never change it: user ids are made with it
 _SECRET: Final = re.compile(r"[\x21-\x7e]+")
 _OF_REALM: Final = re.compile(r"hub_([a-z0-9-]{1,32})\.[A-Za-z0-9_-]{43}")
 USER: Final = "user"
@@ -32,10 +32,10 @@ JOIN: Final = "join"
 
 @dataclass(frozen=True)
 class Holder:
-    """The holder of a token: `user` is 32 hex digits; without `scopes` it may do all that the user may, without `rooms`
-    in all of them.
+    """The holder of a token. `user` is the user's id in 32 hex digits. Without `scopes` it has all rights of the
+    user, without `rooms` it has them in all rooms.
 
-    A holder of kind `NODE` speaks for the node of its name and for nothing else; one of kind `JOIN` makes such tokens.
+    A holder of kind `NODE` may act only for the node of its name; one of kind `JOIN` may only make tokens of nodes.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Holder:
 
 @dataclass(frozen=True)
 class Token:
-    """A token and its holder; `created_us` only where the store keeps it."""
+    """A token by the digest of its secret, with its holder. `created_us` is set only for a token in the store."""
 
     digest: str
     holder: Holder
@@ -61,35 +61,35 @@ class Token:
 
 
 def new_secret(realm: str = "") -> str:
-    """Return a secret of 256 random bits that says its realm where that has a name."""
+    """Return a new secret of 256 random bits, with the name of the realm in it if the realm has one."""
     return f"hub_{f'{realm}.' if realm else ''}{secrets.token_urlsafe(32)}"
 
 
 def realm_in(secret: str) -> str | None:
-    """Return the realm that a secret says, None where it says none."""
+    """Return the name of the realm in a secret, None if there is none."""
     found = _OF_REALM.fullmatch(secret)
     return found[1] if found else None
 
 
 def digest_of(secret: str) -> str | None:
-    """Return what is kept of a secret; None for a text that cannot be one."""
+    """Return the digest of a secret, SHA-256 in hex digits; None for a text that cannot be a secret."""
     if len(secret) > SECRET_MAX or not _SECRET.fullmatch(secret):
         return None
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def id_of(digest: str) -> str:
-    """Return the name of a token that is shown instead of its secret."""
+    """Return the id of the token with this digest, which is shown instead of the secret."""
     return digest[:ID_DIGITS]
 
 
 def user_of(name: str) -> str:
-    """Return the id of a user of whom nothing but the name is known."""
+    """Return the id that a user without an id of its own gets, made from the name: 32 hex digits."""
     return uuid5(_USERS, name).hex
 
 
 def read_name(value: Any) -> str:
-    """Return the name of a user; ValueError tells what a name is."""
+    """Return a value as the name of a user; raises ValueError, whose text says what a name must be."""
     if (
         not isinstance(value, str)
         or not 1 <= len(value) <= NAME_MAX
@@ -101,7 +101,7 @@ def read_name(value: Any) -> str:
 
 
 def read_user(value: Any) -> str:
-    """Return a UUID in any of its spellings as 32 hex digits; ValueError otherwise."""
+    """Return a UUID in any spelling as 32 hex digits; raises ValueError for another value."""
     try:
         return UUID(value).hex
     except (ValueError, AttributeError, TypeError):
@@ -109,28 +109,30 @@ def read_user(value: Any) -> str:
 
 
 def read_digest(value: Any) -> str:
-    """Return a SHA-256 in hex digits; ValueError otherwise."""
+    """Return a SHA-256 in lower-case hex digits; raises ValueError for another value."""
     if not isinstance(value, str) or not re.fullmatch(r"[0-9a-fA-F]{64}", value):
         raise ValueError("must be a SHA-256, 64 hex digits")
     return value.lower()
 
 
 def read_flag(value: Any) -> bool:
-    """True or False; ValueError otherwise."""
+    """Return a value that is True or False; raises ValueError for another value."""
     if not isinstance(value, bool):
         raise ValueError("must be true or false")
     return value
 
 
 def read_scopes(value: Any) -> frozenset[str]:
-    """Return some of `SCOPES`, at least one: a token that may do everything has no scopes at all, not an empty list."""
+    """Return a list of some of `SCOPES` as a set; raises ValueError for another value, and for an empty list, because a
+    token without limits leaves the field out.
+    """
     if not isinstance(value, list) or not value or not all(isinstance(each, str) and each in SCOPES for each in value):
         raise ValueError(f"must be a list of some of {', '.join(SCOPES)}; leave it out for all of them")
     return frozenset(value)
 
 
 def read_rooms(value: Any) -> frozenset[str]:
-    """Names of rooms, at least one; ValueError otherwise."""
+    """Return a list of names of rooms as a set, at least one; raises ValueError for another value."""
     if not isinstance(value, list) or not 1 <= len(value) <= ROOMS_MAX or not all(map(_is_room, value)):
         raise ValueError(
             f"must be a list of 1 to {ROOMS_MAX} rooms, without @ and : but for @global; leave it out for all of them"
@@ -145,12 +147,12 @@ def _is_room(value: Any) -> bool:
 
 
 def read_node(value: Any) -> str:
-    """Return the id of a node; ValueError tells what an id is."""
+    """Return a value as the id of a node; raises ValueError, whose text says what an id must be."""
     if not isinstance(value, str) or value != value.strip() or not 1 <= len(value) <= NODE_MAX or "\0" in value:
         raise ValueError(f"must be the id of a node, 1 to {NODE_MAX} characters without blanks around them")
     return value
 
 
 def in_order(scopes: Collection[str]) -> list[Scope]:
-    """Scopes as people list them."""
+    """Return the scopes in the order of `SCOPES`."""
     return [scope for scope in SCOPES if scope in scopes]

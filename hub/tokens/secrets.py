@@ -1,4 +1,4 @@
-"""Who may call what: shared secrets in `x-hub-secret`, compared in constant time."""
+"""The shared secrets of the roles runner, node and admin, which callers send in the header `x-hub-secret`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RUNNER, NODE, ADMIN = "runner", "node", "admin"
 
 
 class Secrets:
-    """The secrets in force. Without one every caller may do everything: such a hub serves on loopback only."""
+    """The shared secrets of the settings. Without any, every caller has all rights: then the hub serves on loopback."""
 
     def __init__(self, settings: Settings) -> None:
         self.open = settings.open_access
@@ -38,14 +38,14 @@ class Secrets:
 
     @property
     def members(self) -> tuple[bytes, ...]:
-        """Return every text that is accepted, of any role."""
+        """Return every text that is accepted as a secret of any role, as bytes, sorted."""
         return tuple(sorted({member for accepted in self._accepted.values() for member in accepted}))
 
     def name(self, given: str) -> str:
-        """Return the name of this secret, empty when it is not in force."""
+        """Return the name of this secret, such as "node secret 1 of 2"; "" if it is not accepted."""
         shown = given.encode("latin-1", "replace")
         found = ""
-        for role, members in self._accepted.items():  # the text of a list as a whole is accepted too
+        for role, members in self._accepted.items():  # the whole text of a list of secrets is accepted too
             for member in members:
                 if hmac.compare_digest(shown, member):
                     found = f"{role} secret"
@@ -55,16 +55,16 @@ class Secrets:
         return found
 
     def check(self, headers: Mapping[str, str], *roles: str) -> None:
-        """Raise `Unauthorized` unless the caller's secret is one of any of these roles."""
+        """Raise `Unauthorized` unless the secret in the headers is one of these roles. Compares in constant time."""
         if not self.open:
             self.check_value(headers.get(HEADER, ""), *roles)
 
     def check_value(self, given: str, *roles: str) -> None:
-        """Check as `check`, for a header that has been found already."""
+        """Raise `Unauthorized` unless `given`, the value of the header, is a secret of one of these roles."""
         if self.open:
             return
         allowed = False
-        shown = given.encode("latin-1", "replace")  # back to the bytes that were sent
+        shown = given.encode("latin-1", "replace")  # the bytes that the caller sent
         for role in roles:
             for secret in self._accepted[role]:
                 allowed |= hmac.compare_digest(shown, secret)
@@ -73,13 +73,13 @@ class Secrets:
 
 
 def _parts(secret: SecretStr | None) -> list[bytes]:
-    """Return the members of a comma-separated list, in order."""
+    """Return the secrets in a comma-separated list, in order, as bytes."""
     text = secret.get_secret_value() if secret else ""
     return [part.strip().encode() for part in text.split(",") if part.strip()]
 
 
 def _members(secret: SecretStr | None) -> tuple[bytes, ...]:
-    """Return every member of a comma-separated list, for rotation, and the text as a whole."""
+    """Return each secret in a comma-separated list, which is for rotation, and the whole text as a secret too."""
     text = secret.get_secret_value() if secret else ""
     parts = {part.strip() for part in text.split(",")} | {text, text.strip()}
     return tuple(part.encode() for part in sorted(parts) if part)

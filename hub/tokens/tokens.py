@@ -1,4 +1,4 @@
-"""The tokens that are made and revoked while hubs run: kept in the store, all hubs know them."""
+"""The tokens in the store, which are made and revoked while hubs run, for all hubs at once."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hub.store.store import Store
 from hub.tokens.models import NODE, USER, Holder, Kind, Token, digest_of, id_of, in_order, user_of
 
 _FIELDS = ("digest", "name", "user", "superuser", "scopes", "at")
-_LATER_FIELDS = ("kind", "rooms", "joined")  # that tokens of older hubs do not have
+_LATER_FIELDS = ("kind", "rooms", "joined")  # fields that tokens of older hubs lack
 
-BARRED_MS = 7 * 86_400_000  # nobody joins for so long as a node whose token was revoked
-JOINING_MS = 3_600_000  # on the hub clock: a token whose node does not register within this time is forgotten
-JOINING_MAX = 1_000  # such tokens, made with one token to join with
+BARRED_MS = 7 * 86_400_000  # after a revocation no join can make a new token of that node for this long
+JOINING_MS = 3_600_000  # a joined token is forgotten if its node does not register within this time (hub clock)
+JOINING_MAX = 1_000  # tokens of nodes not yet registered, made by one token to join with
 _NOT_JOINED = {
     "taken": "cannot have this secret: it belongs to another token; make a new one.",
     "held": "has a token of its own already: give it that one, or revoke it with `hub token revoke`.",
@@ -28,7 +28,7 @@ _NOT_JOINED = {
 
 
 class Tokens:
-    """Keeps `Token`; of its secret only the digest."""
+    """The keeper of tokens in the store. Of a secret only the digest is stored."""
 
     def __init__(self, store: Store, keep_s: float) -> None:
         self._store = store
@@ -39,7 +39,7 @@ class Tokens:
         self._keep = store.script("tokens/keep")
 
     async def create(self, holder: Holder, digest: str) -> Token:
-        """Keep the token whose secret has this digest; raises `InvalidValue` when another holder has it."""
+        """Store a token for this holder and return it; raises `InvalidValue` if another holder has the digest."""
         reply = await self._create(
             id=id_of(digest), digest=digest, name=holder.name, user=holder.user, superuser=int(holder.superuser),
             scopes=" ".join(in_order(holder.scopes)) if holder.kind == USER else holder.kind,
@@ -53,9 +53,10 @@ class Tokens:
         raise UnknownReply(self._create.name, reply)
 
     async def join(self, node: str, digest: str, by: str, *, kept: bool) -> Token:
-        """Keep this as the token of a node that has none yet and is not registered; the same digest again changes
-        nothing. `by` is the token to join with. It is forgotten when its node does not register within an hour, when it
-        is not shown for long, and, unless `kept`, when the node leaves. Raises `NodeTaken`.
+        """Store a token for a node that has no token and is not registered, and return it; a repeat changes nothing.
+
+        `by` is the id of the token to join with. The new token is forgotten when its node does not register within an
+        hour, when it is not used for long, and, unless `kept`, when the node leaves. Raises `NodeTaken`.
         """
         holder = Holder(node, user_of(node), kind=NODE)
         reply = await self._join(
@@ -70,12 +71,12 @@ class Tokens:
         raise UnknownReply(self._join.name, reply)
 
     async def left(self, token_id: str) -> None:
-        """Forget a token of a node that has left and does not keep it; others are kept for the return of the node."""
+        """Forget the token of a node that has left, if it was made by a join and not to be kept."""
         if await self._store.read("HGET", self._store.keys.token(token_id), "joined") == "once":
             await self._revoke(id=token_id, bar_ms=0)
 
     async def revoke(self, token_id: str) -> None:
-        """Forget a token; raises `NotFound` when no token has this id. Nobody joins as its node for a week."""
+        """Forget a token; no join can make a new token of its node for a week. Raises `NotFound` for an unknown id."""
         match await self._revoke(id=token_id, bar_ms=BARRED_MS):
             case ["ok"]:
                 return
@@ -85,7 +86,7 @@ class Tokens:
                 raise UnknownReply(self._revoke.name, reply)
 
     async def get(self, token_id: str) -> Token:
-        """Return the token with this id; raises `NotFound`."""
+        """Return the token with this id; raises `NotFound` for an unknown id."""
         row = await self._store.read("HMGET", self._store.keys.token(token_id), *_FIELDS, *_LATER_FIELDS)
         found = _token(row)
         if found is None:
@@ -93,26 +94,26 @@ class Tokens:
         return found
 
     async def resolve(self, secret: str) -> Holder | None:
-        """Return the holder of this secret; None for an unknown one."""
+        """Return the holder of this secret; None for a secret of no token in the store."""
         digest = digest_of(secret)
         return await self.of_digest(digest) if digest else None
 
     async def of_digest(self, digest: str) -> Holder | None:
-        """Return the holder of the secret with this digest; None for an unknown one."""
+        """Return the holder of the secret with this digest; None if no token in the store has it."""
         found = await self._read(id_of(digest))
         return found.holder if found and hmac.compare_digest(found.digest, digest) else None
 
     async def none(self) -> bool:
-        """Return whether there is not one token."""
+        """Return whether there is no token in the store."""
         return not await self._store.read("EXISTS", self._store.keys.tokens)
 
     async def changed(self) -> str | None:
-        """Another text than before whenever a token was revoked, or the first was made, anywhere."""
+        """Return a text that changes whenever a token is revoked, or the first one made, at any hub; None at first."""
         found = await self._store.read("HGET", self._store.keys.store, "tokens_changed")
         return None if found is None else str(found)
 
     async def page(self, offset: int, limit: int) -> tuple[int, list[Token]]:
-        """(how many there are, some of them, the newest first)."""
+        """Return how many tokens there are, and up to `limit` of them from `offset` on, the newest first."""
         keys = self._store.keys
         total, ids = await self._store.read_all(
             [("ZCARD", keys.tokens), ("ZREVRANGE", keys.tokens, offset, offset + limit - 1)]
@@ -128,7 +129,7 @@ class Tokens:
 
 
 def unknown(token_id: str) -> NotFound:
-    """Return the refusal for an unknown token."""
+    """Return the error for an unknown token id."""
     return NotFound(f"No token has the id {token_id[:80]!r}.")
 
 

@@ -1,13 +1,13 @@
--- Look at records for what can never be right. Changes nothing. Of a record with the stuck status it says what is wrong with
--- its time: 'naive' (no offset) | 'unreadable' | 'late' (more than a day ahead) | 'ahead' (its score is) | '' (nothing).
--- given: the index, then a key per id. Returns per id {type of its key, its status, its time, its attempts, what is wrong}
+-- Read records to find what can never be right; changes nothing. KEYS: the index, then a key per id. Returns per id {type of its key,
+-- its status, its time, its attempts, what is wrong with the time of a record with the stuck status: 'naive' (no offset) | 'unreadable'
+-- | 'late' (more than a day ahead) | 'ahead' (its score in the index is) | '' (nothing)}
 command('external/check', {
   'status_field',
   'updated_at_field',
-  'attempts_field',    -- '' when attempts are not counted
-  'stuck',
-  'time_zone',         -- of a time without an offset: 'UTC', or '' when that is not known
-  'where',             -- JSON: field -> the text it must hold
+  'attempts_field',  -- '' when attempts are not counted
+  'stuck',           -- the status of stuck records
+  'time_zone',       -- 'UTC': times without an offset are in UTC; '' when that is not known
+  'where',           -- JSON: field -> the text it must hold
   '...ids',
 }, function(a, argv, given)
   records.begin(given[1])

@@ -1,12 +1,12 @@
--- Look at records: which of them have the stuck status, and when each was updated last. Changes nothing.
--- given: the index, then a key per id. Returns {now in us, per id: 0 (not stuck, or it has no time) | {updated in us, attempts}}
+-- Read which records have the stuck status, and when each was updated last; changes nothing. KEYS: the index, then a key per id.
+-- Returns {now in us, per id: 0 (not stuck, or its time cannot be read) | {updated in us, attempts}}
 command('external/find', {
   'status_field',
   'updated_at_field',
-  'attempts_field',    -- '' when attempts are not counted
-  'stuck',
-  'time_zone',         -- of a time without an offset: 'UTC', or '' when that is not known
-  'where',             -- JSON: field -> the text it must hold
+  'attempts_field',  -- '' when attempts are not counted
+  'stuck',           -- the status of stuck records
+  'time_zone',       -- 'UTC': times without an offset are in UTC; '' when that is not known
+  'where',           -- JSON: field -> the text it must hold
   '...ids',
 }, function(a, argv, given)
   records.begin(given[1])

@@ -1,19 +1,19 @@
--- Bring records back that are stuck: status and age are looked at again here, by the clock of this Redis, and nothing is
--- touched that was updated within the threshold. All of them are read before any is written: a script that fails has written
--- nothing. Safe to repeat: what was brought back is not stuck any more.
--- given: the index, then a key per id. Returns per id: 0 (not stuck) | 1 (brought back) | 2 (failed for good)
+-- Bring stuck records back. Status and age are checked again here, by the clock of this Redis server, and no record changes that was
+-- updated within the threshold. All records are read before the first is written: a script that fails in a read has written nothing.
+-- Safe to repeat: a record that was brought back is not stuck any more. KEYS: the index, then a key per id.
+-- Returns per id: 0 (not stuck) | 1 (brought back) | 2 (failed for good: its attempts are used up)
 command('external/reset', {
   'status_field',
   'updated_at_field',
   'attempts_field',        -- '' when attempts are not counted
-  'stuck',
-  'becomes',
-  'failed',
-  'error_field',           -- '' when there is none
+  'stuck',                 -- the status of stuck records
+  'becomes',               -- their status when they are brought back
+  'failed',                -- their status when they have no attempts left
+  'error_field',           -- '' where no error is written
   'error_text',
   'max_attempts: number',  -- 0 for any number
   'threshold_us: number',
-  'time_zone',             -- of a time without an offset: 'UTC', or '' when that is not known
+  'time_zone',             -- 'UTC': times without an offset are in UTC; '' when that is not known
   'where',                 -- JSON: field -> the text it must hold
   '...ids',
 }, function(a, argv, given)

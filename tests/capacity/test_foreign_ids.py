@@ -79,7 +79,7 @@ async def problems(hub: Hub, *, repair: bool = False) -> list[str]:
     return [f"{each.invariant} {each.subject}: {each.problem}" for each in found]
 
 
-UNKNOWN = "C10 slot s1: on offer, but its node is not on the books, so that nobody would notice its death"
+UNKNOWN = "C10 slot s1: on offer, but its node is not registered, so that its death would not be noticed"
 
 
 async def test_the_doctor_finds_items_of_unknown_nodes(api: httpx.AsyncClient, hub: Hub, redis: Redis) -> None:

@@ -90,4 +90,4 @@ async def test_an_unforeseen_error_of_deferred_work_is_logged_and_stops_no_other
     for _ in range(2):
         await hub.clock.tick()
     assert done == [None]
-    assert [record.getMessage() for record in caplog.records if "left undone" in record.getMessage()] != []
+    assert [record.getMessage() for record in caplog.records if "postponed call failed" in record.getMessage()] != []

@@ -251,7 +251,7 @@ async def test_a_revoked_slot_is_held_for_the_grace_and_no_longer(
     assert (await borrow(lent, LABEL, run="r2")).json()["browserId"] == "s1"
     assert redis.keys("hub:revoked*") == []
     told = (await lent.get("/why/slot/s1")).json()["history"]
-    assert ["An operator ended it" in str(each) for each in told if each["event"] == "grant.ended"] == [True]
+    assert ["An operator ended the lease" in str(each) for each in told if each["event"] == "grant.ended"] == [True]
 
 
 @pytest.mark.parametrize(("renewed_every_ms", "overlap_ms"), [(GRACE_MS, 0), (4 * GRACE_MS, 3 * GRACE_MS)])

@@ -204,14 +204,15 @@ def many(name: str, count: int, token: str = "") -> list[Login]:
 
 def test_many_logins_of_one_credential_end_no_login_of_another():
     strong, weak = many("admin secret", 3), many("token of bob", LOGINS_EACH, "d0")
-    assert [each.id for each in too_many([*weak, *strong], weak[0])] == [f"token of bob-{LOGINS_EACH - 1}"]
-    assert too_many([*weak, *strong], ANN) == []
+    (gone,) = too_many([*weak, *strong], weak[0], LOGINS_EACH, LOGINS_MAX)
+    assert gone.id == f"token of bob-{LOGINS_EACH - 1}"
+    assert too_many([*weak, *strong], ANN, LOGINS_EACH, LOGINS_MAX) == []
 
 
 def test_beyond_the_limit_the_credential_with_the_most_logins_loses_some():
     crowd = [each for n in range(LOGINS_MAX // 50) for each in many(f"token of {n}", 50, f"d{n}")]
     more = many("token of bob", 60, "bob")
-    going = too_many([*crowd, *more], ANN)
+    going = too_many([*crowd, *more], ANN, LOGINS_EACH, LOGINS_MAX)
     assert len(going) == 61
     assert {each.token for each in going[:10]} == {"bob"}
 

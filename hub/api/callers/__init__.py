@@ -1,1 +1,1 @@
-"""Who calls, and what it may do."""
+"""Callers: who they are, and what they may do."""

@@ -1,4 +1,4 @@
-"""Letting a call in: the row of its operation says who may call, and nothing else does."""
+"""Admission of calls: the row of an operation in the table says who may call it, and no other place does."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _CALLER: Final = "hub.caller"
 
 
 async def admit(request: Request, row: Row) -> None:
-    """Keep with a request who calls.
+    """Check that the caller may call this operation, and keep the caller in the scope of the request.
 
-    Raises `Unauthorized` and `Forbidden` for a caller that the row does not name, and `StoreUnavailable` when Redis has
-    to be asked and does not answer.
+    Raises `Unauthorized` and `Forbidden` for a caller that the row does not allow, and `StoreUnavailable` when Redis
+    has to be asked and does not answer.
     """
     try:
         asking = _ask(request, row)
@@ -36,13 +36,15 @@ async def admit(request: Request, row: Row) -> None:
 
 
 async def admit_again(request: Request) -> None:
-    """Raise as `admit` does when the caller may not call any more: its token may have been revoked meanwhile."""
+    """Check again that the caller of a long request may call, and raise as `admit` does: its token may have been
+    revoked meanwhile."""
     if (asking := _ask(request, request.scope[_ROW])) is not None:
         await asking
 
 
 def _ask(request: Request, row: Row) -> Awaitable[Caller | Speaker | None] | None:
-    """Begin to ask who calls; None when nothing more has to be asked."""
+    """Check the caller of a request: return an awaitable that gives the caller, or None when the check is complete and
+    no caller is kept. Raises `Unauthorized` for a secret that the row does not allow."""
     facts = row.facts
     if facts.room_first:
         check_room(request.path_params["room_id"])
@@ -63,31 +65,32 @@ def _ask(request: Request, row: Row) -> Awaitable[Caller | Speaker | None] | Non
 
 
 def serving_of(request: Request) -> Serving:
-    """Return what a request is served with that was let in; raises `Unauthorized` for one past the pipeline."""
+    """Return the `Serving` of a request that was let in; raises `Unauthorized` for a request that has not passed
+    `admit`."""
     if _ROW not in request.scope:
         raise Unauthorized()
     return serving(request)
 
 
 def hub_of(request: Request) -> Hub:
-    """Return the hub, for a request that was let in; raises as `serving_of`."""
+    """Return the hub for a request that was let in; raises as `serving_of` does."""
     return serving_of(request).hub
 
 
 def caller_of(request: Request) -> Caller:
-    """Return the user that calls."""
+    """Return the user that calls, as `admit` has found it."""
     found: Caller = _let_in(request)
     return found
 
 
 def reader_of(request: Request) -> Caller | None:
-    """Return the user that reads; None for a stranger, where strangers may read."""
+    """Return the user that reads, as `admit` has found it; None for a stranger, where strangers may read."""
     found: Caller | None = _let_in(request)
     return found
 
 
 def speaker_of(request: Request) -> Speaker:
-    """Return the node that calls, or the caller that speaks for all of them."""
+    """Return the node that calls, or the caller that may speak for every node, as `admit` has found it."""
     found: Speaker = _let_in(request)
     return found
 

@@ -1,4 +1,4 @@
-"""What a caller has shown, by name: for the audit log, and to tell those who know a secret from those who guess."""
+"""The name of a caller's credential, for the audit log; and the delay for callers that guess secrets."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ NONE = "none: the hub is open"
 
 
 async def credential(request: Request) -> str:
-    """Return the name of what the caller was let in by: a secret's, or the id of a token and its holder. Never a
-    secret."""
+    """Return the name of the credential that the caller was let in by: the name of a secret (never its value), or the
+    id of a token and its holder's name."""
     try:
         return await _credential(request)
-    except StoreUnavailable:  # what was done is done, whoever the caller was
+    except StoreUnavailable:  # the change was made already and must be noted
         return "unknown: the store did not answer"
 
 
@@ -39,18 +39,19 @@ async def _credential(request: Request) -> str:
 
 
 async def origin(request: Request) -> dict[str, Any]:
-    """Return who did something and from where, as the audit log has it."""
+    """Return the members of an audit event that name the caller: `by`, its credential, and `remote_ip`, its address."""
     return {"by": await credential(request), "remote_ip": remote_ip(request)}
 
 
 async def slow_down_guesses(app: Any, scope: Scope, error: Exception) -> None:
-    """Let an answer that a secret is wrong wait, when it was guessed."""
+    """Delay the answer to a request that was refused as `Unauthorized`, when its caller guessed a secret."""
     if isinstance(error, Unauthorized) and (found := getattr(app.state, "serving", None)) is not None:
         await slow_down(found, scope)
 
 
 async def slow_down(found: Serving, scope: Scope, token: str = "") -> None:
-    """Delay the answer to a stranger that guessed: it has shown something, and nothing is known by it."""
+    """Delay the answer to a caller that has shown a credential which the hub does not know. `token` is a token that was
+    not sent in a header. A caller that has shown none is not delayed."""
     if found.stopping:
         return
     headers = Headers(scope=scope)
@@ -59,7 +60,7 @@ async def slow_down(found: Serving, scope: Scope, token: str = "") -> None:
         return
     try:
         if found.secrets.name(secret) or await found.holders.resolve(token or secret):
-            return  # he may not do this, but he did not guess
+            return  # a known credential that may not do this: no guess
     except StoreUnavailable:
-        return  # nobody can tell
+        return  # the hub cannot look up the token now
     await found.wrong_secrets.slow(found.proxies.caller(scope), found.hub.settings.request_timeout_s / 2)

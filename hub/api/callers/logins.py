@@ -1,6 +1,5 @@
-"""What a login may do: a call that a cookie speaks for is one with the credential that bought the login, as far as the
-role goes. Nothing else of the hub knows of logins.
-"""
+"""The rights of a login to the console: a call with a login's cookie is served as a call with the credential that made
+the login, within the role of the login. No other part of the hub knows of logins."""
 
 from __future__ import annotations
 
@@ -22,11 +21,11 @@ from hub.observability.logs import get_logger
 from hub.store.rounds import rounds
 from hub.tokens.logins import LOGINS_MAX, Login, Logins, bond, capped, digest
 
-OPEN_COOKIE: Final = "hub_login"  # over plain HTTP no browser takes the other one
+OPEN_COOKIE: Final = "hub_login"  # over plain HTTP: browsers refuse a `__Host-` cookie there
 TLS_COOKIE: Final = f"__Host-{OPEN_COOKIE}"
 DEFAULT_PORTS: Final = {False: 80, True: 443}
-LOGIN: Final = "hub.login"  # in the scope of a request: who speaks, where a cookie did
-MARK: Final = b"x-hub-console"  # which no foreign page can send without being asked first
+LOGIN: Final = "hub.login"  # in the scope of a request: its `Login`, where a cookie has let it in
+MARK: Final = b"x-hub-console"  # a foreign page can send this header only after a preflight, which the hub refuses
 _REASON: Final = b"x-hub-reason"
 _REASON_MAX: Final = 500
 _CREDENTIALS: Final = (b"x-hub-secret", b"authorization")
@@ -35,7 +34,7 @@ _log = get_logger("hub.api")
 
 
 class NoReason(HubError):
-    """A refusal of a change that a page makes without a reason."""
+    """The refusal of a change that a page of the console makes without a reason."""
 
     code = "no-reason"
     status = 422
@@ -43,7 +42,7 @@ class NoReason(HubError):
 
 @dataclass(frozen=True)
 class Visit:
-    """A call that a page of this hub has made."""
+    """A call by a page of this hub: the key in its cookie, its login, and the reason that it gives for a change."""
 
     key: str = ""
     login: Login | None = None
@@ -51,10 +50,10 @@ class Visit:
 
 
 def cookie_name(scope: Scope, realm: str) -> str:
-    """Return what the cookie is called on this connection: each hub of a host, and each realm, has a login of its own.
+    """Return the name of the cookie on this connection: each hub of a host, and each realm, has a login of its own.
 
-    Browsers keep cookies by host and not by port. The port is that of the `Host` header: the one that the browser sees,
-    also behind a proxy.
+    Browsers keep cookies by host and not by port, so the name of the cookie has the port: the one in the `Host` header,
+    which the browser uses, also behind a proxy.
     """
     secure = scope.get("scheme") == "https"
     port = _port(next((value for name, value in scope["headers"] if name == b"host"), b""))
@@ -64,27 +63,29 @@ def cookie_name(scope: Scope, realm: str) -> str:
 
 
 def _port(host: bytes) -> int:
-    """The port that a `Host` header names; 0 for none."""
+    """Return the port in a `Host` header; 0 when there is none."""
     _, colon, text = host.rpartition(b"]")[2].rpartition(b":")
     return int(text) if colon and text.isdigit() and len(text) <= 5 else 0
 
 
 class LoginGate:
-    """Lets logins in."""
+    """The gate for calls with a login's cookie: it lets them in, bounds them by the role of the login, and notes their
+    changes."""
 
     def __init__(self, serving: Serving) -> None:
         self._serving = serving
         self._mode = serving.hub.settings.console
         self.logins = Logins(serving.hub.store)
-        self._answers: dict[asyncio.Future[None], Visit] = {}  # that go on for as long as their login is good
+        self._answers: dict[asyncio.Future[None], Visit] = {}  # each ends with its login
         self._looking: asyncio.Task[Never] | None = None
         self._tied: dict[tuple[str, str], bytes | None] = {}  # bond of a login and digest of its key -> the secret
 
     async def enter(self, scope: Scope, headers: Mapping[bytes, bytes], found: Found) -> Visit | None:
-        """Return the visit of a page of this hub; from then on the call is one with the credential of its login. None
-        for any other call.
+        """Return the visit of a page of this hub, None for any other call. When its login is valid, the call gets the
+        credential of the login as a header from now on.
 
-        Raises `Foreign`, `Forbidden` and `NoReason`, and `StoreUnavailable` when the login cannot be looked up.
+        Raises `Foreign`, `Forbidden` and `NoReason` for a call that this page or this role may not make, and
+        `StoreUnavailable` when the login cannot be looked up.
         """
         if self._mode == "off":
             return None
@@ -111,11 +112,11 @@ class LoginGate:
 
     @property
     def most(self) -> str:
-        """Return the highest role that a login may have here."""
+        """Return the highest role that a login may have at this hub."""
         return "viewer" if self._mode == "readonly" else "admin"
 
     async def note(self, visit: Visit, scope: Scope, row: Row | None) -> None:
-        """Write a change that was made into the audit log, with the reason that was given for it."""
+        """Write into the audit log the change that a page has made, with its reason."""
         if scope["method"] in SAFE or _is_entry(row):
             return
         by, role = (visit.login.name, visit.login.role) if visit.login else ("none: the hub is open", "admin")
@@ -126,11 +127,12 @@ class LoginGate:
         )  # fmt: skip
 
     async def while_good(self, visit: Visit, answering: Awaitable[None]) -> None:
-        """Answer for as long as the login is good: an answer without an end ends with it."""
+        """Run `answering` to its end, but cancel it when its login is not valid any more. Streams, which have no end of
+        their own, end in this way."""
         task = asyncio.ensure_future(answering)
         self._answers[task] = visit
         if self._looking is None or self._looking.done():
-            looking = rounds(_STILL_S, self._look_after, self._not_looked_after)  # one timer for all who listen
+            looking = rounds(_STILL_S, self._look_after, self._not_looked_after)  # one timer for all these answers
             self._looking = asyncio.create_task(looking, name="logins")
         try:
             await asyncio.wait((task,))
@@ -146,7 +148,7 @@ class LoginGate:
                 await asyncio.wait((task,))
 
     async def _look_after(self) -> None:
-        """End the answers whose login is good no more."""
+        """Cancel the answers whose login is not valid any more."""
         for task, visit in list(self._answers.items()):
             if not await self._is_still_good(visit):
                 task.cancel()
@@ -156,19 +158,20 @@ class LoginGate:
         _log.error("login check failed", why=str(error))
 
     async def _is_still_good(self, visit: Visit) -> bool:
-        """Return whether a stream may go on. A login that cannot be looked up does not end the round."""
+        """Return whether the answer of this visit may go on. A login that cannot be looked up must not end the round of
+        checks."""
         try:
             login = await self.logins.find(visit.key)
             return login is not None and await self._credential(visit.key, login) is not None
-        except StoreUnavailable:  # nobody can tell, and the page is told that the store is away
+        except StoreUnavailable:  # go on: the page is told in another way that the store is away
             return True
-        except Exception as error:  # noqa: BLE001 - nobody will be able to tell: his page asks for a login
+        except Exception as error:  # noqa: BLE001 - end the answer: the page asks for a login
             self._not_looked_after(error)
             return False
 
     async def _credential(self, key: str, login: Login) -> bytes | None:
-        """Return the credential that the login stands for, as it would be shown; None when it is good for nothing any
-        more."""
+        """Return the credential that a login stands for, as the value of a header; None when the credential is not
+        valid any more."""
         found = self._serving
         if login.token:
             handle = found.holders.handle(login.token)
@@ -184,7 +187,7 @@ class LoginGate:
 
     @staticmethod
     def _check(scope: Scope, found: Found, role: str, marked: bool) -> None:
-        """Raise `Foreign` or `Forbidden` for what a page, or this role, may not do."""
+        """Raise `Foreign` or `Forbidden` for a call that the page, or a login with this role, may not make."""
         least = found.row.least if found.row is not None and found.is_taken else None
         if scope["method"] in SAFE:
             if role == "viewer" and least == "operator":
@@ -205,13 +208,13 @@ def _is_entry(row: Row | None) -> bool:
 
 
 def _check_reason(scope: Scope, row: Row | None, reason: str) -> None:
-    """Raise `NoReason` for a change that is to be noted without one."""
+    """Raise `NoReason` for a change without a reason."""
     if scope["method"] not in SAFE and not _is_entry(row) and not reason.strip():
         raise NoReason("A change that is made in the console needs a reason, for the audit log: send x-hub-reason.")
 
 
 def _cookie(header: bytes, name: str) -> str:
-    """The value of a cookie; empty when there is none, or more than one."""
+    """Return the value of a cookie; empty when there is no such cookie or more than one."""
     pairs = (part.strip().partition("=") for part in header.decode("latin-1").split(";"))
     found = [value for key, _, value in pairs if key == name]
     return found[0] if len(found) == 1 else ""

@@ -1,4 +1,5 @@
-"""Who may speak for which node: the shared secrets for any, a node's own token for that node alone."""
+"""The right to speak for nodes: a caller with a shared secret speaks for any node, a caller with a node's own token for
+this node alone."""
 
 from __future__ import annotations
 
@@ -15,19 +16,20 @@ from hub.tokens.secrets import HEADER
 
 @dataclass(frozen=True)
 class Speaker:
-    """A caller that speaks for `node`, or for any where that is None; `token` is the id of the token it has shown."""
+    """A caller that speaks for the node `node`, or for any node when that is None. `token` is the id of the token that
+    the caller has shown."""
 
     node: str | None = None
     token: str = ""
 
     def check(self, node: str) -> None:
-        """Raise `Forbidden` unless the caller speaks for this node."""
+        """Raise `Forbidden` unless the caller may speak for this node."""
         if self.node not in (None, node):
             raise Forbidden(f"The token shown speaks for node {self.node!r:.80} alone, and this is about {node!r:.80}.")
 
     async def check_slot(self, request: Request, slot: str) -> None:
-        """Raise `Forbidden` unless the slot is one of the caller's node; a caller that speaks for any node may name
-        any."""
+        """Raise `Forbidden` unless the slot belongs to the caller's node. A caller that speaks for any node may name
+        any slot."""
         store = serving(request).hub.store
         if self.node is not None and await store.read("HGET", store.keys.slot(slot), "node") != self.node:
             raise Forbidden(f"The token shown speaks for node {self.node!r:.80} alone, which has no slot {slot!r:.80}.")
@@ -37,9 +39,10 @@ ANYBODY = Speaker()
 
 
 async def speaker(request: Request, *roles: str) -> Speaker:
-    """Return the caller: with the secret of one of these roles, or with the token of a node.
+    """Return the node that a request speaks for: any node with the secret of one of these roles, else the node whose
+    token is shown.
 
-    Raises `Unauthorized`, and `StoreUnavailable` when Redis has to be asked and does not answer.
+    Raises `Unauthorized` for any other caller, and `StoreUnavailable` when Redis has to be asked and does not answer.
     """
     found = serving(request)
     try:
@@ -54,7 +57,8 @@ async def speaker(request: Request, *roles: str) -> Speaker:
 
 
 async def joiner(request: Request) -> Speaker:
-    """Return the caller with its token to join with; raises as `speaker` does."""
+    """Return a caller that shows a token for joining, which lets new nodes get a token of their own; raises as
+    `speaker` does."""
     found, secret = serving(request), _shown(request)
     holder, digest = await found.holders.resolve(secret), found.holders.digest_of(secret)
     if holder is None or not holder.active or holder.kind != JOIN:
@@ -67,5 +71,5 @@ def _shown(request: Request) -> str:
 
 
 def speaks(holder: Holder) -> bool:
-    """Return whether a token is that of a node."""
+    """Return whether a token is an active token of a node."""
     return holder.kind == NODE and holder.active

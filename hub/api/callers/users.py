@@ -1,4 +1,5 @@
-"""Who calls the jobs API: a bearer token, or the operators' secret; on an open hub everybody is the operator."""
+"""The callers of the jobs API: a user with a bearer token, or the operator with the operators' secret. At an open hub
+every caller is the operator."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ _BEARER: Final = re.compile(r"bearer +([\x21-\x7e]+) *", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Caller:
-    """A user: 32 hex digits, and what its token lets it do. Without `scopes` that is all it may, without `rooms` in all
-    of them."""
+    """A user by its id (32 hex digits), with the rights of its token. Without `scopes` the token may do everything,
+    without `rooms` it is valid in all rooms."""
 
     user: str
     superuser: bool
@@ -32,7 +33,7 @@ class Caller:
 
 @dataclass(frozen=True)
 class Shown:
-    """The credentials that a client has shown: values of `Authorization`, and of `x-hub-secret`."""
+    """The credentials that a client has shown: the values of its `Authorization` headers, and of `x-hub-secret`."""
 
     authorization: tuple[str, ...] = ()
     secret: str = ""
@@ -55,9 +56,10 @@ async def caller(request: Request, *scopes: str) -> Caller:
 
 
 async def reader(request: Request) -> Caller | None:
-    """Return the caller, None for a stranger who may read.
+    """Return the user that reads; None for a stranger, where strangers may read.
 
-    Raises as `caller` does where HUB_ANONYMOUS_READS is off, and for a stranger under a name that is not the hub's.
+    Raises as `caller` does where HUB_ANONYMOUS_READS is off, and `Unauthorized` for a stranger that calls the hub by a
+    foreign host name.
     """
     found = serving(request)
     if not found.hub.settings.anonymous_reads:
@@ -69,7 +71,8 @@ async def reader(request: Request) -> Caller | None:
 
 
 async def superuser(request: Request, scope: str) -> Caller:
-    """Return the caller, which is a superuser in all rooms; raises as `caller` does, and `Forbidden` for any other."""
+    """Return the user that calls, which is a superuser in all rooms; raises as `caller` does, and `Forbidden` for any
+    other user."""
     found = await caller(request, scope)
     if not found.superuser:
         raise Forbidden("This is for superusers.")
@@ -86,9 +89,9 @@ def allow(found: Caller, *scopes: str) -> None:
 
 
 async def known(found: Serving, authorization: Sequence[str], secret: str = "") -> Caller | None:
-    """The caller that shows these values of `Authorization` and `x-hub-secret`; None for a stranger.
+    """Return the user that shows these values of `Authorization` and `x-hub-secret`; None for a stranger.
 
-    A value of `Authorization` alone decides where there is one: a wrong token is not made good by a secret.
+    Where there is a value of `Authorization` it alone decides: a valid secret does not make up for a wrong token.
     """
     if await is_open(found):
         return OPERATOR
@@ -99,17 +102,18 @@ async def known(found: Serving, authorization: Sequence[str], secret: str = "") 
         return None
     if _is_operators(found, secret):
         return OPERATOR
-    return _caller(await found.holders.resolve(secret))  # commands have one option for either
+    return _caller(await found.holders.resolve(secret))  # a token: commands send secrets and tokens in the same header
 
 
 def bearer(authorization: Sequence[str]) -> str:
-    """The token in the values of `Authorization`; empty when there is none, or more than one."""
+    """Return the token in the values of `Authorization`; empty when there is no value, more than one, or no bearer
+    token."""
     found = _BEARER.fullmatch(authorization[0]) if len(authorization) == 1 else None
     return found[1] if found else ""
 
 
 async def is_open(found: Serving) -> bool:
-    """Return whether every caller is the operator: there is no secret, and no token in the store or the file."""
+    """Return whether every caller is the operator: there is no secret, and no token in the store or the tokens file."""
     return found.secrets.open and await found.holders.none()
 
 

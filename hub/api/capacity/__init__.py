@@ -1,1 +1,1 @@
-"""The routes of capacity: nodes, pools, leases, the queue."""
+"""The endpoints of capacity: nodes, pools, leases, and the queue of borrows."""

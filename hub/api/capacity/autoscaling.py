@@ -1,10 +1,11 @@
-"""What autoscalers ask: how many slots a pool should have, and how many tasks of a job there are to work on."""
+"""The endpoints for autoscalers: how many slots a pool should have, and how many tasks of a job there are to work
+on."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api import paths  # noqa: F401 - it makes `full` known to paths
+from hub.api import paths  # noqa: F401 - registers the converter `full` for paths
 from hub.api.callers.admission import hub_of
 from hub.api.operations import operation
 from hub.api.shapes import parameters as p
@@ -27,11 +28,12 @@ DESIRED_MAX = 1_000_000  # slots or tasks: far above any pool
 )
 async def of_job(request: Request) -> Answer[JobDemandShape]:
     """Return how many tasks of a job there are to work on: those claimed or running, those that can be claimed, and
-    `headroom` more, within `min` and `max`. An autoscaler divides it by what one worker runs at a time.
+    `headroom` more, within `min` and `max`. An autoscaler divides this number by the tasks that one worker runs at a
+    time.
 
-    `runSeconds` makes an estimate of it: `pending * runSeconds` of work wait. A job that nobody offers is answered too:
-    its first worker is yet to come. With `truncated` its workers hold so much that `held` and `desired` are the least
-    there may be.
+    `pending * runSeconds` estimates the work that waits, in seconds. A job without a worker is answered too: its first
+    worker may be yet to come. `truncated` says that the workers hold too many tasks to count, so that `held` and
+    `desired` are lower bounds.
     """
     hub = hub_of(request)
     least, most, spare = _bounds(request)
@@ -56,11 +58,11 @@ async def of_job(request: Request) -> Answer[JobDemandShape]:
     **operation("getDemand", (RUNNER, ADMIN), p.MIN, p.MAX, p.HEADROOM, refusals=(InvalidLabel,)),
 )
 async def of_pool(request: Request, label: str) -> Answer[DemandShape]:
-    """Return how many slots a pool should have: those lent, those its live waiters need, and `headroom` more,
-    within `min` and `max`. A pool without slots is answered too: a borrow may be waiting for its first one.
+    """Return how many slots a pool should have: those lent, those its live waiters need, and `headroom` more, within
+    `min` and `max`. A pool without slots is answered too: a borrow may be waiting for its first slot.
 
-    A waiter that several pools may serve counts for each of them; one that its cap keeps waiting counts for none. With
-    `truncated` so many labels are waited for that `waiting` and `desired` are the least there may be.
+    A waiter that several pools may serve counts for each of them; a waiter that its cap holds back counts for none.
+    `truncated` says that too many labels are waited for to count, so that `waiting` and `desired` are lower bounds.
     """
     hub = hub_of(request)
     least, most, spare = _bounds(request)
@@ -84,7 +86,7 @@ async def of_pool(request: Request, label: str) -> Answer[DemandShape]:
 
 
 def _bounds(request: Request) -> tuple[int, int, int]:
-    """Return the least, the most, and the headroom; raises `InvalidValue`."""
+    """Return (`min`, `max`, `headroom`) of the query; raises `InvalidValue`."""
     query = request.query_params
     spare = whole_number(query.get("headroom", "0"), "headroom", 0, DESIRED_MAX)
     least = whole_number(query.get("min", "0"), "min", 0, DESIRED_MAX)

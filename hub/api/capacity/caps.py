@@ -1,4 +1,5 @@
-"""How many leases of a label may be live at once: looking at it, and changing it for all hubs while they run."""
+"""The caps: how many leases under a label may be live at once. They can be listed, and changed for all hubs at run
+time."""
 
 from __future__ import annotations
 
@@ -20,15 +21,15 @@ from hub.tokens.secrets import ADMIN
 
 router = APIRouter(tags=["admin"])
 CAP_MAX = 999_999_999
-ALL = "*"  # every label without a cap of its own
+ALL = "*"  # stands for every label that has no cap of its own
 
 
 @router.get("/admin/caps", **operation("listCaps", (ADMIN,)))
 async def caps(request: Request) -> Answer[CapsShape]:
-    """Return the caps by label, with the live leases and the borrows that wait; `default` is for labels without one of
-    their own.
+    """Return the caps by label, with the live leases and the borrows that wait; `default` is for labels without a cap
+    of their own.
 
-    0 is no limit. One set at run time wins over one of the environment.
+    0 is no limit. A cap that was set at run time wins over one of the environment.
     """
     hub = hub_of(request)
     found = await _in_force(hub)
@@ -39,9 +40,10 @@ async def caps(request: Request) -> Answer[CapsShape]:
 
 @router.put("/admin/caps/{label:path}", **operation("setCap", (ADMIN,), body=CapBody, refusals=(InvalidLabel,)))
 async def set_cap(request: Request, label: str) -> Answer[CapShape]:
-    """Set the cap of a label, or of all without one of their own (`*`), for all hubs; null clears what was set.
+    """Set the cap of a label, or of all labels without one of their own (`*`), for all hubs; null clears a cap that was
+    set.
 
-    Waiters a higher cap lets in are served before this answers; what is lent beyond a lower one stays lent.
+    Waiters that a higher cap lets in are served before this call is answered. With a lower cap the live leases stay.
     """
     hub = hub_of(request)
     if label != ALL:
@@ -65,9 +67,9 @@ async def set_cap(request: Request, label: str) -> Answer[CapShape]:
 
 
 async def _in_force(hub: Hub) -> dict[str, tuple[int, str]]:
-    """Return the cap and its source by label; `ALL` is always there."""
+    """Return the cap and its source by label, with `ALL` for all labels without a cap of their own."""
     found = {ALL: (0, "default")}
-    for label, source, cap in await hub.queue.caps():  # in order: what was set at run time comes last
+    for label, source, cap in await hub.queue.caps():  # sorted: a cap of run time comes last, and wins
         found[label] = (cap, source)
     return found
 

@@ -1,4 +1,5 @@
-"""Nodes that join: with a token they share, each makes one of its own, which speaks for it alone."""
+"""Nodes that join: a token for joining is shared by many nodes, and each node exchanges it for a token that speaks for
+this node alone."""
 
 from __future__ import annotations
 
@@ -29,12 +30,12 @@ router = APIRouter(tags=["nodes"])
     ),
 )
 async def join(request: Request) -> Answer[JoinedShape]:
-    """Make a token for the node that calls, in exchange for the token it shows, which is one to join with.
+    """Make a token for the node that calls, in exchange for the token that it shows, which is a token for joining.
 
-    Once: 409 `node-taken` when the node has a token already, is registered, or had its token revoked within a week. A
-    repeat with the same secret changes nothing. The token lives until it is revoked or was not shown for
-    `HUB_NODE_TOKEN_DAYS`; one whose node does not register within an hour is forgotten, and a token to join with makes
-    at most 1,000 of those.
+    A node joins once: 409 `node-taken` when the node has a token already, is registered, or had its token revoked
+    within a week. A repeat with the same secret changes nothing. The new token is valid until it is revoked or was not
+    shown for `HUB_NODE_TOKEN_DAYS`. If its node does not register within an hour, the token is forgotten; a token for
+    joining may have at most 1,000 such tokens.
     """
     who, hub = speaker_of(request), hub_of(request)
     said = JoinBody.read(await bodies.read_body(request))

@@ -1,4 +1,4 @@
-"""Borrow, return, renew, verify, and looking at what is lent."""
+"""The endpoints for leases: borrow, return, renew, verify, and list the live ones."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ from hub.tokens.secrets import ADMIN, NODE, RUNNER
 
 router = APIRouter(tags=["sessions"])
 IN_VAIN = (WaitedInVain, CallerGone)
-# Of a slot that this realm does not lend so, or cannot know yet whether it does: another one may.
+# Replies of a script after which another realm is asked: it may have made the lease.
 ELSEWHERE = ("not lent", "stale token", "ended")
 
 
@@ -82,8 +82,9 @@ async def _denied(_: Request) -> None:
 async def borrow(request: Request) -> Answer[GrantShape]:
     """Borrow a slot of a pool, waiting in the queue while none is free.
 
-    Answers 503 when it is not to be had; `code` says why: `timeout`, `deadline`, `per-label-cap`, `per-run-cap`. Where
-    no pool serves the label, `hint` says so, and with `"waitForPool": false` it is 404 `no-such-pool` at once.
+    Answers 503 when no slot is lent in time; `code` says why: `timeout`, `deadline`, `per-label-cap`, `per-run-cap`.
+    Where no pool serves the label, `hint` says so; with `"waitForPool": false` such a borrow is answered 404
+    `no-such-pool` at once.
     """
     try:
         hub = hub_of(request)
@@ -102,7 +103,7 @@ async def borrow(request: Request) -> Answer[GrantShape]:
     try:
         said = BorrowBody.read(document)
         wanted = _borrow_request(request, hub, said, label, bodies.run_id(request, said.run_id))
-        if tracing.on and wanted.keyed:  # it may be asked for again, and is the same ticket then
+        if tracing.on and wanted.keyed:  # a repeat with the same key is the same ticket
             await traces.follow(hub.store, traces.ticket(wanted.request))
             traces.keep(hub.store, traces.ticket(wanted.request))
         if not said.wait_for_pool and not wanted.elsewhere:
@@ -125,7 +126,7 @@ async def _lend(hub: Hub, request: Request, wanted: BorrowRequest) -> Lease:
     try:
         return await hub.leases.borrow(wanted, lambda: hung_up(request))
     except NoCapacity as error:
-        if "position" not in error.facts:  # it never stood in the queue: say where it would have
+        if "position" not in error.facts:  # the borrow was never queued: answer the place that it would have had
             place = await hub.tickets.prospect(wanted.label, wanted.priority)
             error.facts.update(place.facts())
         if hint := await hub.hints.of(wanted.label):
@@ -134,7 +135,7 @@ async def _lend(hub: Hub, request: Request, wanted: BorrowRequest) -> Lease:
 
 
 async def hung_up(request: Request) -> None:
-    """Wait until the caller has hung up."""
+    """Wait until the caller has closed its connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
@@ -166,7 +167,7 @@ def _borrow_request(request: Request, hub: Hub, said: BorrowBody, label: Label, 
         keyed=key is not None,
         priority=said.priority,
         wait_ms=int(1000 * (wait_s if limit_s is None else min(limit_s, wait_s))),
-        # Who may be served elsewhere waits, however long it takes here.
+        # A borrow that other realms may serve waits, however long the queue of this realm is.
         limit_ms=-1 if limit_s is None or elsewhere else int(limit_s * 1000),
         elsewhere=elsewhere,
         home_ms=int(home_s * 1000),
@@ -174,12 +175,13 @@ def _borrow_request(request: Request, hub: Hub, said: BorrowBody, label: Label, 
 
 
 def longest_wait_s(settings: Settings) -> float:
-    """Return how long a call may wait in the queue: it must be answered before the time of the request is over."""
+    """Return for how many seconds a call may wait in the queue. The wait must end before the time limit of the
+    request."""
     return min(settings.borrow_queue_timeout_s, settings.request_timeout_s * 0.95)
 
 
 def granted(hub: Hub, lease: Lease, run_name: str | None) -> GrantShape:
-    """Return a lease as its borrower is answered."""
+    """Return the body that answers the borrower of a lease."""
     said = lease.said
     endpoint, kind = said.get("webSocketEndpoint"), said.get("browserType")
     shown = GrantShape(
@@ -215,11 +217,13 @@ def granted(hub: Hub, lease: Lease, run_name: str | None) -> GrantShape:
     ),
 )
 async def give_back(request: Request) -> Answer[ReturnedShape]:
-    """Give a slot back. Any number of repetitions answers 200; those that changed nothing carry a note.
+    """Give a slot back. Any number of repetitions is answered 200; an answer with a `note` says that the call changed
+    nothing.
 
-    An operator ends the lease of another holder with `revoke`: the holder is told, and the slot is lent on when it has
-    stopped or `HUB_REVOKE_GRACE_SECONDS` are over; with `force` at once. A `reason` beside it goes into the audit log.
-    With `onlyRun` nothing is ended but a lease of the run that the call names.
+    An operator ends the lease of another holder with `revoke`: the holder is told, and the slot is lent again when the
+    holder has stopped, at the latest after `HUB_REVOKE_GRACE_SECONDS`; with `force` at once. The `reason` of an
+    operator goes into the audit log. With `onlyRun` the lease is ended only if it belongs to the run that the call
+    names.
     """
     hub = hub_of(request)
     arrived_ms = hub.store.latest_ms()
@@ -262,7 +266,7 @@ async def give_back(request: Request) -> Answer[ReturnedShape]:
     ),
 )
 async def renew(request: Request) -> Answer[RenewedShape]:
-    """Extend a lease, never beyond its longest life. Answers 409 `grant-over` when it has ended."""
+    """Extend a lease, never beyond its longest life. Answers 409 `grant-over` when the lease has ended."""
     hub = hub_of(request)
     said = RenewBody.read(await bodies.read_body(request))
     slot, token, ttl_s = said.browser_id, said.lease_token, said.ttl_seconds
@@ -287,7 +291,8 @@ async def renew(request: Request) -> Answer[RenewedShape]:
     **operation("verifyLease", (RUNNER, NODE, ADMIN, TOKEN), p.FENCE, refusals=(Forbidden, Settling)),
 )
 async def verify(request: Request, slot: str) -> Answer[VerifiedShape]:
-    """Compare a fencing token with that of the lease that holds the slot now; for the side that owns the resource."""
+    """Compare a fencing token with that of the lease that holds the slot now. The side that owns the resource calls
+    this."""
     who, hub = speaker_of(request), hub_of(request)
     token = request.query_params.get("token", "")
     if not token:
@@ -322,7 +327,8 @@ async def verify(request: Request, slot: str) -> Answer[VerifiedShape]:
     ),
 )
 async def sessions(request: Request) -> Answer[SessionPageShape]:
-    """Return the live leases, those that end first at the top; all, or those of one label, pool, node or run."""
+    """Return a page of the live leases, those that end first at the top: all, or those of one label, pool, node or
+    run."""
     hub = hub_of(request)
     offset, limit = bodies.page(request)
     filters = {
@@ -381,7 +387,7 @@ def _session(found: LeaseRecord) -> SessionShape:
 
 @router.post("/results/browser/{slot}/test", **operation("mapSlotToTest", (RUNNER,), *p.RUN, body=AttributeBody))
 async def attribute(request: Request, slot: str) -> Answer[MappedShape]:
-    """Map a slot to the test that runs on it, for six hours or until its lease ends."""
+    """Note which test runs on a slot, for six hours or until the slot's lease ends."""
     hub = hub_of(request)
     said = AttributeBody.read(await bodies.read_body(request))
     test = said.test_id.strip()

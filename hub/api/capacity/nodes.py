@@ -1,4 +1,4 @@
-"""Register, heartbeat, publish, leave, and looking at nodes."""
+"""The endpoints for nodes: register, heartbeat, publish slots, leave, and list nodes."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ async def _denied(request: Request) -> None:
     ),
 )
 async def register(request: Request) -> Answer[RegisteredShape]:
-    """Announce a node, or bring its entry up to date; it counts as a beat. May publish slots in the same call."""
+    """Register a node, or bring its registration up to date; the call counts as a heartbeat. The call may also publish
+    the node's slots."""
     ip = remote_ip(request)
     hub = hub_of(request)
     who = speaker_of(request)
@@ -125,7 +126,8 @@ def _registration(said: RegisterBody) -> Registration:
 
 
 def _pool_labels(hub: Hub, node: Registration) -> list[str]:
-    """Return the labels of pools among the apps of a node, which may have filled these pools before."""
+    """Return the apps of a node that are labels of pools. The hub opens those of these pools that have a list of free
+    slots already: the node may have written it itself."""
     return [app for app in node.apps[:SLOTS_MAX] if hub.pools.usable(app)]
 
 
@@ -164,7 +166,8 @@ async def publish(request: Request, node_id: str) -> Answer[PublishedShape]:
     ),
 )
 async def withdraw(request: Request, node_id: str, slot_id: str) -> Answer[WithdrawnShape]:
-    """Take a slot off offer because it is gone; a lease of it ends at once, or with `onlyFree=1` keeps it there."""
+    """Take a slot off offer because it is gone; a lease of the slot ends at once. With `onlyFree=1` a slot that is lent
+    is left as it is, and the call is refused."""
     who, hub, node = speaker_of(request), hub_of(request), check_node_id(node_id)
     who.check(node)
     query = request.query_params
@@ -183,9 +186,11 @@ async def withdraw(request: Request, node_id: str, slot_id: str) -> Answer[Withd
     **operation("leaveNode", (NODE, TOKEN), p.INCARNATION, refusals=(Forbidden, Superseded)),
 )
 async def leave(request: Request, node_id: str) -> Answer[LeftShape]:
-    """Leave: the node's slots are withdrawn, lent ones ended, at once. A token it made by joining stays its own.
+    """Remove a node that leaves: its slots are withdrawn, and leases of them end, at once. A token that the node got by
+    joining stays valid if the node keeps the secret of this token for its next start.
 
-    A process that names its `incarnation` ends only what is its own: 409 `superseded` when another is the node by now.
+    A process that names its `incarnation` removes the node only while it is the node itself: 409 `superseded` when
+    another process is the node by now.
     """
     who, found = speaker_of(request), serving_of(request)
     who.check(check_node_id(node_id))
@@ -197,7 +202,7 @@ async def leave(request: Request, node_id: str) -> Answer[LeftShape]:
 
 
 async def remove(hub: Hub, node_id: str, incarnation: str = "") -> Answer[LeftShape]:
-    """Take a node off the books and say what that ended."""
+    """Remove a node, and return how many slots were withdrawn and how many leases ended."""
     node = check_node_id(node_id)
     gone = await hub.nodes.leave(node, incarnation)
     answer = LeftShape(left=node, slots=gone.slots, ended=len(gone.ended))
@@ -217,7 +222,7 @@ async def remove(hub: Hub, node_id: str, incarnation: str = "") -> Answer[LeftSh
     ),
 )
 async def heartbeat(request: Request) -> Answer[OrdersShape]:
-    """Say that a node is alive, and learn what it must do. Answered once Redis has it."""
+    """Say that a node is alive, and learn what it must do. Answered once Redis has the heartbeat."""
     who, hub = speaker_of(request), hub_of(request)
     beat = BeatBody.read(await bodies.read_body(request)).beat
     who.check(beat.node_id)
@@ -234,7 +239,7 @@ async def heartbeat(request: Request) -> Answer[OrdersShape]:
     ),
 )
 async def heartbeats(request: Request) -> Answer[BeatenShape]:
-    """Take up to 1,000 heartbeats in one call, for an agent per host; each is answered on its own."""
+    """Take up to 1,000 heartbeats in one call, for an agent of a whole host; each heartbeat is answered on its own."""
     who, hub = speaker_of(request), hub_of(request)
     listed = BeatsBody.read(await bodies.read_body(request)).beats
     answers = await asyncio.gather(*(_one(hub, who, each, request.url.path) for each in listed))
@@ -272,7 +277,8 @@ async def nodes(request: Request) -> Answer[list[NodeId] | NodePageShape]:
     """Return the ids of all nodes; with `detail=1` a page of nodes as operators see them: all, those of one `state`, or
     those whose id, labels or pools contain `q`.
 
-    With `q` alone 20,000 nodes are looked through at a time: `total` is how many are registered, and `next` goes on.
+    With `q` alone the hub searches 20,000 nodes at a time: `total` is how many are registered, and `next` is the cursor
+    of the next call.
     """
     query = request.query_params
     if not bodies.switch(request, "detail"):
@@ -303,10 +309,10 @@ async def nodes(request: Request) -> Answer[list[NodeId] | NodePageShape]:
     ),
 )
 async def safe_to_kill(request: Request, node_id: str) -> Answer[DepartureShape]:
-    """Return whether a node can be shut down without harm: it drains, and nothing of it is lent.
+    """Return whether a node can be shut down without harm: it drains, and none of its slots is lent.
 
-    404 when it is not registered: it has left or was expired, and nothing is known to be of it. For a node timeout
-    after a loss of the store that is not certain, and the answer is 503 `settling`.
+    404 when the node is not registered: it has left or was expired, and no slot is known to be its own. For a node
+    timeout after a loss of the store that is not certain, and the answer is 503 `settling`.
     """
     who, hub = speaker_of(request), hub_of(request)
     node_id = check_node_id(node_id)

@@ -1,4 +1,4 @@
-"""Slots that a node publishes, as they are asked for, and as the node is answered."""
+"""The slots that a node publishes: read from the body of a call, put on offer, and answered slot by slot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REFUSED = {
 
 
 async def publish(hub: Hub, node_id: str, slots: list[PublishedSlot], said: PublishBody) -> list[PublishedSlotShape]:
-    """Put slots on offer; a row per slot, as the node is answered."""
+    """Put slots on offer; return a row for each slot, as the node is answered."""
     offered = await hub.pools.publish(node_id, slots, said.policy, **said.caller()._asdict())
     return [_shown(node_id, slot, each) for slot, each in zip(slots, offered, strict=True)]
 
@@ -43,9 +43,8 @@ def _shown(node_id: str, slot: PublishedSlot, offered: Offered) -> PublishedSlot
 
 
 def _slots(said: PublishBody, document: dict[str, Any], node_id: str, labels: dict[str, Label]) -> list[PublishedSlot]:
-    """Return the slots of a publication, from `slots` and `pools`, with the tokens of `lent`. `labels` holds parsed
-    ones.
-    """
+    """Return the slots of a publication, from its `slots` and `pools`, with the tokens in its `lent`. `labels` maps
+    each label text to the parsed label."""
     listed = list(said.slots)
     common = {name: document[name] for name in ("webSocketEndpoint", "endpoint") if document.get(name) is not None}
     for label, count in said.pools.items():
@@ -62,7 +61,7 @@ def _slots(said: PublishBody, document: dict[str, Any], node_id: str, labels: di
 
 
 def _named_labels(said: PublishBody) -> set[str]:
-    """Return every label text that a publication names."""
+    """Return every label text in `slots` and `pools` of a publication."""
     return {*said.pools, *(SlotBody.read(each).label_key for each in said.slots)}
 
 
@@ -78,7 +77,8 @@ def _slot(node_id: str, raw: dict[str, Any], labels: dict[str, Label], of: Publi
 
 
 def _pool_slot_id(node_id: str, label: str, number: int) -> str:
-    """Return the name of the n-th slot of a pool of a node: always the same, so that a repeat changes nothing."""
+    """Return the id of the n-th slot that a node has in a pool. The same arguments always give the same id, so that a
+    repeated publication changes nothing."""
     whole = f"{node_id}-{label.replace(':', '.')}-{number}"
     try:
         return check_slot_id(whole)

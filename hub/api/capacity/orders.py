@@ -1,4 +1,4 @@
-"""The orders to a node: the answer to its heartbeat."""
+"""The orders to a node, as the answer to its heartbeat has them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hub.capacity.nodes.models import Beat, DrainCall, LentFor, Orders, next_bea
 
 
 def orders_json(beat: Beat, orders: Orders, timeout_ms: int) -> bytes:
-    """Return the answer to a heartbeat as JSON."""
+    """Return the answer to a heartbeat as JSON text."""
     return orjson.dumps(orders_shape(beat, orders, timeout_ms))
 
 
 def orders_shape(beat: Beat, orders: Orders, timeout_ms: int) -> OrdersShape:
-    """Return the answer to a heartbeat: what the node must do."""
+    """Return the answer to a heartbeat: the orders to the node, and its leases where they have changed."""
     answer = OrdersShape(
         nodeId=beat.node_id,
         known=orders.known,
@@ -39,7 +39,7 @@ def orders_shape(beat: Beat, orders: Orders, timeout_ms: int) -> OrdersShape:
 
 
 def asked_shape(lent_for: Mapping[str, LentFor]) -> dict[str, AskedForShape]:
-    """Return, by slot, the label and the run that lent slots were asked for with."""
+    """Return, by slot, the label and the run under which each lent slot was asked for."""
     return {slot: AskedForShape(labelKey=asked.label, runId=asked.run) for slot, asked in lent_for.items()}
 
 

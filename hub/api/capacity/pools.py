@@ -1,4 +1,4 @@
-"""Pools: looking at them, and having every slot of one replaced."""
+"""The endpoints for pools: list the pools, look at one pool, and have all slots of a pool replaced."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from hub.tokens.secrets import ADMIN, NODE, RUNNER
 
 router = APIRouter(tags=["pools"])
 WORKERS_MAX = 100  # nodes shown beside the pools; the whole list is at /nodes
-_COMPANIONS = ("target", "since", "snap_avail", "snap_inuse")  # their flags would be another pool's companion keys
+_COMPANIONS = ("target", "since", "snap_avail", "snap_inuse")  # first segments that give a pool another one's keys
 
 
 @router.get(
@@ -43,14 +43,15 @@ _COMPANIONS = ("target", "since", "snap_avail", "snap_inuse")  # their flags wou
     ),
 )
 async def pools(request: Request) -> Answer[PoolsShape]:
-    """Return the state of the pools by label, a page of all or of those that contain `q`, and of the first nodes."""
+    """Return the state of the pools by label (a page of all, or of those whose label contains `q`), and of the first
+    nodes."""
     hub = hub_of(request)
     offset, limit = bodies.page(request)
     return Answer(await state(hub, offset, limit, bodies.search(request)))
 
 
 async def state(hub: Hub, offset: int, limit: int, text: str = "") -> PoolsShape:
-    """Return pools, nodes and the time."""
+    """Return a page of pools, the first hundred nodes, and the time of the store."""
     total, labels = await hub.pools.labels(offset, limit, text)
     found = [pool for pool in await hub.pools.describe(labels) if hub.pools.usable(pool.label)]
     versions = await hub.pools.versions([pool.label for pool in found])
@@ -119,7 +120,8 @@ def _shown(pool: Pool, version: str | None) -> PoolShape:
     **operation("restartPool", (ADMIN,), refusals=(InvalidLabel, NotFound)),
 )
 async def restart(request: Request, label: str) -> Answer[RestartedShape]:
-    """Have every slot of a pool replaced; nothing of it is lent until that is done, at most 30 minutes."""
+    """Have every slot of a pool replaced by its node. No slot of the pool is lent until all are replaced, at most 30
+    minutes."""
     hub = hub_of(request)
     parsed = _restartable(label)
     marked, free, lent = await hub.pools.restart(parsed.text)

@@ -1,4 +1,4 @@
-"""The fair queue: who waits, what has become of a ticket, attending it again, and giving it up."""
+"""The queue of borrows: list it, look at one ticket, attend a ticket again, and give it up."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ from hub.tokens.secrets import ADMIN, RUNNER
 from hub.wire import time_at
 
 router = APIRouter(tags=["queue"])
-TICKETS_MAX = 1000  # of one label
-SHOWN_MAX = 20_000  # tickets in one answer
+TICKETS_MAX = 1000  # tickets of one label in an answer
+SHOWN_MAX = 20_000  # tickets of all labels in an answer
 
 
 @router.get(
@@ -61,10 +61,11 @@ SHOWN_MAX = 20_000  # tickets in one answer
     ),
 )
 async def queue(request: Request) -> Answer[QueueShape]:
-    """Return the borrows that wait, by label, those whose turn is next at the top: a page of the labels, or one, and of
-    each the first `tickets` in the queue.
+    """Return the borrows that wait, by label, those whose turn is next at the top: a page of the labels, or one label,
+    each with the first `tickets` of its queue.
 
-    `away` counts tickets that no call attends at the moment: they are passed over and keep their place for a minute.
+    `away` counts tickets that no call attends at the moment: the hub passes them over, and they keep their place for a
+    minute.
     """
     hub = hub_of(request)
     offset, limit = bodies.page(request)
@@ -75,7 +76,7 @@ async def queue(request: Request) -> Answer[QueueShape]:
     one = parse_label(query["label"]).text if "label" in query else None
     total, waiting, away = await hub.tickets.counts()
     queues = await hub.tickets.queues([one] if one else await hub.tickets.labels(offset, limit), tickets)
-    queues = [queue for queue in queues if queue.waiting]  # the others have been served since
+    queues = [queue for queue in queues if queue.waiting]  # the waiters of other labels have been served since
     shown = [_queue(queue) for queue in queues]
     return Answer(QueueShape(total=len(queues) if one else total, waiting=waiting, away=away, labels=shown))
 
@@ -121,10 +122,10 @@ def _estimate(estimate_ms: int) -> float | None:
 async def look(request: Request, ticket: str) -> Answer[WaitingTicketShape | GrantedTicketShape]:
     """Return the state of a borrow, named by its `Idempotency-Key` or by its ticket: `waiting`, `away` or `granted`.
 
-    A plain look changes nothing; a lease it shows is still that of its waiter. With `Prefer: wait=N`, and
-    with the runner's secret, this call attends a ticket that has a key as a repeat of the borrow would: its place is
-    kept, a lease is this caller's, and the answer comes once there is one or after N seconds. Then, and when the caller
-    hangs up, the place is kept for another minute. Answers 409 `grant-over` when the lease has ended, and 409
+    A plain look changes nothing; a lease in the answer belongs to the waiter. With `Prefer: wait=N` and the runner's
+    secret this call attends a ticket that has a key, as a repeat of the borrow would: the ticket keeps its place, a
+    lease is the caller's own, and the answer comes once there is a lease or after N seconds. The place is kept for
+    another minute after that, and after the caller hangs up. Answers 409 `grant-over` when the lease has ended, and 409
     `withdrawn` when the ticket is given up meanwhile.
     """
     hub = hub_of(request)
@@ -141,7 +142,8 @@ async def look(request: Request, ticket: str) -> Answer[WaitingTicketShape | Gra
 
 
 async def _attend(request: Request, hub: Hub, ticket: Ticket, wait_s: int) -> Ticket:
-    """Return the ticket once it is granted, or as it is after the wait."""
+    """Wait in the queue for a ticket, at most `wait_s` seconds; return the ticket with its lease, or as it is at the
+    end."""
     if serving_of(request).stopping:
         raise Stopping()
     wanted = BorrowRequest(
@@ -183,9 +185,10 @@ def _shown(hub: Hub, ticket: Ticket) -> Answer[WaitingTicketShape | GrantedTicke
     **operation("cancelTicket", (RUNNER, ADMIN), refusals=(UnknownTicket, LeaseOver, TicketGranted)),
 )
 async def give_up(request: Request, ticket: str) -> Answer[CancelledShape]:
-    """Give up a borrow that waits; the call that attends it is answered 409 `withdrawn` at once. Safe to repeat.
+    """Give up a borrow that waits; the call that attends it is answered 409 `withdrawn` at once. A repeat changes
+    nothing.
 
-    Answers 409 `ticket-granted` when it holds a slot by now, and 409 `grant-over` when it did.
+    Answers 409 `ticket-granted` when the borrow holds a slot by now, and 409 `grant-over` when its lease has ended.
     """
     hub = hub_of(request)
     await hub.tickets.cancel(*ticket_ids(ticket))

@@ -1,4 +1,4 @@
-"""Telling holders at once that a lease of theirs is over, and nodes that there is something to tell them."""
+"""Long polls that tell holders at once that a lease has ended, and nodes that their orders have changed."""
 
 from __future__ import annotations
 
@@ -36,11 +36,12 @@ router = APIRouter()
     ),
 )
 async def watch(request: Request) -> Answer[WatchedShape]:
-    """Wait until one of these leases is over: a node died, an operator ended it, or a drain did.
+    """Wait until one of these leases is over: its node died, an operator ended it, or a drain did.
 
-    Answers `over`, the leases that are, with a reason each, as soon as there is one; empty after `waitSeconds` (at most
-    30, 0 to ask and not to wait). A slot whose lease ended early is not lent on before its holder has returned it, or
-    `HUB_REVOKE_GRACE_SECONDS` are over: who listens here, stops and returns, never holds it beside somebody else.
+    Answers `over`, the leases that have ended with a reason each, as soon as there is one; empty after `waitSeconds`
+    (at most 30; 0 asks without waiting). A slot whose lease ended early is lent again when its holder has returned it,
+    at the latest after `HUB_REVOKE_GRACE_SECONDS`. A holder that listens here, stops and returns the slot never uses it
+    together with the next holder.
     """
     hub = hub_of(request)
     said = WatchBody.read(await bodies.read_body(request))
@@ -69,11 +70,12 @@ async def watch(request: Request) -> Answer[WatchedShape]:
     ),
 )
 async def orders(request: Request, node_id: str) -> Answer[OrdersVersionShape]:
-    """Return the version of the orders to a node; with `Prefer: wait=N` as soon as it is not `since` any more, or after
-    N seconds.
+    """Return the version of the orders to a node; with `Prefer: wait=N` as soon as it differs from `since`, or after N
+    seconds.
 
-    It changes with each lease of the node that begins or ends, with drains, and with slots that are to be replaced. The
-    answer to a heartbeat tells what it is; the node need not wait for the time of the next one.
+    The version changes with each lease of the node that begins or ends, with drains, and with slots that are to be
+    replaced. The orders themselves are in the answer to a heartbeat, which the node may send at once, before the next
+    one is due.
     """
     who, hub, node = speaker_of(request), hub_of(request), check_node_id(node_id)
     who.check(node)

@@ -1,1 +1,1 @@
-"""The console: who may look at it and act in it, its files, and what it shows that no other route tells."""
+"""The routes that only the console uses: its files, logins, and lists."""

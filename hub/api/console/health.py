@@ -1,4 +1,4 @@
-"""How a hub is, in one sentence, and what is wrong with it, by name. Pure."""
+"""The health of a hub in a sentence, and its troubles by name. The functions only compute."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from hub.api.operators.usage import troubles_of
 
-LONG_S = 60  # a wait that is a trouble, whatever else is free
+LONG_S = 60  # a wait this long is critical, even if slots are free
 
 
 class HealthTrouble(NamedTuple):
-    """Something to look at: `name` is one word, `level` `critical` or `warning`, `view` where the page shows more."""
+    """A trouble: `name` is one word, `level` `critical` or `warning`, `view` the page that shows more."""
 
     name: str
     level: str
@@ -20,12 +20,12 @@ class HealthTrouble(NamedTuple):
 
 
 def some(number: int, one: str, many: str = "") -> str:
-    """`1 node`, `3 nodes`."""
+    """Return a number with its noun: `1 node`, `3 nodes`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def troubles(seen: dict[str, Any]) -> list[HealthTrouble]:
-    """What is wrong, the worst first, from what `overview` gathers."""
+    """Return the troubles in what `overview` gathers, critical ones first."""
     found = [
         *_of_nodes(seen),
         *_of_slots(seen),
@@ -39,7 +39,7 @@ def troubles(seen: dict[str, Any]) -> list[HealthTrouble]:
 
 
 def sentence(seen: dict[str, Any], found: list[HealthTrouble]) -> str:
-    """One sentence of health."""
+    """Return the health in one sentence."""
     nodes, slots = seen["nodes"], seen["slots"]
     if not nodes["registered"]:
         return "No node is registered yet, so there is nothing to lend."
@@ -212,7 +212,7 @@ def _of_work(seen: dict[str, Any]) -> list[HealthTrouble]:
 
 
 def _stuck(source: dict[str, Any]) -> str:
-    """How many, and as of when, where that is not now."""
+    """Return how many records are stuck in a source, now or at the last pass."""
     if source["stuck"] is not None:
         return f"{some(source['stuck'], 'record')} of {source['name']} began and never ended."
     seen = some(source["found"] or 0, "record")

@@ -1,4 +1,4 @@
-"""Jobs and tasks over all rooms, for operators."""
+"""The console's lists of jobs and tasks in all rooms."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from hub.store.lenient import read_each
 from hub.wire import time_at
 
 router = APIRouter()
-_WORKERS: Final = 1000  # whose jobs are read at a time
+_WORKERS: Final = 1000  # workers whose jobs one command reads
 _JOBS: Final = 1000
-_LOOKED: Final = 2000  # finished tasks that are looked through for those somebody asks for
+_LOOKED: Final = 2000  # finished tasks that a search reads at most
 OPEN: Final = ("claimed", "running")
 STATUSES: Final = ("pending", *OPEN, "completed", "failed", "cancelled", "dead", "later", "blocked")
 
 
 @router.get("/console/jobs", **unlisted(page=True, who=CALLER, anonymous=True, shared=True))
 async def jobs(request: Request) -> Response:
-    """Every job that a worker serves or a task waits for, with what waits and who serves it."""
+    """Return every job with a worker or a waiting task, and its counts."""
     hub = _hub(request)
     names = await _names(hub)
     lengths, counts, heads = await _counts(hub, names)
@@ -47,7 +47,7 @@ async def jobs(request: Request) -> Response:
 
 @router.get("/console/jobs/{full:path}", **unlisted(page=True, who=CALLER, anonymous=True))
 async def job(request: Request, full: str) -> Response:
-    """A job in full."""
+    """Return a job in full."""
     hub = _hub(request)
     found: Job = await hub.jobs.get(full)
     lengths, _, _ = await _counts(hub, [full])
@@ -56,8 +56,8 @@ async def job(request: Request, full: str) -> Response:
 
 @router.get("/console/workers", **unlisted(page=True, who=CALLER, anonymous=True, shared=True))
 async def workers(request: Request) -> Response:
-    """The workers with what they hold and how long they have been silent, on the hub clock; with `silent=1` those that
-    have been so for longer than they may."""
+    """Return a page of workers: their tasks, jobs, and silence on the hub clock; with `silent=1` those silent for too
+    long."""
     hub = _hub(request)
     keys, timeout_s = hub.store.keys, hub.settings.worker_timeout_s
     offset, limit = bodies.page(request)
@@ -89,9 +89,9 @@ async def workers(request: Request) -> Response:
 
 @router.get("/console/tasks", **unlisted(page=True, who=CALLER, anonymous=True, shared=True))
 async def tasks(request: Request) -> Response:
-    """Tasks of a status over all rooms, newest first; `q` is an id, or a part of job, room, error or payload.
+    """Return tasks of a status in all rooms, newest first; `q` is an id, or a part of job, room, error or payload.
 
-    Of finished ones the latest 2,000 are looked through.
+    Of finished tasks the latest 2,000 are searched.
     """
     hub = _hub(request)
     query = request.query_params
@@ -110,7 +110,7 @@ async def tasks(request: Request) -> Response:
 
 @router.get("/console/tasks/{task_id:uuid}/links", **unlisted(page=True, who=CALLER, anonymous=True))
 async def links(request: Request, task_id: UUID) -> Response:
-    """Which tasks a task waits for, and which wait for it."""
+    """Return the tasks that a task waits for, and those that wait for it."""
     hub = _hub(request)
     found = await links_of(hub.store, task_id.hex)
     waits_for, followers = ([link.document() for link in some] for some in (found.waits_for, found.followers))
@@ -119,8 +119,8 @@ async def links(request: Request, task_id: UUID) -> Response:
 
 @router.get("/console/schedules", **unlisted(page=True, who=CALLER, anonymous=True, shared=True))
 async def schedules(request: Request) -> Response:
-    """The schedules of all rooms, the one that is due next first, each with how the task is that it made last; `q` is a
-    part of room and name."""
+    """Return the schedules of all rooms, the next one due first, with the status of the last task each has made; `q` is
+    a part of room and name."""
     hub = _hub(request)
     offset, limit = bodies.page(request)
     found = await hub.schedules.soonest(request.query_params.get("q", "").strip(), limit, offset)
@@ -132,26 +132,26 @@ async def schedules(request: Request) -> Response:
             **answers.schedule(each),
             "payload": None,
             "lastStatus": state,
-        }  # which may be long, and is shown with one alone
+        }  # the payload may be long; a single schedule shows it
         for each, state in zip(found.items, states, strict=True)
     ]
     return Answer({"schedules": rows, "total": found.total, "now": in_ms(hub, 0)})
 
 
 class _Wish(NamedTuple):
-    """What somebody looks for: a part of what a task says, and the full name of its job."""
+    """A search for tasks: a part of the task's text, and the full name of its job."""
 
     text: str
     job: str
 
     def fits(self, task: TaskRecord) -> bool:
-        """Whether it is one of those."""
+        """Return whether a task fits the search."""
         said = f"{dashed(task.id)} {task.job} {task.room} {task.error or ''} {task.payload}".lower()
         return (not self.job or task.job == self.job) and self.text.lower() in said
 
 
 async def _found(hub: Hub, status: str, wanted: _Wish, limit: int, offset: int) -> tuple[Page[TaskRecord], bool]:
-    """A page of those that fit, and whether all there are were looked through."""
+    """Return a page of the tasks that fit, and whether all tasks were searched."""
     tasks = hub.tasks
     one = _task_id(wanted.text)
     if one:
@@ -168,13 +168,13 @@ async def _found(hub: Hub, status: str, wanted: _Wish, limit: int, offset: int) 
         task for task in await tasks.several(ids)
         if (status in ("dead", "later", "blocked") or task.status == status) and wanted.fits(task)
     ]  # fmt: skip
-    if status in ("pending", "blocked"):  # which stand in another order
+    if status in ("pending", "blocked"):  # read in another order
         fitting.sort(key=lambda task: -task.created_us)
     return Page(fitting[offset : offset + limit], len(fitting)), complete
 
 
 async def _nominated(hub: Hub, status: str, wanted: _Wish) -> tuple[list[str], bool]:
-    """Tasks that may be of a status, as many as are looked through, and whether these are all."""
+    """Return ids of tasks that may have a status, and whether these are all."""
     keys, store = hub.store.keys, hub.store
     if status == "pending":
         page = await hub.tasks.pending([wanted.job] if wanted.job else await _waiting(hub), _LOOKED, 0)
@@ -197,7 +197,7 @@ async def _waiting(hub: Hub) -> list[str]:
 
 
 async def _names(hub: Hub) -> list[str]:
-    """The jobs that somebody serves or something waits for."""
+    """Return the names of the jobs that have a worker or a waiting task."""
     keys, store, offset = hub.store.keys, hub.store, 0
     names = {*await _waiting(hub), *await store.read("SMEMBERS", keys.executors)}
     while workers := await store.read("ZRANGE", keys.workers, offset, offset + _WORKERS - 1):
@@ -211,7 +211,8 @@ async def _names(hub: Hub) -> list[str]:
 
 
 async def _counts(hub: Hub, names: list[str]) -> tuple[list[int], list[int], list[Any]]:
-    """Of each job how many tasks can be claimed, how many workers serve it, and its first task's place in time."""
+    """Return three lists by job: tasks that can be claimed, workers, and the first task's time in µs (None: no
+    task)."""
     keys, store = hub.store.keys, hub.store
     lengths = await read_each(store, (("ZCARD", keys.job_queue(full)) for full in names), 0)
     workers = await read_each(store, (("SCARD", keys.job_workers(full)) for full in names), 0)
@@ -220,7 +221,7 @@ async def _counts(hub: Hub, names: list[str]) -> tuple[list[int], list[int], lis
 
 
 def _hub(request: Request) -> Hub:
-    """The hub, for callers that may read the jobs API over all rooms."""
+    """Return the hub for a caller that may read all rooms; raises `Forbidden`."""
     who = reader_of(request)
     if who and who.rooms:
         raise Forbidden("This is of all rooms, and the token shown is bound to some.")

@@ -1,4 +1,4 @@
-"""Logging in to the console: a secret, a token or a link buys a login; who has one, and ending it."""
+"""Logins to the console: made with a secret, a token or a link, listed and ended."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _AGENT_MAX: Final = 200
 
 @router.get("/console/me", **unlisted(page=True))
 async def me(request: Request) -> Response:
-    """Who looks, and what he may: the page shows what he may do, the server decides."""
+    """Return the caller's login, and what the page may offer; the hub checks each call itself."""
     found, gate = serving_of(request), _gate(request)
     realms: ServedRealms | None = request.app.state.realms
     login: Login | None = request.scope.get(LOGIN)
@@ -66,7 +66,8 @@ async def me(request: Request) -> Response:
 
 @router.post("/console/session", **unlisted(page=True, entry=True))
 async def log_in(request: Request) -> Response:
-    """Exchange `secret` (a shared secret or a user's token), or the `link` of `hub ui`, for a cookie."""
+    """Make a login for `secret` (a shared secret or a user's token) or the `link` of `hub ui`; its key is set as a
+    cookie."""
     found, gate = serving_of(request), _gate(request)
     document = await bodies.read_body(request)
     key, link = new_key(), bodies.text(document, "link")
@@ -102,7 +103,7 @@ async def log_out(request: Request) -> Response:
 
 @router.get("/console/logins", **unlisted(page=True, who=(ADMIN,)))
 async def logins(request: Request) -> Response:
-    """Who is logged in."""
+    """Return all valid logins."""
     mine: Login | None = request.scope.get(LOGIN)
     shown = [{**_shown(each), "own": bool(mine and mine.id == each.id)} for each in await _gate(request).logins.good()]
     return Answer({"logins": shown, "now": in_ms(hub_of(request), 0)})
@@ -110,7 +111,7 @@ async def logins(request: Request) -> Response:
 
 @router.delete("/console/logins/{name}", **unlisted(page=True, least="admin", who=(ADMIN,)))
 async def end(request: Request, name: str) -> Response:
-    """End a login: within a second no hub lets it in."""
+    """End a login: within a second no hub accepts it."""
     if not await _gate(request).logins.end(name):
         raise NotFound(f"There is no login {name[:40]}.")
     await hub_of(request).audit.write("console", "console.logout", **await origin(request), login=name)
@@ -119,7 +120,7 @@ async def end(request: Request, name: str) -> Response:
 
 @router.post("/console/links", **unlisted(page=True, least="admin"))
 async def make_link(request: Request) -> Response:
-    """A link that logs in once, within five minutes, with the credential of this call and a `role` of its own."""
+    """Make a link for one login within five minutes, with the credential of this call and a `role`."""
     found, gate = serving_of(request), _gate(request)
     document = await bodies.read_body(request, optional=True)
     secret = bearer(request.headers.getlist("authorization")) or request.headers.get(HEADER, "")
@@ -135,7 +136,7 @@ async def make_link(request: Request) -> Response:
 
 
 async def _bought(request: Request, found: Serving, document: dict[str, Any], key: str) -> Login:
-    """The login that a secret or a token buys; raises `Unauthorized` for neither."""
+    """Return the login for the `secret` in a body; raises `Unauthorized` for an unknown one."""
     secret = bodies.text(document, "secret")
     if not secret:
         raise MissingMember("missing secret: a shared secret, or the token of a user", member="secret")

@@ -1,5 +1,4 @@
-"""What the console shows that no other route tells: settings as they are in force, what an id belongs to, a lease with
-its token, and the manual's index."""
+"""Look-ups for the console alone: settings in force, the thing behind an id, and a lease with its token."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ router = APIRouter()
 
 @router.get("/console/settings", **unlisted(page=True, who=(ADMIN,)))
 async def settings(request: Request) -> Response:
-    """Every setting as it is in force in this process, and where it came from; nothing secret."""
+    """Return every setting in force in this process and its source; no secret."""
     hub = hub_of(request)
     file = str(hub.settings.env_file) if hub.settings.env_file else None
     notes = hub.settings.notes
@@ -35,7 +34,7 @@ async def settings(request: Request) -> Response:
 
 @router.get("/console/find", **unlisted(page=True, who=(RUNNER, ADMIN)))
 async def find(request: Request) -> Response:
-    """What an id may be: every kind of thing that has it, now or in what happened."""
+    """Return every kind of thing that has this id, now or in an event."""
     hub = hub_of(request)
     given = request.query_params.get("id", "").strip()
     if not given:
@@ -57,7 +56,7 @@ async def _known(request: Request, kind: Kind, given: str) -> dict[str, Any] | N
 
 @router.get("/console/leases/{slot}", **unlisted(page=True, least="operator", who=(RUNNER, ADMIN)))
 async def lease(request: Request, slot: str) -> Response:
-    """A lease with its token: the call that ends it names the token, so that no other lease is hit."""
+    """Return a lease with its token: a call names the token to end this lease and no later one."""
     hub = hub_of(request)
     found = await hub.leases.find(key_part(slot))
     token = await hub.store.read("HGET", hub.store.keys.session(key_part(slot)), "leaseToken")
@@ -74,7 +73,7 @@ async def lease(request: Request, slot: str) -> Response:
 
 @router.post("/console/leases/{slot}/end", **unlisted(page=True, who=(RUNNER, ADMIN)))
 async def end_lease(request: Request, slot: str) -> Response:
-    """End the lease that has this `leaseToken`: its holder is told and has the time of the grace, with `force` none."""
+    """End the lease with this `leaseToken`. Its holder is told and has the grace; with `force` none."""
     hub = hub_of(request)
     document = await bodies.read_body(request)
     token, label = bodies.text(document, "leaseToken") or "", bodies.text(document, "labelKey") or ""

@@ -1,4 +1,4 @@
-"""The whole at a glance: what is alive, lent, waited for and wrong, as of one moment."""
+"""The overview: what is alive, lent, waited for and wrong at one moment."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from hub.tokens.secrets import ADMIN, RUNNER
 from hub.wire import to_json
 
 router = APIRouter()
-FRESH_S: Final = 1.0  # how old it may be, which it says: many pages ask at once
-TELL_S: Final = 2.0  # between overviews that pages are sent
-WANTED_S: Final = 60.0  # after somebody asked: pages that show one ask twice as often, others do without
-_LABELS: Final = 200  # of the queue that are looked at for a pool, those whose turn is next
-_POOLS: Final = 10  # of those that may serve a label
+FRESH_S: Final = 1.0  # the greatest age of an overview that is reused
+TELL_S: Final = 2.0  # between overviews sent to pages
+WANTED_S: Final = 60.0  # overviews are sent for this time after a request; pages ask twice as often
+_LABELS: Final = 200  # labels of the queue that are checked for a pool
+_POOLS: Final = 10  # pools looked up for a label
 _UNMANAGED: Final = 1000
 _JOBS: Final = 1000
-_COUNT_S: Final = 0.5  # for a database to say how many of its records are stuck; then the last pass has to do
+_COUNT_S: Final = 0.5  # to count stuck records; later the count of the last pass is shown
 _log = get_logger("hub.api")
 
 
 class OverviewCache:
-    """The last overview, for all who ask within a second of it."""
+    """The last overview, reused for a second."""
 
     def __init__(self, state: State) -> None:
-        self._state = state  # of the application
+        self._state = state  # the application's
         self._at = float("-inf")
         self._seen = b""
         self._changes = self._changes_seen = 0
@@ -54,11 +54,11 @@ class OverviewCache:
         self._asked = float("-inf")
 
     def changed(self) -> None:
-        """Look anew for all who ask from now on."""
+        """Make a new overview for all later calls."""
         self._changes += 1
 
     async def asked(self, hub: Hub) -> tuple[bytes, float]:
-        """Return as `seen`; pages are told from now on."""
+        """Return what `seen` returns, and send overviews to pages from now on."""
         self._asked = time.monotonic()
         return await self.seen(hub)
 
@@ -72,7 +72,7 @@ class OverviewCache:
             return self._seen, self._at
 
     async def keep_telling(self, found: Serving) -> Never:
-        """Send it to the pages that follow events, until cancelled; nothing is read while no page shows it."""
+        """Send the overview to pages that follow events, until cancelled; make none while no page shows it."""
 
         async def tell() -> None:
             if found.live.takes_latest and time.monotonic() - self._asked < WANTED_S:
@@ -82,7 +82,7 @@ class OverviewCache:
 
 
 def _frame(seen: bytes, at_s: float) -> bytes:
-    """An event without an id: who is cut off resumes after the last one that has some."""
+    """Return an event without an id: a page that was cut off resumes after the last event with an id."""
     return b'event: overview\ndata: {"ageMs":%d,"seen":%b}\n\n' % (_age_ms(at_s), seen)
 
 
@@ -97,7 +97,7 @@ def _not_told(error: Exception) -> None:
 
 @router.get("/console/overview", **unlisted(page=True, who=(RUNNER, ADMIN)))
 async def overview(request: Request) -> Response:
-    """Figures, one sentence, and every trouble by name."""
+    """Return counts, a sentence, and every trouble by name."""
     hub = hub_of(request)
     seen, at_s = await request.app.state.overview.asked(hub)
     return Response(seen, media_type="application/json", headers={AGE_MS: str(_age_ms(at_s))})
@@ -105,7 +105,7 @@ async def overview(request: Request) -> Response:
 
 @router.get("/console/events", **unlisted(page=True, endless=True, who=(RUNNER, ADMIN)))
 async def follow(request: Request) -> Response:
-    """Stream all events, and the overview every two seconds for a minute after it was asked for."""
+    """Stream all events, and the overview every two seconds for a minute after it was requested."""
     who = await credential(request)
     return EventStream(serving_of(request).live, wanted("", {}), after_of(request), who, latest=True)
 
@@ -135,7 +135,7 @@ async def _nodes(hub: Hub) -> dict[str, int]:
         ]
     )  # fmt: skip
     counts = {"alive": heard, "suspect": beaten - heard - silent, "silent": silent}
-    if registered > beaten:  # other programs wrote them, and no hub has heard them
+    if registered > beaten:  # unmanaged nodes
         unmanaged = await hub.store.read("ZDIFF", 2, keys.nodes, keys.beats)
         for node in await hub.nodes.describe(unmanaged[:_UNMANAGED]):
             counts["silent" if node.state == "stale" else node.state] += 1
@@ -179,7 +179,7 @@ async def _queue(hub: Hub) -> dict[str, Any]:
 
 
 async def _pools_of(hub: Hub, labels: list[str]) -> list[list[str] | None]:
-    """The first pools that may serve each label, free or not; None with wildcards: nobody can tell so cheaply."""
+    """Return pools that may serve each label, free or not; None for a wildcard label, which takes a long search."""
     keys, matching, wanted = hub.store.keys, hub.agreed.holds, []
     commands: list[tuple[Any, ...]] = []
     for label in labels:
@@ -198,7 +198,7 @@ async def _pools_of(hub: Hub, labels: list[str]) -> list[list[str] | None]:
 
 
 async def _held_back(hub: Hub, pools: dict[str, list[str] | None]) -> list[str]:
-    """Those labels of whose pools nothing is lent, and not everything is free: what is left is held back."""
+    """Return the labels whose pools have slots held back and none lent."""
     keys = hub.store.keys
     names = sorted({pool for some in pools.values() for pool in some or ()})
     asked = (
@@ -252,5 +252,5 @@ async def _conflicts(hub: Hub) -> list[dict[str, Any]]:
 
 
 async def _shared(hub: Hub) -> list[dict[str, Any]]:
-    """The settings that all hubs share, with those that hubs were given otherwise."""
+    """Return the settings that all hubs share, with the hubs that were given another value."""
     return [{"name": each.name, "agreed": each.agreed, "otherwise": each.otherwise} for each in await hub.agreed.look()]

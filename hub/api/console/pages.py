@@ -1,4 +1,4 @@
-"""The files of the console, at `/` and below `/console/`. Nothing inline is run and no other machine is asked."""
+"""The files of the console, at `/` and below `/console/`. They run no inline script and ask no other host."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OF_MANUAL: Final = {".md": "text/markdown; charset=utf-8", ".svg": "image/svg+x
 
 @router.get("/", **unlisted(linked=True))
 async def root(request: Request) -> Response:
-    """The console; a client that wants no page is sent to the dashboard, if one is named."""
+    """Return the console's page; redirect clients that want no HTML to the dashboard, if one is set."""
     settings = hub_of(request).settings
     if settings.console == "off" or (settings.dashboard_url and "text/html" not in request.headers.get("accept", "")):
         return RedirectResponse("dashboard" if settings.realm else "/dashboard", 302)
@@ -43,14 +43,14 @@ async def root(request: Request) -> Response:
 
 @router.get("/dashboard", **unlisted(linked=True))
 async def dashboard(request: Request) -> Response:
-    """To wherever the dashboard is served: here, unless another one is named."""
+    """Redirect to HUB_DASHBOARD_URL, else to the console or `/docs`."""
     settings = hub_of(request).settings
     return RedirectResponse(settings.dashboard_url or ("docs" if settings.console == "off" else "./"), 302)
 
 
 @router.get("/console/manual/{name}", **unlisted(page=True))
 async def manual(request: Request, name: str) -> Response:
-    """A page of the manual, or a picture in it."""
+    """Return a page or a picture of the manual."""
     _check_on(request)
     kind = _OF_MANUAL.get(Path(name).suffix)
     if kind is None or name not in {path.name for path in _MANUAL.iterdir()}:
@@ -60,7 +60,7 @@ async def manual(request: Request, name: str) -> Response:
 
 @router.get("/console/{path:path}", **unlisted(page=True))
 async def asset(request: Request, path: str) -> Response:
-    """A file of the page."""
+    """Return a file of the console."""
     _check_on(request)
     return _file(request, path) if path else RedirectResponse("../", 302)
 

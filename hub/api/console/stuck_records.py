@@ -1,4 +1,4 @@
-"""Records that got stuck in databases around the hub: what each source holds, and bringing back a frozen list."""
+"""Stuck records in databases around the hub: counts by source, a source's records, and their reset."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ router = APIRouter()
 _LOOK_S: Final = 10.0
 _IDS_MAX: Final = 1000
 _COUNT_S: Final = 3.0
-_COUNTED_FOR_S: Final = 5.0  # however many consoles ask
+_COUNTED_FOR_S: Final = 5.0  # a count is kept so long
 
 
 @router.get("/console/stuck", **unlisted(page=True, who=(ADMIN,)))
 async def sources(request: Request) -> Response:
-    """The sources that any hub has declared lately: what is stuck in each now, as far as this hub knows it, what the
-    last pass found, and who looks."""
+    """Return the sources that any hub has declared lately: records stuck now as far as this hub knows, the result of
+    the last pass, and the hub that sweeps."""
     hub, now = hub_of(request), request.app.state.stuck
     found = await now.look(hub.store, request.app.state.sources, _COUNT_S)
     leads = await hub.store.read_all(("GET", hub.store.keys.zombie_leader(row["name"])) for row in found)
@@ -60,7 +60,7 @@ async def sources(request: Request) -> Response:
 
 @router.get("/console/report/stuck", **unlisted(page=True, who=(ADMIN,)))
 async def tell(request: Request) -> Response:
-    """What the passes over each source did on the last `days` days (UTC), today included; 7 unless told."""
+    """Return what the passes over each source did on the last `days` days (UTC) with today; 7 by default."""
     hub = hub_of(request)
     days = whole_number(request.query_params.get("days", "7"), "days", 1, DAYS_MAX)
     return Answer({**await report(hub.store, request.app.state.sources, days), "now": in_ms(hub, 0)})
@@ -68,7 +68,7 @@ async def tell(request: Request) -> Response:
 
 @router.get("/console/stuck/{source}", **unlisted(page=True, who=(ADMIN,)))
 async def look(request: Request, source: str) -> Response:
-    """The records a reset would touch, the longest stuck first: what a dry run shows."""
+    """Return the records that a reset would change, the longest stuck first, as a dry run does."""
     hub = hub_of(request)
     records, limit = _records(request, source), bodies.page(request)[1]
     async with _in_time(source):
@@ -83,7 +83,7 @@ async def look(request: Request, source: str) -> Response:
 
 @router.post("/console/stuck/{source}/reset", **unlisted(page=True, who=(ADMIN,)))
 async def reset(request: Request, source: str) -> Response:
-    """Bring back those of these `ids` that are stuck still; each is reset once, also where others reset beside."""
+    """Reset those of these `ids` that are still stuck; each once, even if other hubs reset at the same time."""
     hub = hub_of(request)
     records, document = _records(request, source), await bodies.read_body(request)
     ids = document.get("ids")
@@ -109,7 +109,7 @@ async def reset(request: Request, source: str) -> Response:
 
 
 class StuckNow:
-    """How many records are stuck at this moment, or were so a few seconds ago."""
+    """The counts of stuck records by source, at most a few seconds old."""
 
     def __init__(self, records: Mapping[str, Records], settings: Settings) -> None:
         self.records = records
@@ -118,8 +118,8 @@ class StuckNow:
         self._counting: dict[str, asyncio.Task[int | None]] = {}
 
     async def look(self, store: Store, declared: Sequence[str], patience_s: float) -> list[dict[str, Any]]:
-        """Each source that any hub has declared lately: `stuck` now, None where that is not known in time, what the
-        last pass `found`, and the `level`, by what is stuck now where that is known."""
+        """Return a row for each source that a hub has declared lately: `stuck` now (None: not known in time), `found`
+        by the last pass, and `level`, by `stuck` where it is known."""
         names = list(dict.fromkeys([*declared, *await known_sources(store)]))
         fields = ("found", "level", "before", "at")
         noted = await store.read_all(("HMGET", store.keys.zombies(name), *fields) for name in names)
@@ -136,11 +136,11 @@ class StuckNow:
         if stuck is None:
             return noted or "unknown"
         said = level(stuck, None, self._limits)[0]
-        grew = noted == "warning" and found is not None and stuck >= int(found)  # passes know from what
+        grew = noted == "warning" and found is not None and stuck >= int(found)  # as many as when it warned
         return "warning" if said == "ok" and grew else said
 
     async def _count(self, source: str, patience_s: float) -> int | None:
-        """None for a source that this hub does not know, or whose records do not answer in time."""
+        """Return the records stuck in a source; None for a source unknown here, or too slow to answer."""
         if source not in self.records:
             return None
         asked_s, found = self._counted.get(source, (-_COUNTED_FOR_S, None))
@@ -156,13 +156,13 @@ class StuckNow:
             found = await asyncio.wait_for(self.records[source].count(), _COUNT_S)
         except (TimeoutError, RecordsUnavailable):
             found = None
-        if self._counting.get(source) is asyncio.current_task():  # and nothing was brought back meanwhile
+        if self._counting.get(source) is asyncio.current_task():  # unless `forget` was called
             self._counted[source] = time.monotonic(), found
             del self._counting[source]
         return found
 
     def forget(self, source: str) -> None:
-        """Count it anew when it is asked for next: some of it was brought back."""
+        """Count a source anew at the next call, as records of it were reset."""
         self._counted.pop(source, None)
         self._counting.pop(source, None)
 
@@ -175,7 +175,7 @@ def _records(request: Request, source: str) -> Records:
 
 
 class _in_time:  # noqa: N801 - it reads as what it does
-    """A look that does not take for ever, and whose failures are told in a sentence."""
+    """A context with a time limit for a look at records, which raises `RecordsUnavailable`."""
 
     def __init__(self, source: str) -> None:
         self._source = source

@@ -1,1 +1,2 @@
-"""The contract: what `/openapi.json` says of every operation, and the file that says it (`make contract`)."""
+"""The contract: the content of `/openapi.json` and `/asyncapi.json`, made from the code, and the files that hold it
+(`make contract`)."""

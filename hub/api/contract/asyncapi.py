@@ -1,4 +1,4 @@
-"""Writing the part of the contract that is no HTTP: Socket.IO, and the stream of events, as AsyncAPI has it."""
+"""The AsyncAPI document: the contract of Socket.IO and of the stream of events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What breaks clients when one contract follows another, each in a sentence that names it. Pure."""
+"""The comparison of two contracts: each change that breaks clients, in a sentence that names it. The functions only
+compute."""
 
 from __future__ import annotations
 
@@ -9,13 +10,15 @@ Document = dict[str, Any]
 
 
 def breaks(old: Document, new: Document) -> list[str]:
-    """Return what clients that were generated from `old` would miss in `new`."""
+    """Return a sentence for each change from `old` to `new`, two versions of a contract, that breaks clients made from
+    `old`."""
     compared = _Comparison(old, new)
     return list(dict.fromkeys(compared.spoken() if "asyncapi" in old else compared.all()))
 
 
 class _Comparison:
-    """Two documents. `asked` says of a schema that clients send it; answers they only read."""
+    """A comparison of two versions of a contract. With `asked` a schema describes what clients send, else what they
+    read."""
 
     def __init__(self, old: Document, new: Document) -> None:
         self._old, self._new = old, new
@@ -32,7 +35,8 @@ class _Comparison:
                     yield from self._operation(name, old, new)
 
     def spoken(self) -> Iterator[str]:
-        """Compare two documents of AsyncAPI: messages of the hub are read like answers, those it takes are sent."""
+        """Yield a sentence for each break between two AsyncAPI documents: clients read the messages of the hub, and
+        send those that the hub takes."""
         for name, old in self._old["operations"].items():
             new = self._new["operations"].get(name)
             if new is None or new["channel"] != old["channel"]:
@@ -113,7 +117,8 @@ class _Comparison:
                 yield from self._schema(where, old[inner], new[inner], asked=asked)
 
     def _kinds(self, where: str, old: Document, new: Document, *, asked: bool) -> Iterator[str]:
-        """Compare the values of an enumeration, the types, and the alternatives of a choice."""
+        """Yield a sentence for each enumeration that has lost a value, each type that has changed, and each choice that
+        has lost an alternative."""
         for value in old.get("enum", []):
             if value not in new.get("enum", [value]):
                 yield f"The value {value} is gone from {where}."

@@ -1,4 +1,5 @@
-"""Writing the contract: from the routes, the models of what they take and answer, and the errors they raise."""
+"""The OpenAPI document, made from the routes, the models of their bodies and answers, and the errors that they
+raise."""
 
 from __future__ import annotations
 
@@ -53,13 +54,13 @@ _ANSWER_HEADERS: Final = {
     "Location": ("Where to look for the task.", f"{PREFIX}/tasks/{TASK}", {"type": "string"}),
     "WWW-Authenticate": ("What would let the caller in.", "x-hub-secret", {"type": "string"}),
 }
-# The refusals of any call.
+# Refusals that any call may be answered with.
 _ALWAYS: Final = (
     errors.BadInput, errors.Foreign, errors.RequestTimedOut, errors.CallerGone, errors.TooLarge, errors.Internal,
     errors.ForeignKey, errors.StoreFault, errors.UnknownReply, errors.Unavailable, errors.Stopping,
     errors.StoreUnavailable, errors.Late, errors.StoreFull,
 )  # fmt: skip
-_CHANGING: Final = (errors.NotJson, errors.Forbidden, NoReason)  # pages of browsers
+_CHANGING: Final = (errors.NotJson, errors.Forbidden, NoReason)  # of changes that web pages ask for
 _OF_BODIES: Final = (errors.InvalidJson, errors.MissingMember, errors.InvalidValue, NamesDiffer)
 
 
@@ -100,7 +101,7 @@ def document(routes: Iterable[APIRoute]) -> dict[str, Any]:
 
 
 def _answers(route: APIRoute) -> dict[int, Any]:
-    """Return the shape of each good answer, by its status; the first is the ordinary one."""
+    """Return the shape of each good answer by its status; the ordinary answer comes first."""
     facts = facts_of(route)
     return {facts.status: facts.raw or answered(route.endpoint), **facts.also}
 
@@ -116,7 +117,7 @@ def _shapes(routes: Iterable[APIRoute]) -> Iterator[Any]:
 
 
 def _within(shape: Any) -> Iterator[type[BaseModel]]:
-    """Yield the models in members that have a reader of their own."""
+    """Yield the models that the `Member` annotations of a model refer to."""
     for field in getattr(shape, "model_fields", {}).values():
         for member in (each for each in field.metadata if isinstance(each, Member)):
             yield from (each for each in member.schema.values() if isinstance(each, type))
@@ -213,7 +214,7 @@ def _refused(route: APIRoute, said: Operation, components: Components) -> dict[s
 
 
 def _common(status: int) -> set[type[errors.HubError]]:
-    """Return the refusals with this status that most operations share."""
+    """Return the error classes with this status that most operations may answer with."""
     listed = (*_ALWAYS, *_CHANGING, errors.Unauthorized, errors.Malformed)
     return {each for each in listed if each.status == status}
 

@@ -1,4 +1,5 @@
-"""The schemas of answers in neutral names, and the functions that put an answer into these names."""
+"""The schemas of answers in neutral names (`slotId` for `browserId`), and the functions that rename the members of an
+answer."""
 
 from __future__ import annotations
 
@@ -13,12 +14,13 @@ Put = Callable[[Any], Any]
 
 
 def twin(name: str) -> str:
-    """Return the name of the schema in neutral names."""
+    """Return the name of a schema's twin, the same schema in neutral names."""
     return f"Neutral{name}"
 
 
 def beside(schema: Schema) -> Schema:
-    """Return the schema of a body with the neutral names beside the old ones, none of which is required any more."""
+    """Return the schema of a body with its neutral names added to the old ones. A member with two names is not required
+    any more."""
     members, others = schema["properties"], {name for name in schema["properties"] if _said_otherwise(name)}
     if not others:
         return schema
@@ -41,7 +43,8 @@ def _said_otherwise(name: str) -> bool:
 
 
 class Twins:
-    """The schemas of a document in these names: of those that have others, a second one each."""
+    """The twins of a document's schemas: the same schemas in neutral names. A schema has no twin if no name changes in
+    it or in the schemas that it refers to."""
 
     def __init__(self, schemas: Mapping[str, Schema]) -> None:
         self._schemas = schemas
@@ -51,7 +54,7 @@ class Twins:
             self._differ |= more
 
     def schemas(self) -> dict[str, Schema]:
-        """Return the schemas in neutral names, by name."""
+        """Return the twins by their names."""
         return {twin(name): self.of(self._schemas[name]) for name in sorted(self._differ)}
 
     def of(self, schema: Schema) -> Schema:
@@ -97,7 +100,8 @@ class Twins:
         return {**member, "type": ["string", "null"]} if name == "lastSeen" else self.of(member)
 
     def put(self, schema: Schema) -> Put | None:
-        """Return the function that puts a document of this schema into neutral names; None where both are the same."""
+        """Return a function that renames the members of a document of this schema; None when no member changes its
+        name."""
         if "$ref" in schema:
             name = schema["$ref"].removeprefix(_REF)
             return self._put_named(name) if name in self._differ else None
@@ -116,7 +120,7 @@ class Twins:
         made: list[Put] = []
 
         def put(found: Any) -> Any:
-            if not made:  # when it is met first: a schema may lead back to itself
+            if not made:  # made at the first call, because a schema may refer to itself
                 made.append(self._put_members(self._schemas[name]))
             return made[0](found)
 
@@ -129,7 +133,7 @@ class Twins:
             ways["item"] = (ways["item"][0], attributes)
         for free in FREE & ways.keys():
             ways[free] = (free, lambda found: renamed(found) if isinstance(found, dict) else found)
-        if "lastSeen" in ways:  # empty where there is none
+        if "lastSeen" in ways:  # an empty text becomes null
             ways["lastSeen"] = ("lastSeen", lambda text: text or None)
 
         def put(found: Any) -> Any:

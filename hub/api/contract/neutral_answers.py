@@ -1,4 +1,5 @@
-"""Answers in neutral names, for callers that ask for them: renamed on their way out."""
+"""Answers in neutral names (`slotId` for `browserId`): for callers that ask for them, members are renamed while the
+answer is sent."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ _CONTRACT: Final = Path(__file__).with_name("openapi.json")
 
 
 class NeutralAnswers:
-    """The functions that put the answers of each endpoint into neutral names."""
+    """The functions that rename the members of answers, by endpoint and status; they are made from the contract at the
+    first use."""
 
     def __init__(self, routes: Callable[[], Iterable[APIRoute]]) -> None:
         self._routes = routes
@@ -32,14 +34,15 @@ class NeutralAnswers:
         self._schemas: dict[str, Any] = {}
 
     def unknown(self, endpoint: Any, document: Any) -> UnknownMember | None:
-        """Return the first member of a body that its operation does not have; None for a route without a contract."""
+        """Return the first member of a body that its operation does not have; None when there is none, and for a route
+        outside the contract."""
         if self._ways is None:
             self._learn()
         schema = self._bodies.get(endpoint)
         return None if schema is None else find(schema, document, self._schemas)
 
     def put(self, endpoint: Any, status: int, kind: bytes, body: bytes) -> bytes | None:
-        """Return a body in neutral names; None for an answer that is no part of the contract."""
+        """Return the body of an answer in neutral names; None for an answer that is not part of the contract."""
         if self._ways is None:
             self._learn()
         if kind == _PROBLEM:
@@ -80,7 +83,7 @@ def _written(put: Put | None, body: bytes) -> bytes:
 
 
 class NeutralWriter:
-    """Stands before the `send` of one request."""
+    """A `send` for one request that puts its JSON answers into neutral names, and passes on all others."""
 
     def __init__(self, answers: NeutralAnswers, scope: Scope, send: Send) -> None:
         self._answers, self._scope, self._send = answers, scope, send
@@ -89,7 +92,8 @@ class NeutralWriter:
         self._body = b""
 
     async def __call__(self, message: Message) -> None:
-        """Keep a JSON answer until it is whole; let all else pass."""
+        """Keep the messages of a JSON answer until it is complete, and send it then; pass on any other message at
+        once."""
         if message["type"] == "http.response.start":
             self._kind = next((value for name, value in message["headers"] if name == b"content-type"), b"")
             if self._kind in (_JSON, _PROBLEM):

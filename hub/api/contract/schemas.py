@@ -1,4 +1,4 @@
-"""Schemas as the contract shows them: named, without what pydantic adds, and each with an example."""
+"""Schemas for the contract: with names, without the members that pydantic adds, and each with an example."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Components:
     """The named schemas of a document."""
 
     def __init__(self, shapes: Iterable[Any]) -> None:
-        """Make the schemas of these types and of all types in them."""
+        """Make the schemas of these types, and of all types that they contain."""
         self.responses: dict[str, Any] = {}
         self._keys: dict[str, Any] = {}
         wanted = []
@@ -31,18 +31,19 @@ class Components:
                 member["examples"] = [example(member, self.schemas)]
 
     def of(self, shape: Any) -> dict[str, Any]:
-        """Return the schema of one of the types: a reference where it has a name."""
+        """Return the schema of a type that `Components` was made with; a reference when the type has a name."""
         found: dict[str, Any] = self._schemas[self._keys[repr(shape)]]
         return found
 
 
 def _called(name: str) -> str:
-    """Return the name of a shape in the contract."""
+    """Return the name of a type in the contract, without `Shape`."""
     return name.removesuffix("Shape")
 
 
 def tidied(schema: dict[str, Any], *, defaults: bool = False) -> dict[str, Any]:
-    """Return a schema without titles, without defaults unless they are wanted, and with null as one more type."""
+    """Return a schema without titles, without defaults unless `defaults` asks for them, and with null as one more
+    type."""
     found: dict[str, Any] = {}
     for name, value in schema.items():
         if name == "$ref":
@@ -64,7 +65,8 @@ def tidied(schema: dict[str, Any], *, defaults: bool = False) -> dict[str, Any]:
 
 
 def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Join `anyOf` of a plain type and null into one schema; what is said of the type is said of both."""
+    """Return `anyOf` of a plain type and null as one schema with two types; descriptions and examples of the type are
+    kept."""
     kinds = schema.get("anyOf", [])
     if len(kinds) != 2 or {"type": "null"} not in kinds:
         return schema
@@ -78,7 +80,7 @@ def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def example(schema: dict[str, Any], named: dict[str, Any]) -> Any:
-    """Return an example of a schema, put together from the examples of its members."""
+    """Return an example of a schema, composed of the examples of its members."""
     if "$ref" in schema:
         return example(named[schema["$ref"].removeprefix(_REF)], named)
     inner = schema.get("items")
@@ -96,7 +98,8 @@ def example(schema: dict[str, Any], named: dict[str, Any]) -> Any:
 
 
 def _is_plain(schema: dict[str, Any]) -> bool:
-    """Return whether a schema has no members of its own."""
+    """Return whether a schema has no members of its own: no reference, no properties, and no alternative that has
+    any."""
     return not (
         "$ref" in schema or "properties" in schema or any(not _is_plain(each) for each in schema.get("anyOf", ()))
     )

@@ -1,7 +1,8 @@
-"""Members of a body that its operation does not have: refused where a caller asks for the neutral names.
+"""The search for members of a body that its operation does not have. Such a body is refused when its caller asks for
+neutral names (`slotId` for `browserId`).
 
-Callers of the seed's wire send members that the hub ignores. A caller that speaks the names of this hub has misspelt
-one.
+Clients of the original send members that the hub ignores. A caller that uses the hub's own names has misspelt such a
+member.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from hub.api.shapes.neutral import LEASE, name_of
 
 _REF: Final = "#/components/schemas/"
 _LABELS: Final = ("label", "labelKey")
-_OPEN: Final = frozenset(("SlotBody",))  # further members of a slot are its attributes, and are kept
+_OPEN: Final = frozenset(("SlotBody",))  # further members of a slot are kept as its attributes
 
 
 class UnknownMember(NamedTuple):
-    """A member that is not in the schema: where it stands, and what may be meant."""
+    """A member that is not in the schema: its place in the body, and a hint at the member that may be meant."""
 
     place: tuple[str | int, ...]
     hint: str
@@ -30,7 +31,7 @@ class UnknownMember(NamedTuple):
 
 
 def find(schema: Mapping[str, Any], found: Any, schemas: Mapping[str, Any]) -> UnknownMember | None:
-    """Return the first member of a document, however deep, that its schema does not have."""
+    """Return the first member of a document, at any depth, that its schema does not have; None when there is none."""
     return next(_walk(schema, found, schemas, ()), None)
 
 
@@ -55,7 +56,8 @@ def _walk(
 
 
 def _is_of_a_lease(member: str, known: Mapping[str, Any], place: tuple[str | int, ...]) -> bool:
-    """Return whether a caller sends back a member of a lease as it was answered, which is no mistake."""
+    """Return whether a member is part of a lease that the caller sends back as it was answered; such a member is no
+    mistake."""
     return member in LEASE.values() if place[-1:] == ("lease",) else "lease" in known and member in _LABELS
 
 

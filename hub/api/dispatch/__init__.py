@@ -1,1 +1,2 @@
-"""Several realms in one process: an application for each, and one before them that finds the realm of a call."""
+"""Several realms in one process: an application for each realm, and an outer application that finds the realm of a
+call."""

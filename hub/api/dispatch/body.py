@@ -1,4 +1,5 @@
-"""The body of a call, read before it is known which realm the call is for, and read again by that one."""
+"""The body of a call whose realm is not known yet: it is read to find the realm, and then given to the realm's
+application."""
 
 from __future__ import annotations
 
@@ -12,19 +13,21 @@ from hub.errors import RequestTimedOut
 
 
 class Read:
-    """A body that is read twice, and the exchange that it is of: with all that others ask of that."""
+    """A request's body that is kept while it is read, so that a realm's application can receive it again. All other
+    attributes are those of uvicorn's `RequestResponseCycle`, which later steps read."""
 
     def __init__(self, scope: Scope, receive: Receive, large_bodies: LargeBodies) -> None:
         self._receive = receive
-        self._exchange = getattr(receive, "__self__", None)  # the server's own record, where it is one of uvicorn's
+        self._exchange = getattr(receive, "__self__", None)  # uvicorn's `RequestResponseCycle`
         self._large_bodies = large_bodies
         self._caller = str((scope.get("client") or [""])[0])
         self._messages: list[Message] = []
         self._loaded = 0
 
     async def whole(self, most: int, seconds: float) -> bytes | None:
-        """The body; None where it has more bytes than `most`, or its caller is gone. Raises `RequestTimedOut`, and
-        `Unavailable` where too many large ones are being read."""
+        """Read and return the body; None when it has more than `most` bytes, or when its caller is gone. Raises
+        `RequestTimedOut` when the body does not arrive within `seconds`, and `Unavailable` when too many large bodies
+        are under way."""
         size, complete = 0, False
         try:
             async with asyncio.timeout(seconds):
@@ -43,11 +46,11 @@ class Read:
         return b"".join(message["body"] for message in self._messages)
 
     async def receive(self) -> Message:
-        """Return what was read, and then what follows it."""
+        """Return the messages that `whole` has read, one by one, and then further messages of the server."""
         return self._messages.pop(0) if self._messages else await self._receive()
 
     def unload(self) -> None:
-        """The request is over."""
+        """Stop counting the body among the large ones, when the request is over."""
         if self._loaded:
             self._large_bodies.unload(self._caller, self._loaded)
             self._loaded = 0

@@ -22,21 +22,20 @@ from hub.store.cancelling import cancel_all
 from hub.store.clock import HubClock
 from hub.store.faults import StoreMoved
 
-AGAIN_S = 1.0  # before a store that was not there is looked for again
-DONE_S = 10.0  # for calls that are under way when a realm is removed
+AGAIN_S = 1.0  # between two attempts to open a store
+DONE_S = 10.0  # for calls under way to end when a realm is closed
 _log = get_logger("hub.realms")
 
 
 class Part:
-    """Serves one realm from when its store is there until the part is closed. It keeps trying, and until then answers
-    503; nothing else in the process waits for it.
-    """
+    """The server of one realm, from the first answer of its store until `close`. Until its store answers the part tries
+    to open it once a second, and answers calls with 503; the rest of the process does not wait for it."""
 
     def __init__(self, name: str, settings: Settings, make: Callable[[Settings], RequestPipeline]) -> None:
         self.name = name
         self.settings = settings
         self.error = "Its store has not been reached yet."
-        self.seen_s: float | None = None  # when its store answered last, by the clock of this machine
+        self.seen_s: float | None = None  # when its store answered last, in seconds of this machine's clock
         self._make = make
         self._edge: RequestPipeline | None = None
         self._busy = 0
@@ -45,50 +44,51 @@ class Part:
 
     @property
     def where(self) -> str:
-        """Where its store lives, without its password."""
+        """Return the address of the realm's store, without its password."""
         url = self.settings.redis_url
         return mask_url(url) if url else f"embedded in {self.settings.data_dir}"
 
     @property
     def serving(self) -> Serving | None:
-        """Return what the realm is served with; None while its store has not been opened."""
+        """Return the `Serving` of the realm's application; None while its store has not been opened."""
         return getattr(self._edge.app.state, "serving", None) if self._edge else None
 
     async def open(self) -> None:
-        """Open it now, or raise what keeps it from that; closed by `close` as any other."""
+        """Open the realm's store now; raises the error of this first attempt. `close` ends the part."""
         first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._keeping = asyncio.create_task(self._keep(first), name="realm")
         await first
 
     def open_later(self) -> None:
-        """Open it as soon as its store is there."""
+        """Open the realm's store in the background, as soon as it answers."""
         self._keeping = asyncio.create_task(self._keep(None), name="realm")
 
     async def close(self) -> None:
-        """Refuse what comes, let what is under way end, and close the store."""
+        """Refuse new borrows, wait for the calls under way, and close the realm's store."""
         self.hang_up()
         await self._calm()
         self._ending.set()
         if self._keeping is not None:
-            if self._edge is None:  # it waits for a store that may never answer
+            if self._edge is None:  # then the task waits for a store that may never answer
                 await cancel_all([self._keeping])
             else:
                 await self._keeping
 
     async def _calm(self) -> None:
-        """Wait for what is under way, for a while."""
+        """Wait for the calls under way to end, for at most `DONE_S` seconds."""
         if self._busy:
             self._quiet.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._quiet.wait(), DONE_S)
 
     def stop(self) -> None:
-        """Refuse new borrows, and let those that wait end."""
+        """Refuse new borrows, and answer the calls that wait in the queue."""
         if (found := self.serving) is not None:
             found.stop()
 
     def hang_up(self) -> None:
-        """Stop, and let go of the sockets."""
+        """Refuse new borrows, answer the calls that wait in the queue, and take no more Socket.IO connections. Open
+        connections end with the server or with `close`."""
         self.stop()
         if self._edge is not None and (sockets := getattr(self._edge.app.state, "sockets", None)):
             sockets.hang_up()
@@ -109,10 +109,11 @@ class Part:
                 self._quiet.set()
 
     async def look(self, seconds: float) -> None:
-        """Ask the store whether it is there, for at most so long; `error` says what came of it."""
+        """Ask the store whether it answers, and wait for at most `seconds`. Afterwards `error` says why the store does
+        not answer; it is empty when it does."""
         found = self.serving
         if found is None:
-            return  # the text is that of the last attempt to open it
+            return  # `error` says why the last attempt to open the store failed
         try:
             async with asyncio.timeout(seconds):
                 await found.hub.store.read("PING")
@@ -122,7 +123,9 @@ class Part:
             self.error, self.seen_s = "", time.time()
 
     async def act(self, act: Callable[[State], Awaitable[None]], seconds: float) -> None:
-        """Do something with the state of its application, within so many seconds, when it is open."""
+        """Call `act` with the state of the realm's application, and wait for at most `seconds`; note the time of a
+        success in the metrics. When the realm is not open or `act` takes too long, note in the metrics that its store
+        is away."""
         with realms.within(self.name):
             try:
                 if self._edge is not None:
@@ -148,7 +151,7 @@ class Part:
                             continue
                 except StoreMoved as moved:
                     self._follow(moved.url)
-                except Exception as error:  # noqa: BLE001 - tried again, but for what stops the start of a hub
+                except Exception as error:  # noqa: BLE001 - tried again, unless `open` waits for it
                     if first is not None and not first.done():
                         first.set_exception(error)
                         return
@@ -159,7 +162,8 @@ class Part:
                     await asyncio.wait_for(self._ending.wait(), AGAIN_S)
 
     async def _has_moved(self, edge: RequestPipeline) -> bool:
-        """Wait for the end, or until the store is at another server, which is the one to open next."""
+        """Wait until the part is to end, or until its store has moved to another server. Return whether the store has
+        moved: then the application has stopped, and the caller opens a new one at the new server."""
         clock: HubClock = edge.app.state.serving.hub.clock
         waiting = [asyncio.create_task(each.wait()) for each in (self._ending, clock.moved)]
         try:
@@ -182,7 +186,7 @@ class Part:
     def _failed(self, error: Exception) -> None:
         metrics.store_up.set(0)
         why = str(error)
-        if why != self.error:  # once, and not with every attempt
+        if why != self.error:  # an attempt that fails as the one before is not logged again
             _log.error("realm store unusable", store=self.where, why=why)
         if not isinstance(error, StartRefused | StoreUnavailable):
             metrics.unhandled.inc()

@@ -1,4 +1,5 @@
-"""The outermost application of a hub that has realms: it finds the realm of a call and hands it to that one's part."""
+"""The outermost application of a hub with realms: it finds the realm of a call and hands the call to the part of this
+realm."""
 
 from __future__ import annotations
 
@@ -31,13 +32,14 @@ from hub.settings.served import read_known, serves, settings_of
 from hub.tokens.file import TokensFile
 from hub.tokens.secrets import ADMIN, NODE, RUNNER, Secrets
 
-_TRIED: Final = "try-"  # what tickets begin with that a hub has named
+_TRIED: Final = "try-"  # the beginning of a ticket's id that a hub has made; the name of the realm follows
 _log = get_logger("hub.realms")
 Make = Callable[[Settings, TokensFile, "Realms"], RequestPipeline]
 
 
 class Realms:
-    """Holds a part for each realm that this hub serves; `make` makes the application of one. All have one `table`."""
+    """The parts of the realms that this hub serves, by name. `make` makes the application of one realm; all realms
+    share one `table` of operations."""
 
     def __init__(
         self,
@@ -51,7 +53,7 @@ class Realms:
         self.settings = settings
         self.parts: dict[str, Part] = {}
         self.stopping = False
-        self.known_hosts: set[bytes] = set()  # that some part has looked at
+        self.known_hosts: set[bytes] = set()  # values of `Host` that the gate of some part has let in
         self._make = make
         self._when_started, self._on_sighup = when_started, on_sighup
         self._tokens = TokensFile(settings.tokens_file)
@@ -61,7 +63,8 @@ class Realms:
         self._take()
 
     def _take(self) -> None:
-        """Know those of the file from now on; raises `StartRefused`, and nothing changes, when it cannot be used."""
+        """Read the realms file and use its realms and rules from now on. Raises `StartRefused`, and changes nothing,
+        when the file cannot be used."""
         found = read_known(self.settings)
         self.known = {realm.name: realm for realm in found if realm.name != DEFAULT}
         self.default = next((realm for realm in found if realm.name == DEFAULT), Realm(DEFAULT, ""))
@@ -81,13 +84,14 @@ class Realms:
                 await self._part_of(self._any(scope, None) if name is None else name)(scope, receive, send)
         except HubError as refusal:
             await refuse(refusal, scope, receive, send)
-        except Exception as error:  # noqa: BLE001 - as in a part: nothing a client does ends in a bare connection loss
+        except Exception as error:  # noqa: BLE001 - as in a part: every failure is answered
             failure = as_hub_error(error)
             note_failure(failure, error, scope)
             await refuse(failure, scope, receive, send)
 
     async def _look(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Look for the realm of a call that names none, in its body where that says what the call is about."""
+        """Find the realm of a call that names none, and hand the call to its part. The body is read first where the
+        subject of the call is in the body."""
         found = self._found(scope)
         if not needs_body(found):
             await self._part_of(await self._find(found, scope, None))(scope, receive, send)
@@ -104,7 +108,7 @@ class Realms:
         return self._table.find(method, scope["path"].removeprefix(ALIAS))
 
     def said_of(self, name: str) -> Realm | None:
-        """Return what the file says of a realm; None for one that is not in it any more."""
+        """Return the realm of this name as the file declares it; None when the file does not have it any more."""
         return self.known.get(name) if name else self.default
 
     def _part_of(self, name: str) -> Part:
@@ -137,12 +141,13 @@ class Realms:
         return next((found for each in ids if (found := self._tags.get(tag_in(each)))), "")
 
     def of_room(self, room: str, ident: str) -> Part:
-        """The realm of a room by the rules, else of an id a hub gave; raises `UnknownRealm` if it is not served."""
+        """Return the part of the realm that the rules give a room, else of the realm whose tag is in this id; raises
+        `UnknownRealm` when this hub does not serve it."""
         return self._part_of(self.rules.find("rooms", room) or self._by_id(ident))
 
     def _may_look(self, scope: Scope) -> bool:
-        """Return whether the caller shows a secret of this hub: for a stranger no store is asked, and a stranger is not
-        told what is lent."""
+        """Return whether the caller shows a secret of this hub. For a stranger no store is searched, and a stranger is
+        not told where a slot is lent."""
         try:
             self._secrets.check(Headers(scope=scope), RUNNER, NODE, ADMIN)
         except Unauthorized:
@@ -150,8 +155,9 @@ class Realms:
         return True
 
     def _any(self, scope: Scope, found: Found | None) -> str:
-        """The default realm; without one, for what is of the whole hub, a realm that is open, and for new workers and
-        sockets."""
+        """Return the name of the realm for a call that no rule and no id assigns to a realm: the default realm. A hub
+        that does not serve the default realm takes the first realm that is open, but only for calls about the whole hub
+        and for sockets."""
         subject = found.row.about if found is not None and found.row is not None and found.is_taken else None
         if "" in self.parts or not (subject is EVERYTHING or _is_socket(scope)):
             return ""
@@ -164,7 +170,7 @@ class Realms:
         return UnknownRealm(f"This hub serves no realm {name[:40]!r}; it serves {there}.")
 
     def for_beat(self, scope: Scope, body: bytes) -> Part | None:
-        """Where a heartbeat belongs; None for nowhere here."""
+        """Return the part that a heartbeat is for; None when this hub serves no such realm."""
         name = name_in(scope)
         if name is None and self.rules.has("nodes"):
             rules = about(self._found(scope), scope, body).rules
@@ -173,7 +179,8 @@ class Realms:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Serve in this block. Raises what keeps the default realm from being served; the others may come later."""
+        """Serve all realms within this block. Raises the error that keeps the default realm from being opened; the
+        other realms may open later."""
         with of_realms.split():
             async with self._open():
                 yield
@@ -200,12 +207,13 @@ class Realms:
             await asyncio.to_thread(tracing.end)
 
     async def look(self) -> None:
-        """Ask every store, side by side, whether it is there."""
+        """Ask the stores of all realms, in parallel, whether they answer."""
         seconds = self.settings.redis_health_timeout_ms / 1000
         await asyncio.gather(*(part.look(seconds) for part in self.parts.values()))
 
     async def each(self, act: Callable[[State], Awaitable[None]]) -> None:
-        """Do something for every realm that is open, side by side; one that stands still holds up no other for long."""
+        """Call `act` with the application's state of every realm, in parallel. Each call has a time limit, so that a
+        store that stands still does not hold up the others for long."""
         seconds = self.settings.redis_health_timeout_ms / 1000
         await asyncio.gather(*(part.act(act, seconds) for part in self.parts.values()))
 
@@ -219,7 +227,8 @@ class Realms:
         return Part(name, settings, lambda settings: self._make(settings, self._tokens, self))
 
     def _read_again(self) -> None:
-        """On SIGHUP: open what is new, close what is gone, and decide by the new rules."""
+        """Read the realms file again, on SIGHUP: open new realms, close removed ones and those whose store's address
+        has changed, and decide by the new rules."""
         if self._on_sighup:
             self._on_sighup()
         try:
@@ -252,17 +261,18 @@ class Realms:
 
     @property
     def anybody(self) -> Serving | None:
-        """Return what some realm serves with: all of them know the same secrets, and the same tokens file."""
+        """Return the `Serving` of any open realm, None when no realm is open. All realms know the same secrets and the
+        same tokens file."""
         return next((found for part in self.parts.values() if (found := part.serving)), None)
 
     def stop(self) -> None:
-        """Refuse new borrows in every realm, and let those that wait end."""
+        """Refuse new borrows in every realm, and answer the calls that wait in the queue."""
         self.stopping = True
         for part in self.parts.values():
             part.stop()
 
     def hang_up(self) -> None:
-        """Let go of the sockets of every realm."""
+        """Stop every realm, and take no more Socket.IO connections in any of them."""
         for part in self.parts.values():
             part.hang_up()
 
@@ -283,7 +293,8 @@ class Realms:
 
 
 def _is_socket(scope: Scope) -> bool:
-    """Its realm is decided by each room that it joins."""
+    """Return whether a call is for the sockets. Such a call need not name a realm: each room that the client joins
+    decides its own."""
     return bool(scope["path"].startswith(SOCKETS))
 
 

@@ -1,4 +1,5 @@
-"""The realms of a hub, side by side: where each lives, whether its store answers, and which calls are its own."""
+"""The endpoint that lists the realms of a hub: where the store of each is, whether it answers, and which calls belong
+to the realm."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ router = APIRouter(tags=["operations"])
     ),
 )
 async def realms(request: Request) -> Answer[RealmsShape]:
-    """The realms that this hub serves, the one without a name first, as `default`; the others in the order of their
-    rules. One whose store does not answer says so in `error`, and when it did in `asOf`."""
+    """List the realms that this hub serves: first the realm without a name, as `default`, then the others in the order
+    of their rules. For a realm whose store does not answer, `error` says why, and `asOf` when it answered last."""
     hub = hub_of(request)
     found: Realms | None = request.app.state.realms
     if found is None:

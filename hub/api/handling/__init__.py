@@ -1,1 +1,1 @@
-"""What a request meets between the pipeline and its endpoint: guards, time, counting, refusals."""
+"""The steps of a request between the pipeline and its endpoint: guards, time limits, counting, refusals."""

@@ -1,8 +1,9 @@
-"""Which web pages may call: a browser does what any page tells it to, and calls the hub of its own machine too.
+"""The check whether a web page may call the hub. A browser sends the requests that any page tells it to send, also to a
+hub on the browser's own machine.
 
-A page that is foreign is known by what browsers add to its calls and no page can change: `Host` (a name that an
-attacker points at 127.0.0.1 is still his name), `Origin` and `Sec-Fetch-Site`. What is no browser sends none of them
-but `Host`, and is asked for nothing more: `curl -d` keeps its content type.
+A foreign page shows by headers that browsers add and that no page can change: `Host` (an attacker can point a name at
+127.0.0.1, but the name is still the attacker's), `Origin` and `Sec-Fetch-Site`. Programs that are no browser send
+`Host` alone, and need to send nothing more: `curl -d` keeps its content type.
 """
 
 from __future__ import annotations
@@ -19,26 +20,27 @@ from hub.api.operations import SAFE, Row
 from hub.errors import BadInput, Forbidden, Foreign, NotJson
 from hub.settings import Settings
 
-# What only browsers send. Old ones leave out the first two, and no page can make them leave out all.
+# Headers that only browsers send. Old browsers leave out the first two; no page can make a browser leave out all.
 SIGNS = (b"origin", b"sec-fetch-site", b"referer", b"cookie")
 BROWSER = b"Mozilla/"
 KNOWN_MAX = 1_000
 _NAMES = (b"host", b"x-forwarded-host")
-_CREDENTIALS = (b"x-hub-secret", b"authorization")  # no page sends these elsewhere without asking first, in vain
+_CREDENTIALS = (b"x-hub-secret", b"authorization")  # a foreign page can send these after a preflight only
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._~%-]+)(?::([0-9]{0,5}))?")
 _JSON = re.compile(rb"application/([a-z0-9.-]+\+)?json\s*(;|$)", re.IGNORECASE)
 _PORTS = {"http": "80", "https": "443"}
 
 
 def first_of(headers: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    """Headers by name. Of one that comes several times the first one counts, as everywhere in the hub."""
+    """Return the headers by name. Of a header that comes several times the first value counts, as everywhere in the
+    hub."""
     return dict(reversed(headers))
 
 
 class Gate:
-    """The rule of one hub. Without secrets everybody who can connect may do everything, so that only this machine's own
-    names and pages are let in; with secrets a page is asked where it comes from when cookies speak for it.
-    """
+    """The rule of one hub about hosts and pages. A hub without secrets lets every caller do everything, so it accepts
+    only names and pages of its own machine. A hub with secrets checks the origin of a page where a cookie is the page's
+    only credential."""
 
     def __init__(self, settings: Settings, *, is_reached_by_pages: bool = True) -> None:
         self._open = settings.open_access
@@ -46,11 +48,11 @@ class Gate:
         self._hosts = frozenset(map(_without_dot, settings.allowed_hosts))
         self._any_name_reads = not is_reached_by_pages or FORWARDED in os.environ
         self._origins = frozenset(map(_origin, settings.allowed_origins))
-        self.known: set[bytes] = set()  # values of `Host` that were let in: not to be read again
+        self.known: set[bytes] = set()  # values of `Host` that were let in: they are not parsed again
 
     def check(self, scope: Scope, row: Row | None, *, socket: bool = False) -> Mapping[bytes, bytes]:
-        """The headers; raises `BadInput`, `Foreign`, `NotJson` or `Forbidden` for what is not to be served. A `socket`
-        says no JSON over HTTP."""
+        """Return the headers by name. Raises `BadInput`, `Foreign`, `NotJson` or `Forbidden` for a request that is not
+        to be served. With `socket` the content type is not checked, because a socket sends no JSON over HTTP."""
         headers = first_of(scope["headers"])
         hosts = [value for name, value in scope["headers"] if name == b"host"]
         if len(hosts) > 1:
@@ -62,17 +64,18 @@ class Gate:
         return headers
 
     def welcome(self, origin: str | None, environ: Mapping[str, str]) -> bool:
-        """Return whether pages of an origin may connect to the sockets, by what python-engineio keeps of the call."""
+        """Return whether pages of this origin may connect to the sockets; `environ` is the request as python-engineio
+        keeps it."""
         if origin is None:
-            return False  # then nobody is asked for it
+            return False  # no browser: python-engineio does not check it either
         names = (environ.get(name, "").encode() for name in ("HTTP_HOST", "HTTP_X_FORWARDED_HOST"))
         return self._is_listed(origin) or _is_own(origin, dict(zip(_NAMES, names, strict=True)))
 
     def may_read_unnamed(self, host: str | None) -> bool:
         """Return whether a caller without a credential may read under this `Host`, where anonymous reads are on.
 
-        An attacker can point a name at a hub and read as a page of that name. Addresses and listed names cannot be
-        pointed anywhere; where a proxy is declared, the names are the proxy's business.
+        An attacker can point a name at a hub and then read as a page of that name. Nobody can redirect an address or a
+        listed name. Where a proxy is declared every name is allowed, because the proxy decides about names.
         """
         if host is None or self._any_name_reads:
             return True
@@ -111,7 +114,7 @@ class Gate:
                 raise Forbidden("Pages change nothing at this hub: HUB_CONSOLE is readonly.")
             kind = headers.get(b"content-type")
             if kind is None and (own or listed):
-                return  # without a body
+                return  # a request without a body needs no content type
             if kind is None or not _JSON.match(kind):
                 raise NotJson("From a browser the hub takes JSON only: send content-type: application/json.")
 
@@ -120,14 +123,16 @@ class Gate:
 
 
 def _is_own(origin: str, headers: Mapping[bytes, bytes]) -> bool:
-    """Return whether an origin is the hub itself, by the name this call used, or the one its proxy was called."""
+    """Return whether an origin is this hub's own: whether it has the host of this call, or the host that a proxy was
+    called by."""
     scheme, _, authority = _origin(origin).partition("://")
     given = (headers.get(name, b"").decode("latin-1").lower() for name in _NAMES)
     return authority != "" and authority in {_authority(scheme, each) for each in given}
 
 
 def _origin(text: str) -> str:
-    """An origin in one spelling: without a slash at its end or the port that goes without saying."""
+    """Return an origin in one spelling: in lower case, without a slash at its end, and without the default port of its
+    scheme."""
     scheme, colon, rest = text.strip().lower().rstrip("/").partition("://")
     return f"{scheme}://{_authority(scheme, rest)}" if colon else scheme
 
@@ -137,7 +142,8 @@ def _authority(scheme: str, text: str) -> str:
 
 
 def _follows_a_link(scope: Scope, row: Row | None, headers: Mapping[bytes, bytes]) -> bool:
-    """Return whether a browser follows a link to a page of the hub: the page it comes from learns nothing of it."""
+    """Return whether a browser follows a link from another page to a page of the hub. That is allowed: the page with
+    the link learns nothing of the answer."""
     return (
         scope["type"] == "http"
         and scope["method"] == "GET"
@@ -153,7 +159,7 @@ def _is_browser(headers: Mapping[bytes, bytes]) -> bool:
 
 
 def _without_dot(name: str) -> str:
-    """Return a host name without the dot at its end, which changes nothing about it."""
+    """Return a host name without a dot at its end; the name means the same with and without the dot."""
     return name.removesuffix(".")
 
 
@@ -167,7 +173,7 @@ def _is_loopback(name: str) -> bool:
 
 
 def _is_address(name: str) -> bool:
-    """No name can be pointed elsewhere that is none."""
+    """Return whether a host is an IP address: an attacker cannot point an address elsewhere, as a name can be."""
     try:
         ip_address(name.strip("[]"))
     except ValueError:

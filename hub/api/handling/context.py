@@ -1,4 +1,4 @@
-"""What every endpoint needs: the hub, its guards, and whether its caller is still there."""
+"""The parts that every endpoint needs: the hub, its guards, and a check whether the caller is still connected."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from hub.tokens.holders import Holders
 from hub.tokens.secrets import Secrets
 from hub.wire import time_at
 
-CYCLE = "hub.cycle"  # in the scope of a request: the server's own record of the exchange, where it is one of uvicorn's
+CYCLE = "hub.cycle"  # in the scope of a request: uvicorn's `RequestResponseCycle`, where the server is uvicorn
 
-SERVING = "hub.serving"  # in the scope of a request: what it is served with, found already
+SERVING = "hub.serving"  # in the scope of a request: the `Serving` of its application, when it has been found
 
 
 class Serving:
@@ -40,24 +40,25 @@ class Serving:
         self.stalls = Stalls()
         self.wrong_secrets = WrongSecrets()
         self.polls = LongPolls()
-        # The addresses in FORWARDED_ALLOW_IPS, the server's own variable, may say who called.
+        # FORWARDED_ALLOW_IPS, a variable of uvicorn, lists the proxies that may say which address called.
         self.proxies = Proxies(os.environ.get(FORWARDED, "127.0.0.1"))
         self.stopping = False
 
     def stop(self) -> None:
-        """Refuse new borrows, let those that wait end, and streams of events too; everything else is still served."""
+        """Refuse new borrows, answer the calls that wait in the queue, and end the streams of events; all other calls
+        are still served."""
         self.stopping = True
         self.live.stop()
         self.hub.queue.stop()
 
     async def close(self) -> None:
-        """Stop; nothing here reads the store any more when this returns."""
+        """Stop, and wait until no stream of events reads the store any more."""
         self.stop()
         await self.live.close()
 
 
 def serving(request: Request) -> Serving:
-    """The application's `Serving`; raises `Stopping` before the store is open."""
+    """Return the application's `Serving`; raises `Stopping` before the store is open."""
     found: Serving | None = request.scope.get(SERVING) or getattr(request.app.state, "serving", None)
     if found is None:
         raise Stopping("The hub is starting", retry_after_s=1)
@@ -65,7 +66,7 @@ def serving(request: Request) -> Serving:
 
 
 def allowed(request: Request, *roles: str) -> Hub:
-    """The hub, for a caller who has the secret of one of these roles; raises `Unauthorized`."""
+    """Return the hub for a caller with the secret of one of these roles; raises `Unauthorized` for any other caller."""
     found = serving(request)
     found.secrets.check(request.headers, *roles)
     return found.hub
@@ -75,19 +76,21 @@ _GONE = "The caller hung up before anything was done"
 
 
 async def is_gone(request: Request) -> bool:
-    """Return whether the caller has hung up. The server knows; asking it by a message costs a fifth of a claim."""
+    """Return whether the caller has closed its connection. uvicorn's record is read where there is one: asking by an
+    ASGI message costs a fifth of a claim."""
     gone: bool | None = getattr(request.scope.get(CYCLE), "disconnected", None)
     return await request.is_disconnected() if gone is None else gone
 
 
 def hang_up(scope: Scope) -> None:
-    """Cut the connection of a request, and drop what is on its way."""
+    """Cut the connection of a request, and drop the bytes of the answer that are not sent yet."""
     if (transport := getattr(scope.get(CYCLE), "transport", None)) is not None:
         transport.abort()
 
 
 async def check_listening(request: Request) -> None:
-    """Raise `CallerGone` when the caller has hung up: it may have asked another hub since. The body has been read."""
+    """Raise `CallerGone` when the caller has closed its connection: it may have asked another hub since. Call it after
+    the body has been read."""
     if serving(request).stalls.is_over_just_now():
         await asyncio.sleep(READ_S)
     if await is_gone(request):
@@ -95,7 +98,8 @@ async def check_listening(request: Request) -> None:
 
 
 async def check_caller(scope: Scope, found: Serving) -> None:
-    """Raise `CallerGone` before a request is looked at: nothing is changed for a caller that has hung up."""
+    """Raise `CallerGone` when the caller has closed its connection before the request is looked at, so that nothing is
+    changed for it."""
     if found.stalls.is_over_just_now():
         await asyncio.sleep(READ_S)
     if getattr(scope[CYCLE], "disconnected", False):
@@ -103,15 +107,16 @@ async def check_caller(scope: Scope, found: Serving) -> None:
 
 
 def in_ms(hub: Hub, left_ms: float) -> str:
-    """The time of Redis so many ms from now, as the wire writes it. The store itself decides by the hub clock."""
+    """Return the time that is `left_ms` milliseconds from now on the clock of Redis, as text for the wire. The store
+    itself decides by the hub clock."""
     return time_at(hub.store.wall_s() + left_ms / 1000)
 
 
 def in_seconds(left_ms: int | None) -> float | None:
-    """A time left as the wire has it."""
+    """Return a time that is left in seconds, given in milliseconds; None stays None."""
     return None if left_ms is None else left_ms / 1000
 
 
 def remote_ip(request: Request) -> str | None:
-    """Where a call came from, for the audit log."""
+    """Return the address that a call came from, for the audit log; None when it is not known."""
     return serving(request).proxies.caller(request.scope)

@@ -1,4 +1,4 @@
-"""How long requests may take: one timer for all of them, where `asyncio.timeout` makes one for each."""
+"""Time limits of requests: one timer serves all of them, where `asyncio.timeout` makes a timer for each request."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import TracebackType
 
 
 class Deadlines:
-    """Requests that all have the same time, in the order in which they began."""
+    """The requests under way, all with the same time limit, in the order in which they began."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -16,19 +16,20 @@ class Deadlines:
         self._watched_by: asyncio.AbstractEventLoop | None = None
 
     def begin(self) -> Deadline:
-        """Around one request, in the task that serves it; raises `TimeoutError` as `asyncio.timeout` does."""
+        """Return a context manager around one request, for the task of asyncio that serves it; it raises `TimeoutError`
+        as `asyncio.timeout` does."""
         return Deadline(self)
 
     def enter(self, request: Deadline, loop: asyncio.AbstractEventLoop) -> float:
-        """Note that a request has begun, and return until when it may take, by the clock of the loop."""
+        """Note that a request has begun, and return the time by the loop's clock at which it must end."""
         if self._watched_by is not loop:
-            self._watched_by, self._under_way = loop, {}  # of a loop before this one none is served any more
-            loop.call_later(self._seconds, self._look, loop, context=Context())  # of no request
+            self._watched_by, self._under_way = loop, {}  # requests of an earlier loop are not served any more
+            loop.call_later(self._seconds, self._look, loop, context=Context())  # belongs to no request
         self._under_way[request] = None
         return loop.time() + self._seconds
 
     def leave(self, request: Deadline) -> None:
-        """Forget a request that has ended, or has a time of its own."""
+        """Forget a request that has ended, or that has its own timer now."""
         self._under_way.pop(request, None)
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -46,7 +47,7 @@ class Deadlines:
 
 
 class Deadline:
-    """The time of one request."""
+    """The time limit of one request, as a context manager."""
 
     __slots__ = ("_all", "_cancelling", "_is_over", "_loop", "_task", "_timer", "until")
 
@@ -63,7 +64,8 @@ class Deadline:
         return self
 
     def extend(self, seconds: float) -> None:
-        """Let it take so much longer than others, unless it is over."""
+        """Extend the time limit of the request by `seconds`, with a timer of its own; does nothing when its time is
+        over."""
         if not self._is_over:
             self._all.leave(self)
             if self._timer is not None:
@@ -72,7 +74,7 @@ class Deadline:
             self._timer = self._loop.call_at(self.until, self.end)
 
     def end(self) -> None:
-        """Its time is over."""
+        """Cancel the request, because its time is over."""
         self._is_over = True
         self._task.cancel()
 
@@ -83,6 +85,6 @@ class Deadline:
             self._timer.cancel()
         else:
             self._all.leave(self)
-        was_over, self._is_over = self._is_over, True  # what has ended gets no more time
+        was_over, self._is_over = self._is_over, True  # a request that has ended gets no more time
         if was_over and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
             raise TimeoutError from error

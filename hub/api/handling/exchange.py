@@ -1,4 +1,4 @@
-"""One request and its answer, watched for size and for how far they got."""
+"""A request and its answer, with a bound on the size of the request's body."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from hub.errors import TooLarge
 
 
 class Exchange:
-    """One request and its answer, watched for size and for how far they got."""
+    """A request and its answer. It bounds the size of the request's body, and notes how much of the body and of the
+    answer has passed."""
 
     def __init__(self, receive: Receive, send: Send, limit: int) -> None:
         self._large_bodies: LargeBodies | None = None
@@ -32,40 +33,41 @@ class Exchange:
         self.status = 0
 
     def speak(self, send: Send) -> None:
-        """Have the answer sent by this."""
+        """Send the messages of the answer through `send` from now on, and not directly to the client."""
         self._send = send
 
     def tell(self, hear: Callable[[Message], None]) -> None:
-        """Have this hear what goes out, as it goes out."""
+        """Call `hear` with each message of the answer as it goes out."""
         self._heard = hear
         if self._send is self._wire:
             self._send = self.put
 
     async def put(self, message: Message) -> None:
-        """Let a message out."""
+        """Send a message to the client, and before that give it to the function that `tell` was called with."""
         if self._heard is not None:
             self._heard(message)
         await self._wire(message)
 
     async def repeat(self, messages: Sequence[Message]) -> None:
-        """Answer as another caller was answered."""
+        """Answer with these messages, which another caller was answered with."""
         self.started, self.status = True, 200
         for message in messages:
             await self._wire(message)
 
     def check_length(self, announced: bytes) -> None:
-        """Refuse a body by its announced length, before anything else is looked at."""
+        """Raise `TooLarge` when the announced length of the body is above the limit, before the request is looked at
+        further."""
         if announced.isdigit():
             self._announced = int(announced)
             if self._announced > self.limit:
                 raise TooLarge(too_large(self.limit))
 
     def weigh(self, large_bodies: LargeBodies, scope: Scope) -> None:
-        """Count a large body among those that are under way, once it is going to be read."""
+        """From now on count the body among `large_bodies` when it is large; call this before the body is read."""
         self._large_bodies, self._scope = large_bodies, scope
 
     def unload(self) -> None:
-        """The request is over, and its body is gone."""
+        """Stop counting the body among the large ones, when the request is over."""
         if self._large_bodies is not None and self._loaded:
             self._large_bodies.unload(self._caller, self._loaded)
             self._loaded = 0
@@ -94,7 +96,8 @@ class Exchange:
 
 
 class HeadExchange(Exchange):
-    """An exchange of which only the head is sent; it ends there, also where the body would have no end."""
+    """An exchange that answers HEAD: it sends the head of the answer and an empty body, and ends there even where the
+    body would have no end."""
 
     async def receive(self) -> Message:
         return {"type": "http.disconnect"} if self.started else await super().receive()
@@ -106,7 +109,7 @@ class HeadExchange(Exchange):
 
 
 def _sender(scope: Scope) -> str:
-    """Return the sender of a body: the credential it shows, or its address."""
+    """Return a name for the sender of a body: the digest of the credential that it shows, or its address."""
     headers = first_of(scope["headers"])
     shown = headers.get(b"authorization") or headers.get(b"x-hub-secret")
     return hashlib.sha256(shown).hexdigest() if shown else str((scope.get("client") or [""])[0])

@@ -1,4 +1,5 @@
-"""Large bodies under way: so many bytes of them at a time, of each caller and of all, and one being read at a time."""
+"""Large request bodies under way: their bytes are bounded, for each caller and for all callers together, and one body
+is parsed at a time."""
 
 from __future__ import annotations
 
@@ -8,12 +9,13 @@ from collections import Counter
 from hub.errors import Unavailable
 from hub.settings import Settings
 
-LIGHT = 65_536  # bytes: what is not larger is not counted
-WAIT_S = 20.0  # for others to be done
+LIGHT = 65_536  # bytes: a body up to this size is not counted
+WAIT_S = 20.0  # for other bodies to be done with, before a body is refused
 
 
 class LargeBodies:
-    """Lets large bodies in, in the order in which they come, as far as their callers and all of them have room."""
+    """A gate for large bodies. It lets bodies in, in the order in which they arrive, while the bytes of their caller
+    and of all callers together stay below two bounds."""
 
     def __init__(self, settings: Settings) -> None:
         largest = max(16 * 1024 * 1024, settings.task_payload_max_bytes, settings.provider_result_max_bytes) + LIGHT
@@ -22,10 +24,11 @@ class LargeBodies:
         self._loaded: Counter[str] = Counter()
         self._all = 0
         self._waiting: list[tuple[str, int, asyncio.Future[None]]] = []
-        self.turn = asyncio.Lock()  # whose body is being read
+        self.turn = asyncio.Lock()  # held by the request whose large body is being parsed
 
     async def load(self, caller: str, size: int) -> None:
-        """Take so many bytes on for a caller, as soon as there is room; raises `Unavailable` when there is none."""
+        """Count `size` bytes for a caller as soon as there is room; raises `Unavailable` when there is none for
+        `WAIT_S` seconds."""
         if not self._waiting and self._fits(caller, size):
             self._take(caller, size)
             return
@@ -47,7 +50,7 @@ class LargeBodies:
             raise
 
     def unload(self, caller: str, size: int) -> None:
-        """The bytes are gone."""
+        """Stop counting `size` bytes for a caller, and let in bodies that wait."""
         self._all -= size
         self._loaded[caller] -= size
         if not self._loaded[caller]:
@@ -62,7 +65,8 @@ class LargeBodies:
         self._loaded[caller] += size
 
     def _let_in(self) -> None:
-        """Let bodies in that wait, in their order; a caller with too much under way holds up no other."""
+        """Let in the bodies that wait, in their order, while there is room. A caller with too many bytes of its own
+        holds up no other caller."""
         for entry in list(self._waiting):
             caller, size, place = entry
             if self._all + size > self._most:

@@ -1,4 +1,5 @@
-"""A request whose head and body are read at less cost than Starlette's own: names of headers in lower case."""
+"""A request whose headers and body are read at less cost than with Starlette's class. Its headers are found by their
+names in lower case only."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ _NOTHING_ASKED = QueryParams("")
 
 
 class _FirstHeaders(Headers):
-    """Found by name in a dictionary. Of a header that comes several times the first one counts, as with Starlette."""
+    """Headers that are found by name in a dictionary. Of a header that comes several times the first value counts, as
+    with Starlette."""
 
     def __init__(self, raw: list[tuple[bytes, bytes]], first: Mapping[bytes, bytes]) -> None:
         super().__init__(raw=raw)
@@ -25,7 +27,8 @@ class _FirstHeaders(Headers):
 
 
 class LightRequest(Request):
-    """Names of headers are asked for in lower case; `first` has the first value of each."""
+    """A request of Starlette with cheaper headers and body. `first` has the first value of each header by its name in
+    lower case, and headers are found by these names only."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, first: Mapping[bytes, bytes]) -> None:
         super().__init__(scope, receive, send)
@@ -40,7 +43,8 @@ class LightRequest(Request):
         return super().query_params if self.scope["query_string"] else _NOTHING_ASKED
 
     async def body(self) -> bytes:
-        """The body, which is there as a whole more often than not."""
+        """Return the whole body; raises `ClientDisconnect` when the caller is gone. Most bodies arrive in one
+        message."""
         if not hasattr(self, "_light_body"):
             message = await self.receive()
             chunks = [message]

@@ -1,4 +1,4 @@
-"""Long polls: they take their time beside that of the request, and end when their caller is gone."""
+"""Long polls: their waiting time is added to the time limit of the request, and they end when the caller is gone."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from hub.api.handling.deadlines import Deadline
 from hub.api.handling.wrong_secrets import neighbourhood
 from hub.tokens.secrets import HEADER
 
-TIME = "hub.time"  # in the scope of a request: the `Deadline` it is served under
-PIECE_S = 5.0  # how late it is noticed that the caller has hung up, or that the hub stops
+TIME = "hub.time"  # in the scope of a request: its `Deadline`
+PIECE_S = 5.0  # the longest time until a poll notices that its caller is gone or that the hub stops
 
 T = TypeVar("T")
 
 
 def more_time(request: Request, seconds: float) -> None:
-    """Let the request take so much longer than others."""
+    """Extend the time limit of a request by `seconds`; does nothing for a request without one."""
     limit: Deadline | None = request.scope.get(TIME)
     if limit is not None:
         limit.extend(seconds)
 
 
 async def wait(request: Request, seconds: float, look: Callable[[float], Awaitable[T]], over: Callable[[T], bool]) -> T:
-    """What `look(seconds)` finds, as soon as it is `over`, or else at the end.
+    """Call `look(seconds)` again and again until `over` accepts the result; return the last result.
 
-    The end is after so many seconds, and earlier when the caller hangs up or the hub stops. Raises `Unavailable` where
-    too many wait already.
+    The wait ends after `seconds` at the latest, and earlier when the caller hangs up or the hub stops. Raises
+    `Unavailable` when too many polls wait in this process already.
     """
     if serving(request).stopping:
         seconds = 0.0
@@ -47,6 +47,6 @@ async def wait(request: Request, seconds: float, look: Callable[[float], Awaitab
 
 
 def _who(request: Request) -> str:
-    """Name who waits: the credential that was shown, as a digest, or the address."""
+    """Return a name for the caller that waits: a digest of the credential that it shows, or its address."""
     shown = "\n".join([request.headers.get(HEADER, ""), *request.headers.getlist("authorization")]).strip()
     return sha256(shown.encode()).hexdigest() if shown else neighbourhood(remote_ip(request))

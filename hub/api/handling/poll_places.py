@@ -1,4 +1,4 @@
-"""How many long polls wait in this process: of each credential, and in all."""
+"""The number of long polls that wait in this process, bounded for each credential and in all."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Final
 
 from hub.errors import Unavailable
 
-POLLS_MAX: Final = 10_000  # of this process: each holds a connection
-SHARE: Final = 0.75  # of them for one credential, or for one address without one
+POLLS_MAX: Final = 10_000  # long polls in this process; each holds a connection
+SHARE: Final = 0.75  # of `POLLS_MAX` for one credential, or for one address without a credential
 _AGAIN_S: Final = 5.0
 
 
 class LongPolls:
-    """The long polls that wait in this process: so many of each credential, and in all."""
+    """The count of long polls that wait in this process, for each credential and in all."""
 
     def __init__(self) -> None:
         self._of: Counter[str] = Counter()
@@ -23,7 +23,7 @@ class LongPolls:
 
     @contextmanager
     def place(self, who: str) -> Iterator[None]:
-        """Hold a place for one; raises `Unavailable` where there is none."""
+        """Hold a place for a long poll of this caller within the block; raises `Unavailable` when there is none."""
         if self._of[who] >= int(POLLS_MAX * SHARE):
             raise Unavailable("This credential has too many long polls at this hub; ask again later.", _AGAIN_S)
         if self._count >= POLLS_MAX:

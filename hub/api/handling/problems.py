@@ -1,4 +1,4 @@
-"""RFC 9457 problem documents: the one place where a refusal becomes an answer."""
+"""RFC 9457 problem documents: this module alone turns a refusal into an answer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _log = get_logger("hub.api")
 
 
 def problem(error: HubError, path: str) -> ProblemShape:
-    """The problem document of a refusal. Members without a value are left out."""
+    """Return the problem document of a refusal. It has no members without a value."""
     document = ProblemShape(
         type=f"https://httpstatuses.com/{error.status}",
         title=_title(error.status),
@@ -57,7 +57,7 @@ def problem(error: HubError, path: str) -> ProblemShape:
 
 
 def answer(error: HubError, path: str) -> Response:
-    """The whole response to a refusal, `Retry-After` included where trying again is right."""
+    """Return the whole response to a refusal, with `Retry-After` where a later attempt may succeed."""
     headers = {}
     if error.retry_after_s is not None:
         headers["retry-after"] = str(max(1, math.ceil(error.retry_after_s)))
@@ -70,7 +70,7 @@ def answer(error: HubError, path: str) -> Response:
 
 
 async def refuse(refusal: HubError, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer a request with a refusal, also one for a WebSocket."""
+    """Answer a request with a refusal; the request may also be the handshake of a WebSocket."""
     response = answer(refusal, scope["path"])
     if scope["type"] == "http":
         await response(scope, receive, send)
@@ -81,7 +81,8 @@ async def refuse(refusal: HubError, scope: Scope, receive: Receive, send: Send) 
 
 
 def _answer_of_jobs(error: HubError, headers: dict[str, str]) -> Response:
-    """Return the response of the jobs API: problem documents of four members, and what FastAPI makes of the rest."""
+    """Return the response of the jobs API to a refusal: FastAPI's own bodies for 401 and for a body that does not
+    validate, else a problem document of at most four members."""
     if isinstance(error, Unauthorized):
         headers["www-authenticate"] = "Bearer"
         return Response(orjson.dumps(DetailShape(detail="Unauthorized")), 401, headers, "application/json")
@@ -96,7 +97,7 @@ def _answer_of_jobs(error: HubError, headers: dict[str, str]) -> Response:
 
 
 async def on_hub_error(request: Request, error: Exception) -> Response:
-    """For refusals raised by a route."""
+    """Return the response to an exception that a route has raised; count and log it when it is a failure of the hub."""
     if isinstance(error, HubError):
         note_failure(error, error, request.scope)
         return answer(error, request.scope["path"])
@@ -104,7 +105,7 @@ async def on_hub_error(request: Request, error: Exception) -> Response:
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:
-    """For refusals of the router: no such path, no such method."""
+    """Return the response to a refusal by the router: the path is unknown, or does not take the method."""
     status = error.status_code if isinstance(error, HTTPException) else 500
     path = read_id(request.scope["path"])
     if is_ours(path) and isinstance(error, HTTPException):
@@ -119,15 +120,15 @@ async def on_http_error(request: Request, error: Exception) -> Response:
 
 
 def as_hub_error(error: Exception) -> HubError:
-    """Return what the caller is told of an unforeseen failure: nothing of its text."""
+    """Return the error that the caller is told instead of an unforeseen failure, whose text is kept from the caller."""
     return StoreUnavailable("Redis does not answer.") if is_away(error) else Internal(_FAILED)
 
 
 def note_failure(refusal: HubError, error: Exception, scope: Scope) -> None:
-    """Count and log what is answered 500: the caller is told nothing of it, so the operator must be."""
-    if refusal.status == 500 and not isinstance(refusal, NodeSilent | NodeRefused):  # those are a node's failures
+    """Count and log a failure that is answered with 500. The caller is not told the cause, so the log must have it."""
+    if refusal.status == 500 and not isinstance(refusal, NodeSilent | NodeRefused):  # the failure is the node's
         metrics.unhandled.inc()
-        trace = None if isinstance(refusal, ForeignKey) else error  # of that its sentence says all
+        trace = None if isinstance(refusal, ForeignKey) else error  # the message says everything
         _log.error(
             "request failed", path=read_id(scope["path"]), method=scope["method"], why=str(error), exc_info=trace
         )

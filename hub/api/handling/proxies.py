@@ -1,4 +1,5 @@
-"""Who called, behind proxies: what they say in X-Forwarded-For, as far as they are trusted, and only addresses."""
+"""The address of a caller behind proxies: the header X-Forwarded-For is believed from trusted proxies only, and only
+addresses in it count."""
 
 from __future__ import annotations
 
@@ -6,12 +7,12 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from starlette.types import Scope
 
-FORWARDED = "FORWARDED_ALLOW_IPS"  # the environment variable that declares proxies: the server's own
+FORWARDED = "FORWARDED_ALLOW_IPS"  # the environment variable of uvicorn that declares trusted proxies
 _HEADER = b"x-forwarded-for"
 
 
 class Proxies:
-    """The proxies of FORWARDED_ALLOW_IPS: addresses and networks, or `*` for every peer."""
+    """The trusted proxies that FORWARDED_ALLOW_IPS lists: addresses and networks, or `*` for every peer."""
 
     def __init__(self, trusted: str) -> None:
         parts = [part.strip() for part in trusted.split(",")]
@@ -19,10 +20,11 @@ class Proxies:
         self._networks = [network for part in parts if (network := _network(part)) is not None]
 
     def caller(self, scope: Scope) -> str | None:
-        """Return the address of the caller: the last one that no trusted proxy has, read from the right.
+        """Return the address of the caller: the first one from the right that is not a trusted proxy; None when no peer
+        is known.
 
-        The addresses further to the left were sent by the caller itself and may be anything. `*` trusts the peer that
-        has connected and none behind it.
+        The addresses further to the left were sent by the caller itself and may be anything. With `*` the peer that has
+        connected is trusted, and no address behind it.
         """
         client = scope.get("client")
         found: str | None = client[0] if client else None
@@ -51,7 +53,7 @@ def _said(scope: Scope) -> list[str]:
 
 
 def _address(text: str) -> str | None:
-    """An address as it is written, with or without a port; None for anything else."""
+    """Return the address in a text that has it with or without a port; None for a text that is no address."""
     host = text[1:].partition("]")[0] if text.startswith("[") else text
     if host.count(":") == 1:
         host = host.partition(":")[0]

@@ -1,5 +1,5 @@
-"""How many requests there were and how long they took, by route: noted here at next to no cost, and told to the metrics
-once a second and when they are asked for, because a metric costs more than some of the requests do."""
+"""The number of requests and their durations, by route. They are noted here at next to no cost, and added to the
+metrics once a second and before the metrics are read: updating a metric costs more than some requests do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.types import Scope
 from hub.observability import metrics
 from hub.observability.tracing import tracing
 
-ROUTE = "hub.route"  # in a scope: the template of what was found past the router
+ROUTE = "hub.route"  # in the scope of a request: its path template, where the router was not asked
 NO_ROUTE = "none"
 GONE = 499  # the caller hung up before an answer began
 FLUSH_S = 1.0
@@ -22,17 +22,17 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 
 class RequestCount:
-    """The requests of one route, method and code since the last flush."""
+    """The requests of one route, method and status code since the last flush."""
 
     __slots__ = ("buckets", "timed", "total_s")
 
     def __init__(self, timed: bool) -> None:
-        self.timed = timed  # what has no end lasts as long as somebody listens
+        self.timed = timed  # False for streams: they last as long as the caller listens
         self.buckets = [0] * (len(_BOUNDS) + 1)
         self.total_s = 0.0
 
     def add(self, seconds: float) -> None:
-        """One more request that took so long."""
+        """Count one more request, which took `seconds`."""
         self.total_s += seconds
         self.buckets[bisect_left(_BOUNDS, seconds)] += 1
 
@@ -41,12 +41,13 @@ _rows: dict[tuple[str, str, int], RequestCount] = {}
 
 
 def row(route: str, method: str, code: int, timed: bool = True) -> RequestCount:
-    """The row of these, which stays the same one for as long as the process lives."""
+    """Return the counter of this route, method and status code; the same object for as long as the process lives."""
     return _rows.setdefault((route, method, code), RequestCount(timed))
 
 
 def note(scope: Scope, code: int, seconds: float, *, timed: bool = True) -> None:
-    """A request is over. What callers choose - paths, methods - makes no series: templates do."""
+    """Count a request that is over. Only templates of routes become labels, never paths or methods that callers make
+    up."""
     route: str = scope.get(ROUTE) or str(getattr(scope.get("route"), "path", NO_ROUTE))
     method: str = scope["method"] if scope["method"] in _METHODS else "other"
     key = (route, method, code or GONE)
@@ -57,7 +58,7 @@ def note(scope: Scope, code: int, seconds: float, *, timed: bool = True) -> None
 
 
 def flush() -> None:
-    """Tell the metrics."""
+    """Add the counts since the last flush to the metrics."""
     for (route, method, code), found in list(_rows.items()):
         some = sum(found.buckets)
         if some:
@@ -69,7 +70,7 @@ def flush() -> None:
 
 
 async def keep_flushing() -> None:
-    """Until cancelled: several processes of a hub show one another's numbers."""
+    """Flush every second until cancelled, so that other processes of this hub can show these numbers."""
     try:
         while True:
             await asyncio.sleep(FLUSH_S)

@@ -1,5 +1,5 @@
-"""A list as it was shown to one page, for the others that ask for it just then: all that are open hear the same events,
-and fetch what they show at the same moment."""
+"""A short-lived store of list answers for pages of the console. All open pages hear the same events and then fetch the
+same lists at the same moment; the list that the first page gets is given to the others."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Any, Final
 from hub.api.paths import AGE_MS
 
 Message = MutableMapping[str, Any]
-KEPT_S: Final = 1.0  # a page asks for a list at most as often
+KEPT_S: Final = 1.0  # how long an answer is kept; a page asks for a list at most once in this time
 _MOST: Final = 100
 _BYTES_MAX: Final = 2**20
 
 
 class _SharedList:
-    """An answer that is made, or was: None when no other caller may have it."""
+    """An answer that is being sent or was sent to the first caller. `messages` becomes None when no other caller may
+    have it."""
 
     def __init__(self, state: Hashable) -> None:
         self.state = state
@@ -26,7 +27,8 @@ class _SharedList:
         self._heard: list[Message] = []
 
     def hear(self, message: Message) -> None:
-        """Hear what goes to the first caller; it is for all once it is whole, however slowly that one reads."""
+        """Note a message that goes to the first caller. Once all are there the other callers get the answer, however
+        slowly the first caller reads."""
         self._heard.append(message)
         if message["type"] == "http.response.body" and not message.get("more_body") and not self.messages.done():
             good = self._heard[0].get("status") == 200
@@ -35,19 +37,20 @@ class _SharedList:
 
 
 class SharedLists:
-    """The lists of the last second. One is good for as long as nothing has happened since it was begun."""
+    """The list answers of the last second. A list is valid as long as nothing has happened since the hub began to make
+    it."""
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, _SharedList] = {}
         self._changes = 0
 
     def changed(self) -> None:
-        """Note that a page has changed something: a caller that asks from now on sees it."""
+        """Note that a page has changed something: no list that was begun before is given to a caller from now on."""
         self._changes += 1
 
     async def find(self, key: Hashable, position: str) -> Sequence[Message] | None:
-        """Return the answer to another caller that asked the same, with its age; None when none is as good as a new
-        one."""
+        """Return the messages of the answer to another caller with the same question, with a header that has their age
+        in milliseconds; None when there is no valid answer."""
         found = self._kept.get(key)
         if found is None or found.state != (position, self._changes) or time.monotonic() - found.at >= KEPT_S:
             return None
@@ -60,7 +63,8 @@ class SharedLists:
     async def make(
         self, key: Hashable, position: str, render: Callable[[Callable[[Message], None]], Awaitable[None]]
     ) -> None:
-        """Answer, and let others have it. `render` is given what hears each message on its way."""
+        """Make an answer through `render`, and keep it for other callers. `render` gets a function to call with each
+        message."""
         made = _SharedList((position, self._changes))
         if len(self._kept) >= _MOST:
             self._kept.clear()

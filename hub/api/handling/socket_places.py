@@ -1,4 +1,4 @@
-"""How many Socket.IO sessions this process keeps: of each address, of each credential, and in all."""
+"""The number of Socket.IO sessions in this process, bounded for each address, for each credential, and in all."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hub.api.handling.wrong_secrets import neighbourhood
 from hub.errors import Unavailable
 from hub.observability.logs import get_logger
 
-SESSIONS_MAX: Final = 20_000  # of this process, some 14 kB each
-SHARE: Final = 0.75  # of them for one address or one credential, as of connections
-STRANGERS_MAX: Final = 4_000  # sessions without a credential that is known
-STRANGERS_EACH: Final = 1_000  # of one address; a fleet that comes back says who it is at once
+SESSIONS_MAX: Final = 20_000  # sessions in this process, some 14 kB each
+SHARE: Final = 0.75  # of `SESSIONS_MAX` for one address or one credential
+STRANGERS_MAX: Final = 4_000  # sessions that have shown no known credential
+STRANGERS_EACH: Final = 1_000  # such sessions of one address; workers show their credential at once
 WARNING_S: Final = 60.0  # between two lines in the log
 _AGAIN_S: Final = 5.0
 _log = get_logger("hub.sockets")
@@ -23,7 +23,8 @@ _log = get_logger("hub.sockets")
 
 @dataclass(eq=False)
 class Place:
-    """One session, or a request for one. Until it is let in with a credential, it is a stranger's."""
+    """A place for one session, or for a request that is about to begin a session. The place counts as a stranger's
+    until the session has shown a credential that the hub knows."""
 
     address: str
     credential: object = None
@@ -33,7 +34,8 @@ class Place:
 
 
 class Places:
-    """Counts the places of every realm. Raises `Unavailable` where there is none."""
+    """The count of places of every realm in this process. `take` and `let_in` raise `Unavailable` where there is
+    none."""
 
     def __init__(self) -> None:
         self.count = self.strangers = 0
@@ -43,7 +45,7 @@ class Places:
         self._warned = -WARNING_S
 
     def take(self, address: str | None) -> Place:
-        """Give a place to a request for a session."""
+        """Return a place for a request that begins a session."""
         place = Place(neighbourhood(address))
         each = int(SESSIONS_MAX * SHARE)
         if self._by_address[place.address] >= each or self._strangers_of[place.address] >= STRANGERS_EACH:
@@ -57,7 +59,8 @@ class Places:
         return place
 
     def let_in(self, place: Place, credential: object) -> None:
-        """Count a place for its credential from now on; the session has shown one that is known."""
+        """Count a place for its credential from now on, because the session has shown a credential that the hub knows;
+        raises `Unavailable` when too many sessions have shown it."""
         if place.given_back or not place.stranger:
             return
         if self._by_credential[credential] >= int(SESSIONS_MAX * SHARE):
@@ -67,7 +70,7 @@ class Places:
         self._by_credential[credential] += 1
 
     def give_back(self, place: Place) -> None:
-        """Free a place; safe to repeat."""
+        """Free a place; a second call changes nothing."""
         if place.given_back:
             return
         place.given_back = True
@@ -92,7 +95,7 @@ class Places:
 
 
 class Sessions(dict[str, Any]):
-    """The sessions of python-engineio by id, each with the place of the request that began it."""
+    """The sessions of python-engineio by id. Each holds the place that the request which began it has taken."""
 
     def __init__(self, places: Places) -> None:
         super().__init__()
@@ -101,19 +104,20 @@ class Sessions(dict[str, Any]):
         self._coming: ContextVar[list[Place] | None] = ContextVar("coming", default=None)
 
     def come(self, address: str | None) -> Place:
-        """Take a place for the session that this task is about to begin; raises `Unavailable`."""
+        """Take a place for the session that the current request is about to begin; raises `Unavailable` when there is
+        none."""
         place = self._places.take(address)
-        self._coming.set([place])  # in a list, which the session empties: tasks that it starts keep the list
+        self._coming.set([place])  # in a list that `__setitem__` empties: asyncio tasks started later share the list
         return place
 
     def leave(self, place: Place) -> None:
-        """Free the place of a request that has begun no session."""
+        """Free the place of a request unless it has begun a session, which keeps the place."""
         self._coming.set(None)
         if not place.begun:
             self._places.give_back(place)
 
     def let_in(self, sid: str, credential: object) -> None:
-        """Count a session for its credential; raises `Unavailable`."""
+        """Count a session for its credential from now on; raises `Unavailable` when this credential has too many."""
         if place := self._taken.get(sid):
             self._places.let_in(place, credential)
 

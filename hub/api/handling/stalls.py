@@ -1,6 +1,8 @@
-"""Whether this process has just stood still: what waits to be read then may be of callers who have given up since.
+"""A watch for standstills of this process. After a standstill, requests that wait to be read may be of callers that
+have given up meanwhile.
 
-Their request is read before the end of their connection is, so nothing shows yet that they are gone.
+The hub reads such a request before it reads the end of the connection, so at first it cannot see that the caller is
+gone.
 """
 
 from __future__ import annotations
@@ -9,13 +11,13 @@ import asyncio
 import time
 
 PERIOD_S = 0.25
-LONG_S = 0.5  # without a turn of the event loop: a standstill
-AFTER_S = 1.0  # in which what gathered meanwhile is read
-READ_S = 0.05  # for the end of a connection to be read, once its request was
+LONG_S = 0.5  # from this time without a turn of the event loop on, the process stood still
+AFTER_S = 1.0  # the time in which the requests that gathered during a standstill are read
+READ_S = 0.05  # for the loop to read the end of a connection after its request
 
 
 class Stalls:
-    """Watches the event loop it is made on."""
+    """A watch on the event loop in which it is made."""
 
     def __init__(self) -> None:
         self._turned = time.monotonic()
@@ -23,7 +25,7 @@ class Stalls:
         self._turn()
 
     def is_over_just_now(self) -> bool:
-        """Return whether the process stood still less than a second ago."""
+        """Return whether a standstill of the process ended less than a second ago."""
         return time.monotonic() - self._woke < AFTER_S
 
     def _turn(self) -> None:

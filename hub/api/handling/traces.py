@@ -1,5 +1,5 @@
-"""Keeping the trace of what waits or is lent, and linking those who go on with it. Asked for while traces are on
-alone, and never why a call fails."""
+"""The traces of tickets, leases and tasks: kept in the store, so that later calls about them can be linked to them.
+Used only while traces are on; a failure here never makes a call fail."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ from hub.observability.tracing import tracing
 from hub.store.keys import key_part
 from hub.store.store import Store
 
-KEPT_S = 86_400  # as long as a lease may live; a task that waits longer has lost the thread
-SOME = 64  # of the tasks of one call that are linked; a span with thousands of links is thrown away by collectors
-FOLLOW_S = 0.25  # for links to be found; a request waits no longer for them
+KEPT_S = 86_400  # the longest life of a lease; a task that waits longer is not linked
+SOME = 64  # the most links of one call: collectors throw away a span with thousands of links
+FOLLOW_S = 0.25  # the longest time for which a request waits for its links
 _keeping: set[asyncio.Future[None]] = set()
 
 
 def ticket(request: str) -> str:
-    """Return the name of a ticket of the queue."""
+    """Return the name under which the trace of a ticket is kept."""
     return f"ticket:{request}"
 
 
 def lease(slot: str, token: str) -> str:
-    """Return the name of a lease."""
+    """Return the name under which the trace of a lease is kept."""
     return f"lease:{key_part(slot.strip())}:{token}"
 
 
 def task(id: str) -> str:
-    """Return the name of a task."""
+    """Return the name under which the trace of a task is kept."""
     return f"task:{id}"
 
 
 def keep(store: Store, *of: str) -> None:
-    """Keep the current trace as the one that these come from; the first that is kept counts. No call waits for it."""
+    """Keep the current trace in the store under each of these names, unless the name has a trace already. The call does
+    not wait for the store."""
     if tracing.on and (text := tracing.parent_text()):
         keeping = asyncio.ensure_future(_keep(store, text, of[:SOME]))
         _keeping.add(keeping)
@@ -44,11 +45,12 @@ async def _keep(store: Store, text: str, of: Iterable[str]) -> None:
     try:
         await store.read_all(("SET", store.keys.trace(each), text, "EX", KEPT_S, "NX") for each in of)
     except (StoreUnavailable, StoreFault):
-        return  # the link is missing, and nothing else
+        return  # only the links are missing then
 
 
 async def follow(store: Store, *of: str) -> dict[str, str]:
-    """Link the current span to where these come from; their `traceparent`s, of those that are known."""
+    """Link the current span to the traces that are kept under these names. Return the known `traceparent` texts by
+    name."""
     if not (tracing.on and of):
         return {}
     names = of[:SOME]

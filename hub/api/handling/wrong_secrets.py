@@ -1,5 +1,5 @@
-"""Guessing is slow: a caller with wrong secrets waits longer and longer for the answer; one that knows a secret never
-does."""
+"""The delay of wrong secrets: an address that sends many of them waits longer and longer for its answers. A caller with
+a known secret never waits."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from typing import Final
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 
-FREE: Final = 100  # wrong secrets of an address: typing errors, and a fleet that was given an old one
-PER_S: Final = 10.0  # of one address after that
+FREE: Final = 100  # wrong secrets of an address without a delay, for typing errors and fleets with an old secret
+PER_S: Final = 10.0  # wrong secrets that an address may send a second after those
 WAIT_MAX_S: Final = 10.0
 WARNING_S: Final = 60.0  # between two lines in the log
-ADDRESSES_MAX: Final = 10_000  # remembered, about 1 MB
+ADDRESSES_MAX: Final = 10_000  # addresses that are remembered, about 1 MB
 _log = get_logger("hub.api")
 
 
 class WrongSecrets:
-    """Counts the wrong secrets of each address."""
+    """The counts of wrong secrets, by address."""
 
     def __init__(self) -> None:
-        self._due: OrderedDict[str, float] = OrderedDict()  # when its next guess would be, had they come at their pace
+        self._due: OrderedDict[str, float] = OrderedDict()  # by address: when its next guess may be answered at once
         self._warned = -WARNING_S
         self._since_warned = 0
         self._from: set[str] = set()
 
     def early_s(self, address: str | None, now: float) -> float:
-        """Count a wrong secret of this address; for how long its answer must wait."""
+        """Count a wrong secret of this address, and return for how many seconds its answer must wait."""
         who = neighbourhood(address)
         due = min(max(self._due.pop(who, -math.inf), now - FREE / PER_S) + 1 / PER_S, now + WAIT_MAX_S)
         self._due[who] = due
@@ -41,7 +41,7 @@ class WrongSecrets:
         return max(0.0, due - now)
 
     async def slow(self, address: str | None, longest_s: float) -> None:
-        """A wrong secret came from this address: wait before that is answered, no longer than so many seconds."""
+        """Count a wrong secret of this address, and wait before it is answered, at most `longest_s` seconds."""
         metrics.wrong_secrets.inc()
         wait_s = min(self.early_s(address, time.monotonic()), longest_s)
         if wait_s > 0:
@@ -58,7 +58,8 @@ class WrongSecrets:
 
 
 def neighbourhood(address: str | None) -> str:
-    """Return the addresses that one party has: an address, of IPv6 the network of 64 bits."""
+    """Return the name under which the requests of an address are counted: an IPv4 address itself, the /64 network of an
+    IPv6 address, `unknown` for any other text. One party has a whole /64 network."""
     try:
         found = ip_address(address or "")
     except ValueError:

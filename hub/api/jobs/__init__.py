@@ -1,1 +1,1 @@
-"""The jobs API: workers, jobs, tasks and providers over HTTP, one module per noun."""
+"""The jobs API: workers, jobs, tasks, schedules and providers over HTTP, with one module for each."""

@@ -1,4 +1,5 @@
-"""Workers, jobs, tasks and providers as the wire has them."""
+"""The answers of the jobs API: each function turns a record of a worker, job, task, schedule or provider into its
+shape."""
 
 from __future__ import annotations
 
@@ -33,17 +34,17 @@ def nothing() -> Answer[None]:
 
 
 def beaten(worker: str, at_us: int) -> WorkerShape:
-    """Return a worker and the time of its last heartbeat."""
+    """Return a worker and the time of its last heartbeat, given in microseconds since 1970."""
     return WorkerShape(id=dashed(worker), last_heartbeat=time_text(at_us))
 
 
 def worker(found: WorkerRecord) -> ListedWorkerShape:
-    """Return a worker in a list."""
+    """Return a worker as an entry of a list of workers."""
     return ListedWorkerShape(id=dashed(found.id), last_heartbeat=time_text(found.beat_us), job_count=found.jobs)
 
 
 def job(found: Job) -> JobShape:
-    """Return a job in full."""
+    """Return a job with its schemas and its workers."""
     shown = JobShape(
         id=dashed(found.id),
         room_id=found.room,
@@ -60,13 +61,13 @@ def job(found: Job) -> JobShape:
 
 
 def job_line(found: Job) -> ListedJobShape:
-    """Return a job in a list."""
+    """Return a job as an entry of a list of jobs."""
     workers = [dashed(each) for each in found.workers]
     return ListedJobShape(full_name=found.full, category=found.category, name=found.name, workers=workers)
 
 
 def task(found: TaskRecord) -> TaskShape:
-    """Return a task; members of options that its submit did not ask for are left out."""
+    """Return a task. Members of options that were not asked for are left out."""
     shown = TaskShape(
         id=dashed(found.id),
         job_name=found.job,
@@ -93,8 +94,9 @@ def task(found: TaskRecord) -> TaskShape:
 
 
 def claimed(found: TaskRecord, *, named: bool) -> ClaimedTaskShape:
-    """Return a task for the worker that claimed it, with the name of the claim where reports can repeat it."""
-    shown = cast(ClaimedTaskShape, task(found))  # which has no other member that is required
+    """Return a task for the worker that has claimed it. With `named` it has the name of the claim, which the worker
+    repeats in its reports."""
+    shown = cast(ClaimedTaskShape, task(found))  # its further members are all optional
     if named:
         shown["claim"] = found.claim
     return shown
@@ -102,7 +104,7 @@ def claimed(found: TaskRecord, *, named: bool) -> ClaimedTaskShape:
 
 def shown(found: TaskInFull) -> TaskInFullShape:
     """Return a task in full, with its result and its progress."""
-    document = cast(TaskInFullShape, task(found.task))  # which has no other member that is required
+    document = cast(TaskInFullShape, task(found.task))  # its further members are all optional
     if found.result == LOST:
         document["resultLost"] = True
     elif found.result:
@@ -119,7 +121,7 @@ def shown(found: TaskInFull) -> TaskInFullShape:
 
 
 def schedule(found: Schedule) -> ScheduleShape:
-    """Return a schedule."""
+    """Return a schedule with its times, its options, and the last task that it made."""
     options = found.options
     shown = ScheduleShape(
         name=found.name,
@@ -151,14 +153,15 @@ def schedule(found: Schedule) -> ScheduleShape:
 
 
 def submitted(found: TaskRecord) -> Answer[TaskShape]:
-    """Return the answer to a submit: the task, its address, and when to look; 200 for a task that existed already."""
+    """Return the answer to a submit: the task, its path in `Location`, and in `Retry-After` when to look again. The
+    status is 202, or 200 for a task that existed already."""
     answer = Answer(task(found), 200 if found.stood else 202)
     answer.headers.update({"location": f"{PREFIX}/tasks/{dashed(found.id)}", "retry-after": "1"})
     return answer
 
 
 def provider(found: ProviderRecord) -> ProviderShape:
-    """Return a provider; its content type shows in its answers."""
+    """Return a provider. Its content type is not shown here, but in its answers."""
     return ProviderShape(
         id=dashed(found.id),
         room_id=found.room,

@@ -1,4 +1,5 @@
-"""Reading requests to the jobs API: what does not validate is answered as FastAPI and pydantic would."""
+"""The reading of requests to the jobs API. A request that does not validate is answered as FastAPI and pydantic would
+answer it."""
 
 from __future__ import annotations
 
@@ -36,9 +37,9 @@ from hub.jobs.names import preferred_wait, to_id
 from hub.settings import Settings
 
 NESTING_MAX = 128  # levels of a payload or schema: readers of JSON give up at 200 and more
-SHOWN_BYTES = 64 * 1024  # of a larger body no part is shown again in the refusal
-FAULTS_MAX = 20  # in one refusal: its caller mends those first
-OFFSET_MAX = 10**15  # further than any list goes, and exact in every number on the way
+SHOWN_BYTES = 64 * 1024  # a refusal repeats no part of a body larger than this
+FAULTS_MAX = 20  # the most faults in one refusal
+OFFSET_MAX = 10**15  # longer than any list, and exact in a double
 KEY_MAX = 255
 
 M = TypeVar("M", bound=BaseModel)
@@ -49,7 +50,7 @@ _UUID = "Input should be a valid UUID"
 
 
 class Slice(NamedTuple):
-    """The part of a list, and the status of tasks, that a query asks for."""
+    """The part of a list that a query asks for: limit, offset, and the status of its tasks."""
 
     limit: int
     offset: int
@@ -57,21 +58,23 @@ class Slice(NamedTuple):
 
 
 class SentBody(NamedTuple):
-    """A body that is JSON: its text and what that says."""
+    """A body in JSON: its bytes, and the document that they spell."""
 
     text: bytes
     document: dict[str, Any]
 
     def opaque(self, name: str) -> str:
-        """Return a member as it was sent, without the blanks between its parts."""
+        """Return a member's value as JSON text, as it was sent but without the white space between its parts."""
         return compact(member(self.text.decode(), name))
 
     def opaque_items(self, name: str) -> Iterator[str]:
-        """Yield the items of a member that is a list, as `hub.api.jobs.texts.items`, without their blanks."""
+        """Yield the items of a member that is a list as JSON texts, as `hub.api.jobs.texts.items` does, without white
+        space between their parts."""
         return map(compact, items(self.text.decode(), name))
 
     def opaque_list(self, name: str) -> list[str]:
-        """Return the items of a member that is a list, without their blanks."""
+        """Return the items of a member that is a list as JSON texts, without white space between their parts. Of
+        several members with this name the last one counts."""
         texts: list[str] = []
         for text in self.opaque_items(name):
             texts = [*texts, text] if text else []
@@ -79,14 +82,15 @@ class SentBody(NamedTuple):
 
 
 def malformed(kind: str, where: Iterable[str | int], message: str, given: Any) -> Malformed:
-    """Return the refusal of a request with one fault, in the form of pydantic."""
+    """Return the refusal of a request with one fault, in the form that pydantic gives faults."""
     return Malformed(errors=[WrongShape(type=kind, loc=list(where), msg=message, input=given)])
 
 
 async def read(request: Request, model: type[M]) -> tuple[M, SentBody]:
-    """Read the body of a request; raises `Malformed` and `TooLarge`. The content type does not matter.
+    """Return the body of a request as this model, and as it was sent; raises `Malformed` and `TooLarge`. The content
+    type does not matter.
 
-    Large ones are read one at a time: others are served in between.
+    Large bodies are parsed one at a time, so that other requests are served in between.
     """
     text = await request.body()
     if not text:
@@ -103,7 +107,7 @@ async def read(request: Request, model: type[M]) -> tuple[M, SentBody]:
 
 
 def _check_members(request: Request, document: dict[str, Any]) -> None:
-    """Raise `Malformed` for a member that the operation does not have, where the caller asks for neutral names."""
+    """Raise `Malformed` for a member that the operation does not have, when the caller asks for neutral names."""
     if (found := unknown(request, document)) is not None:
         raise malformed("extra_forbidden", ["body", *found.place], f"No member of this call; {found.hint}", None)
 
@@ -124,13 +128,14 @@ def _whole(text: bytes, model: type[M], check: Callable[[Any], None]) -> tuple[M
 
 @cache
 def _camel(model: type[BaseModel]) -> tuple[tuple[str, str], ...]:
-    """Return the members of a body that have a name in camelCase beside that with underscores."""
+    """Return (name, camelCase name) of each member of a body whose name has underscores."""
     names = (name for name, field in model.model_fields.items() if field.alias is None and not name.endswith("_"))
     return tuple((name, to_camel(name)) for name in names if "_" in name)
 
 
 def validated(model: type[M], document: Any, where: str, text: bytes = b"") -> M:
-    """Return the model of what was sent there; raises `Malformed` with the first faults and their number."""
+    """Return a document as this model; `where` names its place, and `text` is the body that it comes from. Raises
+    `Malformed` with the first faults and their number."""
     for old, new in _camel(model):
         if isinstance(document, dict) and new in document:
             if document.get(old, document[new]) != document[new]:
@@ -142,7 +147,7 @@ def validated(model: type[M], document: Any, where: str, text: bytes = b"") -> M
     except ValidationError as error:
         faults, total = error.errors(include_url=False, include_context=False)[:FAULTS_MAX], error.error_count()
     shown = [_shown(fault["input"], text) for fault in faults]
-    if len(orjson.dumps(shown)) > SHOWN_BYTES:  # each may show the whole body again
+    if len(orjson.dumps(shown)) > SHOWN_BYTES:  # each fault may repeat the whole body
         shown = [None] * len(shown)
     wrong = [
         {"type": fault["type"], "loc": [where, *fault["loc"]], "msg": fault["msg"], "input": given}
@@ -155,7 +160,8 @@ def validated(model: type[M], document: Any, where: str, text: bytes = b"") -> M
 
 
 def _shown(given: Any, text: bytes) -> Any:
-    """Return a part of a body for the refusal; None for one that is large, or nested too deeply to be written again."""
+    """Return the part of a body that a fault repeats; None for a part of a large body, and for one nested too deeply to
+    be written."""
     if len(text) > SHOWN_BYTES:
         return None
     try:
@@ -166,7 +172,7 @@ def _shown(given: Any, text: bytes) -> Any:
 
 
 def path_id(request: Request, name: str) -> str:
-    """Return an id that is part of the path, as 32 hex digits; raises `Malformed`."""
+    """Return an id in the path, as 32 hex digits; raises `Malformed` for a text that is no UUID."""
     given = request.path_params[name]
     try:
         return to_id(given)
@@ -175,14 +181,15 @@ def path_id(request: Request, name: str) -> str:
 
 
 def check_schedule_name(name: str) -> None:
-    """Raise `Malformed` unless a schedule may be called that."""
+    """Raise `Malformed` unless the text can be the name of a schedule."""
     if not _schedule_name(name) or name in (".", ".."):
         message = "String should have 1 to 100 letters, digits, hyphens, dots and underscores"
         raise malformed("string_pattern_mismatch", ["path", "schedule"], message, name[:KEY_MAX])
 
 
 def request_key(request: Request, user: str) -> str:
-    """Return the `Idempotency-Key` of a user's call, digested so that any text fits into a key; empty without one."""
+    """Return a digest of the `Idempotency-Key` of a user's call, so that any text fits into a key of Redis; empty
+    without a header."""
     given = request.headers.get("idempotency-key")
     if given is None:
         return ""
@@ -193,12 +200,12 @@ def request_key(request: Request, user: str) -> str:
 
 
 def digest_of(user: str, key: str) -> str:
-    """Return the digest of a key."""
+    """Return a digest of a user's `Idempotency-Key`: 32 hex digits, different for each user."""
     return hashlib.sha256(f"{user}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def wait_preference(request: Request) -> int | None:
-    """Return the seconds of `Prefer: wait=N`, None without it."""
+    """Return the seconds N of the header `Prefer: wait=N`; None without this preference."""
     given = request.headers.getlist("prefer")
     return preferred_wait(", ".join(given)) if given else None
 
@@ -210,7 +217,8 @@ def part(request: Request, model: type[PageQuery] = PageQuery) -> Slice:
 
 
 def schema(said: JobBody, body: SentBody, settings: Settings) -> str:
-    """Return the schema of a job or a provider as it was sent; raises `TooLarge` and `Malformed`."""
+    """Return the schema of a job or a provider as JSON text, as it was sent; `{}` when the body has none. Raises
+    `TooLarge` and `Malformed`."""
     name = next((name for name in ("schema", "schema_") if name in body.document), None)
     if name is None:
         return "{}"
@@ -220,7 +228,8 @@ def schema(said: JobBody, body: SentBody, settings: Settings) -> str:
 
 
 def result_schema(said: ServedBody, body: SentBody, settings: Settings) -> str:
-    """Return the schema of the results of a job, as it was sent; empty where there is none."""
+    """Return the schema of a job's results as JSON text, as it was sent; empty when the body has none. Raises
+    `TooLarge` and `Malformed`."""
     if said.result_schema is None:
         return ""
     text = body.opaque("resultSchema")
@@ -229,9 +238,10 @@ def result_schema(said: ServedBody, body: SentBody, settings: Settings) -> str:
 
 
 async def payloads(said: SubmitBody, body: SentBody, settings: Settings) -> list[str]:
-    """Return the payload of a submit, or all of them, as they were sent; raises `TooLarge` and `Malformed`.
+    """Return the payloads of a submit as JSON texts, as they were sent: one, or those of `payloads`. Raises `TooLarge`
+    and `Malformed`.
 
-    Many are taken apart in turns with other requests.
+    Many payloads are read in several turns of the loop, so that other requests are served in between.
     """
     if said.payloads is None:
         return [payload(body, settings)]
@@ -253,14 +263,16 @@ async def payloads(said: SubmitBody, body: SentBody, settings: Settings) -> list
 
 
 def payload(body: SentBody, settings: Settings) -> str:
-    """Return the payload of a task as it was sent; raises `TooLarge` and `Malformed`."""
+    """Return the payload of a task as JSON text, as it was sent; `{}` when the body has none. Raises `TooLarge` and
+    `Malformed`."""
     text = body.opaque("payload") if "payload" in body.document else "{}"
     _check(text, settings.task_payload_max_bytes, ("body", "payload"))
     return text
 
 
 def result(body: SentBody, settings: Settings) -> str:
-    """Return the result of a task as it was sent, empty for none; raises `TooLarge` and `Malformed`."""
+    """Return the result of a task as JSON text, as it was sent; empty for none or null. Raises `TooLarge` and
+    `Malformed`."""
     if body.document.get("result") is None:
         return ""
     text, most = body.opaque("result"), settings.task_result_max_bytes
@@ -271,7 +283,7 @@ def result(body: SentBody, settings: Settings) -> str:
 
 
 def results(said: Sequence[ResultBody], body: SentBody) -> list[str]:
-    """Return the result of each report of a claim, of any length and depth."""
+    """Return the result in each report of a claim as JSON text, empty for none. Length and depth are not checked."""
     if all(each.result is None for each in said):
         return [""] * len(said)
     texts = body.opaque_list("results")
@@ -281,19 +293,19 @@ def results(said: Sequence[ResultBody], body: SentBody) -> list[str]:
 
 
 def unfit(result: str, most: int) -> str:
-    """Return the reason for which a result is not kept; empty where it is."""
+    """Return the reason why a result is not kept: it is too long or nested too deeply. Empty when the result fits."""
     if is_longer(result, most):
         return too_large(result, most)
     return f"The result has more than {NESTING_MAX} levels." if is_deep(result, NESTING_MAX) else ""
 
 
 def is_longer(text: str, most: int) -> bool:
-    """Return whether a text has more than `most` bytes."""
+    """Return whether a text has more than `most` bytes in UTF-8."""
     return len(text) > most or (not text.isascii() and len(text.encode()) > most)
 
 
 def too_large(text: str, most: int) -> str:
-    """Return the advice for a result that is too long."""
+    """Return the sentence for a result that is too long."""
     return (
         f"The result has {len(text.encode())} bytes, and {most} are allowed (HUB_TASK_RESULT_MAX_BYTES): "
         "store it elsewhere and return a reference to it."

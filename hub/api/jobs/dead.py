@@ -1,4 +1,4 @@
-"""Dead letters: tasks that failed for the last time they might."""
+"""The endpoints for dead letters: tasks that failed for the last time they may."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def look(request: Request) -> Answer[TaskShape]:
     **operation("dropDeadLetter", CALLER, status=204, refusals=(TaskNotFound,), scopes=("admin",), superuser=True),
 )
 async def drop(request: Request) -> Answer[None]:
-    """Take a task off the list; it stays failed."""
+    """Take a task off the list of dead letters; the task stays failed."""
     task = bodies.path_id(request, "task_id")
     await hub_of(request).tasks.drop_dead(task)
     return answers.nothing()
@@ -60,7 +60,8 @@ async def drop(request: Request) -> Answer[None]:
     ),
 )
 async def retry(request: Request) -> Answer[TaskShape]:
-    """Submit a new task like one that failed or was cancelled, which is no dead letter any more. For its submitter."""
+    """Submit a new task like one that failed or was cancelled; the old task is no dead letter any more. For its
+    submitter."""
     who = caller_of(request)
     task, hub = bodies.path_id(request, "task_id"), hub_of(request)
     await room_access.reach_task(who, hub, task)

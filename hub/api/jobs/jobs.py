@@ -1,4 +1,4 @@
-"""Jobs: registered, looked at, and listed."""
+"""The endpoints for jobs: register a job, look at it, and list jobs."""
 
 from __future__ import annotations
 
@@ -44,9 +44,11 @@ router = APIRouter(prefix=PREFIX, tags=["jobs"])
     ),
 )
 async def register(request: Request) -> Answer[JobShape]:
-    """Offer a job: 201 when it is new or was taken back, 200 when it was there with the same schema.
+    """Offer a job: 201 when it is new or comes back after a time without workers, 200 when it was there with the same
+    schema.
 
-    Without `worker_id` a worker is made for it, and so it is with one of another realm that serves nothing there yet.
+    Without `worker_id` a worker is made for the job. A worker of another realm that serves nothing there yet is
+    replaced by a new one, too.
     """
     room = request.path_params["room_id"]
     who = caller_of(request)

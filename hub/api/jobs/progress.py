@@ -1,4 +1,4 @@
-"""Progress: what tasks say of themselves while they run."""
+"""The endpoint for progress: how far running tasks are, and what they log."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ router = APIRouter(prefix=PREFIX, tags=["tasks"])
 async def note(request: Request) -> Answer[ProgressedShape]:
     """Note how far tasks are and what they log, for the owner of the worker that runs them.
 
-    Who looks at a task is shown it, and a task that may not be silent for long (`maxSilenceSeconds`) may be so again.
-    Send what changed a few times a second at most. An outcome other than `ok` says that the task is not the worker's
-    any more. With an `Idempotency-Key` a repeat adds nothing to a log.
+    Callers that look at a task are shown its progress. Each report also restarts the time for which its task may be
+    silent (`maxSilenceSeconds`). Send only what has changed, a few times a second at most. An outcome other than `ok`
+    says that the task does not belong to the worker any more. With an `Idempotency-Key` a repeat adds nothing to a log.
     """
     who = caller_of(request)
     body, _ = await bodies.read(request, ProgressBody)

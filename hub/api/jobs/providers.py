@@ -1,4 +1,4 @@
-"""Providers: registered, asked for data, answering, and looked at."""
+"""The endpoints for providers: register a provider, read from it, answer a read, and list providers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from hub.errors import (
 from hub.jobs.models import ProviderRecord, ProviderRequest
 from hub.jobs.names import check_room
 
-# What a browser may show. Workers say what it is, and pages of theirs would be pages of the hub.
+# Media types that a browser may show. Others are downloads: a page by a worker would run as a page of the hub.
 _SHOWN = re.compile(r"\s*(image/[a-z0-9.+-]+|application/([a-z0-9.-]+\+)?json)\s*(;|$)", re.IGNORECASE)
 router = APIRouter(prefix=PREFIX, tags=["providers"])
 
@@ -52,8 +52,8 @@ router = APIRouter(prefix=PREFIX, tags=["providers"])
     ),
 )
 async def register(request: Request) -> Answer[ProviderShape]:
-    """Offer a provider of data: 201 when it is new, 200 when it replaces the caller's own. Without `worker_id` a
-    worker is made for it."""
+    """Offer a provider of data: 201 when it is new, 200 when it replaces one of the caller's own. Without `worker_id` a
+    worker is made for the provider."""
     room = request.path_params["room_id"]
     who = caller_of(request)
     room_access.enter(who, room)
@@ -121,9 +121,9 @@ async def look(request: Request) -> Answer[ProviderShape]:
     ),
 )
 async def read(request: Request) -> Response:
-    """Return the answer of a provider to the parameters of the query, fresh or from the cache.
+    """Return the answer of a provider to the parameters of the query, from the provider or from the cache.
 
-    Waits a few seconds for it, with `Prefer: wait=N` N seconds; 504 when there is none by then.
+    Waits a few seconds for the answer, with `Prefer: wait=N` N seconds; 504 when there is none by then.
     """
     who = caller_of(request)
     room, full = request.path_params["room_id"], request.path_params["name"]
@@ -140,7 +140,7 @@ async def read(request: Request) -> Response:
     body = await hub.providers.cached(provider, params)
     if body is None:
         body = await _awaited(request, hub, provider, params, wait_s, who.user)
-        await admit_again(request)  # the token may have been revoked meanwhile
+        await admit_again(request)  # the caller's token may have been revoked during the wait
         if preferred is not None:
             headers["preference-applied"] = f"wait={wait_s:g}"
     return Response(body, headers=headers, media_type=provider.content_type)
@@ -188,7 +188,8 @@ async def remove(request: Request) -> Answer[None]:
     ),
 )
 async def upload(request: Request) -> Answer[None]:
-    """Take the answer of a provider to the request of this hash, in bytes as they are. For its owner and superusers."""
+    """Take the answer of a provider to the request of this hash; its bytes stay as they are. For the provider's owner
+    and superusers."""
     who = caller_of(request)
     provider = bodies.path_id(request, "provider_id")
     digest = request.headers.get("x-request-hash")

@@ -1,4 +1,5 @@
-"""Reports on tasks as they arrive: an outcome counts with any text, else its task would run on. Pure."""
+"""The repair of reports on tasks: a report with an odd text must still count, because its task would stay open
+otherwise. The functions only compute."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import re
 
 from hub.errors import TooLarge
 
-ERROR_BYTES = 65_536  # of the error of a task
+ERROR_BYTES = 65_536  # of the error of a task that are kept
 CUT = " [cut]"
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _error = re.compile(rb'("error"\s*+:\s*+)(' + _STRING + rb")", re.DOTALL)
@@ -18,9 +19,10 @@ _broken = re.compile(rb"(?<!\\)(?:\\\\)*+(\\(?:u[0-9a-fA-F]{0,3}+)?)$")
 
 
 def shortened(body: bytes, most: int) -> bytes:
-    """Cut the errors in a body that has more than `most` bytes; raises `TooLarge` where that is not enough.
+    """Return a body in which all errors are cut, if it has more than `most` bytes; raises `TooLarge` when it is still
+    too long.
 
-    A body with results stays as it is: a member of a result may be called `error`.
+    A body with results stays as it is, because a member of a result may also be called `error`.
     """
     if len(body) > most and b'"result"' not in body:
         body = _error.sub(lambda found: found[1] + _cut(found[2]), body)
@@ -30,12 +32,13 @@ def shortened(body: bytes, most: int) -> bytes:
 
 
 def spelt(body: bytes) -> bytes:
-    """Replace what is no JSON, though writers of JSON write it: half of a surrogate pair is spelt, NaN is null."""
+    """Return a body in which some faults that writers of JSON make are repaired: NaN and infinity become null, half of
+    a surrogate pair becomes the text of its escape, and bytes that are no UTF-8 are replaced."""
     return _part.sub(_spelt_part, body.decode("utf-8", "replace").encode())
 
 
 def kept(error: str | None) -> str:
-    """Return as much of the error of a task as is kept."""
+    """Return the error of a task, cut to the length that the hub keeps; empty for None."""
     if not error or len(error) <= ERROR_BYTES // 4:
         return error or ""
     text = error.encode()
@@ -43,7 +46,7 @@ def kept(error: str | None) -> str:
 
 
 def _cut(string: bytes) -> bytes:
-    """Return the beginning of a JSON string, more than is kept of it: the reader cuts it and marks the cut."""
+    """Return the beginning of a JSON string, longer than what `kept` keeps: `kept` cuts it again, and marks the cut."""
     if len(string) <= 8 * ERROR_BYTES:
         return string
     inside = string[1 : 8 * ERROR_BYTES]  # an escape of one character may have six

@@ -1,7 +1,5 @@
-"""The walls of rooms: what a token that is bound to some of them reaches. One that is not reaches everything.
-
-Who is bound acts in his rooms alone. Besides he sees what is offered to all rooms, in `@global` and `@internal`.
-"""
+"""The rights of a token in rooms. A token that is bound to rooms acts in these rooms only, and also sees what is
+offered to all rooms, in `@global` and `@internal`. A token that is not bound acts and sees everywhere."""
 
 from __future__ import annotations
 
@@ -29,49 +27,53 @@ def look_into(who: Caller | None, *rooms: str) -> None:
 
 
 def acts_in(who: Caller | None, room: str) -> bool:
-    """Whether the caller may act in the room."""
+    """Return whether the caller may act in the room."""
     return who is None or not who.rooms or room in who.rooms
 
 
 def room_of(full: str) -> str:
-    """The room of a job or a provider. A name that is none is in no room, and is refused where it is looked for."""
+    """Return the room in the full name of a job or a provider. For a text that is no full name return a room that every
+    caller sees; the look-up then finds nothing under this name."""
     parts = parse_full_name(full)
     return parts[0] if parts else SHARED[0]
 
 
 def see_task(who: Caller | None, task: TaskRecord) -> None:
-    """Raise `TaskNotFound` unless the caller may see the task: one of his rooms, or given to a job there."""
+    """Raise `TaskNotFound` unless the caller may see the task: the room that the task was submitted to, or the room of
+    its job, is one of the caller's, or the task was submitted to a room that is for all."""
     if task.room not in SHARED and not _is_near(who, task):
         raise TaskNotFound(f"Task {dashed(task.id)} is not known")
 
 
 async def see_parents(who: Caller, hub: Hub, after: Sequence[str]) -> None:
-    """Raise `Malformed` unless the caller may see the tasks that one is to wait for."""
+    """Raise `Malformed` unless the caller may see all tasks that a new task is to wait for."""
     if unseen := await _unseen(who, hub, after):
         raise unknown_parents(after, sorted(unseen))
 
 
 async def told(who: Caller, hub: Hub, tasks: Sequence[str], words: Sequence[Outcome]) -> list[Outcome]:
-    """Return what became of reports about tasks: `gone`, as for unknown ones, for those that the caller may not see."""
+    """Return the outcomes of reports about tasks, as the caller may know them: `gone`, as for an unknown task, for
+    refused reports about tasks that the caller may not see."""
     refused = [task for task, word in zip(tasks, words, strict=True) if word in ("forbidden", "conflict")]
     unseen = await _unseen(who, hub, refused)
     return ["gone" if task in unseen else word for task, word in zip(tasks, words, strict=True)]
 
 
 async def reach_task(who: Caller, hub: Hub, task: str) -> None:
-    """Raise `TaskNotFound` unless the caller may do something to the task."""
+    """Raise `TaskNotFound` unless the caller may change the task."""
     if who.rooms and not _is_near(who, await hub.tasks.get(task)):
         raise TaskNotFound(f"Task {dashed(task)} is not known")
 
 
 async def reach_worker(who: Caller, hub: Hub, worker: str) -> None:
-    """Raise `Forbidden` when the worker serves jobs of rooms the caller may not act in: he would get their tasks."""
+    """Raise `Forbidden` when the worker serves a job of a room in which the caller may not act: the caller would get
+    the tasks of this job."""
     if who.rooms and (beyond := set(await hub.workers.rooms(worker)) - who.rooms):
         raise Forbidden(f"Worker {dashed(worker)} serves jobs of room {min(beyond)!r:.80}; {_bound(who)}.")
 
 
 async def reach_provider(who: Caller, hub: Hub, provider: str) -> None:
-    """Raise `ProviderNotFound` unless the caller may act in its room."""
+    """Raise `ProviderNotFound` unless the caller may act in the provider's room."""
     if who.rooms and not acts_in(who, room_of(await hub.providers.name(provider))):
         raise ProviderNotFound(f"Provider {dashed(provider)} is not known")
 

@@ -1,4 +1,4 @@
-"""Schedules: tasks that are submitted at certain times."""
+"""The endpoints for schedules, which submit tasks at certain times."""
 
 from __future__ import annotations
 
@@ -59,9 +59,10 @@ async def look(request: Request) -> Answer[ScheduleShape]:
     ),
 )
 async def put(request: Request) -> Answer[ScheduleShape]:
-    """Make a schedule in a room, or change one of one's own: 201 when it is new.
+    """Make a schedule in a room, or change one of the caller's own: 201 when it is new.
 
-    Repeated it changes nothing: a schedule whose times stay the same is due when it was.
+    A repeat changes nothing: while the rule of its times stays the same, a schedule keeps the time at which it is due
+    next.
     """
     room, name = request.path_params["room_id"], request.path_params["schedule"]
     who = caller_of(request)
@@ -98,7 +99,8 @@ async def put(request: Request) -> Answer[ScheduleShape]:
     **operation("pauseSchedule", CALLER, body=PauseBody, refusals=(InvalidRoomId, ScheduleNotFound), scopes=(SUBMIT,)),
 )
 async def pause(request: Request) -> Answer[ScheduleShape]:
-    """Pause a schedule, or let it go on: what was due meanwhile is not caught up. For who made it."""
+    """Pause a schedule, or let it go on; times that were missed during the pause are not caught up. For the user that
+    made it."""
     room, name = request.path_params["room_id"], request.path_params["schedule"]
     who = caller_of(request)
     check_room(room)
@@ -114,7 +116,7 @@ async def pause(request: Request) -> Answer[ScheduleShape]:
     ONE, **operation("deleteSchedule", CALLER, status=204, refusals=(InvalidRoomId, ScheduleNotFound), scopes=(SUBMIT,))
 )
 async def delete(request: Request) -> Answer[None]:
-    """Delete a schedule; the tasks it has made stay. For who made it."""
+    """Delete a schedule; the tasks that it has made stay. For the user that made it."""
     room, name = request.path_params["room_id"], request.path_params["schedule"]
     who = caller_of(request)
     check_room(room)

@@ -1,4 +1,4 @@
-"""Tasks: submitted, claimed, moved on, looked at, waited for."""
+"""The endpoints for tasks: submit, claim, report, change the status, look at a task, and wait for its end."""
 
 from __future__ import annotations
 
@@ -60,11 +60,12 @@ _KEY = "Idempotency-Key"
     ),
 )
 async def submit(request: Request) -> Answer[TaskShape | TaskIdsShape]:
-    """Submit a task to a job, or with `payloads` up to 1,000 at once, of 1 MiB together; then the answer is their ids.
+    """Submit a task to a job, or with `payloads` up to 1,000 tasks at once, of 1 MiB together; the answer is then their
+    ids.
 
-    The ids come in the order of the payloads. A larger body is refused with 413: send fewer payloads at a time.
-    With an `Idempotency-Key` a repeat within 24 h is answered with the same tasks. With a `uniqueKey` that another task
-    stands for, the answer is 200 with that one, and nothing is submitted.
+    The ids come in the order of the payloads. A larger body is refused with 413: send fewer payloads at a time. With an
+    `Idempotency-Key` a repeat within 24 h is answered with the same tasks. When another task has the same `uniqueKey`,
+    nothing is submitted, and the answer is 200 with this other task.
     """
     room, full = request.path_params["room_id"], request.path_params["job_name"]
     who = caller_of(request)
@@ -89,7 +90,7 @@ async def submit(request: Request) -> Answer[TaskShape | TaskIdsShape]:
 
 
 async def _check(hub: Hub, full: str, payloads: list[str], user: str, *, many: bool) -> None:
-    """Raise `Malformed` when a payload does not fit the schema of the job, and `JobNotFound`."""
+    """Raise `Malformed` when a payload does not fit the schema of the job, and `JobNotFound` for an unknown job."""
     schema = (await hub.jobs.get(full)).schema
     fault = await hub.validation.check(full, schema, payloads, user)
     if fault is not None:
@@ -100,7 +101,8 @@ async def _check(hub: Hub, full: str, payloads: list[str], user: str, *, many: b
 
 
 def _options(said: SubmitBody, full: str) -> Options:
-    """Return the options of a submit; raises `Malformed` for an `@internal` job, which knows none of them."""
+    """Return the options of a submit; raises `Malformed` when there are any for an `@internal` job, which takes
+    none."""
     if full.startswith(f"{INTERNAL}:") and said.model_dump(exclude={"payload", "payloads"}, exclude_none=True):
         message = (
             "priority, notBefore, maxAttempts, backoffSeconds, maxSilenceSeconds, uniqueKey and after should be left "
@@ -129,11 +131,14 @@ def _options(said: SubmitBody, full: str) -> Options:
     ),
 )
 async def claim(request: Request) -> Answer[ClaimedShape]:
-    """Claim the oldest task of all the jobs of a worker, or null; for its owner alone.
+    """Claim the oldest task among all jobs of a worker; `task` is null when there is none. For the worker's owner
+    alone.
 
-    `limit` asks for several, `waitSeconds` waits for one, `start` takes them as running. `results` says first what has
-    become of others. With an `Idempotency-Key` a repeat is answered with the same tasks while the worker holds them, or
-    again with none. Claims with a limit or a key name each `claim`; reports that repeat the name count for no other.
+    `limit` asks for several tasks, `waitSeconds` waits for the first one, and `start` claims them as running. `results`
+    reports on tasks that were claimed before, and is handled first. With an `Idempotency-Key` a repeat is answered with
+    the same tasks while the worker holds them, and a claim that got no task is answered with none again. Claims with a
+    limit or a key name each `claim`; a report that repeats this name cannot be taken for a report on another claim of
+    the same task.
     """
     who = caller_of(request)
     said, body = await bodies.read(request, ClaimBody)
@@ -165,7 +170,8 @@ async def claim(request: Request) -> Answer[ClaimedShape]:
 async def _reported(
     hub: Hub, said: list[ResultBody], body: bodies.SentBody, worker: str, who: Caller, key: str
 ) -> list[OutcomeShape]:
-    """Return the outcomes of a worker's reports. A task whose result is not kept fails: it is not reported anew."""
+    """Apply a worker's reports on tasks, and return their outcomes. A task whose result is too long or too deep fails
+    at once, because the worker would only repeat the same result."""
     values, most = bodies.results(said, body), hub.settings.task_result_max_bytes
     reports, large = [], set()
     for each, value in zip(said, values, strict=True):
@@ -185,9 +191,8 @@ async def _reported(
 
 
 async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key: str) -> list[TaskRecord]:
-    """Claim tasks. They are given back when the caller has hung up and cannot ask for them again, and when its token
-    was revoked meanwhile.
-    """
+    """Claim tasks and return them. They go back to their queue when the caller has hung up and has no key to ask for
+    them again, and when the caller's token was revoked during the wait."""
     worker, user = said.worker_id.hex, who.user
     runtime_ms = int((said.runtime_s or 0) * 1000)
     wait_s = min(said.wait_s or 0, hub.settings.long_poll_max_wait_s)
@@ -240,7 +245,8 @@ async def of_room(request: Request) -> Answer[TaskPageShape]:
     **operation("getTask", CALLER, p.PREFER, headers=("Preference-Applied",), refusals=(TaskNotFound,), anonymous=True),
 )
 async def look(request: Request) -> Answer[TaskInFullShape]:
-    """Return a task with its result; with `Prefer: wait=N` as soon as it has ended, or as it is after N seconds."""
+    """Return a task with its result; with `Prefer: wait=N` as soon as the task has ended, or as it is after N
+    seconds."""
     who = reader_of(request)
     task = bodies.path_id(request, "task_id")
     hub = hub_of(request)
@@ -252,7 +258,7 @@ async def look(request: Request) -> Answer[TaskInFullShape]:
     found = await long_polls.wait(
         request, wait_s, lambda s: hub.tasks.wait(task, s), lambda shown: shown.task.status in TERMINAL
     )
-    await admit_again(request)  # his token may have been revoked meanwhile
+    await admit_again(request)  # the caller's token may have been revoked during the wait
     answer = Answer(answers.shown(found))
     answer.headers["preference-applied"] = f"wait={wait_s:g}"
     return answer
@@ -271,10 +277,10 @@ async def look(request: Request) -> Answer[TaskInFullShape]:
     ),
 )
 async def move(request: Request) -> Answer[TaskShape]:
-    """Give a task another status: for the owner of the worker that holds it, and to cancel it for its submitter.
+    """Give a task another status: for the owner of the worker that holds it; its submitter may cancel it.
 
-    A completed one may come with its `result`, any JSON. With an `Idempotency-Key` a repeat is answered alike while the
-    task has not moved on.
+    A completed task may come with its `result`, any JSON. With an `Idempotency-Key` a repeat is answered alike as long
+    as the task has not changed again.
     """
     who = caller_of(request)
     task = bodies.path_id(request, "task_id")

@@ -1,4 +1,5 @@
-"""JSON as text: its parts are kept as they were sent, whatever numbers and orders of members they have. Pure."""
+"""JSON as text: the parts of a document are kept as they were sent, with all digits of numbers and the order of
+members. The functions only compute."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[{]}")
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Keep the garbage collector away meanwhile: it would look at every part of a large document again and again."""
+    """Stop the garbage collector within the block: it would look at every part of a large document again and again."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -31,7 +32,7 @@ def uncollected() -> Iterator[None]:
 
 
 def compact(text: str) -> str:
-    """Return JSON without the blanks between its parts."""
+    """Return JSON without the white space between its parts."""
     if not any(blank in text for blank in " \n\t\r"):
         return text
     parts = _by_quotes(text)
@@ -41,7 +42,7 @@ def compact(text: str) -> str:
 
 
 def is_deep(text: str, most: int) -> bool:
-    """Return whether JSON has more levels than this."""
+    """Return whether JSON is nested more deeply than `most` levels."""
     if text.count("[") + text.count("{") <= most:
         return False
     outside = "".join(_by_quotes(text)[::2]).encode()
@@ -49,9 +50,9 @@ def is_deep(text: str, most: int) -> bool:
 
 
 def _by_quotes(text: str) -> list[str]:
-    """Split JSON at its quotes: every other part stands between two.
+    """Split JSON at its quotes, so that every other part is the inside of a string.
 
-    No control character stands in JSON, so that two of them can stand for what might be taken for the quote at an end.
+    JSON has no control characters, so two of them stand for escaped backslashes and escaped quotes during the split.
     """
     if "\\" in text:
         text = text.replace("\\\\", "\0").replace('\\"', "\1")
@@ -59,7 +60,8 @@ def _by_quotes(text: str) -> list[str]:
 
 
 def member(text: str, wanted: str) -> str:
-    """Return a member of an object as it was sent; `text` is valid JSON. Of two with one name the last counts."""
+    """Return the value of a member of an object, as it was sent; empty when there is none. `text` is valid JSON. Of
+    several members with this name the last one counts."""
     found, at = "", _inside(text, 0)
     while text[at] != "}":
         name, at = _name(text, at)
@@ -70,9 +72,10 @@ def member(text: str, wanted: str) -> str:
 
 
 def items(text: str, wanted: str) -> Iterator[str]:
-    """Yield the items of a member that is a list, each as it was sent; `text` is a JSON object and valid.
+    """Yield the items of a member that is a list, each as it was sent. `text` is the valid JSON of an object.
 
-    An empty text comes before the first item, and again where another member has that name: the last one counts.
+    An empty text comes before the first item. If a later member has the same name, an empty text comes again: then the
+    items before it must be dropped, because the last member counts.
     """
     at = _inside(text, 0)
     while text[at] != "}":
@@ -90,7 +93,7 @@ def items(text: str, wanted: str) -> Iterator[str]:
 
 
 def members(text: str) -> Iterator[tuple[str, str]]:
-    """Yield (name, text) of each member of an object without blanks between its parts."""
+    """Yield (name, text) of each member of an object. The object has no white space between its parts."""
     at = 1
     while text[at] != "}":
         name, at = _scan(text, at)
@@ -100,24 +103,25 @@ def members(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _name(text: str, at: int) -> tuple[str, int]:
-    """Read the name of a member; return it, and where its value begins."""
+    """Read the name of a member; return the name and the position where its value begins."""
     name, at = _scan(text, at)
     return name, _inside(text, at)
 
 
 def _end(text: str, at: int) -> int:
-    """Find where the value ends that begins here."""
+    """Return the position behind the value that begins at `at`; raises `Malformed` when Python cannot read the
+    value."""
     try:
         with uncollected():
             end = _scan(text, at)[1]
-    except (ValueError, RecursionError):  # digits by the thousand; levels by the thousand
+    except (ValueError, RecursionError):  # a number with thousands of digits; thousands of levels
         wrong = {"type": "json_invalid", "loc": ["body", at], "msg": "JSON decode error", "input": {}}
         raise Malformed(errors=[wrong]) from None
     return end
 
 
 def _inside(text: str, at: int) -> int:
-    """Find what comes after the next mark, a bracket or a colon."""
+    """Return the position of the first part behind the next bracket or colon."""
     return _after_blanks(text, _after_blanks(text, at) + 1)
 
 

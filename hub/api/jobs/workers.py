@@ -1,4 +1,4 @@
-"""Workers: made, heard, removed, and listed."""
+"""The endpoints for workers: make a worker, take its heartbeat, remove it, and list workers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ router = APIRouter(prefix=PREFIX, tags=["workers"])
     ),
 )
 async def create(request: Request) -> Answer[WorkerShape]:
-    """Make a worker of the caller's. It must beat from now on, or it is removed."""
+    """Make a worker for the caller. The worker is removed unless it sends heartbeats from now on."""
     who = caller_of(request)
     await check_listening(request)
     hub = hub_of(request)
@@ -43,7 +43,7 @@ async def create(request: Request) -> Answer[WorkerShape]:
 
 @router.get("/workers", **operation("listWorkers", CALLER, query=PageQuery, anonymous=True))
 async def listed(request: Request) -> Answer[WorkerPageShape]:
-    """Return all workers of all users, newest first; not for a token that is bound to rooms."""
+    """Return all workers of all users, newest first; refused for a token that is bound to rooms."""
     who = reader_of(request)
     if who and who.rooms:
         raise Forbidden("This is of all rooms; a token that is bound to some asks for /rooms/{room_id}/workers.")
@@ -81,10 +81,10 @@ async def of_room(request: Request) -> Answer[WorkerPageShape]:
     ),
 )
 async def beat(request: Request) -> Answer[WorkerShape]:
-    """Say that a worker is alive. Answered once Redis has it; for its owner alone.
+    """Say that a worker is alive; for its owner alone. Answered once Redis has the heartbeat.
 
-    With the `tasks` it holds, each with its `claim`, what differs from what the hub knows is settled, and those
-    that are not its own any more are answered as `lost`.
+    A worker may list the `tasks` that it holds, each with its `claim`. The hub then settles every difference from what
+    it knows, and answers as `lost` the tasks that do not belong to the worker any more.
     """
     who = caller_of(request)
     worker = bodies.path_id(request, "worker_id")
@@ -108,10 +108,11 @@ async def beat(request: Request) -> Answer[WorkerShape]:
     **operation("getTaken", CALLER, p.PREFER, query=TakenQuery, refusals=(WorkerNotFound,), scopes=(WORKER,)),
 )
 async def taken(request: Request) -> Answer[TakenShape]:
-    """Return how often a task was taken from a worker, because it was cancelled or silent for too long; for its owner
-    alone.
+    """Return how often a task was taken from a worker, because the task was cancelled or silent for too long; for the
+    worker's owner alone.
 
-    With `Prefer: wait=N` as soon as it is not `since` any more: then its next heartbeat, with `tasks`, says which.
+    With `Prefer: wait=N` the answer comes as soon as the number differs from `since`. The next heartbeat that lists
+    `tasks` is then answered with the tasks that are `lost`.
     """
     who = caller_of(request)
     worker = bodies.path_id(request, "worker_id")
@@ -124,7 +125,7 @@ async def taken(request: Request) -> Answer[TakenShape]:
         return await hub.workers.taken(worker, who.user, since, seconds)
 
     found = await long_polls.wait(request, wait_s, look, lambda count: count != since)
-    await admit_again(request)  # his token may have been revoked meanwhile
+    await admit_again(request)  # the caller's token may have been revoked during the wait
     return Answer(TakenShape(id=dashed(worker), taken=found))
 
 
@@ -135,7 +136,8 @@ async def taken(request: Request) -> Answer[TakenShape]:
     ),
 )
 async def remove(request: Request) -> Answer[None]:
-    """Remove a worker. What it has claimed fails, its providers go, and so do jobs without another worker."""
+    """Remove a worker. The tasks that it has claimed fail, its providers are removed, and so are jobs without another
+    worker."""
     who = caller_of(request)
     worker, hub = bodies.path_id(request, "worker_id"), hub_of(request)
     await room_access.reach_worker(who, hub, worker)

@@ -1,1 +1,1 @@
-"""The routes of operators: what they look at and what they change."""
+"""The endpoints for operators: what they can look at, and what they can change."""

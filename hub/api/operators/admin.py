@@ -1,4 +1,5 @@
-"""What operators do: drain, remove, upgrade, switch and run the sweepers, read the audit log."""
+"""The endpoints for operators: drain, cordon, remove and upgrade nodes, switch and run the sweepers, read the audit
+log."""
 
 from __future__ import annotations
 
@@ -51,10 +52,11 @@ router = APIRouter(tags=["admin"])
     ),
 )
 async def drain(request: Request, node_id: str) -> Answer[SwitchedShape]:
-    """Stop lending a node's slots; those that are lent stay with their borrowers, until the deadline if one is given.
+    """Stop lending a node's slots. Slots that are lent stay with their borrowers, until the deadline if one is given.
     For operators, and for the node itself.
 
-    It counts from this call, on the hub clock. A repeated call replaces it, and without one takes it away.
+    The deadline counts from this call, on the hub clock. A repeated call replaces the deadline, and a call without one
+    removes it.
     """
     node = _operated(request, node_id)
     deadline_s = DrainBody.read(await bodies.read_body(request, optional=True)).deadline_seconds
@@ -68,9 +70,11 @@ async def drain(request: Request, node_id: str) -> Answer[SwitchedShape]:
     **operation("cordonNode", (ADMIN, TOKEN), body=CordonBody, refusals=(Forbidden, UnknownNode)),
 )
 async def cordon(request: Request, node_id: str) -> Answer[SwitchedShape]:
-    """Lend nothing more of a node, and say why; what is lent stays, and the node goes on as it is. Undrain ends it.
+    """Lend no more slots of a node, and note the reason. What is lent stays, and the node goes on. Undrain ends the
+    cordon.
 
-    It takes the place of a drain, and a drain takes its place: the last call decides. It survives a lost store.
+    A cordon replaces a drain, and a drain replaces a cordon: the last call decides. A cordon survives the loss of a
+    store.
     """
     node = _operated(request, node_id)
     body = CordonBody.read(await bodies.read_body(request))
@@ -87,7 +91,8 @@ async def undrain(request: Request, node_id: str) -> Answer[SwitchedShape]:
 
 
 def _operated(request: Request, node_id: str) -> str:
-    """Return the node for its operators and for itself; refuse all others."""
+    """Return the id of the node that a call is about; raises `Forbidden` unless the caller is an operator or the node
+    itself."""
     who, node = speaker_of(request), check_node_id(node_id)
     who.check(node)
     return node
@@ -130,7 +135,7 @@ async def upgrade(request: Request, node_id: str) -> Answer[UpgradingShape]:
 
 @router.delete("/admin/nodes/{node_id:path}", **operation("removeNode", (ADMIN,), refusals=(InvalidValue,)))
 async def remove_node(request: Request, node_id: str) -> Answer[LeftShape]:
-    """Take a node off the books: its slots are withdrawn, lent ones ended, at once."""
+    """Remove a node: its slots are withdrawn, and their leases end, at once."""
     hub = hub_of(request)
     answer = await remove(hub, node_id)
     await hub.audit.write("admin", "node.remove", **await origin(request), nodeId=node_id)
@@ -139,7 +144,7 @@ async def remove_node(request: Request, node_id: str) -> Answer[LeftShape]:
 
 @router.get("/admin/sweeper", **operation("getSweeper", (ADMIN,)))
 async def sweeper(request: Request) -> Answer[SweeperShape]:
-    """Return whether stale nodes are removed, the source of that, and the state of the brake."""
+    """Return whether stale nodes are removed, who has set that, and the state of the brake."""
     return Answer(await _switch_state(hub_of(request)))
 
 
@@ -176,9 +181,8 @@ async def _switch_state(hub: Hub) -> SweeperShape:
 
 @router.get("/admin/brake", **operation("getBrake", (ADMIN,), p.OF_BRAKE))
 async def brake(request: Request) -> Answer[BrakeShape]:
-    """Return the state of the brake: whether so many nodes, or with `of=workers` workers, are silent at once that the
-    sweeper holds most of them back.
-    """
+    """Return the state of the brake: it is engaged while so many nodes (with `of=workers`: workers) are silent at once
+    that the sweeper holds most of them back."""
     hub = hub_of(request)
     return Answer(await brake_shape(Brake(hub.store, hub.settings, _braked(request.query_params.get("of")))))
 
@@ -188,9 +192,9 @@ async def brake(request: Request) -> Answer[BrakeShape]:
     **operation("releaseBrake", (ADMIN,), body=ReleaseBody, optional=True, refusals=(BrakeOff,)),
 )
 async def release_brake(request: Request) -> Answer[BrakeShape]:
-    """Have all nodes, or all workers, removed that are silent now, on all hubs.
+    """Release the brake: all nodes, or all workers, that are silent now are removed, by any hub.
 
-    The brake is ready again when that is done.
+    Afterwards the brake is ready to engage again.
     """
     hub = hub_of(request)
     said = ReleaseBody.read(await bodies.read_body(request, optional=True))
@@ -210,7 +214,7 @@ async def release_brake(request: Request) -> Answer[BrakeShape]:
 
 
 async def brake_shape(brake: Brake) -> BrakeShape:
-    """Return the state of a brake as it is answered."""
+    """Return the state of a brake as an answer has it."""
     found = await brake.status()
     return BrakeShape(
         state=found.state,
@@ -230,7 +234,7 @@ async def brake_shape(brake: Brake) -> BrakeShape:
 
 
 def _braked(of: Any) -> Literal["nodes", "workers"]:
-    """Return the kind of brake that is meant; raises `InvalidValue`."""
+    """Return the kind of brake in a query, by default that of nodes; raises `InvalidValue`."""
     match of:
         case None | "nodes":
             return "nodes"
@@ -241,7 +245,7 @@ def _braked(of: Any) -> Literal["nodes", "workers"]:
 
 @router.post("/admin/sweep", **operation("runSweep", (ADMIN,), body=SweepBody, optional=True))
 async def sweep(request: Request) -> Answer[SweptShape]:
-    """Run one pass of both sweepers now and say what it did; with `dryRun` what it would do."""
+    """Run one pass of both sweepers now, and return what it did; with `dryRun` what it would do."""
     hub = hub_of(request)
     dry_run = SweepBody.read(await bodies.read_body(request, optional=True)).dry_run
     hub.clock.expire_override, _, _ = await hub.clock.read_switch()
@@ -285,7 +289,7 @@ async def sweep(request: Request) -> Answer[SweptShape]:
     **operation("listAudit", (ADMIN,), p.SKIP, p.TAKE, p.CATEGORY, p.ACTION, p.SINCE, p.SEARCH),
 )
 async def audit_log(request: Request) -> Answer[list[AuditEntryShape]]:
-    """Return the audit log, newest first; with `q` the entries that contain it."""
+    """Return the audit log, newest first; with `q` only the entries that contain this text."""
     hub = hub_of(request)
     query = request.query_params
     skip = whole_number(query.get("skip", "0"), "skip", 0, 10**9)
@@ -293,11 +297,11 @@ async def audit_log(request: Request) -> Answer[list[AuditEntryShape]]:
     since = _instant(query.get("sinceUtc", ""))
     text = bodies.search(request)
     entries = await hub.audit.read(skip, take, query.get("category"), query.get("action"), since, text)
-    return Answer(cast(list[AuditEntryShape], entries))  # as they were written, by this or another version
+    return Answer(cast(list[AuditEntryShape], entries))  # entries may have been written by another version of the hub
 
 
 def _instant(given: str) -> datetime | None:
-    """Return the time that a text names, None for no text; raises `InvalidValue`."""
+    """Return the time in a text, None for an empty text; raises `InvalidValue`."""
     if not given:
         return None
     try:

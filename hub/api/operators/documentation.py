@@ -1,4 +1,5 @@
-"""`/docs`: the wire, shown by files of this package alone. No other machine is asked, and nothing inline is run."""
+"""The page at `/docs`, which shows the contract with files of this package only: it asks no other host and runs no
+inline script."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from hub.errors import NotFound
 
 router = APIRouter()
 
-# Swagger UI sets styles of its elements and has small pictures in its style sheet.
+# Swagger UI sets inline styles, and its style sheet has small pictures in it.
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -46,7 +47,7 @@ _PAGE: Final = """<!doctype html>
 
 @router.get("/docs", **unlisted(about=EVERYTHING, linked=True))
 async def docs() -> Response:
-    """Return the page."""
+    """Return the page that shows the contract."""
     return Response(_PAGE, media_type="text/html", headers=_HEADERS)
 
 
@@ -64,7 +65,7 @@ async def spoken() -> Response:
 
 @router.get("/docs/{name}", **unlisted())
 async def asset(name: str) -> Response:
-    """Return a file of the page."""
+    """Return a script, a style sheet or the notice of the page at `/docs`."""
     if name not in TYPES:
         raise NotFound(f"There is no /docs/{name}.")
     headers = {**_HEADERS, "cache-control": "public, max-age=3600"}
@@ -73,7 +74,7 @@ async def asset(name: str) -> Response:
 
 @router.get("/redoc", **unlisted(linked=True))
 async def redoc() -> Response:
-    """Lead from the address of a former page to the page."""
+    """Redirect from the address of a former page to `/docs`."""
     return RedirectResponse("docs", 302)
 
 

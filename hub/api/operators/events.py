@@ -1,4 +1,5 @@
-"""What happened, why things are as they are, and what happens now, as server-sent events."""
+"""The endpoints for events: the latest ones, the explanation of a state by them, and the stream of new ones as
+server-sent events."""
 
 from __future__ import annotations
 
@@ -32,9 +33,9 @@ from hub.tokens.secrets import ADMIN, RUNNER
 from hub.wire import to_json
 
 router = APIRouter(tags=["events"])
-SEND_S = 20.0  # for a listener to take what was sent; then, or at most as much later, his connection is cut
-TOGETHER = 50  # events in one write, and in one turn of the loop: a hundred listeners may be as far behind
-RETRY_MS = 2000  # a listener that was cut off comes back after so long
+SEND_S = 20.0  # for a listener to take what was sent; its connection is cut after once to twice this time
+TOGETHER = 50  # the most events in one write; after each write other listeners have their turn
+RETRY_MS = 2000  # the time after which a listener that was cut off connects again
 _SHOWN = 'id: 1750000000000-0\nevent: grant.lent\ndata: {"event": "grant.lent"}\n\n'
 _FILTERS = dict.fromkeys(("kind", *NAMES), "string")
 
@@ -48,7 +49,7 @@ async def history(request: Request) -> Answer[EventsShape]:
     """Return the latest events, newest first: all, or those of some kinds and about one node, slot, pool, run, ticket,
     worker, task, job or schedule.
 
-    `complete` says that there is nothing older, neither beyond `limit` nor trimmed from the bounded history.
+    `complete` says that no older event exists: none is beyond `limit`, and none was trimmed from the bounded history.
     """
     limit = whole_number(request.query_params.get("limit", "100"), "limit", 1, bodies.PAGE_MAX)
     found = await serving_of(request).live.history.find(_which(request.query_params), limit)
@@ -93,7 +94,7 @@ async def explain(request: Request, kind: str, id: str) -> Answer[ExplanationSha
 
 
 def _shown(events: Iterable[Event]) -> list[EventShape]:
-    return [cast(EventShape, event.document()) for event in events]  # beside its members are facts of any name
+    return [cast(EventShape, event.document()) for event in events]  # a document also has facts under any name
 
 
 @router.get(
@@ -109,17 +110,19 @@ def _shown(events: Iterable[Event]) -> list[EventShape]:
     ),
 )
 async def events(request: Request) -> Response:
-    """Send the events from now on, or after that of `Last-Event-ID` (or `?after=`), as server-sent events.
+    """Send events as server-sent events: those from now on, or those after the event that `Last-Event-ID` (or
+    `?after=`) names.
 
-    `gap`: events before the next one have been trimmed. `slow`: this stream was not read and ends; come back with the
-    last id. A comment comes every 15 s.
+    The event `gap` says that events before the next one have been trimmed. The event `slow` says that the client did
+    not read this stream, which ends: connect again with the last id. A comment comes every 15 s.
     """
     who = await credential(request)
     return EventStream(serving_of(request).live, _which(request.query_params), after_of(request), who)
 
 
 def after_of(request: Request) -> str | None:
-    """Return the id of the event after which a listener goes on, where it names one."""
+    """Return the id of the event after which a listener wants to go on; None when it names none. Raises
+    `InvalidValue`."""
     name, given = "after", request.query_params.get("after", "")
     if not given:
         name, given = "Last-Event-ID", request.headers.get("last-event-id", "")
@@ -127,9 +130,10 @@ def after_of(request: Request) -> str | None:
 
 
 class EventStream(Response):
-    """The answer that goes on until the listener, the hub, or the patience with a slow listener ends.
+    """A stream of events as a response. It ends when the listener goes, when the hub stops, or when the listener has
+    read nothing for too long.
 
-    With `latest` it carries what `Live.tell` tells as well.
+    With `latest` the stream also has the frames that `Live.tell` gives to all such streams.
     """
 
     media_type = "text/event-stream"
@@ -142,7 +146,7 @@ class EventStream(Response):
         self._after = after
         self._who = who
         self._latest = latest
-        self._sending_since = math.inf  # of what is being sent
+        self._sending_since = math.inf  # when the send under way began; infinite while there is none
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._live.listen(self._which, self._who, latest=self._latest) as listener:
@@ -161,7 +165,8 @@ class EventStream(Response):
             sending.result()
 
     async def _watch(self, scope: Scope, tasks: Sequence[asyncio.Task[None]]) -> None:
-        """Wait until one of the tasks is over, or the listener has taken nothing of one send for too long.
+        """Wait until one of these tasks of asyncio ends. Cut the connection when one send takes longer than `SEND_S`
+        seconds.
 
         One timer for the stream costs less than one for each send.
         """
@@ -177,7 +182,7 @@ class EventStream(Response):
             await send({"type": "http.response.body", "body": body, "more_body": more})
             self._sending_since = math.inf
 
-        with suppress(StoreUnavailable):  # it ends here, and the listener comes back with the last id he saw
+        with suppress(StoreUnavailable):  # the stream ends; the listener connects again with the last id it saw
             await put(begin)
             known = (0, 0)
             if self._after is not None:
@@ -191,7 +196,7 @@ class EventStream(Response):
         await put(b"", more=False)
 
     async def _replay(self, put: Callable[..., Awaitable[None]], after: str, since: str) -> None:
-        """Send the events between the two ids that are still there."""
+        """Send the events after `after` and up to `since`, as far as they have not been trimmed."""
         upto = parse_id(since, "id")
         while True:
             page = await self._live.history.after(after)
@@ -206,9 +211,10 @@ class EventStream(Response):
             after = page.events[-1].id
 
     async def _known(self, after: str, since: str) -> tuple[int, int]:
-        """Up to which event the listener knows what is handed out from now on: a list may have shown him some that this
-        hub, which looks a few times a second, has yet to read. In a store that is another one now ids may begin lower.
-        """
+        """Return the id of the last event that the listener knows, when it is later than what this hub has read; else
+        (0, 0). The hub reads the store a few times a second, so a list may have shown the listener later events, which
+        must not be sent again. An id that the store does not have is ignored: it comes from a store that was replaced,
+        and new ids may be lower."""
         last = parse_id(after, "id")
         return last if last > parse_id(since, "id") and await self._live.history.has(after) else (0, 0)
 

@@ -1,4 +1,4 @@
-"""Health, readiness, metrics and diagnostics."""
+"""The endpoints for health, readiness, metrics and diagnostics."""
 
 from __future__ import annotations
 
@@ -46,13 +46,14 @@ from hub.store.lenient import read_each
 from hub.tokens.secrets import ADMIN, HEADER, NODE, RUNNER
 
 router = APIRouter(tags=["operations"])
-COUNTED_S = 1.0  # how old the counts may be that strangers are shown
-HELD_MAX = 1000  # tasks in hand that are counted by job
+COUNTED_S = 1.0  # the greatest age of counts that callers without a secret are shown
+HELD_MAX = 1000  # the most claimed or running tasks that are counted by job
 SEEN_S = 120  # a node heard within this time makes the hub ready
 
 
 class StoreBreaker:
-    """Stops asking a Redis that does not answer: open for a cooldown after so many errors in a row."""
+    """A circuit breaker for the health check: after `threshold` errors in a row, or one lost connection, Redis is not
+    asked again until a cooldown of `cooldown_s` seconds is over."""
 
     def __init__(self, threshold: int, cooldown_s: float) -> None:
         self._threshold = threshold
@@ -114,7 +115,7 @@ async def health(request: Request) -> Answer[HealthShape]:
 async def health_ready(request: Request) -> Answer[HubReadyShape]:
     """Tell load balancers whether this hub takes requests and Redis answers; free slots do not matter.
 
-    Of a hub with realms it is enough that the store of one answers; `realms` says of each how it is.
+    A hub with realms is ready when the store of one realm answers; `realms` has the state of each.
     """
     found = _not_stopping(request)
     realms: ServedRealms | None = request.app.state.realms
@@ -142,7 +143,8 @@ async def health_live(_: Request) -> Answer[HubLiveShape]:
 
 
 class Readiness:
-    """Counts over all pools, which cost the more the more there are; strangers get those of a second ago."""
+    """The counts over all pools, whose cost grows with the number of pools. Callers without a secret get counts of up
+    to a second ago."""
 
     def __init__(self) -> None:
         self._counted_at = -math.inf
@@ -214,9 +216,8 @@ def _not_stopping(request: Request) -> Serving:
     ),
 )
 async def show_metrics(request: Request) -> Response:
-    """Return the metrics as Prometheus text. Gauges of the store are read now; while it is away they keep their last
-    value.
-    """
+    """Return the metrics as Prometheus text. Gauges of the store are read for this call; while the store is away they
+    keep their last value."""
     serving_of(request)
     realms: ServedRealms | None = request.app.state.realms
     if realms is None:
@@ -236,7 +237,8 @@ async def show_metrics(request: Request) -> Response:
 
 
 async def _read_gauges(state: State) -> None:
-    """Of one realm: those of its store, and of the sources that are declared here."""
+    """Set the gauges of one realm: those of its store, and those of the sources of records that this hub has
+    declared."""
     try:
         await _refresh(state.serving.hub)
         await _refresh_zombies(state.serving.hub, state.sources)
@@ -252,7 +254,7 @@ async def _refresh(hub: Hub) -> None:
             ("ZCARD", keys.worker_beats), ("ZCARD", keys.heads), ("ZCARD", keys.later), ("ZCARD", keys.dead),
         ]
     )  # fmt: skip
-    with suppress(StoreFault):  # the store in memory keeps no statistics
+    with suppress(StoreFault):  # fakeredis keeps no statistics
         functions = (await hub.store.read("INFO", "commandstats")).get("cmdstat_fcall", {})
         metrics.script_calls.set(functions.get("calls", 0))
         metrics.script_seconds.set(functions.get("usec", 0) / 1e6)
@@ -284,13 +286,14 @@ async def _refresh_queue(hub: Hub) -> None:
 
 
 async def _refresh_tasks(hub: Hub) -> None:
-    """Of the jobs whose first task waits longest; a hundred thousand tasks cost no more than one."""
+    """Set the gauges of tasks by job, for the jobs whose first task has waited longest. The cost depends on the number
+    of jobs, not of tasks."""
     keys = hub.store.keys
     heads = await hub.store.read("ZRANGE", keys.heads, 0, metrics.LABELS_MAX - 1, "WITHSCORES")
     lengths = await read_each(hub.store, (("ZCARD", keys.job_queue(full)) for full, _ in heads), 0)
     now_s, shown = hub.store.wall_s(), dict[str, tuple[float, ...]]()
     for (full, score), length in zip(heads, lengths, strict=True):
-        if length:  # else it was claimed meanwhile
+        if length:  # else its last task was claimed meanwhile
             job = metrics.bounded_job(full)
             pending, age_s = shown.get(job, (0, 0.0))
             shown[job] = pending + length, max(age_s, now_s - float(score) / 1e6)
@@ -309,8 +312,9 @@ async def _refresh_tasks(hub: Hub) -> None:
 
 
 async def _refresh_zombies(hub: Hub, sources: Sequence[str]) -> None:
-    """What the last pass over each source found, whichever hub made it, also over those that this one has not declared;
-    one that no pass was made over is as old as the source is known."""
+    """Set the gauges of stuck records to what the last pass over each source found, by whichever hub, also for sources
+    that this hub has not declared. For a source without a pass the gauge of its age counts from when the source became
+    known."""
     keys = hub.store.keys
     known = await known_sources(hub.store)
     names = list(dict.fromkeys([*sources, *known]))

@@ -1,4 +1,4 @@
-"""The settings that all hubs must share: looking at them, and changing one for all hubs while they run."""
+"""The endpoints for settings that all hubs must share: list them, and change one for all hubs at run time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ async def settings(request: Request) -> Answer[SharedSettingsShape]:
     **operation("setSetting", (ADMIN,), body=SettingBody, refusals=(BadInput, NotFound)),
 )
 async def set_setting(request: Request, name: str) -> Answer[SharedSettingShape]:
-    """Set a setting for all hubs, whatever each was given; null clears what was set. Other hubs follow in a second."""
+    """Set a setting for all hubs, whatever value each was given; null clears the set value. Other hubs follow within a
+    second."""
     hub = hub_of(request)
     said = SettingBody.read(await bodies.read_body(request))
     by = (said.by or remote_ip(request) or "unknown")[:100]

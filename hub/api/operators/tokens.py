@@ -1,4 +1,4 @@
-"""Tokens of users and of nodes: made, listed and revoked by operators."""
+"""The endpoints for tokens of users and of nodes: operators make, list and revoke them."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ _REFUSALS = (Forbidden, InvalidJson, MissingMember, InvalidValue)
     ),
 )
 async def create(request: Request) -> Answer[MadeTokenShape]:
-    """Make a token for a user, for a node, or for nodes to join with. Its secret is in `token`, here and never again;
-    with `sha256` the caller alone knows it, and the call may be repeated. Tokens of nodes and to join with are
-    made and revoked with the admin secret alone.
+    """Make a token for a user, for a node, or for nodes to join with. Its secret is in `token`, in this answer only.
+    With `sha256` only the caller knows the secret, and the call may be repeated. Tokens of nodes and for joining are
+    made and revoked with the admin secret only.
 
-    The first token of a hub without secrets shuts its jobs API to everybody who shows none.
+    The first token of a hub without secrets closes the hub's jobs API to callers without a token.
     """
     operator, found = caller_of(request), serving_of(request)
     said = TokenBody.read(await bodies.read_body(request))
@@ -77,7 +77,7 @@ async def create(request: Request) -> Answer[MadeTokenShape]:
     **operation("listTokens", CALLER, p.OFFSET, p.LIMIT, refusals=_REFUSALS, scopes=("admin",), superuser=True),
 )
 async def tokens(request: Request) -> Answer[TokensShape]:
-    """Return the tokens, newest first, and those of HUB_TOKENS_FILE; never a secret."""
+    """Return the tokens made at run time, newest first, and those of HUB_TOKENS_FILE; never a secret."""
     found = serving_of(request)
     offset, limit = bodies.page(request)
     total, page = await found.hub.tokens.page(offset, limit)
@@ -107,13 +107,13 @@ async def look(request: Request, id: str) -> Answer[TokenShape]:
     ),
 )
 async def revoke(request: Request, id: str) -> Answer[RevokedShape]:
-    """Revoke a token: within a second no hub knows it any more. `last` tells that there is none left, so that a hub
+    """Revoke a token: within a second no hub accepts it any more. `last` says that no token is left, so that a hub
     without secrets is open again."""
     operator, found = caller_of(request), serving_of(request)
     if found.holders.file.find(id):
         raise InvalidValue("This token stands in HUB_TOKENS_FILE: take it out there and send SIGHUP", member="id")
     _check_kind(operator, (await found.hub.tokens.get(id)).holder)
-    by = await origin(request)  # before: it may be the caller's own
+    by = await origin(request)  # first: the caller may revoke its own token
     await found.hub.tokens.revoke(id)
     found.holders.forget()
     await found.hub.audit.write("admin", "token.revoke", actor=operator.name, **by, id=id)
@@ -121,7 +121,8 @@ async def revoke(request: Request, id: str) -> Answer[RevokedShape]:
 
 
 def _check_kind(operator: Caller, holder: Holder) -> None:
-    """Raise `Forbidden` for a token that speaks for nodes: with it a superuser of the jobs API would end leases."""
+    """Raise `Forbidden` for a superuser that makes or revokes a token of nodes: with such a token it could end leases.
+    Only the operator may do that."""
     if holder.kind != USER and operator is not OPERATOR:
         raise Forbidden("Tokens of nodes, and to join with, are made and revoked with the admin secret alone.")
 

@@ -1,4 +1,4 @@
-"""Who holds how much of what takes memory, and how much of it Redis has in use."""
+"""The memory of Redis: how much is in use, and which users and rooms hold most of it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from hub.jobs.names import dashed
 from hub.jobs.quotas import Holding
 from hub.tokens.secrets import ADMIN, RUNNER
 
-MOST = 100  # owners of a kind
-NEARLY = 0.98  # of what is not reserved: a submit needs some room itself
-TOKENS_MAX = 1000  # whose users are shown by name
+MOST = 100  # the most owners that are shown for each kind of holding
+NEARLY = 0.98  # of the memory without its reserve: a trouble when more is in use
+TOKENS_MAX = 1000  # the most tokens that are read for the names of users
 router = APIRouter()
 
 
 @router.get("/console/usage", **unlisted(page=True, who=(RUNNER, ADMIN)))
 async def usage(request: Request) -> Response:
-    """Show who holds most of each kind, by name where a token tells it."""
+    """Return the memory of the store, and the users and rooms that hold most, for each kind of holding. A user has a
+    name where one of the tokens has it, else its id."""
     hub, found = hub_of(request), serving(request)
     names = await _names(found)
     return Answer(
@@ -34,17 +35,19 @@ async def usage(request: Request) -> Response:
 
 
 async def memory(hub: Hub) -> dict[str, int]:
-    """Return what Redis has in use, its limit (0: none), and what of that is kept for nodes, leases and ends."""
+    """Return the bytes that Redis has in use, its limit (0: none), and the part of the limit that is reserved for
+    nodes, leases and the ends of tasks."""
     try:
         found = await hub.store.read("INFO", "memory")
         used, most = found["used_memory"] - found.get("mem_not_counted_for_evict", 0), found.get("maxmemory", 0)
-    except (StoreFault, KeyError, TypeError):  # the store in memory has no server
+    except (StoreFault, KeyError, TypeError):  # fakeredis has no such statistics
         used = most = 0
     return {"usedBytes": used, "limitBytes": most, "reserveBytes": most * hub.settings.store_reserve_percent // 100}
 
 
 def troubles_of(store: dict[str, int]) -> list[tuple[str, str, str, str, str]]:
-    """Return the trouble, as the fields of one, where Redis is full but for what is kept."""
+    """Return the trouble that Redis is full except for its reserve, as the fields of a `HealthTrouble`; none
+    otherwise."""
     used, most, reserve = store["usedBytes"], store["limitBytes"], store["reserveBytes"]
     if not reserve or used < NEARLY * (most - reserve):
         return []
@@ -56,7 +59,7 @@ def troubles_of(store: dict[str, int]) -> list[tuple[str, str, str, str, str]]:
 
 
 async def _names(found: Serving) -> dict[str, str]:
-    """Return the names of users by their ids."""
+    """Return the names of users by their ids, as the tokens have them."""
     _, tokens = await found.hub.tokens.page(0, TOKENS_MAX)
     return {token.holder.user: token.holder.name for token in (*tokens, *found.holders.file.tokens)}
 

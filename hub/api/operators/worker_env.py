@@ -1,4 +1,4 @@
-"""How a node is set up, as it says itself."""
+"""The endpoint for the environment of a node, as the node itself reports it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ router = APIRouter(tags=["operations"])
     ),
 )
 async def worker_env(request: Request, node_id: str) -> Answer[NodeEnvironmentShape]:
-    """Return the environment of a registered node, asked of the node itself; its refusal comes with its status."""
+    """Return the environment of a registered node, which the hub asks the node itself for. A refusal by the node is
+    passed on with its status."""
     hub = hub_of(request)
     node = await hub.nodes.get(node_id)
     secret = hub.settings.node_secret

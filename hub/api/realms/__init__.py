@@ -1,1 +1,1 @@
-"""Realms as calls meet them: which one is meant, and what a call in one asks of the others."""
+"""Realms in calls: which realm a call is for, and the questions that a call in one realm asks the others."""

@@ -1,4 +1,4 @@
-"""The realms of this process, as a call in one of them sees the others."""
+"""The realms of this process, as a call in one realm sees the others."""
 
 from __future__ import annotations
 
@@ -12,31 +12,33 @@ from hub.settings.realms import Realm
 
 
 class ServedRealm(Protocol):
-    """A realm that this process serves, or tries to: `hub.api.dispatch.part.Part`."""
+    """A realm that this process serves or tries to serve: `hub.api.dispatch.part.Part`."""
 
     name: str
-    error: str  # why its store does not answer; empty where it does
+    error: str  # why the realm's store does not answer; empty when it answers
 
     @property
     def serving(self) -> Serving | None:
-        """Return what the realm is served with; None while its store has not been opened."""
+        """Return the `Serving` of the realm's application; None while its store has not been opened."""
 
 
 class ServedRealms(Protocol):
-    """All of them: `hub.api.dispatch.realms.Realms`, in the state of each application; None of a hub without realms."""
+    """All realms of this process: `hub.api.dispatch.realms.Realms`. Each application has this object in its state as
+    `realms`; None at a hub without realms."""
 
     @property
     def parts(self) -> Mapping[str, ServedRealm]:
-        """By name, the default realm's is empty."""
+        """Return the realms by name; the name of the default realm is empty."""
 
     def said_of(self, name: str) -> Realm | None:
-        """Return what the file says of a realm; None for one that is not in it any more."""
+        """Return the realm of this name as the file declares it; None when the file does not have it any more."""
 
     def of_room(self, room: str, ident: str) -> ServedRealm:
-        """The realm of a room by the rules, else of an id a hub gave; raises `UnknownRealm` if it is not served."""
+        """Return the realm that the rules give a room, else the realm whose tag is in this id; raises `UnknownRealm`
+        when this hub does not serve it."""
 
     async def look(self) -> None:
-        """Ask every store, side by side, whether it is there."""
+        """Ask the stores of all realms, in parallel, whether they answer."""
 
     async def each(self, act: Callable[[State], Awaitable[None]]) -> None:
-        """Do something for every realm that is open, side by side."""
+        """Call `act` with the application's state of every realm, in parallel, each with a time limit."""

@@ -1,4 +1,5 @@
-"""Where a slot is lent, or a ticket waits, when the call says neither the realm nor what a rule decides on."""
+"""The search for the realm in which a slot is lent or a ticket waits, for a call that neither names a realm nor has a
+subject that a rule decides on."""
 
 from __future__ import annotations
 
@@ -17,11 +18,12 @@ from hub.settings.realms import DEFAULT
 from hub.store.cancelling import cancel_all
 from hub.store.keys import key_part
 
-LOOK_S = 2.0  # for all realms together; one that stands still holds nobody up for longer
+LOOK_S = 2.0  # for all realms in parallel; a realm that stands still holds up the search for no longer
 
 
 class Whereabouts(Enum):
-    """The answer of a realm to where something is. `OTHER`: the slot is lent there, with another token."""
+    """The answer of one realm to the question whether a slot or a ticket is there. `OTHER`: the slot is lent there with
+    another token than the one asked for."""
 
     HERE = "here"
     OTHER = "other"
@@ -30,9 +32,11 @@ class Whereabouts(Enum):
 
 
 async def where_lent(parts: Sequence[ServedRealm], slot: str, token: str) -> str | None:
-    """The realm in which a slot is lent, with this token where there is one; None for no realm.
+    """Return the name of the realm in which a slot is lent: with this token, else with another one; None when no realm
+    has lent the slot.
 
-    Raises `Unavailable` when that cannot be known, and `BadInput` when it is lent in several and nothing tells which.
+    Raises `Unavailable` when some realm does not answer and no other has lent the slot with this token. Raises
+    `BadInput` when several realms have lent it and the call has no token.
     """
 
     async def look(hub: Hub) -> Whereabouts:
@@ -52,7 +56,8 @@ async def where_lent(parts: Sequence[ServedRealm], slot: str, token: str) -> str
 
 
 async def where_waiting(parts: Sequence[ServedRealm], ticket: str) -> str | None:
-    """The realm that knows a ticket; None for no realm. Raises `Unavailable` when that cannot be known."""
+    """Return the name of the realm that knows a ticket; None when no realm knows it. Raises `Unavailable` when a realm
+    does not answer and no other knows it."""
 
     async def look(hub: Hub) -> Whereabouts:
         try:
@@ -75,7 +80,8 @@ def _only(said: dict[str, Whereabouts]) -> str | None:
 
 
 async def _ask(parts: Sequence[ServedRealm], look: Callable[[Hub], Awaitable[Whereabouts]]) -> dict[str, Whereabouts]:
-    """Return what each realm says, side by side, until one says that it is there."""
+    """Ask all realms in parallel through `look`, until one answers `HERE` or `LOOK_S` seconds are over. Return the
+    answers by the name of the realm; `UNKNOWN` for a realm that has not answered."""
 
     async def ask(part: ServedRealm) -> None:
         if (found := part.serving) is None:

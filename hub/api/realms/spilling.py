@@ -1,4 +1,5 @@
-"""Spill-over as calls meet it: which realms may serve a borrow, and which one lends a slot that this one does not."""
+"""Spill-over between realms, as calls need it: which other realms may serve a borrow, and which realm has lent a slot
+that the called realm has not."""
 
 from __future__ import annotations
 
@@ -23,14 +24,15 @@ from hub.store.cancelling import cancel_all
 
 
 def hub_of(realms: ServedRealms, name: str) -> Hub | None:
-    """Return the hub of a realm; None while its store has not been reached, or where it is not served."""
+    """Return the hub of a realm; None while its store has not been opened, and for a realm that this process does not
+    serve."""
     part = realms.parts.get("" if name == DEFAULT else name)
     found = part.serving if part else None
     return found.hub if found else None
 
 
 def spilling_over(hub: Hub, realms: ServedRealms | None) -> Hub:
-    """The hub of a realm, whose tickets may be served by the others."""
+    """Let the other realms serve tickets of this hub's realm, and return this hub."""
 
     def leases_of(name: str) -> Leases | None:
         found = hub_of(realms, name) if realms else None
@@ -41,8 +43,9 @@ def spilling_over(hub: Hub, realms: ServedRealms | None) -> Hub:
 
 
 def where_else(request: Request, hub: Hub, named: tuple[str, ...]) -> tuple[tuple[str, ...], float]:
-    """The realms that may serve a borrow beside this one, and for how many seconds it waits here before; those that it
-    names, else those of the file. Raises `UnknownRealm` when this hub does not serve one that it names."""
+    """Return the names of the realms that may serve a borrow beside this one, and for how many seconds the borrow waits
+    here first. The realms are those that the call names, else those of the realms file. Raises `UnknownRealm` when this
+    hub does not serve a realm that the call names."""
     realms: ServedRealms | None = request.app.state.realms
     own = realms.said_of(hub.settings.realm) if realms else None
     if not named:
@@ -55,8 +58,8 @@ def where_else(request: Request, hub: Hub, named: tuple[str, ...]) -> tuple[tupl
 
 
 async def served(request: Request, ticket: Ticket, place: Elsewhere) -> Ticket:
-    """A ticket with the lease that another realm has served it with; raises `LeaseOver`, `UnknownTicket`, and
-    `StoreUnavailable` when that realm is away."""
+    """Return a ticket with the lease that another realm has made for it. Raises `LeaseOver` and `UnknownTicket` as that
+    realm does, and `StoreUnavailable` when that realm does not answer."""
     other = away_or(request.app.state.realms, place.realm)
     try:
         with within("" if place.realm == DEFAULT else place.realm):
@@ -69,7 +72,8 @@ async def served(request: Request, ticket: Ticket, place: Elsewhere) -> Ticket:
 
 
 async def lenders(request: Request, hub: Hub, leases: Sequence[Held]) -> dict[str, list[Held]]:
-    """Of these slots those that other realms have lent to tickets of this one, by realm; without a token any is."""
+    """Return which of these leases other realms have made for tickets of this realm, by the name of the lending realm.
+    A lease without a token stands for any lease of its slot."""
     if request.app.state.realms is None:
         return {}
     keys = hub.store.keys
@@ -85,13 +89,14 @@ async def lenders(request: Request, hub: Hub, leases: Sequence[Held]) -> dict[st
 
 
 async def lender(request: Request, hub: Hub, slot: str, token: str) -> Hub | None:
-    """The realm that has lent this slot to a ticket of this one; None for none. Where the call names no realm, any that
-    lends it so: a rule had led it here. Raises `StoreUnavailable` when the one that is noted is away."""
+    """Return the hub of the other realm that has lent this slot with this token to a ticket of this realm; None when
+    there is none. A call that names no realm may also mean a lease that another realm has made for itself: then all
+    realms are asked. Raises `StoreUnavailable` when the lending realm is noted here and does not answer."""
     for name in await lenders(request, hub, [(slot, token)]):
         return away_or(request.app.state.realms, name)
     if not token or request.app.state.realms is None or request.scope.get(NAMED) is not None:
         return None
-    with suppress(Unavailable):  # whether it is lent in one that is away nobody can say
+    with suppress(Unavailable):  # a realm that is away cannot say whether it has lent the slot
         realms: ServedRealms = request.app.state.realms
         found = await where_lent([*realms.parts.values()], slot, token)
         return hub_of(realms, found or DEFAULT) if found is not None else None
@@ -99,7 +104,7 @@ async def lender(request: Request, hub: Hub, slot: str, token: str) -> Hub | Non
 
 
 def away_or(realms: ServedRealms, name: str) -> Hub:
-    """Return the hub of a realm that has lent something; raises `StoreUnavailable` when it is away."""
+    """Return the hub of the realm that has lent a slot; raises `StoreUnavailable` when its store is not open."""
     if (found := hub_of(realms, name)) is None:
         raise StoreUnavailable(f"Realm {name}, which has lent this slot, is away")
     return found
@@ -108,8 +113,9 @@ def away_or(realms: ServedRealms, name: str) -> Hub:
 async def watched(
     request: Request, hub: Hub, leases: Sequence[Held], wait_s: float, ended: Callable[[], Awaitable[bool]]
 ) -> list[EndedLease]:
-    """Wait as `hub.watching.wait` does, also for leases of other realms: those lent to tickets of this one, and any for
-    a call that names no realm. A realm that is away tells nothing."""
+    """Wait until one of these leases ends, as `hub.watching.wait` does, and return those that have ended. Leases that
+    other realms have made for tickets of this realm are watched too, and any lease of any realm when the call names no
+    realm. A realm that is away reports no end."""
     theirs = await _lent_by(request, hub, leases)
     if not theirs:
         return await hub.watching.wait(leases, wait_s, ended)
@@ -132,7 +138,7 @@ async def watched(
 
 
 async def _lent_by(request: Request, hub: Hub, leases: Sequence[Held]) -> dict[str, list[Held]]:
-    """By realm those of these leases that other realms have lent."""
+    """Return which of these leases other realms have made, by the name of the lending realm."""
     found = await lenders(request, hub, leases)
     realms: ServedRealms | None = request.app.state.realms
     if realms is None or request.scope.get(NAMED) is not None:

@@ -1,4 +1,5 @@
-"""Which realm a call names, and what it is about where it names none: a label, a room, a node, an id."""
+"""The realm that a call names, and the subject by which the hub finds the realm of a call that names none: a label, a
+room, a node, an id."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from hub.jobs.names import SHARED
 from hub.settings.realms import DEFAULT, Kind
 from hub.tokens.models import realm_in
 
-NAMED: Final = "hub.realm"  # in the scope of a call: the realm that it names, empty for the default one
+NAMED: Final = "hub.realm"  # in the scope of a call: the realm it names; empty: the default realm, None: no realm
 HEADER: Final = b"x-hub-realm"
 _CREDENTIALS: Final = (b"authorization", b"x-hub-secret")
 _BEARER: Final = re.compile(r"bearer +", re.IGNORECASE)
@@ -26,19 +27,19 @@ _BEATS_MAX: Final = 1000
 
 
 class About(NamedTuple):
-    """The things that a call is about: those that rules decide on, ids that a hub gave, and those that have to be
-    looked for."""
+    """The subject of a call: names that the rules decide on (`rules`), ids that carry the tag of a realm (`ids`), and a
+    slot or a ticket that the realms have to be searched for."""
 
     rules: tuple[tuple[Kind, str], ...] = ()
-    ids: tuple[str, ...] = ()  # 32 hex digits, or a ticket
+    ids: tuple[str, ...] = ()  # ids of workers, tasks and providers: 32 hex digits, in which a realm's tag may be
     slot: str = ""
     lease_token: str = ""
     ticket: str = ""
-    realm: str | None = None  # in which a borrow is to wait, as its body says
+    realm: str | None = None  # the realm in which a borrow is to wait, when its body names one
 
 
 class UnknownRealm(NotFound):
-    """A realm that this hub does not serve."""
+    """The refusal of a call for a realm that this hub does not serve."""
 
     code = "unknown-realm"
 
@@ -47,7 +48,8 @@ NOTHING: Final = About()
 
 
 def name_in(scope: Scope) -> str | None:
-    """The realm that a call names by its path, which is taken off it, by its header or by its token; None for none."""
+    """Return the realm that a call names, by its path, its header or its token, in this order; empty for the default
+    realm, None when the call names no realm. The realm is removed from the path."""
     if NAMED in scope:
         said: str | None = scope[NAMED]
         return said
@@ -59,7 +61,7 @@ def name_in(scope: Scope) -> str | None:
 
 
 def without_realm(url: bytes) -> bytes:
-    """The path of a request as it is behind the realm that it names."""
+    """Return the path of a request without the realm at its beginning."""
     return b"/" + url.split(b"/", 3)[-1] if url.startswith(REALMS.encode()) else url
 
 
@@ -69,7 +71,7 @@ def _in_path(scope: Scope) -> str | None:
         return None
     name, _, rest = path[len(REALMS) :].partition("/")
     scope["path"] = f"/{rest}"
-    return read_id(name) or "?"  # which nobody is called
+    return read_id(name) or "?"  # no realm has this name
 
 
 def _in_headers(scope: Scope) -> str | None:
@@ -77,21 +79,21 @@ def _in_headers(scope: Scope) -> str | None:
     for name, value in scope["headers"]:
         if name == HEADER and value:
             said = value.decode("latin-1")
-            named = said if named in (None, said) else f"{named}, {said}"  # which nobody is called
+            named = said if named in (None, said) else f"{named}, {said}"  # no realm has this name
         elif name in _CREDENTIALS and by_token is None:
             by_token = realm_in(_BEARER.sub("", value.decode("latin-1"), count=1).strip())
     return by_token if named is None else named
 
 
 def needs_body(found: Found) -> bool:
-    """Return whether the body of a call says what it is about."""
+    """Return whether the hub must read the body of a call to find the call's subject."""
     subject = found.row.about if found.row is not None and found.is_taken else None
     return subject is not None and subject.in_body
 
 
 def about(found: Found, scope: Scope, body: bytes | None) -> About:
-    """Return what a call is about, by its path or by its body; raises `NamesDiffer` where that says two things of a
-    member."""
+    """Return the subject of a call, by its path or by its body. Raises `NamesDiffer` when the body has two different
+    values for one member, under its old and its neutral name."""
     subject = found.row.about if found.row is not None else None
     if subject is None:
         return NOTHING
@@ -126,7 +128,7 @@ def _object(body: bytes | None) -> Mapping[str, Any]:
     try:
         document = orjson.loads(body or b"")
     except orjson.JSONDecodeError:
-        return {}  # whichever application it comes to says so
+        return {}  # the application of the realm refuses the body
     return document if isinstance(document, dict) else {}
 
 
@@ -153,12 +155,13 @@ def _in_body(kind: str, document: Mapping[str, Any]) -> About:
 
 
 def label(text: str) -> str:
-    """A label without the blanks that may stand around its segments."""
+    """Return a label without the white space around its segments."""
     return ":".join(segment.strip() for segment in text.split(":"))
 
 
 def _node(document: Mapping[str, Any]) -> str:
-    """Return the node as a hub reads it: the first spelling that says something, without the blanks around it."""
+    """Return the id of the node in a body, as a hub reads it: from the first of `nodeId` and `NodeId` that is not
+    empty, without the white space around it."""
     return next((said for name in ("nodeId", "NodeId") if (said := _text(document.get(name)).strip())), "")
 
 

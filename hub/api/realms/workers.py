@@ -1,4 +1,5 @@
-"""Workers of clients that know no realms: such a client makes its worker before it says of which room its jobs are."""
+"""The choice of a worker for clients that know no realms. Such a client makes its worker before it says of which room
+its jobs are, so that the worker may be in the wrong realm."""
 
 from __future__ import annotations
 
@@ -18,10 +19,12 @@ from hub.settings.realms import DEFAULT, tag_in, tag_of
 
 
 async def worker_for(request: Request, hub: Hub, who: Caller, said: UUID | None) -> str | None:
-    """The worker that is to serve what a call registers; None for one that is to be made for it.
+    """Return the id of the worker that is to serve the job or provider that a call registers; None when the call has to
+    make a new worker.
 
-    One of the caller's in another realm that serves nothing there is left alone, and lapses: the answer names the new
-    one. Raises `WorkerNotFound` for one that does serve something, and `StoreUnavailable` when nobody can say.
+    The caller may name a worker of its own in another realm. If that worker serves nothing yet, the result is None: the
+    answer to the call names the new worker, and the old one expires without further heartbeats. Raises `WorkerNotFound`
+    when the old worker serves something there already, and `StoreUnavailable` when its realm does not answer.
     """
     if said is None:
         return None
@@ -43,7 +46,7 @@ async def worker_for(request: Request, hub: Hub, who: Caller, said: UUID | None)
         where = f"Realm {home or DEFAULT}, where this worker was made"
         raise StoreUnavailable(f"{where}, does not answer in time") from None
     if worker.user != who.user:
-        return said.hex  # which this realm does not know
+        return said.hex  # another user's worker: the caller finds that this realm does not know it
     if serves:
         raise WorkerNotFound(
             f"Worker {said} serves what is in realm {home or DEFAULT}, and this is of realm "

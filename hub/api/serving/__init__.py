@@ -1,1 +1,1 @@
-"""Connections as this process serves them: HTTP, TLS, WebSockets, and the short way of heartbeats."""
+"""The connections that this process serves: HTTP, TLS, WebSockets, and the short way of heartbeats."""

@@ -1,5 +1,5 @@
-"""The connections of this process: how many there may be, of everybody and of each address, and which go first when
-there are too many."""
+"""The connections of this process: how many there may be in all and from each address, and which ones the hub closes
+when there are too many."""
 
 from __future__ import annotations
 
@@ -12,27 +12,29 @@ from typing import Protocol
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 
-DESCRIPTORS_MAX = 65_536  # more are not asked for
-OURS = 64  # descriptors for Redis, logs and files; of many more, a sixteenth
-SHORT = 0.8  # of what may be open, from which on it is said
-SAY_AGAIN_S = 60.0
-SHARE = 0.05  # of those there may be, that are let go of at once: looking for them costs
+DESCRIPTORS_MAX = 65_536  # the hub asks the system for no more descriptors
+OURS = 64  # descriptors kept for Redis, logs and files: 64, or a sixteenth of all if that is more
+SHORT = 0.8  # the share of the connections there may be at which the log warns
+SAY_AGAIN_S = 60.0  # between two equal warnings in the log
+SHARE = 0.05  # of the connections there may be that are closed together, because each search costs time
 _log = get_logger("hub.connections")
 
 
 class Connection(Protocol):
-    """A connection that is counted."""
+    """A connection that `Connections` counts and may close."""
 
     def waits_since(self) -> float:
-        """Since when it has been the client's turn to say something; infinite while it is the hub's."""
+        """Return the time on the loop's clock at which the hub began to wait for the client; infinite while the client
+        waits for the hub."""
 
     def let_go(self) -> None:
-        """Cut it."""
+        """Close this connection at once, without sending what is left."""
 
 
 class Connections:
-    """The count of connections. A new one, when there are too many, takes the place of those on which nothing has been
-    asked for longest, those of its own address first; where every one is being served it is turned away."""
+    """The count of open connections. When there are too many, a new connection takes the place of the connections whose
+    clients have been silent for longest, first of those from its own address. The new connection is refused when every
+    other one is being served."""
 
     def __init__(self) -> None:
         self._by_address: dict[str, set[Connection]] = {}
@@ -41,7 +43,8 @@ class Connections:
         self._said: dict[str, float] = {}
 
     def configure(self, settings: Settings) -> None:
-        """Raise the limit of descriptors as far as is allowed, and keep below it."""
+        """Raise the limit of file descriptors as far as the system allows, and bound the connections below that
+        limit."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = DESCRIPTORS_MAX if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_MAX)
         if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -52,13 +55,15 @@ class Connections:
         self.limit(max(16, soft - max(OURS, soft // 16)), settings.connections_per_address)
 
     def limit(self, most: int, each: int = 0) -> None:
-        """Let so many in, and so many from each address; with 0 three quarters of them."""
+        """Allow at most `most` connections, and at most `each` from one address; with `each` 0, three quarters of
+        `most`."""
         self._most = most
         self._most_each = min(most, each or max(1, most * 3 // 4))
         self._short = int(most * SHORT)
 
     def opened(self, connection: Connection, address: str) -> bool:
-        """Count one; False when there is no place for it."""
+        """Count a new connection from this address, and close others when there are too many. Return False when there
+        is no place for the new one even so."""
         if len(self._from(address)) >= self._most_each:
             self._say("too many connections from one address", address=address, most=self._most_each)
             self._make_room(self._from(address), self._most_each)
@@ -74,7 +79,7 @@ class Connections:
         return True
 
     def closed(self, connection: Connection) -> None:
-        """Forget one, if it is known."""
+        """Stop counting a connection; does nothing for a connection that is not counted."""
         address = self._address_of.pop(connection, None)
         if address is not None:
             there = self._by_address[address]

@@ -1,4 +1,4 @@
-"""TLS handshakes: counted from the moment a connection is accepted, with a time in which they must end."""
+"""TLS handshakes: counted as connections from the moment the system accepts them, and bounded in time."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ import uvloop
 
 from hub.api.serving.protocol import HubProtocol
 
-HANDSHAKE_S = 5.0  # also for the goodbye of TLS
+HANDSHAKE_S = 5.0  # for a TLS handshake, and for the exchange that ends TLS
 Made = Callable[[], asyncio.Protocol]
 
 
 class HubLoop(uvloop.Loop):
-    """An event loop whose servers with TLS know of a connection before its handshake has ended."""
+    """An event loop whose TLS servers hand over a connection as soon as it is accepted, before its handshake has
+    ended."""
 
     async def create_server(self, protocol_factory: Made, *args: Any, ssl: Any = None, **options: Any) -> Any:  # type: ignore[override]
-        """Make a server as the loop does; with `ssl` each connection begins as a `Handshake`."""
+        """Create a server as uvloop does; with `ssl` each connection begins as a `Handshake`."""
         if ssl is not None:
             protocol_factory = partial(Handshake, self, ssl, protocol_factory)
         return await super().create_server(protocol_factory, *args, **options)
 
 
 class Handshake(asyncio.Protocol):
-    """A connection until its handshake has ended; then the protocol that `made` returns has it."""
+    """The protocol of a connection during its TLS handshake; afterwards the protocol that `made` returns takes over."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, context: SSLContext, made: Made) -> None:
         self._loop, self._context, self._made = loop, context, made
@@ -46,19 +47,20 @@ class Handshake(asyncio.Protocol):
         self._all_open.closed(self)
 
     def waits_since(self) -> float:
-        """For `Connections`."""
+        """Return the time on the loop's clock at which the connection was accepted, for `Connections`: since then the
+        hub has waited for the client."""
         return self._since
 
     def let_go(self) -> None:
-        """For `Connections`."""
+        """Close the connection at once, for `Connections`."""
         self._plain.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Begin the handshake with its first bytes, the only ones that come here."""
+        """Begin the TLS handshake when its first bytes arrive. Later bytes go to the TLS protocol and not here."""
         self._plain.pause_reading()
         self._task = self._loop.create_task(self._shake_hands())
-        # The task has TLS take over, and reading go on, with two callbacks; the bytes follow in the same turn of the
-        # loop, which reads nothing in between.
+        # `start_tls` sets the TLS protocol and resumes reading in two callbacks. `_hand_over` gives these bytes to
+        # TLS in the same turn of the loop, before the loop reads anything more.
         self._loop.call_soon(self._loop.call_soon, self._hand_over, data)
 
     async def _shake_hands(self) -> None:

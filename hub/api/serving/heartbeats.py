@@ -1,7 +1,8 @@
-"""Heartbeats, past everything that makes a request cost more than a heartbeat: no task, no routing, one write.
+"""The short way of a heartbeat: the hub answers it without a task of asyncio, without routing, and in one write.
 
-The server's protocol offers every complete `POST /node/heartbeat` here first. What is unusual in any way - refused,
-chunked, large, while Redis is away - goes the way of all requests instead, to the route in `hub.api.capacity.nodes`.
+The server's protocol offers every complete `POST /node/heartbeat` to `take` first. A heartbeat that is unusual in any
+way (refused, chunked, large, or sent while Redis is away) goes the way of all requests instead, to the route in
+`hub.api.capacity.nodes`.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %
 
 
 def take(serving: Serving, cycle: Cycle, give_up: Callable[[], None]) -> bool:
-    """Answer the heartbeat in a request-response cycle of the server; False when it is not for us.
+    """Answer the heartbeat in a request-response cycle of the server; False when the ordinary way has to answer it.
 
-    `give_up` is called later when it turns out that the ordinary way must answer.
+    `give_up` is called later when the store has failed or the connection is to be closed: then the ordinary way
+    answers.
     """
     try:
         beat = _read(serving, cycle)
@@ -43,11 +45,11 @@ def take(serving: Serving, cycle: Cycle, give_up: Callable[[], None]) -> bool:
     timeout_ms, started = serving.hub.nodes.timeout_ms, time.perf_counter()
 
     def done(orders: asyncio.Future[Orders]) -> None:
-        failed = orders.cancelled() or orders.exception() is not None  # asked first: else asyncio logs it as unheard
+        failed = orders.cancelled() or orders.exception() is not None  # asyncio logs an exception that is never read
         if cycle.disconnected or cycle.transport.is_closing():
             return
         if failed or not cycle.keep_alive:
-            give_up()  # asks again, which is safe, and refuses or says goodbye in full
+            give_up()  # sends the heartbeat to the store again, which is safe, and answers in full
         else:
             answer = orders_json(beat, orders.result(), timeout_ms)
             cycle.response_started = cycle.response_complete = True
@@ -64,7 +66,7 @@ def take(serving: Serving, cycle: Cycle, give_up: Callable[[], None]) -> bool:
 
 
 def _read(serving: Serving, cycle: Cycle) -> Beat:
-    node = None  # whom the caller speaks for, where it is not for everybody
+    node = None  # the one node that the caller may speak for; None for any node
     if not serving.secrets.open:
         given = b""
         for name, value in cycle.scope["headers"]:

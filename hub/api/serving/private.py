@@ -1,7 +1,7 @@
-"""What the hub uses of uvicorn that uvicorn does not promise to keep: all of it is imported from here.
+"""The parts of uvicorn that uvicorn does not promise to keep: the hub imports all of them from this module.
 
-A subclass of one of these may break with any release of uvicorn, which is therefore pinned to one minor version;
-`tests/test_private_parts.py` says of each name that is used what would break without it.
+A subclass of one of these classes may break with any release of uvicorn, so uvicorn is pinned to one minor version.
+`tests/test_private_parts.py` checks each name that the hub uses, and says what would break without the name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class Cycle(Protocol):
-    """A request and its answer, as uvicorn keeps them: what the hub reads and writes of `RequestResponseCycle`."""
+    """A request and its answer in uvicorn: the members of `RequestResponseCycle` that the hub reads and writes."""
 
     scope: Any
     transport: Any
@@ -37,4 +37,4 @@ class Cycle(Protocol):
     message_event: asyncio.Event
 
     def on_response(self) -> None:
-        """Go on with the next request of the connection."""
+        """Tell uvicorn that the answer is complete, so that it begins the next request of the connection."""

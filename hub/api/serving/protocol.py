@@ -1,5 +1,5 @@
-"""HTTP/1.1 as the hub speaks it: uvicorn's, with bounds on what a client may make the hub wait for, one write per
-answer, and a short way for heartbeats."""
+"""HTTP/1.1 of the hub: uvicorn's protocol, with bounds on how long and for how many bytes a client may keep the hub
+waiting, one write per answer, and a short way for heartbeats."""
 
 from __future__ import annotations
 
@@ -22,37 +22,38 @@ from hub.api.serving.writing import JoinedWrites
 from hub.errors import BadInput, HubError, Unavailable
 
 HEAD_BYTES_MAX = 32_768  # request line and headers
-BETWEEN_BYTES_MAX = 65_536  # in a body, without a byte of it: sizes of chunks, and what follows the last one
+BETWEEN_BYTES_MAX = 65_536  # bytes in a row that are not body: sizes of chunks, and trailers after the last chunk
 BEAT_BYTES_MAX = 8_192  # a heartbeat that acknowledges many slots goes the way of all requests
-PIPELINED_MAX = 256  # requests that wait for the answers to those before them
-REST_S = 5.0  # for the rest of a body that nobody waits for: its request has been answered
+PIPELINED_MAX = 256  # requests of one connection that wait until the requests before them are answered
+REST_S = 5.0  # for the rest of a body whose request has been answered already
 NEVER = math.inf
 _TELLING = frozenset((*browsers.SIGNS, b"user-agent", b"host", b"expect", b"upgrade", b"accept"))
 _HOP = (b"upgrade", b"http2-settings")
 
 
 class HubProtocol(HttpToolsProtocol):
-    """Cuts off clients that are too slow, and answers broken requests with a problem document.
+    """The protocol of an HTTP connection: it closes the connections of clients that are too slow, and answers broken
+    requests with a problem document.
 
-    A heartbeat that arrives whole is handed to `hub.api.serving.heartbeats` without a task and without routing. What is
-    unusual about one sends it the way of all requests, so that refusals are made in one place.
+    A heartbeat that arrives whole goes to `hub.api.serving.heartbeats`, without a task of asyncio and without routing.
+    An unusual heartbeat goes the way of all requests, so that refusals are made in one place.
     """
 
     head_timeout_s = 15.0
     body_timeout_s = 65.0
-    serving: Serving | None = None  # of the one application in this process, once it has started
-    known_hosts: ClassVar[set[bytes]] = set()  # names of this hub that have been looked at
+    serving: Serving | None = None  # that of the application in this process; None until the application has started
+    known_hosts: ClassVar[set[bytes]] = set()  # values of `Host` that the gate has let in
     all_open = Connections()
-    certificates: Certificates | None = None  # with which this process serves TLS
+    certificates: Certificates | None = None  # the certificates of this process; None where it serves no TLS
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self.transport = JoinedWrites(transport, self.loop)  # type: ignore[assignment]
         self._now = self.loop.time()
-        self._since, self._patience = self._now, float(self.head_timeout_s)  # for the client: from when on, how long
+        self._since, self._patience = self._now, float(self.head_timeout_s)  # wait for the client: since, at most
         self._in_head = self._reading = self._moved_on = self._odd = self._offers = self._upgrading = False
         self._hosts = self._chunk_bytes = self._head_bytes = self._between_bytes = 0
-        self._plain_head = b""  # of a request that would rather speak something else
+        self._plain_head = b""  # head of a request that offers to leave HTTP/1.1, without the offer
         self._names = names_in(transport.get_extra_info("peercert")) if self.certificates else ()
         self._beat: tuple[Any, Any] | None = None
         self._tick_s = min(self.head_timeout_s, self.timeout_keep_alive) / 4
@@ -71,18 +72,19 @@ class HubProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def waits_since(self) -> float:
-        """For `Connections`."""
+        """Return the time on the loop's clock at which the hub began to wait for the client, for `Connections`;
+        infinite while a request is being served."""
         return self._since
 
     def let_go(self) -> None:
-        """For `Connections`."""
+        """Close the connection at once, for `Connections`."""
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         self._now = self.loop.time()
         self._chunk_bytes = len(data)
         self._reading = True
-        if self._in_head:  # what it began with is looked at when it is complete
+        if self._in_head:  # a head that began in an earlier piece; `on_headers_complete` checks its size as well
             if self._head_bytes + len(data) > HEAD_BYTES_MAX:
                 left = HEAD_BYTES_MAX - self._head_bytes
                 self._head_bytes += left
@@ -117,8 +119,8 @@ class HubProtocol(HttpToolsProtocol):
             self.send_400_response("This is no HTTP request.")
 
     def _go_on(self, rest: memoryview) -> None:
-        """With a WebSocket, or with HTTP without the offer to speak something else: the parser takes what stands behind
-        one for that."""
+        """Continue as a WebSocket, or parse the request again as plain HTTP without its offer to speak another
+        protocol. The parser stops behind the head of a request with such an offer; `rest` is what it has not read."""
         while not self._upgrading:
             head, self._plain_head = self._plain_head, b""
             if not head:
@@ -178,12 +180,12 @@ class HubProtocol(HttpToolsProtocol):
                 self._plain_head = self._without_offers()
                 return
         super().on_headers_complete()
-        self.headers = []  # what comes after the body is no header of this request, whatever it is called
+        self.headers = []  # trailers after the body must not become headers of this request
         if len(self.pipeline) > PIPELINED_MAX:
             raise ValueError("too many requests at once")
 
     def _without_offers(self) -> bytes:
-        """The head of this request, without the offer to speak another protocol than HTTP/1.1."""
+        """Return the head of this request, without its offer to speak another protocol than HTTP/1.1."""
         lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())]
         for name, value in self.headers:
             if name == b"connection":
@@ -234,7 +236,7 @@ class HubProtocol(HttpToolsProtocol):
         self._refuse(BadInput(f"{msg} Send HTTP/1.1 with a head of at most 32 KiB."))
 
     def _refuse(self, refusal: HubError) -> None:
-        """Answer what is no request, or has no place, and hang up."""
+        """Answer with a refusal, without asking the application, and close the connection."""
         self.transport.write(last_words(refusal))
         self.transport.close()
 
@@ -242,7 +244,7 @@ class HubProtocol(HttpToolsProtocol):
         scope = cycle.scope
         plain = self._reading and self._hosts == 1 and not self._odd and b"%" not in scope["raw_path"]
         if plain and scope["path"] == heartbeats.PATH and scope["method"] == "POST":
-            self._beat = (cycle, app)  # its body may be in what is being read: see data_received
+            self._beat = (cycle, app)  # its body may be in the bytes being parsed: see `data_received`
         else:
             super()._start_asgi_task(cycle, app)
 
@@ -262,14 +264,15 @@ class HubProtocol(HttpToolsProtocol):
         self._watch = self.loop.call_later(seconds, self._look)
 
     def _look(self) -> None:
-        """One timer a connection, started again and again: cheaper than one a request.
+        """Close the connection when the client has kept the hub waiting for too long; else start the timer again. One
+        timer per connection is cheaper than one per request.
 
-        A loop that stood still looks at its timers before it reads what has come meanwhile, and counts from a time that
-        it has kept: what it is late by is no time that the client had.
+        A loop that stood still runs its timers before it reads what has arrived meanwhile. The time by which this timer
+        is late is therefore not counted against the client.
         """
         now = self.loop.time()
         if self._since != NEVER:
-            paused = self.flow.read_paused  # it is not the client that is waited for
+            paused = self.flow.read_paused  # then the hub waits for itself and not for the client
             self._since = now if paused else min(now, self._since + max(0.0, now - self._due))
         if now - self._since >= self._patience:
             if not self.transport.is_closing():
@@ -279,7 +282,8 @@ class HubProtocol(HttpToolsProtocol):
 
 
 def last_words(refusal: HubError) -> bytes:
-    """A whole answer after which the connection is closed, where no application is asked."""
+    """Return a whole answer with this refusal, as bytes, for a connection that is closed without asking an
+    application."""
     document = orjson.dumps(problem(refusal, "/"))
     head = b"HTTP/1.1 %d %b\r\ncontent-type: %b\r\ncontent-length: %d\r\nconnection: close\r\n%b\r\n"
     again = b"" if refusal.retry_after_s is None else b"retry-after: %d\r\n" % math.ceil(refusal.retry_after_s)

@@ -1,4 +1,4 @@
-"""HTTP as the hub speaks it, where there are realms: heartbeats take the short way into the realm that they are for."""
+"""HTTP of a hub with realms: a heartbeat takes the short way into the realm that it is for."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 
 class RealmProtocol(UpgradingProtocol):
-    """Looks which realm a request names before it looks what the request is."""
+    """The protocol of a hub with realms: it finds the realm that a request names before it looks at the path."""
 
-    realms: Realms | None = None  # of this process, once it has started
+    realms: Realms | None = None  # the realms of this process; None until they have started
 
     def _path(self) -> bytes:
         return without_realm(super()._path())
 
     def on_headers_complete(self) -> None:
         if self._names and self.realms is not None:
-            self.serving = self.realms.anybody  # which names in certificates somebody has
+            self.serving = self.realms.anybody  # any realm knows the tokens file, which lists names in certificates
         super().on_headers_complete()
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:

@@ -1,4 +1,5 @@
-"""TLS as the hub serves it: a certificate that may be replaced while it does, and callers known by theirs."""
+"""TLS of the hub: a certificate that can be replaced while the hub serves, and callers that are known by their own
+certificates."""
 
 from __future__ import annotations
 
@@ -17,14 +18,15 @@ from hub.tokens.secrets import HEADER
 
 _log = get_logger("hub.serve")
 _CREDENTIALS: Final = (HEADER.encode(), b"authorization")
-_NAMES_MAX: Final = 10  # of one certificate; each costs a request a look-up
+_NAMES_MAX: Final = 10  # names of one certificate; each request looks up all of them
 
 
 class Certificates:
-    """The files that the settings name. `context` stays the same one: what is read again is for new connections."""
+    """The certificate files that the settings name, loaded into `context`. Reading the files again changes the same
+    `context`, for new connections only."""
 
     def __init__(self, settings: Settings) -> None:
-        """Raises `StartRefused` in one sentence when a file cannot be used."""
+        """Load the files; raises `StartRefused` with one sentence when a file cannot be used."""
         assert settings.tls_cert is not None
         self._cert = settings.tls_cert
         self._key = settings.tls_key or settings.tls_cert
@@ -32,9 +34,9 @@ class Certificates:
         self.context = self._made()
 
     def read_again(self) -> None:
-        """Read the files again; when they cannot be used now, what was read before stays in force."""
+        """Read the files again; when they cannot be used now, log why and keep what was loaded before."""
         try:
-            self._made()  # a key that does not belong to its certificate would spoil the context in use
+            self._made()  # a trial: a key that does not fit its certificate would spoil the context in use
             self._load(self.context)
         except StartRefused as error:
             _log.error("certificate rejected", why=str(error))
@@ -45,12 +47,12 @@ class Certificates:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         if self._client_ca:
-            context.verify_mode = ssl.CERT_OPTIONAL  # a caller without one has a secret or a token
+            context.verify_mode = ssl.CERT_OPTIONAL  # a caller without a certificate has a secret or a token
         self._load(context)
         return context
 
     def _load(self, context: ssl.SSLContext) -> None:
-        with tempfile.NamedTemporaryFile(suffix=".pem") as pair:  # one moment of two files that are being replaced
+        with tempfile.NamedTemporaryFile(suffix=".pem") as pair:  # both files as of one moment
             pair.write(_contents("HUB_TLS_CERT", self._cert))
             if self._key != self._cert:
                 pair.write(b"\n" + _contents("HUB_TLS_KEY", self._key))
@@ -70,7 +72,8 @@ class Certificates:
 
 
 def names_in(certificate: Any) -> tuple[str, ...]:
-    """The names in a certificate that a caller has shown: of what it is, then its alternative ones."""
+    """Return the names in a caller's certificate: its common names, then its alternative names, without repeats and at
+    most ten."""
     if not certificate:
         return ()
     names = [value for part in certificate.get("subject", ()) for kind, value in part if kind == "commonName"]
@@ -79,7 +82,8 @@ def names_in(certificate: Any) -> tuple[str, ...]:
 
 
 def show(names: Iterable[str], headers: list[tuple[bytes, bytes]], serving: Serving) -> None:
-    """Give a request without credentials those of its caller's certificate, if it is one the tokens file knows."""
+    """Add a secret header to a request without credentials, if the tokens file knows a name in the caller's
+    certificate. The header has the secret that stands for this name."""
     if any(name in _CREDENTIALS for name, _ in headers):
         return
     for secret in map(secret_of, names):

@@ -1,5 +1,5 @@
-"""Turns of reading: a bounded part of what clients say in each turn of the loop, so that thousands that talk at once
-hold up no other."""
+"""Turns of reading: the hub takes a bounded number of pieces from sockets in each turn of the loop, so that thousands
+of clients that send at once do not hold up other callers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-PER_TURN: Final = 10  # about a millisecond
+PER_TURN: Final = 10  # actions in one turn of the loop, about a millisecond
 
 
 class Turns:
-    """Has things done in the order in which they are asked for, at once while not too much has been done in this turn
-    of the loop."""
+    """A queue of actions that runs at most `PER_TURN` of them in one turn of the loop, in the order in which they were
+    asked for."""
 
     def __init__(self) -> None:
         self._left = PER_TURN
@@ -22,14 +22,14 @@ class Turns:
         self._counting = False
 
     def ask(self, act: Callable[[], None]) -> None:
-        """Have it done."""
+        """Run `act` now when this turn of the loop has room for it; else queue it for a later turn."""
         if self._left:
             self._do(act)
         else:
             self._waiting.append(act)
 
     async def take(self) -> None:
-        """Wait until the caller may go on."""
+        """Wait until this turn of the loop, or a later one, has room for the caller."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.ask(partial(_give, turn))
         if not turn.done():

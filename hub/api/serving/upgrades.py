@@ -1,5 +1,5 @@
-"""How a connection becomes a WebSocket: from the hub's HTTP to uvicorn's WebSocket, where the sockets are and nowhere
-else."""
+"""The change of a connection from the hub's HTTP to uvicorn's WebSocket, which is possible below the path of the
+sockets only."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from hub.api.serving.turns import Turns
 from hub.api.serving.writing import cut, expect_to_be_read
 from hub.errors import BadInput
 
-PIECE: Final = 512  # bytes: some messages, each of which costs a hundredth of a millisecond to tell from the next
-GOODBYE_S = 5.0  # for a client to answer that a WebSocket is closed; then its connection is
+PIECE: Final = 512  # bytes read at a time: some messages; parsing one message takes a hundredth of a millisecond
+GOODBYE_S = 5.0  # for a client to confirm that its WebSocket is closed; then the hub closes the connection
 _log = logging.getLogger("hub.sockets.wire")
-_log.setLevel(logging.WARNING)  # the server tells of every handshake, with the session id, which is a secret
+_log.setLevel(logging.WARNING)  # below that uvicorn logs every handshake with the session id, a secret
 
 
 class UpgradingProtocol(HubProtocol):
-    """The hub's HTTP, which may turn into a WebSocket below its path; elsewhere an `Upgrade` changes nothing."""
+    """The hub's HTTP protocol, which can become a WebSocket below the path of the sockets; elsewhere it ignores
+    `Upgrade`."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -37,14 +38,14 @@ class UpgradingProtocol(HubProtocol):
     def handle_websocket_upgrade(self) -> None:
         self._watch.cancel()
         self._since = NEVER
-        self.transport = self._plain  # a WebSocket writes whole messages, and needs to pause its reading
+        self.transport = self._plain  # a WebSocket writes whole messages itself, and must be able to pause reading
         super().handle_websocket_upgrade()
         self._plain.get_protocol().when_lost = partial(self.all_open.closed, self)
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket, quiet, with a way to cut the connection of a client that does not read, and for those who
-    say much at once: it is read a piece at a time, and nothing of it while what was read before waits."""
+    """uvicorn's WebSocket without its log, and with a way to cut the connection of a client that does not read. It
+    parses what a client sends a piece at a time, and reads no more while earlier pieces wait."""
 
     when_lost: Callable[[], None] | None = None
 
@@ -52,7 +53,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         super().__init__(config, server_state, *args, **options)
         self.logger = self.conn.logger = _log
         self.close_timeout = GOODBYE_S
-        self._turns: Turns = vars(server_state).setdefault("turns", Turns())  # of all sockets of this server
+        self._turns: Turns = vars(server_state).setdefault("turns", Turns())  # shared by all sockets of this server
         self._unread = b""
         self._asked = False
 
@@ -76,7 +77,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     def handle_connect(self, event: Any) -> None:
         super().handle_connect(event)
-        if not self.handshake_complete:  # it may have been refused at once
+        if not self.handshake_complete:  # a refused handshake is complete already
             self.scope["extensions"][ABORT] = self._cut  # type: ignore[assignment]
             expect_to_be_read(self.transport)
 
@@ -84,19 +85,19 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         if self.writable.is_set():
             super().handle_ping()
         else:
-            self.conn.data_to_send()  # only the last of many has to be answered, and this client does not read
+            self.conn.data_to_send()  # drop the answer: this client does not read
 
     def _cut(self) -> None:
         if not self.disconnected:
             cut(self.transport)
 
     def _refuse_handshake(self) -> None:
-        """Refuse a head that the server's library of WebSockets does not read: one with a body, or with too much in it.
-        The server would neither answer it nor close its connection."""
+        """Refuse a handshake that the WebSocket library cannot parse, because the request has a body or too many or too
+        long headers. uvicorn would neither answer such a request nor close its connection."""
         if not self.transport.is_closing():
             wanted = "Ask by GET, without a body, with at most 128 headers of at most 8 KiB each."
             self.transport.write(last_words(BadInput(f"This begins no WebSocket. {wanted}")))
-            self.close_sent = True  # there is nothing to close but the connection
+            self.close_sent = True  # uvicorn must not send a close frame: no WebSocket was opened
             self.transport.close()
 
     def _read_on(self) -> None:
@@ -118,7 +119,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self._let()
 
     def _hold(self) -> None:
-        """Take nothing more from the client while there is something to be read."""
+        """Pause reading from the client while received bytes wait to be parsed."""
         if self._unread and not self.read_paused:
             self.read_paused = True
             self.transport.pause_reading()

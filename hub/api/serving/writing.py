@@ -1,4 +1,5 @@
-"""A transport for many small answers: one system call for each, and an end also where the client does not read."""
+"""A transport for many small answers: it makes one system call for each, and ends a connection also where the client
+does not read."""
 
 from __future__ import annotations
 
@@ -8,17 +9,18 @@ import struct
 from contextlib import suppress
 from typing import Any
 
-UNREAD_S = 20.0  # for a client to begin reading what is left when its connection is closed
-RATE = 65_536  # bytes a second at which it must read that
-_AT_ONCE = struct.pack("ii", 1, 0)
-_UNTAKEN_MS = getattr(socket, "TCP_USER_TIMEOUT", None)  # where the system has it
+UNREAD_S = 20.0  # for a client to take anything of what the hub has still to send when it closes the connection
+RATE = 65_536  # bytes a second that the client must take of the rest
+_AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER on, with 0 seconds: unsent bytes are dropped on close
+_UNTAKEN_MS = getattr(socket, "TCP_USER_TIMEOUT", None)  # None where the system does not have this option
 
 
 class JoinedWrites:
-    """Sends what is written in one turn of the loop in one piece: the server writes head and body of an answer apart,
-    and a system call costs more than an endpoint.
+    """A transport that joins all writes of one turn of the loop into one. uvicorn writes head and body of an answer
+    apart, and a system call costs more than an endpoint.
 
-    Closed, it sends what is left, and gives up on a client that does not take it: the system would wait for ever.
+    `close` sends what is left, but only for a bounded time when the client does not take it: the system would wait for
+    ever.
     """
 
     def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
@@ -54,7 +56,8 @@ class JoinedWrites:
             cut(self._transport)
 
     def lost(self) -> None:
-        """Note that the connection is over, and its descriptor may be another's by now."""
+        """Note that the connection is over. Its file descriptor may belong to another connection by now, so it must not
+        be touched any more."""
         self._lost = True
         if self._giving_up is not None:
             self._giving_up.cancel()
@@ -68,20 +71,21 @@ class JoinedWrites:
 
 
 def cut(transport: Any) -> None:
-    """End a connection with all that is on its way: else the system keeps it, for a client that does not read."""
+    """End a connection and drop all bytes that are not sent yet. Without that the system would keep these bytes for a
+    client that does not read."""
     _tell_system(transport, socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
     transport.abort()
 
 
 def expect_to_be_read(transport: Any) -> None:
-    """Have the system forget what a client takes nothing of for so long, also when the connection is closed: it keeps
-    that, some hundred kilobytes, for as long as the client is there.
-    """
+    """Make the system end this connection when the client has taken nothing for `UNREAD_S` seconds, also after the hub
+    has closed it. Else the system keeps the unsent bytes, some hundred kilobytes, for as long as the client stays
+    connected."""
     if _UNTAKEN_MS is not None:
         _tell_system(transport, socket.IPPROTO_TCP, _UNTAKEN_MS, int(UNREAD_S * 1000))
 
 
 def _tell_system(transport: Any, level: int, option: int, value: int | bytes) -> None:
     if (wire := transport.get_extra_info("socket")) is not None:
-        with suppress(OSError):  # no TCP, or over
+        with suppress(OSError):  # the socket is not TCP, or is closed
             wire.setsockopt(level, option, value)

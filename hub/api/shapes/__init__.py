@@ -1,1 +1,1 @@
-"""The bodies that callers send, and the answers they get."""
+"""The shapes of bodies that callers send, and of answers that they get."""

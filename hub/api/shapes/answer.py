@@ -1,4 +1,5 @@
-"""The answer of an endpoint, with the type of what is in it: from its signature the contract is made."""
+"""The type of answers that endpoints return. Its type parameter is the shape of the document, from which the contract
+is made."""
 
 from __future__ import annotations
 
@@ -12,17 +13,17 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Answer(Response, Generic[T_co]):
-    """A JSON document as an answer; None for an answer without a body."""
+    """A response with a JSON document, or without a body for None."""
 
     def __init__(self, document: T_co, status: int = 200, *, run: str = "") -> None:
-        """Encode the document; name the run that the call belonged to, where there is one, in `Correlation-Id`."""
+        """Encode the document. The run that the call belonged to, if any, is named in the header `Correlation-Id`."""
         super().__init__(b"" if document is None else to_json(document), status)
         if run:
             # Encoded here: a run id may hold text that Starlette's latin-1 headers do not take.
             self.raw_headers.append((b"correlation-id", run.encode("utf-8", "replace")))
 
     def init_headers(self, headers: Any = None) -> None:
-        """Write the two headers of a document, which Starlette works out for each response."""
+        """Write the two headers of a JSON document; Starlette would compute them anew for each response."""
         if self.body:
             self.raw_headers = [(b"content-length", b"%d" % len(self.body)), (b"content-type", b"application/json")]
         else:
@@ -30,7 +31,7 @@ class Answer(Response, Generic[T_co]):
 
 
 def answered(endpoint: Any) -> Any:
-    """Return the type of what an endpoint answers, as its signature says; None for nothing, or for no document."""
+    """Return the shape of an endpoint's answer, by the endpoint's signature; None for an answer without a document."""
     found = get_type_hints(endpoint, include_extras=True)["return"]
     shape = get_args(found)[0] if get_origin(found) is Answer else None
     return None if shape is type(None) else shape

@@ -1,4 +1,4 @@
-"""A body of capacity: a class that reads it, holds its limits, and is shown by the contract."""
+"""The body of a call about capacity: a model that reads the body, holds its limits, and is shown in the contract."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from hub.errors import InvalidValue, MissingMember
 
 
 class Body(BaseModel):
-    """A JSON object: unknown members are ignored, null counts as nothing, and the first fault is refused."""
+    """A JSON object in the body of a call. Unknown members are ignored, null counts as a missing member, and only the
+    first fault is reported."""
 
     model_config = ConfigDict(alias_generator=to_wire)
     spellings: ClassVar[Mapping[str, tuple[str, ...]]] = {}
@@ -25,7 +26,7 @@ class Body(BaseModel):
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
-        """Read a body; raises `MissingMember` and `InvalidValue`."""
+        """Return the body as this model; raises `MissingMember` and `InvalidValue`."""
         if not cls.nulls and None in document.values():
             document = {name: value for name, value in document.items() if value is not None}
         for name, spelled in cls.spellings.items():

@@ -1,4 +1,4 @@
-"""The members that answers share, each with the one sentence and the example that the contract gives of it."""
+"""The types of members that several answers share, each with the sentence and the example that the contract shows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import Field
 
 
 def told(text: str, example: Any, **more: Any) -> Any:
-    """Describe a member for the contract by a sentence and an example."""
+    """Return pydantic's description of a member: a sentence and an example for the contract."""
     return Field(description=text, examples=[example], **more)
 
 

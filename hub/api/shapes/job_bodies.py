@@ -1,4 +1,4 @@
-"""What callers of the jobs API may send, each body and each query as a model: they read it, and OpenAPI shows them."""
+"""The bodies and queries that callers of the jobs API send, each as a model that reads them and is shown in OpenAPI."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pydantic_core import PydanticCustomError
 from hub.api.shapes.fields import JOB, TASK, WORKER, told
 from hub.jobs.models import Options, Status
 
-NAME_MAX = 4096  # characters; what is longer does not fit into a path
-MANY = 1000  # tasks in one submit
+NAME_MAX = 4096  # characters; a longer name does not fit into a path
+MANY = 1000  # the most tasks of one submit
 RESULTS_MAX = 100
 CLAIM_MAX = 100
 HELD_MAX = 1000
 LOG_MAX = 100
-PARENTS_MAX = 100  # tasks that one may wait for
+PARENTS_MAX = 100  # the most tasks that a task may wait for
 YEAR_S = 31_536_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_TOO_FAR = datetime(2100, 1, 1, tzinfo=UTC)  # before that, microseconds are exact in every number on the way
+_TOO_FAR = datetime(2100, 1, 1, tzinfo=UTC)  # before that, doubles hold microseconds exactly
 
 Object = dict[str, Any]
 
@@ -32,7 +32,8 @@ def _is_moment(text: str) -> str:
 
 
 def moment_us(text: str) -> int:
-    """Return a time in microseconds since 1970, 0 for an earlier one; raises pydantic's error for no time."""
+    """Return a time in microseconds since 1970, or 0 for an earlier time; raises pydantic's error for a text that is
+    not a time."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -58,7 +59,7 @@ WorkerId = Annotated[UUID, told("The id of the worker.", WORKER)]
 Why = Annotated[str, told("Why it failed.", "the scene is empty")]
 
 
-Process = Annotated[  # random, anew with each start
+Process = Annotated[  # a random text, new with each start of the process
     str, told("Which process of the worker calls.", "c0ffee01", max_length=64, pattern=r"^[0-9A-Za-z_-]*$")
 ]
 
@@ -73,7 +74,7 @@ def _result_of_completed(said: Any) -> Any:
 
 
 class JobBody(BaseModel):
-    """A job as a worker registers it."""
+    """A job or a provider, as a worker registers it."""
 
     category: Annotated[Name, told("The category, the middle part of its full name.", "modifiers")]
     name: Annotated[Name, told("The name, the last part of its full name.", "Rotate")]
@@ -84,9 +85,9 @@ class JobBody(BaseModel):
 
 
 class ServedBody(JobBody):
-    """A job, which process of the worker registers it - the latest one is the worker - and how its tasks are tried that
-    say nothing of that themselves; the latest registration counts.
-    """
+    """A job, as a worker registers it. `incarnation` names the process of the worker; the latest process to register is
+    the worker. `maxAttempts` and `backoffSeconds` are for tasks that name none themselves; those of the latest
+    registration count."""
 
     incarnation: Process = ""
     max_attempts: Attempts = Field(default=1, alias="maxAttempts")
@@ -103,7 +104,7 @@ class ProviderBody(JobBody):
 
 
 class TaskOptions(BaseModel):
-    """Options of tasks beyond the plain submit."""
+    """The options of tasks that a plain submit does not use."""
 
     priority: Annotated[StrictInt, told("The higher one is claimed first.", 0, ge=-100, le=100)] | None = None
     max_attempts: Attempts | None = Field(default=None, alias="maxAttempts")
@@ -135,7 +136,7 @@ class TaskOptions(BaseModel):
 
 
 def options_of(said: TaskOptions, **more: Any) -> Options:
-    """Return the options that a body asks for, with those of `more` that are not None."""
+    """Return the options that a body asks for, together with those of `more` that are not None."""
     asked = {
         "priority": said.priority,
         "max_attempts": said.max_attempts,
@@ -150,7 +151,7 @@ def options_of(said: TaskOptions, **more: Any) -> Options:
 
 
 class SubmitBody(TaskOptions):
-    """A task, or with `payloads` many of them, and what is to be done about them beyond the plain submit."""
+    """A task that is submitted, or with `payloads` several tasks, and their options."""
 
     payload: Annotated[Object, told("What the task is about.", {"angle": 90})] = {}
     payloads: (
@@ -177,7 +178,7 @@ class SubmitBody(TaskOptions):
 
 
 class ScheduleBody(TaskOptions):
-    """A schedule: which job gets a task, about what, and when."""
+    """A schedule: the job that gets a task, the payload, and the times."""
 
     job: Annotated[Name, told("The full name of the job.", JOB)]
     payload: Annotated[Object, told("What each task is about.", {"angle": 90})] = {}
@@ -209,13 +210,14 @@ class ScheduleBody(TaskOptions):
 
 
 class PauseBody(BaseModel):
-    """The pause of a schedule, or its end."""
+    """The switch that pauses a schedule or lets it go on."""
 
     paused: Annotated[StrictBool, told("Whether it makes no tasks.", True)]
 
 
 class ResultBody(BaseModel):
-    """A worker's report on a task it holds under a claim; `pending` gives the task back to the queue."""
+    """A worker's report on a task that it holds under a claim; the status `pending` gives the task back to its
+    queue."""
 
     id: TaskId
     status: Annotated[
@@ -229,7 +231,7 @@ class ResultBody(BaseModel):
 
 
 class ClaimBody(BaseModel):
-    """A claim, with what has become of the tasks claimed before."""
+    """A claim, with reports on the tasks that were claimed before."""
 
     worker_id: WorkerId
     limit: Annotated[StrictInt, told("How many tasks at most.", 10, ge=0, le=CLAIM_MAX)] | None = None
@@ -247,7 +249,8 @@ class ClaimBody(BaseModel):
 
 
 class SaidBody(BaseModel):
-    """The progress of a running task. Members that are left out stay as they are; `log` is added to its log."""
+    """The progress of a running task. Members that are left out stay as they are; the lines of `log` are added to the
+    task's log."""
 
     id: TaskId
     claim: ClaimName | None = None
@@ -264,14 +267,14 @@ class ProgressBody(BaseModel):
 
 
 class HeldTaskBody(BaseModel):
-    """A task that a worker holds, and the claim it has it by."""
+    """A task that a worker holds, with the name of its claim."""
 
     id: TaskId
     claim: ClaimName
 
 
 class WorkerBeatBody(BaseModel):
-    """The tasks a worker holds, if it lists them, and the keys of its claims that have had no answer yet."""
+    """The tasks that a worker holds, if it lists them, and the keys of its claims that have not been answered yet."""
 
     tasks: Annotated[list[HeldTaskBody], told("The tasks it holds.", [], max_length=HELD_MAX)] | None = None
     claims: Annotated[
@@ -282,7 +285,8 @@ class WorkerBeatBody(BaseModel):
 
 
 class MoveBody(BaseModel):
-    """The status a task is to have. With `claim` it changes only while it is held under that claim."""
+    """The status that a task is to have. With `claim` the status changes only while the task is held under that
+    claim."""
 
     status: Annotated[Status, told("What it is to be.", "cancelled")]
     error: Why | None = None
@@ -293,25 +297,25 @@ class MoveBody(BaseModel):
 
 
 class PageQuery(BaseModel):
-    """The part of a list that is shown."""
+    """The part of a list that the caller asks for."""
 
     limit: Annotated[int, told("How many are answered at most.", 50, ge=0, le=500)] = 50
     offset: Annotated[int, told("How many are left out at the top.", 0, ge=0)] = 0
 
 
 class LeaveQuery(BaseModel):
-    """The process that leaves; a worker that another process has become by now stays."""
+    """The process that leaves. If another process is the worker by now, the worker stays."""
 
     incarnation: Process = ""
 
 
 class TakenQuery(BaseModel):
-    """How often a task was taken from the worker when the caller asked last."""
+    """The number of tasks taken from the worker that the caller was answered last."""
 
     since: Annotated[int, told("The number that was answered last.", 0, ge=0, le=2**53)] = 0
 
 
 class TasksQuery(PageQuery):
-    """A part of a list of tasks, all or those of one status."""
+    """The part of a list of tasks that the caller asks for: of all tasks, or of those with one status."""
 
     status: Annotated[Status | None, told("Only tasks of this status.", "pending")] = None

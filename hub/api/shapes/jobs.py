@@ -1,4 +1,4 @@
-"""What workers, submitters and readers of the jobs API are answered."""
+"""The shapes of answers to workers, submitters and readers of the jobs API."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class WorkerShape(TypedDict):
 
 
 class ListedWorkerShape(TypedDict):
-    """A worker in a list."""
+    """A worker, as a list of workers shows it."""
 
     id: w.WorkerId
     last_heartbeat: w.Moment
@@ -42,7 +42,7 @@ class WorkerPageShape(TypedDict):
 
 
 class TakenShape(TypedDict):
-    """How often a task was taken from a worker."""
+    """The number of tasks that were taken from a worker."""
 
     id: w.WorkerId
     taken: Annotated[int, told("How often.", 1, ge=0)]
@@ -68,7 +68,7 @@ class JobShape(TypedDict):
 
 
 class ListedJobShape(TypedDict):
-    """A job in a list."""
+    """A job, as a list of jobs shows it."""
 
     full_name: w.FullName
     category: w.Category
@@ -77,7 +77,7 @@ class ListedJobShape(TypedDict):
 
 
 class JobDemandShape(TypedDict):
-    """How many tasks of a job there are to work on."""
+    """The number of tasks of a job that there are to work on."""
 
     job: w.FullName
     pending: Annotated[int, told("How many of its tasks can be claimed.", 7, ge=0)]
@@ -136,7 +136,7 @@ class TaskShape(TypedDict):
 
 
 class ClaimedTaskShape(TaskShape):
-    """A task in the hands of the worker that claimed it."""
+    """A task, as the worker that has claimed it is answered."""
 
     claim: NotRequired[Annotated[str, told("The name of this claim, which reports repeat.", "1790000000000000")]]
     traceparent: NotRequired[
@@ -151,14 +151,14 @@ class ClaimedTaskShape(TaskShape):
 
 
 class LoggedShape(TypedDict):
-    """A line that a task logged."""
+    """A line in the log of a task."""
 
     at: w.Moment
     text: Annotated[str, told("The line.", "12 of 40 images")]
 
 
 class TaskInFullShape(TaskShape):
-    """A task with what it came to."""
+    """A task with its result, its progress and its log."""
 
     result: NotRequired[
         Annotated[Any, told("What it came to, any JSON; left out when that is nothing.", {"images": 40})]
@@ -221,13 +221,13 @@ class SchedulePageShape(TypedDict):
 
 
 class TaskIdsShape(TypedDict):
-    """The tasks of a submit with `payloads`."""
+    """The ids of the tasks that a submit with `payloads` has made."""
 
     ids: Annotated[list[w.Uuid], told("One for each payload, in order.", [w.TASK])]
 
 
 class OutcomeShape(TypedDict):
-    """The outcome of a report."""
+    """The outcome of a worker's report on a task."""
 
     id: w.TaskId
     outcome: Annotated[
@@ -240,7 +240,7 @@ class OutcomeShape(TypedDict):
 
 
 class ClaimedShape(TypedDict):
-    """The tasks of a claim."""
+    """The tasks that a worker has claimed."""
 
     task: Annotated[ClaimedTaskShape | None, told("The first of them; null when there is none.", None)]
     tasks: NotRequired[Annotated[list[ClaimedTaskShape], told("All of them, where a `limit` was given.", [])]]
@@ -248,13 +248,13 @@ class ClaimedShape(TypedDict):
 
 
 class ProgressedShape(TypedDict):
-    """The outcomes of reported progress."""
+    """The outcomes of the reports of progress."""
 
     tasks: Annotated[list[OutcomeShape], told("One for each, in order.", [])]
 
 
 class ProviderShape(TypedDict):
-    """A provider of data, which answers reads."""
+    """A provider: a source of data that a worker answers reads for."""
 
     id: Annotated[str, told("The id of the provider.", w.TASK, json_schema_extra={"format": "uuid"})]
     room_id: w.Room

@@ -1,4 +1,4 @@
-"""Bodies of borrowers."""
+"""The bodies that borrowers send."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ Token = told("The fencing token of the lease.", TOKEN)
 
 
 class BorrowBody(Body):
-    """A borrow: the label and the terms."""
+    """A borrow: the label that is asked for, and the terms of the lease."""
 
     label_key: Annotated[str, LABEL]
     ttl_seconds: Annotated[
@@ -141,12 +141,13 @@ class ReturnBody(Body):
 
     @property
     def revokes(self) -> str:
-        """Return how a lease is taken from its holder, as the script knows it; empty where it is given back."""
+        """Return the script's word for taking a lease from its holder: `1` with a grace, `2` at once, empty for a plain
+        return."""
         return "2" if self.force else "1" if self.revoke else ""
 
 
 class RenewBody(Body):
-    """A lease that is to go on."""
+    """A lease that its holder extends."""
 
     spellings = _BROWSER
     browser_id: Annotated[str, given_text("missing browserId"), Slot]
@@ -157,7 +158,7 @@ class RenewBody(Body):
 
 
 class HeldBody(Body):
-    """A lease and its token, as its holder names it."""
+    """A lease, named by its slot and its token."""
 
     spellings = _BROWSER
     missing = dict.fromkeys(("browserId", "leaseToken"), (_NOT_HELD, "leases"))
@@ -166,7 +167,7 @@ class HeldBody(Body):
 
 
 class WatchBody(Body):
-    """Leases whose end is waited for."""
+    """The leases whose end the caller waits for, and for how many seconds it waits."""
 
     missing = {"leases": ("missing leases: name at least one, as {browserId, leaseToken}", "leases")}
     wait_seconds: Annotated[
@@ -186,7 +187,7 @@ class WatchBody(Body):
 
 
 class AttributeBody(Body):
-    """The test that runs on a slot."""
+    """The test to which a slot is mapped: the test that runs on it."""
 
     test_id: Annotated[str, given_text("missing testId"), told("The test.", "login.spec.ts")]
     run_id: RunId = None

@@ -1,4 +1,4 @@
-"""What borrowers are answered, with a slot or while they wait for one."""
+"""The shapes of answers to borrowers, with a slot or while they wait for one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class GrantShape(TypedDict):
 
 
 class ReturnedShape(TypedDict):
-    """A slot that was given back."""
+    """The confirmation that a slot was given back."""
 
     returned: w.SlotId
     note: NotRequired[w.Note]
@@ -47,7 +47,7 @@ class ReturnedShape(TypedDict):
 
 
 class RenewedShape(TypedDict):
-    """A lease goes on."""
+    """A lease that was extended."""
 
     browserId: w.SlotId
     leaseToken: w.LeaseToken
@@ -93,7 +93,7 @@ class SessionPageShape(TypedDict):
 
 
 class MappedShape(TypedDict):
-    """A slot was mapped to the test that runs on it."""
+    """The confirmation that a slot was mapped to the test that runs on it."""
 
     mapped: w.SlotId
     testId: Annotated[str, told("The test.", "login.spec.ts")]
@@ -117,7 +117,7 @@ class WatchedShape(TypedDict):
 
 
 class PlaceShape(TypedDict):
-    """A borrow that waits, in a queue."""
+    """A borrow that waits, with its place in the queue of its label."""
 
     ticket: w.TicketId
     position: w.Position
@@ -129,7 +129,7 @@ class PlaceShape(TypedDict):
 
 
 class WaitingTicketShape(PlaceShape):
-    """A borrow that waits."""
+    """A borrow that waits for a slot."""
 
     state: Annotated[
         Literal["waiting", "away"], told("`away`: no call attends it; it keeps its place for a minute.", "waiting")
@@ -138,7 +138,7 @@ class WaitingTicketShape(PlaceShape):
 
 
 class GrantedTicketShape(GrantShape):
-    """A borrow that has its slot."""
+    """A borrow that has got its slot."""
 
     ticket: w.TicketId
     state: Annotated[Literal["granted"], told("It has a slot.", "granted")]
@@ -166,6 +166,6 @@ class QueueShape(TypedDict):
 
 
 class CancelledShape(TypedDict):
-    """A borrow was given up."""
+    """The confirmation that a borrow was given up."""
 
     cancelled: Annotated[bool, told("It is.", True)]

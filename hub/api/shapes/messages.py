@@ -1,4 +1,4 @@
-"""What is said over Socket.IO, by the hub and by its clients, and what stands in the stream of events."""
+"""The messages of Socket.IO, from the hub and from its clients, and the messages in the stream of events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hub.jobs.models import Status
 
 
 class NothingShape(TypedDict):
-    """Nothing beside the event itself."""
+    """A message without members."""
 
 
 class TaskAvailableShape(TypedDict):
@@ -25,7 +25,7 @@ class TaskAvailableShape(TypedDict):
 
 
 class TaskStatusShape(TypedDict):
-    """A task has another status."""
+    """The new status of a task."""
 
     id: w.TaskId
     name: w.FullName
@@ -40,7 +40,7 @@ class TaskStatusShape(TypedDict):
 
 
 class TaskProgressShape(TypedDict):
-    """A task said how far it is."""
+    """The progress that a task has reported."""
 
     id: w.TaskId
     name: w.FullName
@@ -67,33 +67,34 @@ class ResultReadyShape(TypedDict):
 
 
 class JobRoomShape(TypedDict):
-    """The room of a job, and the worker that is there; its user's connection is bound to it."""
+    """The room of a job and the worker that joins it; the connection of the worker's user is bound to the worker."""
 
     job_name: w.FullName
     worker_id: NotRequired[Annotated[str | None, told("The worker; without one only the room is joined.", w.WORKER)]]
 
 
 class ProviderRoomShape(TypedDict):
-    """The room of a provider, and the worker that answers for it."""
+    """The room of a provider, and the worker that answers its reads."""
 
     provider_name: w.FullName
     worker_id: NotRequired[Annotated[str | None, told("The worker; without one only the room is joined.", w.WORKER)]]
 
 
 class WatchedRoomShape(TypedDict):
-    """A room whose tasks, jobs and providers the client shows."""
+    """A room of tasks, jobs and providers that the client shows."""
 
     room_id: w.Room
 
 
 class DoneShape(TypedDict):
-    """The call of the client was carried out; a text in its place says why not."""
+    """The answer to a client's call that was carried out; a call that was refused is answered with a text that says
+    why."""
 
     status: Annotated[Literal["ok"], told("It is done.", "ok")]
 
 
 class GapShape(TypedDict):
-    """Events before the next one have been trimmed."""
+    """A gap in the stream: events before the next one have been trimmed."""
 
     after: Annotated[str, told("The event that was seen last.", "1750000000000-0")]
     oldest: Annotated[str, told("The oldest event that is still there.", "1750000000005-0")]
@@ -101,7 +102,7 @@ class GapShape(TypedDict):
 
 
 class SlowShape(TypedDict):
-    """The end of a stream that was not read."""
+    """The end of a stream that the client did not read fast enough."""
 
     rule: Annotated[str, told("That in a sentence.", "Too much waited to be sent; come back with the last id.")]
 
@@ -124,7 +125,7 @@ CHANNELS: Final = {
     "connection": MessageChannel("/socket.io/", "A connection: Socket.IO protocol 5, namespace `/`."),
     "events": MessageChannel("/events", "What happens, as server-sent events over HTTP."),
 }
-# What the hub says: name -> where, with what, and when.
+# The messages of the hub: name -> (channel, shape, when it is sent).
 SENT: Final[dict[str, tuple[str, Any, str]]] = {
     "jobs_invalidate": (ROOM, NothingShape, "The jobs that are seen from the room have changed."),
     "providers_invalidate": (ROOM, NothingShape, "The providers that are seen from the room have changed."),
@@ -137,7 +138,7 @@ SENT: Final[dict[str, tuple[str, Any, str]]] = {
     "gap": ("events", GapShape, "Events before the next one have been trimmed."),
     "slow": ("events", SlowShape, "The stream was not read and ends; come back with the last id."),
 }
-# What clients say, and what that does.
+# The messages of clients: name -> (shape, what the message does).
 TAKEN: Final[dict[str, tuple[Any, str]]] = {
     "join_job_room": (JobRoomShape, "Enter the room of a job, as one of its workers."),
     "leave_job_room": (JobRoomShape, "Leave it."),

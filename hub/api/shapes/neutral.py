@@ -1,6 +1,8 @@
-"""The neutral names of members, beside those of a hub that lends browsers, and the reading of bodies in them.
+"""The neutral names of members (such as `slotId`), beside the names of a hub that lends browsers (`browserId`), and the
+reading of bodies with neutral names.
 
-A caller asks for them with `Accept: application/vnd.capacity-hub+json`; the answers to all others keep the old names.
+A caller asks for answers in neutral names with `Accept: application/vnd.capacity-hub+json`; all other answers keep the
+old names.
 """
 
 from __future__ import annotations
@@ -61,24 +63,24 @@ _SAID_OF_BROWSERS: Final = "No browser available for"
 
 
 class NamesDiffer(HubError):
-    """A member was given under its old and its neutral name, with two values."""
+    """The refusal of a body that has a member under its old and its neutral name, with two different values."""
 
     code = "names-differ"
     status = 422
 
 
 def name_of(name: str) -> str:
-    """Return the neutral name of a member."""
+    """Return the neutral name of a member: `slotId` for `browserId`, else the same name in camelCase."""
     return NAMES.get(name) or (to_camel(name) if "_" in name else name)
 
 
 def renamed(document: Mapping[str, object]) -> dict[str, Any]:
-    """Return a document with its own members in neutral names; the values stay as they are."""
+    """Return a document with the names of its own members made neutral; the values stay as they are."""
     return {name_of(name): value for name, value in document.items()}
 
 
 def problem(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a refusal that speaks of slots where it spoke of browsers, as published clients expect it."""
+    """Return a refusal that speaks of slots, where the text for published clients speaks of browsers."""
     detail = str(document.get("detail"))
     if not detail.startswith(_SAID_OF_BROWSERS):
         return document
@@ -86,7 +88,8 @@ def problem(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def said(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a body in the old names; raises `NamesDiffer` for a member that is given in both, with two values."""
+    """Return a body with the old name of each member; raises `NamesDiffer` when a member has different values under its
+    old and its neutral name."""
     if "label" in document:
         document = _either(document, "labelKey", "label", document["label"])
     if "slotId" in document:
@@ -104,7 +107,7 @@ def _either(document: dict[str, Any], old: str, new: str, value: Any) -> dict[st
 
 
 def slot_said(slot: dict[str, Any]) -> dict[str, Any]:
-    """Return a published slot in the old names, with its `attributes` as members beside them."""
+    """Return a published slot in the old names, with the members of its `attributes` as members of its own."""
     if "label" not in slot or "labelKey" in slot:
         return slot
     said = dict(slot)
@@ -116,7 +119,8 @@ def slot_said(slot: dict[str, Any]) -> dict[str, Any]:
 
 
 def attributes(item: Any) -> Any:
-    """Return the attributes of a slot: members that its node gave a value and that the lease does not repeat."""
+    """Return the attributes of a slot: the members that its node gave a value, without those that the lease has
+    already."""
     if not isinstance(item, dict):
         return item
     old = {new: old for old, new in OF_SLOTS.items()}

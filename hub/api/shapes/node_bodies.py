@@ -1,4 +1,4 @@
-"""What nodes may send, each body as a model: it reads the body, holds its limits, and OpenAPI shows it."""
+"""The bodies that nodes send, each as a model: it reads the body, holds its limits, and is shown in OpenAPI."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ NodeId = Annotated[
 
 
 class CallerBody(Body):
-    """The process that speaks for a node."""
+    """The process that speaks for a node, and the number of its call."""
 
     incarnation: Incarnation = ""
     number: Annotated[
@@ -197,12 +197,12 @@ class CallerBody(Body):
     ] = None
 
     def caller(self) -> NodeCaller:
-        """Return the process and the number of its call, which counts only beside an incarnation."""
+        """Return the process and the number of its call. A number without an incarnation is ignored."""
         return NodeCaller(self.incarnation, str(self.number) if self.incarnation and self.number is not None else "")
 
 
 class SlotBody(Body):
-    """A slot that is put on offer; the borrower sees its other members as well."""
+    """A slot that is put on offer. All further members are kept, and shown to the borrower."""
 
     spellings = {"labelKey": ("labelKey", "label"), "slotId": ("slotId", "browserId")}
     missing = {
@@ -228,8 +228,8 @@ class SlotBody(Body):
 
 
 class PublishBody(CallerBody):
-    """Slots that a node offers, one by one in `slots` or by their number in `pools`; `lent` are tokens by slot, and
-    `lentFor` says as what they were asked for."""
+    """The slots that a node offers, one by one in `slots` or by their number in `pools`. `lent` has the tokens of slots
+    that are lent, and `lentFor` the labels and runs under which these were asked for."""
 
     slots: Annotated[
         list[dict[str, Any]],
@@ -272,7 +272,7 @@ class PublishBody(CallerBody):
 
 
 class RegisterBody(PublishBody):
-    """A node, and perhaps its slots."""
+    """A node that registers, with its slots if it offers them in the same call."""
 
     spellings = {
         name: (name[0].upper() + name[1:], name) for name in ("nodeId", "apps", "capacity", "labels", "baseUrl")
@@ -335,7 +335,7 @@ class BeatBody(Body):
 
 
 class BeatsBody(Body):
-    """Heartbeats; each is read on its own, and refused on its own."""
+    """A list of heartbeats; each is read on its own and refused on its own."""
 
     beats: Annotated[
         list[Any], Member(_beats, type="array", items=BeatBody, maxItems=BEATS_MAX), told("The heartbeats.", [])
@@ -347,7 +347,7 @@ class BeatsBody(Body):
 
 
 class JoinBody(Body):
-    """A node that joins, and the digest of the secret it is to have."""
+    """A node that joins, and the digest of the secret that its token is to have."""
 
     missing = {
         "nodeId": ("missing nodeId: the node that joins", "nodeId"),

@@ -1,4 +1,4 @@
-"""What nodes are answered, and those who look at nodes and pools."""
+"""The shapes of answers to nodes, and to those who look at nodes and pools."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AskedForShape(TypedDict):
 
 
 class RegisteredShape(TypedDict):
-    """A node is on the books."""
+    """The confirmation that a node is registered."""
 
     registered: w.NodeId
     nextBeatMs: w.NextBeat
@@ -47,7 +47,7 @@ class RegisteredShape(TypedDict):
 
 
 class PublishedShape(TypedDict):
-    """Slots were put on offer, each for itself."""
+    """The outcome of a publication of slots, slot by slot."""
 
     nodeId: w.NodeId
     published: Annotated[int, told("How many of them are new on offer.", 1, ge=0)]
@@ -55,7 +55,7 @@ class PublishedShape(TypedDict):
 
 
 class WithdrawnShape(TypedDict):
-    """A slot is off offer."""
+    """The confirmation that a slot is off offer."""
 
     withdrawn: w.SlotId
     ended: Annotated[bool, told("Whether a lease of it ended by that.", False)]
@@ -63,7 +63,7 @@ class WithdrawnShape(TypedDict):
 
 
 class LeftShape(TypedDict):
-    """A node is off the books."""
+    """The confirmation that a node is removed."""
 
     left: w.NodeId
     slots: Annotated[int, told("How many of its slots were withdrawn.", 8, ge=0)]
@@ -72,7 +72,7 @@ class LeftShape(TypedDict):
 
 
 class CalledDrainShape(TypedDict):
-    """The last call to drain a node, or to end that; the node says it again after the store was lost."""
+    """The last call to drain, cordon or undrain a node; the node repeats it to the hub after the store was lost."""
 
     on: Annotated[bool, told("Whether it drains, or is cordoned.", True)]
     number: Annotated[str, told("Which call it was; the latest counts.", "3")]
@@ -118,20 +118,20 @@ class OrdersVersionShape(TypedDict):
 
 
 class RefusedBeatShape(TypedDict):
-    """One of many heartbeats that was refused."""
+    """A heartbeat that was refused, among several of one call."""
 
     nodeId: Annotated[str | None, told("The node it named; null when it named none.", w.NODE)]
     error: Annotated[ProblemShape, told("Why it was refused.", None)]
 
 
 class BeatenShape(TypedDict):
-    """Many heartbeats, answered in their order."""
+    """The answers to several heartbeats, in their order."""
 
     beats: Annotated[list[OrdersShape | RefusedBeatShape], told("One for each heartbeat.", [])]
 
 
 class JoinedShape(TypedDict):
-    """A node has a token of its own now."""
+    """The confirmation that a node has a token of its own."""
 
     nodeId: w.NodeId
     id: Annotated[str, told("The id of its token.", "3b0c44298fc1c149")]
@@ -234,14 +234,14 @@ class PoolShape(TypedDict):
 
 
 class CountsOfPoolShape(TypedDict):
-    """How many slots a node has in a pool."""
+    """The number of slots that a node has in a pool."""
 
     total: w.Slots
     borrowed: w.Lent
 
 
 class NodeOfPoolsShape(TypedDict):
-    """A node beside the pools."""
+    """A node, as the list of pools shows it."""
 
     id: w.NodeId
     labels: Annotated[list[str], told("What it says of itself, as `name=value`.", ["zone=eu-1"])]
@@ -263,7 +263,7 @@ class PoolsShape(TypedDict):
 
 
 class DemandShape(TypedDict):
-    """How many slots a pool should have."""
+    """The number of slots that a pool should have, and how that is counted."""
 
     hint: NotRequired[
         Annotated[
@@ -289,7 +289,7 @@ class DemandShape(TypedDict):
 
 
 class RestartShape(TypedDict):
-    """The replacing of all slots of a pool."""
+    """The counts of a pool whose slots are all being replaced."""
 
     active: Annotated[bool, told("It has begun.", True)]
     target: Annotated[int, told("How many slots are to be replaced.", 8, ge=0)]
@@ -298,7 +298,7 @@ class RestartShape(TypedDict):
 
 
 class RestartedShape(TypedDict):
-    """All slots of a pool are being replaced."""
+    """The confirmation that all slots of a pool are being replaced."""
 
     labelKey: w.PoolLabel
     scheduled: Annotated[int, told("How many slots were marked.", 8, ge=0)]

@@ -1,4 +1,4 @@
-"""Bodies of operators: they drain, cordon, switch, cap, set, sweep, and make tokens."""
+"""The bodies that operators send: to drain, cordon, switch expiry, cap, set, sweep, and make tokens."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ By = Annotated[
 
 
 class DrainBody(Body):
-    """The time that holders of the node's slots may keep them."""
+    """The time for which holders of the node's slots may keep them."""
 
     deadline_seconds: Annotated[
         float | None, number(1, DRAIN_DEADLINE_MAX_S), told("What is lent ends after so many; never unless told.", 600)
@@ -79,7 +79,7 @@ class DrainBody(Body):
 
 
 class SwitchBody(Body):
-    """The switch of expiry; null leaves it to the settings of each hub."""
+    """The switch of expiry; null leaves expiry to the settings of each hub."""
 
     nulls = True
     expire: Annotated[
@@ -93,7 +93,7 @@ class SwitchBody(Body):
 
 
 class CapBody(Body):
-    """The cap of a label; null clears what was set."""
+    """The cap of a label; null clears a cap that was set at run time."""
 
     nulls = True
     missing = {"cap": ("missing cap: a whole number, 0 for no limit, or null to clear it", "cap")}
@@ -111,7 +111,7 @@ class CapBody(Body):
 
 
 class SettingBody(Body):
-    """A setting of all hubs; null clears what was set."""
+    """A setting for all hubs; null clears a value that was set at run time."""
 
     nulls = True
     missing = {"value": ("missing value: a text as in the environment, or null to clear it", "value")}
@@ -124,7 +124,7 @@ class SettingBody(Body):
 
 
 class ReleaseBody(Body):
-    """Whose brake is released."""
+    """The brake that is to be released: the one on nodes or the one on workers."""
 
     by: By = ""
     of: Annotated[
@@ -135,14 +135,14 @@ class ReleaseBody(Body):
 
 
 class SweepBody(Body):
-    """A pass of the sweepers, or with `dryRun` a report of its effects."""
+    """A pass of the sweepers; with `dryRun` the pass changes nothing and only reports."""
 
     nulls = True
     dry_run: Annotated[bool, Member(_flag, type="boolean"), told("Only say what it would do.", True)] = False
 
 
 class CordonBody(Body):
-    """The reason for which nothing more of a node is lent."""
+    """The reason why no more slots of a node are lent."""
 
     reason: Annotated[
         str,
@@ -152,7 +152,7 @@ class CordonBody(Body):
 
 
 class TokenBody(Body):
-    """A token for one of `user`, `node` and `join`. The members from `userId` to `rooms` are for users alone."""
+    """A token for exactly one of `user`, `node` and `join`. The members from `userId` to `rooms` are for users only."""
 
     user: Annotated[
         str,
@@ -200,7 +200,7 @@ class TokenBody(Body):
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
-        """Read the body; raises `MissingMember` and `InvalidValue`, also where members do not go together."""
+        """Read the body; raises `MissingMember` and `InvalidValue`, also for members that exclude one another."""
         kinds: list[str] = [kind for kind in KINDS if document.get(kind) is not None]
         if not kinds:
             raise MissingMember("missing user: the name of the user who will show the token", member="user")
@@ -213,7 +213,7 @@ class TokenBody(Body):
 
     @property
     def holder(self) -> Holder:
-        """Return who is to show the token."""
+        """Return the holder of the token: a user, a node, or the nodes that join with it."""
         if self.node:
             return Holder(self.node, user_of(self.node), kind=NODE)
         if self.join:

@@ -1,4 +1,4 @@
-"""What operators and those who look at the hub itself are answered."""
+"""The shapes of answers to operators, and to those who look at the hub itself."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class SwitchedShape(TypedDict):
 
 
 class UpgradingShape(TypedDict):
-    """Nodes were asked to rebuild their slots."""
+    """The nodes that were asked to rebuild their slots."""
 
     scheduled: Annotated[int, told("How many.", 1, ge=0)]
     targets: Annotated[list[str], told("Which.", [w.NODE])]
 
 
 class BrakeShape(TypedDict):
-    """The brake, which keeps the sweeper from removing very many at once."""
+    """The brake, which keeps the sweeper from removing very many nodes, or workers, at once."""
 
     state: Annotated[Literal["off", "engaged", "released"], told("Whether it holds any back.", "off")]
     percent: Annotated[float, told("It engages when more than so many percent are silent.", 30)]
@@ -51,7 +51,7 @@ class BrakeShape(TypedDict):
 
 
 class SweeperShape(TypedDict):
-    """The switch of expiry and the source of its position."""
+    """The switch of expiry, and who has set it."""
 
     expire: Annotated[bool, told("Whether they do.", True)]
     source: w.Source
@@ -62,7 +62,7 @@ class SweeperShape(TypedDict):
 
 
 class NodesSweptShape(TypedDict):
-    """The effects of a pass over the nodes."""
+    """The counts of a pass over the nodes."""
 
     scanned: Annotated[int, told("How many are registered.", 40, ge=0)]
     stale: Annotated[int, told("How many are silent for the whole timeout.", 1, ge=0)]
@@ -75,7 +75,7 @@ class NodesSweptShape(TypedDict):
 
 
 class LeasesSweptShape(TypedDict):
-    """The effects of a pass over the leases."""
+    """The counts of a pass over the leases."""
 
     processed: Annotated[int, told("How many were looked at.", 12, ge=0)]
     returned: Annotated[int, told("How many lapsed.", 1, ge=0)]
@@ -85,7 +85,7 @@ class LeasesSweptShape(TypedDict):
 
 
 class SweptShape(TypedDict):
-    """One pass of both sweepers."""
+    """The counts of one pass of both sweepers."""
 
     dryRun: Annotated[bool, told("It only says what it would do.", False)]
     expire: Annotated[bool, told("Whether nodes expire.", True)]
@@ -191,7 +191,8 @@ class RevokedShape(TypedDict):
 
 @with_config(ConfigDict(extra="allow"))
 class EventShape(TypedDict):
-    """Something that happened, with the facts that name what it is about: node, slot, pool, run, task and more."""
+    """An event: something that happened, with facts that name the node, slot, pool, run, task and other things that it
+    is about."""
 
     id: Annotated[str, told("Its id, which rises.", "1750000000000-0")]
     atUtc: w.Utc
@@ -217,7 +218,7 @@ class StepShape(TypedDict):
 
 
 class ExplanationShape(TypedDict):
-    """The state of a thing, its reason, and its history."""
+    """The state of a thing, the reason for it, and its history."""
 
     kind: Annotated[Kind, told("What kind of thing it is.", "slot")]
     id: Annotated[str, told("Its id.", w.SLOT)]
@@ -230,20 +231,20 @@ class ExplanationShape(TypedDict):
 
 
 class RedisHealthShape(TypedDict):
-    """The answer time of the store."""
+    """The time in which the store answered."""
 
     pingMs: Annotated[float, told("Milliseconds until it answered.", 0.4)]
 
 
 class HealthShape(TypedDict):
-    """The store answers."""
+    """The answer while the store can be reached."""
 
     status: Annotated[Literal["ok"], told("It does.", "ok")]
     redis: Annotated[RedisHealthShape, told("How fast.", None)]
 
 
 class HubReadyShape(TypedDict):
-    """This hub takes requests, and the store answers."""
+    """The answer while this hub takes requests and the store answers."""
 
     status: Annotated[Literal["ready"], told("It does.", "ready")]
     realms: NotRequired[Annotated[dict[str, str], told("Of a hub with realms, how each is.", {"default": "ready"})]]
@@ -274,13 +275,13 @@ class RealmsShape(TypedDict):
 
 
 class HubLiveShape(TypedDict):
-    """This process answers."""
+    """The answer of this process to a supervisor."""
 
     status: Annotated[Literal["live"], told("It does.", "live")]
 
 
 class ReadyShape(TypedDict):
-    """A borrow could succeed."""
+    """The answer while a borrow could succeed."""
 
     status: Annotated[Literal["ready"], told("It could.", "ready")]
     workers: Annotated[int, told("How many nodes were heard within two minutes.", 40, ge=0)]
@@ -310,7 +311,7 @@ class DiagnosticsShape(TypedDict):
 
 
 class EnvironmentShape(TypedDict):
-    """The variables of the hub in the environment of this process."""
+    """The environment variables of this hub process that are the hub's own."""
 
     env: Annotated[dict[str, str], told("Those of the hub, without secrets.", {"HUB_PORT": "8080"})]
     now: w.Now
@@ -318,6 +319,6 @@ class EnvironmentShape(TypedDict):
 
 @with_config(ConfigDict(extra="allow"))
 class NodeEnvironmentShape(TypedDict):
-    """The environment of a node, in its own words."""
+    """The environment variables of a node, as the node itself reports them."""
 
     env: NotRequired[Annotated[Any, told("Its variables.", {"PLAYWRIGHT_VERSION": "1.48.0"})]]

@@ -1,4 +1,4 @@
-"""Parts of paths, queries and headers, each with the sentence and the example that the contract gives of it."""
+"""The parameters in paths, queries and headers, each with its sentence and its example in the contract."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TEXT: Final[dict[str, Any]] = {"type": "string"}
 
 
 class Parameter(NamedTuple):
-    """A parameter of an operation."""
+    """A parameter of an operation: its name, its description, an example, its schema, and where it stands."""
 
     name: str
     about: str

@@ -1,4 +1,4 @@
-"""What a refusal looks like, and which there are."""
+"""The shapes of refusals."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class DetailShape(TypedDict):
 
 
 class WrongShape(TypedDict):
-    """One thing that is wrong with a request."""
+    """A fault in a request."""
 
     type: Annotated[str, told("What kind of fault it is.", "missing")]
     loc: Annotated[list[str | int], told("Where it is.", ["body", "worker_id"])]
@@ -71,6 +71,6 @@ class WrongShape(TypedDict):
 
 
 class ValidationFaultShape(TypedDict):
-    """A request of the jobs API that does not validate."""
+    """The refusal of a request to the jobs API that does not validate."""
 
     detail: Annotated[list[WrongShape], told("All that is wrong with it.", [])]

@@ -1,6 +1,8 @@
-"""Members of the bodies that capacity takes: how each kind is read, what is refused, and what OpenAPI says of it.
+"""The readers of members in bodies about capacity: how each kind of member is read, what is refused, and its schema in
+OpenAPI.
 
-They are read leniently where the wire says so. A reader raises the refusal itself, so that its text is ours.
+Members are read leniently where the wire says so. A reader raises the refusal itself, so that the text is the hub's and
+not pydantic's.
 """
 
 from __future__ import annotations
@@ -28,12 +30,13 @@ from hub.errors import InvalidValue, MissingMember
 
 @cache
 def to_wire(name: str) -> str:
-    """Return the name of a field on the wire."""
+    """Return the name of a field on the wire, in camelCase."""
     return to_camel(name)
 
 
 def as_text(value: Any, name: str) -> str:
-    """Return a text; numbers and booleans count as they are written. Raises `InvalidValue`."""
+    """Return a value as text; numbers and booleans become the text that JSON has for them. Raises `InvalidValue` for
+    any other value."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -55,7 +58,7 @@ def as_seconds(value: Any) -> float | None:
 
 
 def whole_number(value: Any, name: str, low: int, high: int) -> int:
-    """Return a whole number within bounds; raises `InvalidValue` that names them."""
+    """Return a value as a whole number within these bounds; raises `InvalidValue`, which names the bounds."""
     try:
         number = int(str(value)) if isinstance(value, str | int | float) else low - 1
     except ValueError:
@@ -66,10 +69,10 @@ def whole_number(value: Any, name: str, low: int, high: int) -> int:
 
 
 class Member:
-    """In an annotation: the member is what `read(value, name)` makes of it, and OpenAPI shows `schema`, in which a
-    model stands for itself.
+    """An annotation of a field: the field's value is what `read(value, name)` returns, and OpenAPI shows `schema`. A
+    model in `schema` stands for a reference to the model's schema.
 
-    What fits `plain` is taken as it is, without a call: most members are what they should be.
+    A value that fits `plain` is taken as it is, without calling `read`, because most values are right.
     """
 
     def __init__(self, read: Callable[[Any, str], Any], plain: CoreSchema | None = None, /, **schema: Any) -> None:
@@ -93,7 +96,7 @@ class Member:
 
 
 def reading_with(read: Callable[[Any], Any]) -> Callable[[Any, str], Any]:
-    """Return a reader of a member that refuses what `read` does not take."""
+    """Return a reader of a member that calls `read`, and raises `InvalidValue` for a value that `read` refuses."""
 
     def found(value: Any, name: str) -> Any:
         try:
@@ -104,11 +107,12 @@ def reading_with(read: Callable[[Any], Any]) -> Callable[[Any, str], Any]:
     return found
 
 
-_NOT_BLANK = r"[^\s\x1c-\x1f]"  # as `str.strip` sees it, in the words of the library that reads patterns
+_NOT_BLANK = r"[^\s\x1c-\x1f]"  # what `str.strip` keeps, as a pattern of pydantic's library
 
 
 def given_text(missing: str, named: str = "") -> Member:
-    """Return the reader of a text that must not be blank; `missing` is the refusal of a blank one."""
+    """Return the reader of a text that must not be blank. A blank text is refused with the text `missing`, as the
+    member `named`."""
 
     def read(value: Any, name: str) -> str:
         if not (found := as_text(value, name)).strip():
@@ -129,7 +133,8 @@ def whole(low: int, high: int, **schema: Any) -> Member:
 
 
 def number(low: int, high: int, says: str = "must be a number") -> Member:
-    """Return the reader of a number of seconds within bounds."""
+    """Return the reader of a number of seconds within bounds. `says` is the text of the refusal between the member's
+    name and the bounds."""
 
     def read(value: Any, name: str) -> float:
         found = as_seconds(value)

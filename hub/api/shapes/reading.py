@@ -1,4 +1,5 @@
-"""Reading what callers send: leniently where the wire says so, with a clear refusal where it cannot be used."""
+"""The reading of requests about capacity: lenient where the wire says so, with a clear refusal of what cannot be
+used."""
 
 from __future__ import annotations
 
@@ -18,11 +19,11 @@ from hub.wire import second_text
 PAGE_MAX = 1000
 _DIGITS_ALONE = str.maketrans("", "", "-:T")
 SEARCH_MAX = 200  # characters
-SPEECH = "hub.speech"  # in the scope of a caller that asks for neutral names: the operations in these names
+SPEECH = "hub.speech"  # in the scope of a call that asks for neutral names: its `NeutralAnswers`
 
 
 def read_object(body: bytes) -> dict[str, Any]:
-    """Return the JSON object of a body; raises `InvalidJson`. The content type does not matter."""
+    """Return the JSON object in a body; raises `InvalidJson`. The content type does not matter."""
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -35,10 +36,11 @@ def read_object(body: bytes) -> dict[str, Any]:
 
 
 async def read_body(request: Request, *, optional: bool = False) -> dict[str, Any]:
-    """Return the JSON object of a body; with `optional` an empty body is an empty object.
+    """Return the JSON object in the body of a request, with the old names of members (`browserId` and not `slotId`);
+    with `optional` an empty body is an empty object.
 
-    Raises `InvalidJson`, and `InvalidValue` for a member that the operation does not have, where the caller asks for
-    neutral names.
+    Raises `InvalidJson`. A caller that asks for answers in neutral names gets `InvalidValue` for a member that the
+    operation does not have.
     """
     body = await request.body()
     if optional and not body.strip():
@@ -50,13 +52,15 @@ async def read_body(request: Request, *, optional: bool = False) -> dict[str, An
 
 
 def unknown(request: Request, document: Any) -> Any:
-    """Return the member of a body that its operation does not have; None where the caller asks for no neutral names."""
+    """Return the first member of a body that its operation does not have; None where there is none, and for a caller
+    that does not ask for neutral names."""
     speech = request.scope.get(SPEECH)
     return None if speech is None else speech.unknown(request.scope["endpoint"], document)
 
 
 def text(document: dict[str, Any], *names: str) -> str | None:
-    """Return the first of these members that has a value, as text; raises `InvalidValue`."""
+    """Return the first of these members that is not null, as text; None when there is none. Raises `InvalidValue` for a
+    value that is no text."""
     for name in names:
         if (value := document.get(name)) is not None:
             return as_text(value, name)
@@ -64,7 +68,8 @@ def text(document: dict[str, Any], *names: str) -> str | None:
 
 
 def run_id(request: Request, said: Any) -> str:
-    """Return the run of a call: x-run-id, query runId, Correlation-Id, or `said` in the body; empty without one."""
+    """Return the run of a call, from the first place that names it: x-run-id, query runId, Correlation-Id, or `said`,
+    the member of the body; empty when none does."""
     return check_run_id(
         _header(request, "x-run-id").strip()
         or (request.query_params.get("runId") or "").strip()
@@ -74,7 +79,7 @@ def run_id(request: Request, said: Any) -> str:
 
 
 def _header(request: Request, name: str) -> str:
-    """Return a header decoded as UTF-8, or as Latin-1, the encoding that HTTP names, where it is no UTF-8."""
+    """Return a header decoded as UTF-8, or as Latin-1, the encoding of HTTP, when it is not UTF-8."""
     given = request.headers.get(name) or ""
     try:
         return given.encode("latin-1").decode()
@@ -90,7 +95,8 @@ def new_run_id(now_s: float) -> str:
 
 
 def request_key(request: Request) -> str | None:
-    """Return the `Idempotency-Key` of a call, digested so that any text fits into a key; None without one."""
+    """Return a digest of the `Idempotency-Key` of a call, so that any text fits into a key of Redis; None without a
+    header."""
     given = request.headers.get("idempotency-key")
     if given is None:
         return None
@@ -100,14 +106,14 @@ def request_key(request: Request) -> str | None:
 
 
 def wait_preference(request: Request) -> int | None:
-    """Return the seconds of `Prefer: wait=N`, None without it."""
+    """Return the seconds N of the header `Prefer: wait=N`; None without this preference."""
     return preferred_wait(",".join(request.headers.getlist("prefer")))
 
 
 def preferred_wait(prefer: str) -> int | None:
-    """Return the seconds of `wait=N`, None without it.
+    """Return the seconds N of `wait=N` in a value of `Prefer`; None without this preference.
 
-    As RFC 7240 says, one that cannot be read is ignored, and of several the first counts.
+    As RFC 7240 demands, a preference that cannot be read is ignored, and the first of several counts.
     """
     for preference in prefer.split(","):
         name, _, value = preference.partition(";")[0].partition("=")
@@ -118,7 +124,8 @@ def preferred_wait(prefer: str) -> int | None:
 
 
 def switch(request: Request, name: str) -> bool:
-    """Return whether a query switches something on; raises `InvalidValue` for a value that is neither yes nor no."""
+    """Return whether a parameter of the query is on (`1` or `true`); raises `InvalidValue` for a value that is neither
+    on nor off."""
     given = request.query_params.get(name, "")
     if given not in ("1", "true", "", "0", "false"):
         raise InvalidValue(f"{name} must be 1 or 0", member=name)
@@ -126,7 +133,7 @@ def switch(request: Request, name: str) -> bool:
 
 
 def page(request: Request) -> tuple[int, int]:
-    """Return offset and limit of a listing; 0 and 100 when they are not given."""
+    """Return (offset, limit) of a listing; 0 and 100 when the query does not give them."""
     query = request.query_params
     return (
         whole_number(query.get("offset", "0"), "offset", 0, 10**9),

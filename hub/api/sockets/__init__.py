@@ -1,1 +1,1 @@
-"""Socket.IO: events as they happen, and which workers are connected, for everyone who would rather not ask again."""
+"""Socket.IO: events for clients as they happen, without polling, and the connections of workers."""

@@ -1,4 +1,4 @@
-"""The events that scripts publish for all hubs, brought to the connections of this one."""
+"""The events that scripts publish for the Socket.IO clients of all hubs, brought to the connections of this hub."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ from hub.store.monitor import ConnectionMonitor
 from hub.store.notifications import HEARD, SAID
 from hub.store.store import Store
 
-IDLE_S = 1.0  # how often the reader looks up
-AGAIN_S = 0.5  # before a lost channel is listened to again
+IDLE_S = 1.0  # the time without an event after which the reader checks its connection to Redis
+AGAIN_S = 0.5  # between the loss of a subscription and the next one
 _log = get_logger("hub.sockets")
 
 
 class Channel:
-    """What the scripts of one store publish for sockets. Most is for connections of other hubs: `wanted` says of a
-    namespace and a room whether anybody here is in it.
-    """
+    """The events that the scripts of one store publish for Socket.IO clients. Most are for connections of other hubs:
+    `wanted` returns whether a connection of this hub is in a room of a namespace."""
 
     def __init__(self, store: Store, wanted: Callable[[str, str], bool]) -> None:
         self._store = store
@@ -35,20 +34,21 @@ class Channel:
         self._subscribed = asyncio.Event()
 
     async def hears(self, seconds: float) -> bool:
-        """Return whether every event published from now on will be heard, once that is known or the time is up."""
+        """Return whether the subscription is in force, so that every event from now on is received. Wait at most
+        `seconds` for the subscription."""
         if not self._subscribed.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._subscribed.wait(), seconds)
         return self._subscribed.is_set()
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
-        """Yield the events that are wanted here, for ever; listen again after an outage."""
+        """Yield the events that are wanted here, without an end; subscribe again after an outage."""
         while True:
             try:
                 async for event in self._heard():
                     yield event
-            except Exception as error:  # noqa: BLE001 - it must be listened to again; told apart and counted below
-                if not isinstance(translated(error), StoreUnavailable):  # of an outage the hub clock tells
+            except Exception as error:  # noqa: BLE001 - subscribe again; the error is counted below
+                if not isinstance(translated(error), StoreUnavailable):  # the hub clock reports outages
                     metrics.unhandled.inc()
                     _log.error("event channel unreachable", why=repr(error))
             self._subscribed.clear()
@@ -82,9 +82,10 @@ class Channel:
 
 
 class Events(AsyncPubSubManager):  # type: ignore[misc]
-    """python-socketio's manager on the clients of the store, whatever server that is, Sentinel's or fakeredis.
+    """python-socketio's manager of rooms, on the store's own Redis clients, so that it works with Sentinel and
+    fakeredis too.
 
-    Its own Redis manager opens connections itself, and never tells from when on it hears anything.
+    python-socketio's own Redis manager opens connections itself, and does not tell when its subscription is in force.
     """
 
     name = "store"
@@ -95,7 +96,7 @@ class Events(AsyncPubSubManager):  # type: ignore[misc]
         self.channel_of_store = Channel(store, self.has)
         self._entered: dict[str, set[str | None]] = {}
         self._leaving = asyncio.Lock()
-        self.thread: asyncio.Task[None] | None = None  # set with the first connection
+        self.thread: asyncio.Task[None] | None = None  # python-socketio starts it with the first connection
 
     async def deliver(self, event: dict[str, Any]) -> None:
         """Send an event to the connections of this hub that are in its room."""
@@ -111,15 +112,16 @@ class Events(AsyncPubSubManager):  # type: ignore[misc]
             await cancel_all([self.thread])
 
     async def disconnect(self, sid: str, namespace: str | None = None, **options: Any) -> Any:
-        """Disconnect as python-socketio does, one by one: to leave thousands of rooms takes some milliseconds."""
-        if not options.get("ignore_queue"):  # for whichever hub it is, which then comes here
+        """Disconnect a client as python-socketio does, but only one client at a time, with a turn of the loop in
+        between: it takes some milliseconds to leave the thousands of rooms that a client may be in."""
+        if not options.get("ignore_queue"):  # the client may be at another hub; its own hub then calls this again
             return await super().disconnect(sid, namespace, **options)
         async with self._leaving:
             await asyncio.sleep(0)
             return await super().disconnect(sid, namespace, **options)
 
     def basic_enter_room(self, sid: str, namespace: str, room: str | None, eio_sid: str | None = None) -> None:
-        """Enter a room as python-socketio does, and remember it for the end of the connection."""
+        """Enter a room as python-socketio does, and remember the room for `basic_disconnect`."""
         super().basic_enter_room(sid, namespace, room, eio_sid)
         self._entered.setdefault(sid, set()).add(room)
 
@@ -129,7 +131,8 @@ class Events(AsyncPubSubManager):  # type: ignore[misc]
         self._entered.get(sid, set()).discard(room)
 
     def basic_disconnect(self, sid: str, namespace: str, **_: Any) -> None:
-        """As python-socketio does, which looks through the rooms of everybody: 2 ms each with 5,000 connections."""
+        """Leave all rooms of a client that has disconnected, from the list that `basic_enter_room` keeps.
+        python-socketio searches the rooms of all clients instead, which takes 2 ms with 5,000 connections."""
         for room in self._entered.pop(sid, ()):
             super().basic_leave_room(sid, namespace, room)
         self.callbacks.pop(sid, None)
@@ -143,6 +146,6 @@ class Events(AsyncPubSubManager):  # type: ignore[misc]
         return self.channel_of_store.events()
 
     async def _publish(self, data: dict[str, Any]) -> None:
-        with suppress(StoreUnavailable):  # who should have heard it is at a hub that hears nothing either
+        with suppress(StoreUnavailable):  # the hubs that should receive this event do not reach the store either
             publish = "SPUBLISH" if self._store.in_cluster else "PUBLISH"
             await self._store.read(publish, self.channel, orjson.dumps(data).decode())

@@ -1,6 +1,5 @@
-"""Rooms of other realms. A client that was published before there were realms names none when it connects: the room
-that it joins, or its worker, says later which one it means.
-"""
+"""Rooms of other realms, for clients that know no realms. Such a client names no realm when it connects; the room that
+it joins, or its worker, shows later which realm is meant."""
 
 from __future__ import annotations
 
@@ -20,25 +19,26 @@ from hub.store.cancelling import cancel_all
 
 @dataclass(frozen=True)
 class RealmPlace:
-    """Where a room is: what serves it, what tells its events, and in which other realm it is, if any."""
+    """The realm of a Socket.IO room: its `Serving`, the channel of its events, and its name where it is not the realm
+    of the connection."""
 
     serving: Serving
     channel: Channel
     realm: str | None = None
 
     def room(self, name: str) -> str:
-        """Return the name of the room here: names of two realms may be equal."""
+        """Return the name under which this hub keeps the room. Two realms may have rooms with the same name."""
         return name if self.realm is None else f"{self.realm or DEFAULT}/{name}"
 
     @contextmanager
     def within(self) -> Iterator[None]:
-        """Around what is done there."""
+        """Run a block as a part of this realm, for logs and metrics."""
         with nullcontext() if self.realm is None else within(self.realm):
             yield
 
 
 class OtherRealms:
-    """Listens to the events of those realms that a connection of this one has joined a room of."""
+    """The other realms in which a connection of this realm has joined a room; the hub receives their events too."""
 
     def __init__(self, realms: ServedRealms | None, own: str, events: Events) -> None:
         self._realms = realms
@@ -47,9 +47,11 @@ class OtherRealms:
         self._places: dict[str, tuple[RealmPlace, asyncio.Task[None]]] = {}
 
     def find(self, room: str, worker: str) -> RealmPlace | None:
-        """The other realm that a room or a worker is of; None for this one, and at a hub without realms.
+        """Return the place of a room or a worker in another realm; None for one in this realm, and at a hub without
+        realms.
 
-        Raises `UnknownRealm` for one that this hub does not serve, `StoreUnavailable` for one that is away.
+        Raises `UnknownRealm` when this hub does not serve the realm, and `StoreUnavailable` when the realm's store is
+        not open.
         """
         if self._realms is None:
             return None
@@ -66,18 +68,19 @@ class OtherRealms:
         return known[0]
 
     def is_there(self, place: RealmPlace) -> bool:
-        """Return whether a realm is still served as it was: its store may have moved, or it may be gone."""
+        """Return whether a realm is still served from the same store as when its room was joined: the store may have
+        moved, or the realm may be gone."""
         known = self._places.get(place.realm or "")
         part = self._realms.parts.get(place.realm or "") if self._realms else None
         return known is not None and known[0] is place and part is not None and part.serving is place.serving
 
     async def tidy(self) -> None:
-        """Stop to listen to realms that are not served any more as they were."""
+        """Stop receiving the events of realms that are gone or whose store has moved."""
         over = [name for name, (place, _) in self._places.items() if not self.is_there(place)]
         await cancel_all([self._places.pop(name)[1] for name in over])
 
     async def close(self) -> None:
-        """Stop to listen."""
+        """Stop receiving the events of all other realms."""
         await cancel_all([reading for _, reading in self._places.values()])
 
     def _listen(self, name: str, serving: Serving) -> tuple[RealmPlace, asyncio.Task[None]]:

@@ -1,4 +1,4 @@
-"""What clients may say: who they are, which rooms they want to hear, and which workers they speak for."""
+"""The calls of Socket.IO clients: connecting with a credential, joining and leaving rooms, and speaking for workers."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from hub.observability.logs import get_logger
 from hub.observability.tracing import tracing
 from hub.tokens.secrets import HEADER
 
-HEARD_S = 2.0  # for Redis to confirm that events are heard
-ROOMS_MAX = 5_000  # of one connection
-EVENTS_PER_S = 500.0  # that are taken of one connection; more wait, and with them whatever the client says next
-EVENTS_AT_ONCE = 2_500  # who comes back with many rooms is not held up
+HEARD_S = 2.0  # for Redis to confirm a subscription
+ROOMS_MAX = 5_000  # rooms that one connection may be in
+EVENTS_PER_S = 500.0  # events that one connection may send; further ones wait, and all that follow them
+EVENTS_AT_ONCE = 2_500  # events without a wait, for a client that comes back and joins many rooms
 NAME_MAX = 1_000  # characters of a room's name
 OK = DoneShape(status="ok")
 _AGAIN = "The hub does not reach its store now; try again in a moment."
@@ -41,29 +41,30 @@ _log = get_logger("hub.sockets")
 
 
 class Ignored(Exception):
-    """A message of a client that makes no sense; the text says why."""
+    """The refusal of a client's message that makes no sense; its text says why."""
 
 
 class SocketConnection:
-    """A client that was let in with what it has shown; `caller` is None for a stranger, which may read where strangers
-    may."""
+    """A client that was let in, with the credentials that it has shown. `caller` is None for a stranger, which may read
+    where strangers may."""
 
     def __init__(self, caller: Caller | None, shown: Shown, *, names_realm: bool) -> None:
         self.caller = caller
         self.shown = shown
         self.names_realm = names_realm
         self.rooms: set[str] = set()
-        self.places: list[RealmPlace] = []  # other realms, in which a client that has named none has joined rooms
-        self._due = -math.inf  # when the next event would be, had they come at their pace
+        self.places: list[RealmPlace] = []  # other realms in which this client has joined rooms
+        self._due = -math.inf  # when the next event may be taken without a wait
 
     def early_s(self, now: float) -> float:
-        """For how long the event that has come now must wait."""
+        """Count an event that has arrived now, and return for how many seconds it must wait."""
         self._due = max(self._due, now - EVENTS_AT_ONCE / EVENTS_PER_S) + 1 / EVENTS_PER_S
         return max(0.0, self._due - now)
 
 
 class Rooms:
-    """Lets clients in and takes their events. Nothing that they send ends in an exception."""
+    """The handlers of Socket.IO events: they let clients in and out, and in and out of rooms. No message of a client
+    ends in an exception."""
 
     def __init__(
         self, serving: Serving, server: AsyncServer, events: Events, others: OtherRealms, sessions: Sessions
@@ -86,7 +87,7 @@ class Rooms:
             server.on(event, self._taking(event, act))
 
     async def connect(self, sid: str, environ: dict[str, Any], auth: Any = None) -> None:
-        """Let a client in, or refuse it with a text."""
+        """Let a client in, or refuse the connection with a text."""
         with tracing.event("connect", environ["asgi.scope"]["headers"]):
             await self._connect(sid, environ, auth)
 
@@ -117,25 +118,25 @@ class Rooms:
         _log.debug("socket connected", sid=sid, user=caller.user if caller else None)
 
     async def disconnect(self, sid: str, reason: str) -> None:
-        """A client is gone, whichever side hung up."""
+        """Forget a client that is gone, whichever side has ended the connection, and tell the store that the workers
+        bound to it have lost this connection."""
         connection = self.connections.pop(sid, None)
         for place in (self._here, *(connection.places if connection else ())):
             try:
                 with place.within():
                     await place.serving.hub.presence.ended(sid)
-            except Exception as error:  # noqa: BLE001 - the connection is over either way; heartbeats tell of its workers
+            except Exception as error:  # noqa: BLE001 - the connection is over; the workers' heartbeats decide
                 metrics.unhandled.inc()
                 _log.error("socket disconnect not recorded", why=repr(error))
         _log.debug("socket disconnected", sid=sid, why=reason)
 
     async def changed(self) -> list[str]:
-        """The connections of those who are no longer who they were when they came: their tokens were revoked, or give
-        less than they did. Raises `StoreUnavailable` when that cannot be known.
-        """
+        """Return the ids of the connections whose credential does not give the same caller any more: their tokens were
+        revoked, or give less than before. Raises `StoreUnavailable` when the tokens cannot be looked up."""
         return [sid for sid, connection in list(self.connections.items()) if not await self._is_who_came(connection)]
 
     def moved(self) -> list[str]:
-        """The connections that are in rooms of a realm which is not served any more as it was when they came."""
+        """Return the ids of the connections that are in rooms of a realm that is gone or whose store has moved."""
         return [
             sid
             for sid, connection in self.connections.items()
@@ -158,7 +159,8 @@ class Rooms:
         return caller
 
     def _taking(self, event: str, act: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[Any]]:
-        """A handler that answers `{"status": "ok"}`, or in words why not."""
+        """Return the handler of an event, for python-socketio. The handler answers `{"status": "ok"}`, or a text that
+        says why the event was refused."""
 
         async def take(sid: str, *said: Any) -> Any:
             connection = self.connections.get(sid)
@@ -169,9 +171,9 @@ class Rooms:
 
         async def answer(sid: str, connection: SocketConnection, *said: Any) -> Any:
             if early_s := connection.early_s(time.monotonic()):
-                await asyncio.sleep(early_s)  # python-engineio reads nothing of this client meanwhile
+                await asyncio.sleep(early_s)  # python-engineio reads nothing from this client during the sleep
             try:
-                with suppress(StoreUnavailable):  # then the next round finds out
+                with suppress(StoreUnavailable):  # `recheck` looks again when the store answers
                     if not await self._is_who_came(connection):
                         tracing.refused(Unauthorized.code)
                         return "Unauthorized"
@@ -180,7 +182,7 @@ class Rooms:
                 tracing.refused("ignored")
                 _log.debug("socket event ignored", said=event, why=str(reason), sid=sid)
                 return str(reason)
-            except Exception as error:  # noqa: BLE001 - the connection goes on; the line and the counter tell of it
+            except Exception as error:  # noqa: BLE001 - the connection goes on; the failure is logged and counted
                 if (refusal := _refusal(error)) is not None:
                     tracing.refused(refusal.code)
                     _log.debug("socket event refused", said=event, why=refusal.code, sid=sid)
@@ -204,7 +206,9 @@ class Rooms:
     async def _join_as_worker(
         self, sid: str, connection: SocketConnection, said: Any, member: str, kind: str
     ) -> RealmPlace:
-        """The room is joined also with a worker that is unknown or another's; only its own user's can hang up."""
+        """Join the room of a job or a provider as one of its workers. The room is joined also when the worker is
+        unknown or another user's. The connection is bound to the worker only if the worker is the user's own: then the
+        end of the connection counts as the end of the worker."""
         full, worker = _full_name(said, member), _worker(said)
         place, caller = await self._place(sid, connection, room_access.room_of(full), worker)
         if caller is None:
@@ -235,14 +239,15 @@ class Rooms:
     async def _place(
         self, sid: str, connection: SocketConnection, room: str, worker: str | None
     ) -> tuple[RealmPlace, Caller | None]:
-        """Return where a room is, and which caller the client is there; raises `Unauthorized` for another caller."""
+        """Return the place of a room, and the caller that the client is in that realm. Raises `Unauthorized` when the
+        client's credential gives another caller there."""
         place = None if connection.names_realm else self._others.find(room, worker or "")
         if place is None:
             return self._here, connection.caller
         caller = await known(place.serving, connection.shown.authorization, connection.shown.secret)
         if caller != connection.caller:
             raise Unauthorized("Unauthorized")
-        if sid not in self.connections:  # it ended meanwhile, and nobody would tell that realm
+        if sid not in self.connections:  # the connection has ended, and that realm would never hear of it
             raise Ignored("This connection has ended.")
         if place not in connection.places:
             connection.places.append(place)
@@ -271,13 +276,14 @@ class Rooms:
             await self._server.leave_room(sid, room)
 
     async def _be_heard(self, place: RealmPlace) -> None:
-        """Wait until every event for a room is heard, before a client is told that it is in it."""
+        """Wait until the events of a room are received, before the client is told that it is in the room; raises
+        `StoreUnavailable`."""
         if place.serving.hub.store.away or not await place.channel.hears(HEARD_S):
             raise StoreUnavailable("The hub does not reach its store now; events come again when it does.")
 
 
 def _shown(scope: Scope, auth: Any) -> Shown:
-    """The token of the connect packet decides where there is one, then the header."""
+    """Return the credentials of a connection: the token in its connect packet, else the headers of its request."""
     headers = Headers(scope=scope)
     token = auth.get("token") if isinstance(auth, dict) else None
     authorization = [f"Bearer {token}"] if token else headers.getlist("authorization")
@@ -303,7 +309,8 @@ def _full_name(said: Any, member: str) -> str:
 
 
 def _worker(said: dict[str, Any]) -> str | None:
-    """The id it names, or None: clients send `None` in words before they have one."""
+    """Return the id of the worker in a message; None when there is none. Clients without a worker send the word
+    `None`."""
     named = said.get("worker_id")
     try:
         return to_id(named) if isinstance(named, str) else None
@@ -312,7 +319,8 @@ def _worker(said: dict[str, Any]) -> str | None:
 
 
 def _refusal(error: Exception) -> HubError | None:
-    """The error as one that clients are told of; None for a failure of ours, which is none of their business."""
+    """Return an error as one that the client may be told; None for a failure of the hub, whose text the client is not
+    told."""
     return error if isinstance(error, HubError) and error.status != 500 else None
 
 

@@ -1,4 +1,4 @@
-"""Socket.IO as a part of the application: long polling and WebSockets, bounded, and how they end."""
+"""Socket.IO as a part of the application: long polling and WebSockets, their bounds, and their ends."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ from hub.observability.logs import get_logger
 from hub.store.cancelling import cancel_all
 from hub.store.rounds import rounds
 
-PING_S = 20  # a poll is answered after so long, sooner than proxies give up
-PONG_S = 20  # for the answer: clients compute, and their threads share one interpreter
-MESSAGE_BYTES = 65_536  # what clients say is a name and an id
-SEND_S = 20.0  # for a client to take what was sent; then its connection is cut
-BACKLOG = 5_000  # events that wait for one client; with more it is cut off, and sees the present when it is back
+PING_S = 20  # between pings; each answers a waiting poll, before proxies give it up
+PONG_S = 20  # for the answer to a ping: the threads of a busy client share one interpreter
+MESSAGE_BYTES = 65_536  # of one message: clients send a name and an id
+SEND_S = 20.0  # for a client to take a message; then the hub cuts its connection
+BACKLOG = 5_000  # events that wait for one client; with more the hub cuts its connection
 ROUND_S = 2.0
-RECHECK_S = 0.25  # between looks for tokens that were revoked; that a hub knows of one takes a part of a second more
-SILENT_ROUNDS = 4  # for a client to say who it is
-CLOSE_S = 5.0  # for all that remains when the hub stops
+RECHECK_S = 0.25  # between checks for revoked tokens
+SILENT_ROUNDS = 4  # rounds in which a client must send its connect packet
+CLOSE_S = 5.0  # for the connections that remain when the hub stops
 _CLOSE = "1"  # python-engineio's packet that ends a connection for good
 _WIRE = "hub.wire"
 _log = get_logger("hub.sockets")
 
 
 class Sockets:
-    """The connections of one hub process, as an ASGI application."""
+    """The Socket.IO connections of one hub process, as an ASGI application."""
 
-    places: ClassVar = Places()  # of all realms
+    places: ClassVar = Places()  # shared by all realms of the process
 
     def __init__(self, serving: Serving, realms: ServedRealms | None = None) -> None:
         self._serving = serving
         self._timeout_s = serving.hub.settings.request_timeout_s
         self._events = Events(serving.hub.store)
-        # Polling needs every request of a client at the same process, and processes behind one port share it out.
+        # Polling works with one process only: several processes behind one port share the requests of a client out.
         self._alone = serving.hub.settings.workers == 1
         self._server = AsyncServer(
             async_mode="asgi",
             client_manager=self._events,
             serializer=TextPacket,
-            async_handlers=False,  # a client's events one after the other: no client keeps more than one task busy
+            async_handlers=False,  # a client's events are taken one after the other, in one task of asyncio
             ping_interval=PING_S,
             ping_timeout=PONG_S,
             max_http_buffer_size=MESSAGE_BYTES,
@@ -71,11 +71,11 @@ class Sockets:
         self._server.on("disconnect", self._disconnected)
         self._stopping = False
         self._polls: set[asyncio.Task[None]] = set()
-        self._sending: set[Callable[[], None]] = set()  # ways to cut the connections that are being written to
+        self._sending: set[Callable[[], None]] = set()  # each cuts a connection that is being written to
         self._silent: dict[str, int] = {}
         self._looking: asyncio.Task[None] | None = None
         self._rechecking: asyncio.Task[None] | None = None
-        self._rechecked: object = None  # what changed last, of that whose connections have all been looked at
+        self._rechecked: object = None  # the changes of tokens for which all connections have been checked
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._looking is None:
@@ -108,7 +108,8 @@ class Sockets:
             await self._http(scope, receive, send)
 
     def hang_up(self) -> None:
-        """Let go of everybody: they come back, to another hub. The server is about to close their connections."""
+        """Take no more connections, and cut those that wait or are being written to. Their clients connect again, to
+        another hub; the server closes all other connections."""
         self._stopping = True
         self._serving.hub.presence.stop()
         for poll in self._polls:
@@ -117,7 +118,7 @@ class Sockets:
             cut()
 
     async def close(self) -> None:
-        """End what has not ended with its connection."""
+        """End the connections that are still open, and stop all background tasks."""
         self.hang_up()
         if looking := [task for task in (self._looking, self._rechecking) if task is not None]:
             await cancel_all(looking)
@@ -152,7 +153,7 @@ class Sockets:
         if scope["method"] == "GET":
             watching = asyncio.ensure_future(_until_gone(receive))
             self._polls.add(answering)
-            # A client that hangs up on a poll is gone: without this it would be noticed by a ping that is not answered.
+            # A client that hangs up on its poll is gone. Without this check only an unanswered ping would show that.
             await asyncio.wait((answering, watching), return_when=asyncio.FIRST_COMPLETED)
             self._polls.discard(answering)
             answering.cancel()  # python-engineio ends the connection of a poll that is cancelled
@@ -193,7 +194,7 @@ class Sockets:
             abort()
 
     async def _failed(self, error: BaseException, scope: Scope) -> None:
-        """End the connection of a client that sent what python-engineio does not take."""
+        """Log and end the connection of a client whose message python-engineio refuses."""
         _log.debug("socket failed", why=repr(error))
         for sid in list(self._server.environ):
             if self._wire(sid) is scope and sid in self._server.eio.sockets:
@@ -203,7 +204,7 @@ class Sockets:
         wire = self._wire(self._events.eio_sid_from_sid(sid, "/"))
         await self._rooms.disconnect(sid, reason)
         if reason == self._server.reason.PING_TIMEOUT:
-            _cut(wire)  # should the client be there after all it notices, and comes back
+            _cut(wire)  # a client that is alive after all notices the cut, and connects again
 
     def _not_looked_after(self, error: Exception) -> None:
         metrics.unhandled.inc()
@@ -214,7 +215,8 @@ class Sockets:
         _log.error("socket token check failed", why=repr(error))
 
     async def recheck(self) -> None:
-        """Cut off clients whose identity has changed since they came. Costs one look at the store unless one may."""
+        """End the connections of clients whose credential gives another caller than when they connected. The
+        connections are checked only when some token has changed."""
         if not self._rooms.connections:
             return
         try:
@@ -224,13 +226,14 @@ class Sockets:
                 return
             changed = await self._rooms.changed()
         except StoreUnavailable:
-            return  # of an outage the hub clock tells; nobody is a stranger by it
+            return  # the hub clock reports the outage; no client becomes a stranger by it
         self._rechecked = changes
         for sid in changed:
             await self._cut_off(sid, "its token was revoked, or gives less than it did")
 
     async def _round(self) -> None:
-        """End connections that no credential speaks for any more, and those that do not take what they are sent."""
+        """End connections that never sent their connect packet, that do not take what they are sent, and that listen to
+        a realm which has moved or is gone."""
         sockets = self._server.eio.sockets
         silent = {}
         for sid, socket in list(sockets.items()):
@@ -245,7 +248,7 @@ class Sockets:
         await self._others.tidy()
         for sid in list(self._rooms.connections):
             socket = sockets.get(self._events.eio_sid_from_sid(sid, "/"))
-            if socket is None or socket.closed:  # it ended while it was let in
+            if socket is None or socket.closed:  # the connection ended while its client was being let in
                 await self._rooms.disconnect(sid, "ended early")
                 await self._events.disconnect(sid, "/", ignore_queue=True)
 
@@ -256,7 +259,8 @@ class Sockets:
             await self._end(socket)
 
     async def _end(self, socket: Any) -> None:
-        """End a connection of python-engineio's; the client finds that it has broken."""
+        """End a connection of python-engineio without telling the client, which finds its connection broken and
+        connects again."""
         wire = self._wire(socket.sid)
         await socket.close(wait=False, abort=True, reason=self._server.reason.TRANSPORT_ERROR)
         self._server.eio.sockets.pop(socket.sid, None)
@@ -264,14 +268,15 @@ class Sockets:
         _cut(wire)
 
     def _wire(self, sid: str) -> Scope:
-        """The request a connection came by, or the WebSocket it was upgraded to."""
+        """Return the scope of the request that began a connection, or of the WebSocket that it was upgraded to; empty
+        when there is none."""
         environ = self._server.environ.get(sid, {})
         wire: Scope = environ.get(_WIRE) or environ.get("asgi.scope") or {}
         return wire
 
 
 class _Exchange:
-    """A request whose body is here, and whether it was answered."""
+    """A request whose body has been read, and whether it has been answered."""
 
     def __init__(self, body: bytes, send: Send) -> None:
         self._body = body
@@ -287,7 +292,8 @@ class _Exchange:
 
 
 class TextPacket(Packet):  # type: ignore[misc]
-    """A packet of Socket.IO without attachments: the hub has no use for them, and they are gathered without a bound."""
+    """A packet of Socket.IO without binary attachments. The hub does not use them, and python-socketio collects them
+    without a bound."""
 
     def decode(self, encoded_packet: str) -> Any:
         found = super().decode(encoded_packet)
@@ -297,14 +303,15 @@ class TextPacket(Packet):  # type: ignore[misc]
 
 
 class _Quiet:
-    """The logger of the two libraries. They call nonsense of a client an error, and tell of every packet."""
+    """The logger that the two libraries of Socket.IO write to. They log nonsense of a client as an error, and every
+    packet; the hub logs that on debug level."""
 
     def __init__(self, part: str, *, counted: bool = False) -> None:
         self._part = part
         self._counted = counted
 
     def debug(self, *_: Any, **__: Any) -> None:
-        """Nothing."""
+        """Drop the message."""
 
     info = debug
 
@@ -314,7 +321,8 @@ class _Quiet:
     error = warning
 
     def exception(self, text: str, *values: Any, **_: Any) -> None:
-        """What is raised while a packet is taken is the client's doing; beside that it is ours."""
+        """Log an exception of the library: as the client's fault on debug level, or, with `counted`, as a failure of
+        the hub."""
         if not self._counted:
             _log.debug("socket library message", part=self._part, text=text % values if values else text, exc_info=True)
             return
@@ -323,7 +331,7 @@ class _Quiet:
 
 
 async def _whole(receive: Receive) -> bytes | None:
-    """The body of a request, None when the client is gone before it is complete; raises `TooLarge`."""
+    """Return the body of a request; None when the client is gone before the body is complete. Raises `TooLarge`."""
     parts, size = [], 0
     while True:
         message = await receive()
@@ -338,7 +346,7 @@ async def _whole(receive: Receive) -> bytes | None:
 
 
 def _with_length(scope: Scope, length: int) -> Scope:
-    """As it arrived, not as it was announced."""
+    """Return the scope with the length of the body that has arrived, in the place of the announced length."""
     headers = [(name, value) for name, value in scope["headers"] if name != b"content-length"]
     return {**scope, "headers": [*headers, (b"content-length", str(length).encode())]}
 
@@ -349,7 +357,7 @@ def _session(scope: Scope) -> str:
 
 
 def _wake(socket: Any) -> None:
-    """Let the poll of a connection that has ended be answered: python-engineio leaves it waiting for a ping."""
+    """End the poll of a connection that has ended: python-engineio would let the poll wait for a ping."""
     socket.queue.put_nowait(None)
 
 

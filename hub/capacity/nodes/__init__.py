@@ -1,1 +1,1 @@
-"""Nodes: who owns slots, and whether they are still there."""
+"""Nodes: the owners of slots. They register, send heartbeats, drain and leave."""

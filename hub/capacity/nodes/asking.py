@@ -1,4 +1,4 @@
-"""Asking a node itself, over HTTP: the one question the hub has for nodes is how they are set up."""
+"""The one HTTP request that the hub sends to a node: how the node is set up (`GET /diagnostics/env`)."""
 
 from __future__ import annotations
 
@@ -12,30 +12,33 @@ import orjson
 
 from hub.errors import HubError
 
-ANSWER_S = 5.0  # for the whole of it
+ANSWER_S = 5.0  # for the whole request
 MOST_BYTES = 1 << 20
-PORT = 5000  # of a node that named no BaseUrl
+PORT = 5000  # where a node that registered without BaseUrl is asked
 PATH = "/diagnostics/env"
 _KNOWN = {each.value for each in HTTPStatus}
 
 
 class NodeSilent(HubError):
-    """A node that was asked something gave no answer."""
+    """The node did not answer a request of the hub, or its answer cannot be read."""
 
     code = "node-silent"
 
 
 class NodeRefused(HubError):
-    """A node that was asked something refused; the status is its own."""
+    """The node refused a request of the hub; `status` is the HTTP status of the node's answer."""
 
     code = "node-refused"
 
 
 async def environment(node_id: str, base_url: str, secret: str) -> Any:
-    """What a node says of its environment. Raises `NodeSilent`, and `NodeRefused` with the status of the node."""
+    """Ask a node how it is set up; return its JSON answer, parsed. `secret` goes into a header, '' sends none.
+
+    Raises `NodeSilent`, and `NodeRefused` with the status that the node answered.
+    """
     url = base_url.rstrip("/") or f"http://{node_id}:{PORT}"
     try:
-        async with asyncio.timeout(ANSWER_S):  # a thread that is still at it ends by its own timeouts
+        async with asyncio.timeout(ANSWER_S):  # the thread of a request that takes longer ends by its own timeouts
             status, said = await asyncio.to_thread(_get, url + PATH, secret)
         if status < 300:
             return orjson.loads(said)
@@ -48,7 +51,7 @@ async def environment(node_id: str, base_url: str, secret: str) -> Any:
 
 
 def _get(url: str, secret: str) -> tuple[int, bytes]:
-    """One request, without following redirects."""
+    """Send one GET, without following redirects; return the status and the body. Raises OSError and ValueError."""
     parts = urlsplit(url)
     kinds: dict[str, type[HTTPConnection]] = {"http": HTTPConnection, "https": HTTPSConnection}
     if parts.scheme not in kinds or not parts.hostname:

@@ -1,4 +1,4 @@
-"""Heartbeats, many to a script: beats that arrive while one call is under way go out together in the next."""
+"""Heartbeats of nodes in batches: heartbeats that arrive while a script is under way are sent with the next script."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from hub.store.batches import Batches
 from hub.store.keys import key_part
 from hub.store.store import Store
 
-BATCH = 128  # beats per script: about 1 ms of Redis
+BATCH = 128  # heartbeats per script: about 1 ms of Redis
 
 _UNKNOWN = Orders(known=False)
 _SUPERSEDED = Orders(known=True, superseded=True)
 
 
 class Beats(Batches[Beat, Orders]):
-    """Takes heartbeats; a beat is answered only after Redis has it."""
+    """The heartbeats of nodes. A heartbeat is answered only once it is in Redis."""
 
     def __init__(self, store: Store, timeout_ms: Callable[[], int]) -> None:
         super().__init__("beats", BATCH)
@@ -30,7 +30,7 @@ class Beats(Batches[Beat, Orders]):
         self._unmanaged = metrics.heartbeats.labels("false")
 
     async def call(self, items: list[Beat]) -> list[Orders]:
-        """What each node must do, once Redis has its beat. Raises `StoreUnavailable`."""
+        """Store heartbeats and return the orders of each node, in this order. Raises `StoreUnavailable`."""
         facts: list[Any] = []
         recycled = [beat for beat in items if beat.recycled]
         if recycled:

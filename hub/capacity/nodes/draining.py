@@ -1,5 +1,7 @@
-"""Draining nodes, and what of it is brought back after the store was lost: the last call wins, whoever
-remembers it."""
+"""Drains and undrains of nodes, and how they are restored after the store was lost.
+
+Hub and node both remember the last call. Calls are numbered, and the one with the highest number holds.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,14 @@ from hub.observability.logs import get_logger
 from hub.store.keys import key_part
 from hub.store.store import Store
 
-BATCH = 64  # slots per script where each costs a dozen commands: under 2 ms
-KEEP_MS = 600_000  # on the hub clock: a node knows of a call within a beat; while it is away only the hub does
-KEEP = 10_000
+BATCH = 64  # slots per script, where each slot costs a dozen Redis commands: under 2 ms
+KEEP_MS = 600_000  # on the hub clock; a node knows of a call by its next heartbeat, while it is away only the hub does
+KEEP = 10_000  # most calls that are remembered
 _log = get_logger("hub.capacity.nodes")
 
 
 class Draining:
-    """Makes drains and undrains, and remembers those of the last while for a store that has lost them."""
+    """Drains and undrains. Those of the last ten minutes are remembered, to restore them in a store that lost them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -27,7 +29,7 @@ class Draining:
         store.when_replaced(self.recall)
 
     async def call(self, node_id: str, made: DrainCall) -> DrainState:
-        """Make one; raises `UnknownNode`."""
+        """Drain or undrain a node as `made` says; return how far that is. Raises `UnknownNode`."""
         done = await self._carry_out(node_id, made)
         if done is None:
             raise UnknownNode(f"node {node_id} is not registered")
@@ -39,12 +41,19 @@ class Draining:
         return state
 
     async def bring_back(self, node_id: str, told: DrainCall | None, kept: DrainCall | None) -> None:
-        """Drain a node that has registered as the last call says: the one it was told, or one that waited for it."""
+        """Restore the last drain or undrain of a node that has registered again.
+
+        `told` is the last call that the node was told of, `kept` one that the store kept while the node was unknown;
+        the later of the two holds.
+        """
         for call in sorted(filter(None, (told, kept)), key=lambda each: int(each.number)):
             await self._bring_back(node_id, call)
 
     async def recall(self) -> None:
-        """Bring back into a store that lost it what this hub was told of late. Nothing grew older in an outage."""
+        """Restore in a store that lost data the drains and undrains that this hub made within `KEEP_MS`.
+
+        Their age is counted on the hub clock, so the time of an outage does not count.
+        """
         now_ms = self._store.clock_ms
         for node_id, (at_ms, call) in list(self._made.items()):
             if now_ms - at_ms > KEEP_MS:
@@ -54,7 +63,7 @@ class Draining:
             await self._bring_back(node_id, call._replace(left_ms=left_ms))
 
     def forget(self, node_id: str) -> None:
-        """The node has left: it does not drain when it is back."""
+        """Forget the drain of a node that has left, so that it is lent from when it registers again."""
         self._made.pop(node_id, None)
 
     async def _bring_back(self, node_id: str, call: DrainCall) -> None:
@@ -68,7 +77,10 @@ class Draining:
             )
 
     async def _carry_out(self, node_id: str, call: DrainCall) -> tuple[DrainState, str] | None:
-        """Batch by batch; None when the node is not registered, or a later call is known."""
+        """Run the script `drain` batch by batch over the slots of a node.
+
+        Return the state and the number of the call; None when the node is not registered or a later call is known.
+        """
         cursor, number, all_held, all_lent = "0", call.number, 0, 0
         while True:
             reply = await self._drain(

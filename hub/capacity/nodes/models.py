@@ -1,4 +1,4 @@
-"""What nodes say, and what they are told. Pure."""
+"""The records of nodes: what nodes send, what the hub answers, and what operators see of them. Pure."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from hub.errors import InvalidValue
 
 ID_MAX = 512  # characters of a raw node id; a bound, far above host names and UUIDs
 DRAIN_DEADLINE_MAX_S = 7 * 86_400
-REASON_MAX = 200  # characters of why a node is cordoned
+REASON_MAX = 200  # characters of the reason of a cordon
 INCARNATION = re.compile(r"[A-Za-z0-9._-]{1,64}")
 NotLending = Literal["draining", "cordoned"]  # what `Node.service` may be besides `lending`
 Liveness = Literal["alive", "suspect", "stale"]
-Place = Literal["free", "lent", "held"]  # of a slot
-State = Literal[Liveness, NotLending]  # by which nodes are listed
+Place = Literal["free", "lent", "held"]  # where a slot is
+State = Literal[Liveness, NotLending]  # what lists of nodes can be filtered by
 NOT_LENDING, STATES = get_args(NotLending), get_args(State)
-BEATS_PER_TIMEOUT = 6  # a node may lose five beats in a row before it is stale
+BEATS_PER_TIMEOUT = 6  # a node may lose five heartbeats in a row before it is stale
 
 
 class Beat(NamedTuple):
-    """A heartbeat: `version` is the last one the node was told."""
+    """A heartbeat of a node. `version`: of the last orders that it has read; `recycled`: the slots it has replaced."""
 
     node_id: str
     version: int = 0
@@ -32,23 +32,23 @@ class Beat(NamedTuple):
 
 
 class NodeCaller(NamedTuple):
-    """Which process speaks for a node, and the number of its call; both empty for a plain client."""
+    """The process that calls for a node, and the number of its call; both '' for a client that says neither."""
 
     incarnation: str = ""
     number: str = ""
 
 
 class DrainCall(NamedTuple):
-    """A drain or an undrain that was made: numbers only rise, so that of several the last one is known."""
+    """A drain (`on`) or an undrain of a node. The numbers of a node's calls only rise: the highest is the last call."""
 
     on: bool
-    number: str = ""  # '' of a call that is made now
-    left_ms: int | None = None
-    reason: str = ""  # why it is cordoned; '' of a drain
+    number: str = ""  # '' for a call that is being made: the store gives it its number
+    left_ms: int | None = None  # until what is lent of the node is ended; None without a deadline
+    reason: str = ""  # why the node is cordoned; '' for a drain
 
     @classmethod
     def told(cls, reply: Sequence[Any]) -> DrainCall | None:
-        """Read it as `lua/drains.lua` tells it; None where there was none."""
+        """Return the call that a reply of `lua/drains.lua` describes; None for an empty reply."""
         if not reply:
             return None
         on, number, left_ms, reason = reply
@@ -56,22 +56,21 @@ class DrainCall(NamedTuple):
 
 
 class LentFor(NamedTuple):
-    """The request that a lent slot answers: the label under which it counts, and the run; empty where they are not
-    known.
-    """
+    """The label and the run that the lease of a slot was asked for with; '' where they are not known."""
 
     label: str = ""
     run: str = ""
 
     @classmethod
     def told(cls, reply: Sequence[str]) -> dict[str, LentFor]:
-        """Read it as `lua/drains.lua` tells it; None where there was none."""
+        """Return slot -> label and run, from a reply that lists slot, label and run of each lent slot in turn."""
         return {slot: cls(label, run) for slot, label, run in zip(*[iter(reply)] * 3, strict=True)}
 
 
 class Orders(NamedTuple):
-    """The answer to a heartbeat. `lent` is None when nothing changed since the version the node named, and `lent_for`
-    says as what that was asked for; `offers` says in short which slots the hub has of the node."""
+    """The answer to a heartbeat. `lent` maps each lent slot to its token, None when nothing changed since the version
+    that the node named; `lent_for` adds label and run of these leases. `offers` is a digest of the slots that the hub
+    has of the node, `superseded` says that another process is the node now."""
 
     known: bool
     drain: bool = False
@@ -86,7 +85,9 @@ class Orders(NamedTuple):
 
 @dataclass(frozen=True)
 class Registration:
-    """What a node says of itself."""
+    """The data that a node sends when it registers. `apps`: what it offers, mostly labels of pools. `incarnation`: its
+    process. `term`: what the hub gave that process when it registered first; '' the first time.
+    """
 
     node_id: str
     apps: tuple[str, ...] = ()
@@ -99,9 +100,9 @@ class Registration:
 
 @dataclass(frozen=True)
 class Registered:
-    """What the hub made of a registration; the `term` of an incarnation is for its next ones.
-
-    `lent` is slot -> token of what a process takes over from the one that was the node before.
+    """The outcome of a registration. `new`: the node was not registered before. `term`: to be sent with later
+    registrations of the same incarnation. `lent`: slot -> token of the leases that this process takes over from the
+    process that was the node before.
     """
 
     new: bool
@@ -113,7 +114,7 @@ class Registered:
 
 @dataclass(frozen=True)
 class Node:
-    """A node as operators see it. `state`: `alive`, `suspect` (half the timeout without a beat) or `stale`."""
+    """A node as operators see it. `state`: `alive`, `suspect` (half the timeout without a heartbeat) or `stale`."""
 
     id: str
     state: Liveness
@@ -127,38 +128,40 @@ class Node:
     slots: int
     lent: int
     deadline_left_ms: int | None
-    cordon: str = ""  # why nothing more of it is lent although it stays
-    kept: bool = False  # it is silent for longer than the timeout, and only a sweep that may not expire keeps it alive
+    cordon: str = ""  # the reason of its cordon; '' when it is not cordoned
+    kept: bool = False  # silent for longer than the timeout, and kept only because the sweep may not expire nodes
 
     @property
     def service(self) -> Literal["lending", NotLending]:
-        """`lending`, or why nothing more of it is lent."""
+        """Return `lending`, or the state in which nothing more of the node is lent: `draining` or `cordoned`."""
         return "cordoned" if self.cordon else "draining" if self.draining else "lending"
 
     def contains(self, text: str) -> bool:
-        """Return whether its id, labels or pools contain a text, in any case; as `lua/commands/nodes/find.lua`."""
+        """Return whether the node's id, labels or pools contain `text`, in any case; `nodes/find.lua` does the same."""
         return text.lower() in f"{self.id} {self.labels} {','.join(self.apps)}".lower()
 
     @property
     def held_back(self) -> str:
-        """Why nothing more of it is lent, as what is said of it: `drains`; '' while it is lent from."""
+        """Return why nothing more of the node is lent, as a predicate: `drains` or `is cordoned (reason)`; else ''."""
         return f"is cordoned ({self.cordon})" if self.cordon else "drains" if self.draining else ""
 
 
 class Order(NamedTuple):
-    """What a node was told to do and has not done yet. `left_ms`: until what is lent of a draining node ends, or a
-    rebuild that nobody has begun is dropped.
+    """An instruction that a node was given and has not carried out yet. `left_ms`: for a drain, until the leases of the
+    node end; for a rebuild, until it is dropped because the node has not begun it.
     """
 
     word: Literal["drain", "cordon", "rebuild", "recycle"]
     left_ms: int | None = None
     reason: str = ""
-    slots: tuple[str, ...] = ()  # to replace once nobody is connected to them
+    slots: tuple[str, ...] = ()  # for `recycle`: the slots that the node is to replace once they are not in use
 
 
 @dataclass(frozen=True)
 class DrainState:
-    """How far the draining of a node is. `deadline_left_ms`: until what is lent ends; None without a deadline."""
+    """The progress of draining a node: the numbers of its held and lent slots. `deadline_left_ms`: until its leases are
+    ended, None without a deadline.
+    """
 
     draining: bool
     held: int
@@ -168,7 +171,10 @@ class DrainState:
 
 @dataclass(frozen=True)
 class Departure:
-    """Whether a node can be shut down without anybody noticing. At least `offered` of its slots are still on offer."""
+    """The answer to whether a node can be shut down without ending a lease: not while slots are lent or on offer.
+
+    `offered` counts the slots on offer in the first batch that has any, so the node may have more.
+    """
 
     draining: bool
     lent: int
@@ -177,12 +183,12 @@ class Departure:
 
     @property
     def safe(self) -> bool:
-        """Nothing of it is lent, and nothing of it can be lent any more."""
+        """Return whether no slot of the node is lent and none can be lent any more."""
         return self.draining and not self.lent and not self.offered
 
     @property
     def reason(self) -> str:
-        """Why it is safe or not, in one sentence."""
+        """Return one sentence that says why a shutdown is safe or not."""
         if not self.draining:
             return "It does not drain, so a slot of it may be lent at any moment."
         if self.lent:
@@ -193,7 +199,7 @@ class Departure:
 
 
 def check_node_id(raw: str) -> str:
-    """Return the id without blanks around it; raises `InvalidValue` when it is empty or too long."""
+    """Return the node id without blanks around it; raises `InvalidValue` when it is empty, too long, `.` or `..`."""
     trimmed = raw.strip()
     if not trimmed:
         raise InvalidValue("missing NodeId: a node id must not be blank", member="nodeId")
@@ -205,7 +211,7 @@ def check_node_id(raw: str) -> str:
 
 
 def check_incarnation(raw: object) -> str:
-    """Return the name of a process of a node; raises `InvalidValue`."""
+    """Return the incarnation unchanged; raises `InvalidValue` unless it is text of the allowed form."""
     if isinstance(raw, str) and INCARNATION.fullmatch(raw):
         return raw
     said = "incarnation must be 1 to 64 letters, digits, dots, hyphens and underscores, another one for each process"
@@ -213,7 +219,7 @@ def check_incarnation(raw: object) -> str:
 
 
 def check_reason(raw: object) -> str:
-    """Why a node is cordoned, on one line; raises `InvalidValue`."""
+    """Return the reason of a cordon without blanks around it; raises `InvalidValue` unless it is one printable line."""
     reason = raw.strip() if isinstance(raw, str) else ""
     if not 1 <= len(reason) <= REASON_MAX or not reason.isprintable():
         raise InvalidValue(f"reason must be 1 to {REASON_MAX} printable characters on one line", member="reason")
@@ -221,5 +227,8 @@ def check_reason(raw: object) -> str:
 
 
 def next_beat_ms(timeout_ms: int) -> int:
-    """Return when to beat next: a sixth of the timeout, give or take a tenth, so that a fleet does not beat in step."""
+    """Return in how many ms the next heartbeat is due: a sixth of the timeout, give or take a tenth of that.
+
+    The chance in it keeps the nodes from all sending at the same moment.
+    """
     return int(timeout_ms / BEATS_PER_TIMEOUT * (0.9 + 0.2 * random.random()))

@@ -1,4 +1,4 @@
-"""Nodes on the books: register, beat, drain, leave, and looking at them."""
+"""Registered nodes: to register, drain and remove them, to take their heartbeats, and to list and describe them."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from hub.store.keys import key_part
 from hub.store.lenient import read_each
 from hub.store.store import Store
 
-BATCH = 64  # slots per script where each costs a dozen commands: under 2 ms
-UPGRADE_S, UPGRADE_BATCH = 300, 500  # how long nodes are asked to rebuild their slots; so many by one script
-LOOK = 1000  # slots per script that only looks at where they are: under 2 ms
-RECHECK_S = 5.0  # without a notification for so long, the store is asked all the same
+BATCH = 64  # slots per script, where each slot costs a dozen Redis commands: under 2 ms
+UPGRADE_S, UPGRADE_BATCH = 300, 500  # seconds for which nodes are asked to rebuild their slots; nodes per script
+LOOK = 1000  # slots per script, where the script only reads whether they are free, lent or held: under 2 ms
+RECHECK_S = 5.0  # a call that waits for a notification reads the store at least so often
 SEARCHED = 20_000  # nodes that one call looks through for a text
 _log = get_logger("hub.capacity.nodes")
 
@@ -50,7 +50,9 @@ def _unknown(node_id: str) -> UnknownNode:
 
 @dataclass(frozen=True)
 class Removal:
-    """What became of a node: slots dropped and the slots whose leases ended with it."""
+    """The outcome of removing a node: whether it was known, how many slots went, and which of them had leases, which
+    ended.
+    """
 
     known: bool
     slots: int
@@ -61,7 +63,7 @@ _LIVENESS: dict[str, Liveness] = {"alive": "alive", "ahead": "alive", "fresh": "
 
 
 class Nodes:
-    """Keeps nodes. Every change is one script, in batches where a node has many slots."""
+    """The nodes of a store. Every change is one script; a node with many slots takes several."""
 
     def __init__(self, store: Store, token_s: float) -> None:
         self._store = store
@@ -83,7 +85,7 @@ class Nodes:
         return self._store.node_timeout_ms
 
     async def version(self, node_id: str, since: int, seconds: float) -> int:
-        """Return the version of what the node is told, once that is not `since` any more, or after so many seconds.
+        """Wait until the version of the node's orders is not `since` any more, at most `seconds`; return the version.
 
         Raises `UnknownNode` and `StoreUnavailable`.
         """
@@ -110,10 +112,10 @@ class Nodes:
         audit_max: int,
         drained: DrainCall | None = None,
     ) -> Registered:
-        """Put a node on the books or bring it up to date; `drained` is the last drain or undrain it was told of.
+        """Register a node, or update its registration; `drained` is the last drain or undrain the node was told of.
 
-        Raises `NodeIdCollides` when another node's id looks the same as part of a key, and `Superseded` when a newer
-        process is the node.
+        The audit entry `audit_new` or `audit_old` is written, by whether the node is new. Raises `NodeIdCollides` when
+        another node's id becomes the same part of a key, and `Superseded` when a newer process is the node.
         """
         part = key_part(node.node_id)
         while True:
@@ -153,9 +155,9 @@ class Nodes:
                     raise UnknownReply(self._register.name, reply)
 
     async def leave(self, node_id: str, incarnation: str = "") -> Removal:
-        """Take a node off the books at once: its slots are withdrawn and lent ones ended.
+        """Remove a node at once: withdraw its slots and end their leases.
 
-        Raises `Superseded` for a process that is not the node any more; that changes nothing.
+        Raises `Superseded`, and changes nothing, when `incarnation` is not the process that is the node now.
         """
         part = key_part(node_id)
         word, dropped, ended, left = await self._leave(id=node_id, part=part, limit=BATCH, incarnation=incarnation)
@@ -166,7 +168,10 @@ class Nodes:
         return Removal(word == "left", dropped + more, (*ended, *also_ended))
 
     async def prune(self, part: str) -> tuple[int, tuple[str, ...]]:
-        """Drop what is left of a node that is off the books; (slots dropped, those whose leases ended)."""
+        """Remove the remaining slots of a node that is not registered any more, in batches.
+
+        Return how many slots were removed, and the ids of those whose leases ended.
+        """
         total, all_ended = 0, []
         while True:
             _, dropped, ended, left = await self._prune(part=part, limit=BATCH)
@@ -176,17 +181,16 @@ class Nodes:
                 return total, tuple(all_ended)
 
     async def drain(self, node_id: str, call: DrainCall) -> DrainState:
-        """Hold back a node's free slots, or offer them again. Raises `UnknownNode`.
+        """Hold back a node's free slots, or offer them again; return how far that is. Raises `UnknownNode`.
 
-        With a reason it is cordoned: what is lent stays, and the node is not told to drain. With a deadline, what is
-        still lent ends so long from now on the hub clock; a later call replaces it, and one without a deadline takes
-        it away.
+        A call with a reason cordons the node: its leases go on, and the node is not told to drain. With a deadline, the
+        leases that are left end after `left_ms` of the hub clock. A later call replaces or removes the deadline.
         """
         return await self._draining.call(node_id, call)
 
     async def safe_to_kill(self, node_id: str) -> Departure:
-        """Return whether a node can be shut down without ending a lease. Raises `UnknownNode`, and `Settling` when the
-        store was lost so recently that a node which is not registered may only not have come back yet.
+        """Return whether a node can be shut down without ending a lease. Raises `UnknownNode`; and `Settling` for an
+        unknown node soon after the store was lost, when the node may not have registered again yet.
         """
         part, cursor, drain = key_part(node_id), "0", ""
         while True:
@@ -195,7 +199,7 @@ class Nodes:
             )
             match reply:
                 case ["ok", seen, left_ms, lent, offered, after]:
-                    if drain not in ("", seen):  # another drain than the one whose slots were looked at so far
+                    if drain not in ("", seen):  # the node was drained anew after the first batch: begin again
                         cursor, drain = "0", ""
                         continue
                     cursor, drain = after, seen
@@ -212,9 +216,10 @@ class Nodes:
                     raise UnknownReply(self._safe_to_kill.name, reply)
 
     async def expire(self, node_id: str, action: str, keep: bool) -> list[Any]:
-        """Check a nominated node again and act in the same step; `action`: `expire`, `refresh` or `look`.
+        """Check in one script whether a nominated node is still stale, and if so, act on it.
 
-        Returns what `lua/commands/nodes/expire.lua` says.
+        `action`: `expire` removes the node, `refresh` keeps it alive, `look` changes nothing. With `keep` a node with a
+        free slot is kept alive. Returns the reply that `lua/commands/nodes/expire.lua` describes, for all slots.
         """
         part = key_part(node_id)
         reply: list[Any] = await self._expire(
@@ -226,7 +231,7 @@ class Nodes:
         return reply
 
     async def ids(self) -> list[str]:
-        """Yield every registered id, read in batches so that a large fleet does not stall Redis."""
+        """Return the ids of all registered nodes, read in batches so that very many do not stall Redis."""
         found: dict[str, None] = {}
         cursor: Any = "0"
         while True:
@@ -236,9 +241,9 @@ class Nodes:
                 return list(found)
 
     async def page(self, cursor: str, limit: int) -> tuple[int, list[str], str | None]:
-        """(exact total, ids of a page, cursor of the next or None).
+        """Return (exact number of nodes, ids of a page, cursor of the next page or None for the last).
 
-        Pages follow Redis's own order and may hold a few more or less than `limit`.
+        Pages are in the order of Redis and may hold a few ids more or less than `limit`.
         """
         keys = self._store.keys
         total, (after, page) = await self._store.read_all(
@@ -247,9 +252,10 @@ class Nodes:
         return int(total), sorted(page), None if str(after) == "0" else str(after)
 
     async def find(self, text: str, cursor: str, limit: int) -> tuple[int, list[str], str | None]:
-        """(how many there are, ids of those whose id, labels or pools contain the text, cursor of the rest or None).
+        """Return (number of all nodes, ids of nodes whose id, labels or pools contain `text`, cursor or None).
 
-        It stops with `limit` found or a few more, and after 20,000 nodes; the cursor goes on from there.
+        The search stops once `limit` ids or a few more are found, or 20,000 nodes were read. A call with the cursor
+        continues the search; None means that all nodes were read.
         """
         total = int(await self._store.read("SCARD", self._store.keys.nodes))
         found: dict[str, None] = {}
@@ -262,10 +268,10 @@ class Nodes:
                 return total, sorted(found), None if str(cursor) == "0" else str(cursor)
 
     async def in_state(self, state: str, offset: int, limit: int, text: str = "") -> tuple[int, list[Node]]:
-        """(exact total, a page) of the nodes that are `alive`, `suspect`, `stale` or `draining`, and contain a text.
+        """Return (exact number, a page) of the nodes in a `State` whose id, labels or pools contain `text`.
 
-        Costs as much as there are nodes in doubt: silent for half the timeout, or never heard by a hub. For `alive`,
-        which is the rest, every node is looked at.
+        The cost grows with the number of nodes that are silent for half the timeout, or unmanaged; for `alive`, with
+        the number of all nodes.
         """
         keys = self._store.keys
         if state in NOT_LENDING:
@@ -281,13 +287,13 @@ class Nodes:
         return len(fitting), fitting[offset : offset + limit]
 
     async def _unmanaged(self) -> list[str]:
-        """Registered nodes that never beat through a hub."""
+        """Return the ids of the unmanaged nodes: registered, and no hub has had a heartbeat of them."""
         keys = self._store.keys
         registered, heard = await self._store.read_all([("SCARD", keys.nodes), ("ZCARD", keys.beats)])
         return list(await self._store.read("ZDIFF", 2, keys.nodes, keys.beats)) if registered != heard else []
 
     async def describe(self, node_ids: Iterable[str]) -> list[Node]:
-        """Return what is known of these nodes; those that are not registered are left out."""
+        """Return the records of these nodes, in this order; nodes that are not registered are left out."""
         ids = list(node_ids)
         found = []
         for start in range(0, len(ids), BATCH):
@@ -305,7 +311,7 @@ class Nodes:
         return found[0]
 
     async def slots(self, node_id: str) -> list[tuple[str, str, Place]]:
-        """(slot, pool, `free`, `lent` or `held`) of every slot of a node, by slot id."""
+        """Return (slot, pool, `free`, `lent` or `held`) for every slot of a node, in the order of slot ids."""
         keys = self._store.keys
         slots = sorted(await self._store.read("SMEMBERS", keys.node_slots(key_part(node_id))))
         asked = (("HMGET", keys.slot(slot), "pool", "place") for slot in slots)
@@ -313,7 +319,7 @@ class Nodes:
         return [(slot, pool, place) for slot, (pool, place) in zip(slots, rows, strict=True) if place]
 
     async def orders(self, node: Node, slots: Iterable[str]) -> list[Order]:
-        """Return what a node with these slots was told to do and has not done yet."""
+        """Return the instructions that a node with these slots was given and has not carried out yet."""
         keys = self._store.keys
         told: list[Order] = []
         if node.service != "lending":
@@ -329,7 +335,10 @@ class Nodes:
         return told
 
     async def heard_within(self, seconds: int) -> int:
-        """Count the nodes heard within so many seconds of the hub clock; of other programs' nodes, those alive."""
+        """Count the nodes whose last heartbeat is at most `seconds` old on the hub clock.
+
+        If there is no such node but some nodes are unmanaged, count the nodes that are not stale among the first 1,000.
+        """
         keys = self._store.keys
         clock_ms = int(await self._store.read("HGET", keys.store, "clock_ms") or 0)
         heard, total, registered = await self._store.read_all(
@@ -345,18 +354,18 @@ class Nodes:
         return sum(node.state != "stale" for node in await self.describe(ids))
 
     async def versions(self, node_id: str) -> tuple[str | None, str | None, bool]:
-        """Return the runtime version a node reports, the one it expects, and whether it says that these differ."""
+        """Return the Playwright version that a node reports, the one it expects, and whether it reports a mismatch."""
         names = ("PlaywrightVersion", "PlaywrightVersionExpected", "PlaywrightVersionMismatch")
         said = await self._store.read("HMGET", self._store.keys.node(key_part(node_id)), *names)
         return said[0], said[1], said[2] == "1"
 
     async def lent(self, node_id: str, offset: int, limit: int) -> tuple[int, list[str]]:
-        """Return how many slots of a node are lent, and a page of them by slot id."""
+        """Return how many slots of a node are lent, and a page of their ids in order."""
         slots = sorted(await self._store.read("HKEYS", self._store.keys.lent(key_part(node_id))))
         return len(slots), slots[offset : offset + limit]
 
     async def request_upgrade(self, node_id: str) -> list[str]:
-        """Ask one node, or `all`, to rebuild its slots (for 300 s); returns whom."""
+        """Ask a node, or all with `all`, to rebuild its slots; the request stands for 300 s. Return the ids asked."""
         targets = await self.ids() if node_id.lower() == "all" else [node_id]
         for batch in batched(targets, UPGRADE_BATCH):
             await self._ask_upgrade(seconds=UPGRADE_S, rest=[key_part(each) for each in batch])

@@ -1,4 +1,6 @@
-"""The SDK for jobs: offer them with `Worker` or `JobManager`, submit tasks with `JobsClient`; `Sync...` has no asyncio.
+"""The SDK for jobs: offer jobs with `Worker` or `JobManager`, submit tasks with `JobsClient`.
+
+The classes `SyncWorker` and `SyncJobsClient` are for programs without asyncio.
 
     worker = Worker()
 
@@ -7,8 +9,8 @@
 
     asyncio.run(worker.run())
 
-`JobManager` serves classes that derive from `Extension` from threads, and answers reads for `Provider` classes. These
-two need pydantic; nothing else here needs more than httpx.
+`JobManager` serves classes that derive from `Extension` from threads, and answers reads of `Provider` classes.
+`Extension` and `Provider` need pydantic; nothing else here needs more than httpx.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -57,7 +59,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import `Extension` and `Provider` when they are asked for: they need pydantic."""
+    """Import `Extension` or `Provider` when a program first uses it, because both need pydantic."""
     if name not in ("Extension", "Provider"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

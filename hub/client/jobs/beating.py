@@ -1,4 +1,4 @@
-"""Keeping a worker alive: a thread that does nothing else, over connections that nothing else uses."""
+"""The heartbeat of a worker: a thread that only sends heartbeats, over connections of its own."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from hub.retries import now_s, pause_s
 
 log = logging.getLogger("hub.client")
 
-# The answers after which a worker is no worker any more; the hub never gives them for trouble that passes.
+# HTTP statuses that end a worker. The hub never answers with them for trouble that passes.
 FATAL = frozenset({401, 403, 404})
 
 
 def fatal(error: HubError) -> bool:
-    """Return whether the hub does not have this worker, or not for this caller, or as another process."""
+    """Return whether an error ends the worker: it is unknown to the hub, refused, or taken over by a later process."""
     return isinstance(error, Superseded) or int(error.facts.get("status") or error.status) in FATAL
 
 
 class Contact:
-    """The time at which a hub was heard last; contact is lost `longest_s` later (None: never)."""
+    """The time of the last answer of a hub. Contact counts as lost `longest_s` seconds after it (None: never)."""
 
     def __init__(self, longest_s: float | None) -> None:
         self._longest_s = longest_s
         self._last_s = now_s()
 
     def heard(self) -> None:
-        """Note that a hub has answered."""
+        """Record that a hub has answered at this moment."""
         self._last_s = now_s()
 
     def lost(self) -> HubUnavailable | None:
-        """Return the error of a lost contact, None while it is not lost."""
+        """Return a `HubUnavailable` when contact is lost, else None."""
         if self._longest_s is None or now_s() - self._last_s <= self._longest_s:
             return None
         return HubUnavailable(f"no hub was reached for {self._longest_s:g} s")
 
 
 class Heartbeat:
-    """A thread that beats for a worker every `interval_s` seconds, first after one of them; sooner after a failure.
+    """A thread that sends a heartbeat of a worker every `interval_s` seconds, and sooner after a failed one.
 
-    `on_end(worker_id, error)` is called in the thread when the hub no longer has the worker, or contact is lost. It
-    beats no more for that worker; `beat_for` gives it another. `held` says what the worker holds, and
-    `on_lost(held, ids)` is called with what of it is not the worker's any more.
+    `on_end(worker_id, error)` is called in the thread when the hub no longer has the worker, or contact is lost. Then
+    the thread sends nothing until `beat_for` names another worker. `held()` returns the tasks that the worker holds,
+    which each heartbeat names. `on_lost(held, ids)` is called with the ids of those that the worker no longer holds.
     """
 
     def __init__(
@@ -67,24 +67,24 @@ class Heartbeat:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Beat for no worker yet; with a thread of its own in a forked child."""
+        """Make a new thread, not started and without a worker; also in a forked child, which has no threads."""
         self._stop = threading.Event()
         self.thread = threading.Thread(target=self._beat_for_ever, name="heartbeat", daemon=True)
         self._worker_id: str | None = None
 
     def beat_for(self, worker_id: str) -> None:
-        """Beat for this worker from now on."""
+        """Send heartbeats of this worker from now on; start the thread if it does not run."""
         self._worker_id = worker_id
         self._contact.heard()
         if not self.thread.is_alive():
             self.thread.start()
 
     def stop(self) -> None:
-        """Beat no more; what is under way is not waited for."""
+        """Send no more heartbeats, without waiting for one that is under way."""
         self._stop.set()
 
     def close(self, timeout_s: float) -> None:
-        """End, and close the connections."""
+        """Stop the thread, wait up to `timeout_s` seconds for its end, and close the connections."""
         self.stop()
         if self.thread.is_alive() and self.thread is not threading.current_thread():
             self.thread.join(timeout_s)

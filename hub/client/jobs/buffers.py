@@ -1,4 +1,4 @@
-"""The buffers of a worker: reports on their way, and the number of tasks to hold ready."""
+"""The buffers of a worker: the reports that wait to be sent, and the number of tasks to claim ahead."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Iterable
 from hub.client.jobs.calls import MOST_CLAIMED, MOST_RESULTS
 from hub.client.jobs.tasks import Report
 
-# Together the reports in a call stay well below what a hub takes as a body; one alone may be longer.
+# The reports in one call have at most so many bytes, well below what a hub takes. A single report may be longer.
 MOST_REPORT_BYTES = 256 * 1024
 MOST_READY = 2 * MOST_CLAIMED
-# How much a new measurement counts against those before.
+# The weight of a new measurement in a moving average, from 0 to 1.
 WEIGHT = 0.2
 
 
 class Outbox:
-    """The reports on their way, oldest first."""
+    """The reports that wait to be sent, oldest first."""
 
     def __init__(self) -> None:
         self._reports: deque[Report] = deque()
@@ -25,7 +25,7 @@ class Outbox:
         return len(self._reports)
 
     def add(self, report: Report) -> None:
-        """Add a report."""
+        """Add a report at the end."""
         self._reports.append(report)
 
     def reports(self) -> list[Report]:
@@ -33,11 +33,11 @@ class Outbox:
         return list(self._reports)
 
     def put_back(self, reports: Iterable[Report]) -> None:
-        """Put reports back that were not delivered."""
+        """Put reports that were not delivered back to the front."""
         self._reports.extendleft(reversed(list(reports)))
 
     def take(self) -> list[Report]:
-        """Take as many reports as fit into a call."""
+        """Remove and return the oldest reports, as many as fit into one call."""
         taken: list[Report] = []
         size = 0
         while self._reports and len(taken) < MOST_RESULTS:
@@ -55,10 +55,10 @@ class Outbox:
 
 
 class Prefetch:
-    """The number of tasks to hold ready beyond those that run: as many as end while a claim is on its way.
+    """The number of tasks to claim ahead of those that run: as many as end while a claim is on its way.
 
-    For tasks that take long that is none, so that other workers get what this one could not begin; for very short ones
-    it is some hundred, so that no place is ever empty. `fixed` says how many instead.
+    It is 0 for tasks that take long, so that other workers get the tasks that this worker could not begin. It is up to
+    200 for very short tasks, so that the worker is never idle. `fixed` is a number to use without measuring.
     """
 
     def __init__(self, concurrency: int, fixed: int | None = None) -> None:
@@ -69,12 +69,12 @@ class Prefetch:
 
     @property
     def adaptive(self) -> bool:
-        """Return whether the number is measured here."""
+        """Return whether the number follows from measurements, because `fixed` was not given."""
         return self._fixed is None
 
     @property
     def ready(self) -> int:
-        """Return the number of tasks to hold ready."""
+        """Return the number of tasks to hold claimed beyond those that run."""
         if self._fixed is not None:
             return self._fixed
         if self._task_s is None or self._trip_s is None:
@@ -82,13 +82,13 @@ class Prefetch:
         return int(min(MOST_READY, 2 * self._concurrency * self._trip_s / max(self._task_s, 1e-6)))
 
     def ran(self, seconds: float) -> None:
-        """Take in how long a task ran."""
+        """Record for how many seconds a task ran."""
         self._task_s = seconds if self._task_s is None else (1 - WEIGHT) * self._task_s + WEIGHT * seconds
 
     def travelled(self, seconds: float) -> None:
-        """Take in how long a claim took that got all the tasks it asked for."""
+        """Record how many seconds a claim took that got all the tasks it asked for."""
         self._trip_s = seconds if self._trip_s is None else (1 - WEIGHT) * self._trip_s + WEIGHT * seconds
 
     def forget(self) -> None:
-        """Forget how long tasks run, after one that ran longer: hold none ready until it is known again."""
+        """Drop the measured run time, after a task that ran longer: `ready` is 0 until the next task has ended."""
         self._task_s = None

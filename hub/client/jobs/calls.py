@@ -1,4 +1,4 @@
-"""The calls of the jobs API as steps: what is sent, how often, what comes back, when it is refused."""
+"""The calls of the jobs API: the requests, and steps that send them, repeat them and read their answers."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ PREFIX = "/v1/joblib"
 ATTEMPT_S = 15.0
 TROUBLE_S = 10.0
 LEAVE_S = 5.0
-# A hub that stops asks for half a minute; the next one is there long before.
+# The longest pause. A hub that stops asks callers to wait half a minute, but another hub answers long before.
 LONGEST_PAUSE_S = 5.0
-# What the hub takes in one call.
+# The most reports and tasks that the hub takes in one call.
 MOST_RESULTS = 100
 MOST_CLAIMED = 100
 
-# Seconds for which a call may still be repeated.
+# A function that returns for how many seconds a call may still be repeated.
 Left = Callable[[], float]
 
 
@@ -56,13 +56,13 @@ def place(*parts: str) -> str:
 
 
 def lasting(seconds: float) -> Left:
-    """Return the time that is left of `seconds` from now."""
+    """Return a function that says how many of `seconds`, counted from now, are left."""
     until_s = now_s() + seconds
     return lambda: until_s - now_s()
 
 
 def judged(outcome: Outcome) -> tuple[HubError, bool]:
-    """Return the error of an outcome and whether to repeat; a refusal of the jobs API itself is never repeated."""
+    """Return the error of an outcome and whether to repeat the call: never after a refusal of the jobs API itself."""
     error, again = refusal(outcome)
     if isinstance(outcome, httpx.Response):
         try:
@@ -77,7 +77,7 @@ def judged(outcome: Outcome) -> tuple[HubError, bool]:
 
 
 def ask(send: Send, left_s: Left, attempt_s: float = ATTEMPT_S) -> Steps[HubAnswer]:
-    """Send until it is accepted, refused for good, or no time is left; then the last refusal is raised."""
+    """Send until the hub accepts, and return its answer; raises the last error when it is final or no time is left."""
     for attempt in itertools.count():
         sent_s = now_s()
         outcome = yield replace(send, timeout_s=attempt_s)
@@ -91,7 +91,7 @@ def ask(send: Send, left_s: Left, attempt_s: float = ATTEMPT_S) -> Steps[HubAnsw
 
 
 def starting(send: Send, attempts: int) -> Steps[dict[str, Any]]:
-    """Make a call at start: `attempts` times with growing pauses while no hub answers or it is in trouble."""
+    """Send up to `attempts` times, with growing pauses after passing failures; return the JSON object of the answer."""
     for attempt in itertools.count(1):
         sent_s = now_s()
         outcome = yield replace(send, timeout_s=ATTEMPT_S)
@@ -109,7 +109,7 @@ def starting(send: Send, attempts: int) -> Steps[dict[str, Any]]:
 
 
 def incarnation() -> str:
-    """Return the name of this process, new with each start and fork: the later one of two is the worker."""
+    """Return the incarnation of this process, new with each start and fork. The latest one has the worker."""
     return _name_of(os.getpid())
 
 
@@ -119,7 +119,7 @@ def _name_of(pid: int) -> str:
 
 
 def new_worker() -> Send:
-    """Create a worker."""
+    """Return the request that creates a worker."""
     return Send("POST", place("workers"))
 
 
@@ -133,7 +133,7 @@ def job(
     backoff_s: float = 1.0,
     result_schema: Mapping[str, Any] | None = None,
 ) -> Send:
-    """Register a job; without a worker the hub makes one."""
+    """Return the request that registers a job; without `worker_id` the hub creates a worker for it."""
     body: dict[str, Any] = {"category": category, "name": name, "schema": schema, "incarnation": incarnation()}
     if attempts > 1:
         body |= {"maxAttempts": attempts, "backoffSeconds": backoff_s}
@@ -143,7 +143,7 @@ def job(
 
 
 def provider(room: str, body: Mapping[str, Any], worker_id: str | None) -> Send:
-    """Register a provider; without a worker the hub makes one."""
+    """Return the request that registers a provider; without `worker_id` the hub creates a worker for it."""
     return Send("PUT", place("rooms", room, "providers"), {**body, **({"worker_id": worker_id} if worker_id else {})})
 
 
@@ -155,14 +155,14 @@ def drop_provider(provider_id: str, left_s: Left, attempt_s: float = ATTEMPT_S) 
 def upload(
     provider_id: str, request_hash: str, content: bytes, left_s: Left, attempt_s: float = ATTEMPT_S
 ) -> Steps[None]:
-    """Deliver the result of a read of a provider. Safe to repeat."""
+    """Upload the bytes that a provider has read for the request `request_hash`. Safe to repeat."""
     headers = {"X-Request-Hash": request_hash}
     send = Upload("POST", place("providers", provider_id, "results"), headers=headers, content=content)
     yield from ask(send, left_s, attempt_s)
 
 
 def beat(worker_id: str, attempt_s: float = ATTEMPT_S, held: Held | None = None) -> Steps[list[str]]:
-    """Keep a worker alive, and say what it holds; which of that it has lost. One attempt."""
+    """Send one heartbeat, which names the held tasks; return the ids of those that the worker has lost."""
     send = Send("PATCH", place("workers", worker_id), held.body(incarnation()) if held is not None else None)
     answer = yield from ask(send, lasting(0.0), attempt_s)
     with readable():
@@ -170,9 +170,9 @@ def beat(worker_id: str, attempt_s: float = ATTEMPT_S, held: Held | None = None)
 
 
 def taken(worker_id: str, since: int, wait_s: float) -> Steps[int]:
-    """Return how many tasks were taken from a worker, once that is not `since` any more, or after the wait.
+    """Return how many tasks the hub has taken from a worker: as soon as that is not `since`, or after `wait_s` seconds.
 
-    One attempt.
+    The call is sent once.
     """
     query, headers = {"since": str(since)}, {"Prefer": f"wait={wait_s:.0f}"}
     send = Send("GET", place("workers", worker_id, "taken"), query=query, headers=headers, wait_s=wait_s)
@@ -183,7 +183,7 @@ def taken(worker_id: str, since: int, wait_s: float) -> Steps[int]:
 
 @dataclass(frozen=True, slots=True)
 class ClaimCall:
-    """A claim with what is reported beside it. Repeated as it is, it gives the same tasks."""
+    """A claim of tasks, with the reports that it carries. Sent again with its key, it returns the same tasks."""
 
     worker_id: str
     limit: int = 1
@@ -193,7 +193,7 @@ class ClaimCall:
     key: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def send(self, wait_s: float = 0.0) -> Send:
-        """Return the request; the hub may hold it for `wait_s` while no task is pending."""
+        """Return the request; the hub may hold it for `wait_s` seconds while no task is pending."""
         body: dict[str, Any] = {"worker_id": self.worker_id, "limit": self.limit, "incarnation": incarnation()}
         if wait_s > 0 and self.limit:
             body["waitSeconds"] = wait_s
@@ -208,14 +208,14 @@ class ClaimCall:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """The answer to a claim: its tasks, and the outcome of each report."""
+    """The answer to a claim: the claimed tasks, and for each report its outcome by task id ("ok", or why not)."""
 
     tasks: list[TaskInfo]
     outcomes: dict[str, str]
 
     @classmethod
     def of(cls, answer: HubAnswer) -> Claimed:
-        """Read an answer. A hub that knows nothing of many tasks at once gives one."""
+        """Return the content of an answer. A hub that claims only one task at a time answers with `task`."""
         with readable():
             one = answer.data.get("task")
             many = answer.data.get("tasks", [one] if one else [])
@@ -224,7 +224,7 @@ class Claimed:
 
 
 def claim(wanted: ClaimCall, left_s: Left, wait_s: float = 0.0) -> Steps[Claimed]:
-    """Claim, and repeat it as it is while no hub answers."""
+    """Send a claim, repeat it unchanged after passing failures, and return its answer."""
     return Claimed.of((yield from ask(wanted.send(wait_s), left_s)))
 
 
@@ -232,7 +232,7 @@ def claim(wanted: ClaimCall, left_s: Left, wait_s: float = 0.0) -> Steps[Claimed
 
 
 def move(task_id: str, status: str, error: str | None, claim: str = "", result: Any = None) -> Send:
-    """Move a task to another status, as long as its claim is this one. Said twice of one claim, it is the same call."""
+    """Return the request that moves a task to a status while `claim` is its claim. Repeats for one claim count once."""
     body = {"status": status, **({"error": error} if error is not None else {}), **({"claim": claim} if claim else {})}
     if result is not None:
         body["result"] = result
@@ -251,9 +251,10 @@ def _object(answer: HubAnswer) -> dict[str, Any]:
 
 
 def leave(worker_id: str, unsaid: Sequence[ClaimCall], backlog: Backlog) -> Steps[None]:
-    """Delete a worker after its last reports and claims; what takes more than a few seconds is done in the background.
+    """Send the last calls of a worker and delete it; what is not done within a few seconds is done in the background.
 
-    A claim is repeated as it was, and the tasks that it got are given back. What is refused is logged.
+    `unsaid` are the calls that the hub has not answered. A claim is repeated unchanged, and the tasks that it got are
+    given back. A refusal of the hub is logged.
     """
     left = list(unsaid)
     try:
@@ -271,11 +272,11 @@ def leave(worker_id: str, unsaid: Sequence[ClaimCall], backlog: Backlog) -> Step
 
 
 def _told(worker_id: str, left: list[ClaimCall], left_s: Left, attempt_s: float) -> Steps[None]:
-    """Make the calls of `left`, which drops each that was answered, and delete the worker."""
+    """Send the calls in `left`, drop each from it once it is answered, and delete the worker."""
     while left:
         try:
             claimed = Claimed.of((yield from ask(left[0].send(), left_s, min(attempt_s, ATTEMPT_S))))
-        except WorkerNotFound:  # the hub has taken back what it held
+        except WorkerNotFound:  # the hub has taken the worker's tasks back
             return
         except TooLarge:
             shorter = [report.shorter() for report in left[0].reports]

@@ -1,4 +1,4 @@
-"""A task of an extension as a worker claims it, and the full name of the job of an extension."""
+"""A claimed task whose job is an extension, and the full name of that job."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-if TYPE_CHECKING:  # pydantic is needed by programs that write extensions, and by no other
+if TYPE_CHECKING:  # only programs with extensions need pydantic
     from hub.client.jobs.extension import Extension
 
 E = TypeVar("E", bound="Extension")
@@ -14,7 +14,7 @@ E = TypeVar("E", bound="Extension")
 
 @dataclass(eq=False, slots=True)
 class ClaimedTask(Generic[E]):
-    """A task that this worker has to run: the extension with its parameters, and the arguments registered with it."""
+    """A task that this worker has claimed. `extension` has its parameters; `run_kwargs` come from the registration."""
 
     task_id: str
     job_name: str
@@ -24,7 +24,7 @@ class ClaimedTask(Generic[E]):
 
 
 def category_of(extension: type[Extension]) -> str:
-    """Return the category of an extension, as the wire has it."""
+    """Return the category of an extension as text, also where it is a member of an enum."""
     category = extension.category
     return str(category.value) if isinstance(category, Enum) else category
 

@@ -1,4 +1,4 @@
-"""What a program that serves jobs or data derives from: `Extension` and `Provider`. They need pydantic."""
+"""The base classes of jobs (`Extension`) and of readable data (`Provider`). They need pydantic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hub.client.jobs.tasks import Category
 
 
 class Extension(BaseModel, ABC):
-    """A job as a class: its fields are the parameters of a task, its JSON schema is what users are shown.
+    """A job as a class: its fields are the parameters of a task, its JSON schema is shown to users.
 
     class Rotate(Extension):
         category: ClassVar[Category] = Category.MODIFIER
@@ -24,7 +24,7 @@ class Extension(BaseModel, ABC):
 
     @abstractmethod
     def run(self, vis: Any, **kwargs: Any) -> Any:
-        """Do the work with the parameters in `self`."""
+        """Run a task, whose parameters are the fields of `self`."""
 
 
 class Provider(BaseModel):
@@ -34,5 +34,5 @@ class Provider(BaseModel):
     content_type: ClassVar[str] = "application/json"
 
     def read(self, handler: Any) -> Any:
-        """Return the data, from the handler given at registration: JSON, or bytes for another `content_type`."""
+        """Return the data: JSON, or bytes for another `content_type`. `handler` is the object given at registration."""
         raise NotImplementedError(f"{type(self).__name__} does not say how it is read")

@@ -1,4 +1,4 @@
-"""What runs the tasks of a job, and one task as its handler sees it."""
+"""The handler of a job, and a task as its handler sees it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from hub.retries import now_s
 log = logging.getLogger("hub.client")
 
 RUNTIME_EXCEEDED = "Runtime exceeded"
-LONGEST_TEXT_BYTES = 4096  # of a log; more is cut
+LONGEST_TEXT_BYTES = 4096  # of a line of a log; the rest is cut off
 
 
 class Model(Protocol):
-    """A class that describes a payload and reads one: a pydantic model, or one that has these two methods."""
+    """A class that has the schema of a payload and checks one: a pydantic model, or a class with these two methods."""
 
     @classmethod
     def model_json_schema(cls) -> dict[str, Any]:
@@ -35,7 +35,7 @@ class Model(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Task:
-    """A task as its handler sees it."""
+    """A claimed task as its handler gets it, with methods that report its progress and add to its log."""
 
     id: str
     job_name: str
@@ -53,22 +53,22 @@ class Task:
 
     @classmethod
     def of(cls, info: TaskInfo) -> Task:
-        """Make a task from a claimed record."""
+        """Return the task that a claim returned as `info`."""
         return cls(
             info.id, info.job_name, info.room_id, info.payload, info.attempt, info.max_attempts, claim=info.claim
         )
 
     def progress(self, share: float | None = None, message: str | None = None) -> None:
-        """Say how far it is, from 0 to 1, and what it does: `task.progress(0.4, "step 3")`. From any thread.
+        """Report how far the task is, from 0 to 1, and what it does: `task.progress(0.4, "step 3")`. From any thread.
 
-        Sent once a second, the latest of each counts. It also shows that the task is not stuck (`max_silence`).
+        The latest share and message are sent once a second. They also show that the task is not stuck (`max_silence`).
         """
         if share is not None and not 0 <= share <= 1:
             raise ValueError(f"progress is from 0 to 1, not {share!r}")
         self._say(share, message, None)
 
     def log(self, text: str) -> None:
-        """Add to the log of the task, of which the latest 100 lines are kept, up to 4 KiB of each. From any thread."""
+        """Add lines to the log of the task. The hub keeps the latest 100, up to 4 KiB of each. From any thread."""
         for part in str(text).splitlines():
             if part.strip():
                 self._say(None, None, cut(part))
@@ -80,11 +80,11 @@ class Task:
 
 Tell = Callable[[str, str, float | None, str | None, str | None], None]
 Say = Callable[[Report], None]
-Begin = Callable[[Task], Awaitable[Coroutine[Any, Any, Any]]]  # of a handler in a process of its own
+Begin = Callable[[Task], Awaitable[Coroutine[Any, Any, Any]]]  # begins a task in a process
 
 
 def cut(text: str) -> str:
-    """Return as much of a text as a hub keeps, with surrogates escaped, which do not travel."""
+    """Return the first 4 KiB of a text, which is what a hub keeps, with surrogates escaped, as UTF-8 has none."""
     return text.encode("utf-8", "backslashreplace")[:LONGEST_TEXT_BYTES].decode(errors="ignore")
 
 
@@ -106,21 +106,21 @@ class Handler:
 
     @property
     def full_name(self) -> str:
-        """Return the full name of the job."""
+        """Return the full name of the job, `room:category:name`."""
         return f"{self.room}:{self.category}:{self.name}"
 
     @property
     def offer(self) -> tuple[str, str, str, Mapping[str, Any]]:
-        """Return the registration: room, category, name, schema."""
+        """Return room, category, name and schema, with which the job is registered."""
         return self.room, self.category, self.name, self.schema
 
     @property
     def result_schema(self) -> Mapping[str, Any] | None:
-        """Return the schema of results that the hub shows."""
+        """Return the JSON schema of results, which the hub shows; None without a model for them."""
         return self.result.model_json_schema() if self.result is not None else None
 
     def fitting(self, returned: Any) -> Any:
-        """Return the result as its model has it; raises ValueError with a sentence that helps."""
+        """Return the value of the handler as an object of the result model; raises ValueError when it does not fit."""
         if self.result is None or isinstance(returned, self.result):
             return returned
         try:
@@ -130,12 +130,15 @@ class Handler:
             raise ValueError(f"the result does not fit {name}: {error}") from error
 
     def called(self, task: Task) -> Any:
-        """Call the function with a payload that fits its model; raises when it does not fit."""
+        """Call the function with the payload, as an object of its model if it has one; raises when it does not fit."""
         payload = task.payload if self.model is None else self.model.model_validate(task.payload)
         return self.call(payload, task) if self.takes_task else self.call(payload)
 
     async def run(self, task: Task, threads: Threads, begin: Begin | None, say: Say) -> None:
-        """Run a task and say what came of it; returns when nothing of it runs any more. Raises only when cancelled."""
+        """Run a task, and call `say` with a report of its outcome; returns once its handler runs no more.
+
+        Raises only `CancelledError`.
+        """
         try:
             if is_async(self.call):
                 returned = self.fitting(await self._awaited(self.called(task)))
@@ -151,7 +154,7 @@ class Handler:
             running = asyncio.current_task()
             if running is None or running.cancelling():
                 raise
-            say(Report(task.id, "failed", "the handler was cancelled"))  # by itself: not by who runs it
+            say(Report(task.id, "failed", "the handler was cancelled"))  # by itself, not by the worker
         else:
             say(Report(task.id, "completed", value=value))
 
@@ -168,7 +171,7 @@ class Handler:
     async def _in_thread(self, task: Task, threads: Threads, say: Say) -> Any:
         ended = threads.run(self.called, task)
         if self.max_runtime_s is not None and not (await asyncio.wait([ended], timeout=self.max_runtime_s))[0]:
-            # A thread cannot be stopped: the hub is told, and the place is taken until the function returns.
+            # A thread cannot be stopped: the task is reported, and its place stays taken until the function returns.
             say(Report(task.id, "failed", RUNTIME_EXCEEDED))
             task.lost = True
         result = await ended
@@ -176,18 +179,18 @@ class Handler:
 
 
 def is_async(call: Callable[..., Any]) -> bool:
-    """Return whether a call makes a coroutine, also for objects with an async `__call__`."""
+    """Return whether `call` is a coroutine function, or an object with an async `__call__`."""
     return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(type(call).__call__)
 
 
 def model_of(function: Callable[..., Any]) -> type[Model] | None:
-    """Return the model that the first parameter is annotated with; None where there is none."""
+    """Return the model in the annotation of the first parameter; None where there is none."""
     positional = _positional(function)
     return _model(function, "payload", positional[0].annotation) if positional else None
 
 
 def result_of(function: Callable[..., Any]) -> type[Model] | None:
-    """Return the model of the return annotation; None where there is none."""
+    """Return the model in the annotation of the returned value; None where there is none."""
     try:
         said = inspect.signature(function).return_annotation
     except (TypeError, ValueError):  # of something built in
@@ -203,7 +206,7 @@ def _model(function: Callable[..., Any], what: str, annotation: Any) -> type[Mod
     names = getattr(plain, "__globals__", None) or getattr(type(plain).__call__, "__globals__", {})
     try:
         said = get_type_hints(found, globalns=names)[what]
-    except Exception as error:  # noqa: BLE001 - an annotation may be anything, and need not be there when it runs
+    except Exception as error:  # noqa: BLE001 - an annotation may be anything, also a name that does not exist
         log.warning("the %s of %r is taken as it is: its annotation is not known (%s)", what, function, error)
         return None
     is_model = isinstance(said, type) and all(
@@ -213,7 +216,7 @@ def _model(function: Callable[..., Any], what: str, annotation: Any) -> type[Mod
 
 
 def takes_task(function: Callable[..., Any]) -> bool:
-    """Return whether a handler takes payload and task; a handler with one parameter takes the payload alone."""
+    """Return whether a handler takes payload and task: not when it has one parameter, which is the payload."""
     found = _positional(function)
     return found is None or len(found) != 1 or found[0].kind is inspect.Parameter.VAR_POSITIONAL
 

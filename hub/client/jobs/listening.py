@@ -1,4 +1,4 @@
-"""`Listener`: claiming tasks and saying what becomes of them, one call each, from any number of threads."""
+"""`Listener`: claims tasks and reports their outcomes, one in each call, from any number of threads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ log = logging.getLogger("hub.client")
 
 
 class Listener:
-    """The acts of a worker on tasks, as a base of `JobManager`."""
+    """The part of `JobManager` that claims tasks and reports their outcomes."""
 
     def __init__(self, wire: SyncWire, signals: StopSignals) -> None:
         self._wire = wire
@@ -41,18 +41,18 @@ class Listener:
         self._backlog = backlog_of(wire)
 
     def begin_anew(self) -> None:
-        """Forget the worker and its tasks, as in a forked child."""
+        """Forget the worker and its tasks; also called in a forked child."""
         self._worker_id: str | None = None
-        # One claim at a time: the hub remembers what it gave out for the last one, should that have to be repeated.
+        # One claim at a time: the hub remembers which tasks the latest claim got, in case that claim is repeated.
         self._claiming = threading.Lock()
         self._unanswered: ClaimCall | None = None
         self._claims: dict[str, str] = {}  # task -> the claim it was given out under
 
     def claim(self, *, wait: float = 0.0) -> ClaimedTask[Any] | None:
-        """Claim a task, or None when there is none; with `wait` the hub looks for one that long.
+        """Claim a task and return it; None when none is pending within `wait` seconds.
 
-        A task whose payload the class does not take, or of a job that is not registered here, is failed, saying so, and
-        the next one claimed. Raises `ValueError` without a worker.
+        When the payload does not fit the class, or the job is not registered here, the task is failed with the reason,
+        and the next one claimed. Raises `ValueError` without a worker.
         """
         taken = self.take(start=False, wait_s=wait, left_s=lasting(TROUBLE_S))
         return taken[0] if taken else None
@@ -62,7 +62,7 @@ class Listener:
     ) -> Iterator[ClaimedTask[Any]]:
         """Yield claimed tasks, one after the other, until `stop_event` is set or the manager ends.
 
-        While no hub answers it goes on trying; raises what ends the worker.
+        Goes on trying while no hub answers. Raises the `HubError` that ends the worker.
         """
         signals = self._signals
 
@@ -91,7 +91,7 @@ class Listener:
                 rest(until_s)
 
     def take(self, *, start: bool, wait_s: float, left_s: Left) -> tuple[ClaimedTask[Any], bool] | None:
-        """Claim a task; return it and whether it is running. A claim without an answer is repeated as it was."""
+        """Claim a task; return it and whether it is running, or None. Repeats an unanswered claim unchanged first."""
         if self._worker_id is None:
             raise ValueError("there is no worker yet: register something, or call create_worker()")
         while info := self._claim(ClaimCall(self._worker_id, start=start), left_s, wait_s):
@@ -120,7 +120,7 @@ class Listener:
         kind, run_kwargs = self._registry[info.job_name]
         try:
             return ClaimedTask(info.id, info.job_name, info.room_id, kind.model_validate(info.payload), run_kwargs)
-        except ValueError as error:  # of pydantic's, a `ValidationError`
+        except ValueError as error:  # pydantic's `ValidationError` is one
             self._unfit(info, f"the payload does not fit {info.job_name}: {reason(error)}")
             return None
 
@@ -134,8 +134,9 @@ class Listener:
             log.warning("task %s stays claimed: %s", info.id, error)
 
     def put(self, task_id: str, status: str, error: str | None, left_s: Left, result: Any = None) -> None:
-        """Move a task to another status; `pending` gives it back. An end that cannot be told now raises what is in the
-        way, and is told in the background.
+        """Report the status of a task; `pending` gives the task back. Raises the `HubError` of a failed call.
+
+        After a failure that passes, the report of an end is repeated in the background.
         """
         claim = self._claims.get(task_id, "")
         if status != "pending":
@@ -156,29 +157,29 @@ class Listener:
             self._claims.pop(task_id, None)
 
     def _owe(self, task_id: str, status: str, send: Send, error: HubError) -> None:
-        """Tell an end in the background; until then the worker holds the task, as its beats say."""
+        """Report the end of a task in the background; until that is done, heartbeats name the task as held."""
         steps = partial(calls.ask, send, lasting(0.0), ONCE.attempt_s)
         what = f"tell that task {task_id} is {status}"
         otherwise = "the hub ends it when it misses the worker"
         self._backlog.add(Message(what, steps, math.inf, otherwise, lambda _: self._claims.pop(task_id, None)), error)
 
     def _held(self) -> Held:
-        """Return the tasks that beats name: claimed and not ended, with their claims."""
+        """Return the tasks that heartbeats name: those claimed and not ended, with their claims."""
         claim = self._unanswered
         return Held(dict(list(self._claims.items())), [claim.key] if claim is not None else [])
 
     def _lose(self, held: Held, lost: list[str]) -> None:
-        """Forget claims of tasks that have ended or belong to another worker."""
+        """Forget the claims of tasks that have ended or belong to another worker."""
         for task_id in lost:
             if self._claims.get(task_id) == held.tasks.get(task_id):
                 self._claims.pop(task_id, None)
 
     def start(self, task: ClaimedTask[Any]) -> None:
-        """Report that a claimed task runs."""
+        """Report a claimed task as running."""
         self.put(task.task_id, "running", None, lasting(TROUBLE_S))
 
     def complete(self, task: ClaimedTask[Any], result: Any = None) -> None:
-        """Report a completed task with its result; raises ValueError for a result that is no JSON, or too large."""
+        """Report a task as completed, with its result; raises ValueError for a result that is no JSON, or too large."""
         self.put(task.task_id, "completed", None, lasting(TROUBLE_S), value_of(result).document)
 
     def fail(self, task: ClaimedTask[Any], error: str) -> None:
@@ -186,19 +187,19 @@ class Listener:
         self.fail_by_id(task.task_id, error)
 
     def fail_by_id(self, task_id: str, error: str) -> None:
-        """Report a task as failed, by its id alone."""
+        """Report the task with this id as failed, with the reason."""
         self.put(task_id, "failed", sayable(error), lasting(TROUBLE_S))
 
     def cancel(self, task: ClaimedTask[Any]) -> None:
-        """Give a claimed or running task up."""
+        """Report a claimed or running task as cancelled."""
         self.put(task.task_id, "cancelled", None, lasting(TROUBLE_S))
 
     def heartbeat(self) -> None:
-        """Beat once, beside what the thread does."""
+        """Send one heartbeat now, besides those of the heartbeat thread; raises ValueError without a worker."""
         if self._worker_id is None:
             raise ValueError("there is no worker yet: register something, or call create_worker()")
         self._wire.run(calls.beat(self._worker_id))
 
     def _told(self) -> bool:
-        """Return whether a socket tells of new tasks at this moment."""
+        """Return whether a socket is connected, over which the hub announces new tasks."""
         return self._socket is not None and self._socket.connected

@@ -1,4 +1,4 @@
-"""Tasks that were taken from a worker: cancelled, or ended for running too long or making no progress."""
+"""The watch for tasks that the hub takes from a worker: cancelled ones, and those that took or were silent too long."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from hub.retries import pause_s
 
 log = logging.getLogger("hub.client")
 
-LOOK_S = 0.5  # a task that ends sooner is not worth a call
-UNKNOWN_S = 60.0  # until it is asked again
-WAIT_S = 20.0  # the hub may hold the question for so long
+LOOK_S = 0.5  # the hub is asked only while a task has run for longer
+UNKNOWN_S = 60.0  # between two questions to a hub that does not know this call
+WAIT_S = 20.0  # seconds for which the hub may hold the call
 
 
 class LostTasks:
-    """A question to the hub, asked while a task runs for longer than a moment: which tasks has this worker lost?
+    """A loop that asks the hub which tasks this worker has lost, while some task has run for longer than `LOOK_S`.
 
-    `running()` says whether there is such a task, `held()` what the worker holds; `on_lost(task -> claim)` is called.
+    `running(seconds)` returns whether a task has run for so long, `held()` the tasks of the worker. `on_lost` is called
+    with the lost tasks as a mapping from task id to claim.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class LostTasks:
         self._on_lost = on_lost
 
     async def hear_for_ever(self) -> None:
-        """Ask again and again; seldom where the hub, or a proxy before it, does not know the question."""
+        """Ask for ever; only once a minute where the hub, or a proxy before it, does not know the call."""
         known, of, failures, told = 0, "", 0, False
         while True:
             await asyncio.sleep(LOOK_S)
@@ -56,7 +57,7 @@ class LostTasks:
                 if taken != known:
                     await self._compare(worker_id)
                 known, failures = taken, 0
-            except WorkerNotFound:  # its beat will say so
+            except WorkerNotFound:  # the heartbeat reports that
                 await asyncio.sleep(LOOK_S)
             except HubError as error:
                 if passing(error):

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hub.client")
 
-# How long a task that runs may take to end when the manager leaves.
+# Seconds that a running task gets to end when the manager disconnects.
 JOIN_S = 10.0
-# How soon a signal is noticed: its handler may not touch what the main thread waits on.
+# Seconds until a signal is noticed: a signal handler must not set the event that the main thread waits for.
 NOTICE_S = 0.2
 Kind = TypeVar("Kind", bound="type[Extension]")
 
@@ -44,18 +44,18 @@ Kind = TypeVar("Kind", bound="type[Extension]")
 class JobManager(Listener):
     """A worker for extensions, which it registers as jobs: `with JobManager(url, token, execute=run) as manager:`.
 
-    With `execute`, tasks are claimed and run in a thread from the first registration on, one after the other: completed
-    when it returns, failed with the text of what it raises. Without it the program calls `claim` or `listen`. From the
-    first registration a thread of its own heartbeats every `heartbeat_interval` seconds.
+    With `execute`, a thread claims tasks and calls `execute(task)` from the first registration on, one after the other:
+    a task is completed when the call returns, and failed with the text of the exception when it raises. Without
+    `execute` the program calls `claim` or `listen`. Another thread heartbeats every `heartbeat_interval` seconds.
 
     `url` is where the hub is (default `HUB_URL`), or a `httpx.Client` with a base URL; `token` is a bearer token, or a
-    callable asked for each request (default `HUB_TOKEN`). `socket` is True for a Socket.IO connection, or a
-    `socketio.Client`: then tasks are noticed at once, and providers are asked at all.
+    callable that returns it for each request (default `HUB_TOKEN`). `socket` is True for a Socket.IO connection, or a
+    `socketio.Client`: with one, new tasks are noticed at once; without one, no provider is asked for data.
 
     Refusals are raised as `hub.errors`. The calls at start (`create_worker`, `register`, `register_provider`) are tried
-    `max_startup_retries` times while no hub answers or it is in trouble; what it refuses (400, 401, 403, 404, 409, 422)
-    is raised at once, for a second try would be refused as well. A worker that the hub no longer has (401, 403, 404),
-    and one that has heard no hub for `max_unreachable_seconds`, ends: `wait` returns and `failure` says why.
+    `max_startup_retries` times while no hub answers or the hub is in trouble; a refusal (400, 401, 403, 404, 409, 422)
+    is raised at once, for a second try would be refused as well. The worker ends when the hub no longer has it (401,
+    403, 404) or no hub has answered for `max_unreachable_seconds`: `wait` returns and `failure` is the error.
     """
 
     def __init__(
@@ -92,11 +92,11 @@ class JobManager(Listener):
 
     def _locks(self) -> None:
         self._registering = threading.RLock()
-        self._leaving = threading.RLock()  # a signal handler may disconnect what is disconnecting
+        self._leaving = threading.RLock()  # a signal handler may call `disconnect` during `disconnect`
         self._begun = False
 
     def begin_anew(self) -> None:
-        """Forget the worker: in a forked child it is the parent's, and the child registers one of its own."""
+        """Forget the worker, in a forked child: it belongs to the parent, and the child registers its own."""
         super().begin_anew()
         self._locks()
         self._providers.clear()
@@ -142,7 +142,7 @@ class JobManager(Listener):
     # -- registering --------------------------------------------------------------------------------------------------
 
     def create_worker(self) -> UUID:
-        """Create a worker. It does not beat before something is registered with it."""
+        """Create a worker and return its id. Its heartbeats begin when something is registered with it."""
         with self._registering:
             data = self._start(calls.new_worker())
             with readable():
@@ -160,9 +160,9 @@ class JobManager(Listener):
     def register(
         self, extension: Kind | None = None, *, room: str | None = None, run_kwargs: dict[str, Any] | None = None
     ) -> Kind | Callable[[Kind], Kind]:
-        """Register a class as a job of `room` (default `@global`): called, as a decorator, or with arguments as one.
+        """Register a class as a job of `room` (default `@global`), as a call or as a decorator.
 
-        `run_kwargs` stay here, and are found at each task: a model that takes long to load, say.
+        `run_kwargs` stay in this program and come with each task, such as a model that takes long to load.
         """
 
         def registered(kind: Kind) -> Kind:
@@ -179,7 +179,7 @@ class JobManager(Listener):
             self._registry[full_name] = (
                 kind,
                 run_kwargs,
-            )  # first: a task of it may be claimed before we hear that it is
+            )  # before the call, because a task of the job may be claimed before the answer comes
             try:
                 self._take_worker(self._start(calls.job(*body, self._worker_id)))
             except BaseException:
@@ -192,7 +192,7 @@ class JobManager(Listener):
             self._begin()
 
     def register_provider(self, provider: type[Provider], *, name: str, handler: Any, room: str = "@global") -> UUID:
-        """Answer reads of a kind of data, through `provider.read(handler)`; the id of the provider. Needs a socket."""
+        """Register a provider, whose reads call `provider.read(handler)`; return its id. Needs a socket."""
         with self._registering:
             body = {"category": provider.category, "name": name, "schema": provider.model_json_schema()}
             data = self._start(calls.provider(room, {**body, "content_type": provider.content_type}, self._worker_id))
@@ -205,7 +205,7 @@ class JobManager(Listener):
             return UUID(self._providers[full_name].id)
 
     def unregister_provider(self, full_name: str) -> None:
-        """Answer reads of it no more; nothing when it is not registered here."""
+        """Unregister a provider and answer no more of its reads; do nothing when it is not registered here."""
         if (provider := self._providers.pop(full_name, None)) is not None:
             self._providers.drop(full_name, provider, self._wire)
             self._emit("leave_provider_room", {"provider_name": full_name})
@@ -236,7 +236,7 @@ class JobManager(Listener):
     def submit(
         self, extension: Extension, room: str, *, job_room: str = "@global", **options: Unpack[SubmitOptions]
     ) -> str:
-        """Submit a task with the parameters of `extension` from `room`; its id."""
+        """Submit a task with the parameters of `extension` from `room`; return its id."""
         job = job_name(type(extension), job_room)
         return self._wire.run(submitting.submit(job, extension.model_dump(mode="json"), room, options))
 
@@ -244,7 +244,7 @@ class JobManager(Listener):
     def submit_many(
         self, extensions: Sequence[Extension], room: str, *, job_room: str = "@global", **options: Unpack[SubmitOptions]
     ) -> list[str]:
-        """Submit many tasks of one class in few calls; return their ids, in this order."""
+        """Submit many tasks of one class in few calls; return their ids, in the order of `extensions`."""
         if len({type(extension) for extension in extensions}) > 1:
             raise ValueError("submit_many takes extensions of one class")
         if not extensions:
@@ -265,10 +265,10 @@ class JobManager(Listener):
         self.disconnect()
 
     def wait(self) -> None:
-        """Return once the manager has ended: after `disconnect`, when `failure` says why, or on a signal.
+        """Wait until the manager has ended: by `disconnect`, by an error, which `failure` returns, or by a signal.
 
-        In the main thread a signal that would end the process makes it disconnect; a second one does not wait for that.
-        The handlers that there were before are put back.
+        In the main thread a signal that would end the process calls `disconnect`; a second signal interrupts that with
+        `KeyboardInterrupt`. The former signal handlers are put back.
         """
         if threading.current_thread() is not threading.main_thread():
             self._signals.stop.wait()
@@ -293,9 +293,10 @@ class JobManager(Listener):
                 signal.signal(number, handler if handler is not None else signal.SIG_DFL)
 
     def disconnect(self) -> None:
-        """Leave: no new tasks, up to ten seconds for the one that runs, and the hub forgets the worker.
+        """Leave the hub: claim no more, wait up to ten seconds for the running task, and delete the worker.
 
-        Safe to call twice, and from several threads: all return when it is done. Never raises for a hub that is away.
+        Safe to call twice, and from several threads: each call returns when all is done. Does not raise when no hub
+        answers.
         """
         self._signals.end()
         with self._leaving:

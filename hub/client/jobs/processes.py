@@ -1,4 +1,4 @@
-"""Processes for handlers that compute: each runs one task at a time, and its death is the end of that task alone."""
+"""Processes for handlers that compute: each runs one task at a time, and when it dies only that task fails."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from hub.client.jobs.threads import Threads
 from hub.client.signals import MEANT, named
 from hub.jobs.models import value_of
 
-# Begun anew and not forked: a fork would copy locks that threads of the worker hold at that moment.
+# Spawned and not forked: a fork would copy locks that threads of the worker hold at that moment.
 CONTEXT = multiprocessing.get_context("spawn")
 
 
 class HandlerFailed(Exception):
-    """A handler raised in its process, or that died; the text says which."""
+    """An error that a handler raised in its process, or the death of that process; the text says which."""
 
 
 class HandlersUnready(HandlerFailed):
-    """A process did not come as far as to wait for tasks."""
+    """The failure of a process that ended before it waited for its first task."""
 
 
 class Processes:
-    """A fixed number of processes that import the modules of the handlers. One that died or was stopped is replaced."""
+    """A fixed number of processes that import the modules of the handlers. A process that died is replaced."""
 
     def __init__(self, number: int) -> None:
         self._children = [_Child() for _ in range(number)]
@@ -52,7 +52,7 @@ class Processes:
         self._children = []
 
     async def start(self, handlers: Mapping[str, Handler]) -> None:
-        """Return once all of them have the handlers; raises ValueError for one that no process can import."""
+        """Start all processes; return once each waits for tasks. Raises ValueError for a handler they cannot import."""
         atexit.register(self.close)
         self._handlers = {name: replace(each, schema={}) for name, each in handlers.items() if not is_async(each.call)}
         for name, handler in self._handlers.items():
@@ -67,8 +67,10 @@ class Processes:
             self._idle.put_nowait(child)
 
     async def begin(self, task: Task) -> Coroutine[Any, Any, Any]:
-        """Wait for a process; the answer is to be awaited, and is what the handler returns there. Cancelled once for a
-        task that is lost, its `lost` is set over there; cancelled again, or for another reason, the process is killed.
+        """Wait for an idle process; return a coroutine that runs the task in it and returns the result of the handler.
+
+        Cancelling the coroutine of a lost task sets `task.lost` in the process at first. Cancelling it again, or for
+        another reason, kills the process.
         """
         return self._run(await self._idle.get(), task)
 
@@ -88,15 +90,15 @@ class Processes:
         return ended.result()
 
     def close(self) -> None:
-        """End them all."""
+        """Kill all processes, and end the threads that wait for them."""
         atexit.unregister(self.close)
         self._threads.close()
         for child in self._children:
             child.close()
 
     def _back(self, child: _Child, ended: asyncio.Future[Any]) -> None:
-        """Have a process ready for the next task: one that died is replaced before it counts as idle."""
-        error = ended.exception()  # no other code asks for one that was killed
+        """Make a process available to the next task; a process that died is replaced first."""
+        error = ended.exception()  # read here: nothing else reads it after a kill
         if child.runs or isinstance(error, HandlersUnready):
             self._idle.put_nowait(child)
         else:
@@ -114,7 +116,7 @@ class _Child:
         self._closed = self._killed = False
 
     def start(self, handlers: Mapping[str, Handler]) -> None:
-        """Return once it waits for tasks."""
+        """Start the process, and return once it waits for tasks; raises `HandlersUnready` when it ends before."""
         if self._process is not None:
             self._end()
         with self._lock:
@@ -132,12 +134,12 @@ class _Child:
 
     @property
     def runs(self) -> bool:
-        """Return whether the process waits for a task."""
+        """Return whether the process was started and not killed."""
         return self._process is not None and not self._killed
 
     def run(self, task: Task, handlers: Mapping[str, Handler]) -> Any:
-        """Have a task run; raises `HandlerFailed`."""
-        if not self.runs:  # it could not be replaced
+        """Run a task in the process and return its result as JSON data; raises `HandlerFailed`."""
+        if not self.runs:  # an earlier attempt to start it has failed
             self.start(handlers)
         assert self._pipe is not None
         try:
@@ -157,18 +159,18 @@ class _Child:
             raise HandlerFailed(f"the process of the task {self._end()}") from None
 
     def lose(self) -> None:
-        """Let the task know that it is lost."""
-        with contextlib.suppress(OSError):  # it has just died
+        """Set `lost` of the task in the process."""
+        with contextlib.suppress(OSError):  # the process has just ended
             self._send(None)
 
     def kill(self) -> None:
-        """End it at once; the thread that waits for it hears of that."""
-        self._killed = True  # also where it has just done what it had to
+        """Kill the process at once; `run`, in the thread that waits for it, raises `HandlerFailed`."""
+        self._killed = True  # also when its task has just ended
         if self._process is not None:
             _kill(self._process)
 
     def close(self) -> None:
-        """End it, for good."""
+        """Kill the process, and let no other be started here."""
         with self._lock:
             again, self._closed = self._closed, True
         if not again and (process := self._process) is not None:
@@ -181,10 +183,10 @@ class _Child:
             self._pipe.send(said)
 
     def _end(self) -> str:
-        """Return how the process ended."""
+        """Kill the process and its children; return how it ended, as words for an error."""
         assert self._process is not None
         assert self._pipe is not None
-        _kill(self._process)  # it is gone, perhaps not what it has begun
+        _kill(self._process)  # the process is gone, but perhaps not its children
         self._process.join()
         code = self._process.exitcode or 0
         self._pipe.close()
@@ -193,18 +195,18 @@ class _Child:
 
 
 def _kill(process: multiprocessing.process.BaseProcess) -> None:
-    """End a process and all that it has begun; not after `join`: its number may be that of another one then."""
+    """Kill a process and its children. Not to be called after `join`: then another process may have its number."""
     assert process.pid is not None
     try:
         os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):  # no group yet, or of zombies alone
+    except (ProcessLookupError, PermissionError):  # there is no group yet, or all in it have ended
         process.kill()
 
 
 def _serve(pipe: Connection, handlers: dict[str, Handler]) -> None:
-    """Run the tasks that come, in the process, until the worker has gone."""
-    os.setsid()  # the group of all that handlers begin: they end with this process
-    for name in MEANT:  # sent to all of a terminal or unit; the worker says when to end
+    """Run tasks that come through the pipe, as the main function of the process, until the worker closes the pipe."""
+    os.setsid()  # a process group of its own: children of handlers end with it
+    for name in MEANT:  # signals to a whole terminal or unit: the worker decides when this process ends
         signal.signal(getattr(signal, name), lambda *_: None)
     inbox: SimpleQueue[Task] = SimpleQueue()
     sending = threading.Lock()
@@ -224,7 +226,7 @@ def _serve(pipe: Connection, handlers: dict[str, Handler]) -> None:
                     task = said
                     task.tell = lambda _id, _claim, *news: send(("said", *news))
                     inbox.put(task)
-        os.killpg(0, signal.SIGKILL)  # also out of a handler, whose task another worker has by now
+        os.killpg(0, signal.SIGKILL)  # even while a handler runs: another worker has its task by now
 
     threading.Thread(target=listen, name="listen", daemon=True).start()
     with contextlib.suppress(OSError):
@@ -243,4 +245,4 @@ def _outcome(task: Task, handlers: Mapping[str, Handler]) -> tuple[Any, ...]:
         return "raised", f"ended by {error!r}", traceback.format_exc()
     finally:
         task.reported = True
-        print(end="", flush=True)  # noqa: T201 - what the handler printed, for this process may be killed
+        print(end="", flush=True)  # noqa: T201 - flushes what the handler printed, before a kill

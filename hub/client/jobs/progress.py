@@ -18,16 +18,16 @@ from hub.errors import HubError, WorkerNotFound
 
 log = logging.getLogger("hub.client")
 
-INTERVAL_S = 1.0  # and once more before the end: two writes a second at most
-TRYING_S = 5.0  # for which it is sent again as it was; an end waits no longer for what came before it
-KEPT = 100  # texts of a log
+INTERVAL_S = 1.0  # between two calls; the end of a task adds one, so that there are at most two a second
+TRYING_S = 5.0  # seconds for which a call is repeated; the report of an end waits no longer for it
+KEPT = 100  # lines of a log
 MOST_BYTES = 256 * 1024
 MOST_AT_ONCE = 100
 
 
 @dataclass(slots=True)
 class ProgressReport:
-    """The progress of a task that the hub has not been sent yet."""
+    """The progress of a task that is still to be sent to the hub."""
 
     claim: str
     progress: float | None = None
@@ -35,12 +35,12 @@ class ProgressReport:
     log: deque[str] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def body(self, task_id: str) -> dict[str, Any]:
-        """Return the report as the wire has it."""
+        """Return the report in the form of a request body."""
         said = {"claim": self.claim, "progress": self.progress, "message": self.message, "log": list(self.log)}
         return {"id": task_id, **{name: value for name, value in said.items() if value not in (None, "", [])}}
 
     def put_back(self, older: ProgressReport) -> None:
-        """Put an older report before this one, after it could not be sent."""
+        """Merge in an older report that could not be sent: newer values win, and the older log lines come first."""
         if older.claim == self.claim:
             self.progress = older.progress if self.progress is None else self.progress
             self.message = older.message if self.message is None else self.message
@@ -48,7 +48,7 @@ class ProgressReport:
 
 
 class ProgressReporter:
-    """The sender of progress for the tasks of one worker. `on_lost(task -> claim)` is called with tasks it has lost."""
+    """The sender of progress for the tasks of one worker. `on_lost` is called with lost tasks, as id -> claim."""
 
     def __init__(
         self, wire: Wire, worker_id: Callable[[], str], on_lost: Callable[[Mapping[str, str | None]], None]
@@ -60,12 +60,12 @@ class ProgressReporter:
         self._lock = threading.Lock()
         self._woken = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._away: set[str] = set()  # tasks whose news are on their way
+        self._away: set[str] = set()  # ids of tasks whose progress is being sent
         self._sending = asyncio.Lock()
-        self._deaf = False  # a hub of a version that hears nothing of this
+        self._deaf = False  # set when the hub is too old to take progress
 
     def say(self, task_id: str, claim: str, progress: float | None, message: str | None, text: str | None) -> None:
-        """Add to the progress of a task. Safe from any thread."""
+        """Add to the progress of a task, to be sent within a second. Safe from any thread."""
         with self._lock:
             news = self._news.get(task_id)
             if news is None or news.claim != claim:
@@ -78,7 +78,7 @@ class ProgressReporter:
             self._loop.call_soon_threadsafe(self._woken.set)
 
     async def tell_for_ever(self) -> None:
-        """Send all progress, once a second."""
+        """Send the gathered progress once a second, for ever."""
         self._loop = asyncio.get_running_loop()
         while True:
             with self._lock:
@@ -96,7 +96,7 @@ class ProgressReporter:
             return task_id in self._news or task_id in self._away
 
     async def flush(self, task_id: str) -> None:
-        """Send the progress of a task before its end is reported; gives up when that takes seconds."""
+        """Send the gathered progress of a task, before its end is reported; give up after some seconds."""
         async with self._sending:
             with self._lock:
                 news = self._news.pop(task_id, None)
@@ -117,8 +117,7 @@ class ProgressReporter:
             return taken
 
     async def _tell(self, news: Mapping[str, ProgressReport]) -> None:
-        """Send reports, the same request again for some seconds; keep what no hub has taken by then for the next
-        time."""
+        """Send reports, repeating the call for some seconds; keep those that no hub has taken for the next call."""
         if not news or self._deaf:
             return
         body = {"worker_id": self._worker_id(), "tasks": [each.body(task_id) for task_id, each in news.items()]}

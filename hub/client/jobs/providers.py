@@ -1,4 +1,4 @@
-"""The providers a worker answers for: what is known of each, and answering a request."""
+"""The providers that a worker answers for, and how it answers a request to one of them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hub.client")
 
-MOST_WAITING = 100  # each may be some megabytes
+MOST_WAITING = 100  # results in the backlog: each may be some megabytes
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredProvider:
-    """A provider as it was registered."""
+    """A registered provider: its id at the hub, its class and its handler."""
 
     id: str
     kind: type[Provider]
@@ -36,14 +36,14 @@ class RegisteredProvider:
 
 
 class ServedProviders(dict[str, RegisteredProvider]):
-    """The providers by full name; their results have a backlog of their own, so that no report waits for one."""
+    """The providers by full name. Their results have a backlog of their own, which does not delay reports on tasks."""
 
     def __init__(self, backlog: Backlog) -> None:
         super().__init__()
         self.backlog = backlog
 
     def answer(self, request: Mapping[str, Any], wire: SyncWire, on_end: Callable[[HubError], None]) -> None:
-        """Read what is asked for and hand it in. A read that fails is logged: there is no answer that says so."""
+        """Read the requested data and upload it. A failed read is only logged: the API has no answer that says so."""
         name, request_id = str(request.get("provider_name")), str(request.get("request_id"))
         if (provider := self.get(name)) is None:
             log.warning("asked for %s, which is not provided here", name)
@@ -66,7 +66,7 @@ class ServedProviders(dict[str, RegisteredProvider]):
                 log.warning("what provider %s has read was not handed in: %s", name, error)
 
     def drop(self, name: str, provider: RegisteredProvider, wire: SyncWire) -> None:
-        """Unregister a provider; after a passing failure that goes on in the background. Raises the refusal."""
+        """Unregister a provider. Raises the `HubError`; after a passing failure the call goes on in the background."""
         try:
             wire.run(drop_provider(provider.id, lasting(TROUBLE_S)))
         except HubError as error:

@@ -1,4 +1,4 @@
-"""The calls of a worker: claims, together with reports on the tasks before."""
+"""The calls of a worker: claims, which carry the reports on earlier tasks."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ log = logging.getLogger("hub.client")
 
 # How long the hub may hold a claim while there is nothing to do.
 LONGEST_WAIT_S = 20.0
-# Reports wait so long for a claim that takes them along, before they travel alone; longer while claims come back full,
-# for then the next one leaves soon.
+# Seconds that a report waits for a claim that could carry it, before it is sent alone. The wait is longer while claims
+# get all the tasks they ask for, because then the next claim is sent soon.
 LINGER_S = 0.004
 BUSY_LINGER_S = 0.05
-# A hub that answers without a task after this time has held the claim.
+# A claim that returns no task, and took longer than this, was held by the hub.
 HELD_S = 0.5
 
 
 class ClaimReporter:
-    """The calls of one worker. Each is repeated as it is until it is answered, so that a lost answer loses nothing.
+    """The sender of claims and reports of one worker. A call is repeated unchanged until the hub has answered it.
 
-    `on_lost(worker_id)` is awaited when the hub no longer has the worker; then `worker_id` is another one.
+    `on_lost(worker_id)` is awaited when the hub no longer has the worker; it sets `worker_id` to that of a new worker.
     """
 
     def __init__(
@@ -54,8 +54,8 @@ class ClaimReporter:
         self._outbox = Outbox()
         self._open: dict[str, ClaimCall] = {}
         self._news = asyncio.Event()
-        self._away_since_s: float | None = None  # when the claim that is at the hub was sent
-        self._calm = asyncio.Event()  # not set while claims come back full
+        self._away_since_s: float | None = None  # when the unanswered claim was sent
+        self._calm = asyncio.Event()  # not set while claims get all the tasks they ask for
         self._calm.set()
         self._holds = False  # whether the hub was seen to hold a claim
         self.worker_id = ""
@@ -63,16 +63,16 @@ class ClaimReporter:
         self.woken = asyncio.Event()
 
     def say(self, report: Report) -> None:
-        """Send a report soon."""
+        """Add a report, which is sent soon: with a claim or alone."""
         self._outbox.add(report)
         self._news.set()
 
     def unanswered(self) -> list[str]:
-        """Return the keys of claims on their way. Safe from any thread."""
+        """Return the keys of claims that the hub has not answered. Safe from any thread."""
         return [claim.key for claim in list(self._open.values()) if claim.limit]
 
     def unsaid(self) -> dict[str, str]:
-        """Return the tasks of reports that the hub has not taken yet, with their claims. Safe from any thread."""
+        """Return the tasks whose reports the hub has not taken yet, with their claims. Safe from any thread."""
         reports = [
             *self._outbox.reports(),
             *(report for claim in list(self._open.values()) for report in claim.reports),
@@ -80,12 +80,12 @@ class ClaimReporter:
         return {report.task: report.claim for report in reports}
 
     def forget(self) -> None:
-        """Forget the reports of a worker that was lost."""
+        """Drop all reports and count their tasks as lost, because the hub no longer has the worker."""
         self._counts["lost"] += self._outbox.clear() + sum(len(claim.reports) for claim in self._open.values())
         self._open.clear()
 
     async def claim_for_ever(self, runner: TaskRunner) -> None:
-        """Claim as many tasks as the runner wants, and take reports along."""
+        """Claim as many tasks as the runner wants, for ever; each claim carries the reports that wait."""
         early = 0
         while True:
             while not (limit := runner.wanted()):
@@ -107,12 +107,12 @@ class ClaimReporter:
                 self._calm.set()
             self._holds = self._holds or (not claimed.tasks and took_s > HELD_S)
             early = early + 1 if not claimed.tasks and took_s < HELD_S else 0
-            if early > 1:  # woken in vain, or a hub that does not hold claims, which is not asked all the time
+            if early > 1:  # woken in vain, or the hub does not hold claims: pause, so as not to ask all the time
                 rest_s = 0.02 if self._holds else min(self._polling_s, 0.05 * 2.0 ** min(early, 10))
                 await _first(self.woken, rest_s)
 
     async def report_for_ever(self) -> None:
-        """Send the reports that no claim takes along soon enough."""
+        """Send the reports that no claim carries soon enough, for ever."""
         while True:
             await self._news.wait()
             if not self._calm.is_set():
@@ -124,7 +124,7 @@ class ClaimReporter:
                 await self._deliver(ClaimCall(self.worker_id, limit=0, reports=reports))
 
     async def close(self, runner: TaskRunner) -> list[ClaimCall]:
-        """Finish unanswered calls and send the last reports, some seconds long; return the calls that are left."""
+        """Repeat unanswered calls and send the last reports, for some seconds; return the calls still unanswered."""
         try:
             async with asyncio.timeout(2 * LEAVE_S):
                 for claim in list(self._open.values()):
@@ -153,7 +153,7 @@ class ClaimReporter:
                     self._counts["lost"] += len(claim.reports)
                 return Claimed([], {})
             except HubError as error:
-                if claim.key not in self._open:  # lost meanwhile
+                if claim.key not in self._open:  # the worker was lost meanwhile
                     return Claimed([], {})
                 if isinstance(error, TooLarge) and len(claim.reports) > 1:
                     claim = await self._one_by_one(claim)
@@ -177,7 +177,7 @@ class ClaimReporter:
         return claimed
 
     async def _one_by_one(self, claim: ClaimCall) -> ClaimCall:
-        """Report alone what was refused together; the claim, which has nothing to report any more."""
+        """Send each report of a call that was too large alone; return the claim without reports."""
         while claim.reports and claim.key in self._open:
             first, *others = claim.reports
             claim = self._open[claim.key] = replace(claim, reports=others)
@@ -193,14 +193,14 @@ class ClaimReporter:
                 log.info("the hub does not take the report on task %s: %s", task_id, outcome)
 
     def _curable(self, error: HubError) -> bool:
-        # A proxy whose hubs are just being replaced may say 404; the hub itself says which thing it does not know.
+        # While hubs are replaced, a proxy may answer 404; a 404 of the hub itself has another code.
         return passing(error) or error.code == "not-found"
 
 
 async def _first(event: asyncio.Event, seconds: float) -> None:
-    """Wait for the event, for so many seconds at most.
+    """Wait until the event is set, for at most `seconds`.
 
-    Not `asyncio.wait_for`, which on Python 3.11 lets a cancellation go that comes just when the event does.
+    `asyncio.wait_for` is not used: on Python 3.11 it can drop a cancellation that comes just when the event is set.
     """
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):

@@ -1,4 +1,4 @@
-"""The runner of a worker: which tasks run, which wait for one to be free, and what came of them."""
+"""The runner of a worker: it runs tasks, holds others until a place is free, and reports their outcomes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hub.client")
 
-# What was held ready for longer than this is given back, so that it does not wait behind what takes long.
+# Tasks that were held ready for longer than this are given back, so that they do not wait behind a long task.
 READY_S = 1.0
 
 
 class TaskRunner:
     """A runner of up to `concurrency` tasks at once.
 
-    It calls `say` with each report, and sets `changed` for more room.
+    It calls `say` with each report, and sets `changed` when it has room for more tasks.
     """
 
     def __init__(
@@ -59,18 +59,18 @@ class TaskRunner:
         self.changed = asyncio.Event()
 
     async def start(self) -> None:
-        """Start the processes; raises ValueError where they cannot import the handlers."""
+        """Start the processes, if there are any; raises ValueError for a handler that they cannot import."""
         if self._processes is not None:
             await self._processes.start(self.handlers)
 
     def end(self) -> None:
-        """End the processes."""
+        """End the processes, if there are any."""
         if self._processes is not None:
             self._processes.close()
 
     @property
     def held(self) -> int:
-        """Return the number of tasks that wait or run."""
+        """Return the number of tasks that wait or run here."""
         return len(self._waiting) + len(self._running)
 
     def wanted(self) -> int:
@@ -81,7 +81,7 @@ class TaskRunner:
         return max(0, min(MOST_CLAIMED, self._concurrency + ready - self.held))
 
     def put(self, tasks: Iterable[Task]) -> None:
-        """Run these, at once or as soon as there is a place."""
+        """Run claimed tasks, at once or when a place is free; fail a task for which there is no handler."""
         for task in tasks:
             self._counts["claimed"] += 1
             task.tell = self._progress.say if self._progress else None
@@ -95,18 +95,18 @@ class TaskRunner:
         self._begin()
 
     def give_back_old(self) -> None:
-        """Give back what was held ready for too long: something here takes longer than what was seen before."""
+        """Give back all waiting tasks when the oldest has waited too long, because tasks take longer than before."""
         if self._prefetch.adaptive and self._waiting and now_s() - self._waiting[0].taken_s > READY_S:
             log.info("%d tasks that were held ready are given back: others take longer", len(self._waiting))
             self._prefetch.forget()
             self._give_back_waiting()
 
     def names(self) -> dict[str, str]:
-        """Return the tasks that are not reported on, with their claims. Safe from any thread."""
+        """Return the tasks on which no report was made yet, with their claims. Safe from any thread."""
         return {task.id: task.claim for task in [*list(self._waiting), *list(self._running)] if not task.reported}
 
     def lose_some(self, lost: Mapping[str, str | None]) -> None:
-        """Stop tasks whose claims are over: they have ended, or belong to another worker."""
+        """Stop the tasks held here under the claim that `lost` names: they ended, or another worker has them."""
         for task in [task for task in [*self._waiting, *self._running] if lost.get(task.id) == task.claim]:
             if task.reported or task.lost:
                 continue
@@ -119,7 +119,7 @@ class TaskRunner:
                 self._cancel(task, running)
 
     def lose(self) -> None:
-        """Stop all tasks, and report none: the worker was lost."""
+        """Stop all tasks and report on none, because the hub no longer has the worker."""
         for task in [*self._waiting, *self._running]:
             task.lost = True
         self._counts["lost"] += len(self._waiting)
@@ -129,14 +129,14 @@ class TaskRunner:
                 self._cancel(task, running)
 
     def runs_longer(self, seconds: float) -> bool:
-        """Return whether a task has been running for longer than this."""
+        """Return whether any task has been running for longer than `seconds`."""
         return any(now_s() - begun_s > seconds for begun_s in self._begun.values())
 
     def _can_stop(self, task: Task) -> bool:
         return self._processes is not None or is_async(self.handlers[task.job_name].call)
 
     def _cancel(self, task: Task, running: asyncio.Task[None]) -> None:
-        """Cancel a handler, and again after each grace for as long as it goes on."""
+        """Cancel a handler, and again after each `cancel_grace_s` for as long as it runs."""
         if self._running.get(task) is not running:
             return
         running.cancel()
@@ -149,7 +149,7 @@ class TaskRunner:
         asyncio.get_running_loop().call_later(self._cancel_grace_s, again)
 
     async def close(self, grace_s: float, hurry: asyncio.Event) -> None:
-        """Begin nothing more, let what runs end within `grace_s` or until `hurry`, and give back the rest."""
+        """Begin no more tasks, wait for running ones for `grace_s` seconds or until `hurry`, and give back the rest."""
         self._closing = True
         self._give_back_waiting()
         until_s = now_s() + grace_s
@@ -167,7 +167,7 @@ class TaskRunner:
             if stopped:
                 await asyncio.wait(stopped.values(), timeout=READY_S)
             for task in stopped:
-                self._tell(task, Report(task.id, "pending"))  # also for a handler that does not let itself be cancelled
+                self._tell(task, Report(task.id, "pending"))  # also when a handler ignores the cancellation
                 task.lost = True
             if self._flushing:
                 await asyncio.wait(self._flushing, timeout=2 * TRYING_S)
@@ -189,7 +189,7 @@ class TaskRunner:
         begin = self._processes.begin if self._processes is not None else None
         try:
             await handler.run(task, self._threads, begin, lambda report: self._tell(task, report))
-        except asyncio.CancelledError:  # by `lose` or `close`, and the task has no other owner
+        except asyncio.CancelledError:  # by `lose`, after which nothing is sent, or by `close`
             self._tell(task, Report(task.id, "pending"))
         finally:
             self._prefetch.ran(now_s() - begun_s)
@@ -197,7 +197,7 @@ class TaskRunner:
             self._begin()
 
     def _tell(self, task: Task, report: Report) -> None:
-        """Report on a task: once, and not when it is lost."""
+        """Report on a task, only once; a lost task is counted and not reported."""
         if task.reported:
             return
         task.reported = True
@@ -220,6 +220,6 @@ class TaskRunner:
 
 
 def _processes(number: int) -> Processes:
-    from hub.client.jobs.processes import Processes  # multiprocessing is imported by who uses it
+    from hub.client.jobs.processes import Processes  # imported only where processes are used
 
     return Processes(number)

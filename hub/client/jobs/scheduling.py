@@ -42,7 +42,7 @@ _MEMBERS = {
 
 
 def schedule(name: str, job: str, payload: Mapping[str, Any], room: str, options: ScheduleOptions) -> Steps[None]:
-    """Make a schedule, or change one of one's own."""
+    """Create a schedule, or change the caller's schedule of this name."""
     body: dict[str, Any] = {"job": job, "payload": payload}
     body |= {_MEMBERS[option]: value for option, value in options.items() if value is not None}
     yield from ask(Send("PUT", place("rooms", room, "schedules", name), body), lasting(TROUBLE_S))

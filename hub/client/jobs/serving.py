@@ -1,4 +1,4 @@
-"""Serving tasks one after the other, in a thread: claim, run, say what came of it, and so on until told to stop."""
+"""Serving tasks in a thread, one after the other: claim a task, run it, report its outcome, until told to stop."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from hub.retries import now_s
 
 log = logging.getLogger("hub.client")
 
-# How long the hub may hold a claim that finds nothing: who stops waits for no longer than that.
+# Seconds for which the hub may hold a claim while no task is pending. A stop waits for no longer than that.
 LONGEST_WAIT_S = 2.0
 
 
-# The answers to a report for what it says: its size, its shape, its content.
+# HTTP statuses that refuse a report for its size, shape or content.
 REFUSED = frozenset({400, 413, 415, 422})
 
 
@@ -39,7 +39,7 @@ class Counter(Protocol):
 
 @dataclass
 class StopSignals:
-    """The signals between the threads of a worker. `end` is for good."""
+    """The events by which the threads of a worker stop and wake each other. A stop is final."""
 
     contact: Contact
     stop: threading.Event = field(default_factory=threading.Event)
@@ -48,7 +48,7 @@ class StopSignals:
     stopped_s: float = 0.0
 
     def end(self, error: HubError | None = None) -> None:
-        """Stop everything; because of an error, when there is one."""
+        """Stop all threads of the worker; `error`, if given, becomes the `failure`."""
         if not self.stop.is_set():
             self.stopped_s = now_s()
             if error is not None:
@@ -58,20 +58,20 @@ class StopSignals:
         self.wake.set()
 
     def over(self, error: HubError) -> bool:
-        """Return whether a failed call ends the worker: the hub no longer has it, or contact is lost."""
+        """End the worker when the hub no longer has it, as `error` says, or contact is lost; return whether so."""
         ended = error if fatal(error) else self.contact.lost()
         if ended is not None:
             self.end(ended)
         return ended is not None
 
     def policy(self, seconds: float) -> Left:
-        """Return the time that is left of `seconds` from now; it is over soon after everything was stopped."""
+        """Return a function that says how many of `seconds` from now are left; a stop leaves `LEAVE_S` at most."""
         until_s = now_s() + seconds
         return lambda: min(until_s, self.stopped_s + LEAVE_S if self.stop.is_set() else until_s) - now_s()
 
 
 class WorkerServing:
-    """A loop that runs `execute` for task after task, and rests after a claim without a task until news of one."""
+    """A thread that claims tasks and calls `execute` for each. After a claim without a task it waits for news."""
 
     def __init__(
         self,
@@ -91,13 +91,13 @@ class WorkerServing:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Take a thread of its own, not started yet."""
+        """Make a new thread, not started yet; also called in a forked child."""
         self.thread = threading.Thread(target=self._serve, name="claims", daemon=True)
 
     def _serve(self) -> None:
         try:
             self._serve_for_ever()
-        except Exception as error:  # noqa: BLE001 - a bug, but a worker that beats and does nothing is worse than none
+        except Exception as error:  # noqa: BLE001 - a bug: better no worker than one that only heartbeats
             self._signals.end(HubError(f"serving broke off with {error!r}"))
 
     def _serve_for_ever(self) -> None:
@@ -127,20 +127,20 @@ class WorkerServing:
 
     def _run(self, task: ClaimedTask[Any], running: bool) -> None:
         if not running and not self._say(task, "running", None):
-            self._say(task, "pending", None)  # else it would be held as long as the worker lives, and never run
+            self._say(task, "pending", None)  # else the worker would hold it for ever, and never run it
             return
         try:
             result = self._value(self._execute(task), task)
-        except BaseException as error:  # noqa: BLE001 - also `sys.exit`: who dies here would hold the task for ever
+        except BaseException as error:  # noqa: BLE001 - also `sys.exit`: a dead thread would hold the task for ever
             log.error("task %s of %s failed: %r", task.task_id, task.job_name, error)
             self._say(task, "failed", reason(error))
         else:
             self._say(task, "completed", None, result)
 
     def _value(self, returned: Any, task: ClaimedTask[Any]) -> Any:
-        """Return a result that is JSON; None, with a warning, for a value that is none, as programs may return it here.
+        """Return the result of a task as JSON; None, with a warning in the log, for a value that is not JSON.
 
-        Some programs return values that are no JSON: these are left out, as they always were.
+        Programs may return such values here; their tasks are completed without a result.
         """
         try:
             return value_of(returned).document
@@ -156,7 +156,7 @@ class WorkerServing:
                 self._signals.end(refused)
             elif status == "completed" and int(refused.facts.get("status") or refused.status) in REFUSED:
                 self._say(task, "failed", reason(refused))
-            elif not passing(refused) or status == "running":  # else it is told in the background
+            elif not passing(refused) or status == "running":  # else it is reported in the background
                 log.warning("task %s is not %s for the hub: %s", task.task_id, status, refused)
             return False
         self._signals.contact.heard()

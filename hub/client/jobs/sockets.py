@@ -1,4 +1,8 @@
-"""Socket.IO for workers, where it is installed: news of tasks, requests to providers, and being missed at once."""
+"""The Socket.IO connection of a worker: it brings news of tasks and requests to providers, and when it ends the hub
+misses the worker within seconds.
+
+It needs `python-socketio[client]`.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +23,17 @@ from hub.retries import pause_s
 log = logging.getLogger("hub.client")
 
 CONNECT_S = 10.0
-# Reads that providers do at a time: each has a thread, for one that hangs must not silence the connection.
+# The most reads of providers at the same time. Each has a thread, so that one that hangs does not block the connection.
 MOST_READS = 8
 
 Message = tuple[str, dict[str, str]]
 
 
 class Socket:
-    """A connection that is open when it can be: no method raises, and each new connection joins the rooms again.
+    """A Socket.IO connection that is opened again when it ends, and then joins the rooms again. No method raises.
 
-    `given` is True for a connection of one's own, or a `socketio.Client` that somebody else connects. `joined` gives
-    the messages with which the rooms are joined; the other callbacks are called in threads of the connection.
+    `given` is True for a client that is made here, or a `socketio.Client` that the program connects. `joined()` returns
+    the messages that join the rooms. `on_task()` and `on_request(request)` are called in threads of the connection.
     """
 
     def __init__(
@@ -54,7 +58,7 @@ class Socket:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Take a client, locks and threads of its own; that of a forked child's parent stays the parent's."""
+        """Make a new client and locks; in a forked child the old client stays the parent's."""
         if self._own:
             if self._client is not None:
                 forks.leave_to_parent(self._client)
@@ -76,12 +80,12 @@ class Socket:
         return bool(getattr(self._client, "connected", True))
 
     def start(self) -> None:
-        """Connect, in the background and for as long as it takes; nothing for a client that was given."""
+        """Connect in the background, for as long as it takes; do nothing for a client that was given."""
         if self._own:
             threading.Thread(target=self._connect, name="socket", daemon=True).start()
 
     def emit(self, event: str, data: dict[str, str]) -> None:
-        """Say something, if the connection is there."""
+        """Send an event, or drop it while the connection is not open."""
         with self._sending:
             try:
                 self._client.emit(event, data)
@@ -89,12 +93,12 @@ class Socket:
                 log.debug("%s is not said now: %r", event, error)
 
     def close(self) -> None:
-        """End a connection of one's own."""
+        """Close the connection, unless its client was given."""
         self._stop.set()
         if self._own:
             try:
                 self._client.shutdown()
-            except Exception as error:  # noqa: BLE001 - it ends with the process
+            except Exception as error:  # noqa: BLE001 - the connection ends with the process
                 log.debug("the connection was not closed in order: %r", error)
 
     def _connect(self) -> None:
@@ -102,12 +106,12 @@ class Socket:
             if self._client.connected:
                 break
             try:
-                below = f"{urlsplit(self._url).path}/socket.io".lstrip("/")  # it does not read that in the URL
+                below = f"{urlsplit(self._url).path}/socket.io".lstrip("/")  # the client ignores the path in the URL
                 self._client.connect(
                     self._url, auth=self._auth, transports=["websocket"], namespaces=["/"], wait_timeout=CONNECT_S,
                     socketio_path=below,
                 )  # fmt: skip
-            except Exception as error:  # noqa: BLE001 - any error: the next attempt may do better
+            except Exception as error:  # noqa: BLE001 - any error: the next attempt may succeed
                 if not attempt:
                     log.warning("no Socket.IO connection to %s yet, going on without: %s", self._url, error)
             else:
@@ -151,5 +155,5 @@ def _made(url: str) -> Any:
         ) from error
     options: dict[str, Any] = {"sslopt": {"context": context}} if (context := tls_context()) else {}
     if proxy_of(url) is None:
-        options["http_no_proxy"] = ["*"]  # else its WebSocket asks the proxies of the environment for any address
+        options["http_no_proxy"] = ["*"]  # else its WebSocket uses proxies of the environment for any address
     return Client(handle_sigint=False, websocket_extra_options=options)

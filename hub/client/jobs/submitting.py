@@ -1,4 +1,4 @@
-"""Submitting tasks and waiting for them: the steps, and a client of them for asyncio and one for threads."""
+"""Submitting tasks and waiting for their results: the steps, a client for asyncio and a client for threads."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from hub.client.options import spelt_out
 from hub.errors import TooLarge
 from hub.retries import now_s
 
-# How long one call may wait for the end of a task: shorter than what proxies usually put up with.
+# Seconds for which one call waits for the end of a task: fewer than most proxies allow for a request.
 LONGEST_WAIT_S = 25.0
-# What goes out in one call; a hub that takes less says so, and gets half.
+# The most payloads and bytes in one call. When the hub answers that this is too much, the batch is sent in two halves.
 MOST_AT_ONCE = 1000
 MOST_BYTES = 512 * 1024
 
@@ -110,12 +110,12 @@ def wait_for(task_id: str, timeout: float | None = None) -> Steps[TaskInfo]:
         left_s = until_s - now_s()
         if left_s <= 0:
             raise TimeoutError(f"task {task_id} is still {info.status} after {timeout:g} s")
-        # A hub that answers at once would be asked without end; the last second is waited for here.
+        # A pause, so that a hub that answers at once is not asked all the time; it also waits out the last second.
         yield Pause(min(left_s, 0.1 if wait_s < 1 else max(0.0, 1.0 - (now_s() - asked_s))))
 
 
 def result(task_id: str, timeout: float | None = None) -> Steps[Any]:
-    """Return the result of the task once it has ended; raises its error instead, or `TimeoutError`."""
+    """Return the result of the task once it is completed; raises a `TaskEnded` when it has none, or `TimeoutError`."""
     info = yield from wait_for(task_id, timeout)
     if info.status == "failed":
         raise TaskFailed(info.error or "the task has failed", task=info.id)
@@ -131,9 +131,9 @@ def result(task_id: str, timeout: float | None = None) -> Steps[Any]:
 class JobsClient:
     """A submitter of tasks, for asyncio: `await client.submit("@global:modifiers:Rotate", {}, "room-1")`.
 
-    `url` defaults to `HUB_URL`, `token` to `HUB_TOKEN`; a callable is asked for the token of each request. Calls are
-    repeated for ten seconds while no hub answers or it asks to wait, and never have their effect twice; then, or
-    when the hub refuses, they raise a `hub.errors.HubError`. Close it with `await client.close()` or `async with`.
+    `url` defaults to `HUB_URL`, `token` to `HUB_TOKEN`; a callable is called for the token of each request. A call is
+    repeated for ten seconds while no hub answers or the hub asks to wait, and never has its effect twice. After that,
+    or when the hub refuses, it raises a `hub.errors.HubError`. Close it with `await client.close()` or `async with`.
     """
 
     def __init__(
@@ -203,9 +203,9 @@ class JobsClient:
 class SyncJobsClient:
     """A submitter of tasks, for threads: `client.submit("@global:modifiers:Rotate", {}, "room-1")`.
 
-    `url` defaults to `HUB_URL`, `token` to `HUB_TOKEN`; a callable is asked for the token of each request. Calls are
-    repeated for ten seconds while no hub answers or it asks to wait, and never have their effect twice; then, or
-    when the hub refuses, they raise a `hub.errors.HubError`. Close it with `client.close()` or `with`.
+    `url` defaults to `HUB_URL`, `token` to `HUB_TOKEN`; a callable is called for the token of each request. A call is
+    repeated for ten seconds while no hub answers or the hub asks to wait, and never has its effect twice. After that,
+    or when the hub refuses, it raises a `hub.errors.HubError`. Close it with `client.close()` or `with`.
     """
 
     def __init__(

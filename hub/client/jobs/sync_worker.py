@@ -27,8 +27,8 @@ class SyncWorker:
     @worker.job("modifiers", schema=Rotate)
     def rotate(payload: Rotate, task: Task) -> None: ...
 
-    Arguments as for `Worker`; handlers are plain functions, which run in threads, or in `processes`. Everything else is
-    done in a thread of its own, which ends with the program.
+    The arguments are those of `Worker`. Handlers are plain functions, which run in threads, or in `processes`. A daemon
+    thread does everything else.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class SyncWorker:
         forks.note(self)
 
     def begin_anew(self) -> None:
-        """End the worker in a forked child: it is the parent's."""
+        """Mark the worker as ended in a forked child, because it belongs to the parent."""
         self._ready, self._ended = threading.Event(), threading.Event()
         self._ready.set()
         self._ended.set()
@@ -99,7 +99,7 @@ class SyncWorker:
         return self._worker.counts
 
     def run(self) -> None:
-        """Run tasks until `stop` or a signal; a second one hurries. Raises the error that ended the worker."""
+        """Run tasks until `stop` or a signal; a second signal hurries (see `stop`). Raises what ended the worker."""
         with self._signals(), self:
             self.ended()
 
@@ -108,7 +108,7 @@ class SyncWorker:
         self._ended.wait()
 
     def stop(self, *, hurry: bool = False) -> None:
-        """End the worker, from any thread, more than once; with `hurry` running tasks are given back at once."""
+        """Stop the worker, from any thread; may be called again. With `hurry` running tasks are given back at once."""
         self._stopping = True
         self._worker.stop(hurry=hurry)
         self._ended.set()
@@ -125,7 +125,7 @@ class SyncWorker:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
-        if not self._thread.is_alive():  # it has ended, or is the thread of the parent of this process
+        if not self._thread.is_alive():  # it has ended, or belongs to the parent of this process
             self._ended.set()
         else:
             self.stop()
@@ -155,7 +155,7 @@ class SyncWorker:
             yield
             return
 
-        def told(*_: object) -> None:  # no event is set here: this thread may be waiting for it, and hold its lock
+        def told(*_: object) -> None:  # sets no event: this thread may be waiting for it, and hold its lock
             self._stopping, hurry = True, self._stopping
             self._worker.stop(hurry=hurry)
 

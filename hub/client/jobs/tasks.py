@@ -1,4 +1,4 @@
-"""Tasks as the SDK knows them: their state, their reports, how they end, and the options of a submitter."""
+"""The data of tasks in the SDK: their state, reports on them, errors for their ends, and options of submitters."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hub.client.exchange import readable
 from hub.errors import HubError
 from hub.jobs.models import TERMINAL, Value
 
-# What failed is told in some lines; a hub need not keep all of a long one.
+# The most characters of the reason for a failure; the rest is cut off.
 LONGEST_REASON = 4000
-SHORT_REASON = 200  # of one for which that is too long
+SHORT_REASON = 200  # when the hub found a report with a longer one too large
 MOST_HELD = 1000
 NOTHING = Value()
 
@@ -42,26 +42,26 @@ class InternalJob:
 
 
 class TaskEnded(HubError):
-    """A task that has ended without a result; `task` in the facts is its id."""
+    """The error for a task that has ended without a result; its fact `task` is the id of the task."""
 
     code = "task-ended"
     status = 0
 
 
 class TaskFailed(TaskEnded):
-    """A task that has failed; the detail is its `error`."""
+    """The error for a task that has failed; its detail is the `error` of the task."""
 
     code = "task-failed"
 
 
 class TaskCancelled(TaskEnded):
-    """A task that was cancelled."""
+    """The error for a task that was cancelled."""
 
     code = "task-cancelled"
 
 
 class ResultLost(TaskEnded):
-    """A completed task of which the store has lost the result."""
+    """The error for a completed task whose result the store has lost."""
 
     code = "result-lost"
 
@@ -133,7 +133,7 @@ class TaskInfo:
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> TaskInfo:
-        """Read the task of an answer; raises `HubError` when it is none."""
+        """Return the task that an answer describes; raises `HubError` when the answer is no task."""
         with readable():
             return cls(
                 id=str(data["id"]),
@@ -175,7 +175,7 @@ class Report:
         return 150 + len(self.error.encode()) + len(self.value.text.encode())
 
     def body(self) -> dict[str, Any]:
-        """Return the report as the wire has it."""
+        """Return the report in the form of a request body."""
         said = {"id": self.task, "status": self.status, "error": self.error, "claim": self.claim}
         result = {} if self.value.document is None else {"result": self.value.document}
         return {name: value for name, value in said.items() if value} | result
@@ -198,7 +198,7 @@ class Held:
     claims: Sequence[str] = ()
 
     def body(self, incarnation: str) -> dict[str, Any] | None:
-        """Return the tasks as a beat has them; nothing where a hub named no claim, or there are too many for a beat."""
+        """Return the body of a heartbeat; None when there are too many tasks, or one has no claim (of an old hub)."""
         if len(self.tasks) > MOST_HELD or not all(self.tasks.values()):
             return None
         return {
@@ -209,17 +209,17 @@ class Held:
 
 
 def reason(error: BaseException) -> str:
-    """Return the text of a failure for the record of the task: that of the exception, or its name where it has none."""
+    """Return why a task failed, for its record: the text of the exception, or its name where it has no text."""
     return sayable(text_of(error) or repr(error))
 
 
 def text_of(error: BaseException) -> str:
-    """Return the text of an exception, or a note that it has none: a failure is reported in any case."""
+    """Return the text of an exception, or a note in its place where making the text fails."""
     return str(TracebackException(type(error), error, None, limit=0))
 
 
 def sayable(text: str) -> str:
-    """Return as much of a text as a report takes, with surrogates escaped: file names may hold them."""
+    """Return a text cut to the length that a report takes, with surrogates escaped, which file names may hold."""
     return text[:LONGEST_REASON].encode("utf-8", "backslashreplace").decode()[:LONGEST_REASON]
 
 

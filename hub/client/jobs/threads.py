@@ -1,4 +1,4 @@
-"""Daemon threads for plain functions: one that hangs holds up neither the event loop nor the end of the program."""
+"""Daemon threads for plain functions: a function that hangs blocks neither the event loop nor the program's end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Work = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any]
 
 
 class Threads:
-    """A pool of up to `most` threads, made as they are needed."""
+    """A group of up to `most` threads, each made when it is needed."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -22,7 +22,7 @@ class Threads:
         self._work: SimpleQueue[Work | None] = SimpleQueue()
 
     def run(self, call: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:
-        """Have `call` run; what it returns or raises becomes the result. Cancelling the result stops nothing."""
+        """Run `call` in a thread; return a future of what it returns or raises. Cancelling the future stops nothing."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         context = contextvars.copy_context()
@@ -35,7 +35,7 @@ class Threads:
         return future
 
     def close(self) -> None:
-        """Let the threads end when they are done with what they do."""
+        """Let each thread end once the calls that were given before are done."""
         for _ in range(self._made):
             self._work.put(None)
 
@@ -48,7 +48,7 @@ class Threads:
             result, error = None, None
             try:
                 result = call()
-            except BaseException as raised:  # noqa: BLE001 - handed to who waits for it; `sys.exit` ends no thread here
+            except BaseException as raised:  # noqa: BLE001 - the error of the future; `sys.exit` ends no thread here
                 error = raised if isinstance(raised, Exception) else RuntimeError(f"ended by {raised!r}")
             try:
                 loop.call_soon_threadsafe(_settle, future, result, error)

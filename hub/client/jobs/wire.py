@@ -1,4 +1,4 @@
-"""Connections that carry a bearer token, and requests that carry bytes; what they play are steps of `exchange`."""
+"""Transports that send a bearer token with each request, and requests whose body is bytes."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ Token = str | Callable[[], str] | None
 
 @dataclass(frozen=True, slots=True)
 class Upload(Send):
-    """A request whose body is bytes as they are."""
+    """A request whose body is `content`, sent unchanged."""
 
     content: bytes = b""
 
 
 class Credentials:
-    """The token of each request: a callable is asked anew each time; None is `HUB_TOKEN`, where set."""
+    """The token of each request. A callable is called for each; None stands for `HUB_TOKEN`, where that is set."""
 
     def __init__(self, token: Token) -> None:
         self._token = token
 
     def now(self) -> str | None:
-        """Return the token, or None where callers need none."""
+        """Return the token for the next request, or None when there is none."""
         token = self._token() if callable(self._token) else self._token
         return token if token is not None else os.environ.get("HUB_TOKEN")
 
     def shown(self) -> str:
-        """Return the words that a refusal adds about a token that the program did not give."""
+        """Return words on `HUB_TOKEN` to add to a refusal; empty when the program gave a token itself."""
         if self._token is not None:
             return ""
         named = os.environ.get("HUB_TOKEN")
         return "the token shown was that of HUB_TOKEN" if named else "no token was shown: HUB_TOKEN is not set"
 
     def sign(self, send: Send) -> Send | Unreachable:
-        """Return the request with the token; a token that cannot be had now is trouble like that of the network."""
+        """Return the request with the token, or `Unreachable`, as for a broken network, when the callable raises."""
         try:
             token = self.now()
         except Exception as error:  # noqa: BLE001 - the callable may fail in any way
@@ -49,7 +49,7 @@ class Credentials:
 
 
 class Wire(AsyncTransport):
-    """A transport for asyncio with the token of each request."""
+    """A transport for asyncio that sends the token with each request."""
 
     def __init__(
         self, url: str | None = None, token: Token = None, transport: httpx.AsyncBaseTransport | None = None
@@ -60,7 +60,7 @@ class Wire(AsyncTransport):
 
     @property
     def address(self) -> None:
-        """Return None: the token may be another one each time."""
+        """Return None: the client shares its backlog with no other, as the token may differ for each request."""
 
     def twin(self) -> SyncWire:
         """Return new connections to the same hub, for a thread that may outlive this client."""
@@ -75,7 +75,7 @@ class Wire(AsyncTransport):
 
 
 class SyncWire(SyncTransport):
-    """A transport for threads with the token of each request, over its own connections or those of a given client."""
+    """A transport for threads that sends the token with each request, over its own connections or a given client."""
 
     def __init__(
         self, url: str | httpx.Client | None = None, token: Token = None, transport: httpx.BaseTransport | None = None
@@ -91,7 +91,7 @@ class SyncWire(SyncTransport):
 
     @property
     def address(self) -> None:
-        """Return None: the token may be another one each time."""
+        """Return None: the client shares its backlog with no other, as the token may differ for each request."""
 
     def twin(self) -> SyncWire:
         """Return new connections to the same hub, for a thread that may outlive this client."""

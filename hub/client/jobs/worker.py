@@ -34,7 +34,7 @@ from hub.retries import pause_s
 log = logging.getLogger("hub.client")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-# What a task may wait for its place and its report be on its way, before the hub ends it for taking too long.
+# Seconds that a task may take beyond its time limit before the hub ends it: for the wait for a place and its report.
 SLACK_S = 5.0
 
 
@@ -44,16 +44,16 @@ class Worker:
     @worker.job("modifiers", schema=Rotate)
     async def rotate(payload: Rotate, task: Task) -> None: ...
 
-    Tasks are claimed and reported many in one call; `prefetch` are held ready beyond those that run (None: none for
-    tasks that take long, up to 200 for short ones). A thread of its own heartbeats every `heartbeat_interval` seconds,
-    also while handlers block. Plain functions run in threads; with `processes`, for those that compute, in that many
-    processes instead of `concurrency`, which import the module that defines them at its top. Such a process is killed
-    where an async handler would be cancelled; where it dies by itself, its task has failed.
+    Tasks are claimed and reported many in one call; `prefetch` tasks are held ready beyond those that run (None: none
+    when tasks take long, up to 200 when they are short). A separate thread heartbeats every `heartbeat_interval`
+    seconds, also while handlers block. Plain functions run in threads. With `processes`, meant for handlers that
+    compute, they run in that many processes, which import the modules of the handlers; `concurrency` then has no
+    effect. A process is killed where an async handler would be cancelled; a task fails when its process dies.
 
-    It outlives hubs and Redis: a report that could not be sent is sent later, and a call whose answer was lost is
-    repeated as it was, so that no task runs twice or is forgotten. A worker that the hub has given up registers again;
-    its tasks are lost to it, their async handlers are cancelled, and `task.lost` is set. The same happens, within a
-    second, to a task that is cancelled; after `cancel_grace` seconds its handler is cancelled again. Only a refusal
+    The worker outlives hubs and Redis: a report that could not be sent is sent later, and a call whose answer was lost
+    is repeated unchanged, so that no task runs twice or is forgotten. A worker that the hub has given up registers
+    again; its tasks are lost to it: `task.lost` is set, and async handlers are cancelled. The same happens, within a
+    second, to a task that was cancelled; every `cancel_grace` seconds its handler is cancelled again. Only a refusal
     ends the worker (`Unauthorized`, `Forbidden`, `SchemaConflict`, ...), and is raised. After `stop`, SIGTERM or SIGINT
     it claims no more, gives running tasks `grace` seconds to end, gives back the rest, and leaves the hub.
 
@@ -125,13 +125,13 @@ class Worker:
         attempts: int = 1,
         backoff: float = 1.0,
     ) -> Callable[[Function], Function]:
-        """Run the tasks of a job with the decorated function, `handler(payload, task)` or `handler(payload)`.
+        """Register the decorated function for the tasks of a job: `handler(payload, task)` or `handler(payload)`.
 
-        `name` is that of the function by default. With a model as `schema`, or as the annotation of the payload, the
-        payload is one, and a task that does not fit fails; so does one whose result does not fit a model that the
-        function says it returns. A task fails that takes longer than `max_runtime` seconds: an async handler is
-        cancelled. One that fails is tried up to `attempts` times, `backoff` seconds later and each time after twice as
-        long, unless its submitter says how often.
+        `name` defaults to that of the function. With a model as `schema`, or as the annotation of the payload, the
+        handler gets an object of this model. A task fails when its payload does not fit that model, when its result
+        does not fit the model of the return annotation, or when it takes longer than `max_runtime` seconds; then an
+        async handler is cancelled. A failed task is tried up to `attempts` times in all, unless its submitter sets a
+        number: the second time after `backoff` seconds, then each time after twice as long.
         """
         if not 1 <= attempts <= 100 or not 0 <= backoff <= 3600:
             raise ValueError("attempts are from 1 to 100, backoff is from 0 to 3600 seconds")
@@ -160,7 +160,7 @@ class Worker:
     # -- running ------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Run tasks until `stop` or a signal; a second one hurries. Raises the error that ended the worker."""
+        """Run tasks until `stop` or a signal; a second signal hurries (see `stop`). Raises what ended the worker."""
         with self._signals():
             async with self:
                 await self.ended()
@@ -170,7 +170,7 @@ class Worker:
         await self._stop.wait()
 
     def stop(self, *, hurry: bool = False) -> None:
-        """End the worker, from any thread, more than once; with `hurry` running tasks are given back at once."""
+        """Stop the worker, from any thread; may be called again. With `hurry` running tasks are given back at once."""
         self._stopping = True
         self._hurried = self._hurried or hurry
         if self._loop is not None:
@@ -290,7 +290,7 @@ class Worker:
     # -- being known to the hub ---------------------------------------------------------------------------------------
 
     async def _register(self) -> None:
-        """Make a worker and register the jobs with it, for as long as it takes; raises what the hub refuses."""
+        """Create a worker and register its jobs, repeating for as long as it takes; raises the refusal of the hub."""
         worker_id = None
         left = list(self._runner.handlers.values())
         failures = 0
@@ -301,7 +301,7 @@ class Worker:
                 while left:
                     job = left[0]
                     offer = calls.job(*job.offer, worker_id, job.attempts, job.backoff_s, job.result_schema)
-                    worker_id = await self._id_of(offer, "worker_id")  # another one where the room is of another realm
+                    worker_id = await self._id_of(offer, "worker_id")  # another one for a room of another realm
                     left.pop(0)
                 break
             except HubError as error:
@@ -326,7 +326,7 @@ class Worker:
             return str(answer.data[member])
 
     async def _lost(self, worker_id: str) -> bool:
-        """Register a new worker after the hub has given this one up; return False when another call has done it."""
+        """Register a new worker after the hub has given this one up; return False if another call has done so."""
         async with self._renewing:
             if self._reporter.worker_id != worker_id:
                 return False
@@ -341,20 +341,20 @@ class Worker:
             return True
 
     async def _renew(self, worker_id: str) -> None:
-        if not await self._lost(worker_id):  # by the claim, which is the new worker's by now
+        if not await self._lost(worker_id):  # the claim has done so, and now claims for the new worker
             return
-        if self._claiming is not None and not self._stop.is_set():  # it may be waiting for the worker that is no more
+        if self._claiming is not None and not self._stop.is_set():  # it may still wait for tasks of the former worker
             await self._end(self._claiming)
             self._claiming = self._spawn(self._reporter.claim_for_ever(self._runner))
 
     def _held(self) -> Held:
-        """Return the held tasks, for the heartbeat. In this order: a task goes from a claim to a report."""
+        """Return the held tasks, for the heartbeat. Claims are read first, reports last: a task moves in that order."""
         claims = self._reporter.unanswered()
         runner = self._runner.names()
         return Held({**self._reporter.unsaid(), **runner}, claims)
 
     def _lost_some(self, held: Held, lost: list[str]) -> None:
-        """Forget lost tasks, in the thread of the heartbeat."""
+        """Stop lost tasks on the event loop; called in the thread of the heartbeat."""
         assert self._loop is not None
         with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(
@@ -365,7 +365,7 @@ class Worker:
         self._runner.lose_some(lost)
 
     def _heartbeat_ended(self, worker_id: str, error: HubError) -> None:
-        """End the worker, in the thread of the heartbeat."""
+        """End the worker, or register it again, on the event loop; called in the thread of the heartbeat."""
         assert self._loop is not None
         with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._not_beating, worker_id, error)
@@ -381,7 +381,7 @@ class Worker:
     # -- the socket ---------------------------------------------------------------------------------------------------
 
     def _news(self) -> None:
-        """Wake the worker, in a thread of the socket."""
+        """Wake the loop that claims tasks; called in a thread of the socket."""
         if self._loop is not None:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._reporter.woken.set)

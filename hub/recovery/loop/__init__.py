@@ -1,11 +1,11 @@
-"""The processing loop for records in a database: claims them, handles each in its own session, leaves none behind.
+"""The processing loop for records in a database: it claims records and calls a handler with a session for each.
 
     async def handle(record: Record, session: AsyncSession) -> None:
         ...
 
     asyncio.run(process(SqlSource(name="mails", url="postgresql+asyncpg://...", table="mails"), handle))
 
-`read_source` finds one in the file in which the hub's recovery has them. It needs `pip install 'capacity-hub[sql]'`.
+`read_source` returns a source from the hub's recovery file. The loop needs `pip install 'capacity-hub[sql]'`.
 """
 
 try:

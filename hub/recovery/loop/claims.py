@@ -1,8 +1,9 @@
 """The writes of the loop: claims, refreshes and outcomes.
 
-A claim is fenced by time. No other worker takes a record that was updated within the threshold, so the record is ours
-while the lease holds: it began, by our clock, before the database wrote its time, and ends before the threshold. After
-the lease, and after a commit whose answer was lost, the record is ours only while it has the stamp that we wrote.
+A claim is fenced by time. No other worker takes a record that was updated within the threshold. The lease of a claim
+begins, by this process's clock, before the database writes the time of the update, and ends before the threshold. While
+the lease lasts, the record belongs to this loop. After the lease, and after a commit whose answer was lost, it belongs
+to this loop only while its time of the last update is the value that this loop wrote, its stamp.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from hub.retries import now_s
 
 MOST_MARGIN_S = 30.0
 AT_ONCE = 1000  # ids in one statement
-MARGIN = 0.1  # of the threshold: for the drift of clocks, and for a cancelled handler to end
+MARGIN = 0.1  # the lease ends by this share of the threshold earlier, for drifting clocks and handlers that clean up
 
 
 @dataclass(frozen=True)
 class Record:
-    """A claimed record: `record.id`, and its columns by name, `record["subject"]`."""
+    """A claimed record, as handlers get it: `record.id`, and its columns by name, such as `record["subject"]`."""
 
     id: Any
     fields: Mapping[str, Any]
@@ -42,15 +43,15 @@ class Record:
 
 
 class Unreached(Exception):
-    """Raised when a session does not reach the claimed record."""
+    """Raised when a handler's session does not see the claimed record, as if it were of another database."""
 
 
 class Untaken(Exception):
-    """Raised when locked records stayed unchanged without an error."""
+    """Raised when the database left locked records unchanged without an error, so that they are not claimed."""
 
 
 class Why(Enum):
-    """The reasons to cancel a handler."""
+    """The reasons to cancel a handler, each with its words for the log."""
 
     LOST = "somebody else has changed the record"
     EXPIRED = "it took longer than the threshold allows"
@@ -59,7 +60,10 @@ class Why(Enum):
 
 @dataclass(eq=False)
 class RecordClaim:
-    """A record that is ours until the lease ends."""
+    """A claim of this loop on one record, with its lease, which ends at `ends_s`, and its handler.
+
+    `unreadable` says why the record cannot be read, if it cannot. `why` says why the handler was cancelled, if it was.
+    """
 
     record: Record
     stamps: tuple[Any, ...]
@@ -78,36 +82,39 @@ class RecordClaim:
 
     @property
     def at_work(self) -> bool:
-        """Return whether the handler runs and was not told to end."""
+        """Return whether the handler of this claim runs and was not cancelled."""
         return self.why is None and self.handler is not None and not self.handler.done()
 
     @property
     def left_s(self) -> float:
-        """Return the seconds left of the lease; 0 or less when it is over."""
+        """Return the seconds until the lease of this claim ends; 0 or less when it has ended."""
         return self.ends_s - now_s()
 
     def stop(self, why: Why) -> None:
-        """Cancel the handler; the first reason counts."""
+        """Cancel the handler of this claim for this reason; a second call does nothing."""
         if self.why is None:
             self.why = why
             if why is Why.HALTED and self.handler is not None and self.handler.cancelling():
-                self.asked_s = now_s()  # everything is cancelled: not again while the handler cleans up
+                self.asked_s = now_s()  # already cancelled with all tasks; a second time would end its clean-up
             else:
                 self.insist()
 
     def insist(self) -> None:
-        """Cancel the handler, perhaps again."""
+        """Cancel the handler of this claim, even if it was cancelled before."""
         self.asked_s = now_s()
         if self.handler is not None:
             self.handler.cancel()
 
     def parked(self, outcome: Outcome) -> Parked:
-        """Return the outcome as it is parked."""
+        """Return the outcome with the id and the stamps of this claim, to be parked."""
         return Parked(str(self.record.id), self.stamps, outcome)
 
 
 class Claims:
-    """The claims of one loop on one table."""
+    """The statements by which one loop claims records of a table, renews its claims and writes their outcomes.
+
+    A commit that got no answer may have claimed records; these are kept as `doubtful` until they are given back.
+    """
 
     def __init__(self, engine: AsyncEngine, rows: Rows) -> None:
         source = rows.source
@@ -121,25 +128,25 @@ class Claims:
         self.use(rows)
 
     def use(self, rows: Rows) -> None:
-        """Go on with these rows after the table has changed."""
+        """Use `rows`, the columns of the table as read again, from now on, because the table may have changed."""
         self.rows = rows
         self._stamp = stamp(rows)
-        # As text in PostgreSQL, which has years beyond those of Python.
+        # PostgreSQL has years beyond those of Python, so there the time is read as text.
         is_date = self.engine.dialect.name == "postgresql"
         self._time = sa.cast(rows.updated_at, sa.Text()) if is_date else self._stamp
         self._stuck = rows.status_is(rows.source.stuck)
         self._ready = sa.and_(rows.status_is(rows.source.becomes), *rows.filter)
 
     async def ready(self, but: Collection[Any] = ()) -> bool:
-        """Return whether there is something to claim; unlike a claim it takes no write lock in SQLite."""
+        """Return whether there is a record to claim, except `but`; unlike a claim it takes no write lock in SQLite."""
         query = sa.select(self.rows.id).where(self._ready, *self._without(but)).limit(1)
         async with reading(self.engine) as connection:
             return (await connection.execute(query)).first() is not None
 
     async def take(self, limit: int, but: Collection[Any] = ()) -> list[RecordClaim]:
-        """Claim up to so many records, those that were updated longest ago first, in one transaction.
+        """Claim up to `limit` records in one transaction, the longest not updated first; return the claims.
 
-        None of those in `but`. Raises `SourceRefused` when something else writes another time into `updated_at`.
+        Claims no record in `but`. Raises `SourceRefused` when a trigger writes another time into `updated_at`.
         """
         rows, self.tried = self.rows, []
         those = self._ready, *self._without(but)
@@ -166,7 +173,7 @@ class Claims:
         return [_claim(key, found, stamps[key], began_s + self.lease_s) for key, found in fields.items()]
 
     async def give_back_doubtful(self) -> None:
-        """Give back the records in doubt that are ours after all; waits for a transaction that is still on its way."""
+        """Give back the records of `doubtful` that this loop did claim; wait for a transaction that has them locked."""
         async with self.engine.begin() as connection:
             some = list(islice(self.doubtful, AT_ONCE))
             those = sa.select(self.rows.id, self._stamp).where(self.rows.named(some))
@@ -178,7 +185,7 @@ class Claims:
             del self.doubtful[key]
 
     async def _alike(self, connection: AsyncConnection, before: Mapping[Any, Any]) -> list[Any]:
-        """Give back records whose stamp did not change, which would mark two claims alike; return their ids."""
+        """Give back records whose stamp (time of the last update) did not change by the claim; return their ids."""
         after = await _pairs(connection, sa.select(self.rows.id, self._time).where(self.rows.named(before)))
         alike = [key for key, mark in after.items() if mark == before[key]]
         if alike:
@@ -191,7 +198,7 @@ class Claims:
         return alike
 
     async def _check_clock(self, connection: AsyncConnection, taken: list[Any], began_s: float) -> None:
-        """Refuse a clock by which a fresh claim is stuck already: another worker would take the record at once."""
+        """Raise `SourceRefused` if a record looks stuck right after its claim: another worker would take it."""
         source = self.rows.source
         old = sa.select(self.rows.id).where(self.rows.named(taken), self.rows.older_than(source.threshold_s)).limit(1)
         if (await connection.execute(old)).first() is not None:
@@ -201,17 +208,17 @@ class Claims:
             raise source.refused("updated_at_field", why)
 
     async def refresh(self, claims: Iterable[RecordClaim]) -> list[RecordClaim]:
-        """Renew the leases of these claims in one transaction; return the lost ones: ready again, or gone.
+        """Renew the leases of these claims in one transaction; return those whose record others changed or deleted.
 
-        A locked record is left alone and keeps its lease: as a rule its own handler has changed it and not committed
-        yet, and no other worker can take it until then.
+        A locked record is not renewed and its claim is not returned: as a rule its own handler has changed the record
+        and not committed yet, and no other worker can claim it until then.
         """
         held = {claim.record.id: claim for claim in claims}
         ends_s = now_s() + self.lease_s
         async with self.engine.begin() as connection:
             seen = await _pairs(connection, self._those(held).with_for_update(skip_locked=True, key_share=True))
-            # The record is locked now. If the lease still holds, no other worker had the record, unless its handler has
-            # ended: then it may have been claimed again.
+            # The records are locked now. While the lease of a claim lasts, no other worker can have taken its record,
+            # unless the handler of the claim has ended.
             work = {key: mark for key, mark in seen.items() if held[key].at_work}
             ours = [key for key, mark in work.items() if held[key].left_s > 0 or mark in held[key].stamps]
             fresh: dict[Any, Any] = {}
@@ -226,24 +233,24 @@ class Claims:
         return [claim for key, claim in held.items() if key not in fresh and key not in kept]
 
     async def finish(self, session: AsyncSession, claim: RecordClaim, outcome: Outcome) -> bool:
-        """Commit the outcome with what the handler wrote in its session; return False when the record is not ours.
+        """Commit the outcome together with the handler's writes; return False if this loop no longer has the record.
 
-        A handler that deleted the record or gave it another status has decided itself. Raises `Unreached` when the
-        session does not reach the record: nothing was written then.
+        If the handler deleted the record or gave it another status, that is its outcome. Raises `Unreached` when the
+        session does not see the claimed record; nothing is written to the record then.
         """
         rows = self.rows
         change = sa.update(rows.table).where(self._one(claim), self._stuck).values(outcome.change(rows))
         changed: Any = await session.execute(change)
         ours = bool(changed.rowcount)
         status: Any = outcome.status
-        if not ours:  # the reads inside and outside agree only with the record locked
+        if not ours:  # lock the record, so that reads inside and outside this transaction agree
             within = sa.select(rows.status, sa.case((self._stuck, 1), else_=0)).where(self._one(claim))
             found = (await session.execute(within.with_for_update(key_share=True))).first()
             status, stuck = found or (None, 0)
             ours = not stuck and await self._is(claim, self._stuck)
         if not ours and claim.committed:
             ours = await self._is(claim, self._decided)
-        if not ours or claim.left_s <= 0:  # read with the record locked, as above
+        if not ours or claim.left_s <= 0:  # the lease must last while the record is locked
             await session.rollback()
             return False
         claim.exact = True
@@ -254,14 +261,14 @@ class Claims:
         return True
 
     async def check_reached(self, claim: RecordClaim) -> None:
-        """Raise `Unreached` when others still see the record as it was claimed, though the session does not."""
+        """Raise `Unreached` if a new connection sees the record as claimed, though the handler's session does not."""
         if await self._is(claim, self._stuck & self._stamp.in_(claim.stamps)):
             raise Unreached("the session of get_session does not reach the record")
 
     async def write(self, session: AsyncSession, claim: RecordClaim, outcome: Outcome) -> Any:
-        """Write an outcome in its own transaction; return the status of the record now, None if it is gone.
+        """Write an outcome in a transaction of its own; return the status that the record has then, None if it is gone.
 
-        Where the database refuses the text of the reason, a plainer one is written, in the end none.
+        When the database refuses the text of the error, a plainer text is tried, and at last no text.
         """
         refusal: Exception | None = None
         for plainer in outcome.with_plainer_reasons():
@@ -277,7 +284,7 @@ class Claims:
 
     async def _write(self, session: AsyncSession, claim: RecordClaim, outcome: Outcome) -> Any:
         guard = [self._one(claim), self._stuck]
-        if claim.exact or claim.left_s <= 0 or claim.handler is None:  # without a handler, only others touch it
+        if claim.exact or claim.left_s <= 0 or claim.handler is None:  # only another program changes the stamp
             guard.append(self._stamp.in_(claim.stamps))
         look = sa.select(self._stamp).where(*guard).with_for_update(key_share=True)
         marks = (await session.execute(look)).scalars().all()
@@ -286,7 +293,7 @@ class Claims:
             await session.rollback()
             return found
         claim.stamps = (marks[0],)
-        # Checked again, because not every session locks a record by reading it.
+        # The UPDATE checks again, because not every session locks a record by reading it.
         guard = [self._one(claim), self._stuck, self._stamp == marks[0]]
         change = sa.update(self.rows.table).where(*guard).values(outcome.change(self.rows))
         changed: Any = await session.execute(change)
@@ -299,7 +306,7 @@ class Claims:
         return outcome.status
 
     async def _is(self, claim: RecordClaim, what: sa.ColumnElement[bool]) -> bool:
-        """Return whether the record looks like that from outside the handler's transaction."""
+        """Return whether the record fulfils the clause `what`, as read over a connection other than the handler's."""
         async with reading(self.engine) as connection:
             return bool(await _pairs(connection, self._those([claim.record.id], what)))
 
@@ -318,19 +325,19 @@ class Claims:
 
     @property
     def _decided(self) -> sa.ColumnElement[bool]:
-        """Return the clause for a status that only a handler gives: neither stuck nor ready."""
+        """Return the clause for a status that is neither stuck nor ready: only a handler sets such a status."""
         return sa.and_(sa.not_(self._stuck), sa.not_(self.rows.status_is(self.rows.source.becomes)))
 
     def _one(self, claim: RecordClaim) -> sa.ColumnElement[bool]:
         return self.rows.named([claim.record.id])
 
     async def _read(self, connection: AsyncConnection, ids: list[Any]) -> dict[Any, Mapping[str, Any] | Exception]:
-        """Return all columns by id, or the error of an unreadable record, so that the others do not wait for it."""
+        """Return the columns of these records by id; for an unreadable record its error instead."""
         try:
             return await self._fields(connection, self.rows.named(ids))
         except sa.exc.SQLAlchemyError:
             raise
-        except Exception as error:  # noqa: BLE001 - handed on: it is why this record fails
+        except Exception as error:  # noqa: BLE001 - returned as the reason why this record fails
             if len(ids) == 1:
                 return {ids[0]: error}
         found: dict[Any, Mapping[str, Any] | Exception] = {}

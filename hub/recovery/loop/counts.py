@@ -1,4 +1,4 @@
-"""Counters and log lines of a loop: one event, one line of `key=value`."""
+"""The counters and the log lines of a loop; each event is one line of `key=value`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ log = logging.getLogger("hub.client")
 
 @dataclass
 class Counts:
-    """Counters of one `process`, which counts while it runs: `process(..., counts=counts)`."""
+    """The counters of one call of `process(..., counts=counts)`, up to date while it runs. The first eight count
+    records by what happened to them, `sessions` and `refusals` requests for a session.
+    """
 
     claimed: int = 0
     done: int = 0
@@ -37,12 +39,12 @@ class Counts:
     """Called with the name of each counter that rises, and the id of the record or None."""
 
     def add(self, name: str, id: Any = None, some: int = 1) -> None:
-        """Count, and call `on_change`."""
+        """Add `some` to the counter `name`, and call `on_change` with the name and the id of the record."""
         setattr(self, name, getattr(self, name) + some)
         if self.on_change is not None and some:
             try:
                 self.on_change(name, id)
-            except Exception as error:  # noqa: BLE001 - the record has nothing to do with who listens
+            except Exception as error:  # noqa: BLE001 - an error of `on_change` must not fail the record
                 say(logging.ERROR, "on_change failed", counted=name, id=id, why=reason(error))
 
     def numbers(self) -> dict[str, int]:
@@ -51,15 +53,15 @@ class Counts:
 
 
 def say(level: int, event: str, **facts: Any) -> None:
-    """Log an event; the facts stand in the line, and are attributes of the log record."""
+    """Log an event. The facts are in the line as `key=value` and are attributes of the log record."""
     log.log(level, "%s %s", event, " ".join(f"{name}={_shown(value)}" for name, value in facts.items()), extra=facts)
 
 
 def reason(error: BaseException) -> str:
-    """Return the class and the text of an error, if its text can be made."""
+    """Return the class of an error and its text, or that its text cannot be made."""
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception as trouble:  # noqa: BLE001 - of somebody else's making, and handed on
+    except Exception as trouble:  # noqa: BLE001 - `str` of a foreign exception may raise anything
         return f"{type(error).__name__}, which cannot be shown: {type(trouble).__name__}"
 
 

@@ -16,28 +16,28 @@ _SESSIONS = ("sessions", "refusals")
 
 
 class Loops(Collector):
-    """The counters of all loops by source, the ended ones included."""
+    """A Prometheus collector of the counters of all loops of this process, by source, ended loops included."""
 
     def __init__(self) -> None:
-        self._running: list[tuple[str, Counts, dict[str, int]]] = []  # with their values from before
+        self._running: list[tuple[str, Counts, dict[str, int]]] = []  # source, counters, their values at the start
         self._ended: dict[str, Counter[str]] = {}
         self._registered = False
 
     def begin(self, source: str, counts: Counts) -> None:
-        """Show these counters from now on."""
+        """Include the counters of a loop that begins in the metrics of its source."""
         if not self._registered:
             REGISTRY.register(self)
             self._registered = True
         self._running.append((source, counts, counts.numbers()))
 
     def end(self, counts: Counts) -> None:
-        """Keep the last values of these counters."""
+        """Keep the last values of the counters of a loop that has ended."""
         for each in [each for each in self._running if each[1] is counts]:
             self._ended[each[0]] = self._ended.get(each[0], Counter()) + _since(counts, each[2])
             self._running.remove(each)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield two metrics: records by result, and sessions requested and refused."""
+        """Yield two metrics by source: records by outcome, and sessions given and refused."""
         totals = {source: Counter(numbers) for source, numbers in self._ended.items()}
         for source, counts, before in self._running:
             totals[source] = totals.get(source, Counter()) + _since(counts, before)
@@ -68,7 +68,7 @@ _loops = Loops()
 
 @contextmanager
 def shown(source: str, counts: Counts) -> Iterator[None]:
-    """Show the counters of this loop while it runs."""
+    """Include the counters of a loop in the metrics while the block runs, and keep their last values after it."""
     _loops.begin(source, counts)
     try:
         yield

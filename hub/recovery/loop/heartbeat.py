@@ -1,4 +1,4 @@
-"""Refreshes of records whose handlers run, so that long work does not look stuck."""
+"""Heartbeats of the loop: they write a new time into records whose handlers run, so that these do not look stuck."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hub.recovery.loop.counts import say
 from hub.recovery.loop.items import Items
 from hub.recovery.loop.sessions import SessionTrouble
 
-OFTEN_S = 0.1  # between two beats, however often handlers commit
+OFTEN_S = 0.1  # least time between two heartbeats, however often handlers commit
 
 
 class ClaimHeartbeat:
-    """Beats for all running handlers, every `interval_s`; sooner after a failed beat, and after a commit of a handler,
-    whose transaction wrote the time at which it began."""
+    """The heartbeats for the records of all running handlers, every `interval_s`. One comes sooner after a failed
+    heartbeat, and after a handler's commit, which may have written the earlier time at which its transaction began."""
 
     def __init__(self, claims: Claims, items: Items, interval_s: float) -> None:
         source = claims.rows.source.name
@@ -27,7 +27,7 @@ class ClaimHeartbeat:
         self._source = source
 
     async def beat_for_ever(self) -> None:
-        """Beat until cancelled."""
+        """Send heartbeats until cancelled."""
         while True:
             rest_s = self._interval_s / 4 if self._trouble.on else self._interval_s
             least_s = min(OFTEN_S, rest_s / 2)
@@ -39,7 +39,7 @@ class ClaimHeartbeat:
             await self.beat()
 
     async def beat(self) -> None:
-        """Refresh the records once, and cancel the handlers of lost records."""
+        """Write a new time into the records of running handlers; cancel handlers whose records others have changed."""
         held = [claim for claim in self._items.claimed.values() if claim.at_work and claim.left_s > 0]
         for first in range(0, len(held), AT_ONCE):
             await self._refresh(held[first : first + AT_ONCE])
@@ -48,11 +48,11 @@ class ClaimHeartbeat:
         try:
             async with asyncio.timeout(self._interval_s):
                 lost = await self._claims.refresh(held)
-        except Exception as error:  # noqa: BLE001 - said there; a lease that is not refreshed ends
+        except Exception as error:  # noqa: BLE001 - logged by `met`; without a refresh the lease ends
             self._trouble.met(repr(error))
             return
         self._trouble.over()
         for claim in lost:
-            if claim.at_work:  # unless it has ended meanwhile
+            if claim.at_work:  # its handler has not ended meanwhile
                 say(logging.WARNING, "heartbeat finds the record changed", source=self._source, id=claim.record.id)
                 claim.stop(Why.LOST)

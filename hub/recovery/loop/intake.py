@@ -1,4 +1,4 @@
-"""Claims of the loop, which go on past faulty records and changes of the table."""
+"""The claiming of records, which goes on when a record is faulty or the table has changed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from hub.recovery.rows import Rows
 from hub.retries import now_s
 
 CLAIM_S = 30.0
-MOST_LEFT_OUT = 500  # the record left out longest ago is tried again then
-LEFT_OUT_S = 300.0  # it may have been repaired
+MOST_LEFT_OUT = 500  # records left out at once; beyond that, the record left out longest ago is tried again
+LEFT_OUT_S = 300.0  # a record left out is tried again after this long: it may have been repaired
 
 
 class Intake:
-    """Claims of records: fewer after a refusal, and without records that cannot be claimed at all."""
+    """The claimer of a loop. After a refusal it claims fewer records, and leaves out records that it cannot claim."""
 
     def __init__(
         self,
@@ -39,26 +39,27 @@ class Intake:
         self._claimed = claimed
         self._source = claims.rows.source
         self._limit = AT_ONCE
-        self._left_out: dict[Any, float] = {}  # since when
+        self._left_out: dict[Any, float] = {}  # id of a record that cannot be claimed -> since when
         self._suspect: Any = None
         self._in_a_row = 0
 
     async def ready(self) -> bool | None:
-        """Return whether there is something to claim; None when the database does not answer."""
+        """Return whether a record can be claimed; None when the database does not answer."""
         self._left_out = {id: since for id, since in self._left_out.items() if now_s() - since < LEFT_OUT_S}
         try:
             while self._claims.doubtful:
                 await self._settle_doubts()
             return await self._shutdown.timeout(self._claims.ready(self._left_out), CLAIM_S)
-        except Exception as error:  # noqa: BLE001 - it is dealt with there
+        except Exception as error:  # noqa: BLE001 - `_refused` deals with it
             self._claims.tried = []
             await self._refused(error)
             return None
 
     async def take(self, room: int) -> list[RecordClaim] | None:
-        """Return claimed records; None when the database does not answer. Raises `SourceRefused`.
+        """Claim up to `room` records and return the claims; None when the database does not answer or refuses.
 
-        The next attempt gives back claims whose commit is in doubt: no handler runs for them.
+        A commit without an answer may have claimed records; the next call gives them back, because no handler runs for
+        them. Raises `SourceRefused`.
         """
         if not (ready := await self.ready()):
             return None if ready is None else []
@@ -67,7 +68,7 @@ class Intake:
             taken = await self._shutdown.timeout(self._claims.take(min(room, self._limit), but), CLAIM_S)
         except SourceRefused:
             raise
-        except Exception as error:  # noqa: BLE001 - it may pass; it is dealt with there
+        except Exception as error:  # noqa: BLE001 - it may pass; `_refused` deals with it
             await self._refused(error)
             return None
         self._trouble.over()
@@ -88,17 +89,17 @@ class Intake:
 
     @property
     def most(self) -> int:
-        """Return how many records the next attempt claims at most."""
+        """Return how many records the next call of `take` claims at most."""
         return self._limit
 
     async def _refused(self, error: Exception) -> None:
-        """Deal with a refusal that waiting does not end: a changed table, or one record that blocks the others."""
+        """Note an error of a claim; for the next one read the table anew, halve the batch or leave a record out."""
         if is_away(error) and not isinstance(error, Untaken):
             self._trouble.met(in_a_sentence(self._source, error))
             return
         try:
             rows = await self._shutdown.timeout(self._look(), CLAIM_S)
-        except Exception as trouble:  # noqa: BLE001 - said there
+        except Exception as trouble:  # noqa: BLE001 - logged by `met`
             self._trouble.met(trouble if isinstance(trouble, HubError) else in_a_sentence(self._source, trouble))
             return
         changed = _shape(rows) != _shape(self._claims.rows)
@@ -110,7 +111,7 @@ class Intake:
         elif self._claims.tried and self._claims.tried[0] == self._suspect:
             self._leave_out(self._suspect, error)
         elif self._claims.tried:
-            self._suspect = self._claims.tried[0]  # or of the table, which may have been repaired meanwhile
+            self._suspect = self._claims.tried[0]  # left out if the next try fails too: the fault may be the table's
         else:
             self._trouble.met(in_a_sentence(self._source, error))
 
@@ -121,7 +122,7 @@ class Intake:
         for first in list(islice(self._left_out, max(0, len(self._left_out) - MOST_LEFT_OUT))):
             del self._left_out[first]
         self._in_a_row += 1
-        if self._in_a_row > 1:  # it may be all of them, so go slowly
+        if self._in_a_row > 1:  # perhaps no record can be claimed, so pause between the tries
             self._trouble.met(why)
 
 

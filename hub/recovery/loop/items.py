@@ -1,4 +1,4 @@
-"""The way of one record from its claim to its outcome: session, handler, write."""
+"""The work on a claimed record: get a session, call the handler, write the outcome."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from hub.retries import now_s, pause_s
 Handler = Callable[[Record, AsyncSession], Awaitable[Mapping[str, Any] | None]]
 
 FURTHER_TRIES = 3
-ROUNDS = 1000  # records whose further tries are counted
-WRITE_S = 30.0  # for one statement or commit, on a database that hangs
+ROUNDS = 1000  # records whose further tries are remembered
+WRITE_S = 30.0  # time limit of one statement or commit, for a database that hangs
 PARK_S = 10.0
-INSIST_S = 5.0  # a handler may have to clean up
-LOOK_S = 1.0  # a suspended machine wakes with its sleeps not over
-LEAST_SHARE = 0.5  # of the lease: with less of it left nothing is begun
+INSIST_S = 5.0  # a cancelled handler may clean up for this long before it is cancelled again
+LOOK_S = 1.0  # longest sleep between looks at a lease: sleeps do not count the time a machine was suspended
+LEAST_SHARE = 0.5  # share of the lease that must be left for a handler to begin
 
 
 class Items:
-    """The claimed records of a loop. `work` never raises: no record ends the loop."""
+    """The claimed records of a loop and the work on them. `work` never raises, so that no record ends the loop."""
 
     def __init__(
         self,
@@ -74,17 +74,17 @@ class Items:
             claim.stop(Why.HALTED)
 
     async def work(self, claim: RecordClaim) -> None:
-        """Handle a record to its outcome."""
+        """Handle a claimed record and write or park its outcome. Never raises."""
         self.claimed[claim.record.id] = claim
         try:
             if not await self._shutdown.acquire(self._places, claim.left_s):
-                await self._give_back(claim)  # all places have long work that is refreshed
+                await self._give_back(claim)  # long handlers, kept alive by heartbeats, have all places
                 return
             try:
                 await self._work(claim)
             finally:
                 self._places.release()
-        except Exception as error:  # noqa: BLE001 - a mistake of ours costs one record, which recovery finds
+        except Exception as error:  # noqa: BLE001 - a fault of the loop costs one record, which recovery resets
             self._alert(claim, repr(error))
         finally:
             del self.claimed[claim.record.id]
@@ -119,8 +119,8 @@ class Items:
         await self._tell(claim, Outcome(self._source.becomes), self._own)
 
     async def _unserved(self, claim: RecordClaim, refusal: SessionRefused) -> None:
-        """Give back a record for which there is no session, or fail it where asked to. The breaker keeps it from being
-        claimed and given back without end."""
+        """Give back a record for which there is no session, or fail it if `fail_unserved`. While the breaker is open,
+        nothing is claimed, so the record is not claimed and given back without end."""
         say(logging.WARNING, "record not handled", **self._names(claim), why=refusal)
         failed = Outcome(self._source.failed, str(refusal))
         await self._tell(claim, failed if self._fail_unserved else Outcome(self._source.becomes), self._own)
@@ -143,7 +143,7 @@ class Items:
             await held.close()
             await self._give_back(claim)
         elif error is not None and may_pass(error) and not self._is_enough(claim):
-            # Its writes were lost with the connection, through no fault of its own.
+            # The handler's writes were lost with the connection, through no fault of the handler.
             say(logging.WARNING, "record is handled again", **self._names(claim), why=reason(error))
             self.writing.met(repr(error))
             await held.close()
@@ -153,15 +153,15 @@ class Items:
 
     @contextmanager
     def _listening(self, claim: RecordClaim, session: AsyncSession) -> Iterator[None]:
-        """Listen for commits of the handler: one may have written an old time into the record."""
+        """Note commits of the handler while the block runs: a commit may have written an old time into the record."""
 
         def heard(of: Any) -> None:
-            if not of.in_nested_transaction():  # a savepoint is no commit
+            if not of.in_nested_transaction():  # the end of a savepoint is no commit
                 claim.committed = True
                 self.committed.set()
 
         inner = getattr(session, "sync_session", None)
-        if inner is None:  # a stand-in for a session
+        if inner is None:  # not an `AsyncSession`, but an object that stands in for one
             yield
             return
         sa.event.listen(inner, "after_commit", heard)
@@ -171,7 +171,7 @@ class Items:
             sa.event.remove(inner, "after_commit", heard)
 
     async def _ended(self, claim: RecordClaim, handler: asyncio.Task[Any]) -> None:
-        """Wait until the handler has ended; cancel it when the lease ends, again and again until it does."""
+        """Wait until the handler has ended. When the lease ends or the loop halts, cancel it, if need be repeatedly."""
         while not handler.done():
             await self._shutdown.wait([handler], min(LOOK_S, max(0.0, claim.left_s)) if claim.why is None else LOOK_S)
             if handler.done():
@@ -185,8 +185,8 @@ class Items:
                 claim.insist()
 
     async def _succeeded(self, claim: RecordClaim, held: HeldSession, result: Any) -> None:
-        """Commit the handler's writes and the new status in one transaction. When that fails and there were writes, the
-        record is handled again; without writes only the status is written again."""
+        """Commit the handler's writes and the new status in one transaction. If that fails, the record is handled
+        again if the handler wrote anything; otherwise only the status is written again."""
         session = held.session
         used = session.in_transaction()
         outcome: Outcome | None = None
@@ -194,7 +194,7 @@ class Items:
             outcome = self._outcome(result)
             await self._shutdown.timeout(session.flush(), claim.left_s)
             ours = await self._shutdown.timeout(self._claims.finish(session, claim, outcome), WRITE_S)
-        except Exception as error:  # noqa: BLE001 - it decides what becomes of the record
+        except Exception as error:  # noqa: BLE001 - the kind of error decides what happens to the record
             if isinstance(error, Unreached):
                 await held.close()
                 say(logging.ERROR, "record failed", **self._names(claim), why=error)
@@ -205,7 +205,7 @@ class Items:
                 await self._failed(claim, held, error)
                 return
             say(logging.WARNING, "outcome not written", **self._names(claim), why=repr(error))
-            self.writing.met(repr(error))  # and rest first: the fault may still be there
+            self.writing.met(repr(error))  # this makes the loop pause: the fault may last
             await held.close()
             given = Outcome(self._source.becomes) if again or outcome is None else outcome
             await self._tell(claim, given, self._sessions, error)
@@ -220,7 +220,7 @@ class Items:
             self._lost(claim)
 
     def _is_enough(self, claim: RecordClaim) -> bool:
-        """Count one more try; return whether there were enough."""
+        """Count one more try of this record; return whether it has had `FURTHER_TRIES` before."""
         count = self._rounds.pop(claim.record.id, 0) + 1
         if count > FURTHER_TRIES:
             return True
@@ -244,14 +244,14 @@ class Items:
         return Outcome(status, None, self._restarted(status) | values)
 
     def _restarted(self, status: Any) -> dict[str, Any]:
-        """Return the columns that set the count of resets to 0: the work they counted is done."""
+        """Return the column value that sets the count of resets to 0 in a done record; {} if the count stays."""
         source, attempts = self._source, self._claims.rows.attempts
         if attempts is None or not source.restart_attempts or status in (source.becomes, source.failed):
             return {}
         return {attempts.name: 0}
 
     async def _failed(self, claim: RecordClaim, held: HeldSession, error: BaseException) -> None:
-        """Mark the record as failed, in the handler's session first, because a sick pool has no other."""
+        """Mark the record as failed, first in the handler's session, because the pool may have no other session."""
         say(logging.ERROR, "record failed", **self._names(claim), why=reason(error))
         outcome = Outcome(self._source.failed, reason(error))
         trouble: Exception | None = None
@@ -260,7 +260,7 @@ class Items:
             await self._write(claim, outcome, held)
             self.writing.over()
             return
-        except Exception as raised:  # noqa: BLE001 - logged if nothing else helps
+        except Exception as raised:  # noqa: BLE001 - `_tell` tries again, and logs it if it fails
             trouble = raised
         await held.close()
         await self._tell(claim, outcome, self._sessions, trouble)
@@ -270,7 +270,7 @@ class Items:
     async def _tell(
         self, claim: RecordClaim, outcome: Outcome, sessions: DatabaseSessions, tried: Exception | None = None
     ) -> None:
-        """Write an outcome, or park it; with nothing to park in, go on trying while the record is ours."""
+        """Write an outcome; if that fails park it; without Redis try again while the lease lasts, then log an alert."""
         attempt = -1 if tried is None else 0
         while (trouble := await self._tries(claim, outcome, sessions, attempt)) is not None:
             self.writing.met(repr(trouble))
@@ -283,7 +283,7 @@ class Items:
             sessions, attempt = self._own, max(attempt, 0) + FURTHER_TRIES
 
     async def _parked(self, claim: RecordClaim, outcome: Outcome, trouble: Exception) -> str | None:
-        """Park the outcome; return why that failed, None when it is parked."""
+        """Park the outcome in Redis; return None when it is parked, else why it is not."""
         if self._outcomes is None:
             return "nothing to park in"
         try:
@@ -298,9 +298,9 @@ class Items:
     async def _tries(
         self, claim: RecordClaim, outcome: Outcome, sessions: DatabaseSessions, first: int
     ) -> Exception | None:
-        """Try three times to write the outcome, after growing pauses, and at once before them if `first` is below 0.
+        """Try to write the outcome three times, each after a longer pause, with one more try at once if `first` < 0.
 
-        Returns the last error, None when it is written. Without a session of the caller the own connection is used."""
+        Returns None when it is written, else the last error. If `sessions` gives none, the loop's own are used."""
         trouble: Exception | None = None
         for attempt in range(first, max(first, 0) + FURTHER_TRIES):
             if attempt >= 0:
@@ -313,7 +313,7 @@ class Items:
             try:
                 await self._write(claim, outcome, held)
                 return None
-            except Exception as error:  # noqa: BLE001 - handed on
+            except Exception as error:  # noqa: BLE001 - returned after the last try
                 trouble = error
                 sessions = self._own if isinstance(error, Unreached) else sessions
             finally:
@@ -345,16 +345,16 @@ class Items:
 
 
 def _is_cut(error: Exception) -> bool:
-    """Return whether the database was away, as opposed to a fault that the handler left in its session."""
+    """Return whether the error is that of an unreachable database, and not a fault that the handler left behind."""
     return may_pass(error) or (isinstance(error, OSError | TimeoutError | Interrupted) and is_away(error))
 
 
 async def _call(handler: Handler, record: Record, session: AsyncSession) -> tuple[Any, BaseException | None]:
-    """Return the result and the error of the handler; raise only a cancellation."""
+    """Call the handler; return its result and None, or None and its error; raise only a cancellation."""
     try:
         result: Any = handler(record, session)
         return (await result if inspect.isawaitable(result) else result), None
     except asyncio.CancelledError:
         raise
-    except BaseException as error:  # noqa: BLE001 - handed on: `sys.exit` in a handler ends no loop
+    except BaseException as error:  # noqa: BLE001 - returned, so that `sys.exit` in a handler does not end the loop
         return None, error

@@ -1,4 +1,4 @@
-"""Options of `process`: checks, and values that follow from them."""
+"""The options of `process`: their checks, and the values that follow from them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hub.recovery.outcomes import Outcomes
 
 MOST = 10_000
 CONCURRENCY = 10
-BEATS = 4  # in a threshold: three may fail
+BEATS = 4  # heartbeats within a threshold, so that three may fail
 
 
 def check(source: Any, handler: Any, get_session: Any, stop: Any, park: Any, poll_s: Any, **counts: Any) -> None:
-    """Raise `TypeError` or `ValueError` with a sentence for options that cannot be meant."""
+    """Check the options of `process`; raise `TypeError` or `ValueError` with a sentence for a faulty one."""
     if not isinstance(source, SqlSource):
         raise TypeError(f"process works on records of an SqlSource, not of a {type(source).__name__}")
     if not callable(handler):
@@ -47,14 +47,14 @@ def check(source: Any, handler: Any, get_session: Any, stop: Any, park: Any, pol
 
 
 def places(source: SqlSource, get_session: GetSession | None, batch: int, concurrency: int | None) -> int:
-    """Return how many handlers run at once; SQLite has one writer at a time."""
+    """Return how many handlers may run at once; by default 1 for SQLite, which has one writer at a time."""
     if concurrency is None:
         concurrency = 1 if get_session is None and source.url.startswith("sqlite") else CONCURRENCY
     return min(batch, concurrency)
 
 
 def beat_s(source: SqlSource, heartbeat: bool | float) -> float | None:
-    """Return the seconds between two heartbeats, None for no heartbeats. Raises `ValueError`."""
+    """Return the seconds between two heartbeats, None for no heartbeats; raises `ValueError` for a faulty option."""
     if heartbeat is False:
         return None
     if heartbeat is True:
@@ -66,7 +66,7 @@ def beat_s(source: SqlSource, heartbeat: bool | float) -> float | None:
 
 
 def outcomes(source: SqlSource, park: str | Literal[False] | None) -> Outcomes | None:
-    """Return where to park outcomes, None for nowhere. Raises `BadSetting`."""
+    """Return the parked outcomes of the source in the Redis of `park` or the environment, None without one."""
     url = park if park is not None else os.environ.get("HUB_REDIS_URL") or os.environ.get("REDIS_URL")
     return Outcomes.at(url, os.environ.get("HUB_KEY_PREFIX", ""), source.name) if url else None
 

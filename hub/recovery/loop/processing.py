@@ -1,7 +1,7 @@
-"""`process`: claims records batch by batch and calls a handler for each.
+"""The function `process`, which claims records batch by batch and calls a handler for each.
 
-It counts in its `Counts` while it runs, calls their `on_change`, and shows `record_loop_records_total` and
-`record_loop_sessions_total` in Prometheus.
+While it runs it counts in a `Counts`, whose `on_change` it calls, and which Prometheus shows as
+`record_loop_records_total` and `record_loop_sessions_total`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hub.recovery.tables import reflect
 
 SETTLE_S = 60.0
 CLOSE_S = 5.0
-CANCEL_S = 1.0  # for a task of the loop to notice
+CANCEL_S = 1.0  # after this long an asyncio task that has not ended is cancelled again
 
 
 async def process(
@@ -51,29 +51,29 @@ async def process(
     fail_unserved: bool = False,
     counts: Counts | None = None,
 ) -> Counts:
-    """Claim records with the status `source.becomes`, `batch` at a time; `handler(record, session)` works on each.
+    """Claim records of status `source.becomes`, `batch` at a time; call `handler(record, session)` for each.
 
-    The writes of the handler in its session, the columns it returns as a mapping, if any, and the status `done` are
-    one transaction. A handler that raises leaves a record `source.failed` with the reason in its error field. Handlers
-    run at least once for each record, `concurrency` at a time (10; 1 in SQLite, where only one can write, without
-    `get_session`), and never two at once for one record: one that takes longer than the threshold is cancelled and has
-    failed. They must not block the event loop: nothing else goes on meanwhile.
+    The handler's writes in its session, the columns in the mapping that it may return, and the status `done` are one
+    transaction. If a handler raises, its record gets the status `source.failed` and the reason in the error field. At
+    most `concurrency` handlers run at once (10; 1 for SQLite without `get_session`). A handler runs at least once for a
+    record, and never two at once for the same: a handler that takes longer than the threshold is cancelled and has
+    failed. Handlers must not block the event loop.
 
-    With `heartbeat` (every quarter of the threshold, or so many seconds) records are refreshed while their handlers
-    run, which may take as long as they like; not while one holds a lock on its record, or in SQLite on anything: such
-    a handler commits now and then, or writes to its own record last. It needs sessions of READ COMMITTED.
+    With `heartbeat` (True: every quarter of the threshold; or a number of seconds) records are refreshed while their
+    handlers run, so a handler may take any time. But a handler that keeps a lock on its record, or in SQLite any lock,
+    must commit now and then, or write to its record last. It needs sessions of READ COMMITTED.
 
-    `get_session` gives out sessions on the same database: it may be asynchronous, and returns an `AsyncSession`, a
-    context manager of one, or None. Without it each handler has a connection of its own, where a statement may take
-    30 s. A record for which there is no session is given back, for its handler never ran; with `fail_unserved` it
-    becomes `source.failed`. After some refusals in a row nothing is claimed until sessions can be had again.
+    `get_session` returns a session on the same database: an `AsyncSession`, a context manager of one, or None. It may
+    be asynchronous. Without it each handler gets a connection of its own, where a statement may take 30 s. A record for
+    which there is no session is given back, for its handler never ran; with `fail_unserved` it becomes `source.failed`.
+    After some refused sessions in a row nothing is claimed until there are sessions again.
 
-    A handler that lost its connection runs again, up to three times. Outcomes are parked in Redis while the database is
-    away: `park`, else `HUB_REDIS_URL` or `REDIS_URL`, under `HUB_KEY_PREFIX`. With `park=False` the loop tries for as
-    long as the record is ours; then it logs `ZOMBIE RECORD ALERT`.
-    It runs until `stop` is set, and then finishes what it has begun; cancelled, it cancels its handlers and waits for
-    them; with `until_empty` until nothing is left to claim. Looks for new records every `poll_s` seconds. Raises
-    `SourceRefused` for a source that does not fit its database.
+    A handler that lost its connection runs again, up to three times. While the database does not answer, outcomes are
+    parked in the Redis of `park`, else of `HUB_REDIS_URL` or `REDIS_URL`, under `HUB_KEY_PREFIX`. With `park=False` the
+    loop tries to write an outcome while the claim lasts; then it logs `ZOMBIE RECORD ALERT`.
+    The loop ends when `stop` is set and the running handlers have ended; with `until_empty` also when no record is left
+    to claim. A cancelled loop cancels its handlers and waits for them. It looks for records every `poll_s` seconds.
+    Returns the counts. Raises `SourceRefused` for a source that does not fit its database.
     """
     check(source, handler, get_session, stop, park, poll_s, batch=batch, concurrency=concurrency)
     source, shutdown = with_threshold(source), Shutdown(stop or asyncio.Event())
@@ -88,7 +88,7 @@ async def process(
 
 
 async def _seen_through(running: asyncio.Task[None], shutdown: Shutdown) -> None:
-    """Wait until the loop has ended; a cancellation halts the loop, and is raised after its end."""
+    """Wait until the loop has ended. A cancellation halts the loop, and is raised again once the loop has ended."""
     cancelled: asyncio.CancelledError | None = None
     while not running.done():
         try:
@@ -102,7 +102,7 @@ async def _seen_through(running: asyncio.Task[None], shutdown: Shutdown) -> None
 
 
 class Loop:
-    """One run of `process`. Only a cancellation of everything reaches its tasks, and it means `halt`."""
+    """One run of `process`. Its asyncio tasks are cancelled only when all of the process are; then the loop halts."""
 
     until_empty = False
     beat_s: float | None = None
@@ -139,7 +139,7 @@ class Loop:
         self._settler: asyncio.Task[None] | None = None
 
     def open(self, get_session: GetSession | None, park: str | Literal[False] | None) -> None:
-        """Make engines, sessions and outcomes without connecting. Raises `SourceRefused`."""
+        """Make engines, sessions and parked outcomes, without connecting. Raises `SourceRefused`."""
         self._engines.append(make_engine(self._source))
         if get_session is None:
             self._engines.append(make_engine(self._source, self._concurrency))
@@ -151,7 +151,7 @@ class Loop:
         self._is_to_park = park is not False
 
     async def run(self) -> None:
-        """Run until told to end, or until nothing is left; no task is left running then."""
+        """Claim and handle until told to end or, with `until_empty`, until nothing is left; then end all tasks."""
         heartbeat: asyncio.Task[None] | None = None
         try:
             rows = await self._reflected()
@@ -166,7 +166,7 @@ class Loop:
                 claims, self._handler, self._done, self._sessions, self._breaker, self._shutdown, self.counts,
                 self._outcomes, self._own, self._concurrency, self.fail_unserved,
             )  # fmt: skip
-            items.parked_some = True  # perhaps by an earlier run
+            items.parked_some = True  # an earlier run may have parked outcomes
             if self.beat_s is not None:
                 heartbeat = asyncio.create_task(ClaimHeartbeat(claims, items, self.beat_s).beat_for_ever())
             intake = Intake(claims, self._look, self._shutdown, self._trouble, items.claimed)
@@ -179,7 +179,7 @@ class Loop:
             say(logging.INFO, "processing ended", source=self._source.name, **self.counts.numbers())
 
     async def _reflected(self) -> Rows | None:
-        """Return the rows as soon as the database answers; raises `SourceRefused`."""
+        """Return the table's `Rows` once the database answers, None when told to end before; raises `SourceRefused`."""
         while not self._shutdown.told:
             try:
                 rows = await self._shutdown.timeout(self._look(), CLAIM_S)
@@ -199,7 +199,7 @@ class Loop:
         return rows
 
     async def _turn(self, claims: Claims, intake: Intake, items: Items) -> bool:
-        """Claim once, and wait until the next claim is worth while; return False when nothing is left."""
+        """Claim once, and wait until it is time for the next claim; return False when nothing is left to claim."""
         self._settle(claims, items)
         rest_s = max(items.writing.rest_s, self._trouble.rest_s, self._breaker.rest_s)
         if rest_s > 0 or (self._breaker.is_open and not await self._sessions.probe()):
@@ -215,7 +215,8 @@ class Loop:
             return await self._more(claims, intake, items)
         elif len(taken) < room:
             await self._shutdown.sleep(self._poll_s, self._working)
-        # A long handler keeps no place empty but its own; half a batch a time, so that not every record costs a claim.
+        # Claim again once half of the batch is done: a long handler does not delay the other records, and one claim is
+        # for many records.
         while len(self._working) > self._batch // 2 and not self._shutdown.told:
             await self._shutdown.sleep(None, self._working)
         return True
@@ -227,7 +228,7 @@ class Loop:
         task.add_done_callback(self._working.discard)
 
     async def _more(self, claims: Claims, intake: Intake, items: Items) -> bool:
-        """Return whether more may come, locked or parked, when nothing was claimed and nothing runs."""
+        """Return whether, though nothing was claimed and nothing runs, locked or parked records may still follow."""
         self._settle(claims, items)
         while self._settler is not None and not self._settler.done() and not self._shutdown.told:
             await self._shutdown.sleep(None, [self._settler])
@@ -239,7 +240,7 @@ class Loop:
     # -- parked outcomes ----------------------------------------------------------------------------------------------
 
     def _settle(self, claims: Claims, items: Items) -> None:
-        """Start writing parked outcomes in the background: Redis may be slow to answer."""
+        """Start to write parked outcomes in the background, so that a slow Redis does not delay the claims."""
         running = self._settler is not None and not self._settler.done()
         if self._outcomes is not None and items.parked_some and not running and not self._settling.rest_s:
             self._settler = asyncio.create_task(self._write_parked(self._outcomes, claims, items))
@@ -250,7 +251,7 @@ class Loop:
             async with asyncio.timeout(SETTLE_S):
                 written = await settle(claims.engine, claims.rows, outcomes)
                 left = await outcomes.count()
-        except Exception as error:  # noqa: BLE001 - they wait on; it is logged there
+        except Exception as error:  # noqa: BLE001 - the outcomes stay parked; `met` logs the error
             items.parked_some = True
             self._settling.met(repr(error))
             return
@@ -263,7 +264,7 @@ class Loop:
     # -- the end ------------------------------------------------------------------------------------------------------
 
     async def _end(self, *tasks: asyncio.Task[None] | None) -> None:
-        """End all tasks and close all connections."""
+        """Wait for the running handlers, end the other tasks of the loop, and close all connections."""
         while self._working:
             await self._shutdown.wait(self._working)
         for task in tasks:
@@ -274,7 +275,7 @@ class Loop:
         for close in closing + ([self._outcomes.close] if self._outcomes else []):
             try:
                 await self._shutdown.timeout(close(), CLOSE_S)
-            except Exception as error:  # noqa: BLE001 - there is nothing more to be done with it
+            except Exception as error:  # noqa: BLE001 - nothing more can be done with the connection
                 say(logging.INFO, "connections not closed", source=self._source.name, why=repr(error))
 
 

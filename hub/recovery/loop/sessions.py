@@ -1,4 +1,4 @@
-"""Sessions for handlers, and the circuit breaker for refusals."""
+"""Database sessions for handlers, and the circuit breaker that stops claims while no session can be had."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from hub.recovery.loop.counts import Counts, say
 from hub.recovery.loop.shutdown import Interrupted, Shutdown
 from hub.retries import now_s, pause_s
 
-REFUSALS = 5  # in a row: one is an accident, and a sick pool shows before the next batch
-SESSION_S = 30.0  # the default wait of a pool of SQLAlchemy
+REFUSALS = 5  # the breaker opens after this many in a row, as one alone may be an accident
+SESSION_S = 30.0  # longest wait for a session, as a pool of SQLAlchemy waits by default
 CLOSE_S = 10.0
-AGAIN_S = 300.0  # an ongoing trouble is logged again
+AGAIN_S = 300.0  # a trouble that goes on is logged again after this long
 
 GetSession = Callable[[], Any]
 
 
 class SessionRefused(Exception):
-    """Raised when no session could be had."""
+    """Raised when `get_session` gave no session that reaches the database."""
 
 
 class SessionTrouble:
-    """A trouble that is logged when it begins and when it ends, with growing rests between tries."""
+    """A failure that may last: it is logged when it begins and ends, and each repetition makes the pauses longer."""
 
     def __init__(self, source: str, begins: str, over: str) -> None:
         self._source = source
@@ -40,16 +40,16 @@ class SessionTrouble:
 
     @property
     def on(self) -> bool:
-        """Return whether the trouble goes on."""
+        """Return whether the last try failed."""
         return self._count > 0
 
     @property
     def rest_s(self) -> float:
-        """Return the seconds to rest from now on."""
+        """Return the seconds to pause from now until the next try."""
         return max(0.0, self._until_s - now_s())
 
     def met(self, why: object) -> None:
-        """Note a failure; the rest grows with each in a row."""
+        """Note a failure with its reason; each failure in a row makes the pause longer."""
         if not self._count or now_s() - self._said_s > AGAIN_S:
             self._said_s = now_s()
             say(logging.WARNING, self._begins, source=self._source, why=why)
@@ -57,14 +57,14 @@ class SessionTrouble:
         self._count += 1
 
     def over(self) -> None:
-        """Note a success."""
+        """Note a success, which ends the trouble."""
         if self._count:
             say(logging.INFO, self._over, source=self._source, failures=self._count)
         self._count, self._until_s = 0, 0.0
 
 
 class Breaker:
-    """A circuit breaker that opens after some refusals in a row; probes follow, and one session closes it."""
+    """A circuit breaker: it opens after `REFUSALS` refused sessions in a row; the first session given closes it."""
 
     def __init__(self, source: str) -> None:
         self.trouble = SessionTrouble(
@@ -74,29 +74,29 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Return whether nothing is to be claimed."""
+        """Return whether the breaker is open: nothing is claimed then."""
         return self.trouble.on
 
     @property
     def rest_s(self) -> float:
-        """Return the seconds until the next probe."""
+        """Return the seconds until the next try to get a session."""
         return self.trouble.rest_s
 
     def refused(self, why: object) -> None:
-        """Note a refusal."""
+        """Note that a session was refused, and why."""
         self._refusals += 1
-        # The refusals of one batch come at once and count as one reason to rest.
+        # The refusals of one batch come together, and make the pause longer only once.
         if self._refusals >= REFUSALS and not self.trouble.rest_s:
             self.trouble.met(why)
 
     def granted(self) -> None:
-        """Note a session that was had."""
+        """Note that a session was given; this closes the breaker."""
         self._refusals = 0
         self.trouble.over()
 
 
 class HeldSession:
-    """A session, and how to release it."""
+    """A session that a handler uses, and the means to close it."""
 
     def __init__(self, session: AsyncSession, stack: AsyncExitStack, shutdown: Shutdown) -> None:
         self.session = session
@@ -105,7 +105,7 @@ class HeldSession:
         self._closed = False
 
     async def close(self) -> None:
-        """Release the session; log a failure, which changes nothing."""
+        """Close the session; only log an error, because everything is written by now. A second call does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -115,7 +115,7 @@ class HeldSession:
             say(logging.INFO, "session not closed", why=repr(error))
 
     async def _let_go(self) -> None:
-        # Nothing may be committed from here on: some context managers commit unless something was raised.
+        # Roll back first: some context managers commit on leaving, and nothing more may be committed.
         try:
             if self.session is not None and self.session.in_transaction():
                 await self.session.rollback()
@@ -124,7 +124,7 @@ class HeldSession:
 
 
 class DatabaseSessions:
-    """The source of sessions; every kind of refusal is `SessionRefused`."""
+    """The giver of sessions by `get_session`. Every error of it becomes `SessionRefused`."""
 
     def __init__(
         self, get_session: GetSession, shutdown: Shutdown, counts: Counts, breaker: Breaker | None = None
@@ -135,7 +135,7 @@ class DatabaseSessions:
         self._breaker = breaker
 
     async def get(self, seconds: float = SESSION_S, *, cut: bool = False) -> HeldSession:
-        """Return a session; raises `SessionRefused`, also when the loop is halted and the wait may be cut off."""
+        """Return a session; raises `SessionRefused`. With `cut`, a halt of the loop ends the wait in the same way."""
         stack = AsyncExitStack()
         self._counts.add("sessions")
         try:
@@ -153,7 +153,7 @@ class DatabaseSessions:
         return HeldSession(session, stack, self._shutdown)
 
     async def probe(self) -> bool:
-        """Return whether a session can be had that reaches the database."""
+        """Return whether a session can be had and answers a query; note that in the breaker."""
         try:
             held = await DatabaseSessions(self._asked, self._shutdown, self._counts, self._breaker).get(cut=True)
         except SessionRefused:
@@ -189,7 +189,7 @@ class DatabaseSessions:
 
 
 async def _connected(session: AsyncSession) -> None:
-    """Connect a session that would connect later, so that a sick pool shows at once."""
+    """Connect the session now instead of with its first statement, so that a pool without connections raises here."""
     if isinstance(getattr(session, "bind", None), AsyncConnection):
         return
     if session.in_transaction():
@@ -200,12 +200,12 @@ async def _connected(session: AsyncSession) -> None:
 
 
 def _is_session(given: Any) -> bool:
-    # Also a stand-in such as `async_scoped_session`; a `Session` cannot be awaited.
+    # An object like `async_scoped_session` counts too; a synchronous `Session` does not.
     return isinstance(given, AsyncSession) or inspect.iscoroutinefunction(getattr(given, "commit", None))
 
 
 def on(engine: AsyncEngine) -> GetSession:
-    """Return a maker of sessions on an engine, each connected from the beginning."""
+    """Return a function that gives sessions on this engine, each with a connection of its own."""
 
     @asynccontextmanager
     async def get_session() -> AsyncIterator[AsyncSession]:

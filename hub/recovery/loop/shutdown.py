@@ -1,4 +1,4 @@
-"""The end of a loop: a stop lets running handlers finish, a halt cancels them."""
+"""The ways to end a loop: a stop lets running handlers finish, a halt cancels them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from hub.retries import now_s
 
 T = TypeVar("T")
 
-HASTE_S = 5.0  # for every wait that is open when the loop is halted
+HASTE_S = 5.0  # longest wait for anything once the loop is halted
 
 
 class Interrupted(Exception):
-    """Raised when an awaited operation was cancelled; whether it happened is not known."""
+    """Raised when an awaited operation was cancelled; it may have taken effect or not."""
 
 
 class Shutdown:
-    """The state of the end. All waits of the loop go through here, because a cancellation of any task means `halt`:
+    """The state of a loop that is stopped or halted. All waits of the loop are here, for a cancellation is a halt:
 
-    `asyncio.run` cancels every task when its main one has ended, and tasks of the loop have to clean up first.
+    `asyncio.run` cancels all asyncio tasks when its main task has ended, and those of the loop must clean up first.
     """
 
     def __init__(self, stop: asyncio.Event) -> None:
@@ -31,16 +31,16 @@ class Shutdown:
 
     @property
     def told(self) -> bool:
-        """Return whether nothing more is to be started."""
+        """Return whether the loop is stopped or halted, so that it starts nothing more."""
         return self._stop.is_set() or self.halted
 
     @property
     def halted(self) -> bool:
-        """Return whether running handlers are to be cancelled."""
+        """Return whether the loop is halted, so that running handlers are cancelled."""
         return self._halted.is_set()
 
     def halt(self) -> None:
-        """Cancel running handlers; every wait is short from now on."""
+        """Halt the loop: cancel running handlers, and wait for nothing longer than `HASTE_S` from now on."""
         if not self.halted:
             self._halted.set()
             for action in self._when_halted:
@@ -49,11 +49,14 @@ class Shutdown:
                 task.cancel()
 
     def when_halted(self, action: Callable[[], None]) -> None:
-        """Register a call for the halt."""
+        """Register a function to be called when the loop is halted."""
         self._when_halted.append(action)
 
     async def timeout(self, work: Awaitable[T], seconds: float, *, cut: bool = False) -> T:
-        """Return the result of an awaitable, which a halt may `cut` off; raises `TimeoutError` and `Interrupted`."""
+        """Await `work` for `seconds` at most and return its result; with `cut` a halt of the loop cancels it.
+
+        Raises `TimeoutError` when the time is over, and `Interrupted` when `work` was cancelled.
+        """
         task = asyncio.current_task()
         assert task is not None
         before = task.cancelling()
@@ -63,14 +66,14 @@ class Shutdown:
             async with asyncio.timeout(max(0.0, min(seconds, HASTE_S) if self.halted else seconds)):
                 return await work
         except asyncio.CancelledError as error:
-            if task.cancelling() > before:  # and not an inner task that cancelled itself
+            if task.cancelling() > before:  # this task was cancelled; `work` has not cancelled itself
                 self.halt()
             raise Interrupted("interrupted") from error
         finally:
             self._cut.discard(task)
 
     async def acquire(self, places: asyncio.Semaphore, seconds: float) -> bool:
-        """Take a place; return False when none was free for so long."""
+        """Take a place of the semaphore; return False if none was free within `seconds`."""
         taking, until_s = asyncio.create_task(places.acquire()), now_s() + seconds
         while not taking.done() and until_s > now_s():
             await self.wait([taking], until_s - now_s())
@@ -80,18 +83,18 @@ class Shutdown:
         return not taking.cancelled()
 
     async def wait(self, tasks: Iterable[asyncio.Future[Any]], seconds: float | None = None) -> None:
-        """Wait until the first task is done, or so long."""
+        """Wait for the first of these tasks to be done, `seconds` at most; a cancellation meanwhile halts the loop."""
         try:
             await asyncio.wait(list(tasks), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             self.halt()
 
     async def pause(self, seconds: float) -> None:
-        """Let time pass, unless halted."""
+        """Wait for `seconds`, or until the loop is halted."""
         await self._until([self._halted], (), seconds)
 
     async def sleep(self, seconds: float | None, tasks: Iterable[asyncio.Future[Any]] = ()) -> None:
-        """Let time pass until the loop is told to end, or a task is done."""
+        """Wait until the loop is stopped or halted, or one of these tasks is done, for `seconds` at most."""
         await self._until([self._halted, self._stop], tasks, seconds)
 
     async def _until(

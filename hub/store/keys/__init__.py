@@ -1,8 +1,8 @@
-"""Every key of the hub: its name, type, content, lifetime and owner, in one table. No key text stands anywhere else.
+"""The table of all Redis keys of the hub: name, type, content, lifetime and owner. No other file contains a key name.
 
-The Lua module `keys`, the doctor and the tables of the manual's page `wire` derive from it. `keys.session(id)` in Lua
-is `Keys.session(id)` here, under the prefix of the store that is called. The keys in `public` are the wire: other
-programs read and write them. All others begin with `hub:`, are private and only make things fast.
+The Lua module `keys`, the doctor and the tables of the manual's page `wire` are made from this table.
+`keys.session(id)` in Lua makes the same name as `Keys.session(id)` here, under the prefix of the store. The keys in
+`public` are also read and written by other programs. All others begin with `hub:`; only the hub uses them.
 """
 
 from __future__ import annotations
@@ -27,31 +27,32 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 class Keys(Public, OfTheStore, OfNodes, OfLeases, OfTheQueue, OfJobs, OfProviders, OfSockets, OfTokens, OfRecovery):
-    """The key names under one prefix: `keys.nodes` is a name, `keys.session("s1")` makes one."""
+    """The key names under one prefix: `keys.nodes` is a name, `keys.session("s1")` returns the name for an id."""
 
     def __init__(self, prefix: str = "", database: int = 0) -> None:
         self.prefix = prefix
         self.database = database
         for name, key in TABLE.items():
-            setattr(self, name, key.full(self.before(key)))  # found without asking the key again
+            setattr(self, name, key.full(self.before(key)))  # an attribute is faster than the descriptor
 
     def before(self, key: Key) -> str:
-        """Return what stands before the pattern of a key.
+        """Return the text in front of a key's pattern: the prefix, and for a channel also the database unless it is 0.
 
-        Redis carries a message to listeners in any of its databases: in others than the first, channels name theirs.
+        Channels need the database in their name because Redis delivers a message to listeners in all databases.
         """
         return f"{self.prefix}db{self.database}:" if self.database and key.type == "channel" else self.prefix
 
 
 def name_of(bare: str) -> str | None:
-    """Return which key of the table a name is, without its prefix; None for one that is not in the table."""
+    """Return the name in `TABLE` of the key whose pattern fits `bare`, a key name without prefix; None for no key."""
     return next((name for name, key in _LONGEST_FIRST if key.has(bare)), None)
 
 
 def lua_module() -> str:
-    """Return the Lua module `keys`: the same names, under the prefix and in the database of the store that is called,
-    and in `keys.seconds` how long those live that end by themselves, as text: a number costs Redis as much as a
-    command.
+    """Return the text of the Lua module `keys`: it has the same names, for the prefix and database of the called store.
+
+    Its table `keys.seconds` holds the lifetime of each key that expires, as text, because passing a number to Redis
+    costs as much as a command.
     """
     whole, made, seconds = [], [], []
     for name, key in TABLE.items():
@@ -89,8 +90,8 @@ def _quote(text: str) -> str:
 
 
 def key_part(raw: str) -> str:
-    """Return an id as part of a key: everything but letters, digits, `-`, `_` and `.` becomes `-`, cut to 200
-    characters.
+    """Return an id in the form in which it is part of a key: at most 200 characters, and every character that is no
+    letter, digit, `-`, `_` or `.` replaced by `-`.
 
     `lua/ids.lua` does the same, and holds the table of letters and digits for both.
     """

@@ -7,162 +7,211 @@ class OfNodes(Section):
     title = "Nodes"
     owner = "hub/capacity/nodes/"
 
-    # Fields: state (engaged, released), since; of the last pass seen, stale, registered, limit,
-    # held, pass, word, allowed; window, spent; since_ms (hub clock at which the grace began); released_by, _at,
-    # _until_ms. Deleted when the brake ends.
+    # Fields: state (engaged, released), since; of the last pass: seen (when), stale, registered, limit, held,
+    # pass, word, allowed; window: hub clock at which the interval began, spent: number removed in it; since_ms:
+    # hub clock at which the grace began; released_by, released_at, released_until_ms. Deleted when the brake
+    # ends.
     brake = One(
         "hub:brake", "hash", "the brake on expiring nodes: state, since, counts of the last pass", "when the brake ends"
     )
-    beats = One("hub:beats", "zset", "raw node id -> its last heartbeat", "with the node")
-    # Fields: version, drain, cordon (why), republish, recycle:<slot>, offers (slots in short), drain_number (of the
-    # last drain or undrain): what a beat must tell; incarnation and its term; kept (hub clock) by a sweep that may
-    # not expire. With the node.
+    beats = One("hub:beats", "zset", "raw node id -> last heartbeat, on the hub clock", "a member with its node")
+    # Fields that a heartbeat must tell: version, drain, cordon (its reason), republish, recycle:<slot>, offers
+    # (digest of the slots), drain_number (of the last drain call). Others: incarnation and its term; suspect;
+    # reported: generation of the store in which it reported last; kept: hub clock at which a sweep that may not
+    # expire kept it alive. Deleted with the node.
     orders = Each(
         "hub:duty:{node}",
         "hash",
         "orders for the node: version, drain, why it is cordoned, republish, slots to recycle; its incarnation",
         "with the node",
     )
-    lent = Each("hub:lent:{node}", "hash", "slot -> token of what is lent of the node", "a field with its lease")
-    draining = One("hub:draining", "set", "raw ids of draining nodes", "with the drain or the node")
+    lent = Each(
+        "hub:lent:{node}", "hash", "slot of the node that is lent -> token of its lease", "a field with its lease"
+    )
+    draining = One(
+        "hub:draining", "set", "raw ids of nodes that drain or are cordoned", "a member with its drain or its node"
+    )
     drain_deadlines = One(
         "hub:drain_deadlines",
         "zset",
-        "raw node id -> when its drain ends what is lent",
-        "when done, with the drain or the node",
+        "raw node id -> when its drain ends the leases of the node",
+        "a member until those have ended, with its drain or its node",
     )
     node_slots = Each("hub:node_slots:{node}", "set", "slots of the node", "a member with its slot")
     incarnations = Each(
         "hub:incarnations:{node}",
         "list",
-        "processes that were this node before, newest first, 32 at most",
+        "incarnations of processes that were this node before, newest first, 32 at most",
         "one hour",
         seconds=3600,
     )
-    # Fields: on, number, left_ms, reason of a drain that a hub brought back before its node was. Until that
-    # registers; 600 s.
+    # Fields: on, number, left_ms, reason of a drain call that a hub brought back before the node registered
+    # again. Kept until the node registers, 600 s at most.
     drain_call = Each(
         "hub:drain_call:{node}",
         "hash",
-        "a drain or a cordon that a hub brought back before its node was",
+        "a drain or a cordon that a hub brought back before the node registered again",
         "until the node registers, 600 s at most",
         seconds=600,
     )
     withdrawn = Each(
         "hub:withdrawn:{node}",
         "zset",
-        "slot -> number of the call that withdrew it, the last 1,000",
-        "with the node, or its incarnation",
+        "slot -> number of the call that withdrew it, of the last 1,000",
+        "with the node or its incarnation",
     )
     leaving = One(
-        "hub:leaving", "hash", "node -> raw id of nodes that are gone and not yet pruned to the end", "until pruned"
+        "hub:leaving",
+        "hash",
+        "key part of a node that was removed -> its raw id",
+        "a field until the last slot of its node is dropped",
     )
     suspects = One(
         "hub:suspects",
         "set",
-        "raw ids of nodes whose slots are held back because of silence",
-        "next heartbeat, or with the node",
+        "raw ids of suspect nodes whose slots are held back",
+        "a member until the next heartbeat, or with its node",
     )
-    aside = Each("hub:aside:{node}", "set", "the slots that are held back so", "next heartbeat, or with the node")
+    aside = Each(
+        "hub:aside:{node}",
+        "set",
+        "slots held back because the node is suspect",
+        "until the next heartbeat, or with the node",
+    )
 
 
 class OfLeases(Section):
     title = "Slots and leases"
     owner = "hub/capacity/"
 
-    # Fields: item, pool, node, part, place (free, lent, held), policy, idle_ms; of the lease: label, run, granted_ms,
-    # visible_ms, watch_idle, seen_ms (when its waiter's hub heard of it); adopted_ms (hub clock) of one that another
-    # program listed; told: incarnation|number of the call that published it last; unreported when a hub brought it back
-    # and its node has not named it yet; claimed: the part of the node that the id names, which gets it after the lease.
-    # Deleted when the slot is withdrawn, pruned, or found to be in no list.
+    # Fields: item, pool, node, part (key part of the node), place (free, lent, held), policy, idle_ms; of the
+    # lease: label, run, granted_ms, visible_ms, watch_idle, seen_ms (when its waiter's hub heard of it), unseen
+    # (the hub that has yet to hear of it), before (run of the lease before, after a hand-off); adopted_ms: hub
+    # clock at which the item of another program was taken in; told: incarnation|number of the call that
+    # published it last; reported: generation of the store in which its node reported it; unreported: a hub
+    # brought it back and its node has not named it yet; claimed: key part of the node that its id names, which
+    # gets it after the lease. Deleted when the slot is withdrawn, pruned, or found to be in no list.
     slot = Each(
         "hub:slot:{slot}",
         "hash",
         "item, pool, node, place (`free`, `lent`, `held`), and of the lease: label, run, times",
         "with the slot",
     )
-    pools = One("hub:pools", "zset", "labels that have slots", "with the last slot of the pool")
+    pools = One("hub:pools", "zset", "labels that have slots", "a member with the last slot of its pool")
     open_pools = Each(
-        "hub:open:{segments}", "zset", "labels with free slots, by their number of segments", "with the last free slot"
+        "hub:open:{segments}",
+        "zset",
+        "labels of this number of segments with free slots",
+        "a member with the last free slot of its pool",
     )
     pool_slots = Each("hub:pool_slots:{label}", "set", "slots published under a label", "a member with its slot")
-    replacing = Each("hub:replacing:{label}", "set", "slots that a pool restart wants replaced", "1800 s", seconds=1800)
-    deadlines = One("hub:deadlines", "zset", "slot -> when its lease lapses", "with the lease")
+    replacing = Each(
+        "hub:replacing:{label}",
+        "set",
+        "slots that are still to be replaced after a pool restart",
+        "1800 s",
+        seconds=1800,
+    )
+    deadlines = One(
+        "hub:deadlines", "zset", "slot -> when its lease lapses, on the hub clock", "a member with its lease"
+    )
     in_flight = Each(
         "hub:asked:{label}",
         "zset",
-        "slot -> when it was lent, under the label that was asked for: the leases in flight",
+        "slot -> when it was lent: the leases in flight that were asked for under this label",
         "a member with its lease",
     )
-    run = Each("hub:run:{run}", "zset", "slot -> when it was lent: what a run holds", "a member with its lease")
-    # Slot -> the highest token whose lease ended since the store was lost, or in what was lost; a report of it, or of
-    # a lower one, is late. Deleted when everybody has had his time to report.
+    run = Each("hub:run:{run}", "zset", "slot -> when it was lent: the leases of a run", "a member with its lease")
+    # Slot -> the highest token whose lease ended since the store was lost, or in what was lost; a report of
+    # that lease or an earlier one is late. Deleted when nodes and hubs have had their time to report.
     ended = One(
         "hub:ended",
         "hash",
-        "slot -> highest token that ended since the store was lost: a late report changes nothing",
-        "until everybody had time to report",
+        "slot -> highest token whose lease ended, after a loss: a late report of it changes nothing",
+        "until nodes and hubs have had their time to report",
     )
     renewed = One(
-        "hub:renewed", "hash", "slot -> token and deadline, as a hub renewed it just before the loss", "the same"
+        "hub:renewed",
+        "hash",
+        "slot -> token and deadline of a lease that a hub renewed shortly before a loss",
+        "as above",
     )
     revoked = One(
         "hub:revoked",
         "zset",
         "slot whose lease ended early -> until when its last holder may believe in it",
-        "until then, or until the holder has stopped",
+        "a member until then, or until the holder says that it has stopped",
     )
-    revoked_tokens = One("hub:revoked_tokens", "hash", "the same slots -> their tokens", "the same")
-    # Raw id of the node that is not the slot's -> slot|when (hub clock)|raw id of the node that is.
+    revoked_tokens = One(
+        "hub:revoked_tokens", "hash", "slot whose lease ended early -> token of that lease", "as above"
+    )
+    # Raw id of the node that offered the slot -> slot|hub clock|raw id of the node to which the slot belongs.
     conflicts = One(
         "hub:conflicts",
         "hash",
-        "node -> the last slot that it offered and that was of another node, when, and that node; 100 at most",
-        "one hour after the last one",
+        "node -> the last slot of another node that it offered, when, and the other node; 100 nodes at most",
+        "one hour after the last conflict",
         seconds=3600,
     )
     revoked_notice = Each("hub:revoked_bell:{slot}", "channel", "the lease of this slot has ended early", "")
-    orders_notice = Each("hub:orders_bell:{node}", "channel", "something that the node is told has changed", "")
+    orders_notice = Each("hub:orders_bell:{node}", "channel", "the orders of this node have changed", "")
 
 
 class OfTheQueue(Section):
     title = "Queue"
     owner = "hub/capacity/"
 
-    # Fields: label, run, hub, attempt, score, since_ms, until_ms, ttl_ms, idle_ms, priority,
-    # fingerprint, keep_s, keyed; handed once it was granted. Deleted when it leaves, 60 s after a lease with a key.
+    # Fields: label, run, hub, attempt, score, since_ms, until_ms, ttl_ms, idle_ms, priority, fingerprint,
+    # keep_s, keyed (1 with an idempotency key); handed: 1 once a lease was granted to it. Deleted when the
+    # ticket leaves the queue; with an idempotency key 60 s after its lease was granted.
     ticket = Each(
         "hub:ticket:{ticket}",
         "hash",
         "a borrow that waits: label, run, hub, priority, deadlines",
-        "when it leaves; 60 s after a lease with a key",
+        "until the ticket leaves the queue; with an idempotency key 60 s longer",
     )
-    queue = Each("hub:line:{label}", "zset", "ticket -> time of arrival less its priority", "a member with its ticket")
+    queue = Each(
+        "hub:line:{label}",
+        "zset",
+        "ticket -> time of arrival, less a second per point of priority",
+        "a member with its ticket",
+    )
     turns = One(
-        "hub:turns", "zset", "label -> its turn; the smallest is served next", "with the last waiter of the label"
+        "hub:turns",
+        "zset",
+        "label -> its turn; the smallest is served next",
+        "a member with the last waiter of its label",
     )
     under = Each(
-        "hub:under:{label}", "zset", "waiting labels that begin with these segments and are below their cap", "the same"
+        "hub:under:{label}",
+        "zset",
+        "labels with waiters, below their cap, that begin with these segments -> turn",
+        "as above",
     )
-    wild = One("hub:wild", "zset", "waiting labels with a `*`", "the same")
-    pending = One("hub:pending", "hash", "run -> how many wait for it", "a field with its last waiter")
-    ticket_deadlines = One("hub:patience", "zset", "ticket -> when it is dropped", "with the ticket")
-    waiters = Each("hub:waiters:{hub}", "set", "tickets that a hub answers for", "a member with its ticket")
+    wild = One("hub:wild", "zset", "labels with waiters, below their cap, with a `*` -> turn", "as above")
+    pending = One("hub:pending", "hash", "run -> number of its waiters", "a field with the last waiter of its run")
+    ticket_deadlines = One(
+        "hub:patience", "zset", "ticket -> when it is dropped, on the hub clock", "a member with its ticket"
+    )
+    waiters = Each("hub:waiters:{hub}", "set", "tickets that this hub attends", "a member with its ticket")
     handed = Each(
-        "hub:handed:{hub}", "set", "tickets that were granted and that the hub has not delivered yet", "when delivered"
+        "hub:handed:{hub}",
+        "set",
+        "granted tickets whose lease the hub has not delivered yet",
+        "a member until its lease is delivered",
     )
     elsewhere = Each(
         "hub:elsewhere:{slot}",
         "hash",
-        "token -> realm that lent a slot of this id to a ticket of this realm",
-        "`HUB_MAX_SESSION_TTL_SECONDS` from the last one",
+        "token -> other realm that lent a slot with this id to a ticket of this realm",
+        "`HUB_MAX_SESSION_TTL_SECONDS` from the last such lease",
     )
     granted = Each("hub:granted:{hub}", "channel", "tickets of a hub that were granted or cancelled", "")
     caps = One("hub:caps", "hash", "`set:<label>` and `env:<label>` -> most leases in flight", "until cleared")
     pace = Each(
         "hub:pace:{label}",
         "hash",
-        "how fast the queue of a label moves, for estimates",
-        "one hour; 45 s after the last waiter",
+        "how fast the queue of a label moves, for estimates of waits",
+        "one hour from the last move; 45 s after the last waiter",
         seconds=3600,
     )

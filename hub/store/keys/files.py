@@ -1,4 +1,4 @@
-"""Where the Lua files are."""
+"""The folder of the Lua files."""
 
 from pathlib import Path
 
@@ -6,5 +6,5 @@ _INSTALLED, _CHECKOUT = (Path(__file__).resolve().parents[up] / "lua" for up in 
 
 
 def folder() -> Path:
-    """Return where the Lua files are: inside the package when installed, at the top of a checkout otherwise."""
+    """Return the folder of the Lua files: in the package when that is installed, at the top of a checkout otherwise."""
     return _INSTALLED if _INSTALLED.is_dir() else _CHECKOUT

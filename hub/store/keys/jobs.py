@@ -1,5 +1,7 @@
-"""The private keys of workers, jobs, tasks, providers and sockets: ids are 32 hex digits; a full name is
-room:category:name; times are in microseconds."""
+"""The private keys of workers, jobs, tasks, providers and sockets.
+
+Ids are 32 hex digits, a full name is room:category:name, and times are in microseconds.
+"""
 
 from hub.store.keys.key import Each, One, Section
 
@@ -8,142 +10,215 @@ class OfJobs(Section):
     title = "Workers, jobs and tasks"
     owner = "hub/jobs/"
 
-    # Fields: user, at, beat; its last claim with a key: claim, tasks; odd: task:claim:hub clock of what its beats do
-    # not name; incarnation (the process it is), past (those before, ten at most); taken (how often a task was taken
-    # from it). Deleted with the worker.
-    worker = Each("hub:worker:{worker}", "hash", "user, times, last claim with a key, incarnation", "with the worker")
-    workers = One("hub:workers", "zset", "worker -> when it was made", "with the worker")
-    worker_beats = One("hub:worker_beats", "zset", "worker -> its last heartbeat on the hub clock", "with the worker")
-    worker_jobs = Each("hub:worker_jobs:{worker}", "set", "full names of the jobs it serves", "with the worker")
-    worker_rooms = Each("hub:worker_rooms:{worker}", "hash", "room -> number of its jobs there", "with the worker")
+    # Fields: user, at, beat (times of the registration and the last heartbeat); claim and tasks: the last claim
+    # with an idempotency key and what it got; odd: task:claim:hub clock for each task that its heartbeats do
+    # not name; incarnation: the process that is the worker; past: the processes before; taken: how often a task
+    # was taken from it. Deleted with the worker.
+    worker = Each(
+        "hub:worker:{worker}", "hash", "user, times, last claim with an idempotency key, incarnation", "with the worker"
+    )
+    workers = One("hub:workers", "zset", "worker -> when the worker was made", "with the worker")
+    worker_beats = One("hub:worker_beats", "zset", "worker -> last heartbeat, on the hub clock", "with the worker")
+    worker_jobs = Each("hub:worker_jobs:{worker}", "set", "full names of the jobs of the worker", "with the worker")
+    worker_rooms = Each(
+        "hub:worker_rooms:{worker}", "hash", "room -> number of jobs of the worker in the room", "with the worker"
+    )
     worker_tasks = Each(
-        "hub:worker_tasks:{worker}", "set", "tasks it has claimed or runs", "a member with the end of the task"
+        "hub:worker_tasks:{worker}", "set", "tasks that the worker has claimed or runs", "a member until its task ends"
     )
-    worker_providers = Each("hub:worker_providers:{worker}", "set", "full names of its providers", "with the worker")
+    worker_providers = Each(
+        "hub:worker_providers:{worker}", "set", "full names of the providers of the worker", "with the worker"
+    )
     dead_workers = One(
-        "hub:dead_workers", "set", "removed workers some of whose tasks have not failed yet", "empties so"
+        "hub:dead_workers",
+        "set",
+        "removed workers with tasks that are still to fail",
+        "a member until its last task has failed",
     )
-    # Fields: as `brake`, for workers; unsure: 1 when the store was just away, or nobody was heard. Deleted when it
-    # ends.
-    worker_brake = One("hub:worker_brake", "hash", "the brake on removing workers", "when the brake ends")
+    # Fields: those of `brake`, for workers; unsure: 1 when the store was just away, or no worker was heard.
+    # Deleted when the brake ends.
+    worker_brake = One("hub:worker_brake", "hash", "the brake on removing silent workers", "when the brake ends")
     room_workers = Each(
         "hub:room_workers:{room}", "zset", "workers with a job in this room", "a member with its worker"
     )
-    # Fields: id, at, schema, digest, result (schema of what tasks come to), attempts and backoff_ms (of tasks that say
-    # nothing of that; where there is more than one), by and bytes (of its schemas, and whose they are), tasks
-    # (records), later (put off), run_us (how long tasks ran of
-    # late), back (the request that took it back); deleted, the time, of a soft-deleted one. Deleted when it was
-    # soft-deleted for HUB_TASK_RETENTION_SECONDS and its last task is forgotten.
+    # Fields: id, at, schema, digest; result: schema of the results; attempts and backoff_ms: defaults for its
+    # tasks, where there is more than one attempt; by and bytes: the user for whom its schemas count, and their
+    # bytes; tasks: number of task records; later: number of tasks put off or waiting for others; run_us: mean
+    # run time of its tasks; back: id in the request that took the job back; deleted: when it was soft-deleted.
+    # Deleted HUB_TASK_RETENTION_SECONDS after the soft deletion, when no task record is left.
     job = Each(
         "hub:job:{job}",
         "hash",
-        "id, times, schema and its digest, counts, how long its tasks ran",
+        "id, times, schema and its digest, numbers of tasks, mean run time",
         "`HUB_TASK_RETENTION_SECONDS` after its soft deletion, with its last task",
     )
-    job_workers = Each("hub:job_workers:{job}", "set", "workers that serve it", "a member with its worker")
+    job_workers = Each("hub:job_workers:{job}", "set", "workers of the job", "a member with its worker")
     slow_schema = Each(
-        "hub:slow_schema:{digest}", "string", "how long it took to check a payload against it", "one day", seconds=86400
+        "hub:slow_schema:{digest}",
+        "string",
+        "how long checking a payload against this schema took",
+        "one day",
+        seconds=86400,
     )
-    room_jobs = Each("hub:room_jobs:{room}", "zset", "full names of active jobs -> when made", "a member with its job")
-    deleted_jobs = One("hub:deleted_jobs", "zset", "full name -> when it was soft-deleted", "until it is back or gone")
-    executors = One("hub:executors", "set", "full names of `@internal` jobs that somebody can run", "never deleted")
-    # Fields: job, room, user, at, status; then worker, claimed (hub clock, unless it was started at once), started,
-    # done, error, last (request of the last move), back (of those that queued it again, the latest four by line),
-    # claim (names the last claim of it; only rises), had (the user it was then taken from), unstuck (how often it was
-    # brought back from a worker that did not start it), entry (its message, of an @internal job), bytes (what it
-    # counts while it is open); where asked for
-    # prio, attempt, max, backoff_ms, due, silence (ms), unique (its key, and for how long after its submit), after
-    # (fail or run, while it waits for others), followed (1 where others wait for it); progress, message, said (when)
-    # and heard (the request) of what it said of itself. Deleted HUB_TASK_RETENTION_SECONDS after its end.
+    room_jobs = Each(
+        "hub:room_jobs:{room}", "zset", "full name of an active job -> when it was made", "a member with its job"
+    )
+    deleted_jobs = One(
+        "hub:deleted_jobs",
+        "zset",
+        "full name of a job -> when it was soft-deleted",
+        "a member until its job is taken back or deleted",
+    )
+    executors = One("hub:executors", "set", "full names of `@internal` jobs that executors run", "never deleted")
+    # Fields: job, room, user, at, status; then worker, started, done, error; claimed: hub clock of the claim,
+    # unless it was started at once; last: request of the last change of status; back: the latest four requests
+    # that gave it back, by line; claim: name of its last claim, which only rises; had: user of the worker from
+    # which it was taken back; unstuck: how often it was taken back because it was not started; entry: its
+    # message in the stream, for an @internal job; bytes: what it counts while it is open. Where asked for:
+    # prio, attempt, max, backoff_ms, due, silence (ms), unique (unique key and its window), after (fail or run,
+    # while it waits for others), followed (1 while others wait for it). Of its progress: progress, message,
+    # said (when) and heard (request). Deleted HUB_TASK_RETENTION_SECONDS after its end.
     task = Each(
         "hub:task:{task}",
         "hash",
         "job, room, user, status, worker, times, error, options",
         "`HUB_TASK_RETENTION_SECONDS` after its end",
     )
-    payload = Each("hub:payload:{task}", "string", "JSON as it was submitted", "with the task")
+    payload = Each("hub:payload:{task}", "string", "payload of the task, as JSON", "with the task")
     task_result = Each(
-        "hub:task_result:{task}", "string", "JSON of what it came to, `!` where the store lost that", "with the task"
+        "hub:task_result:{task}",
+        "string",
+        "result of the task, as JSON; `!` where the store has lost it",
+        "with the task",
     )
-    task_log = Each("hub:task_log:{task}", "list", "when and a text, of the latest 100 it logged", "with the task")
+    task_log = Each(
+        "hub:task_log:{task}",
+        "list",
+        "the latest 100 texts that the task logged, each behind its time",
+        "with the task",
+    )
     job_queue = Each(
         "hub:queue:{job}",
         "zset",
-        "task -> when it was submitted, less a second per priority",
-        "a member when it is claimed",
+        "task -> when it was submitted, less a second per point of priority",
+        "a member until its task is claimed",
     )
-    heads = One("hub:heads", "zset", "full name -> score of the first task in its queue", "with the last task in it")
-    later = One("hub:later", "zset", "task -> when it may be claimed", "until then")
+    heads = One(
+        "hub:heads",
+        "zset",
+        "full name of a job -> score of the first task in its queue",
+        "a member with the last task of its queue",
+    )
+    later = One("hub:later", "zset", "task that is put off -> when it can be claimed", "a member until then")
     blocked = One(
         "hub:blocked",
         "zset",
-        "task that waits for others -> when it is looked at again, on the hub clock",
-        "until it may be claimed",
+        "task that waits for others -> when those are checked again, on the hub clock",
+        "a member until its task can be claimed",
     )
-    task_parents = Each("hub:task_parents:{task}", "set", "tasks it waits for", "a member when that is over")
-    task_children = Each("hub:task_children:{task}", "set", "tasks that wait for it", "when it is over")
+    task_parents = Each(
+        "hub:task_parents:{task}", "set", "tasks that this task waits for", "a member until its task is over"
+    )
+    task_children = Each(
+        "hub:task_children:{task}", "set", "tasks that wait for this task", "until this task is over and they were told"
+    )
     settling = One(
-        "hub:settling", "zset", "task and how it ended -> when, while others have yet to hear of it", "within seconds"
+        "hub:settling",
+        "zset",
+        "task and its terminal status -> when it ended, while tasks that wait for it are told",
+        "a few seconds",
     )
     room_tasks = Each("hub:room_tasks:{status:room}", "zset", "task -> when it was submitted", "with the task")
     job_tasks = Each("hub:job_tasks:{status:room:job}", "zset", "task -> when it was submitted", "with the task")
-    runtimes = One("hub:runtimes", "zset", "task -> when it has run for too long, on the hub clock", "when it ends")
+    runtimes = One(
+        "hub:runtimes",
+        "zset",
+        "task -> when it will have run for too long, on the hub clock",
+        "a member until its task ends",
+    )
     silences = One(
         "hub:silences",
         "zset",
-        "running task -> when it has said nothing for too long, on the hub clock",
-        "when it ends",
+        "running task -> when it will have been silent for too long, on the hub clock",
+        "a member until its task ends",
     )
-    ownerless = One("hub:ownerless", "zset", "task -> since when nobody holds it, on the hub clock", "when it ends")
+    ownerless = One(
+        "hub:ownerless",
+        "zset",
+        "claimed task -> since when it has no worker, on the hub clock",
+        "a member until its task ends",
+    )
     internal_tasks = One(
-        "hub:internal_tasks", "zset", "task of an `@internal` job -> its start, on the hub clock", "when it ends"
+        "hub:internal_tasks",
+        "zset",
+        "task of an `@internal` job -> its start, on the hub clock",
+        "a member until its task ends",
     )
-    held_tasks = One("hub:held_tasks", "zset", "claimed or running task -> when it was submitted", "when it ends")
+    held_tasks = One(
+        "hub:held_tasks", "zset", "claimed or running task -> when it was submitted", "a member until its task ends"
+    )
     finished = One("hub:finished", "zset", "task -> when it ended", "with the task")
-    dead = One("hub:dead", "zset", "failed task whose attempts are used up -> when it ended", "with the task")
-    # Each end as five texts: status, error, claim, request and worker.
+    dead = One("hub:dead", "zset", "dead letter, a failed task without attempts left -> when it ended", "with the task")
+    # Five texts for each end: status, error, claim, request and worker.
     early_ends = Each(
         "hub:early_ends:{task}",
         "list",
-        "ends of a task that the store has lost and a hub has yet to submit again",
-        "until it does, 60 s at most",
+        "ends of a task that the store has lost and that a hub has yet to submit again",
+        "until a hub submits the task, 60 s at most",
         seconds=60,
     )
-    claim = Each("hub:claim:{request}", "string", "what a claim was answered with", "60 s", seconds=60)
+    claim = Each("hub:claim:{request}", "string", "tasks with which a claim was answered", "60 s", seconds=60)
     submitted = Each(
         "hub:submitted:{request}",
         "string",
-        "fingerprint of a submit with a key; the task that was there already",
-        "24 h, or the retention of its tasks",
+        "fingerprint of a submit with a key, and the task under its unique key that was its answer",
+        "24 h, or the retention of its tasks if that is shorter",
         seconds=86400,
     )
     unique = Each(
         "hub:unique:{key}",
         "string",
         "the task that stands for a unique key",
-        "with the end of its task; of one that was completed, until its window is over",
+        "until its task ends; of a completed task until the window of the key is over",
     )
-    # Fields: room, name, user, at; job, payload, cron or every_ms, zone, catch_up, paused; prio, max, backoff_ms,
-    # silence and unique of its tasks; due (next), last (when it was due that made `task`, the last one), fired (tasks
-    # made), why (its last firing made none), bytes (what it counts); broken (why it was put aside), again (when it is
-    # looked at again).
+    # Fields: room, name, user, at; job, payload, cron or every_ms, zone, catch_up, paused; prio, max,
+    # backoff_ms, silence and unique of its tasks; due: when it is due next; task: the last task that it made;
+    # last: when it was due for that; fired: number of tasks made; why: why its last firing made none; bytes:
+    # what it counts; broken: why it was put aside; again: when it is looked at again.
     schedule = Each("hub:schedule:{room:name}", "hash", "job, payload, times and options", "until it is deleted")
     schedules = One(
         "hub:schedules",
         "zset",
-        "room and name -> when it is due or, put aside, looked at; infinite while paused",
-        "with it",
+        "room and name -> when the schedule is due, or is looked at again; infinite while paused",
+        "a member with its schedule",
     )
-    room_schedules = Each("hub:room_schedules:{room}", "zset", "name -> when it was made", "with the schedule")
-    # Kinds: tasks and schemas (bytes), schedules, providers, rooms; an owner is `user:` or `room:` and its id.
-    used = Each("hub:used:{kind}", "zset", "user or room -> how much of this it holds", "a member when it holds none")
-    room_openers = One("hub:room_openers", "hash", "room that holds something -> the user who opened it", "until then")
+    room_schedules = Each(
+        "hub:room_schedules:{room}", "zset", "name of a schedule -> when it was made", "a member with its schedule"
+    )
+    # Kinds: tasks and schemas (bytes), schedules, providers, rooms (numbers). A member is `user:` or `room:`
+    # and an id.
+    used = Each(
+        "hub:used:{kind}",
+        "zset",
+        "user or room -> how much of this kind it holds",
+        "a member until its owner holds nothing",
+    )
+    room_openers = One(
+        "hub:room_openers",
+        "hash",
+        "room that holds something -> the user who opened it",
+        "a field until its room holds nothing",
+    )
     recent = Each(
-        "hub:recent:{kind:user}", "hash", "an eighth of the time -> keys or questions of a user", "27 h", seconds=97200
+        "hub:recent:{kind:user}",
+        "hash",
+        "an eighth of the period -> number of keys or questions of a user in it",
+        "27 h",
+        seconds=97200,
     )
     task_done = Each("hub:task_done:{task}", "channel", "this task has ended", "")
     job_notice = Each("hub:job_bell:{job}", "channel", "a task of this job can be claimed", "")
-    worker_notice = Each("hub:worker_bell:{worker}", "channel", "something was taken from this worker", "")
+    worker_notice = Each("hub:worker_bell:{worker}", "channel", "a task was taken from this worker", "")
 
 
 class OfProviders(Section):
@@ -151,21 +226,43 @@ class OfProviders(Section):
     owner = "hub/jobs/"
 
     provider = Each(
-        "hub:provider:{provider}", "hash", "id, times, schema, content type, worker, user", "with it or its worker"
+        "hub:provider:{provider}",
+        "hash",
+        "id, times, schema, content type, worker, user",
+        "with the provider or its worker",
     )
     provider_name = Each(
         "hub:provider_name:{id}", "string", "full name of the provider with this id", "with the provider"
     )
-    room_providers = Each("hub:room_providers:{room}", "zset", "full name -> when it was made", "with the provider")
-    result = Each("hub:result:{provider:hash}", "string", "an answer", "`HUB_PROVIDER_RESULT_TTL_SECONDS`", seconds=300)
+    room_providers = Each(
+        "hub:room_providers:{room}", "zset", "full name of a provider -> when it was made", "a member with its provider"
+    )
+    result = Each(
+        "hub:result:{provider:hash}",
+        "string",
+        "an answer of the provider",
+        "`HUB_PROVIDER_RESULT_TTL_SECONDS`",
+        seconds=300,
+    )
     inflight = Each(
-        "hub:inflight:{provider:hash}", "string", "when it was asked", "`HUB_PROVIDER_INFLIGHT_TTL_SECONDS`", seconds=30
+        "hub:inflight:{provider:hash}",
+        "string",
+        "when the provider was asked",
+        "`HUB_PROVIDER_INFLIGHT_TTL_SECONDS`",
+        seconds=30,
     )
-    wanted = Each("hub:wanted:{provider:hash}", "string", "somebody has asked for it", "one hour", seconds=3600)
+    wanted = Each(
+        "hub:wanted:{provider:hash}", "string", "empty: a client has asked for this answer", "one hour", seconds=3600
+    )
     room_results = Each(
-        "hub:room_results:{room}", "zset", "provider and hash -> when the answer lapses", "with the last of them"
+        "hub:room_results:{room}", "zset", "provider and hash -> when the answer lapses", "until the last answer lapses"
     )
-    room_sizes = Each("hub:room_sizes:{room}", "hash", "provider and hash -> bytes, and their sum", "with that list")
+    room_sizes = Each(
+        "hub:room_sizes:{room}",
+        "hash",
+        "provider and hash -> bytes of the answer; the sum of all",
+        "until the last answer lapses",
+    )
     result_notice = Each("hub:result_bell:{provider:hash}", "channel", "the answer is there", "")
 
 
@@ -179,5 +276,9 @@ class OfSockets(Section):
     connections = Each(
         "hub:connections:{hub}", "set", "connections of a hub that have workers", "a member with its connection"
     )
-    socket_hubs = One("hub:socket_hubs", "set", "hubs that have such connections", "with the last connection")
-    hung_up = One("hub:hung_up", "zset", "worker that hung up -> when it is removed", "until it is back")
+    socket_hubs = One(
+        "hub:socket_hubs", "set", "hubs with connections that have workers", "a member with its last connection"
+    )
+    hung_up = One(
+        "hub:hung_up", "zset", "worker without a connection -> when it is removed", "a member until its worker is back"
+    )

@@ -1,4 +1,4 @@
-"""What is said of a key: its pattern, type, content, lifetime, and after how many seconds it ends by itself."""
+"""Descriptions of Redis keys: pattern, type, content, lifetime, and after how many seconds a key expires."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Type = Literal["string", "list", "set", "zset", "hash", "stream", "channel"]
 
 
 class Key:
-    """One key, or many of one pattern: `{node}` in it stands for an id.
+    """The description of one key, or of all keys of one pattern, in which `{node}` or the like stands for an id.
 
-    `seconds` is how long it lives at most, for keys that always end by themselves; 0 is one node timeout. `by` and
-    `until` say who writes and who deletes a key of the wire.
+    `seconds` is the longest lifetime of keys that always expire; 0 means one node timeout, None no expiry. `by` and
+    `until` say who writes and who deletes a key that other programs use too.
     """
 
     def __init__(
@@ -33,23 +33,23 @@ class Key:
         self.tail = rest.partition("}")[2]
 
     def full(self, before: str) -> Any:
-        """Its name behind a prefix."""
+        """Return the name of the key behind the prefix `before`; for a pattern, a function that makes it from an id."""
         raise NotImplementedError
 
     def has(self, bare: str) -> bool:
-        """Return whether a name without its prefix is of this pattern."""
+        """Return whether a key name without prefix fits this pattern."""
         return bare == self.pattern
 
 
 class Prefixed(Protocol):
-    """What has keys as attributes: `hub.store.keys.Keys`."""
+    """An object with keys as attributes: `hub.store.keys.Keys`."""
 
     def before(self, key: Key) -> str:
-        """Return what stands before the pattern of a key."""
+        """Return the text in front of a key's pattern."""
 
 
 class One(Key):
-    """A key there is one of in a store: `keys.nodes` is its name."""
+    """A key that a store has once: `keys.nodes` is its name."""
 
     @overload
     def __get__(self, instance: None, of: type[Any]) -> One: ...
@@ -63,7 +63,7 @@ class One(Key):
 
 
 class Each(Key):
-    """A key there is one of for each id: `keys.session("s1")` is a name."""
+    """A key that a store has once for each id: `keys.session("s1")` returns its name."""
 
     @overload
     def __get__(self, instance: None, of: type[Any]) -> Each: ...
@@ -84,7 +84,7 @@ def _fill(parts: tuple[str, str], value: str) -> str:
 
 
 class Section:
-    """Keys that one room of the code owns: that room alone writes them."""
+    """A group of keys. `owner` is the part of the code that writes them, and no other part does."""
 
     title: str
     owner: str

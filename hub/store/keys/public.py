@@ -1,18 +1,18 @@
-"""The keys of the wire: other programs read and write them, and they are the truth."""
+"""The public keys: other programs read and write them too. Where private keys disagree with them, these count."""
 
 from hub.store.keys.key import Each, One, Section
 
 
 class Public(Section):
-    """Each says who writes it and who deletes it."""
+    """The public keys. `by` says who writes a key, `until` who deletes it."""
 
     nodes = One(
         "nodes",
         "set",
         "raw node ids",
         "none",
-        by="hub at registration; node with each heartbeat of its own",
-        until="node when it leaves; node sweep",
+        by="hub at registration; node with each heartbeat that it writes itself",
+        until="node when it leaves; the sweep of nodes",
     )
     node = Each(
         "node:{node}",
@@ -20,7 +20,7 @@ class Public(Section):
         'what a node says of itself, `LastSeen` ("Fields of a node")',
         "none",
         by="hub, node",
-        until="node when it leaves; node sweep",
+        until="node when it leaves; the sweep of nodes",
     )
     node_alive = Each(
         "node_alive:{node}",
@@ -35,10 +35,10 @@ class Public(Section):
     node_upgrade = Each(
         "node_upgrade:{node}",
         "string",
-        "`1`: withdraw, drain and rebuild your slots",
+        "`1`: the node is asked to withdraw, drain and rebuild its slots",
         "300 s",
         by="hub",
-        until="the node, when it has seen it",
+        until="the node, when it has read it",
         seconds=300,
     )
     available = Each(
@@ -46,7 +46,7 @@ class Public(Section):
         "list",
         "slot items that are free; the head is lent next",
         "until the list is empty",
-        by="node pushes to the tail; hub pushes what comes back to the tail",
+        by="node pushes to the tail; hub pushes slots that are free again to the tail",
         until="hub takes the head",
     )
     inuse = Each(
@@ -55,7 +55,7 @@ class Public(Section):
         "slot items that are lent",
         "until the list is empty",
         by="hub",
-        until="hub; node that replaces the slot or ends",
+        until="hub; node that replaces the slot or leaves",
     )
     session = Each(
         "session:{slot}",
@@ -102,16 +102,16 @@ class Public(Section):
     recycle = Each(
         "recycle:{slot}",
         "string",
-        "`1`: replace this slot when nobody is connected",
-        "120 s; 300 s after an expired node",
+        "`1`: the node is asked to replace this slot when no client is connected",
+        "120 s; 300 s when the node was removed",
         by="hub, node",
-        until="the node, when it acts",
+        until="the node, when it has replaced the slot",
         seconds=300,
     )
     maintenance = Each(
         "maintenance:{label}",
         "string",
-        "`1`: nothing of this pool is lent",
+        "`1`: the pool is under maintenance and lends nothing",
         "1800 s",
         by="hub (pool restart)",
         until="hub, when all slots were replaced",
@@ -120,19 +120,25 @@ class Public(Section):
     maintenance_target = Each(
         "maintenance:target:{label}",
         "string",
-        "free and lent slots at the start",
+        "number of free and lent slots at the start of the maintenance",
         "1800 s",
         by="hub",
         until="hub",
         seconds=1800,
     )
     maintenance_since = Each(
-        "maintenance:since:{label}", "string", "time text of the start", "1800 s", by="hub", until="hub", seconds=1800
+        "maintenance:since:{label}",
+        "string",
+        "time of the start, as the wire writes times",
+        "1800 s",
+        by="hub",
+        until="hub",
+        seconds=1800,
     )
     maintenance_free = Each(
         "maintenance:snap_avail:{label}",
         "string",
-        "free slots at the start",
+        "number of free slots at the start of the maintenance",
         "1800 s",
         by="hub",
         until="hub",
@@ -141,7 +147,7 @@ class Public(Section):
     maintenance_lent = Each(
         "maintenance:snap_inuse:{label}",
         "string",
-        "lent slots at the start",
+        "number of lent slots at the start of the maintenance",
         "1800 s",
         by="hub",
         until="hub",
@@ -159,9 +165,9 @@ class Public(Section):
         "audit:entries",
         "list",
         "audit entries, newest first",
-        "about `HUB_AUDIT_MAX_ENTRIES`; of the oldest those of the credential with the most go",
+        "about `HUB_AUDIT_MAX_ENTRIES`; of the oldest, entries of the credential with the most are deleted first",
         by="hub",
-        until="trim",
+        until="hub, when the list is too long",
     )
     audit_fingerprint = Each(
         "audit:secrets:{kind}:fp",
@@ -169,5 +175,5 @@ class Public(Section):
         "SHA-256 of the secret list of `runner` or `node`, upper-case hex",
         "none",
         by="hub at start",
-        until="overwritten",
+        until="none: it is overwritten",
     )

@@ -1,10 +1,10 @@
--- Compare items of one list with the records, and repair: slots that another program put or moved there get a record, a
--- second copy of a slot is taken out, a free slot of a draining node is held back. An item without a slot id is kept
--- with its node, or left alone when it names none. Safe to repeat.
--- Returns {'ok', adopted, items taken out, {what was dropped: reason, item, ...}}
+-- Compare items of one list with the records of their slots, and repair what other programs did: slots that they put or moved into the
+-- list get a record, a second copy of a slot is taken out, a free slot of a draining node is held back. An item without a slot id gets
+-- a record under its node, or is left alone when it names no node. Safe to repeat.
+-- Returns {'ok', slots that got a record, items taken out, {what was taken out as a copy: reason, item, ...}}
 command.change('capacity/adopt_items', {
   'pool',
-  'place',     -- 'free' | 'lent': which list
+  'place',  -- 'free' | 'lent': the list of the pool that is meant
   '...items',
 }, function(a, argv)
   local adopted, taken, dropped = 0, 0, {}

@@ -1,11 +1,11 @@
--- Read what an autoscaler needs to know of a pool: its slots, and the live waiters it may serve, over all
--- labels they asked for. A label with a cap counts only as far as the cap leaves room: more slots would not help
--- the others. At most `limit` labels below the pool, and as many with `*`, are looked at; of the rest below the pool
--- one waiter each is counted, which is the least there are. Changes nothing.
--- Returns {free, lent, published, 1 | 0 (under maintenance), waiting, labels waited for, 1 | 0 (there may be more)}
+-- Read what an autoscaler needs to know of a pool: its slots, and the waiters that it may serve, under all labels that they asked for.
+-- Under a label with a cap only as many waiters count as the cap leaves room for: more slots would not help the others. At most `limit`
+-- labels that begin with that of the pool, and as many labels with `*`, are looked at; for each further label that begins with that of
+-- the pool one waiter is counted, the least there can be. Changes nothing.
+-- Returns {free slots, lent, published, 1 | 0 (under maintenance), waiters, labels with waiters, 1 | 0 (there may be more)}
 command.read('capacity/autoscale', {
   'pool',
-  'limit: number',
+  'limit: number',  -- most labels that are looked at
 }, function(a)
   local waiting, labels, more = 0, 0, 0
   local has_caps = redis.call('EXISTS', keys.caps) == 1

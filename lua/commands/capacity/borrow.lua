@@ -1,41 +1,41 @@
--- Lend the slot that has waited longest in the best pool for a label: list move, session, deadline, count, in one step;
--- where there is none, or a waiter is to have it, stand in the queue. The request id is the ticket: safe to repeat, the
--- same one gets the same place or the same lease, and a repeat looks again whether the queue can be served.
--- Returns {'ok', slot, token, item, pool, ms until it lapses, ms of the lease, run, dropped}
---   | {'waiting', position in the queue of its label, ms it will take or -1, dropped}
---   | {'empty', dropped} | {'capped', in flight} | {'settling', ms} (without a wait)
---   | {'per-label-cap', waiting} | {'per-run-cap', waiting} | {'deadline', position, ms it would take}
---   | {'elsewhere', realm, request, slot, token} (it was served in another realm)
---   | {'over', slot} (that lease has ended) | {'undone'} (withdrawn) | {'reused'} (same request id, other request)
+-- Lend the slot that has waited longest in the best pool for a label; where there is none, or a waiter is to have it, enter the queue.
+-- The request id is the id of the ticket. Safe to repeat: a repeat gets the same place or the same lease, and looks again whether the
+-- queue can be served.
+-- Returns {'ok', slot, token, item, pool, ms until the lease lapses, ms it lasts, run, dropped} (dropped: items that cannot be lent)
+--   | {'waiting', position in the queue of the label, estimated ms to wait or -1, dropped}
+--   | {'empty', dropped} | {'capped', leases in flight} | {'settling', ms left} (for a call that does not wait for so long)
+--   | {'per-label-cap', waiters} | {'per-run-cap', waiters} | {'deadline', position, estimated ms} (it may not enter the queue)
+--   | {'elsewhere', realm, request, slot, token} (the ticket was served in another realm)
+--   | {'over', slot} (its lease has ended) | {'undone'} (withdrawn) | {'reused'} (the request id came with another call before)
 command.change('capacity/borrow', {
   'label',
-  'ttl_ms',
-  'idle_ms',            -- 0: no idle rule
-  'run',
-  'request',            -- request id, and the ticket
-  'attempt',            -- of this very call: a request may be repeated, at other hubs too
-  'fingerprint',        -- of what was asked for
-  'keep_s',             -- how long the request id is remembered
-  'keyed',              -- '1': the caller knows the request id and may come back
-  'repeated',           -- '1': this very call has asked before: it waits on
-  'hub',                -- the hub that answers
+  'ttl_ms',             -- how long the lease lasts
+  'idle_ms',            -- idle ms after which the lease ends, 0 for no such rule
+  'run',                -- the run of the borrower, '' for none
+  'request',            -- request id, and id of the ticket
+  'attempt',            -- id of this call: a request may be repeated, at other hubs too
+  'fingerprint',        -- digest of what was asked for
+  'keep_s',             -- for how many seconds the answer to the request is kept
+  'keyed',              -- '1': the caller named the request id (an idempotency key) and may repeat the call
+  'repeated',           -- '1': this call has asked before and waits on
+  'hub',                -- the hub that answers the caller
   'wait_ms: number',    -- how long this call may wait, 0: not at all
-  'limit_ms: number',   -- the wait must not be expected to take longer; -1: no limit
-  'priority: number',   -- a point weighs as much as a second in the queue
-  'max_label: number',  -- waiters per label
-  'max_run: number',    -- waiters per run
+  'limit_ms: number',   -- the longest wait that may be expected; -1: no limit
+  'priority: number',   -- a point counts as a second in the queue
+  'max_label: number',  -- most waiters of a label
+  'max_run: number',    -- most waiters of a run
 }, function(a)
   local before, withdrawn = unpack(redis.call('MGET', keys.request(a.request), keys.request(a.attempt)))
   if withdrawn == 'undone' or before == 'undone' then return {'undone'} end
   if before then return queue.granted(before, a.request, a.attempt, a.fingerprint, a.hub) end
 
-  -- A call that the client of Redis has sent twice finds its own ticket as well.
+  -- The client of Redis may send a call twice: the second finds the ticket of the first.
   local known = (a.keyed == '1' or a.repeated == '1' or turns.anybody()) and tickets.read(a.request)
   if known and known.label then
     if known.fingerprint ~= a.fingerprint then return {'reused'} end
     local waits = redis.call('ZSCORE', keys.queue(a.label), a.request)
     if waits and a.wait_ms == 0 then return {'empty', call_state.dropped} end
-    -- A call that waits on does not take the place from a later one, unless the hub of that one is gone.
+    -- A call that waits on leaves the ticket to a later call, unless the hub of that call no longer ticks.
     local later = waits and a.repeated == '1' and known.attempt ~= a.attempt and hubs.is_heard(known.hub)
     if not later then queue.attend(known, a.hub, a.attempt, store.clock_ms + a.wait_ms) end
     serving.label(a.label)
@@ -52,7 +52,7 @@ command.change('capacity/borrow', {
     attempt = a.attempt, keep_s = a.keep_s, keyed = a.keyed == '1', hub = a.hub}
   if store.settle_left_ms <= 0 and (cap == 0 or live < cap) then
     local waiter
-    for _ = 1, 20 do  -- slots that appeared unnoticed go to those who wait already
+    for _ = 1, 20 do  -- slots that appeared unnoticed go to waiters first
       local found = not (waiter and caps.reached(a.label)) and matching.find(a.label)
       if not found then break end
       waiter = turns.anybody() and waiters.next(found.pool)

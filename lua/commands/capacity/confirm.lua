@@ -1,13 +1,14 @@
--- The ticket of another realm, for which a slot was lent here for a few seconds, is served by that: the lease lasts as long as
--- was asked for, and belongs to this attempt too. Before that the request itself is its only owner. Safe to repeat.
--- Returns {'ok', ...} as capacity/borrow does | {'over', slot} | {'unknown'} (taken back) | {'settling'}
+-- Confirm a lease that was made here for the ticket of another realm, for a few seconds: that realm has noted the lease as its answer.
+-- The lease gets its full length, and from now on it belongs to the attempt of the caller, not to the request alone. Safe to repeat.
+-- Returns {'ok', ...} as capacity/borrow does | {'over', slot} (it has ended) | {'unknown'} (it was taken back) | {'settling'} (the
+--   store was lost, and the lease may yet be reported)
 command.finish('capacity/confirm', {
-  'request',          -- under which it was lent
+  'request',         -- the request id under which the slot was lent here
   'slot',
   'token',
-  'attempt',
-  'hub',
-  'ttl_ms: number',
+  'attempt',         -- id of the call that gets the lease
+  'hub',             -- the hub that answers the caller
+  'ttl_ms: number',  -- how long the lease lasts from now
 }, function(a)
   local asked, slot, token, owners = string.match(redis.call('GET', keys.request(a.request)) or '', '^(.-)|(.*)|(%d+)|(.*)$')
   local held = redis.call('HGET', keys.session(a.slot), 'leaseToken')

@@ -1,5 +1,5 @@
--- Look at pools; one whose maintenance is over is opened again.
--- Returns per pool: {published, free, lent, 1 | 0 (under maintenance), free at its start, lent at its start}
+-- Read pools, and end the maintenance of those for which it is over.
+-- Returns per pool {published slots, free, lent, 1 | 0 (under maintenance), free and lent slots at the start of the maintenance}
 command.finish('capacity/describe_pools', {
   '...pools',
 }, function(_, argv)

@@ -1,7 +1,7 @@
--- Find pools that another program has put slots into: the labels given, and a page of those already known.
--- Returns {'ok', pools opened, cursor of the next page or '0'}
+-- Find pools into which other programs have put slots, among the given labels and a page of the labels already known, and serve their
+-- waiters. Returns {'ok', pools with free slots, cursor of the next page, '0' after the last}
 command.change('capacity/discover', {
-  'cursor',
+  'cursor',  -- '0' for the first page
   '...labels',
 }, function(a, argv)
   local opened_pools = 0

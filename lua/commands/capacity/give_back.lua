@@ -1,28 +1,28 @@
--- End a lease because its borrower or its node gives it back: the slot goes to the next waiter, else to the tail of
--- its pool, marked for replacement. A call that means an earlier lease, by its token or its run, changes nothing.
--- Safe to repeat: the same request id gets the first answer again.
--- Returns {'returned' | 'ended' (its node had removed it) | 'not lent' | 'stale token', pool or '', run or '', the token
---   of what has ended by that or ''}
+-- End a lease because its borrower or its node gives it back: the slot goes to the next waiter, else to the tail of its pool, marked
+-- for replacement. A call that means an earlier lease, by its token or its run, changes nothing. Safe to repeat: the same request id
+-- gets the first answer again.
+-- Returns {word, pool or '', run or '', token of the lease that has ended by this call or ''}; word: 'returned' | 'ended' (its node had
+--   removed the slot) | 'not lent' | 'stale token' | 'reused' (the request id came with another call before)
 command.finish('capacity/give_back', {
   'slot',
-  'hint',     -- the label the caller names: used for slots the hub has no record of
-  'token',    -- '' when the caller has none
-  'run',      -- '' when the caller names none
-  'only_run', -- '1': end nothing but a lease of that run
-  'request',  -- request id
-  'keyed',    -- '1': the caller knows the request id, and may have used it for another call
-  'keep_s',   -- how long its answer is remembered
-  'arrived_ms',  -- the hub clock when the call came, at the latest; '' where it is not known
-  'revokes',  -- '1': an operator ends it, '2': at once, without a grace for its holder; '' else
+  'hint',        -- the label that the caller names: for slots without a record
+  'token',       -- '' when the caller has none
+  'run',         -- '' when the caller names none
+  'only_run',    -- '1': end only a lease of that run
+  'request',     -- request id: a repeat gets the first answer
+  'keyed',       -- '1': the caller named the request id (an idempotency key), and may have used it for another call
+  'keep_s',      -- for how many seconds the answer is kept
+  'arrived_ms',  -- the hub clock at which the call came, at the latest; '' where that is not known
+  'revokes',     -- '1': an operator ends the lease, '2': and its holder gets no grace; '' for a return
 }, function(a)
   local held = redis.call('HGET', keys.session(a.slot), 'leaseToken')
-  -- A lease that is there under this token has not ended by this call.
+  -- A lease that exists under this token has not been ended by this call before.
   local new = a.keyed == '' and held and held == a.token
   local before = not new and redis.call('GET', keys.request(a.request))
   if before then
-    -- With the token: the hub is to remember it.
+    -- The answer with the token goes to the hub, which remembers the end.
     local of, word, ended = string.match(before, '^return|(.*)|(%l[%l ]*)|?(%d*)$')
-    -- A caller that knows the key and names another lease than the one that ended under it means another lease.
+    -- A caller with an idempotency key that names another lease than the one that ended under the key means another call.
     local other = a.keyed == '1' and a.token ~= '' and ended and ended ~= '' and ended ~= a.token
     local same = of == a.slot and not other
     return {same and word or 'reused', '', '', same and ended or ''}
@@ -36,13 +36,14 @@ command.finish('capacity/give_back', {
   end
 
   if a.token ~= '' and held ~= a.token then
-    -- The holder was told, and says that it has stopped. An operator who ends the lease twice does not know that.
+    -- The holder was told of the end, and says by this call that it has stopped; an operator who ends the lease again does not know
+    -- that.
     if a.revokes ~= '1' and revocations.believed_in(a.slot) and redis.call('HGET', keys.revoked_tokens, a.slot) == a.token then
       revocations.forget(a.slot)
       placing.offer_again(a.slot)
     end
     if not reports.is_missing(a.slot, a.token, held) then return done('stale token') end
-    endings.note_ended(a.slot, a.token)  -- when its node or its hub says that it is lent, that is late
+    endings.note_ended(a.slot, a.token)  -- a later report of the lease by its node or its hub is late
     return done('ended', '', '', a.token)
   end
   local record = slots.read(a.slot)
@@ -51,7 +52,7 @@ command.finish('capacity/give_back', {
   if a.only_run == '1' and session[1] ~= a.run then return done('not lent', record.pool) end
   if a.token == '' and releases.is_late(record, a.run, a.arrived_ms) then return done('not lent', record.pool) end
   if not record.item then
-    -- Lent by another program: where its session says, where the caller says, or, with a session, in any pool.
+    -- Another program lent it: its item is looked for in the pools of its session, of the caller, or, with a session, in all.
     local likely = {session[3] or a.hint, session[2] or a.hint, a.hint}
     if session[2] then
       for _, pool in ipairs(redis.call('ZRANGE', keys.pools, 0, 99)) do likely[#likely + 1] = pool end

@@ -1,8 +1,9 @@
--- Look again at nominated leases and end those whose lease is over. Safe to repeat; a lease renewed or given back
--- meanwhile is left alone. The deadline on the hub clock decides. A footprint that vanished before its time was deleted
--- on purpose and ends the lease; one that ran out while the hub clock stood still is written again. While the store
--- settles none ends by its deadline: hubs are still to say what they renewed.
--- Returns per slot: 'live' | 'lapsed' | 'deleted' | 'idle' | 'rewritten' | 'stray' (a session without a label)
+-- Check nominated leases, and end those that are over. Safe to repeat; a lease that was renewed or returned meanwhile is left alone.
+-- The deadline on the hub clock decides. A footprint that vanished before its time was deleted on purpose, which ends the lease; one
+-- that ran out while the hub clock stood still is written again. While the store settles no lease ends by its deadline: hubs have yet
+-- to say what they renewed.
+-- Returns per slot: 'live' | 'lapsed' (its deadline passed) | 'deleted' (its footprint was) | 'idle' (for too long) | 'rewritten'
+--   (live, with a new footprint) | 'stray' (a session without a label, which is deleted)
 command.finish('capacity/lapse', {
   '...slots',
 }, function(_, argv)
@@ -29,8 +30,8 @@ command.finish('capacity/lapse', {
     if word ~= 'live' and word ~= 'rewritten' then
       local record = slots.read(slot)
       if record.place == 'lent' then
-        -- Of its deadline a holder knows himself. A program that deletes a footprint has the slot back with one sweep, and where
-        -- the idle rule is on no client uses it: the holder is told, and the slot does not wait for its answer.
+        -- A holder knows its deadline itself. After any other end it is told, without a grace: a program that deletes a
+        -- footprint wants the slot back with the next sweep, and an idle slot is used by no client.
         if word ~= 'lapsed' then revocations.revoke(slot, 0) end
         releases.release(slot, record, '120', 'grant.lapsed', word)
       else

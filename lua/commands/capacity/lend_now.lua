@@ -1,15 +1,15 @@
--- Lend at once where nothing stands in the way: no ticket waits, no cap is reached, the request is new. Most borrows need no
--- more than this, and a short command is a fast one: capacity/borrow knows all the rest. Safe to repeat.
--- Returns {'ok', ...} as capacity/borrow does | {'ask', dropped} (nothing was done: ask capacity/borrow)
+-- Lend a slot at once where no ticket waits, no cap is reached and the request is new. Most borrows need no more than this, and a short
+-- command is fast; capacity/borrow handles all other cases. Safe to repeat.
+-- Returns {'ok', ...} as capacity/borrow does | {'ask', dropped} (nothing was lent: call capacity/borrow)
 command.change('capacity/lend_now', {
   'label',
-  'ttl_ms',
-  'idle_ms',      -- 0: no idle rule
-  'run',
-  'request',      -- request id
-  'attempt',      -- of this very call
-  'fingerprint',  -- of what was asked for
-  'keep_s',       -- how long the request id is remembered
+  'ttl_ms',       -- how long the lease lasts
+  'idle_ms',      -- idle ms after which the lease ends, 0 for no such rule
+  'run',          -- the run of the borrower, '' for none
+  'request',      -- request id, and id of the ticket
+  'attempt',      -- id of this call
+  'fingerprint',  -- digest of what was asked for
+  'keep_s',       -- for how many seconds the answer to the request is kept
 }, function(a)
   local keyed = a.request ~= a.attempt  -- without a key only a caller that waits has a ticket
   if store.anybody_waits or store.settle_left_ms > 0 or caps.reached(a.label)

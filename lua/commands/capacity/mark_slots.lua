@@ -1,5 +1,5 @@
--- Ask the nodes of these slots to replace them. One that is held back is in no list, so the end of a maintenance does
--- not wait for it. Safe to repeat. Returns {'ok', slots marked}
+-- Ask the nodes of these slots to replace them. A held slot is in no list, so the end of a pool's maintenance does not wait for it.
+-- Safe to repeat. Returns {'ok', slots that were marked with a request to recycle them}
 command.change('capacity/mark_slots', {
   '...slots',
 }, function(_, argv)

@@ -1,8 +1,8 @@
--- After the store was lost: a hub says which leases were ended a moment before, should their nodes, or the hubs that made
--- them, not know it yet: those that came back as lent end now. Where an operator ended one, its slot is held back for what
--- is left of the grace of its last holder. Safe to repeat. Returns {'ok'}
+-- Take from a hub, after the store was lost, which leases ended shortly before, in case their nodes or hubs do not know: such a lease
+-- ends now if it was brought back. Where an operator ended it, the slot is held back for what is left of the grace of its last holder.
+-- Safe to repeat. Returns {'ok'}
 command.finish('capacity/note_ended', {
-  '...ended',  -- per lease: slot, token, hub clock at which the grace of its holder is over or '0'
+  '...ended',  -- per lease: slot, token, hub clock at which the grace of its holder ends or '0'
 }, function(_, argv)
   for i = 1, #argv, 3 do
     local slot, token, until_ms = argv[i], argv[i + 1], tonumber(argv[i + 2])

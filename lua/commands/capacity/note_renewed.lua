@@ -1,6 +1,5 @@
--- After the store was lost: a hub says which leases it renewed a moment before. One that the store knows is extended to the
--- deadline its holder was told; one that it does not know yet gets it when its hub or its node says that it is lent. Safe
--- to repeat. Returns {'ok'}
+-- Take from a hub, after the store was lost, which leases it renewed shortly before. A lease that the store knows is extended to the
+-- deadline that its holder was told; another one gets that deadline when its hub or its node reports it. Safe to repeat. Returns {'ok'}
 command.finish('capacity/note_renewed', {
   '...renewed',  -- per lease: slot, token, deadline on the hub clock in ms
 }, function(_, argv)

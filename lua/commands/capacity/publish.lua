@@ -1,18 +1,19 @@
--- Put a node's slots on offer, at the tail of their pools. Safe to repeat: a slot that is known keeps its place.
--- A slot that the node reports as lent, or that a hub has brought back as lent, stays lent with its token.
--- A process that is not the node any more, and a call that is older than one for the same slot that was carried out, change
--- nothing. A slot whose id names the node comes to it from another one; while it is lent that one keeps it.
--- Returns {'ok', a word per slot: 'published' | 'unchanged' | 'lent' | 'late' (it was withdrawn since), or of another node:
--- 'taken' | 'reserved' (its id names that one) | 'claimed' (it is lent there, and comes with the end of the lease),
--- and per slot that other node or ''} | {'unknown'} | {'superseded'}
+-- Put slots of a node on offer, at the tail of their pools. Safe to repeat: a slot that is known keeps its place. A slot that the node
+-- reports as lent, or that a hub has brought back as lent, stays lent with its token. A process that is not the node any more changes
+-- nothing, nor does a call that is older than the last one for the slot. A slot of another node whose id names this node changes to it
+-- at once or, while it is lent, when its lease ends.
+-- Returns {'ok', a word per slot, per slot the other node that it belongs to or ''} | {'unknown'} (the node is not registered, or has
+--   to register again) | {'superseded'} (another process is the node); words: 'published' | 'unchanged' (it is on offer or held already)
+--   | 'lent' | 'late' (it was withdrawn since), and of slots of another node: 'taken' | 'reserved' (its id names that node) | 'claimed'
+--   (it is lent there, and changes to this node afterwards)
 command.change('capacity/publish', {
-  'id',
-  'part',
-  'policy',          -- 'recycle' | 'reuse'
-  'ttl_ms: number',  -- the lease of slots adopted as lent
-  'incarnation',     -- '' of plain clients
-  'said_number',     -- of this call, which only rises in an incarnation; '' of plain clients
-  '...slots',        -- per slot: id, pool, item, own idle rule in ms or '', and of what is lent token, label, run, or ''
+  'id',              -- raw id of the node
+  'part',            -- key part of the id of the node
+  'policy',          -- 'recycle' (a slot is replaced after each lease) | 'reuse'
+  'ttl_ms: number',  -- how long a lease lasts that the node reports
+  'incarnation',     -- of the calling process, '' of plain clients
+  'said_number',     -- number of the call, which only rises in an incarnation; '' of plain clients
+  '...slots',        -- per slot: id, pool, item, own idle ms or '', and where it is lent token, label, run, else ''
 }, function(a, argv)
   if redis.call('SISMEMBER', keys.nodes, a.id) == 0 then return {'unknown'} end
   local says, number = node_processes.caller(a.part, a.incarnation, a.said_number)
@@ -25,7 +26,7 @@ command.change('capacity/publish', {
     local late = node_processes.told_since(slot, a.part, own, a.incarnation, number)
     local word, refused, other
     if not late and not own then refused, other = belonging.refusal(record, a.id, a.part, pool) end
-    if record.item and not own and not other then record = slots.read(slot) end  -- it has changed hands
+    if record.item and not own and not other then record = slots.read(slot) end  -- it has changed to this node
     local unchanged = record.item == item and record.pool == pool
       and slots.still_listed(record.pool, record.item, record.place)
     if not reports.is_live(slot, token) then token = '' end

@@ -1,9 +1,9 @@
--- After the store came back empty or older: a hub says what it lent a moment ago, so that it is not lent again.
--- Safe to repeat, and too late when nodes have had their time to report. A lease the store knows, or a later one of the
--- same slot, is left alone, and so is one that has ended since.
--- Returns {'adopted' | 'kept'}
+-- Take from a hub, after the store came back empty or older, a lease that it made shortly before, so that the slot is not lent again.
+-- Safe to repeat. It changes nothing after the nodes have had their time to report, nor for a lease that the store knows or that has
+-- ended since, nor for a slot with a later lease.
+-- Returns {'adopted'} (it is a lease now) | {'kept'} (nothing was lent)
 --
--- Its node has said that it is lent, and not for which run, as plain clients do: then it was counted for the label of its pool.
+-- Give a lease that its node has reported without label and run, as plain clients do, the label and run that the hub remembers.
 local function name(a, record)
   endings.uncount(a.slot, record.label)
   redis.call('HSET', keys.session(a.slot), 'labelKey', a.label, 'runId', a.run)
@@ -17,21 +17,21 @@ command.change('capacity/readopt', {
   'pool',
   'item',
   'node',
-  'part',
+  'part',            -- key part of the id of the node
   'label',
   'run',
   'token',
-  'ttl_ms: number',
+  'ttl_ms: number',  -- how long the lease lasts from now
 }, function(a)
   local record = slots.read(a.slot)
-  -- It was delivered, even if the store has lost that.
+  -- The caller has got the lease, even if the store has lost that.
   if redis.call('HGET', keys.session(a.slot), 'leaseToken') == a.token then redis.call('HDEL', keys.slot(a.slot), 'unseen') end
   if not reports.is_live(a.slot, a.token) then return {'kept'} end
   if record.place == 'lent' then
     local known = redis.call('HGET', keys.session(a.slot), 'leaseToken') or a.token
     if known == a.token and record.label == record.pool and record.run == '' then name(a, record) end
     if not numbers.above(a.token, known) then return {'kept'} end
-    endings.finish(a.slot, record.label, record.run, record.part)  -- it had ended in what was lost
+    endings.finish(a.slot, record.label, record.run, record.part)  -- the lease that the store knows had ended in what was lost
   end
   if record.item then
     slots.unlist(record.pool, record.item, record.place)

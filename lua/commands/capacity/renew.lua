@@ -1,12 +1,12 @@
--- Extend a lease to ttl_ms from now, never beyond max_ms from when it was lent and never backwards. Safe to repeat.
--- Returns {'ok', token, ms left} | {'over'} (no such lease, a later one, or its deadline has passed)
---   | {'settling'} (the store was lost: a hub may have yet to say that it ended, or its node that it is lent; of a lease that
---   the store knows the deadline has moved all the same)
+-- Extend a lease to ttl_ms from now, but not beyond max_ms from when it was lent, and never shorten it. Safe to repeat.
+-- Returns {'ok', token, ms left} | {'over'} (there is no such lease, there is a later one, or its deadline has passed)
+--   | {'settling'} (the store was lost, and hubs or nodes may yet report the lease or its end; a lease that the store knows is extended
+--   all the same)
 command.finish('capacity/renew', {
   'slot',
   'token',           -- '' when the caller has none
   'ttl_ms: number',
-  'max_ms: number',
+  'max_ms: number',  -- longest time from when it was lent
 }, function(a)
   local held = redis.call('HGET', keys.session(a.slot), 'leaseToken')
   if held ~= a.token and reports.is_missing(a.slot, a.token, held) then return {'settling'} end

@@ -1,5 +1,5 @@
--- Put a pool under maintenance, to have every slot of it replaced. The markers follow in batches (mark_slots).
--- Returns {'ok', free, lent}
+-- Put a pool under maintenance, so that each slot of it is replaced; mark_slots then asks for that in batches.
+-- Returns {'ok', free slots, lent slots}
 command.change('capacity/restart_pool', {
   'pool',
 }, function(a)

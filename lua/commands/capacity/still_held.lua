@@ -1,6 +1,6 @@
--- Which of these leases are over? Changes nothing.
--- Returns a word per lease: 'ok' | 'not lent' | 'stale token' | 'lapsed'
---   | 'settling' (the store was lost, and may only not have been told of it again, or that it has ended)
+-- Read which of these leases are over; changes nothing.
+-- Returns a word per lease: 'ok' (it is live) | 'not lent' | 'stale token' (there is another lease) | 'lapsed' | 'settling' (the store
+--   was lost, and the lease or its end may not have been reported yet)
 command.read('capacity/still_held', {
   '...leases',  -- per lease: slot, token
 }, function(_, argv)

@@ -1,13 +1,14 @@
--- The caller of an attempt is gone, or has waited long enough: take back its lease, which goes to the next waiter, or
--- its place in the queue, which a ticket with a key keeps for a while. A lease stays while another attempt has it too: that
--- caller may hold what it got. An attempt that has not been carried out yet never will be. Safe to repeat.
--- Returns {'undone', slot, token} | {'granted'} (and left alone) | {'left', 'away' | 'dropped'} | {'nothing'}
---   | {'elsewhere', realm, request, slot, token} (served in another realm, which is to take it back)
+-- Undo an attempt whose caller is gone or has waited long enough: take back its lease, which goes to the next waiter, or take its
+-- ticket out of the queue, which keeps its place for a while if it has an idempotency key. A lease stays while another attempt got it
+-- too: the caller of that one may use it. An attempt that has not reached the store yet is refused when it does. Safe to repeat.
+-- Returns {'undone', slot, token} | {'granted'} (the lease is left alone) | {'left', 'away' | 'dropped'} (the ticket left the queue and
+--   keeps its place or was deleted) | {'nothing'} (nothing was undone: it holds nothing, or other attempts have the lease too)
+--   | {'elsewhere', realm, request, slot, token} (it was served in another realm, which has to take the lease back)
 command.finish('capacity/undo', {
-  'request',
-  'attempt',
-  'hub',      -- the hub that attended it
-  'why',      -- 'gone' | 'timeout' | 'stopping': only the place in the queue, a lease is left alone
+  'request',  -- request id
+  'attempt',  -- id of the call whose caller is gone
+  'hub',      -- the hub that answered the caller
+  'why',      -- 'gone' | 'timeout' | 'stopping'; a lease is taken back only for 'gone'
 }, function(a)
   local before = redis.call('GET', keys.request(a.request))
   local there = spill_over.read(before)
@@ -31,7 +32,7 @@ command.finish('capacity/undo', {
     redis.call('SET', keys.request(a.request), table.concat({asked, slot, token, others}, '|'), 'KEEPTTL')
     return {'nothing'}
   end
-  redis.call('SREM', keys.handed(a.hub), a.request)  -- also when that lease is over
+  redis.call('SREM', keys.handed(a.hub), a.request)  -- also when the lease is over
   local freed = releases.take_back(a.request, slot, token, a.why)
   serving.opened()
   return freed and {'undone', freed, token} or {'nothing'}

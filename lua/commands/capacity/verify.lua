@@ -1,6 +1,6 @@
--- Is this token the one of the lease that holds the slot now? Changes nothing.
--- Returns {'ok', ms left} | {'not lent'} | {'stale token'} | {'lapsed'}
---   | {'settling'} (the store was lost: a hub may have yet to say that it ended, or its node that it is lent)
+-- Check whether a token is that of the lease of a slot now; changes nothing.
+-- Returns {'ok', ms left} | {'not lent'} | {'stale token'} (there is another lease) | {'lapsed'} (its deadline has passed)
+--   | {'settling'} (the store was lost, and the lease or its end may not have been reported yet)
 command.read('capacity/verify', {
   'slot',
   'token',

@@ -1,14 +1,15 @@
--- Take a slot off offer because its node says that it is gone; a lease of it ends. Safe to repeat.
--- A process that is not the node any more, and a call that is older than one for this slot that was carried out, change
--- nothing. Returns {'lent'} (only a free one was to go) | {'withdrawn', 1 | 0 (a lease ended)} | {'unknown'}
---   | {'foreign'} (another node's slot) | {'late'} (it was published since) | {'superseded'} | {'unregistered'}
+-- Take a slot off offer because its node says that it is gone; its lease ends. Safe to repeat. A process that is not the node any more
+-- changes nothing, nor does a call that is older than the last one for the slot.
+-- Returns {'withdrawn', 1 | 0 (whether a lease ended)} | {'lent'} (left alone, for `only_free`) | {'unknown'} (no such slot)
+--   | {'foreign'} (the slot of another node) | {'late'} (it was published since) | {'superseded'} (another process is the node) |
+--   {'unregistered'} (the node has to register again)
 command.finish('capacity/withdraw', {
   'slot',
-  'node',
-  'part',         -- the node's id as part of a key
-  'only_free',    -- '1': leave it alone when it is lent
-  'incarnation',  -- '' of plain clients
-  'said_number',  -- of this call, which only rises in an incarnation; '' of plain clients
+  'node',         -- raw id of the node
+  'part',         -- key part of the id of the node
+  'only_free',    -- '1': leave the slot alone when it is lent
+  'incarnation',  -- of the calling process, '' of plain clients
+  'said_number',  -- number of the call, which only rises in an incarnation; '' of plain clients
 }, function(a)
   local says, number = node_processes.caller(a.part, a.incarnation, a.said_number)
   if says ~= 'own' then return {says == 'unknown' and 'unregistered' or says} end

@@ -1,11 +1,11 @@
--- Check subjects of one kind in one moment. Changes nothing.
--- Returns per subject a list of words; hub/doctor/words.py and hub/doctor/job_words.py say what each means.
+-- Check subjects of one kind, all at the same moment; changes nothing. Returns per subject a list of words for what is wrong with it;
+-- hub/doctor/words.py and hub/doctor/job_words.py say what each word means.
 command.read('doctor/check', {
-  'kind',                -- of the subjects: one of doctor.checks
-  'fields: number',      -- arguments of one subject
-  'timeout_ms: number',  -- after which a silent node or worker is dead, or a slot on offer must have a node on the books
+  'kind',                -- kind of the subjects: a name in doctor.checks
+  'fields: number',      -- number of arguments for each subject
+  'timeout_ms: number',  -- silence after which a node or worker is dead, and age at which a slot on offer must have a registered node
   'grace_ms: number',    -- how much longer it may last before a sweep must have ended it
-  '...subjects',
+  '...subjects',         -- the arguments of each subject
 }, function(a, argv)
   local check, answers = doctor.checks[a.kind], {}
   local limits = {timeout_ms = a.timeout_ms, grace_ms = a.grace_ms}

@@ -1,5 +1,5 @@
--- Read the jobs of tasks, to count the tasks of each job. Changes nothing.
--- Returns per task: full name of its job or '' (unknown), '1' | '0' (put off)
+-- Read the jobs of tasks, to count the tasks of each job; changes nothing.
+-- Returns per task two texts: the full name of its job or '' (unknown), '1' (it is put off or waits for other tasks) | '0'
 command.read('doctor/count', {
   '...tasks',
 }, function(_, argv)

@@ -1,7 +1,7 @@
--- Check a subject again, and repair it where it is still broken. Safe to repeat.
--- Returns {'ok', tasks of a worker that are left for `workers/bury`}
+-- Check a subject again, and repair it if it is still broken. Safe to repeat.
+-- Returns {'ok', number of tasks of a removed worker that are left for `workers/bury`, else 0}
 command.change('doctor/repair', {
-  'kind',        -- of the subject: one of doctor.repairs
+  'kind',        -- kind of the subject: a name in doctor.repairs
   '...subject',  -- the arguments of that repair
 }, function(a, argv)
   return {'ok', doctor.repairs[a.kind](unpack(argv, 2)) or 0}

@@ -1,10 +1,10 @@
--- Take readers off a group that have been silent for so long, as those of dead processes are. One that still holds entries
--- stays until they were handed on, for they would be lost with it; one that lives is back with its next read.
--- Safe to repeat. Returns how many went.
+-- Delete readers of a group in a stream that have been silent for longer than idle_ms, like those of processes that are dead. A reader
+-- that still holds entries stays until these were handed to others: they would be lost with it. A reader that is alive is made again by
+-- its next read. Safe to repeat. Returns the number of readers deleted.
 command.change_unclocked('internal/forget_readers', {
-  'key',              -- stream
+  'key',              -- key of the stream
   'group',
-  'idle_ms: number',
+  'idle_ms: number',  -- longest silence of a reader
 }, function(a)
   local readers = redis.pcall('XINFO', 'CONSUMERS', a.key, a.group)
   local gone = 0

@@ -1,5 +1,5 @@
--- Forget the executors of all @internal jobs but those named: what a deployment no longer offers is refused from now on.
--- Safe to repeat. Returns {'ok', how many were forgotten}
+-- Forget the executors of all @internal jobs except those named: tasks of jobs that a deployment no longer offers are refused from now
+-- on. Safe to repeat. Returns {'ok', number of jobs forgotten}
 command.finish('internal/keep_executors', {
   '...names',
 }, function(_, argv)

@@ -1,10 +1,10 @@
--- Take a reader off its group, or, where it still holds entries, let the others have them at once.
--- Safe to repeat. Returns how many it still holds.
+-- Delete a reader of a group in a stream; while it holds entries, let other readers take these at once instead. Safe to repeat. Returns
+-- the number of entries that it holds, up to 1,000.
 command.change_unclocked('internal/leave', {
-  'key',      -- stream
+  'key',      -- key of the stream
   'group',
   'reader',
-  'idle_ms',  -- after which others take an entry
+  'idle_ms',  -- idle ms after which other readers take an entry
 }, function(a)
   local held = redis.pcall('XPENDING', a.key, a.group, '-', '+', 1000, a.reader)
   if held.err then return 0 end

@@ -1,11 +1,10 @@
--- Read what an autoscaler needs to know of a job: the tasks that can be claimed, those that are put off, those that
--- are claimed or run, its workers, and how long its tasks ran of late. At most `limit` workers, or tasks of workers that serve
--- several jobs, are looked at.
--- Changes nothing.
--- Returns {pending, put off, held, workers, 1 | 0 (there may be more that are held), microseconds | ''}
+-- Read what an autoscaler needs to know of a job; changes nothing. At most `limit` workers, or tasks of workers that serve several
+-- jobs, are looked at.
+-- Returns {tasks that can be claimed, tasks put off or waiting for others, claimed or running tasks, workers, 1 | 0 (more tasks may be
+--   claimed or running), mean run time of late in microseconds or ''}
 command.read('jobs/demand', {
-  'full',
-  'limit: number',
+  'full',           -- full name of the job
+  'limit: number',  -- most workers or tasks that are looked at
 }, function(a)
   local held, left, more = 0, a.limit, 0
   local function count(ids)

@@ -1,4 +1,5 @@
--- Read jobs; nothing changes. Returns per job: {full name, id, schema, workers, schema of results} | 0 (unknown or soft-deleted)
+-- Read jobs; changes nothing. Returns per job {full name, id, schema of the payload, {worker, ...}, schema of the result or ''} | 0
+-- (unknown or soft-deleted)
 command.read('jobs/describe', {
   '...names',
 }, function(_, argv)

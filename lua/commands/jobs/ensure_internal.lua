@@ -1,10 +1,10 @@
--- Register an @internal job from configuration, replacing its schema, and note that an executor is there. Safe to repeat.
--- Returns {'ok'}
+-- Register an @internal job from the configuration, replacing its schema, and note that an executor runs it. Safe to repeat. Returns
+-- {'ok'}
 command.change('jobs/ensure_internal', {
-  'full',
-  'id',      -- for a job that is new
+  'full',    -- full name of the job
+  'id',      -- the id of the job if it is new
   'schema',
-  'digest',
+  'digest',  -- digest of the schema
 }, function(a)
   if redis.call('EXISTS', keys.job(a.full)) == 0 then
     local at = numbers.digits(store.next_us())

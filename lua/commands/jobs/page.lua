@@ -1,8 +1,8 @@
--- A page of several lists taken together, newest first; no member stands in two of them. Nothing changes.
--- Returns {how many there are in all, member, ...}
+-- Read a page of several sorted sets taken together, newest members first; no member is in two of them. Changes nothing. Returns
+-- {number of members in all of them, member, ...}
 command.read_unclocked('jobs/page', {
-  'limit: number',
-  'offset: number',
+  'limit: number',   -- most members of the page
+  'offset: number',  -- members to skip
   '...lists',        -- keys of sorted sets
 }, function(a, argv)
   local total, lists = 0, {}
@@ -14,8 +14,8 @@ command.read_unclocked('jobs/page', {
   if a.limit == 0 or a.offset >= total then return {total} end
   if #lists == 1 then return {total, unpack(redis.call('ZRANGE', lists[1], a.offset, a.offset + a.limit - 1, 'REV'))} end
 
-  -- The instant at which the page begins: as many members as are skipped are younger. Found by halving, since the lists
-  -- can be long and a page is short.
+  -- Find the instant at which the page begins, so that as many members are younger as are skipped. It is found by halving: the lists
+  -- can be long while a page is short.
   local function younger(than)
     local count = 0
     for _, key in ipairs(lists) do count = count + redis.call('ZCOUNT', key, string.format('(%.0f', than), '+inf') end

@@ -1,21 +1,22 @@
--- Register a job for a worker: create it, take a soft-deleted one back under the schema given, or join an active one whose
--- schema is the same. A refusal leaves no trace. Safe to repeat; what a hub says again to a worker that has the job changes nothing.
--- Returns {'created' | 'joined', id, worker, workers, perhaps the process that was the worker before} | {'conflict'}
---   | {'slow', what it took} (checking against the schema took too long)
---   | {'quota', ...} (as `quotas.take` says)
---   | {'worker'} (unknown, or not the caller's) | {'superseded'} (the process was the worker, and another is)
+-- Register a job for a worker: create the job, take a soft-deleted one back with the given schema, or join an active one whose schema
+-- is the same. A refusal changes nothing. Safe to repeat; a hub that repeats it after a loss changes nothing for a worker that has the
+-- job.
+-- Returns {'created' | 'joined', id of the job, worker, {worker of the job, ...}, the process that was the worker before, if any}
+--   | {'conflict'} (the job is active with another schema) | {'slow', how long} (checking a payload against the schema takes too long)
+--   | {'quota', ...} (as `quotas.take` returns it) | {'worker'} (unknown, or not the caller's) | {'superseded'} (another process is the
+--   worker now)
 command.add('jobs/register', {
-  'full',
-  'id',           -- for a job that is new
+  'full',           -- full name of the job
+  'id',             -- the id of the job if it is new
   'schema',
-  'digest',       -- the same for schemas that are equal
+  'digest',         -- digest of the schema, equal for equal schemas
   'worker',
-  'user',
-  'made_for',     -- a worker that is 'new' or 'known'; 'told': a hub says it again to a store that may have lost it
-  'incarnation',  -- the process that is the worker, '' where it does not say so
-  'attempts',     -- of its tasks that say nothing of that
-  'backoff_ms',
-  'result_schema', -- of what its tasks come to, '' where nothing is said of that
+  'user',           -- the calling user
+  'made_for',       -- the worker is 'new' or 'known'; 'told': a hub repeats the call to a store that may have lost it
+  'incarnation',    -- the process that is the worker, '' when the call names none
+  'attempts',       -- attempts of tasks whose submit names no number
+  'backoff_ms',     -- pause after the first failed attempt of such a task
+  'result_schema',  -- schema of the results of its tasks, '' for none
 }, function(a)
   local job = redis.call('HMGET', keys.job(a.full), 'id', 'digest', 'deleted', 'back')
   if job[1] and not job[3] and job[2] ~= a.digest then return {'conflict'} end
@@ -43,7 +44,7 @@ command.add('jobs/register', {
     redis.call('HSET', keys.job(a.full), 'id', a.id, 'at', at, 'schema', a.schema, 'digest', a.digest)
     redis.call('ZADD', keys.room_jobs(names.room_of(a.full)), at, a.full)
   elseif jobs.revive(a.full) then
-    redis.call('HSET', keys.job(a.full), 'schema', a.schema, 'digest', a.digest, 'back', a.id)  -- a repeat is to know its work
+    redis.call('HSET', keys.job(a.full), 'schema', a.schema, 'digest', a.digest, 'back', a.id)  -- `back` lets a repeat be recognised
   end
   if a.attempts == '1' then
     redis.call('HDEL', keys.job(a.full), 'attempts', 'backoff_ms')

@@ -1,12 +1,13 @@
--- Take the heartbeats of many nodes at once; each is answered on its own. Safe to repeat.
--- The slots of a node that was suspect are lent again, 256 at a time.
--- Returns per node: 0 (unknown, or slots of it were lost: register and publish again) | 1 (nothing new)
---   | 2 (nothing new, draining) | 3 (superseded: another process is the node, and this one is to stop)
---   | {version, draining, {slot, token, ...}, {slot to recycle, ...}, what is offered in short, or '',
---     the last drain or undrain as `drains.lua` tells it, as what the lent ones were asked for as `leases.asked` tells it}
+-- Take the heartbeats of many nodes; each has an answer of its own. Safe to repeat. The slots of a node that was suspect are lent
+-- again, 256 in one call.
+-- Returns per node: 0 (unknown, or the store lost slots of it: it has to register and publish again) | 1 (its orders are unchanged)
+--   | 2 (unchanged, and it drains) | 3 (superseded: another process is the node, and this one has to stop)
+--   | {version of the orders, 1 | 0 (it drains), {slot, token, ...} of its leases, {slot to recycle, ...}, digest of the slots that the
+--   hub offers or '', the last drain call as `drains.last_call` returns it, labels and runs of its leases as `leases.asked` returns
+--   them}
 command.finish('nodes/beat', {
-  'timeout_ms',
-  '...beats',    -- per node: raw id, id as part of a key, version it knows, incarnation or ''
+  'timeout_ms',  -- timeout of nodes
+  '...beats',    -- per node: raw id, key part of the id, version of the orders that it knows, incarnation or ''
 }, function(a, argv)
   local heard = {}
   for i = 2, #argv, 4 do heard[#heard + 1] = argv[i] end
@@ -18,7 +19,7 @@ command.finish('nodes/beat', {
       'reported', 'incarnation', 'cordon')
     local word = duty and (incarnation == '' and 'own' or node_processes.word(part, incarnation, duty[6]))
     duties[i] = word == 'own' and duty or word == 'superseded' and 3 or 0
-    if word == 'own' then  -- no other keeps the node alive
+    if word == 'own' then  -- no other process keeps the node alive
       readings[#readings + 1] = store.clock_ms
       readings[#readings + 1] = id
     end

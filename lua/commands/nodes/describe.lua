@@ -1,10 +1,10 @@
--- Look at nodes. Returns per node: {LastSeen, Capacity, Apps, Labels, BaseUrl, word of liveness, ms since the beat on
--- the hub clock or -1, draining 1 | 0, slots, lent, ms until the deadline of its drain or -1, 1 | 0 (only a sweep keeps it alive),
--- why it is cordoned or ''}
---   | 0 (not registered, or what it says of itself cannot be read)
+-- Read nodes; changes nothing. Returns per node {LastSeen, Capacity, Apps, Labels, BaseUrl, word of `liveness.of`, ms since its
+-- heartbeat on the hub clock or -1, 1 | 0 (drain or cordon), slots, leases, ms until the deadline of its drain or -1, 1 | 0 (only a
+-- sweep keeps it alive), reason of its cordon or ''}
+--   | 0 (not registered, or its record cannot be read)
 command.read('nodes/describe', {
-  'timeout_ms: number',
-  '...nodes',            -- per node: raw id, id as part of a key
+  'timeout_ms: number',  -- timeout of nodes
+  '...nodes',            -- per node: raw id, key part of the id
 }, function(a, argv)
   local answers = {}
   local function look(id, part)

@@ -1,21 +1,19 @@
--- Stop or resume lending a node's slots: free ones are held back, or go on to the next waiter. Lent ones stay with
--- their borrowers until the deadline, if there is one, which the sweeper carries out (sweeping/end_drained); with a
--- reason the node is cordoned, which has no deadline and is not told to it as a drain. The last
--- call decides, about the deadline as well. In batches, of which the first switches; safe to repeat.
--- Each call has a number that only rises, also after the store was lost: one that is brought back, by the hub that made it
--- or by the node that was told of it, changes nothing when an equal or later one is known, and waits for a node that is
--- not back yet.
--- Returns {'ok', cursor of the next batch or '0', slots held of this batch, slots lent of it, ms to the deadline or -1,
---   number of the call} | {'unknown'} | {'kept'}
+-- Stop or resume lending slots of a node: free slots are held back, or placed again. Leases last until the deadline, if there is one,
+-- when the sweeper ends them (sweeping/end_drained). With a reason the node is cordoned: it has no deadline and is not told to drain.
+-- Of several calls the last one holds, with its deadline. The first batch switches the node; safe to repeat. Each drain call has a
+-- number that only rises, also after the store was lost: a call that the hub or the node brings back after a loss changes nothing when
+-- an equal or later one is known, and waits for a node that has not registered again.
+-- Returns {'ok', cursor of the next batch, '0' after the last, slots of this batch that are held, slots of it that are lent, ms to the
+--   deadline or -1, number of the call} | {'unknown'} (the node is not registered) | {'kept'} (an equal or later call is known)
 command.change('nodes/drain', {
-  'id',
-  'part',
-  'on',           -- '1' drain, '0' undrain
-  'deadline_ms',  -- from now, '' for none
-  'cursor',       -- '0' to begin with
-  'limit',        -- slots per batch, about
-  'number',       -- of a call that is brought back; '' for one that is made now
-  'reason',       -- why it is cordoned; '' for a drain and for its end
+  'id',           -- raw id of the node
+  'part',         -- key part of the id of the node
+  'on',           -- '1': drain or cordon, '0': end of both
+  'deadline_ms',  -- ms from now, '' for none
+  'cursor',       -- '0' in the first batch
+  'limit',        -- slots of a batch, about
+  'number',       -- number of a call that is brought back; '' for a new call
+  'reason',       -- reason of a cordon; '' for a drain and for the end of both
 }, function(a)
   if redis.call('SISMEMBER', keys.nodes, a.id) == 0 then
     if a.number ~= '' then drains.keep(a.part, a.on, a.number, a.deadline_ms, a.reason) end
@@ -26,7 +24,7 @@ command.change('nodes/drain', {
     if a.number ~= '' and not numbers.above(a.number, known) then return {'kept'} end
     if a.number == '' then a.number = lease_texts.next_token() end
     redis.call('HSET', keys.orders(a.part), 'drain_number', a.number)
-    orders.changed(a.part)  -- the node is told the number with its next beat
+    orders.changed(a.part)  -- the node is told the number with its next heartbeat
   end
   local holds = drains.holds_back(a.part)
   if a.cursor == '0' and a.on == '1' then
@@ -56,7 +54,7 @@ command.change('nodes/drain', {
       orders.changed(a.part)
     end
   elseif holds ~= (a.on == '1') then
-    return {'ok', '0', 0, 0, -1, a.number}  -- it was switched back since the first batch
+    return {'ok', '0', 0, 0, -1, a.number}  -- another call has switched it back since the first batch
   end
   local held, lent = 0, 0
   local page = redis.call('SSCAN', keys.node_slots(a.part), a.cursor, 'COUNT', a.limit)

@@ -1,15 +1,15 @@
--- Check a nominated node again and, if it is stale, expire it in the same step: no beat can come between. Where an operator
--- has switched expiry off it is refreshed: the pass may be of a hub that stood still meanwhile.
--- Returns {'gone'} (not registered any more) | {'alive' | 'fresh', last seen} | {'ahead', last seen} (by more than 5 s)
---   | {'stale', last seen} (dry run) | {'refreshed', last seen} (expiry is off or paused)
---   | {'expired', last seen, slots dropped, {slots whose lease ended}, slots left for the next batch}
+-- Check a nominated node again and expire it in the same step if it is stale, so that no heartbeat can come between. While an operator
+-- has switched expiry off a stale node is refreshed instead: the sweep may be that of a hub that stood still meanwhile.
+-- Returns {'gone'} (not registered any more) | {'alive' | 'fresh', last seen} | {'ahead', last seen} (in the future by more than 5 s)
+--   | {'stale', last seen} (of a dry run) | {'refreshed', last seen} (expiry is off or paused: its alive key was written)
+--   | {'expired', last seen, slots dropped, {slot whose lease ended, ...}, slots left for nodes/prune}
 command.finish('nodes/expire', {
-  'id',
-  'part',
-  'timeout_ms: number',
-  'action',              -- 'expire' | 'refresh' | 'look'
-  'keep',                -- '1': a node with a free slot is kept alive
-  'limit: number',
+  'id',                  -- raw id of the node
+  'part',                -- key part of the id of the node
+  'timeout_ms: number',  -- timeout of nodes
+  'action',              -- 'expire' | 'refresh' | 'look' (a dry run)
+  'keep',                -- '1': a node with a free slot, or one held back because it is suspect, is refreshed
+  'limit: number',       -- most slots dropped in this call
 }, function(a)
   if redis.call('SISMEMBER', keys.nodes, a.id) == 0 then
     if a.action ~= 'look' then nodes.remove(a.id, a.part, a.limit) end
@@ -18,7 +18,7 @@ command.finish('nodes/expire', {
   end
   local word, seen = liveness.of(a.id, a.part, a.timeout_ms)
   if word == 'stale' and store.reporting then word = 'fresh' end  -- the store was away, and no node could be heard
-  if word == 'ahead' and times.parse(seen) <= store.now_ms + 5000 then word = 'fresh' end  -- no two clocks agree
+  if word == 'ahead' and times.parse(seen) <= store.now_ms + 5000 then word = 'fresh' end  -- clocks of two machines differ a little
   if a.action ~= 'look' then
     liveness.note_signs(a.id, a.part, word, seen, a.timeout_ms)
   end

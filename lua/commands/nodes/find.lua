@@ -1,9 +1,9 @@
--- Look for nodes whose id, labels or pools contain a text, without regard to case; a stretch of them at a time.
--- Returns {cursor to go on with, '0' when these were the last; how many were looked at; id...}
+-- Find nodes whose id, labels or pools contain a text, in either case, among a stretch of all nodes; changes nothing. Returns {cursor
+-- of the next stretch, '0' after the last, number of nodes looked at, id, ...}
 command.read('nodes/find', {
   'text',
-  'cursor',
-  'count: number',
+  'cursor',         -- '0' in the first call
+  'count: number',  -- nodes of a stretch, about
 }, function(a)
   local wanted = string.lower(a.text)
   local after, listed = unpack(redis.call('SSCAN', keys.nodes, a.cursor, 'COUNT', a.count))

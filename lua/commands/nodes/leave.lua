@@ -1,11 +1,12 @@
--- A node leaves, or an operator removes it: its slots are withdrawn and lent ones ended, at once. Safe to repeat. A process
--- that is not the node, because another has taken over, ends nothing.
--- Returns {'left' | 'unknown' | 'superseded', slots dropped, {slots whose lease ended}, slots left for the next batch}
+-- Remove a node because it leaves or an operator removes it: its slots are withdrawn and its leases end, at once. Safe to repeat. A
+-- process that is not the node, because another one has taken over, removes nothing.
+-- Returns {'left' | 'unknown' (not registered) | 'superseded', slots dropped, {slot whose lease ended, ...}, slots left for
+--   nodes/prune}
 command.finish('nodes/leave', {
-  'id',
-  'part',
-  'limit: number',
-  'incarnation',    -- '' of plain clients and of operators
+  'id',             -- raw id of the node
+  'part',           -- key part of the id of the node
+  'limit: number',  -- most slots dropped in this call
+  'incarnation',    -- of the calling process, '' of plain clients and of operators
 }, function(a)
   local known = redis.call('SISMEMBER', keys.nodes, a.id) == 1
   local current = redis.call('HGET', keys.orders(a.part), 'incarnation')

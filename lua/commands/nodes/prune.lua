@@ -1,8 +1,8 @@
--- Drop the next slots of a node that is already off the books. Safe to repeat.
--- Returns {'ok', slots dropped, {slots whose lease ended}, slots left}
+-- Drop further slots of a node that was removed. Safe to repeat. Returns {'ok', slots dropped, {slot whose lease ended, ...}, slots
+-- left}
 command.finish('nodes/prune', {
-  'part',
-  'limit: number',
+  'part',           -- key part of the id of the node
+  'limit: number',  -- most slots dropped in this call
 }, function(a)
   if redis.call('HEXISTS', keys.leaving, a.part) == 0 then return {'ok', 0, {}, 0} end
   local dropped, ended, left = nodes.prune(a.part, a.limit)

@@ -1,7 +1,7 @@
--- A node says that it has dealt with recycle markers: it replaced or reset these slots. Others' are left alone. Safe to repeat.
--- Returns {'ok'}
+-- Delete the recycle markers of slots that their node says it has replaced or reset. Markers of slots of other nodes stay. Safe to
+-- repeat. Returns {'ok'}
 command.change('nodes/recycled', {
-  'part',
+  'part',  -- key part of the id of the node
   '...slots',
 }, function(a, argv)
   for i = 2, #argv do

@@ -1,27 +1,27 @@
--- Put a node on the books, or bring its entry up to date; it counts as a beat. Safe to repeat.
--- A process that says which one it is, and is newer than the one that was the node, takes over: the older one is told so
--- with its next beat, and its late calls change nothing. Which one is newer is said by the term that each was
--- given when it registered first; without one it is the one that comes later.
--- Returns {'registered' | 'updated', version, term or '', incarnation that is superseded by this or '',
---     a drain or undrain that waited for the node to come back, as `drains.lua` tells it, or {},
---     {slot, token, ...} that are lent of a node that is taken over: the new process is to know them should they be lost,
---     and as what they were asked for, as `leases.asked` tells it}
---   | {'superseded'} (by another) | {'collides', other id} | {'leaving'} (prune it to the end first)
+-- Register a node, or update its record; this counts as a heartbeat. Safe to repeat. A process that names its incarnation and is newer
+-- than the one that was the node takes over: the older process is told so with its next heartbeat, and its late calls change nothing.
+-- Newer is the process with the higher term, a number that it was given when it registered first; without a term the process that
+-- registers later.
+-- Returns {'registered' | 'updated', version of its orders, term or '', incarnation that it supersedes or '', the drain call that
+--   waited for the node as `drains.kept` returns it or {}, and of a node that is taken over {slot, token, ...} of its leases, and their
+--   labels and runs as `leases.asked` returns them, so that the new process can report them after a loss}
+--   | {'superseded'} (by another process) | {'collides', other id} (it has the same key part) | {'leaving'} (the slots of its former
+--   registration are to be pruned first)
 command.change('nodes/register', {
-  'id',
-  'part',                -- the id as part of a key
+  'id',                  -- raw id of the node
+  'part',                -- key part of the id
   'apps',
   'capacity',
   'labels',
-  'base_url',            -- '' removes it
-  'timeout_ms: number',
-  'audit_new',           -- the audit entry of a new node
-  'audit_old',           -- of an update
-  'audit_max: number',
-  'incarnation',         -- '' of plain clients
-  'said_term',           -- what it was given before, '' for nothing
-  'token_ms: number',    -- for how long a token that it made by joining is kept without being shown
-  '...pool_labels',      -- those of its apps that are valid pool labels
+  'base_url',            -- '' to delete the field
+  'timeout_ms: number',  -- timeout of nodes
+  'audit_new',           -- audit entry for a new node
+  'audit_old',           -- audit entry for an update
+  'audit_max: number',   -- most entries of the audit log
+  'incarnation',         -- of the calling process, '' of plain clients
+  'said_term',           -- the term that it was given before, '' for none
+  'token_ms: number',    -- for how long a token that the node made by joining is kept without being shown
+  '...pool_labels',      -- the pool labels among its apps
 }, function(a, argv)
   local raw = nodes.owner_of(a.part)
   if raw and raw ~= a.id then return {'collides', raw} end
@@ -36,7 +36,7 @@ command.change('nodes/register', {
     if duty[1] then node_processes.retire(a.part, duty[1]) end
     redis.call('DEL', keys.withdrawn(a.part))
     redis.call('HSET', keys.orders(a.part), 'incarnation', a.incarnation, 'term', term)
-    redis.call('HINCRBY', keys.orders(a.part), 'version', 1)  -- so that its first beat is told everything
+    redis.call('HINCRBY', keys.orders(a.part), 'version', 1)  -- its first heartbeat is told all orders
   end
 
   local known = redis.call('EXISTS', keys.node(a.part)) == 1
@@ -48,7 +48,7 @@ command.change('nodes/register', {
   end
   if a.part ~= a.id then redis.call('HSET', keys.node(a.part), 'HubId', a.id) end
   redis.call('SADD', keys.nodes, a.id)
-  redis.call('SET', keys.node_alive(a.part), '1', 'PX', math.max(a.timeout_ms, 90000))  -- it may beat by writing it, every 10 s
+  redis.call('SET', keys.node_alive(a.part), '1', 'PX', math.max(a.timeout_ms, 90000))  -- a node may write it, every 10 s
   redis.call('ZADD', keys.beats, store.clock_ms, a.id)
   for i = 14, #argv do
     if redis.call('EXISTS', keys.available(argv[i])) == 1 and pools.open(argv[i]) then serving.pool(argv[i]) end

@@ -1,5 +1,5 @@
--- Look at some nodes whose slots are held back because they were suspect: those that are no longer, because they beat by
--- writing their alive key or have had their time to report, are lent from again. Safe to repeat. Returns {'ok'}
+-- Look at 20 nodes whose slots are held back because they were suspect, and offer the slots of those that are not suspect any more:
+-- they stay alive by writing their alive key, or have had their time to report. Safe to repeat. Returns {'ok'}
 command.change('nodes/resume', {}, function()
   for _, node in ipairs(redis.call('SRANDMEMBER', keys.suspects, 20)) do
     local part = ids.key_part(node)

@@ -1,15 +1,16 @@
--- Check whether a node can be shut down without harm to any lease: it drains, so that nothing of it can be lent any more,
--- and nothing of it is lent. Up to `limit` slots are seen in one look; of a node with more, what is held back stays so
--- while the same drain lasts, so that the batches of one drain are as good as one look. Changes nothing.
--- Returns {'ok', number of its drain or '', ms to the deadline or -1, slots lent, slots on offer in this batch,
---   cursor of the next batch or '0'} | {'unknown'} (not registered, and nothing is known to be of it)
---   | {'settling', ms} (the same, but the store was lost, and so long the node may come back with what it holds)
+-- Read whether a node can be shut down without harm to a lease: it drains, so that none of its slots can be lent, and none is lent. Up
+-- to about `limit` slots are looked at in one call. For a node with more the batches are as good as one look while the number of the
+-- drain stays the same: held slots stay held. Changes nothing.
+-- Returns {'ok', number of its drain or '', ms to the deadline or -1, leases, slots on offer in this batch, cursor of the next batch,
+--   '0' after the last}
+--   | {'unknown'} (not registered, and no slot or lease of it is known)
+--   | {'settling', ms} (the same, but the store was lost, and for so long the node may come back with its leases)
 command.read('nodes/safe_to_kill', {
-  'id',
-  'part',
-  'timeout_ms: number',  -- of nodes
-  'cursor',              -- '0' to begin with
-  'limit',
+  'id',                  -- raw id of the node
+  'part',                -- key part of the id of the node
+  'timeout_ms: number',  -- timeout of nodes
+  'cursor',              -- '0' in the first batch
+  'limit',               -- slots that are looked at, about
 }, function(a)
   local lent, offered, after = redis.call('HLEN', keys.lent(a.part)), 0, '0'
   local drain = redis.call('HGET', keys.orders(a.part), 'drain') or ''
@@ -23,7 +24,7 @@ command.read('nodes/safe_to_kill', {
     after = page[1]
     for _, slot in ipairs(page[2]) do
       local place = redis.call('HGET', keys.slot(slot), 'place')
-      lent = lent + (place == 'lent' and 1 or 0)  -- by another program, without a session
+      lent = lent + (place == 'lent' and 1 or 0)  -- another program lent it, without a session
       offered = offered + (place == 'free' and 1 or 0)
     end
   end

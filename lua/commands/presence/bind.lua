@@ -1,11 +1,11 @@
--- Bind a worker to a connection of its user's; a worker that had hung up is back by that. Safe to repeat.
--- Returns {'ok'} | {'worker'} (unknown) | {'forbidden'} (another user's) | {'full'} (the connection has as many as it may)
+-- Bind a worker to a connection of its user; a worker that had hung up is not removed then. Safe to repeat.
+-- Returns {'ok'} | {'worker'} (unknown) | {'forbidden'} (of another user) | {'full'} (the connection has as many workers as allowed)
 command.change('presence/bind', {
   'worker',
-  'user',
+  'user',          -- the calling user
   'connection',
-  'hub',           -- whose connection it is
-  'most: number',  -- workers a connection may have
+  'hub',           -- the hub that has the connection
+  'most: number',  -- most workers of a connection
 }, function(a)
   local owner = redis.call('HGET', keys.worker(a.worker), 'user')
   if not owner then return {'worker'} end

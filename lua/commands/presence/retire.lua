@@ -1,9 +1,8 @@
--- Forget the connections of hubs that are gone, in batches: no hub saw their workers hang up, so heartbeats decide.
--- Safe to repeat.
--- Returns {'ok', connections forgotten, 1 | 0 (there may be more), 1 | 0 (`hub` is known to have connections)}
+-- Forget connections of hubs that no longer tick, in batches. No hub saw the workers of those disconnect, so their heartbeats decide.
+-- Safe to repeat. Returns {'ok', connections forgotten, 1 | 0 (there may be more), 1 | 0 (`hub` has connections)}
 command.finish('presence/retire', {
-  'hub',
-  'limit: number',
+  'hub',            -- the calling hub
+  'limit: number',  -- most connections in this call
 }, function(a)
   local forgotten = 0
   for _, other in ipairs(redis.call('SMEMBERS', keys.socket_hubs)) do

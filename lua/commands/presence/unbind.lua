@@ -1,9 +1,9 @@
--- A connection has ended: workers that have no other one are to be removed unless they are back in time. Safe to repeat.
--- Returns {'ok', workers that have hung up}
+-- Forget a connection that has ended: its workers without another connection are removed unless they bind again within the grace. Safe
+-- to repeat. Returns {'ok', number of workers that have hung up}
 command.finish('presence/unbind', {
   'connection',
-  'hub',
-  'grace_ms: number',  -- on the hub clock; -1: nothing is held against them, their heartbeats decide
+  'hub',               -- the hub that had the connection
+  'grace_ms: number',  -- on the hub clock; -1: they are not removed for it, their heartbeats decide
 }, function(a)
   local hung_up = 0
   connections.unbind(a.connection, a.hub, function(worker)

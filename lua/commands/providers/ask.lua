@@ -1,13 +1,14 @@
--- Ask a provider for a result, unless it is there or has been asked for since a client joined the provider's room: what
--- was asked before that, no worker may have heard. Returns {'ready' | 'asked' | 'waiting'}
---   | {'quota', ...} (as `quotas.take` says)
+-- Ask a provider for a result, unless the result is there or was asked for since a client last joined the provider's room: an earlier
+-- question may have reached no worker.
+-- Returns {'ready'} (the result is there) | {'asked'} | {'waiting'} (it was asked before) | {'quota', ...} (as `quotas.take` returns
+--   it)
 command.add('providers/ask', {
-  'full',
-  'id',
-  'user',     -- who reads, '' for one without a name
-  'hash',     -- of the parameters
-  'params',   -- the text that was hashed
-  'ttl_ms',   -- for how long it is not asked again
+  'full',     -- full name of the provider
+  'id',       -- id of the provider
+  'user',     -- the user who reads, '' without a name
+  'hash',     -- digest of the parameters
+  'params',   -- the text of the parameters
+  'ttl_ms',   -- for how long the provider is not asked again
   'want_ms',  -- for how long an answer is taken
 }, function(a)
   if redis.call('EXISTS', keys.result(a.id .. ':' .. a.hash)) == 1 then return {'ready'} end

@@ -1,4 +1,4 @@
--- Read providers; nothing changes. Returns per provider: {full, id, at, schema, type, worker, user} | 0 (unknown)
+-- Read providers; changes nothing. Returns per provider {full name, id, time made, schema, content type, worker, user} | 0 (unknown)
 command.read('providers/describe', {
   '...names',
 }, function(_, argv)

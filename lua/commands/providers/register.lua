@@ -1,18 +1,19 @@
--- Register a provider for a worker, or take it over: schema, content type, worker and owner become the caller's, the id and
--- its place in the lists stay, and with the id what is cached. A refusal leaves no trace. Safe to repeat; what a hub says again
--- changes nothing that came later.
--- Returns {'created' | 'replaced', id, at, worker, since} | {'worker'} (unknown, or not the caller's) | {'forbidden'}
---   | {'quota', ...} (as `quotas.take` says) | {'later'} (it was said again, and there is another one, or it was removed)
+-- Register a provider for a worker, or take it over: schema, content type, worker and owner become those of the caller; the id, the
+-- place in the lists and the cached results stay. A refusal changes nothing. Safe to repeat; a hub that repeats it after a loss changes
+-- nothing that came later.
+-- Returns {'created' | 'replaced', id, time made, worker, time of this registration} | {'worker'} (unknown, or not the caller's) |
+--   {'forbidden'} (the provider is another user's) | {'quota', ...} (as `quotas.take` returns it) | {'later'} (to a repeat: it was
+--   registered again or removed since)
 command.add('providers/register', {
-  'full',
-  'id',            -- for a provider that is new
+  'full',           -- full name of the provider
+  'id',             -- the id of the provider if it is new
   'schema',
   'content_type',
   'worker',
-  'user',
-  'superuser',     -- '1' | '0'
-  'made_for',      -- a worker that is 'new' or 'known'; 'told': a hub says it again to a store that may have lost it
-  'since: number', -- when it was registered, where it is said again
+  'user',           -- the calling user
+  'superuser',      -- '1' | '0'
+  'made_for',       -- the worker is 'new' or 'known'; 'told': a hub repeats the call to a store that may have lost it
+  'since: number',  -- time of the registration that is repeated
 }, function(a)
   local owner = redis.call('HGET', keys.worker(a.worker), 'user')
   if owner ~= a.user and not (a.made_for == 'new' and not owner) then return {'worker'} end

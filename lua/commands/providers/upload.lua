@@ -1,15 +1,16 @@
--- Keep what a provider answers to what it was asked, for its owner or a superuser, and wake those who wait for it. What a room
--- has too much of goes, the oldest first. The owner may upload before it is asked.
--- Returns {'ok'} | {'provider'} (unknown) | {'forbidden'} | {'unasked'} | {'quota'} (no room may have as much)
+-- Store the answer of a provider to a question, for its owner or a superuser, and tell those who wait for it. When the results of a
+-- room are too many or too large, the oldest are deleted. The owner may upload an answer before it is asked for.
+-- Returns {'ok'} | {'provider'} (unknown) | {'forbidden'} (another user's) | {'unasked'} (a superuser's answer to no question) |
+--   {'quota'} (it is larger than all results of a room may be)
 command.add('providers/upload', {
-  'id',
-  'user',
+  'id',             -- id of the provider
+  'user',           -- the calling user
   'superuser',      -- '1' | '0'
-  'hash',
-  'body',
-  'ttl_ms',
-  'quota: number',  -- bytes of results a room may have
-  'most: number',   -- results a room may have: each costs memory beside its bytes
+  'hash',           -- digest of the parameters of the question
+  'body',           -- the answer
+  'ttl_ms',         -- how long the answer is kept
+  'quota: number',  -- most bytes of results of a room
+  'most: number',   -- most results of a room: each costs memory beside its bytes
 }, function(a)
   local full = redis.call('GET', keys.provider_name(a.id))
   if not full then return {'provider'} end

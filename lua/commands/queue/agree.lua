@@ -1,9 +1,10 @@
--- Agree on the settings of all hubs. Where hubs were given different ones, those of the first hub hold, until every hub that
--- ticks was given the same; `given` is the same text for the same settings. Safe to repeat, and written only when it is new. Returns
--- {what they agree on, then what an operator has set over it: a text per setting, '' for nothing}
+-- Agree on the settings that all hubs share. Where hubs were given different settings, those of the first hub hold until all hubs that
+-- tick were given the same. Written only when something is new. Safe to repeat.
+-- Returns {the settings in force as JSON, then what an operator has set over them: a JSON text per setting of shared.NAMES, '' for
+--   none}
 command.change('queue/agree', {
-  'hub',    -- '' of a command that is no hub: it overrules none
-  'given',  -- settings as JSON
+  'hub',    -- '' of a program that is no hub: its settings never replace those in force
+  'given',  -- settings as JSON, the same text for equal settings
 }, function(a)
   local holds, before = unpack(redis.call('HMGET', keys.store, 'shared', 'given:' .. a.hub))
   if a.hub ~= '' and before ~= a.given then redis.call('HSET', keys.store, 'given:' .. a.hub, a.given) end

@@ -1,10 +1,10 @@
--- A ticket is given up by a caller that knows it; the call that attends it hears of it, and one that repeats the request within
--- a minute. Safe to repeat. After a loss a hub says so again: the store may know nothing of the ticket any more, and a caller
--- that repeats the request still hears of it.
--- Returns {'cancelled'} | {'granted', slot} (give it back instead) | {'over', slot} (that lease has ended) | {'unknown'}
+-- Give up a ticket, for a caller that knows its id. The call that attends the ticket is told, and so is a call that repeats the request
+-- within a minute. Safe to repeat. After a loss a hub repeats it, also when the store knows no such ticket any more.
+-- Returns {'cancelled'} | {'granted', slot} (it has a lease: give that back instead) | {'over', slot} (its lease has ended) |
+--   {'unknown'}
 command.finish('queue/cancel', {
   'ticket',
-  'recalled',  -- '1': said again after a loss
+  'recalled',  -- '1': a hub repeats the call after a loss
 }, function(a)
   local before = redis.call('GET', keys.request(a.ticket))
   if before == 'undone' then return {'cancelled'} end

@@ -1,7 +1,7 @@
--- Read what has become of the tickets a hub attends, in case an announcement was lost; the call counts as a sign of the hub.
--- Safe to repeat. Returns a word per ticket: 'waiting' | 'granted' | 'gone' (the caller asks again, in its own way)
+-- Read what has become of the tickets that a hub attends, in case a notification was lost; the call counts as a tick of the hub. Safe
+-- to repeat. Returns a word per ticket: 'waiting' | 'granted' | 'gone' (it left the queue without a lease)
 command.finish('queue/check', {
-  'hub',
+  'hub',  -- the calling hub
   '...tickets',
 }, function(a, argv)
   if redis.call('EXISTS', keys.waiters(a.hub)) == 1 then redis.call('ZADD', keys.hubs, store.clock_ms, a.hub) end

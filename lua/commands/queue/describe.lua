@@ -1,7 +1,7 @@
--- The queues of some labels as they are. Returns per label {live waiters, its place in the rotation or 0, cap (0: none),
---   live leases, ms a newcomer would wait or -1, the first tickets of the queue}
+-- Read the queues of labels; changes nothing. Returns per label {waiters, place of the label among the turns or 0, cap or 0 for none,
+-- leases in flight, ms that a newcomer would wait or -1, {ticket, ...} (the first of the queue)}
 command.read('queue/describe', {
-  'count: number',  -- tickets per label
+  'count: number',  -- most tickets per label
   '...labels',
 }, function(a, argv)
   local found = {}

@@ -1,7 +1,9 @@
--- Look at tickets. Returns per ticket:
---   {'waiting' | 'away', label, run, position, ms it will take or -1, priority, since (ms since 1970), ms left, ttl_ms,
---    fingerprint, keep_s} | {'granted', slot, label, run, token, pool, item, ms until it lapses, ms of the lease,
---    fingerprint} | {'elsewhere', realm, request, slot, token, fingerprint} | {'over', slot} | {'unknown'}
+-- Read tickets; changes nothing. Returns per ticket:
+-- {'waiting' | 'away' (no caller attends it), label, run, position, estimated ms to wait or -1, priority, since (ms since 1970), ms
+-- until it is dropped, ttl_ms, fingerprint, keep_s}
+--   | {'granted', slot, label, run, token, pool, item, ms until the lease lapses, ms it lasts, fingerprint}
+--   | {'elsewhere', realm, request, slot, token, fingerprint} (served in another realm) | {'over', slot} (its lease has ended) |
+--   {'unknown'}
 command.read('queue/find', {
   '...tickets',
 }, function(_, argv)

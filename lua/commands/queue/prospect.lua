@@ -1,7 +1,8 @@
--- Where a borrow would stand in the queue of a label if it came now. Returns {position, ms it would take or -1}
+-- Read where a borrow would stand in the queue of a label if it came now; changes nothing. Returns {position, estimated ms to wait or
+-- -1}
 command.read('queue/prospect', {
   'label',
-  'priority: number',
+  'priority: number',  -- a point counts as a second in the queue
 }, function(a)
   local ahead = queue_order.ahead_of(a.label, a.priority)
   return {ahead + 1, tickets.estimate(a.label, ahead)}

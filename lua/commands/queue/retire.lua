@@ -1,8 +1,7 @@
--- Drop what no hub attends: waiters and undelivered leases of hubs that are gone, tickets whose time is over. In batches;
--- safe to repeat.
--- Returns {'ok', waiters dropped or set aside, leases taken back, 1 | 0 (there is more)}
+-- Drop what no hub attends: waiters and undelivered leases of hubs that no longer tick, and tickets whose deadline has passed. In
+-- batches; safe to repeat. Returns {'ok', tickets dropped or set aside, leases taken back, 1 | 0 (there may be more)}
 command.finish('queue/retire', {
-  'limit: number',
+  'limit: number',  -- most tickets of each kind in this call
 }, function(a)
   local dropped, undone = 0, 0
   local silent = redis.call('ZRANGE', keys.hubs, '-inf', '(' .. store.clock_ms - hubs.SILENT_MS, 'BYSCORE', 'LIMIT', 0, 1)[1]
@@ -13,7 +12,7 @@ command.finish('queue/retire', {
       if t.label and t.hub == silent then
         tickets.set_aside(t, 'hub')
         dropped = dropped + 1
-        call_state.headroom[#call_state.headroom + 1] = t.label  -- those behind them may have been passed by
+        call_state.headroom[#call_state.headroom + 1] = t.label  -- waiters behind it may have been passed over
       end
       redis.call('SREM', keys.waiters(silent), ticket)
     end
@@ -23,7 +22,7 @@ command.finish('queue/retire', {
       local owed = slot and lenient.fields(keys.slot(slot), 'unseen')[1] == silent
       if owed and releases.take_back(ticket, slot, token, 'hub') then undone = undone + 1 end
     end
-    local over = not (attended[1] or owing[1])  -- also where another program uses these keys
+    local over = not (attended[1] or owing[1])  -- also where the keys have another type
     if over or redis.call('EXISTS', keys.waiters(silent), keys.handed(silent)) == 0 then redis.call('ZREM', keys.hubs, silent) end
   end
   local late = redis.call('ZRANGE', keys.ticket_deadlines, '-inf', store.clock_ms, 'BYSCORE', 'LIMIT', 0, a.limit)

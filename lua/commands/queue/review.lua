@@ -1,4 +1,4 @@
--- Look again whether queues can be served: their cap has changed, or slots may have appeared unnoticed. Safe to repeat.
+-- Serve the queues of labels again, as far as possible: a cap has changed, or slots may have appeared unnoticed. Safe to repeat.
 -- Returns {'ok', waiters served}
 command.change('queue/review', {
   '...labels',

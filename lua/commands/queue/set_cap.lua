@@ -1,8 +1,8 @@
--- Set how many leases of a label may be live at once, at run time and for all hubs; waiters it lets in are served.
--- Safe to repeat. Returns {'ok', the cap that holds now, live leases}
+-- Set the cap of a label, at run time and for all hubs, and serve waiters that it lets in. Safe to repeat. Returns {'ok', the cap in
+-- force, 0 for none, leases in flight (0 for the default)}
 command.change('queue/set_cap', {
-  'label',  -- '' for all labels without a cap of their own
-  'cap',    -- 0: no limit, '' back to the environment's
+  'label',  -- '' for the default, of all labels without a cap of their own
+  'cap',    -- 0: no limit, '': the cap from the environment again
 }, function(a)
   local field = a.label == '' and 'set' or 'set:' .. a.label
   if (redis.call('HGET', keys.caps, field) or '') ~= a.cap then

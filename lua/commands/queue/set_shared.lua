@@ -1,9 +1,8 @@
--- Set one of the settings that all hubs share, over the one they were given, or clear what was set. Safe to repeat.
--- Returns {'ok'}
+-- Set a setting that all hubs share, over the value that the hubs were given, or clear what was set. Safe to repeat. Returns {'ok'}
 command.change('queue/set_shared', {
   'name',   -- one of shared.NAMES
-  'value',  -- JSON; '' to go back to what the hubs agree on
-  'by',
+  'value',  -- JSON; '' for the value that the hubs agree on
+  'by',     -- the caller who sets it
 }, function(a)
   local field = 'set:' .. a.name
   if a.value == '' then

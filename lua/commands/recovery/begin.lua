@@ -1,10 +1,10 @@
--- Take the turn at the records of a source, or keep it: one hub at a time cleans a source. A hub that does not tick any
--- more has lost its turn. Safe to repeat: the holder gets it again. Returns {'ok'} | {'taken', hub}
+-- Take or keep the turn at the records of a source, so that one hub at a time cleans the source. A hub that no longer ticks loses its
+-- turn. Safe to repeat: the holder gets it again. Returns {'ok'} | {'taken', the hub that has it}
 command.change('recovery/begin', {
   'source',
-  'hub_id',
-  'pass_id',
-  'ttl_ms',
+  'hub_id',   -- the calling hub
+  'pass_id',  -- id of the pass
+  'ttl_ms',   -- how long the turn lasts, unless it is kept
 }, function(a)
   local turn = keys.zombie_turn(a.source)
   local mine = a.hub_id .. ' ' .. a.pass_id

@@ -1,9 +1,9 @@
--- Keep how many records of a source a pass found stuck, and the level of its alert, so that any hub goes on from there.
--- Within the window a pass is kept while no later pass found fewer: the first one kept is the lowest.
--- Safe to repeat: the same pass, the same answer. Returns {'ok', the level before, or ''}
+-- Store how many records of a source a pass found stuck, and the level of its alert, so that any hub can go on from there. The number
+-- of a pass is kept for the window, or until a pass finds as few or fewer: the first one that is kept is the lowest. Safe to repeat:
+-- the same pass gets the same answer. Returns {'ok', the level of the pass before, or ''}
 local DAY_MS, KEPT_DAYS = 86400000, 92
 
--- Add up what the passes of a day (UTC) did, for reports.
+-- Add what a pass did to the sums of its day (UTC), for reports.
 local function count_day(a, did)
   local day = keys.zombie_day(string.format('%d:', math.floor(store.now_ms / DAY_MS)) .. a.source)
   local said = redis.call('HMGET', day, 'pass', 'most', 'worst')
@@ -23,13 +23,13 @@ end
 
 command.change('recovery/note_pass', {
   'source',
-  'pass_id',
-  'found',              -- '' when this pass could not count: what the last one found stays
-  'level',
-  'window_ms: number',
-  'keep_ms',
-  'again',              -- '1' when a further growth is told, though the level may be the same
-  'reset',              -- and what else this pass did, in numbers
+  'pass_id',            -- id of the pass
+  'found',              -- '' where this pass could not count: the number of the pass before stays
+  'level',              -- of its alert: ok | warning | critical
+  'window_ms: number',  -- how long numbers of passes are kept
+  'keep_ms',            -- how long the last pass is kept
+  'again',              -- '1' where a further growth is told, though the level may be the same
+  'reset',              -- this and the next three: what else the pass did, as numbers
   'failed',
   'written',
   'errors',

@@ -1,10 +1,10 @@
--- Stand for the leadership over a source: of the hubs that declare it one makes the passes, and stays the leader while it
--- ticks. Also notes that the source is declared; one that no hub has declared for `keep_ms` is not known any more.
--- Safe to repeat: who is the leader stays there. Returns {'ok'} | {'taken', hub}
+-- Become or stay the leader of a source: of the hubs that declare the source one makes the passes, as long as it ticks. Also notes that
+-- the source is declared; a source that no hub has declared for `keep_ms` is forgotten. Safe to repeat. Returns {'ok'} (this hub is the
+-- leader) | {'taken', the leader}
 command.change('recovery/stand', {
   'source',
-  'hub_id',
-  'keep_ms: number',
+  'hub_id',           -- the calling hub
+  'keep_ms: number',  -- how long a source is known after its last declaration
 }, function(a)
   local known = redis.call('HGET', keys.zombie_sources, a.source)
   if not known then

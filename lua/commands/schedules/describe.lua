@@ -1,4 +1,4 @@
--- Read schedules; nothing changes. Returns per schedule: its fields | 0 (unknown)
+-- Read schedules; changes nothing. Returns per schedule {field, ...} as `schedules.reply` returns them | 0 (unknown)
 command.read('schedules/describe', {
   '...schedules',
 }, function(_, argv)

@@ -1,8 +1,8 @@
--- The schedules that are due or to be looked at again, the one that is so for longest first; nothing changes. Of one that
--- has no record, or a key that no hub wrote, there are room and name alone.
--- Returns {now in microseconds, schedule, ...}
+-- Read schedules that are due, or that were put aside and are to be looked at again, longest due first; changes nothing. A schedule
+-- without a record, or under a key that no hub wrote, has only room and name. Returns {now in microseconds, {field, ...}, ...} as
+-- `schedules.reply` returns the fields
 command.read('schedules/due', {
-  'limit: number',
+  'limit: number',  -- most schedules
 }, function(a)
   local answers = {numbers.digits(store.now_us)}
   for _, id in ipairs(redis.call('ZRANGE', keys.schedules, '-inf', store.now_us, 'BYSCORE', 'LIMIT', 0, a.limit)) do

@@ -1,12 +1,13 @@
--- Submit the tasks of a schedule that is due, and say when it is due next. Safe to repeat, and at any number of hubs: a
--- schedule that is due at another time by now was fired by one of them. A task whose id is known was made before a loss.
--- Returns {'moved'} | {'ok', tasks made, why there are not more ('' | 'no-job' | 'unique' | 'missed' | 'quota')}
+-- Submit the tasks of a schedule that is due, and store when it is due next. Safe to repeat, and for several hubs at once: a schedule
+-- that is due at another time by now was fired by another hub. A task whose id is known was made before a loss.
+-- Returns {'moved'} (gone, paused, changed or fired since) | {'ok', tasks made, why there are not more: '' | 'no-job' (no active job) |
+--   'unique' (another task has the unique key) | 'missed' (too late for all) | 'quota'}
 command.add('schedules/fire', {
-  'schedule',
-  'due_us',     -- when it was due, as the hub has read it
-  'plan',       -- and what its times follow from
-  'next_us',    -- when it is due next, '' for never
-  '...firings', -- per task: id, when it was due; none where all of them were missed
+  'schedule',    -- room:name
+  'due_us',      -- when it was due, in microseconds, as the hub read it
+  'plan',        -- the rule of its times, as `schedules.plan_of` returns it
+  'next_us',     -- when it is due next, '' for never
+  '...firings',  -- per task: id, when it was due; none where all were missed
 }, function(a, argv)
   local s = schedules.read(a.schedule)
   if not s or s.paused == '1' or s.due ~= a.due_us or schedules.plan_of(s) ~= a.plan then return {'moved'} end

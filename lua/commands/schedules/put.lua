@@ -1,26 +1,26 @@
--- Make a schedule, or change one; it stays with who made it. Safe to repeat: one whose times stay the same is due when it was,
--- unless it was put aside. A key that no hub wrote is replaced by a superuser alone.
--- Returns {'made' | 'changed', schedule} | {'job'} (no such active job) | {'forbidden'} | {'full'} (there are too many)
---   | {'quota', ...} (as `quotas.take` says)
+-- Make or change a schedule; a schedule stays with the user who made it. Safe to repeat: a schedule whose times stay the same stays due
+-- when it was, unless it was put aside. Only a superuser replaces a key that no hub wrote.
+-- Returns {'made' | 'changed', {field, ...}} as `schedules.reply` returns them | {'job'} (no such active job) | {'forbidden'} (another
+--   user's) | {'full'} (there are as many schedules as allowed) | {'quota', ...} (as `quotas.take` returns it)
 command.add('schedules/put', {
   'room',
   'name',
-  'user',
-  'superuser',   -- '1' | '0'
+  'user',          -- the calling user
+  'superuser',     -- '1' | '0'
   'job',
   'payload',
-  'cron',        -- '' where it is due every so often
-  'every_ms',    -- '' where it has a cron expression
-  'zone',
-  'catch_up',    -- skip | one | all
-  'paused',      -- '1' | '0'
-  'priority',
-  'attempts',    -- '' for as many as the job says, and its back-off
+  'cron',          -- '' for a schedule with an interval
+  'every_ms',      -- '' for a schedule with a cron expression
+  'zone',          -- time zone of the cron expression
+  'catch_up',      -- which missed times are caught up: skip | one | all
+  'paused',        -- '1' | '0'
+  'priority',      -- of its tasks, in seconds ahead in the queue
+  'attempts',      -- '' for the attempts and the back-off of the job
   'backoff_ms',
-  'silence_ms',
-  'unique',      -- as of a submit
-  'due_us',      -- when it is due next, '' for never
-  'most: number',
+  'silence_ms',    -- how long its tasks may be silent while they run, '0' for any time
+  'unique',        -- in the form of tasks/submit
+  'due_us',        -- when it is due next, '' for never
+  'most: number',  -- most schedules of the store
 }, function(a)
   local id = a.room .. ':' .. a.name
   local job = redis.call('HMGET', keys.job(a.job), 'at', 'deleted')

@@ -1,12 +1,13 @@
--- Put a schedule aside that cannot be read or fired: it is looked at again later, and stands in the way of no other. Its
--- history says so once for each reason. What has no record leaves the schedules. Safe to repeat.
--- Returns {'moved'} (it is another by now, or paused) | {'gone'} | {'ok', 1 | 0 (it was put aside for this before)}
+-- Put a schedule aside that cannot be read or fired, so that it keeps back no other one; it is looked at again later. The history says
+-- so once for each reason. An id without a record is taken off the list. Safe to repeat.
+-- Returns {'moved'} (it was changed, fired or paused since) | {'gone'} (it has no record) | {'ok', 1 | 0 (1: it was not put aside for
+--   this reason before)}
 command.change('schedules/put_aside', {
-  'schedule',
-  'due_us',     -- when it was due, as the hub has read it
-  'plan',       -- and what its times follow from
-  'why',
-  'again_us',   -- when it is to be looked at again
+  'schedule',  -- room:name
+  'due_us',    -- when it was due, in microseconds, as the hub read it
+  'plan',      -- the rule of its times, as the hub read it
+  'why',       -- the reason, as text
+  'again_us',  -- when it is looked at again, in microseconds
 }, function(a)
   local s = schedules.read(a.schedule)
   if not s then

@@ -1,7 +1,7 @@
--- Remove a schedule; the tasks it has made stay. Returns {'ok'} | {'schedule'} (unknown) | {'forbidden'}
+-- Remove a schedule; the tasks that it has made stay. Returns {'ok'} | {'schedule'} (unknown) | {'forbidden'} (another user's)
 command.finish('schedules/remove', {
-  'schedule',
-  'user',
+  'schedule',   -- room:name
+  'user',       -- the calling user
   'superuser',  -- '1' | '0'
 }, function(a)
   local s = schedules.read(a.schedule)

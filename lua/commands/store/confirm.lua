@@ -1,5 +1,4 @@
--- A write after which a connection can wait for replicas: it waits for all that was written before.
--- Returns {'ok'}
+-- Write a field of the store, so that WAIT on the same connection waits until replicas have all that was written before. Returns {'ok'}
 command.change_unclocked('store/confirm', {
 }, function()
   redis.call('HSET', keys.store, 'confirm', '1')

@@ -1,10 +1,10 @@
--- Begin to move the store to another server, or go on with that: from now on no hub opens it, so that every call is refused and
--- the hub clock stands still. Hubs that know nothing of moves see a format of the future. Safe to repeat.
--- Returns {'moving', the id of the move, where to} | {'moved', the id, where to: it is over, and the store is there}
---   | {'none': there is no store}
+-- Begin to move the store to another server, or go on with a move: from now on no hub opens the store, so that all calls are refused
+-- and the hub clock stands still. A version of the hub that knows no moves finds a format that is too new for it. Safe to repeat.
+-- Returns {'moving', id of the move, URL of the other server} | {'moved', id of the move, URL} (it is over: the store is there) |
+--   {'none'} (there is no store here)
 command.open('store/move', {
-  'by',  -- this attempt, which takes over from those before; the id of the first is that of the move
-  'to',  -- the URL of the other server, as hubs are to call it
+  'by',  -- id of this attempt, which takes over from earlier ones; the id of the first attempt is that of the move
+  'to',  -- URL of the other server, as hubs are to call it
 }, function(a)
   local was = redis.call('HMGET', keys.store, 'generation', 'format', 'moving', 'moving_to', 'moved', 'clock_ms')
   if was[5] then return {'moved', was[3], was[5]} end

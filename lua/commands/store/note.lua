@@ -1,9 +1,9 @@
--- Write down what a hub did in many steps, such as a sweep. Safe to repeat: the same id is not written twice in a row.
--- Returns {'ok'}
+-- Write an event into the history about what a hub did in many steps, such as a sweep. Safe to repeat: the same id is not written twice
+-- in a row. Returns {'ok'}
 command.change('store/note', {
-  'what',
-  'id',        -- of this very event
-  '...facts',  -- name, fact, ...
+  'what',      -- name of the event
+  'id',        -- id of this event
+  '...facts',  -- name, fact, and so on
 }, function(a, argv)
   if redis.call('HGET', keys.store, 'noted:' .. a.what) ~= a.id then
     redis.call('HSET', keys.store, 'noted:' .. a.what, a.id)

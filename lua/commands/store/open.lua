@@ -1,24 +1,23 @@
--- Open the store: start its hub clock and its tokens, or notice that the server was restarted underneath.
--- Tokens restart at (milliseconds since 1970) * 2^20, above every token issued before, also those a restart has lost,
--- and above the highest one the calling hub remembers, should the server's time have gone back.
--- After a loss nothing is lent for settle_ms, so that every hub can say what it lent last, and a node's slots not until
--- it has reported them, for at most one node timeout. Safe to repeat.
--- The hub clock of a store that came back empty goes on where the calling hub heard it last: what hubs remember is dated
--- by it.
--- A hub that stood still does not know what the others did meanwhile: it leaves a store that came back empty to them.
--- A store that a later version of the hub has written is left alone: its format is higher than the caller knows.
--- A store that moves or has moved to another server is not opened, nor one that is being filled from a copy.
--- Returns {'open' | 'new' | 'restarted' | 'later' | 'newer' | 'moving' | 'moved' | 'filling', generation, or of 'newer' the format, or of
---   'moving' and 'moved' where to, clock_ms, the time of Redis in ms, the generation with which the store began}
+-- Open the store: start its hub clock and its tokens, or notice that the server was restarted. Tokens begin at (milliseconds since
+-- 1970) * 2^20, above all tokens that were issued before, also those that a restart has lost, and above the highest one that the
+-- calling hub remembers, in case the time of the server was set back. After a loss nothing is lent for settle_ms, so that each hub can
+-- say what it lent last; and a node's slots are lent only when it has reported them, or after one node timeout. The hub clock of a
+-- store that came back empty goes on where the calling hub heard it last: hubs date by it what they remember. Safe to repeat.
+-- A hub that stood still does not know what the others did since: it leaves a store that came back empty to them ('later'). A store in
+-- a format above `format` is left alone ('newer'), and so is one that moves or has moved to another server, or that is being filled
+-- from a copy.
+-- Returns {'open' (it was open) | 'new' | 'restarted' | 'later' | 'newer' | 'moving' | 'moved' | 'filling', generation (of 'newer' the
+--   format, of 'moving' and 'moved' the URL of the other server), clock_ms, Redis time in ms, the generation with which the store began
+--   or ''}
 command.open('store/open', {
-  'run_id',             -- of the Redis server: another one means that it was restarted or failed over
-  'lost',               -- '1' when the calling hub knew this store before, 'asleep' when it has stood still since, '0' else
-  'settle_ms: number',
-  'floor',              -- the highest token the calling hub remembers, '0' for none
-  'timeout_ms',         -- of nodes, '0' when the caller does not know
-  'heard_ms',           -- the hub clock as the caller heard it last, '0' when it never did
-  'cluster',            -- '1': the server is one of a cluster
-  'format: number',     -- the newest that the calling hub knows: a new store has that one
+  'run_id',             -- id of the process of the Redis server: another one means a restart or a failover
+  'lost',               -- '1' when the calling hub knew this store before, 'asleep' when it also stood still since, else '0'
+  'settle_ms: number',  -- how long nothing is lent after a loss
+  'floor',              -- the highest token that the calling hub remembers, '0' for none
+  'timeout_ms',         -- timeout of nodes, '0' when the caller does not know it
+  'heard_ms',           -- the hub clock as the caller heard it last, '0' for never
+  'cluster',            -- '1': the server belongs to a cluster
+  'format: number',     -- the highest format that the calling hub knows; a new store gets it
 }, function(a)
   local in_cluster = a.cluster == '1'
   if in_cluster then command.stay_whole() end
@@ -37,7 +36,7 @@ command.open('store/open', {
 
   if not was[1] and a.lost == 'asleep' then return {'later', '', 0, now_ms, ''} end
 
-  -- What a restart lost are the leases with tokens between the counter that came back and the new base.
+  -- The lost leases have tokens between the counter that came back and the new base.
   local base = string.format('%.0f', now_ms * 1048576)
   local highest = was[3] or '0'  -- as text: 19 digits are more than a Lua number holds
   if #a.floor > #highest or (#a.floor == #highest and a.floor > highest) then highest = a.floor end
@@ -49,7 +48,7 @@ command.open('store/open', {
   end
   local generation = now_ms .. '-' .. a.run_id
   local clock_ms = tonumber(was[4] or a.heard_ms)
-  -- Another restart, before the nodes have reported after the last one, loses nothing that could be told apart from that.
+  -- A restart before all nodes have reported since the last one: what both have lost cannot be told apart.
   local lost_above = was[3] or '0'
   if was[6] and clock_ms - tonumber(was[6]) < tonumber(was[7] or '0') then lost_above = was[5] end
   redis.call('HSET', keys.store, 'lost_above', lost_above, 'lost_below', redis.call('HGET', keys.store, 'token'))

@@ -1,5 +1,5 @@
--- Undo a move of the store that is not over: hubs go on with it as if it had been away. Safe to repeat.
--- Returns {'stays'} | {'moved', where to: it is over, and the store is there}
+-- Undo a move of the store that is not over: hubs go on with the store as after an outage. Safe to repeat. Returns {'stays'} |
+-- {'moved', URL of the other server} (the move is over: the store is there)
 command.open('store/stay', {
 }, function()
   local was = redis.call('HMGET', keys.store, 'moved', 'moving_generation', 'moving_format')

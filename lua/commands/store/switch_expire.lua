@@ -1,9 +1,8 @@
--- Set or clear the run-time value of HUB_SWEEPER_EXPIRE for all hubs. Who did it and when stays also when it is cleared:
--- a hub that brings the value back after a loss of the store tells by that which one is the latest.
--- Returns {'ok', expire or '', by, at}
+-- Set or clear the run-time value of HUB_SWEEPER_EXPIRE, for all hubs. The caller and the time are kept also when it is cleared: a hub
+-- that brings the value back after a loss sees by them which value is the latest. Returns {'ok', expire or '', by, at}
 command.change('store/switch_expire', {
-  'expire',  -- 'true' | 'false' | '' to go back to each hub's setting
-  'by',
+  'expire',  -- 'true' | 'false' | '' for the setting of each hub
+  'by',      -- the caller who switches it
 }, function(a)
   local at = times.text(store.now_ms)
   if (redis.call('HGET', keys.store, 'expire') or '') ~= a.expire then

@@ -1,10 +1,10 @@
--- Move the hub clock: a hub can hear. Also elects the hub that sweeps: the last one stays it while it ticks.
--- Returns {'ok', generation, clock_ms, 1 | 0 (this hub sweeps), ms until settled, run-time expire switch or '', by, at,
---   the time of Redis in ms, the highest token, the bytes that Redis has in use, and its limit, 0 for none}
+-- Move the hub clock on, for a hub that can hear, and elect the hub that sweeps: the last leader stays it while it ticks.
+-- Returns {'ok', generation, clock_ms, 1 | 0 (this hub sweeps), ms until the store has settled, run-time expire switch or '', who
+--   switched it, when, Redis time in ms, the highest token, bytes that Redis has in use, memory limit of Redis or 0 for none}
 command.finish('store/tick', {
-  'hub_id',
+  'hub_id',             -- the calling hub
   'leader_ms: number',  -- how long a silent leader stays the leader
-  'limits',             -- what may be taken of the memory of Redis, as `lua/allowances.lua` reads it
+  'limits',             -- limits of what may take memory of Redis, in the form that `lua/allowances.lua` reads
 }, function(a)
   local leader = redis.call('HMGET', keys.store, 'leader', 'leader_until_ms', 'expire', 'expire_by', 'expire_at')
   local leads = 0

@@ -1,11 +1,11 @@
--- A hub has said what it remembers, after the store was lost. When all that ticked then have, lending goes on: at the
--- earliest after two ticks, for a hub that began in what was lost is not known here. Safe to repeat.
--- Tokens go on above the highest that this hub remembers, and the hub clock of a store that came back empty is not
--- behind what this hub heard. Returns {'ok', ms until settled}
+-- Note that a hub has said what it remembers, after the store was lost. When all hubs that ticked then have done so, lending goes on;
+-- at the earliest after two ticks, for a hub that started in the time that was lost is not known here. Tokens go on above the highest
+-- one that this hub remembers, and the hub clock of a store that came back empty is moved to what this hub heard. Safe to repeat.
+-- Returns {'ok', ms until the store has settled}
 command.finish('store/told', {
-  'hub_id',
-  'floor',             -- the highest token it remembers, '0' for none
-  'heard_ms: number',  -- the highest reading of the hub clock that it remembers
+  'hub_id',            -- the calling hub
+  'floor',             -- the highest token that the hub remembers, '0' for none
+  'heard_ms: number',  -- the highest reading of the hub clock that the hub remembers
 }, function(a)
   local known = redis.call('SREM', keys.telling, a.hub_id) == 1
   if numbers.above(a.floor, store.token) then

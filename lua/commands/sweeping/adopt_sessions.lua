@@ -1,8 +1,9 @@
--- Take sessions that another program wrote into the leases: their footprint becomes their deadline. One without a
--- footprint is over, and the lease sweep ends it; one without a label is deleted.
--- Returns per slot: 'known' | 'adopted' | 'over' | 'stray' | 'gone'
+-- Make leases of sessions that another program wrote: what is left of their footprint becomes their deadline. A session without a
+-- footprint is over, and capacity/lapse ends it; one without a label is deleted.
+-- Returns per slot: 'known' (it has a deadline) | 'adopted' | 'over' (without a footprint) | 'stray' (without a label) | 'gone' (no
+--   session)
 command.finish('sweeping/adopt_sessions', {
-  'ttl_ms: number',  -- the lease of a footprint without an expiry
+  'ttl_ms: number',  -- how long a lease lasts whose footprint has no expiry
   '...slots',
 }, function(a, argv)
   local words = {}

@@ -1,6 +1,5 @@
--- Forget slots whose item another program has taken out of its list. A lent one with a session is left to its lease.
--- A node that beats through a hub is told to publish again: it may still have them.
--- Returns {'ok', dropped}
+-- Forget slots whose item another program has taken out of its list. A lent slot with a session is left to its lease. A registered node
+-- is told to publish again: it may still have the slots. Returns {'ok', slots dropped}
 command.finish('sweeping/drop_missing', {
   '...slots',
 }, function(_, argv)

@@ -1,11 +1,11 @@
--- End what is still lent of a node whose drain deadline has passed on the hub clock; its slots are held back. In batches;
--- safe to repeat, and a node that was undrained or given more time meanwhile is left alone.
--- Returns {'more' | 'done', cursor of the next batch, {slots whose lease ended}} | {'nothing'}
+-- End the leases of a node whose drain deadline has passed on the hub clock; its slots are held back. In batches; safe to repeat. A
+-- node that was undrained or given more time meanwhile is left alone.
+-- Returns {'more' | 'done', cursor of the next batch, {slot whose lease ended, ...}} | {'nothing'} (no deadline of it has passed)
 command.finish('sweeping/end_drained', {
-  'id',
-  'part',
-  'cursor',         -- '0' to begin with
-  'limit: number',  -- leases ended per batch, at most
+  'id',             -- raw id of the node
+  'part',           -- key part of the id of the node
+  'cursor',         -- '0' in the first batch
+  'limit: number',  -- most leases ended per batch
 }, function(a)
   local due = redis.call('ZSCORE', keys.drain_deadlines, a.id)
   if not due then return {'nothing'} end
@@ -19,7 +19,7 @@ command.finish('sweeping/end_drained', {
   local after, whole = page[1], true
   for _, slot in ipairs(page[2]) do
     if redis.call('HGET', keys.slot(slot), 'place') == 'lent' then
-      if #ended == a.limit then  -- small sets come as a whole: look at this page once more
+      if #ended == a.limit then  -- a small set comes in one page: read this page again
         after, whole = a.cursor, false
         break
       end

@@ -1,9 +1,9 @@
--- Check the liveness of nodes that may be stale; nothing changes. Returns per node: a word of liveness | 'gone' (not registered)
---   | 'suspect' (not stale yet, and silent for half the timeout)
--- As in `suspect`, a node that writes its alive key itself, for 90 s each time, is not silent.
+-- Check the liveness of nodes that may be stale; changes nothing. Like in suspects.lua, a node that writes its alive key itself, for 90
+-- s each time, is not silent. Returns per node: a word of `liveness.of` | 'gone' (not registered) | 'suspect' (not stale yet, but
+-- silent for half the timeout)
 command.read('sweeping/find_stale', {
-  'timeout_ms: number',
-  '...nodes',            -- per node: raw id, id as part of a key
+  'timeout_ms: number',  -- timeout of nodes
+  '...nodes',            -- per node: raw id, key part of the id
 }, function(a, argv)
   local function silent(id, part)
     local silent_ms = store.clock_ms - tonumber(redis.call('ZSCORE', keys.beats, id) or store.clock_ms)

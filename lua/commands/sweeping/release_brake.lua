@@ -1,9 +1,9 @@
--- Let what the brake holds back pass, on all hubs: until not too many nodes are stale any more, or for for_ms.
--- Safe to repeat: the first release stays. Returns {'off'} | {'released', by, at}
+-- Release the brake on all hubs: all that it holds back may be removed, until not too many are stale any more or for_ms is over. Safe
+-- to repeat: the first release stays. Returns {'off'} (it is not engaged) | {'released', by, at}
 command.finish('sweeping/release_brake', {
-  'by',
-  'for_ms: number',
-  'of',              -- nodes | workers
+  'by',              -- the caller who releases it
+  'for_ms: number',  -- how long the release lasts at most
+  'of',              -- 'nodes' | 'workers'
 }, function(a)
   local brake = a.of == 'workers' and keys.worker_brake or keys.brake
   local was = redis.call('HMGET', brake, 'state', 'released_by', 'released_at')

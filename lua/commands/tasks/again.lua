@@ -1,12 +1,12 @@
--- Submit a failed or cancelled task anew, as another task; the old one leaves the dead-letter list. Safe to repeat.
--- Returns {'ok', task} | {'task'} (unknown) | {'forbidden'} | {'conflict', status} | {'job', name} (not active)
---   | {'quota', ...} (as `quotas.take` says)
+-- Submit a failed or cancelled task again, as a new task; the old one leaves the list of dead letters. Safe to repeat.
+-- Returns {'ok', task} as `job_queue.task_reply` returns it | {'task'} (unknown) | {'forbidden'} (another user's) | {'conflict',
+--   status} | {'job', name} (the job is not active, or @internal) | {'quota', ...} (as `quotas.take` returns it)
 command.add('tasks/again', {
-  'id',
-  'new',
-  'user',
+  'id',         -- the id of the failed or cancelled task
+  'new',        -- the id of the new task
+  'user',       -- the calling user
   'superuser',  -- '1' | '0'
-  'told',       -- '1': a hub says it again to a store that may have lost it
+  'told',       -- '1': a hub repeats the call to a store that may have lost it
 }, function(a)
   local old = tasks.read(a.id)
   if not old then return {'task'} end

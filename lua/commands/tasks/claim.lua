@@ -1,19 +1,19 @@
--- Give a worker the oldest tasks of all the jobs it is linked to; never one of an @internal job. An empty claim looks at
--- the head of each queue and writes nothing, unless it has a key. Safe to repeat: the same request gets the same tasks, or
--- none, for a minute, a worker's last one that has a key for as long as it holds them. Each claim of a task has a name,
--- which only rises: reports say which claim they are about. After a loss there is nothing until hubs have said what ended.
--- Returns {'ok', task, ...} | {'settling', for so many ms} | {'worker'} (unknown) | {'forbidden'} (not the caller's)
---   | {'superseded'} (another process is the worker)
+-- Give a worker the oldest tasks of all jobs to which it is linked, but none of an @internal job. A claim that finds no task looks at
+-- the head of each queue and writes nothing, unless it has an idempotency key. Safe to repeat for a minute: a repeat gets the same
+-- tasks, or none; a repeat of the worker's last claim with a key gets them as long as the worker holds them. Each claim of a task has a
+-- name, which only rises: reports say which claim they are about. After a loss no task is given until hubs have said which ended.
+-- Returns {'ok', task, ...} as `job_queue.task_reply` returns them | {'settling', ms left} | {'worker'} (unknown) | {'forbidden'} (not
+--   the caller's) | {'superseded'} (another process is the worker)
 command.finish('tasks/claim', {
   'worker',
-  'user',
-  'most: number',
-  'start',               -- '1': they are running at once
-  'runtime_ms: number',  -- how long they may take, 0 for no limit
-  'request',
-  'keyed',               -- '1': the caller named the request, and may repeat it after any time
-  'final',               -- '1': the caller is told when there is nothing, instead of waiting on
-  'incarnation',         -- the process that is the worker, '' where it does not say so
+  'user',                -- the calling user
+  'most: number',        -- most tasks
+  'start',               -- '1': the tasks are running at once
+  'runtime_ms: number',  -- how long the tasks may take, 0 for no limit
+  'request',             -- request id
+  'keyed',               -- '1': the caller named the request id, and may repeat it at any time
+  'final',               -- '1': the caller gets an empty answer now, instead of waiting
+  'incarnation',         -- the process that is the worker, '' when the call names none
 }, function(a)
   local owner, last, held, process = unpack(redis.call('HMGET', keys.worker(a.worker), 'user', 'claim', 'tasks', 'incarnation'))
   if not owner then return {'worker'} end
@@ -43,7 +43,7 @@ command.finish('tasks/claim', {
     tasks.relist(t, a.start == '1' and 'running' or 'claimed')
     if a.start == '1' then
       redis.call('HSET', keys.task(t.id), 'status', t.status, 'worker', a.worker, 'last', a.request, 'claim', t.claim)
-      t.status = 'claimed'  -- listeners see both steps
+      t.status = 'claimed'  -- events tell both steps
       events.status(t)
       t.status, t.started = 'running', numbers.digits(store.now_us)
       redis.call('HSET', keys.task(t.id), 'started', t.started)

@@ -1,15 +1,15 @@
--- Count the tasks that have ended since they were counted last, for the metrics: each once, over all hubs.
--- With each job is kept how long its tasks ran of late. What ended before the first count is not counted. Not safe to repeat:
--- when the answer is lost, so is what it counted.
--- Returns {'ok', 1 | 0 (there may be more), {job, status, how many, ...}, {job, kind, microseconds in all, how many in each
---   bucket, ...}}; kind: 'wait' (from the submission until it was started last) | 'run' (from then to its end)
+-- Count the tasks that have ended since the count before, for the metrics: each task once, over all hubs. Also updates the mean run
+-- time of each job. Tasks that ended before the first count are not counted. Not safe to repeat: when the answer is lost, so is its
+-- count.
+-- Returns {'ok', 1 | 0 (there may be more), {job, status, number, ...}, {{job, kind, microseconds in all, number in each bucket, ...},
+--   ...}}; kind: 'wait' (from the submit until it was started last) | 'run' (from then to its end)
 command.finish('tasks/count_ended', {
-  'limit: number',
-  '...bounds',  -- of the buckets, in microseconds, rising; one more bucket is above the last
+  'limit: number',  -- about the most tasks in this call
+  '...bounds',      -- bounds of the buckets in microseconds, rising; one more bucket is above the last
 }, function(a, argv)
   local now = numbers.digits(store.now_us)
   local since = redis.call('HGET', keys.store, 'counted_us')
-  if not since or tonumber(since) > store.now_us then  -- or the time of Redis was set back
+  if not since or tonumber(since) > store.now_us then  -- also where the time of Redis was set back
     redis.call('HSET', keys.store, 'counted_us', now)
     return {'ok', 0, {}, {}}
   end
@@ -19,7 +19,7 @@ command.finish('tasks/count_ended', {
   local last = found[#found]
   local ids = {}
   for i = 1, #found, 2 do
-    -- Those that ended in the same instant are counted together, or a full batch would cut between them.
+    -- Tasks that ended in the same instant are counted in one call: a full batch would otherwise split them.
     if not (more and found[i + 1] == last) then ids[#ids + 1] = found[i] end
   end
   if more then

@@ -1,4 +1,4 @@
--- Read tasks; nothing changes. Returns per task: its fields | 0 (unknown)
+-- Read tasks; changes nothing. Returns per task its fields as `job_queue.task_reply` returns them | 0 (unknown)
 command.read('tasks/describe', {
   '...ids',
 }, function(_, argv)

@@ -1,4 +1,4 @@
--- Take a task off the dead-letter list. Returns {'ok'} | {'task'} (it is not on it)
+-- Take a task off the list of dead letters. Returns {'ok'} | {'task'} (it is not on the list)
 command.finish('tasks/drop_dead', {
   'id',
 }, function(a)

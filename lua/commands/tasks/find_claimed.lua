@@ -1,5 +1,5 @@
--- Look at tasks: which of them a worker has claimed and not started, and since when. Changes nothing.
--- Returns {now in ms, per task: 0 (none of those) | {ms since it was claimed, on the hub clock, how often it was brought back}}
+-- Read which of these tasks a worker has claimed and not started, and since when; changes nothing. Returns {now in ms, per task: 0 (not
+-- such a task) | {ms on the hub clock since it was claimed, how often it was queued again for that}}
 command.read('tasks/find_claimed', {
   '...tasks',
 }, function(_, argv)

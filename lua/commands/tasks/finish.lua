@@ -1,12 +1,12 @@
--- Take what a worker says of tasks it holds, many at once. Safe to repeat: a request that has been heard is 'ok' again. A
--- report that names the claim it is about counts for no other one.
--- Returns a word per result: 'ok' | 'gone' (no such task) | 'forbidden' (the worker does not hold it) | 'conflict' (also: it
---   was claimed again) | {'worker'} (unknown) | {'owner'} (not the caller's)
+-- Take reports of a worker about tasks that it holds. Safe to repeat: a request that was taken is answered 'ok' again. A report that
+-- names a claim counts only for that claim.
+-- Returns {'worker'} (unknown) | {'owner'} (not the caller's) | {word per report, ...}: 'ok' | 'gone' (no such task) | 'forbidden' (the
+--   worker does not hold it) | 'conflict' (its status does not allow it, or it was claimed again)
 command.finish('tasks/finish', {
   'worker',
-  'user',
-  'request',
-  '...results',  -- per result: task, status, error, claim ('' where it names none), what it came to (JSON, '' for nothing)
+  'user',        -- the calling user
+  'request',     -- request id
+  '...results',  -- per report: task, status, error, claim or '', result (JSON) or ''
 }, function(a, argv)
   local owner = redis.call('HGET', keys.worker(a.worker), 'user')
   if not owner then return {'worker'} end

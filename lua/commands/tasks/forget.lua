@@ -1,8 +1,8 @@
--- Forget tasks that ended long ago, everywhere at once, and then jobs that were soft-deleted long ago and have none left.
--- Safe to repeat. Returns {'ok', tasks, jobs, 1 | 0 (there may be more)}
+-- Delete tasks that ended longer than keep_us ago, and then jobs that were soft-deleted longer ago and have no tasks left. Safe to
+-- repeat. Returns {'ok', tasks deleted, jobs deleted, 1 | 0 (there may be more)}
 command.finish('tasks/forget', {
-  'keep_us: number',
-  'limit: number',
+  'keep_us: number',  -- how long tasks and soft-deleted jobs are kept
+  'limit: number',    -- most tasks, and most jobs, in this call
 }, function(a)
   local before = '(' .. numbers.digits(store.now_us - a.keep_us)
   local old = redis.call('ZRANGE', keys.finished, '-inf', before, 'BYSCORE', 'LIMIT', 0, a.limit)
@@ -16,7 +16,7 @@ command.finish('tasks/forget', {
     redis.call('DEL', keys.payload(id), keys.task_result(id), keys.task_log(id))
     redis.call('ZREM', keys.finished, id)
     redis.call('ZREM', keys.dead, id)
-    redis.call('ZREM', keys.held_tasks, id)  -- where a hub of an earlier version has ended it
+    redis.call('ZREM', keys.held_tasks, id)  -- a hub of an earlier version may have left it there
   end
   local over = redis.call('ZRANGE', keys.deleted_jobs, '-inf', before, 'BYSCORE', 'LIMIT', 0, a.limit)
   local gone = 0
@@ -30,7 +30,7 @@ command.finish('tasks/forget', {
       redis.call('ZREM', keys.deleted_jobs, full)
       gone = gone + 1
     else
-      -- Its tasks go later; so does it.
+      -- The job is deleted later, after its tasks.
       redis.call('ZADD', keys.deleted_jobs, 'XX', store.now_us, full)
     end
   end

@@ -1,6 +1,6 @@
--- Let tasks that were put off and are due into their queues. Safe to repeat. Returns {'ok', how many}
+-- Move tasks that were put off and are due into the queues of their jobs. Safe to repeat. Returns {'ok', number of tasks that were due}
 command.finish('tasks/let_in', {
-  'limit: number',
+  'limit: number',  -- most tasks in this call
 }, function(a)
   return {'ok', job_queue.let_in(a.limit)}
 end)

@@ -1,15 +1,16 @@
--- Move a task to another status, for its worker's owner, a superuser, or, to cancel it, its submitter.
--- Safe to repeat: the request that made the last move gets the same answer. What names a claim is about no other one.
--- Returns {'ok', task} | {'task'} (unknown) | {'forbidden'} | {'conflict', status}
+-- Change the status of a task, for the user of its worker, a superuser, or, to cancel it, its submitter. Safe to repeat: the request
+-- that made the last change gets the same answer. A call that names a claim counts only for that claim.
+-- Returns {'ok', task} as `job_queue.task_reply` returns it | {'task'} (unknown) | {'forbidden'} | {'conflict', status} (the status
+--   does not allow it, or the task was claimed again)
 command.finish('tasks/move', {
   'id',
-  'status',
-  'error',
-  'user',
+  'status',     -- the new status
+  'error',      -- text of a failure, '' for none
+  'user',       -- the calling user
   'superuser',  -- '1' | '0'
-  'request',
-  'claim',      -- '' where it names none
-  'result',     -- what it came to, JSON, '' for nothing
+  'request',    -- request id
+  'claim',      -- name of the claim, '' for none
+  'result',     -- JSON, '' for none
 }, function(a)
   local t = tasks.read(a.id)
   if not t then return {'task'} end
@@ -18,7 +19,7 @@ command.finish('tasks/move', {
   if a.claim ~= '' and a.claim ~= t.claim then return {'conflict', t.status} end
   local owner = t.worker and redis.call('HGET', keys.worker(t.worker), 'user')
   if a.superuser ~= '1' and owner ~= a.user and not (a.status == 'cancelled' and t.user == a.user) then
-    -- A worker from which it was taken back, and which does not know that yet, has done nothing that is forbidden.
+    -- A worker from which the task was taken back without its knowing has done nothing that is forbidden.
     local late = a.status ~= 'claimed' and a.status ~= 'cancelled' and redis.call('HGET', keys.task(a.id), 'had') == a.user
     return late and {'conflict', t.status} or {'forbidden'}
   end

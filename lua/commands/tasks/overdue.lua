@@ -1,10 +1,9 @@
--- Fail tasks whose time is over, the oldest first, and try those again that have another attempt. Safe to repeat.
--- kind: 'internal' (an @internal task that was not ended) | 'ownerless' (claimed by no worker) | 'runtime' (longer than its claim
--- allowed) | 'silent' (it said nothing for longer than its submitter allowed). Returns {'ok', how many failed, 1 | 0 (there may be more)}
+-- Fail tasks whose time is over, the oldest first, or queue them again where they have attempts left. Safe to repeat.
+-- Returns {'ok', tasks failed or queued again, 1 | 0 (there may be more)}
 command.finish('tasks/overdue', {
-  'kind',
-  'age_ms: number',  -- how long they may stand there on the hub clock
-  'limit: number',
+  'kind',  -- internal (not ended in time), ownerless (claimed by no worker), runtime (over the limit of its claim), silent (for too long)
+  'age_ms: number',  -- how long a task may be in the index of its kind, on the hub clock
+  'limit: number',  -- most tasks in this call
 }, function(a)
   local places = {internal = keys.internal_tasks, ownerless = keys.ownerless, runtime = keys.runtimes,
     silent = keys.silences}

@@ -1,11 +1,11 @@
--- Take what tasks that a worker runs say of themselves, many at once. Safe to repeat: what was heard is not noted again.
--- Returns a word per task: 'ok' | 'gone' (no such task) | 'forbidden' (the worker does not hold it) | 'conflict' (it does not
---   run, or was claimed again) | {'worker'} (unknown) | {'owner'} (not the caller's)
+-- Take the progress of running tasks of a worker. Safe to repeat: what was noted is not noted again.
+-- Returns {'worker'} (unknown) | {'owner'} (not the caller's) | {word per task, ...}: 'ok' | 'gone' (no such task) | 'forbidden' (the
+--   worker does not hold it) | 'conflict' (it is not running, or was claimed again)
 command.change('tasks/progress', {
   'worker',
-  'user',
-  'request',
-  '...said',  -- per task: id, claim ('' where it names none), share ('' as before), message ('' as before), texts of its log
+  'user',     -- the calling user
+  'request',  -- request id
+  '...said',  -- per task: id, claim or '', share or '' (as before), message or '' (as before), texts for its log by line
 }, function(a, argv)
   local owner = redis.call('HGET', keys.worker(a.worker), 'user')
   if not owner then return {'worker'} end

@@ -1,7 +1,7 @@
--- Go on with telling those who wait for tasks that these are over, and look at those who have heard nothing for a minute.
+-- Go on with telling waiting tasks that their parents are over, and check the parents of tasks that were told nothing for a minute.
 -- Safe to repeat. Returns {'ok', 1 | 0 (there may be more)}
 command.finish('tasks/settle', {
-  'limit: number',
+  'limit: number',  -- most tasks that are checked in this call
 }, function(a)
   chains.go_on(outcomes.close)
   local unheard = redis.call('ZRANGE', keys.blocked, '-inf', store.clock_ms, 'BYSCORE', 'LIMIT', 0, a.limit)

@@ -1,7 +1,6 @@
--- Read a task with its result and its progress; nothing changes. Lists use `tasks/describe`, which reads less.
--- Returns {'ok', task, result (JSON, '' for none), {share, message, when it said so, its silence, text of its log, ...},
---   {task it waits for, ...}}
---   | {'task'} (unknown)
+-- Read a task with its result and its progress; changes nothing. Lists use `tasks/describe`, which reads less.
+-- Returns {'ok', task as `job_queue.task_reply` returns it, result (JSON) or '', progress as `progress.reply` returns it, {open task
+--   that it waits for, ...}} | {'task'} (unknown)
 command.read('tasks/show', {
   'id',
 }, function(a)

@@ -1,25 +1,25 @@
--- Submit tasks to a job that is served by workers: one per id and payload, pending at once or put off until they are due.
--- Safe to repeat: a task that exists is answered as it is. Under a unique key that another task stands for, that one is answered,
--- and a request with a key of its own is answered with it again.
--- Returns {'ok', task, ...} | {'job'} (no such active job) | {'reused'} (the key came with another request)
---   | {'unknown', task, ...} (those it is to wait for that are unknown) | {'quota', ...} (as `quotas.take` says)
+-- Submit tasks to a job with workers, one per id and payload; each can be claimed at once, when it is due, or when its parents are
+-- over. Safe to repeat: a task that exists is answered as it is. A task under a unique key for which another task stands is not made:
+-- that one is answered, also to repeats of a request with a key.
+-- Returns {'ok', task, ...} as `job_queue.task_reply` returns them | {'job'} (no such active job) | {'reused'} (the key came with
+--   another request before) | {'unknown', id, ...} (parents without a record) | {'quota', ...} (as `quotas.take` returns it)
 command.add('tasks/submit', {
-  'full',
-  'room',
-  'user',
-  'priority',     -- seconds ahead in the queue
-  'due_us',       -- not before this time, '0' at once
-  'attempts',     -- '' for as many as the job says, and its back-off
-  'backoff_ms',
-  'silence_ms',   -- how long it may say nothing while it runs, '0' for ever
-  'unique',       -- a key under which there is one task at a time, and the microseconds after its submit; '' for none
-  'after',        -- 'fail' | 'run' (what becomes of it when one of these is not completed), the tasks it waits for; '' for none
-  'told',         -- '1': a hub says it again to a store that may have lost it
-  'key',          -- of the request, '' for none
-  'fingerprint',  -- of the request
-  'keep_s',       -- how long a key is remembered: no longer than its tasks
-  'later: number',  -- bytes of what follows in further calls of the same request, -1 for a call that follows
-  '...tasks',     -- per task: id, payload
+  'full',           -- full name of the job
+  'room',           -- the room of the tasks
+  'user',           -- the calling user
+  'priority',       -- a point counts as a second in the queue
+  'due_us',         -- the time before which it cannot be claimed, '0' for none
+  'attempts',       -- '' for the attempts and the back-off of the job
+  'backoff_ms',     -- pause after the first failed attempt
+  'silence_ms',     -- how long it may be silent while it runs, '0' for any time
+  'unique',         -- '' or key:us, the key under which there is one task at a time, and its window from the submit in microseconds
+  'after',          -- '' or 'fail' | 'run' (what becomes of it when a parent ends otherwise than completed), then the ids of its parents
+  'told',           -- '1': a hub repeats the call to a store that may have lost it
+  'key',            -- idempotency key of the request, '' for none
+  'fingerprint',    -- digest of the request
+  'keep_s',         -- for how many seconds the key is kept: no longer than its tasks
+  'later: number',  -- bytes that further calls of the same request will add, -1 in such a call
+  '...tasks',       -- per task: id, payload
 }, function(a, argv)
   local job = redis.call('HMGET', keys.job(a.full), 'at', 'deleted', 'attempts', 'backoff_ms')
   if not job[1] then return {'job'} end
@@ -42,7 +42,7 @@ command.add('tasks/submit', {
   for i = 17, #argv, 2 do bytes = bytes + #argv[i] + quotas.EACH end
   local how = {is_free = a.told == '1' or a.later < 0, later = a.later, is_open = names.room_of(a.full) == a.room}
   local refusal = quotas.take('tasks', a.user, a.room, bytes, how)
-  if refusal and (tasks.read(argv[16]) or stands_for_it()) then  -- a repeat, or one that adds nothing
+  if refusal and (tasks.read(argv[16]) or stands_for_it()) then  -- a repeat, or a request that makes no task
     refusal = quotas.take('tasks', a.user, a.room, bytes, {is_free = true})
   elseif not refusal and a.key ~= '' and not before and not how.is_free then
     refusal = quotas.note('keys', a.user, 86400)

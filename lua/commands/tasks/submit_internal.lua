@@ -1,19 +1,20 @@
--- Submit a task to an @internal job: it is claimed from the start, and its message for the executors goes into the stream
--- in the same step, so no caller can ask to run what is not claimed yet. Where the stream takes nothing the task has failed.
--- Safe to repeat: a task that exists is answered as it is, and there is no second message.
--- Returns {'ok', task} | {'failed', task, why} | {'job'} (no such active job) | {'executor'} (no executor runs, and
--- nothing was stored) | {'reused'} (the key came with another request) | {'quota', ...} (as `quotas.take` says)
+-- Submit a task to an @internal job: it is claimed from the start, and its message for the executors is added to the stream in the same
+-- step, so that no executor runs a task that is not claimed yet. The task fails where the stream takes no message. Safe to repeat: a
+-- task that exists is answered as it is, without a second message.
+-- Returns {'ok', task} as `job_queue.task_reply` returns it | {'failed', task, why} | {'job'} (no such active job) | {'executor'} (no
+--   executor runs the job; nothing was stored) | {'reused'} (the key came with another request before) | {'quota', ...} (as
+--   `quotas.take` returns it)
 command.add('tasks/submit_internal', {
-  'full',
-  'room',
-  'user',
-  'id',
+  'full',         -- full name of the job
+  'room',         -- the room of the task
+  'user',         -- the calling user
+  'id',           -- id of the task
   'payload',
-  'message',      -- '' when none could be made of the payload
-  'key',          -- of the request, '' for none
-  'fingerprint',
-  'keep_s',       -- how long a key is remembered: no longer than its task
-  'told',         -- '1': a hub says it again to a store that may have lost it
+  'message',      -- for the stream; '' where none could be made of the payload
+  'key',          -- idempotency key of the request, '' for none
+  'fingerprint',  -- digest of the request
+  'keep_s',       -- for how many seconds the key is kept: no longer than its task
+  'told',         -- '1': a hub repeats the call to a store that may have lost it
 }, function(a)
   local before = a.key ~= '' and redis.call('GET', keys.submitted(a.key))
   if before and before ~= a.fingerprint then return {'reused'} end

@@ -1,13 +1,13 @@
--- Queue tasks again that a worker claimed and has not started within the threshold, or fail those that were brought back too
--- often. All is looked at again here. Safe to repeat: what was brought back is not claimed any more, and who claims it next has
--- all the time again. A worker that held one finds a conflict when it reports, as long as no worker has claimed it. After that its results
--- (tasks/finish) are forbidden, for they say whose they are; tasks/move knows only users, so there a worker of the same user
--- still moves it.
+-- Queue tasks again that a worker claimed and has not started within the threshold, or fail those that were queued again too often.
+-- Each is checked again here. Safe to repeat: a task that was queued again is not claimed any more, and the next claim has the whole
+-- threshold again. The worker that held it gets a conflict when it reports, as long as no worker has claimed it since. After that its
+-- reports with tasks/finish, which name the worker, are forbidden; tasks/move knows only the user, so a report there by a worker of the
+-- same user still counts.
 -- Returns per task: 0 (not stuck) | 1 (queued again) | 2 (failed)
 command.finish('tasks/unstick', {
   'threshold_ms: number',  -- on the hub clock
-  'most: number',          -- times a task is brought back, 0 for any number
-  'error',                 -- of one that fails
+  'most: number',          -- most times that a task is queued again, 0 for any number
+  'error',                 -- error of a task that fails
   '...tasks',
 }, function(a, argv)
   local answers, touched = {}, {}

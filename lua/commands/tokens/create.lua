@@ -1,15 +1,15 @@
--- Keep a token by the digest of its secret. Safe to repeat: the same facts again change nothing.
--- Returns {'ok', when it was made, us} | {'taken'} (a token with other facts has this id)
+-- Store a token by the digest of its secret. Safe to repeat: the same facts change nothing. Returns {'ok', time made in microseconds} |
+-- {'taken'} (a token with other facts has this id)
 command.change('tokens/create', {
-  'id',         -- the first digits of the digest
+  'id',         -- the first hex digits of the digest
   'digest',     -- SHA-256 of the secret
-  'name',       -- of its user, or the id of its node
-  'user',
+  'name',       -- name of its user, or id of its node
+  'user',       -- the user of the token
   'superuser',  -- '1' | '0'
-  'scopes',     -- words with blanks between them, '' for all
-  'kind',       -- 'user' | 'node' | 'join'
-  'rooms',      -- as scopes
-  'part',       -- of a node's id, '' for others
+  'scopes',     -- words separated by blanks, '' for all
+  'kind',       -- 'user' | 'node' | 'join' (to join with)
+  'rooms',      -- names separated by blanks, '' for all
+  'part',       -- key part of the id of its node, '' for other kinds
 }, function(a)
   local kept = redis.call('HMGET', keys.token(a.id), 'digest', 'name', 'user', 'superuser', 'scopes', 'at', 'kind', 'rooms')
   if kept[1] then

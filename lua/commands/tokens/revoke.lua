@@ -1,7 +1,7 @@
--- Forget a token: a caller that shows it is a stranger from now on. Returns {'ok'} | {'unknown'}
+-- Delete a token: a caller that shows it is refused from now on. Returns {'ok'} | {'unknown'} (there is no such token)
 command.finish('tokens/revoke', {
-  'id',
-  'bar_ms: number',  -- for how long no node joins under its name, 0: at once
+  'id',              -- id of the token
+  'bar_ms: number',  -- for how long no node can join under the id of its node, 0 for no time
 }, function(a)
   local known, part = tokens.drop(a.id)
   if known and part ~= '' and a.bar_ms > 0 then redis.call('SET', keys.barred(part), '', 'PX', a.bar_ms) end

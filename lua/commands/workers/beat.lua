@@ -1,8 +1,8 @@
--- Take the heartbeats of many workers at once; each is answered on its own. Safe to repeat.
--- Returns per worker: the time of this beat in microseconds, later than that of the one before | 0 (unknown)
---   | 1 (not the caller's)
+-- Take the heartbeats of many workers; each has an answer of its own. Safe to repeat.
+-- Returns per worker: the time of this heartbeat in microseconds as text, later than that of the one before | 0 (unknown) | 1 (not the
+--   caller's)
 command.finish('workers/beat', {
-  '...beats',  -- per beat: worker, user
+  '...beats',  -- per heartbeat: worker, user
 }, function(_, argv)
   local answers, readings = {}, {}
   for i = 1, #argv, 2 do

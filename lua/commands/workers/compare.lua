@@ -1,14 +1,14 @@
--- Compare what a worker says it holds with what it holds here, after its beat. What it does not name, in beats that are
--- further apart than its patience, it has forgotten, or never heard of: that is given another attempt. What it names
--- and a store that was just away has forgotten is its own again; what has ended, or is another claim's, it has lost.
--- Safe to repeat. Returns {'ok', task it has lost, ...} | {'worker'} (unknown, or not the caller's)
---   | {'superseded'} (another process is the worker)
+-- Compare the tasks that a worker names after its heartbeat with those that it holds here. A task that it does not name for longer than
+-- patience_ms, which it has forgotten or never got, is queued again or gets another attempt. A task that it names and whose claim the
+-- store lost a short while ago is its own again. Safe to repeat.
+-- Returns {'ok', task that it does not hold any more (ended, or claimed again), ...} | {'worker'} (unknown, or not the caller's) |
+--   {'superseded'} (another process is the worker)
 command.change('workers/compare', {
   'worker',
-  'user',
-  'patience_ms: number',
-  'open',                 -- its claims without an answer yet, by line: what they took it cannot know of
-  'incarnation',          -- the process that is the worker, '' where it does not say so
+  'user',                 -- the calling user
+  'patience_ms: number',  -- how long a task may be missing in what the worker names
+  'open',                 -- request ids of its claims without an answer yet, by line: it cannot know which tasks they took
+  'incarnation',          -- the process that is the worker, '' when the call names none
   '...held',              -- per task: id, claim
 }, function(a, argv)
   local record = redis.call('HMGET', keys.worker(a.worker), 'user', 'odd')
@@ -38,7 +38,7 @@ command.change('workers/compare', {
   if #odd > 0 then redis.call('HSET', keys.worker(a.worker), 'odd', table.concat(odd, ' '))
   elseif record[2] then redis.call('HDEL', keys.worker(a.worker), 'odd') end
 
-  -- Adopt a task that no worker has claimed here, since the claim was lost.
+  -- Give the worker a task whose claim was lost, and which no worker has claimed here.
   local was_away = store.reopened_ms and store.clock_ms - store.reopened_ms < 4 * a.patience_ms
   local function adopt(t, claim)
     job_queue.leave(t)

@@ -1,4 +1,4 @@
--- Make a worker of a user's. Safe to repeat. Returns {'ok', last beat in microseconds}
+-- Make a worker of a user. Safe to repeat. Returns {'ok', time of its last heartbeat in microseconds as text}
 command.change('workers/create', {
   'worker',
   'user',

@@ -1,4 +1,5 @@
--- Read workers; nothing changes. Returns per worker: {id, last beat, jobs it is linked to, user} | 0 (unknown)
+-- Read workers; changes nothing. Returns per worker {id, time of its last heartbeat in microseconds, number of its jobs, user} | 0
+-- (unknown)
 command.read('workers/describe', {
   '...ids',
 }, function(_, argv)

@@ -1,18 +1,20 @@
--- Remove a worker: for its user, a superuser, or the sweeper, who looks again whether it is silent, or has hung up. Safe to repeat.
--- Returns {'ok', tasks that are left for `bury`} | {'worker'} (unknown) | {'forbidden'} | {'alive'} | {'superseded'}
+-- Remove a worker, for its user, a superuser, or the sweeper; for the sweeper it is checked again that the worker is silent or has hung
+-- up. Safe to repeat.
+-- Returns {'ok', number of its tasks left for workers/bury} | {'worker'} (unknown) | {'forbidden'} (another user's) | {'alive'}
+--   (neither silent nor hung up) | {'superseded'} (another process is the worker)
 command.finish('workers/remove', {
   'worker',
-  'user',
+  'user',               -- the calling user
   'superuser',          -- '1' | '0'
-  'why',                -- deleted | silent | hung up
-  'silent_ms: number',  -- it must have been silent for longer on the hub clock, -1 for any
-  'limit: number',      -- tasks failed in this step
-  'request',            -- a repeat of the one that removed it is answered as it was
+  'why',                -- 'deleted' | 'silent' | 'hung up'
+  'silent_ms: number',  -- it must have been silent for longer, on the hub clock; -1 for any time
+  'limit: number',      -- most tasks that are failed in this step
+  'request',            -- request id: a repeat of the call that removed it is answered as that call was
   'incarnation',        -- the process that leaves, '' for any
 }, function(a)
   local owner = lenient.fields(keys.worker(a.worker), 'user')[1]
   if not owner and redis.call('EXISTS', keys.claim(a.request)) == 1 then return {'ok', redis.call('SCARD', keys.worker_tasks(a.worker))} end
-  if not owner then  -- nor is there anything to look at again
+  if not owner then  -- there is nothing to check
     redis.call('ZREM', keys.hung_up, a.worker)
     redis.call('ZREM', keys.worker_beats, a.worker)
     return {'worker'}
