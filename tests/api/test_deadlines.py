@@ -54,7 +54,7 @@ async def test_a_request_with_a_longer_limit_goes_on_when_shorter_ones_are_ended
         await longer
 
 
-async def test_a_request_with_a_longer_limit_is_ended_in_the_end() -> None:
+async def test_a_request_with_a_longer_limit_is_ended_at_its_own_limit() -> None:
     with pytest.raises(TimeoutError):
         await stand_still(Deadlines(SOON_S), more_s=SOON_S)
 

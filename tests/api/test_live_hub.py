@@ -202,7 +202,7 @@ def test_two_hubs_with_different_prefixes_share_a_redis_without_seeing_each_othe
         wait_until(lambda: admin.get(f"{other.url}/nodes").json() == [], why=other.log)
 
 
-def test_a_hub_with_expiry_off_says_so_and_every_hub_logs_the_switch(start_hub):
+def test_a_hub_with_expiry_off_warns_at_its_start_and_every_hub_logs_the_switch(start_hub):
     one, other = (start_hub(HUB_KEY_PREFIX="kept:", HUB_SWEEPER_EXPIRE="false") for _ in range(2))
     for hub in (one, other):
         (off,) = [line for line in hub.log().splitlines() if "WARNING expiry off " in line]

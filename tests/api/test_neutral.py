@@ -124,7 +124,7 @@ async def test_a_member_given_under_both_names_with_different_values_is_refused(
         assert name in answer.text
 
 
-async def test_a_refusal_says_slot_where_neutral_names_are_asked_for(api: httpx.AsyncClient):
+async def test_a_refusal_in_neutral_names_speaks_of_slots(api: httpx.AsyncClient):
     said = [
         (await api.post("/session/borrow", json={"labelKey": "gpu:a100"}, headers=headers)).json()["detail"]
         for headers in ({}, ACCEPT)

@@ -70,7 +70,7 @@ async def test_a_ticket_whose_lease_has_ended_is_over_and_an_unknown_ticket_is_n
         refused(answer, "unknown-ticket", 404)
 
 
-async def test_the_key_of_a_return_is_no_ticket(people: People):
+async def test_the_key_of_a_return_finds_no_ticket(people: People):
     await in_use(people, "s1")
     body = {"labelKey": LABEL, "browserId": "s1"}
     await people.api.post("/session/return", json=body, headers={"idempotency-key": "k1"})

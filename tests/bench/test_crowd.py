@@ -12,7 +12,7 @@ async def offered(redis, *slots):
         return [await hub.leases.borrow(fleet.wanted(POOL)) for _ in slots]
 
 
-async def test_a_crowd_of_tickets_enters_gives_up_and_is_served_as_told(redis):
+async def test_a_crowd_of_tickets_can_wait_give_up_and_be_served(redis):
     (held,) = await offered(redis, "s1")
     async with fleet.hub_on(redis) as hub:
         crowd = Crowd(hub, "h1")

@@ -194,7 +194,7 @@ async def test_waiters_who_have_gone_do_not_count_as_demand(queue):
     await eventually(one_is_left)
 
 
-async def test_the_demand_of_a_pool_under_maintenance_says_so(queue):
+async def test_the_demand_of_a_pool_under_maintenance_names_the_maintenance(queue):
     await publish(queue.api, "n1", **{POOL: ["s1"]})
     await queue.api.post(f"/admin/pools/{POOL}/restart")
     await queue.wait(POOL)

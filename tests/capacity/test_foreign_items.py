@@ -193,7 +193,7 @@ async def test_a_session_without_a_label_is_deleted(hub, redis):
     assert redis.keys("session:*") == []
 
 
-async def test_a_session_that_somebody_deleted_ends_its_grant(api, hub, redis):
+async def test_a_session_deleted_by_another_program_ends_its_lease(api, hub, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
     await take(api)
     redis.delete("session:s1")

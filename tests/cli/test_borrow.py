@@ -190,7 +190,7 @@ def test_a_lost_hub_stops_the_command_before_the_lease_ends(own_command, own_hub
     assert "Traceback" not in running.err
 
 
-def test_a_command_that_ends_after_the_warning_is_not_killed_and_the_loss_is_reported(
+def test_a_command_that_ends_after_the_warning_is_not_killed_and_the_loss_is_printed(
     own_command, own_hub, tmp_path: Path
 ):
     register(own_hub, "n1", **NODE)

@@ -34,7 +34,7 @@ def letters(joblib: Joblib) -> list[str]:
     return made
 
 
-def test_an_empty_list_of_dead_letters_is_said_to_be_empty(command: Command, joblib: Joblib):
+def test_the_command_names_an_empty_list_of_dead_letters(command: Command, joblib: Joblib):
     assert command("dead", "ls").stdout == "No dead letters.\n"
     assert command.json("dead", "ls") == {"total": 0, "tasks": []}
 

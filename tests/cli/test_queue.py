@@ -57,7 +57,7 @@ def lend_both(command: Command) -> None:
         command.start("borrow", LABEL).until_out("TOKEN")
 
 
-def test_an_empty_queue_is_said_to_be_empty(command: Command):
+def test_the_command_names_an_empty_queue(command: Command):
     assert command("queue").stdout == "Nobody waits.\n"
     assert command("queue", LABEL).stdout == f"Nobody waits for {LABEL}.\n"
     assert command.json("queue") == {"total": 0, "waiting": 0, "away": 0, "labels": []}

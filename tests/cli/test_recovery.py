@@ -383,7 +383,7 @@ def test_recovery_watch_with_json_prints_one_line_per_look(shop: Shop, scripted,
 # -- check --
 
 
-def test_check_says_that_sources_are_as_declared(shop: Shop):
+def test_check_confirms_that_sources_are_as_declared(shop: Shop):
     shop.declare(shop.orders(), shop.orders(name="late"))
     assert shop("check") == (0, "orders ok\nlate ok\n", "")
     sound = {"state": "ok", "why": None}

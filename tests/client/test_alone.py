@@ -150,7 +150,7 @@ def test_a_worker_works_with_the_client_alone(alone: Path, environment: dict[str
     assert lines(alone, WORKS, environment) == ["144", "completed", "n is missing"]
 
 
-def test_an_agent_that_the_hub_refuses_is_told_so_in_a_sentence(alone: Path, environment: dict[str, str]):
+def test_an_agent_that_the_hub_refuses_prints_the_reason_in_a_sentence(alone: Path, environment: dict[str, str]):
     words = [alone, "-I", "-m", "hub.client", "--node", "n1"]
     environment = {**environment, "HUB_NODE_SECRET": "another-secret-than-that"}
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)

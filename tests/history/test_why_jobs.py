@@ -75,7 +75,7 @@ async def test_why_of_a_delayed_task_says_until_when(hub, worker, redis):
     assert coming(found) == [("task.queued", pytest.approx(FAR_US / 1e6 - seconds - micros / 1e6, abs=SLACK_S))]
 
 
-async def test_why_of_a_task_between_two_attempts_says_so(hub, worker):
+async def test_why_of_a_task_between_two_attempts_says_when_the_next_begins(hub, worker):
     task = await submit(hub, max_attempts=3, backoff_ms=60_000)
     await hub.tasks.claim(worker, USER, Claim(start=True))
     await hub.tasks.finish(worker, USER, [Result(task, "failed", "it broke")])

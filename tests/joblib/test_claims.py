@@ -81,7 +81,7 @@ def test_tasks_of_internal_jobs_are_never_claimed_by_workers(root, alice, room):
 
 
 @pytest.mark.parametrize("round_", range(3))
-def test_of_ten_workers_that_claim_one_task_at_once_one_gets_it(alice, full, room, round_):
+def test_one_of_ten_workers_that_claim_a_task_at_once_gets_it(alice, full, room, round_):
     workers = [alice.job(room) for _ in range(10)]
     task = alice.submit(full)
     with ThreadPoolExecutor(10) as pool:

@@ -138,7 +138,7 @@ def test_a_setting_closes_reads_to_strangers(small, ann, path):
     assert ann.get(path).status_code == 200
 
 
-async def test_the_same_setting_closes_connections_to_strangers(small):
+async def test_the_setting_for_anonymous_reads_closes_connections_to_strangers(small):
     for shown in ({}, {"auth": {"token": "nobody"}}, {"headers": {"Authorization": "Bearer gone-t"}}):
         client = SocketClient(reconnection=False)
         with pytest.raises(socketio.exceptions.ConnectionError):

@@ -38,7 +38,7 @@ def hubs(start_hub, tmp_path):
 
 @pytest.mark.race
 @pytest.mark.timeout(600)
-async def test_every_task_ends_exactly_once_whoever_is_killed(hubs, start_hub, redis, redis_server, tmp_path):
+async def test_every_task_ends_exactly_once_whichever_process_is_killed(hubs, start_hub, redis, redis_server, tmp_path):
     log = tmp_path / "hands.log"
     ports = [hub.port for hub in hubs]
     crew = start_crew(ports, log)

@@ -76,7 +76,7 @@ async def test_why_of_a_lent_slot_says_who_holds_it_and_until_when(api, redis):
     assert past(found) == ["slot.published", "grant.lent"]
 
 
-async def test_why_of_a_slot_whose_lease_lapsed_says_so(api, hub):
+async def test_why_of_a_slot_whose_lease_lapsed_names_the_lapse(api, hub):
     await publish(api, "n1", **{POOL: ["s1"]})
     await borrow(api, POOL)
     await age_lease(hub, "s1")

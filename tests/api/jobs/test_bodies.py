@@ -61,7 +61,7 @@ def payload_text(answer):
 
 
 @pytest.mark.parametrize("text", EXACT)
-async def test_a_payload_comes_back_as_it_was_sent(alice, text):
+async def test_a_payload_is_answered_exactly_as_it_was_sent(alice, text):
     worker = await alice.offering()
     sent = await alice.call("POST", SUBMIT, content=('{"payload":' + text + "}").encode())
     assert sent.status_code == 202, sent.text
@@ -134,7 +134,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("method", "path", "body", "places"), WRONG)
-async def test_everything_that_is_wrong_about_a_body_is_said_at_once(alice, task, method, path, body, places):
+async def test_a_refusal_lists_all_faults_of_a_body(alice, task, method, path, body, places):
     is_invalid(await alice.call(method, path.format(task=task), content=json.dumps(body).encode()), *places)
 
 

@@ -146,7 +146,7 @@ async def test_dead_letters_are_for_superusers_and_for_tokens_with_the_scope_of_
     assert {name for name, status in answers.items() if status == 401} == {"stranger", "gone"}
 
 
-async def test_reads_need_a_token_when_the_setting_says_so(make_people):
+async def test_a_setting_makes_reads_need_a_token(make_people):
     paths = ["/workers", *(path.format("lab") for path in READS), f"/tasks/{SOME}"]
     async with make_people() as people:
         assert 401 not in [(await people["stranger"].call("GET", path)).status_code for path in paths]

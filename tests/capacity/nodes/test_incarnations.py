@@ -255,7 +255,7 @@ async def test_a_heartbeat_is_answered_with_a_summary_of_the_offered_slots_when_
     assert (await heard(api, version=after["version"]))["offers"] == in_short("s2", "s3")
 
 
-async def test_a_lent_slot_counts_as_offered_and_a_node_without_slots_is_told_so(api, redis):
+async def test_a_lent_slot_counts_as_offered_and_a_node_without_slots_gets_a_summary_of_none(api, redis):
     await register(api, "first", 1)
     assert (await heard(api))["offers"] == in_short()
     await publish(api, "first", 2, "s1")

@@ -48,7 +48,7 @@ async def test_a_label_at_its_cap_is_passed_over_until_one_of_its_leases_ends(cr
     assert crowd.served[-1] == "b1"
 
 
-async def test_priority_goes_first_within_its_label_and_waiting_makes_up_for_it(crowd):
+async def test_a_higher_priority_goes_first_within_its_label_and_waiting_makes_up_for_it(crowd):
     await offer(crowd.hub, "pay:chromium", "s1")
     await crowd.come("holder", "pay:chromium")
     await crowd.come("early", "pay:chromium")
@@ -123,7 +123,7 @@ async def test_a_wait_that_ends_leaves_no_keys(crowd, redis):
     assert left <= {"hub:store", "hub:hubs", "hub:history", "hub:pace:pay:chromium"}
 
 
-async def test_no_borrow_is_refused_without_a_known_pace_and_an_estimate_does_not_fall_by_itself(crowd, redis):
+async def test_no_borrow_is_refused_without_a_known_pace_and_estimates_do_not_fall_with_time_alone(crowd, redis):
     hub = crowd.hub
     await offer(hub, "pay:chromium", "s1")
     await crowd.come("holder", "pay:chromium")
