@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from hub.api.app import TABLE, create_app
-from hub.api.operations import ANYBODY
+from hub.api.operations import ANYBODY, CALLER
 from tests.test_layout import TOP, imports, module_of, room
 from tests.world import settings_for
 
@@ -105,3 +105,13 @@ async def test_an_endpoint_called_without_the_pipeline_refuses(redis_server, cre
             if answer.is_success or answer.status_code >= 500:
                 let_in.append((row.method, row.path, answer.status_code))
         assert let_in == []
+
+
+def test_an_operation_that_asks_more_of_its_caller_names_its_callers() -> None:
+    """A row without callers is open, whatever else it says; a user's row has scopes, or it would take a node's token."""
+    for row in TABLE.rows:
+        facts = row.facts
+        asks_more = facts.scopes or facts.superuser or facts.joins or facts.anonymous
+        assert facts.who or not asks_more, row.path
+        assert facts.who != CALLER or facts.scopes or facts.superuser or facts.anonymous, row.path
+        assert row.is_plain, f"{row.path}: the router of the framework would choose its endpoint again"

@@ -339,3 +339,12 @@ async def test_an_error_before_the_realm_is_found_is_a_problem_document_too(api,
     monkeypatch.setattr("hub.api.dispatch.realms.name_in", broken)
     answer = await api.get("/nodes")
     assert (answer.status_code, answer.headers["content-type"]) == (500, "application/problem+json")
+
+
+async def test_a_rule_for_every_label_leads_no_call_about_the_hub_itself_into_its_realm(make_realms, tmp_path, second):
+    rules = write_realms(tmp_path / "rules.toml", eu=(second.url, {"labels": ["*"]}))
+    async with make_realms(realms_file=rules, realms=("default",)) as api:
+        for path in ("/health/live", "/health/ready", "/metrics", "/realms", "/openapi.json"):
+            assert (path, (await api.get(path)).status_code) == (path, 200)
+        assert (await borrow(api, "gpu:a")).json()["code"] == "unknown-realm"
+        assert (await new_worker(api))[:8]

@@ -9,14 +9,13 @@ from starlette.requests import Request
 
 from hub.api.callers.nodes import Speaker, joiner, speaker
 from hub.api.callers.users import Caller, caller, reader, superuser
-from hub.api.handling.context import Serving, serving
+from hub.api.handling.context import CALLER, Serving, serving
 from hub.api.operations import ANYBODY, TOKEN, Row
 from hub.core import Hub
 from hub.errors import Unauthorized
 from hub.jobs.names import check_room
 
 _ROW: Final = "hub.row"  # in the scope of a request that was let in
-_CALLER: Final = "hub.caller"
 
 
 async def admit(request: Request, row: Row) -> None:
@@ -27,7 +26,7 @@ async def admit(request: Request, row: Row) -> None:
     """
     try:
         asking = _ask(request, row)
-        request.scope[_CALLER] = None if asking is None else await asking
+        request.scope[CALLER] = None if asking is None else await asking
     except Unauthorized:
         if row.facts.denied is not None:
             await row.facts.denied(request)
@@ -96,6 +95,6 @@ def speaker_of(request: Request) -> Speaker:
 
 
 def _let_in(request: Request) -> Any:
-    if _CALLER not in request.scope:
+    if CALLER not in request.scope:
         raise Unauthorized()
-    return request.scope[_CALLER]
+    return request.scope[CALLER]

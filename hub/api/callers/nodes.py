@@ -22,6 +22,11 @@ class Speaker:
     node: str | None = None
     token: str = ""
 
+    @property
+    def key(self) -> str:
+        """Return the name under which the calls of this caller are counted."""
+        return f"token:{self.token}"
+
     def check(self, node: str) -> None:
         """Raise `Forbidden` unless the caller may speak for this node."""
         if self.node not in (None, node):

@@ -30,6 +30,11 @@ class Caller:
     name: str = ""
     rooms: frozenset[str] = frozenset()
 
+    @property
+    def key(self) -> str:
+        """Return the name under which the user's calls are counted, whatever token they show."""
+        return f"user:{self.user}"
+
 
 @dataclass(frozen=True)
 class Shown:

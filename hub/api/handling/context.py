@@ -24,6 +24,8 @@ from hub.wire import time_at
 
 CYCLE = "hub.cycle"  # in the scope of a request: uvicorn's `RequestResponseCycle`, where the server is uvicorn
 
+CALLER = "hub.caller"  # in the scope of a request that was let in: the caller, which has a `key`; None for a stranger
+
 SERVING = "hub.serving"  # in the scope of a request: the `Serving` of its application, when it has been found
 
 

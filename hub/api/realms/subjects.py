@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 import orjson
 from starlette.types import Scope
 
-from hub.api.operations import Found
+from hub.api.operations import EVERYTHING, Found
 from hub.api.paths import REALMS, read_id
 from hub.api.shapes import neutral
 from hub.errors import NotFound
@@ -95,7 +95,7 @@ def about(found: Found, scope: Scope, body: bytes | None) -> About:
     """Return the subject of a call, by its path or by its body. Raises `NamesDiffer` when the body has two different
     values for one member, under its old and its neutral name."""
     subject = found.row.about if found.row is not None else None
-    if subject is None:
+    if subject is None or subject is EVERYTHING:
         return NOTHING
     if not subject.part:
         return _in_body(subject.kind, _object(body)) if found.is_taken else NOTHING
