@@ -115,16 +115,13 @@ venv: $(STAMP) ## make .venv and install the hub into it, editable, with what th
 # pip shows its progress in a terminal, and nothing elsewhere.
 AS_SEEN = $$([ -t 2 ] || echo --quiet)
 
-# Install the packages of a lock file, which names all that they need, and the hub itself, editable. Where the host has
-# a pip that installs for another Python, the environment gets none of its own: unpacking that takes seconds.
+# Install the packages of a lock file, which names all that they need, and the hub itself, editable.
 define PACKAGES
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "The hub needs Python 3.11 or later; name one with: make PYTHON=python3.11 $(or $(MAKECMDGOALS),venv)" >&2; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv \
-	  $$($(PYTHON) -c 'import pip; pip.__version__ >= "23" and print("--without-pip")' 2>/dev/null) $(VENV)
-	@pip="$(PYTHON) -m pip --python $(BIN)/python"; [ ! -x $(BIN)/pip ] || pip="$(BIN)/python -m pip"; \
-	$$pip install $(AS_SEEN) --disable-pip-version-check $(2) --no-deps --require-hashes --requirement $(1) && \
-	$$pip install $(AS_SEEN) --disable-pip-version-check $(2) --no-deps --no-build-isolation --editable .
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@pip="$(BIN)/python -m pip install $(AS_SEEN) --disable-pip-version-check $(2) --no-deps"; \
+	$$pip --require-hashes --requirement $(1) && $$pip --no-build-isolation --editable .
 endef
 
 # The lock of the images pins what running needs, at the versions of the lock that has the tools of the tests as well.
