@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hub.store.backup import Copied
     from hub.store.store import Store
 
-app = typer.Typer(help="Copy the store into a file and back; show and change its format.", no_args_is_help=True)
+app = typer.Typer(help="Copy the store into a file and back; show its format.", no_args_is_help=True)
 
 
 @app.command("export")

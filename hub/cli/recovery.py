@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -51,7 +51,7 @@ Sources = Annotated[
 
 @app.command("ls")
 @command()
-async def listed(
+def listed(
     source: Sources = None,
     older_than: Annotated[
         float | None,
@@ -64,14 +64,14 @@ async def listed(
     limit: Limit = 100,
     file: File = None,
     as_json: AsJson = False,
-) -> int:
+) -> Coroutine[Any, Any, int]:
     """Show the records that a reset would touch, the longest stuck first. Exit code 1 when a source cannot be read."""
-    return await _list(choose(file, source), older_than, limit, as_json)
+    return _list(choose(file, source), older_than, limit, as_json)
 
 
 @app.command("reset")
 @command()
-async def reset(
+def reset(
     source: Annotated[str, typer.Option("--source", metavar="NAME", help="The name of the source.")],
     ids: Annotated[
         list[str] | None,
@@ -80,14 +80,14 @@ async def reset(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be reset, and change nothing.")] = False,
     file: File = None,
     as_json: AsJson = False,
-) -> int:
+) -> Coroutine[Any, Any, int]:
     """Reset the stuck records of a source, batch by batch. Exit code 1 when a record was not stuck, or still is."""
-    return await _reset(choose(file, [source]), ids, as_json, dry_run=dry_run)
+    return _reset(choose(file, [source]), ids, as_json, dry_run=dry_run)
 
 
 @app.command("watch")
 @command()
-async def watch(
+def watch(
     source: Sources = None,
     interval: Annotated[
         float | None,
@@ -97,19 +97,19 @@ async def watch(
     ] = None,
     file: File = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each look.")] = False,
-) -> None:
+) -> Coroutine[Any, Any, None]:
     """Show how many records of each source are stuck, again and again until Ctrl-C."""
-    await _watch(choose(file, source), _PAUSE_S if interval is None else interval, as_json)
+    return _watch(choose(file, source), _PAUSE_S if interval is None else interval, as_json)
 
 
 @app.command("check")
 @command()
-async def check(file: File = None, as_json: AsJson = False) -> int:
+def check(file: File = None, as_json: AsJson = False) -> Coroutine[Any, Any, int]:
     """Check every source against its declaration, and say in one sentence what is wrong with it.
 
     Exit codes: 0 all is well, 1 the records of a source cannot be reached, 2 a declaration does not fit them.
     """
-    return await _check(choose(file, None), as_json)
+    return _check(choose(file, None), as_json)
 
 
 async def _list(chosen: Chosen, older_than_s: float | None, limit: int, as_json: bool) -> int:

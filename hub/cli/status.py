@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Final
 
 from hub.cli import global_options, output, tables, usage
@@ -10,6 +11,7 @@ from hub.cli.all_realms import each_realm
 from hub.cli.answers import CommandAnswer
 from hub.cli.command import command
 from hub.cli.connection import HubApi
+from hub.errors import HubError
 
 _CODES: Final = {"warning": 3, "critical": 4}  # 1 and 2 are for failures
 
@@ -20,7 +22,10 @@ async def status(hub: HubApi) -> CommandAnswer:
     if global_options.realm() == global_options.ALL:
         return await _status_of_all(hub)
     overview = await hub.get("console", "overview")
-    holders = [] if global_options.is_given(global_options.JSON) else (await hub.get("console", "usage"))["holders"]
+    holders: list[dict[str, Any]] = []
+    if not global_options.is_given(global_options.JSON):
+        with suppress(HubError):  # a hub of an earlier version has no such operation
+            holders = (await hub.get("console", "usage"))["holders"]
 
     def show() -> None:
         output.put(output.one_line(str(overview.get("sentence"))))

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from hub.client.announcing import Announcing
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Announced:
-    """The facts about a node that `NodeAgent` and `SyncNodeAgent` both have; each property returns a copy."""
+    """The facts about a node that `NodeAgent` and `SyncNodeAgent` both have; no property can be written through."""
 
     _state: AgentState
     _announcing: Announcing
@@ -31,14 +31,14 @@ class Announced:
         return self._state.node_id
 
     @property
-    def slots(self) -> dict[str, Mapping[str, Any]]:
+    def slots(self) -> Mapping[str, Mapping[str, Any]]:
         """Return slot id -> slot of all slots of the node, also of those that are being rebuilt."""
-        return dict(self._state.slots)
+        return MappingProxyType(dict(self._state.slots))
 
     @property
-    def lent(self) -> dict[str, str]:
+    def lent(self) -> Mapping[str, str]:
         """Return slot id -> fencing token of each lease, as of the last heartbeat; a smaller token is outdated."""
-        return dict(self._state.lent)
+        return MappingProxyType(dict(self._state.lent))
 
     @property
     def draining(self) -> bool:

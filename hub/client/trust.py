@@ -46,7 +46,7 @@ def warn_of_plain_text(url: str) -> None:
 
 
 def _no_password() -> str:
-    raise ValueError("the key is encrypted, and an agent cannot ask for its password")
+    raise ValueError("the key is encrypted, and a client cannot ask for its password")
 
 
 def _why(error: Exception) -> str:

@@ -209,7 +209,7 @@ class HubSettings(BaseSettings):
     log_format: Annotated[Literal["text", "json"], Knob("HUB_LOG_FORMAT", one_of("text", "json"))] = "text"
     """text for people, json for collectors: one line per event either way."""
     sweep_log: Annotated[Literal["every", "changes"], Knob("HUB_SWEEP_LOG", one_of("every", "changes"))] = "every"
-    """every: one summary line per sweep interval; changes: a line when a sweep changed something, else every 10 min."""
+    """every: one summary line per sweep interval; changes: a line when a sweep counted something, else every 10 min."""
     environment: Annotated[str, Knob("HUB_ENVIRONMENT", read_text, aliases=("ASPNETCORE_ENVIRONMENT",))] = "Production"
     """The suffix of per-environment overrides: HUB_BORROW_WILDCARDS_Staging=true counts where this is Staging."""
 

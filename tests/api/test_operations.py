@@ -108,7 +108,7 @@ async def test_an_endpoint_called_without_the_pipeline_refuses(redis_server, cre
 
 
 def test_an_operation_that_asks_more_of_its_caller_names_its_callers() -> None:
-    """A row without callers is open, whatever else it says; a user's row has scopes, or it would take a node's token."""
+    """A row without callers is open, whatever else it says; one for users without scopes would take node tokens."""
     for row in TABLE.rows:
         facts = row.facts
         asks_more = facts.scopes or facts.superuser or facts.joins or facts.anonymous

@@ -49,6 +49,7 @@ class Faults:
         self.wires = Wires([hub.port for hub in self.hubs], seed)
         self.done: Counter[str] = Counter()
         self.story: list[str] = []
+        self.standstills: list[tuple[float, float]] = []  # of hubs: begin and end, in wall time
 
     def _start(self, off_s: float, port: int = 0) -> HubProcess:
         more = {"HUB_PORT": str(port)} if port else {}
@@ -88,9 +89,11 @@ class Faults:
 
     def _stop_a_hub(self) -> None:
         hub = self._chance.choice(self.hubs)
+        began = time.time()
         hub.signal(signal.SIGSTOP)
         time.sleep(self._chance.uniform(1, 12))
         hub.signal(signal.SIGCONT)
+        self.standstills.append((began, time.time()))
 
     def _kill_the_primary(self) -> None:
         before = self.trio.primary

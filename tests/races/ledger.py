@@ -49,14 +49,22 @@ def cut_by_dead_nodes(found: Iterable[Hold], lines: Sequence[Line], timeout_s: f
                     hold.end = min(hold.end, killed + timeout_s - 1)
 
 
-def cut_by_expiry(found: Iterable[Hold], hub_log: str, timeout_s: float) -> None:
+def cut_by_expiry(
+    found: Iterable[Hold],
+    hub_log: str,
+    timeout_s: float,
+    standstills: Sequence[tuple[float, float]] | None = None,
+) -> None:
     """End holds where a hub says that it took the slot's node off the books: at the end of the node's timeout.
 
     A node may live and be silent all the same: the hub that it speaks to stands still. When it was heard last is told
     by the time of Redis, so the clock of the hub may be off, and its line may come at any time after.
+    With `standstills`, the begin and end of each in wall time, an expiry counts only when one of them explains it.
     """
     for node, heard in re.findall(r" WARNING +node expired node=(\S+) last_seen=(\S+)", hub_log):
         due = datetime.fromisoformat(heard).timestamp() + timeout_s
+        if standstills is not None and not any(begin < due < end + timeout_s for begin, end in standstills):
+            continue
         for hold in found:
             if hold.node == node and hold.begin < due:
                 hold.end = min(hold.end, due)

@@ -89,7 +89,7 @@ def test_all_answers_of_a_chaotic_run_are_consistent_with_each_other(faults: Fau
             crew.stop()
     found, notes = holds(borrowers.lines()), whole_notes(log)
     cut_by_dead_nodes(found, nodes.lines(), NODE_TIMEOUT_S)
-    cut_by_expiry(found, faults.logs(), NODE_TIMEOUT_S)
+    cut_by_expiry(found, faults.logs(), NODE_TIMEOUT_S, faults.standstills)
     tasks = sum(note["what"] == "ended" for note in notes)
     print(f"{len(found)} leases, {tasks} tasks, {faults.wires.lost} answers lost; {dict(faults.done)}")
     wrong = broken(found, borrowers.lines()) + revived(borrowers.lines()) + ended_twice(notes)

@@ -89,9 +89,8 @@ async def test_a_pass_without_stuck_records_changes_nothing_and_logs_its_line(hu
     assert lines("records reset") == []
     told = lines("record sweep")
     assert [line["level"] for line in told] == ["info", "info"]
-    assert {name: told[0].get(name, 0) for name in ("source", "found", "reset", "failed", "errors")} == {
-        "source": "orders", "found": 0, "reset": 0, "failed": 0, "errors": 0,
-    }  # fmt: skip
+    assert (told[0]["source"], told[0]["errors"]) == ("orders", 0)
+    assert told[0].keys().isdisjoint({"found", "reset", "failed"})  # numbers that are 0
     assert told[0]["elapsed_ms"] > 0
 
 
@@ -131,7 +130,8 @@ async def test_a_failing_pass_logs_one_error_line_and_the_next_pass_runs(hub, li
     (told,) = lines("source sweep failed")
     assert (told["level"], told["source"], told["why"]) == ("error", "orders", why)
     (summary,) = lines("record sweep")
-    assert (summary.get("found", 0), summary.get("reset", 0), summary["errors"]) == (found, reset, 1)
+    counts = {"found": found, "reset": reset, "errors": 1}
+    assert {name: summary[name] for name in counts if name in summary} == {name: n for name, n in counts.items() if n}
     assert counted("hub_zombie_errors_total", source="orders") - before == 1
     records.trouble = {}
     assert (await service(hub, records).sweep()).reset == 9

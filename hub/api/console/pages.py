@@ -43,7 +43,7 @@ async def root(request: Request) -> Response:
 
 @router.get("/dashboard", **unlisted(linked=True))
 async def dashboard(request: Request) -> Response:
-    """Redirect to HUB_DASHBOARD_URL, else to the console or `/docs`."""
+    """Redirect to DASHBOARD_URL, else to the console or `/docs`."""
     settings = hub_of(request).settings
     return RedirectResponse(settings.dashboard_url or ("docs" if settings.console == "off" else "./"), 302)
 
