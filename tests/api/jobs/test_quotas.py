@@ -202,6 +202,22 @@ async def test_many_payloads_are_accepted_all_or_none_under_a_quota(shop):
     assert (await alice.call("GET", "/rooms/lab/tasks")).json()["total"] == 0
 
 
+async def test_many_payloads_for_an_internal_job_are_accepted_all_or_none_under_a_quota(shop, redis):
+    job, alice = "@internal:modifiers:Mean", shop.people["alice"]
+    await shop.hub.jobs.ensure_internal(job, {}, "{}")
+    before = shop.used()
+    many = [{"text": "x" * 600}] * 130
+    refused = await alice.call("POST", f"/rooms/lab/tasks/{job}", {"payloads": many})
+    is_problem(refused, 409, "quota-exceeded")
+    assert shop.used() == before
+    assert (await alice.call("GET", "/rooms/lab/tasks")).json()["total"] == 0
+    assert redis.xlen(shop.hub.store.keys.taskiq) == 0
+    accepted = await alice.call("POST", f"/rooms/lab/tasks/{job}", {"payloads": many[:30]})
+    assert accepted.status_code == 202, accepted.text
+    assert redis.xlen(shop.hub.store.keys.taskiq) == 30
+    assert shop.used()["tasks"]["room:lab"] == 30 * (len('{"text":""}') + 600 + 512)
+
+
 async def test_ended_tasks_do_not_count_and_a_user_who_holds_nothing_leaves_no_counter(shop, redis):
     alice, root = shop.people["alice"], shop.people["root"]
     before = shop.used()
