@@ -238,6 +238,17 @@ async def test_ended_tasks_do_not_count_and_a_user_who_holds_nothing_leaves_no_c
     assert redis.hgetall("hub:room_openers").keys() == {"lab"}
 
 
+async def test_a_refused_schedule_leaves_the_key_of_another_program_as_it_is(shop, redis):
+    root = shop.people["root"]
+    assert [(await a_schedule(shop, root, f"n{number}")).status_code for number in range(3)] == [201] * 3
+    redis.hset("hub:schedule:lab:s", "theirs", "precious")
+    is_problem(await a_schedule(shop, root, "s"), 409, "quota-exceeded")
+    assert redis.hgetall("hub:schedule:lab:s") == {"theirs": "precious"}
+    assert (await root.call("DELETE", "/rooms/lab/schedules/n0")).status_code == 204
+    assert (await a_schedule(shop, root, "s")).status_code == 201
+    assert not redis.hexists("hub:schedule:lab:s", "theirs")
+
+
 async def test_a_schedule_makes_no_task_and_says_why_while_its_user_is_at_the_quota(shop, redis):
     alice = shop.people["alice"]
     assert (await a_schedule(shop, alice, "s")).status_code == 201
