@@ -57,10 +57,13 @@ function doctor_jobs.repair_count(full, tasks_now, later, was_tasks, was_later)
 end
 
 -- Store how much an owner (user or room) holds of a kind, as the doctor counted; nothing is written where the number is no longer
--- `was`.
+-- `was`. A room that holds nothing more is closed. Of the kind 'rooms' a room itself says that it is open: '1'.
 function doctor_jobs.repair_holding(kind, owner, was, held)
+  local room = held == '0' and string.match(owner, '^room:(.*)$')
+  if kind == 'rooms' and room then return quotas.close(room) end
   if tonumber(redis.call('ZSCORE', keys.used(kind), owner) or '0') ~= tonumber(was) then return end
   if held == '0' then redis.call('ZREM', keys.used(kind), owner) else redis.call('ZADD', keys.used(kind), held, owner) end
+  if room then quotas.close(room) end
 end
 
 return doctor_jobs

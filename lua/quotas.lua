@@ -17,7 +17,7 @@ end
 local function refuse(kind, owner, held, most) return {'quota', kind, owner, numbers.digits(held), numbers.digits(most)} end
 
 -- Count a room no longer for the user who opened it, if it holds nothing more.
-local function close(room)
+function quotas.close(room)
   for _, kind in ipairs(KINDS) do
     if redis.call('ZSCORE', keys.used(kind), 'room:' .. room) then return end
   end
@@ -30,7 +30,7 @@ local function open(room, user, is_free)
   if string.sub(room, 1, 1) == '@' or redis.call('HSETNX', keys.room_openers, room, user) == 0 then return end
   local held, most = add('rooms', 'user:' .. user, 1), allowances.of('rooms')
   if most and held > most and not is_free then
-    close(room)
+    quotas.close(room)
     return refuse('rooms', 'user:' .. user, held - 1, most)
   end
 end
@@ -38,7 +38,7 @@ end
 -- Count so much less of a kind for a user and a room.
 function quotas.release(kind, user, room, amount)
   add(kind, 'user:' .. user, 0 - amount)
-  if add(kind, 'room:' .. room, 0 - amount) <= 0 then close(room) end
+  if add(kind, 'room:' .. room, 0 - amount) <= 0 then quotas.close(room) end
 end
 
 -- Count a schedule that was deleted no longer.

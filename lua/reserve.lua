@@ -15,12 +15,12 @@ function reserve.look()
   return read('used_memory') - read('mem_not_counted_for_evict'), most
 end
 
--- Return the refusal of a command with these arguments if it would use the reserve, else nil.
-function reserve.refusal(arguments)
+-- Return the refusal of a command with these arguments, and so many bytes to follow, if that would use the reserve, else nil.
+function reserve.refusal(arguments, later)
   local percent = allowances.of('reserve') or 0
   if percent == 0 or not is_bounded then return end
   local used, most = reserve.look()
-  local adds = 0
+  local adds = later
   for _, text in ipairs(arguments) do adds = adds + #text end
   if most > 0 and used + adds > most * (1 - percent / 100) then
     return redis.error_reply('FULL ' .. numbers.digits(used) .. ' of ' .. numbers.digits(most) .. ' bytes; nothing was done')

@@ -6,12 +6,15 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
+from hub.observability.logs import get_logger
 from hub.store.lenient import read_each
 from hub.store.scan import keys_of
 from hub.store.store import Store
 
 KINDS = ("tasks", "schemas", "schedules", "providers", "rooms")
 BATCH = 200  # records read at a time
+COUNTS = 3  # how often to count at most, while records are made during each count
+_log = get_logger("hub.doctor")
 _OPEN = ("pending", "claimed", "running")
 
 
@@ -35,22 +38,27 @@ class Holdings:
         return [["differs"] if found[kind] else [] for kind in kinds]
 
     async def wrong(self) -> dict[str, list[HeldByOwner]]:
-        """Return by kind the owners whose kept number differs from the records. If a record was made during the count,
-        return none: the count may then be wrong, even if the kept number is the same before and after it.
+        """Return by kind the owners whose kept number differs from the records, users first. Of the kind "rooms" also
+        return each room that holds nothing and is still open.
+
+        If a record was made during a count, count again: the count may be wrong, even if the kept number is the same
+        before and after it. After `COUNTS` such counts return none, and log that.
         """
-        made, before = await self._made(), await self._kept()
-        counted = await self._counted()
-        after = await self._kept()
-        if made != await self._made():
-            return {kind: [] for kind in KINDS}
-        return {
-            kind: [
-                HeldByOwner(owner, str(before[kind][owner]), str(counted[kind][owner]))
-                for owner in sorted(before[kind].keys() | counted[kind].keys())
-                if before[kind][owner] == after[kind][owner] != counted[kind][owner]
-            ]
-            for kind in KINDS
-        }
+        for _ in range(COUNTS):
+            made, before = await self._made(), await self._kept()
+            counted = await self._counted()
+            after = await self._kept()
+            if made == await self._made():
+                return {
+                    kind: [
+                        HeldByOwner(owner, str(before[kind][owner]), str(counted[kind][owner]))
+                        for owner in sorted(before[kind].keys() | counted[kind].keys(), reverse=True)
+                        if before[kind][owner] == after[kind][owner] != counted[kind][owner]
+                    ]
+                    for kind in KINDS
+                }
+        _log.warning("holdings not counted", why="records were made during each count", counts=COUNTS)
+        return {kind: [] for kind in KINDS}
 
     async def _made(self) -> str | None:
         """Return the time of the newest record in us; it changes with each new record, as no two have the same time."""
@@ -60,9 +68,16 @@ class Holdings:
     async def _kept(self) -> dict[str, Counter[str]]:
         asked = (("ZRANGE", self._store.keys.used(kind), 0, -1, "WITHSCORES") for kind in KINDS)
         found = await read_each(self._store, asked, [])
-        return {
+        kept = {
             kind: Counter({owner: int(held) for owner, held in rows}) for kind, rows in zip(KINDS, found, strict=True)
         }
+        kept["rooms"].update(f"room:{room}" for room in await self._openers())
+        return kept
+
+    async def _openers(self) -> dict[str, str]:
+        """Return the user who opened it for each room that is open."""
+        found: list[dict[str, str]] = await read_each(self._store, [("HGETALL", self._store.keys.room_openers)], {})
+        return found[0]
 
     async def _counted(self) -> dict[str, Counter[str]]:
         counted: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
@@ -85,8 +100,10 @@ class Holdings:
         async for full, (user, size) in self._records("job", "by", "bytes"):
             if user is not None and size:
                 add("schemas", user, _room_of(full), size)
-        openers = await read_each(self._store, [("HGETALL", self._store.keys.room_openers)], {})
-        counted["rooms"].update(f"user:{user}" for user in openers[0].values())
+        for room, user in (await self._openers()).items():
+            owner = f"room:{room}"
+            counted["rooms"][f"user:{user}"] += 1
+            counted["rooms"][owner] = int(any(counted[kind][owner] for kind in KINDS))
         return counted
 
     async def _records(self, kind: str, *fields: str) -> AsyncIterator[tuple[str, Sequence[str | None]]]:

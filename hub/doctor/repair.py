@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hub.core import Hub
 from hub.doctor.checks import SLACK_S, UNREAD, Subject, Suspicion, Words, fields_of
 from hub.doctor.counts import RecordCounts
-from hub.doctor.holdings import Holdings
+from hub.doctor.holdings import KINDS, Holdings
 from hub.errors import ForeignKey, StoreFault
 from hub.jobs.jobs import new_id
 from hub.observability.logs import get_logger
@@ -63,7 +63,7 @@ class Repairer:
             await self._recount(miscounted)
         if kinds := [each.subject[0] for each in suspicions if each.check == "holdings"]:
             found = await self._holdings.wrong()
-            for kind in kinds:
+            for kind in sorted(kinds, key=KINDS.index, reverse=True):  # rooms first: other repairs close some
                 for held in found[kind]:
                     await self._run("holdings", kind, *held)
 

@@ -34,10 +34,11 @@ class Dispatch:
         self._submit = store.script("tasks/submit_internal")
 
     async def submit(
-        self, room: str, full: str, payload: str, user: str, task: str, *, key: str = "", fingerprint: str = ""
-    ) -> TaskRecord:
+        self, room: str, full: str, payload: str, user: str, task: str, *,
+        key: str = "", fingerprint: str = "", later: int = 0,
+    ) -> TaskRecord:  # fmt: skip
         """Submit a task and return it: `claimed`, or `failed` when no message could be made of it. The same id returns
-        the same task.
+        the same task. `later` is what further calls of the same request will add, -1 in such a call.
 
         Raises `JobNotFound`, `InternalJobNotConfigured` when no executor runs the job, `QuotaExceeded`, and `KeyReused`
         when the key of the request came with another fingerprint; then nothing was stored.
@@ -55,6 +56,7 @@ class Dispatch:
             fingerprint=fingerprint,
             keep_s=self._keep_s,
             told=0,
+            later=later,
         )
         match await again():
             case ["ok", found]:

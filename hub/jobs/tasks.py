@@ -76,13 +76,12 @@ class Tasks:
         """
         key, ids, fingerprint = request_of(self._realm, key, user, room, full, payloads, options)
         if full.startswith(f"{INTERNAL}:"):  # claimed at once: most options do not apply
-            calls = (
-                self._dispatch.submit(room, full, payload, user, task, key=key, fingerprint=fingerprint)
-                for payload, task in zip(payloads, ids, strict=True)
-            )
-            sent = list(await asyncio.gather(*calls))
-            metrics.tasks_submitted.inc(len(sent))
-            return sent
+            submit_one = partial(self._dispatch.submit, room, full, user=user, key=key, fingerprint=fingerprint)
+            first = await submit_one(payloads[0], task=ids[0], later=_bytes_of(payloads[1:]))
+            rest = zip(payloads[1:], ids[1:], strict=True)
+            others = await asyncio.gather(*(submit_one(payload, task=task, later=-1) for payload, task in rest))
+            metrics.tasks_submitted.inc(len(payloads))
+            return [first, *others]
         made: list[TaskRecord] = []
         for start, end in batches(payloads):
             pairs = zip(ids[start:end], payloads[start:end], strict=True)
@@ -101,7 +100,7 @@ class Tasks:
                 key=key,
                 fingerprint=fingerprint,
                 keep_s=self._keep_s,
-                later=-1 if start else sum(len(payload.encode()) + EACH_BYTES for payload in payloads[end:]),
+                later=-1 if start else _bytes_of(payloads[end:]),
                 rest=[text for pair in pairs for text in pair],
             )
             found = self._submitted(await submit(told=0), full, options.after)
@@ -365,6 +364,11 @@ class Tasks:
 
     async def _read(self, ids: list[str]) -> list[TaskRecord]:
         return [task_of(reply) for reply in await self._describe(rest=ids) if reply]
+
+
+def _bytes_of(payloads: Sequence[str]) -> int:
+    """Return the bytes that tasks with these payloads count for a quota."""
+    return sum(len(payload.encode()) + EACH_BYTES for payload in payloads)
 
 
 def _statuses(status: str | None) -> Sequence[str]:

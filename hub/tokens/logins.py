@@ -187,9 +187,9 @@ class Logins:
         """Store the login that a link gives, until the link is opened or five minutes are over."""
         store, links, now = self._store, self._store.keys.login_links, self._store.wall_s()
         texts = await store.read("HGETALL", links)
-        made = [replace(Login(**orjson.loads(text)), id=name) for name, text in texts.items()]
+        made = [each for name, text in texts.items() if (each := _linked(name, text))]
         kept = sorted((each for each in made if now - each.at_s < LINK_S), key=lambda each: -each.at_s)
-        over = {each.id for each in made} - {each.id for each in kept}
+        over = texts.keys() - {each.id for each in kept}
         over |= {each.id for each in too_many(kept, login, LINKS_EACH, LINKS_MAX)}
         if over:
             await store.read("HDEL", links, *sorted(over))
@@ -203,8 +203,8 @@ class Logins:
         text = await self._store.read("HGET", links, name)
         if not text or not await self._store.read("HDEL", links, name):
             return None
-        login = Login(**orjson.loads(text))
-        return login if self._store.wall_s() - login.at_s < LINK_S else None
+        login = _linked("", text)
+        return login if login and self._store.wall_s() - login.at_s < LINK_S else None
 
     @staticmethod
     def _is_good(login: Login, now_s: float) -> bool:
@@ -238,11 +238,25 @@ def _login(name: str, text: str | None, seen: Any, full: str = "") -> Login | No
     try:
         facts = orjson.loads(text)
         kept = facts.pop("digest")
-        login = Login(**facts, id=name, seen_s=facts["at_s"] if seen is None else seen)
-        texts = (kept, login.name, login.role, login.bound, login.token, login.ip, login.agent)
-        if not (all(isinstance(each, str) for each in texts) and login.role in ROLES and login.bound.isascii()):
+        if not isinstance(kept, str):
             return None
-        login = replace(login, at_s=float(login.at_s), seen_s=float(login.seen_s))
+        login = _checked(Login(**facts, id=name, seen_s=facts["at_s"] if seen is None else seen))
         return login if not full or hmac.compare_digest(kept.encode(), full.encode()) else None
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
+
+
+def _linked(name: str, text: str) -> Login | None:
+    """Return the login of a link from its stored text; None for a text that this hub cannot read."""
+    try:
+        return _checked(Login(**{**orjson.loads(text), "id": name}))
+    except (ValueError, TypeError, AttributeError):
+        return None
+
+
+def _checked(login: Login) -> Login:
+    """Return the login with its times as floats; raise `ValueError` or `TypeError` where a field is not what it is."""
+    texts = (login.name, login.role, login.bound, login.token, login.ip, login.agent)
+    if not (all(isinstance(each, str) for each in texts) and login.role in ROLES and login.bound.isascii()):
+        raise ValueError("a field of the login has another type, or its role is unknown")
+    return replace(login, at_s=float(login.at_s), seen_s=float(login.seen_s))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hub.doctor.holdings import COUNTS, Holdings
 from hub.jobs.rules import Rule
 from hub.jobs.schedules import Schedule
 from tests.doctor.shop import JOB, USER, furnish, look
@@ -57,3 +58,58 @@ async def test_a_dropped_record_does_not_count_any_more(hub, shop, redis):
     assert await look(hub) == []
     assert not redis.exists(f"hub:task:{shop.waiting}")
     assert not redis.exists("hub:schedule:one:s")
+
+
+async def test_a_room_that_holds_too_much_by_its_counter_alone_is_closed_with_it(hub, shop, redis):
+    before = kept(redis)
+    redis.zadd("hub:used:tasks", {"room:empty": 600})
+    redis.hset("hub:room_openers", "empty", USER)
+    redis.zincrby("hub:used:rooms", 1, OWNER)
+    assert {each.subject for each in await look(hub)} == {"hub:used:tasks", "hub:used:rooms"}
+    assert all(each.repaired for each in await look(hub, repair=True))
+    assert kept(redis) == before
+    assert not redis.hexists("hub:room_openers", "empty")
+    assert await look(hub) == []
+
+
+@pytest.mark.parametrize("counts", [0, 1, 5])
+async def test_a_room_that_holds_nothing_and_is_still_open_is_found_and_closed(hub, shop, redis, counts):
+    before = kept(redis)
+    redis.hset("hub:room_openers", "empty", USER)
+    redis.zincrby("hub:used:rooms", counts, OWNER)
+    [finding] = await look(hub)
+    assert (finding.invariant, finding.subject) == ("C12", "hub:used:rooms")
+    assert [each.repaired for each in await look(hub, repair=True)] == [True]
+    assert kept(redis) == before
+    assert not redis.hexists("hub:room_openers", "empty")
+    assert await look(hub) == []
+
+
+class Busy(Holdings):
+    """A counter during whose first `times` counts a record is made."""
+
+    def __init__(self, hub, redis, times: int) -> None:
+        super().__init__(hub.store)
+        self.redis, self.times = redis, times
+
+    async def _counted(self):
+        counted = await super()._counted()
+        if self.times:
+            self.times -= 1
+            self.redis.hincrby("hub:store", "last_us", 1)
+        return counted
+
+
+async def test_a_record_made_during_a_count_lets_the_doctor_count_again(hub, shop, redis):
+    redis.zincrby("hub:used:tasks", 1000, OWNER)
+    busy = Busy(hub, redis, COUNTS - 1)
+    assert [each.owner for each in (await busy.wrong())["tasks"]] == [OWNER]
+    assert busy.times == 0
+
+
+async def test_the_doctor_says_when_it_could_not_count_what_is_held(hub, shop, redis, caplog):
+    redis.zincrby("hub:used:tasks", 1000, OWNER)
+    busy = Busy(hub, redis, COUNTS)
+    assert await busy.words(["tasks", "rooms"]) == [[], []]
+    assert [each.message for each in caplog.records if "holdings not counted" in each.message]
+    assert busy.times == 0

@@ -89,6 +89,51 @@ async def test_the_refusal_of_a_full_store_names_the_memory_in_use_and_other_cal
     await hub.tasks.submit("r1", JOB, ["{}"], USER)
 
 
+INTERNAL = "@internal:modifiers:Mean"
+
+
+@pytest.mark.parametrize("full", [JOB, INTERNAL])
+async def test_many_payloads_are_accepted_all_or_none_by_a_store_that_is_nearly_full(hub, near_the_end, redis, full):
+    await hub.jobs.register(WANTED, {}, USER, superuser=False)
+    await hub.jobs.ensure_internal(INTERNAL, {}, "{}")
+    await near_the_end(0.5)
+    found = redis.info("memory")
+    used = found["used_memory"] - found["mem_not_counted_for_evict"] + 2_000_000
+    redis.config_set("maxmemory", int(used / (1 - hub.settings.store_reserve_percent / 100)))
+    many = ['"' + "x" * 20_000 + '"'] * 150  # three megabytes, where two are left above the reserve
+    with pytest.raises(StoreFull):
+        await hub.tasks.submit("r1", full, many, USER)
+    assert (await hub.tasks.page_of_room("r1", None, 1, 0)).total == 0
+    assert len(await hub.tasks.submit("r1", full, many[:10], USER)) == 10
+
+
+@pytest.mark.parametrize("full", [JOB, INTERNAL])
+async def test_a_submit_of_many_payloads_is_finished_even_if_the_store_fills_meanwhile(
+    hub, near_the_end, redis, monkeypatch, full
+):
+    redis.setrange("other", 20_000_000, "x")  # so that a share of the memory is more than all these tasks need
+    await hub.jobs.register(WANTED, {}, USER, superuser=False)
+    await hub.jobs.ensure_internal(INTERNAL, {}, "{}")
+    await near_the_end(0.5)
+    of = hub.tasks._dispatch if full == INTERNAL else hub.tasks
+    submit = of._submit
+
+    class FillsAfterwards:
+        name = submit.name
+
+        async def __call__(self, **arguments):
+            reply = await submit(**arguments)
+            if arguments["later"] >= 0:
+                await near_the_end(0.08)
+            return reply
+
+    monkeypatch.setattr(of, "_submit", FillsAfterwards())
+    assert len(await hub.tasks.submit("r1", full, ["{}"] * 130, USER)) == 130
+    with pytest.raises(StoreFull):
+        await hub.tasks.submit("r1", full, ["{}"], USER)
+    redis.delete("other")
+
+
 async def test_a_hub_restores_lost_records_even_while_the_store_is_full(hub, near_the_end, redis):
     await hub.jobs.register(WANTED, {}, USER, superuser=False)
     [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER)

@@ -10,7 +10,7 @@ import pytest
 
 from hub.errors import StoreUnavailable
 from hub.tokens import logins as logins_module
-from hub.tokens.logins import LATELY_S, LOGINS_EACH, LOGINS_MAX, REMEMBERED_S, Login, Logins, new_key, too_many
+from hub.tokens.logins import LATELY_S, LOGINS_EACH, LOGINS_MAX, REMEMBERED_S, Login, Logins, digest, new_key, too_many
 
 ANN = Login("admin secret", "admin", bound="b0")
 PAGES = 40
@@ -196,6 +196,27 @@ async def test_an_unreadable_login_is_invalid_and_affects_no_other(hub, logins, 
     clock.now += REMEMBERED_S
     assert await logins.find(theirs) is None
     assert await logins.find(mine) is not None
+
+
+LINK = {"name": "n", "role": "viewer", "at_s": 4e9}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "no JSON", "[]", "{}", json.dumps({**LINK, "later": 1}), json.dumps({**LINK, "at_s": "2026-11-24"}),
+        json.dumps({**LINK, "at_s": None}), json.dumps({**LINK, "role": "king"}), json.dumps({**LINK, "token": 7}),
+    ],
+)  # fmt: skip
+async def test_an_unreadable_link_gives_no_login_and_affects_no_other(hub, logins, redis, text):
+    links, key = hub.store.keys.login_links, new_key()
+    redis.hset(links, digest(key), text)
+    assert await logins.open_link(key) is None
+    redis.hset(links, digest(key), text)
+    mine = new_key()
+    await logins.make_link(ANN, mine)
+    assert redis.hkeys(links) == [digest(mine)]
+    assert (await logins.open_link(mine)).name == ANN.name
 
 
 def many(name: str, count: int, token: str = "") -> list[Login]:

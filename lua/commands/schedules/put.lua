@@ -28,10 +28,8 @@ command.add('schedules/put', {
   local old = schedules.read(id)
   if old and not schedules.is_of(old, a.user, a.superuser) then return {'forbidden'} end
   if not old and redis.call('ZCARD', keys.schedules) >= a.most then return {'full'} end
-  if old and old.foreign then
-    redis.call('DEL', keys.schedule(id))
-    old = nil
-  end
+  local is_foreign = old and old.foreign
+  if is_foreign then old = nil end
   local owner, bytes = old and old.user or a.user, #a.payload + quotas.EACH
   local refusal = quotas.take('schedules', owner, a.room, old and old.bytes and 0 or 1, {})
   if refusal then return refusal end
@@ -40,6 +38,7 @@ command.add('schedules/put', {
     if not (old and old.bytes) then quotas.release('schedules', owner, a.room, 1) end
     return refusal
   end
+  if is_foreign then redis.call('DEL', keys.schedule(id)) end
   local stays = old and not old.broken and old.cron == a.cron and old.every_ms == a.every_ms and old.zone == a.zone
     and old.paused == a.paused
   local at = old and string.match(old.at or '', '^%d+$') or numbers.digits(store.next_us())

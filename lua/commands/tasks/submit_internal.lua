@@ -15,6 +15,7 @@ command.add('tasks/submit_internal', {
   'fingerprint',  -- digest of the request
   'keep_s',       -- for how many seconds the key is kept: no longer than its task
   'told',         -- '1': a hub repeats the call to a store that may have lost it
+  'later: number',  -- bytes that further calls of the same request will add, -1 in such a call
 }, function(a)
   local before = a.key ~= '' and redis.call('GET', keys.submitted(a.key))
   if before and before ~= a.fingerprint then return {'reused'} end
@@ -24,9 +25,9 @@ command.add('tasks/submit_internal', {
   if not job[1] or job[2] then return {'job'} end
   if redis.call('SISMEMBER', keys.executors, a.full) == 0 then return {'executor'} end
 
-  local bytes = #a.payload + quotas.EACH
-  local refusal = quotas.take('tasks', a.user, a.room, bytes, {is_free = a.told == '1'})
-  if not refusal and a.key ~= '' and not before and a.told ~= '1' then
+  local bytes, how = #a.payload + quotas.EACH, {is_free = a.told == '1' or a.later < 0, later = a.later}
+  local refusal = quotas.take('tasks', a.user, a.room, bytes, how)
+  if not refusal and a.key ~= '' and not before and not how.is_free then
     refusal = quotas.note('keys', a.user, 86400)
     if refusal then quotas.release('tasks', a.user, a.room, bytes) end
   end

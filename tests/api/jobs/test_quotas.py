@@ -202,6 +202,22 @@ async def test_many_payloads_are_accepted_all_or_none_under_a_quota(shop):
     assert (await alice.call("GET", "/rooms/lab/tasks")).json()["total"] == 0
 
 
+async def test_many_payloads_for_an_internal_job_are_accepted_all_or_none_under_a_quota(shop, redis):
+    job, alice = "@internal:modifiers:Mean", shop.people["alice"]
+    await shop.hub.jobs.ensure_internal(job, {}, "{}")
+    before = shop.used()
+    many = [{"text": "x" * 600}] * 130
+    refused = await alice.call("POST", f"/rooms/lab/tasks/{job}", {"payloads": many})
+    is_problem(refused, 409, "quota-exceeded")
+    assert shop.used() == before
+    assert (await alice.call("GET", "/rooms/lab/tasks")).json()["total"] == 0
+    assert redis.xlen(shop.hub.store.keys.taskiq) == 0
+    accepted = await alice.call("POST", f"/rooms/lab/tasks/{job}", {"payloads": many[:30]})
+    assert accepted.status_code == 202, accepted.text
+    assert redis.xlen(shop.hub.store.keys.taskiq) == 30
+    assert shop.used()["tasks"]["room:lab"] == 30 * (len('{"text":""}') + 600 + 512)
+
+
 async def test_ended_tasks_do_not_count_and_a_user_who_holds_nothing_leaves_no_counter(shop, redis):
     alice, root = shop.people["alice"], shop.people["root"]
     before = shop.used()
@@ -220,6 +236,17 @@ async def test_ended_tasks_do_not_count_and_a_user_who_holds_nothing_leaves_no_c
     await without_a_provider(shop, alice, provider)
     assert shop.used() == before
     assert redis.hgetall("hub:room_openers").keys() == {"lab"}
+
+
+async def test_a_refused_schedule_leaves_the_key_of_another_program_as_it_is(shop, redis):
+    root = shop.people["root"]
+    assert [(await a_schedule(shop, root, f"n{number}")).status_code for number in range(3)] == [201] * 3
+    redis.hset("hub:schedule:lab:s", "theirs", "precious")
+    is_problem(await a_schedule(shop, root, "s"), 409, "quota-exceeded")
+    assert redis.hgetall("hub:schedule:lab:s") == {"theirs": "precious"}
+    assert (await root.call("DELETE", "/rooms/lab/schedules/n0")).status_code == 204
+    assert (await a_schedule(shop, root, "s")).status_code == 201
+    assert not redis.hexists("hub:schedule:lab:s", "theirs")
 
 
 async def test_a_schedule_makes_no_task_and_says_why_while_its_user_is_at_the_quota(shop, redis):
