@@ -6,7 +6,7 @@ import pytest
 
 from hub.core import Hub
 from hub.errors import StoreFull, StoreUnavailable
-from hub.jobs.models import Claim, JobRequest, ProviderRequest, Result
+from hub.jobs.models import LOST, Claim, JobRequest, ProviderRequest, Result
 from hub.jobs.rules import Rule
 from hub.jobs.schedules import Schedule
 from hub.store.library import library
@@ -204,3 +204,26 @@ async def test_what_a_full_store_refuses_of_a_restore_is_repeated_until_it_is_ta
     redis.config_set("maxmemory", 0)
     await hub.clock.tick()
     assert said == ["taken"]
+
+
+@pytest.mark.parametrize("move", ["report", "move"])
+async def test_a_result_is_lost_and_the_end_is_kept_where_it_would_use_the_reserve(hub, near_the_end, redis, move):
+    job, _ = await hub.jobs.register(WANTED, {}, USER, superuser=False)
+    await hub.tasks.submit("r1", JOB, ["{}", "{}"], USER)
+    full, free = await hub.tasks.claim(job.worker, USER, Claim(2, start=True))
+    value = '"' + "x" * 100_000 + '"'
+
+    async def end(task) -> None:
+        if move == "report":
+            result = Result(task.id, "completed", "", task.claim, value)
+            assert await hub.tasks.finish(job.worker, USER, [result]) == ["ok"]
+        else:
+            await hub.tasks.move(task.id, "completed", user=USER, claim=task.claim, value=value)
+
+    await near_the_end(0.05)
+    await end(full)
+    assert (await hub.tasks.get(full.id)).status == "completed"
+    assert (await hub.tasks.show(full.id)).result == LOST
+    await near_the_end(0.5)
+    await end(free)
+    assert (await hub.tasks.show(free.id)).result == value
