@@ -11,6 +11,7 @@ from hub.jobs.rules import Rule
 from hub.jobs.schedules import Schedule
 from hub.store.library import library
 from hub.sweeping.tasks import TaskSweeperService
+from hub.tokens.logins import Login, Logins
 from tests.jobs.conftest import JOB, USER
 from tests.jobs.test_schedules import age, put
 from tests.store.test_library import called, opened
@@ -227,3 +228,14 @@ async def test_a_result_is_lost_and_the_end_is_kept_where_it_would_use_the_reser
     await near_the_end(0.5)
     await end(free)
     assert (await hub.tasks.show(free.id)).result == value
+
+
+async def test_expiry_is_switched_and_a_console_is_served_on_a_completely_full_redis(hub, near_the_end, redis):
+    logins = Logins(hub.store)
+    made = await logins.create("key", Login("ann", "admin"))
+    redis.config_set("maxmemory", 1)
+    await hub.clock.switch_expire(False, "an operator")
+    assert redis.hget("hub:store", "expire") == "false"
+    found = await logins.find("key")
+    assert found is not None
+    assert found.id == made.id
