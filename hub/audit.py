@@ -7,11 +7,12 @@ import heapq
 import time
 from collections import Counter, OrderedDict
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import orjson
 
-from hub.errors import ForeignKey, StoreUnavailable
+from hub.errors import ForeignKey, StoreFull, StoreUnavailable
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.store import Store
@@ -130,6 +131,14 @@ class AuditLog:
             await self.write("secrets", f"{kind}.changed", severity="Warning", **facts)
         if len(members) > 1:
             await self.write("secrets", f"{kind}.rotation.enabled", count=len(members))
+        if before != fingerprint:
+            remember = partial(self._remember, key, fingerprint)
+            try:
+                await remember()
+            except StoreFull:
+                self._store.later(remember)
+
+    async def _remember(self, key: str, fingerprint: str) -> None:
         await self._store.read("SET", key, fingerprint)
 
 

@@ -55,22 +55,20 @@ end
 -- Declare a command that changes something; Redis refuses it while it has no memory left.
 function command.change(name, arguments, action) declare(name, arguments, action, store.begin, {}) end
 
--- Declare a change that only adds: it is refused when it would use the reserve of memory, unless a hub repeats it after a loss. In a
--- request of several calls the first one asks also for what the others will add (`later`); they are then not refused.
-function command.add(name, arguments, action)
-  command.change(name, arguments, function(a, argv)
-    local later = a.later or 0
-    return a.told ~= '1' and a.made_for ~= 'told' and later >= 0 and reserve.refusal(argv, later) or action(a, argv)
-  end)
-end
-
--- Declare a change that ends things or keeps them alive: it runs also while Redis has no memory left.
+-- Declare a change that ends things, keeps them alive, or restores them: it runs also while Redis has no memory left.
 function command.finish(name, arguments, action) declare(name, arguments, action, store.begin, {'allow-oom'}) end
 
+-- Declare a change that only adds: refused when it would use the reserve, unless a hub repeats it after a loss. Of several calls of
+-- one request the first asks also for what the others will add (`later`); they are then not refused.
+function command.add(name, arguments, action)
+  command.finish(name, arguments, function(a, argv)
+    return a.told ~= '1' and a.made_for ~= 'told' and (a.later or 0) >= 0 and reserve.refusal(argv, a.later or 0) or action(a, argv)
+  end)
+end
 -- Declare a command that changes nothing.
 function command.read(name, arguments, action) declare(name, arguments, action, store.begin, {'no-writes'}) end
--- Declare a change, or a read, that uses no time and no field of `store`; it is never refused as late.
-function command.change_unclocked(name, arguments, action) declare(name, arguments, action, unmoved, {}) end
+-- Declare a change, or a read, that uses no time and no field of `store`; it is never refused as late, nor for want of memory.
+function command.change_unclocked(name, arguments, action) declare(name, arguments, action, unmoved, {'allow-oom'}) end
 function command.read_unclocked(name, arguments, action) declare(name, arguments, action, unclocked, {'no-writes'}) end
 
 -- Declare a command that runs also when no hub has opened the store: it opens, moves or reads the store itself.

@@ -16,6 +16,12 @@ local function let_go(t)
   end
 end
 
+-- Store the result of a task, with further arguments of SET. In its place '!' is stored, which no JSON begins with, where the result
+-- would use the reserve of memory: reports of ends are never refused, so nothing else bounds what they add.
+function outcomes.keep_result(id, result, ...)
+  redis.call('SET', keys.task_result(id), reserve.would_use(#result) and '!' or result, ...)
+end
+
 -- End a task with a terminal status. The error is stored unless it is '', and so is the result of a completed task.
 function outcomes.close(t, status, error, request, result)
   if t.status == 'pending' then
@@ -31,7 +37,7 @@ function outcomes.close(t, status, error, request, result)
     redis.call('HSET', keys.task(t.id), 'error', error)
     t.error = error
   end
-  if result and result ~= '' and status == 'completed' then redis.call('SET', keys.task_result(t.id), result) end
+  if result and result ~= '' and status == 'completed' then outcomes.keep_result(t.id, result) end
   uniques.let_go(t, status)
   redis.call('ZADD', keys.finished, t.done, t.id)
   if status == 'failed' and t.max then redis.call('ZADD', keys.dead, t.done, t.id) end

@@ -34,7 +34,7 @@ end
 
 -- Keep the result of a task beside an end that was kept.
 function recalls.keep_result(id, result)
-  if result ~= '' then redis.call('SET', keys.task_result(id), result, 'EX', keys.seconds.early_ends) end
+  if result ~= '' then outcomes.keep_result(id, result, 'EX', keys.seconds.early_ends) end
 end
 
 -- End a task that was just made where a hub has said so before. Returns whether a hub had.

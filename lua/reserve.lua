@@ -15,14 +15,19 @@ function reserve.look()
   return read('used_memory') - read('mem_not_counted_for_evict'), most
 end
 
+-- Return whether so many bytes more would use the reserve, or more than the limit where nothing is kept; then what `look` returns.
+function reserve.would_use(bytes)
+  if not is_bounded then return false end
+  local used, most = reserve.look()
+  return most > 0 and used + bytes > most * (1 - (allowances.of('reserve') or 0) / 100), used, most
+end
+
 -- Return the refusal of a command with these arguments, and so many bytes to follow, if that would use the reserve, else nil.
 function reserve.refusal(arguments, later)
-  local percent = allowances.of('reserve') or 0
-  if percent == 0 or not is_bounded then return end
-  local used, most = reserve.look()
   local adds = later
   for _, text in ipairs(arguments) do adds = adds + #text end
-  if most > 0 and used + adds > most * (1 - percent / 100) then
+  local is_full, used, most = reserve.would_use(adds)
+  if is_full then
     return redis.error_reply('FULL ' .. numbers.digits(used) .. ' of ' .. numbers.digits(most) .. ' bytes; nothing was done')
   end
 end

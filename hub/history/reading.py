@@ -35,11 +35,12 @@ class History:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._keep = store.script("store/keep_history")
         self._turn = asyncio.Lock()  # one search through the whole stream at a time
 
     async def keep(self, entries: int) -> None:
         """Set in the store how many events the scripts keep."""
-        await self._store.read("HSET", self._store.keys.store, "history_max", entries)
+        await self._keep(most=entries)
 
     async def find(self, which: Wanted, limit: int) -> FoundEvents:
         """Return the latest events that pass the filter, at most `limit`; raises `StoreUnavailable`."""

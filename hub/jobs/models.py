@@ -13,7 +13,7 @@ Status = Literal["pending", "claimed", "running", "completed", "failed", "cancel
 Outcome = Literal["ok", "gone", "forbidden", "conflict"]  # what becomes of a worker's report on a task
 STATUSES: tuple[Status, ...] = get_args(Status)
 TERMINAL = frozenset(STATUSES[3:])
-LOST = "!"  # stands for a result that was lost; no JSON text begins with it
+LOST = "!"  # stands for a result that was lost, or found no memory; no JSON text begins with it
 
 MOST_RESULT_BYTES = 1_048_576  # most bytes of a result, unless a setting of the hub says otherwise
 MOST_LEVELS = 128  # most levels of nesting in a result; no setting changes this

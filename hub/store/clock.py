@@ -156,7 +156,7 @@ class HubClock:
     async def _restore_switch(self) -> None:
         """Put the expiry switch, as this hub heard it last, back into a store that came back empty or older."""
         expire, by, at = self._switched
-        if await self._restore(expire=expire, by=by, at=at) == ["restored"]:
+        if at and await self._restore(expire=expire, by=by, at=at) == ["restored"]:
             _log.warning("expiry switch restored", expire=expire or "default", by=by, at=at)
 
     async def _say_told(self) -> None:

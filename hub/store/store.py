@@ -194,7 +194,10 @@ class Store:
             with urgent():
                 self.emptied = (born := await self.read("HGET", self.keys.store, "born") or "") != self._born
                 for action in self._when_replaced:
-                    await action()
+                    try:
+                        await action()
+                    except StoreFull:  # it is repeated with each tick, and the hub goes on meanwhile
+                        self.later(action)
                 if self.when_told is not None:
                     await self.when_told()
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import secrets
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 import orjson
 
+from hub.errors import StoreFull
 from hub.store.store import Store
 
 ROLES: Final = ("viewer", "operator", "admin")  # each has also the rights of the roles before it
@@ -118,7 +120,8 @@ class Logins:
             if len(self._touched) > LOGINS_MAX:
                 self._touched.clear()
             self._touched[login.id] = now
-            await self._store.read("ZADD", self._store.keys.logins_seen, "XX", self._store.wall_s(), login.id)
+            with contextlib.suppress(StoreFull):  # the call goes on, and the login shows an older time
+                await self._store.read("ZADD", self._store.keys.logins_seen, "XX", self._store.wall_s(), login.id)
         return login
 
     async def _look(self, full: str, now: float) -> _Found | None:

@@ -6,14 +6,16 @@ import pytest
 
 from hub.core import Hub
 from hub.errors import StoreFull, StoreUnavailable
-from hub.jobs.models import Claim, JobRequest, ProviderRequest, Result
+from hub.jobs.models import LOST, Claim, JobRequest, ProviderRequest, Result
 from hub.jobs.rules import Rule
 from hub.jobs.schedules import Schedule
 from hub.store.library import library
 from hub.sweeping.tasks import TaskSweeperService
+from hub.tokens.logins import Login, Logins
 from tests.jobs.conftest import JOB, USER
 from tests.jobs.test_schedules import age, put
 from tests.store.test_library import called, opened
+from tests.world import beat, borrow, give_back, publish
 
 WANTED = JobRequest("r1", "modifiers", "A")
 
@@ -52,14 +54,14 @@ def test_the_commands_that_only_add_are_listed():
 def test_commands_that_only_add_are_refused_before_memory_is_used_up(redis, name):
     redis.function_load(library().text, replace=True)
     opened(redis)
-    redis.hset("hub:store", "limits", "reserve=10")
+    redis.hset("hub:store", "limits", "reserve=50")
     arguments = dict.fromkeys(library().commands[name].arguments, "1") | {"told": "0", "made_for": "known"}
     named = {key: arguments[key] for key in library().commands[name].arguments}
     try:
         redis.config_set("maxmemory", int(redis.info("memory")["used_memory"] * 1.05))
         assert called(redis, name, named) == "FULL"
         before = redis.dbsize()
-        redis.config_set("maxmemory", int(redis.info("memory")["used_memory"] * 1.5))
+        redis.config_set("maxmemory", int(redis.info("memory")["used_memory"] * 4))
         assert called(redis, name, named) != "FULL"
         redis.hset("hub:store", "limits", "reserve=0")
         redis.config_set("maxmemory", int(redis.info("memory")["used_memory"] * 1.05))
@@ -182,3 +184,103 @@ async def test_a_completely_full_redis_still_ticks_the_hub_clock_and_is_reported
         await hub.tasks.submit("r1", JOB, ["{}"], USER)
     with pytest.raises(StoreUnavailable, match="no memory left"):
         await hub.store.read("SET", "x", "y")
+
+
+@pytest.fixture
+def restart_while_full(redis):
+    """Leave the store as a restarted server has it that lost nothing and has no memory left."""
+
+    def restart() -> None:
+        redis.hset("hub:store", mapping={"run_id": "before", "generation": "0-before"})
+        redis.config_set("maxmemory", 1)
+
+    yield restart
+    redis.config_set("maxmemory", 0)
+
+
+async def test_a_hub_takes_over_a_restarted_redis_that_is_completely_full(api, restart_while_full, redis):
+    hub = api._transport.app.app.state.serving.hub
+    await hub.clock.tick()
+    await hub.agreed.agree()
+    job, _ = await hub.jobs.register(WANTED, {}, USER, superuser=False)
+    hub.presence.connected("c1")
+    assert await hub.presence.bind(job.worker, USER, "c1")
+    await hub.tasks.submit("r1", JOB, ["{}"], USER)
+    [claimed] = await hub.tasks.claim(job.worker, USER, Claim(start=True))
+    report = Result(claimed.id, "completed", "", claimed.claim, "{}")
+    assert await hub.tasks.finish(job.worker, USER, [report]) == ["ok"]
+    await publish(api, "n1", **{"a:b": ["s1", "s2"]})
+    await publish(api, "n2", **{"c:d": ["s3"]})
+    assert (await api.post("/admin/nodes/n2/drain")).status_code == 200
+    [renewed, returned] = [(await borrow(api, "a:b")).json() for _ in range(2)]
+    await hub.clock.switch_expire(True, "an operator")
+    lost = (await hub.tasks.submit("r1", JOB, ["{}"], USER))[0]
+    redis.delete(f"hub:task:{lost.id}")
+    redis.hdel("hub:store", "expire", "expire_at")
+    restart_while_full()
+    await hub.clock.tick()
+    assert hub.clock.away_since is None
+    assert hub.store.generation == redis.hget("hub:store", "generation") != "0-before"
+    assert (await hub.tasks.get(lost.id)).status == "pending"
+    assert redis.hget("hub:store", "expire") == "true"
+    await beat(api, "n1")
+    redis.config_set("maxmemory", 0)
+    redis.hset("hub:store", "settle_ms", 0)
+    redis.config_set("maxmemory", 1)
+    about = {"labelKey": "a:b", "browserId": renewed["browserId"], "leaseToken": renewed["leaseToken"]}
+    assert (await api.post("/session/renew", json=about)).status_code == 200
+    given = await give_back(api, "a:b", returned["browserId"], leaseToken=returned["leaseToken"])
+    assert given.status_code == 200
+
+
+async def test_what_a_full_store_refuses_of_a_restore_is_repeated_until_it_is_taken(hub, restart_while_full, redis):
+    said: list[str] = []
+
+    async def say() -> None:
+        await hub.store.read("SET", "some:key", "x")
+        said.append("taken")
+
+    await hub.clock.tick()
+    hub.store.when_replaced(say)
+    restart_while_full()
+    await hub.clock.tick()
+    assert (hub.clock.away_since, said) == (None, [])
+    await hub.clock.tick()
+    assert (hub.clock.away_since, said) == (None, [])
+    redis.config_set("maxmemory", 0)
+    await hub.clock.tick()
+    assert said == ["taken"]
+
+
+@pytest.mark.parametrize("move", ["report", "move"])
+async def test_a_result_is_lost_and_the_end_is_kept_where_it_would_use_the_reserve(hub, near_the_end, redis, move):
+    job, _ = await hub.jobs.register(WANTED, {}, USER, superuser=False)
+    await hub.tasks.submit("r1", JOB, ["{}", "{}"], USER)
+    full, free = await hub.tasks.claim(job.worker, USER, Claim(2, start=True))
+    value = '"' + "x" * 100_000 + '"'
+
+    async def end(task) -> None:
+        if move == "report":
+            result = Result(task.id, "completed", "", task.claim, value)
+            assert await hub.tasks.finish(job.worker, USER, [result]) == ["ok"]
+        else:
+            await hub.tasks.move(task.id, "completed", user=USER, claim=task.claim, value=value)
+
+    await near_the_end(0.05)
+    await end(full)
+    assert (await hub.tasks.get(full.id)).status == "completed"
+    assert (await hub.tasks.show(full.id)).result == LOST
+    await near_the_end(0.5)
+    await end(free)
+    assert (await hub.tasks.show(free.id)).result == value
+
+
+async def test_expiry_is_switched_and_a_console_is_served_on_a_completely_full_redis(hub, near_the_end, redis):
+    logins = Logins(hub.store)
+    made = await logins.create("key", Login("ann", "admin"))
+    redis.config_set("maxmemory", 1)
+    await hub.clock.switch_expire(False, "an operator")
+    assert redis.hget("hub:store", "expire") == "false"
+    found = await logins.find("key")
+    assert found is not None
+    assert found.id == made.id

@@ -100,6 +100,16 @@ async def test_a_token_that_floods_the_store_ends_no_node_and_no_lease(start_hub
         assert (await borrow(runner, LABEL)).status_code == 200
 
 
+async def test_a_hub_starts_on_a_redis_without_memory(start_hub, redis):
+    first = start_hub()
+    redis.config_set("maxmemory", 1)
+    second = start_hub(HUB_RUNNER_SECRET="another", HUB_HISTORY_MAX_ENTRIES="500")
+    for live in (first, second):
+        async with live.client("admin") as admin:
+            assert (await admin.get("/health/ready")).status_code == 200
+    assert redis.hget("hub:store", "history_max") == "500"
+
+
 def renamed(about: dict[str, str]) -> dict[str, str]:
     """As `give_back` has its arguments."""
     return {"label": about["labelKey"], "slot": about["browserId"], "leaseToken": about["leaseToken"]}

@@ -164,7 +164,7 @@ class TaskInFullShape(TaskShape):
         Annotated[Any, told("What it came to, any JSON; left out when that is nothing.", {"images": 40})]
     ]
     after: NotRequired[Annotated[list[w.Uuid], told("The tasks it waits for, where it does.", [w.TASK])]]
-    resultLost: NotRequired[Annotated[bool, told("The store has lost the result, and no hub remembers it.", True)]]
+    resultLost: NotRequired[Annotated[bool, told("The result is lost: Redis lost or could not hold it.", True)]]
     maxSilenceSeconds: NotRequired[Annotated[float, told("How long it may say nothing while it runs.", 60.0)]]
     progress: NotRequired[Annotated[float | None, told("How far it is, from 0 to 1.", 0.4, ge=0, le=1)]]
     message: NotRequired[Annotated[str | None, told("What it says of itself.", "step 3")]]

@@ -12,7 +12,7 @@ local function name(a, record)
   if a.run ~= '' then leases.note_run(a.slot, a.run) end
 end
 
-command.change('capacity/readopt', {
+command.finish('capacity/readopt', {
   'slot',
   'pool',
   'item',

@@ -1,6 +1,6 @@
 -- Register an @internal job from the configuration, replacing its schema, and note that an executor runs it. Safe to repeat. Returns
 -- {'ok'}
-command.change('jobs/ensure_internal', {
+command.finish('jobs/ensure_internal', {
   'full',    -- full name of the job
   'id',      -- the id of the job if it is new
   'schema',

@@ -5,7 +5,7 @@
 -- an equal or later one is known, and waits for a node that has not registered again.
 -- Returns {'ok', cursor of the next batch, '0' after the last, slots of this batch that are held, slots of it that are lent, ms to the
 --   deadline or -1, number of the call} | {'unknown'} (the node is not registered) | {'kept'} (an equal or later call is known)
-command.change('nodes/drain', {
+command.finish('nodes/drain', {
   'id',           -- raw id of the node
   'part',         -- key part of the id of the node
   'on',           -- '1': drain or cordon, '0': end of both

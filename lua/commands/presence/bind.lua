@@ -1,6 +1,6 @@
 -- Bind a worker to a connection of its user; a worker that had hung up is not removed then. Safe to repeat.
 -- Returns {'ok'} | {'worker'} (unknown) | {'forbidden'} (of another user) | {'full'} (the connection has as many workers as allowed)
-command.change('presence/bind', {
+command.finish('presence/bind', {
   'worker',
   'user',          -- the calling user
   'connection',

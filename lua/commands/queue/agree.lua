@@ -2,7 +2,7 @@
 -- tick were given the same. Written only when something is new. Safe to repeat.
 -- Returns {the settings in force as JSON, then what an operator has set over them: a JSON text per setting of shared.NAMES, '' for
 --   none}
-command.change('queue/agree', {
+command.finish('queue/agree', {
   'hub',    -- '' of a program that is no hub: its settings never replace those in force
   'given',  -- settings as JSON, the same text for equal settings
 }, function(a)

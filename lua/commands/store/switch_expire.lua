@@ -1,6 +1,6 @@
 -- Set or clear the run-time value of HUB_SWEEPER_EXPIRE, for all hubs. The caller and the time are kept also when it is cleared: a hub
 -- that brings the value back after a loss sees by them which value is the latest. Returns {'ok', expire or '', by, at}
-command.change('store/switch_expire', {
+command.finish('store/switch_expire', {
   'expire',  -- 'true' | 'false' | '' for the setting of each hub
   'by',      -- the caller who switches it
 }, function(a)

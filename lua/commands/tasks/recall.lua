@@ -1,7 +1,7 @@
 -- Repeat, to a store that may have lost it, what a worker reported or how a task was cancelled. Safe to repeat.
 -- Returns {'recalled'} (it counts now) | {'known'} (the store knows an end) | {'newer'} (the store knows a later claim) | {'task'}
 --   (unknown: it is kept until a hub submits the task again)
-command.change('tasks/recall', {
+command.finish('tasks/recall', {
   'id',
   'status',   -- completed | failed | cancelled | pending
   'error',    -- text of a failure, '' for none
