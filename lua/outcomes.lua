@@ -24,11 +24,7 @@ end
 
 -- End a task with a terminal status. The error is stored unless it is '', and so is the result of a completed task.
 function outcomes.close(t, status, error, request, result)
-  if t.status == 'pending' then
-    blocked.take_out(t)
-  else
-    let_go(t)
-  end
+  if t.status == 'pending' then blocked.take_out(t) else let_go(t) end
   tasks.relist(t, status)
   tasks.uncount(t)
   t.done = numbers.digits(store.now_us)
