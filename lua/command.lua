@@ -55,12 +55,10 @@ end
 -- Declare a command that changes something; Redis refuses it while it has no memory left.
 function command.change(name, arguments, action) declare(name, arguments, action, store.begin, {}) end
 
--- Declare a change that only adds: it is refused when it would use the reserve of memory, unless a hub repeats it after a loss. In a
--- request of several calls the first one asks also for what the others will add (`later`); they are then not refused.
+-- Declare a change that only adds: it is refused when it would use the reserve of memory, unless a hub repeats it after a loss.
 function command.add(name, arguments, action)
   command.change(name, arguments, function(a, argv)
-    local later = a.later or 0
-    return a.told ~= '1' and a.made_for ~= 'told' and later >= 0 and reserve.refusal(argv, later) or action(a, argv)
+    return a.told ~= '1' and a.made_for ~= 'told' and reserve.refusal(argv, a.later or 0) or action(a, argv)
   end)
 end
 

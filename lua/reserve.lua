@@ -15,10 +15,11 @@ function reserve.look()
   return read('used_memory') - read('mem_not_counted_for_evict'), most
 end
 
--- Return the refusal of a command with these arguments, and so many bytes to follow, if that would use the reserve, else nil.
+-- Return the refusal of a command with these arguments if it would use the reserve, else nil. later: bytes that further calls of the
+-- same request will add; -1 in such a call, which is not refused any more.
 function reserve.refusal(arguments, later)
   local percent = allowances.of('reserve') or 0
-  if percent == 0 or not is_bounded then return end
+  if percent == 0 or not is_bounded or later < 0 then return end
   local used, most = reserve.look()
   local adds = later
   for _, text in ipairs(arguments) do adds = adds + #text end
