@@ -97,15 +97,14 @@ class Backlog:
         with self._changed:
             return len(self._messages)
 
-    def close(self, seconds: float) -> bool:
-        """Wait up to `seconds` for all messages, then log and drop the rest; return whether all were delivered."""
+    def close(self, seconds: float) -> None:
+        """Wait up to `seconds` until all messages are delivered, then log and drop the rest."""
         with self._changed:
             if self._messages:
                 self._by_s = now_s() + seconds
                 self._changed.notify_all()
-            all_told = self._changed.wait_for(lambda: not self._messages, seconds)
+            self._changed.wait_for(lambda: not self._messages, seconds)
             self._drop("no time is left")
-        return all_told
 
     def end_with_client(self) -> bool:
         """Return whether messages are left that need a given transport, which may end when the client is closed."""
@@ -162,12 +161,12 @@ class Backlog:
         with self._changed:
             if not self._messages or self._messages[0] is not message:
                 return  # the message was dropped meanwhile
+            if why:
+                log.warning("could not %s (%s); %s", message.what, why, message.otherwise)
+            else:
+                log.info("the hub was told at last: %s", message.what)
             self._messages.popleft()
-            self._changed.notify_all()
-        if why:
-            log.warning("could not %s (%s); %s", message.what, why, message.otherwise)
-        else:
-            log.info("the hub was told at last: %s", message.what)
+            self._changed.notify_all()  # last: a program that closes the backlog may end here
         message.ended(not why)
 
     def _pause(self, message: Message, seconds: float) -> None:

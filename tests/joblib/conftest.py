@@ -93,6 +93,7 @@ async def listen(hubs: Stage, root: Person, fence: str) -> AsyncIterator[Callabl
         connected.append(listener)
         await listener.connect()
         await listener.join(*rooms)
+        await listener.heard()  # events of before may still be on their way to its hub
         return listener
 
     yield listen
