@@ -132,7 +132,9 @@ async def test_ready_needs_a_node_that_was_heard_and_a_free_slot(api, redis):
     assert await ready() == 503
 
 
-async def test_ready_costs_the_same_for_strangers_however_many_pools_there_are(make_api, redis, monkeypatch):
+async def test_the_readiness_check_of_a_stranger_costs_the_same_number_of_commands_for_any_number_of_pools(
+    make_api, redis, monkeypatch
+):
     monkeypatch.setattr(health, "COUNTED_S", 3600)
     secrets = {"runner_secret": "r", "node_secret": "n"}
     async with make_api(**secrets) as api:
