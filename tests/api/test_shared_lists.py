@@ -1,4 +1,4 @@
-"""Lists that many pages show: made once for all who ask the same just then, and never older than what has happened."""
+"""Lists that many pages show: made once for equal calls at the same time, and never older than the latest event."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ async def test_many_borrows_share_few_wait_commands(api, pair):
         asked = [group.create_task(borrow(runner, LABEL, maxWaitSeconds=0)) for _ in range(50)]
     assert sum(each.result().status_code == 200 for each in asked) == 1
     with first.client() as client:
-        assert client.info("commandstats")["cmdstat_wait"]["calls"] == 1  # none for those who got nothing
+        assert client.info("commandstats")["cmdstat_wait"]["calls"] == 1  # none for calls that got no slot
 
 
 async def test_a_hub_that_requires_replicas_does_not_start_without_them(tmp_path):
