@@ -16,7 +16,7 @@ from hub.api.operators.health import StoreBreaker
 from hub.errors import StoreUnavailable
 from hub.observability import metrics
 from hub.store.notifications import Notifications
-from tests.world import PATIENCE_S, RedisServer, age_node, borrow, give_back, publish, push
+from tests.world import PATIENCE_S, age_node, borrow, give_back, publish, push
 
 LABEL = "a:b"
 
@@ -32,12 +32,10 @@ async def test_health_says_how_fast_redis_answers(api):
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-async def test_a_hub_without_redis_is_live_and_not_ready(tmp_path, make_api, method):
-    server = RedisServer(tmp_path)
-    server.start()
-    async with make_api(redis_url=server.url, redis_timeout_s=0.5, redis_connect_timeout_s=0.5) as api:
+async def test_a_hub_without_redis_is_live_and_not_ready(own_redis, make_api, method):
+    async with make_api(redis_url=own_redis.url, redis_timeout_s=0.5, redis_connect_timeout_s=0.5) as api:
         assert (await api.request(method, "/health/live")).status_code == 200
-        server.kill()
+        own_redis.kill()
         assert (await api.request(method, "/health/ready")).status_code == 503
         alive = await api.request(method, "/health/live")
         assert (alive.status_code, alive.content) == (200, b'{"status":"live"}' if method == "GET" else b"")

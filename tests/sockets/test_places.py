@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 from typing import Any
 
@@ -104,7 +103,7 @@ async def test_sessions_that_hung_up_do_not_count_against_the_limit(closed, list
     for _ in range(5):
         listener = await listen(process, "ann", transports=transports)
         await listener.hang_up()
-    await eventually(lambda: asyncio.sleep(0, places.count == 0))
+    await eventually(lambda: places.count == 0)
     assert not places._by_address
     assert not places._by_credential
 
@@ -126,11 +125,11 @@ async def test_the_session_of_a_stranger_ends_soon_and_leaves_nothing(impatient,
             assert (await wire.receive()).data.startswith("0{")
             while not wire.closed:
                 await wire.receive()
-    await eventually(lambda: asyncio.sleep(0, places.count == 0))
+    await eventually(lambda: places.count == 0)
     assert not places._by_address
     assert not places._strangers_of
     most = before + 1  # python-engineio keeps the last session that it looked at
-    await eventually(lambda: asyncio.sleep(0, gc.collect() >= 0 and _kept() <= most))
+    await eventually(lambda: gc.collect() >= 0 and _kept() <= most)
 
 
 def test_a_stranger_can_do_its_work_within_the_seconds_it_has():
