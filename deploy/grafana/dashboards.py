@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parent
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 WIDTH = 24
 GREEN, YELLOW, RED, BLUE = "green", "orange", "red", "blue"
-RATE = "$__rate_interval"  # Grafana puts in four times the interval of the scrapes, or more
+RATE = "$__rate_interval"  # at least four scrape intervals; Grafana fills it in
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Panel:
     unit: str = "short"
     kind: str = "timeseries"
     width: int = 8
-    limits: Sequence[tuple[float | None, str]] = ((None, BLUE),)  # from which value on it has which colour
-    words: dict[str, str] = field(default_factory=dict)  # value -> what is shown in its place
+    limits: Sequence[tuple[float | None, str]] = ((None, BLUE),)  # (value, colour): the colour from this value on
+    words: dict[str, str] = field(default_factory=dict)  # value -> the text that is shown in its place
     stacked: bool = False
 
     @property
