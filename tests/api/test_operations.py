@@ -72,7 +72,7 @@ def test_the_packages_of_the_api_import_each_other_in_ten_layers_at_most() -> No
 
 def test_endpoints_leave_the_check_of_the_caller_to_the_pipeline() -> None:
     """They are given the caller by `admission`; what finds out who it is they do not import."""
-    asks = {"admit", "caller", "reader", "superuser", "speaker", "joiner"}
+    asks = {"admit", "find_user", "node", "joiner", "finding"}
     found = []
     for path in FILES:
         if path.parts[2] in ENDPOINTS:

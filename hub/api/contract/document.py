@@ -16,7 +16,7 @@ from hub import __version__, errors
 from hub.api.callers.logins import NoReason
 from hub.api.contract.neutral import Twins, beside
 from hub.api.contract.schemas import Components, example, tidied
-from hub.api.operations import ANYBODY, TOKEN, Operation, Raw, facts_of
+from hub.api.operations import ANYBODY, TOKEN, Operation, Raw, Takes, facts_of, taken
 from hub.api.paths import PREFIX, PROBLEMS, is_ours
 from hub.api.shapes.answer import answered
 from hub.api.shapes.fields import RUN, TASK
@@ -109,8 +109,7 @@ def _answers(route: APIRoute) -> dict[int, Any]:
 def _shapes(routes: Iterable[APIRoute]) -> Iterator[Any]:
     yield from (ProblemShape, DetailShape, ValidationFaultShape)
     for route in routes:
-        said = facts_of(route)
-        for shape in (said.body, *_answers(route).values()):
+        for shape in (taken(route).body, *_answers(route).values()):
             if not (shape is None or isinstance(shape, Raw)):
                 yield shape
                 yield from _within(shape)
@@ -124,7 +123,7 @@ def _within(shape: Any) -> Iterator[type[BaseModel]]:
 
 
 def _operation(route: APIRoute, components: Components, twins: Twins) -> dict[str, Any]:
-    said, name = facts_of(route), str(route.operation_id)
+    said, takes, name = facts_of(route), taken(route), str(route.operation_id)
     words = re.sub(r"([A-Z])", lambda found: f" {found[1].lower()}", name)
     written: dict[str, Any] = {
         "operationId": name,
@@ -134,22 +133,22 @@ def _operation(route: APIRoute, components: Components, twins: Twins) -> dict[st
         "security": [{} if each == ANYBODY else {_SCHEMES[each][0]: []} for each in said.who],
     }
     parameters = [PATH[part] for part in re.findall(r"\{(\w+)\}", route.path_format)]
-    parameters += [*_of_query(said), *said.parameters]
+    parameters += [*_of_query(takes), *takes.parameters, *said.parameters]
     if parameters:
         written["parameters"] = [_parameter(each) for each in parameters]
-    if said.body is not None:
-        written["requestBody"] = {"required": not said.optional, "content": _content(said.body, components)}
+    if takes.body is not None:
+        written["requestBody"] = {"required": not takes.optional, "content": _content(takes.body, components)}
     written["responses"] = {
         **{str(status): _good(status, shape, said, components, twins) for status, shape in _answers(route).items()},
-        **_refused(route, said, components),
+        **_refused(route, said, takes, components),
     }
     return written
 
 
-def _of_query(said: Operation) -> Iterator[Parameter]:
-    if said.query is None:
+def _of_query(takes: Takes) -> Iterator[Parameter]:
+    if takes.query is None:
         return
-    for name, schema in TypeAdapter(said.query).json_schema()["properties"].items():
+    for name, schema in TypeAdapter(takes.query).json_schema()["properties"].items():
         schema = tidied(schema, defaults=True)
         yield Parameter(name, schema.pop("description", ""), schema.pop("examples", [None])[0], schema)
 
@@ -189,7 +188,7 @@ def _header(name: str) -> dict[str, Any]:
     return {"description": about, "schema": schema, "example": shown}
 
 
-def _refused(route: APIRoute, said: Operation, components: Components) -> dict[str, Any]:
+def _refused(route: APIRoute, said: Operation, takes: Takes, components: Components) -> dict[str, Any]:
     raised: set[type[errors.HubError]] = {*_ALWAYS, *said.refusals}
     ours = is_ours(route.path_format)
     if route.methods != {"GET"}:
@@ -198,7 +197,7 @@ def _refused(route: APIRoute, said: Operation, components: Components) -> dict[s
         raised.add(errors.Unauthorized)
     if ours:
         raised.update((errors.Malformed, errors.Forbidden))
-    elif said.body is not None or said.parameters:
+    elif takes.body is not None or takes.parameters or said.parameters:
         raised.update(_OF_BODIES)
     found: dict[str, Any] = {}
     for status in sorted({each.status for each in raised}):
