@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from hub.api.paths import read_id
+from hub.api.shapes.answer import answered
 from hub.api.shapes.parameters import Parameter
 from hub.errors import (
     Capped,
@@ -121,6 +122,12 @@ def facts_of(route: APIRoute) -> Operation:
     """Return the `Operation` that a route was registered with; an empty one when there is none."""
     found: Operation | None = (route.openapi_extra or {}).get(EXTRA)
     return found or Operation()
+
+
+def answers_of(route: APIRoute) -> dict[int, Any]:
+    """Return the shape of each good answer by its status; the ordinary answer comes first."""
+    facts = facts_of(route)
+    return {facts.status: facts.raw or answered(route.endpoint), **facts.also}
 
 
 class Row:

@@ -15,6 +15,9 @@ from pydantic.alias_generators import to_camel
 from hub.errors import HubError
 
 MEDIA_TYPE: Final = "application/vnd.capacity-hub+json"
+CONTENT_TYPE: Final = MEDIA_TYPE.encode()
+NEUTRAL: Final = "hub.neutral"
+"""The key in the scope of a call that asks for neutral names; the value is the `NeutralNames` of the operation."""
 NAMES: Final[Mapping[str, str]] = {
     "browserId": "slotId",
     "labelKey": "label",
@@ -52,8 +55,6 @@ NAMES: Final[Mapping[str, str]] = {
 """What is not here is called alike, in camelCase."""
 LEASE: Final = {"leaseToken": "token", "ttlSeconds": "ttlSeconds", "expiresAtUtc": "expiresAt"}
 """These stand together in `lease`; the seconds only beside the time at which the lease ends."""
-FREE: Final = frozenset(("facts", "details"))
-"""Of an explanation, and of an entry of the audit log: no schema says what is in them."""
 OF_SLOTS: Final = {"webSocketEndpoint": "address", "browserType": "kind", "browserVersion": "version"}
 """The same, of a slot that is published, where `label` shows that it speaks these names."""
 BESIDE: Final = frozenset(("nodeId", "browserId", "slotId", "labelKey", "label", "webSocketEndpoint", "browserType"))
@@ -79,12 +80,12 @@ def renamed(document: Mapping[str, object]) -> dict[str, Any]:
     return {name_of(name): value for name, value in document.items()}
 
 
-def problem(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a refusal that speaks of slots, where the text for published clients speaks of browsers."""
-    detail = str(document.get("detail"))
-    if not detail.startswith(_SAID_OF_BROWSERS):
-        return document
-    return {**document, "detail": f"No slot available for{detail.removeprefix(_SAID_OF_BROWSERS)}"}
+def problem(document: Mapping[str, object]) -> dict[str, Any]:
+    """Return a refusal in neutral names. It speaks of slots where the text for published clients speaks of browsers."""
+    document, detail = renamed(document), str(document.get("detail"))
+    if detail.startswith(_SAID_OF_BROWSERS):
+        document["detail"] = f"No slot available for{detail.removeprefix(_SAID_OF_BROWSERS)}"
+    return document
 
 
 def said(document: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from hub.wire import second_text
 PAGE_MAX = 1000
 _DIGITS_ALONE = str.maketrans("", "", "-:T")
 SEARCH_MAX = 200  # characters
-SPEECH = "hub.speech"  # in the scope of a call that asks for neutral names: its `NeutralAnswers`
 
 
 def read_object(body: bytes) -> dict[str, Any]:
@@ -54,8 +53,8 @@ async def read_body(request: Request, *, optional: bool = False) -> dict[str, An
 def unknown(request: Request, document: Any) -> Any:
     """Return the first member of a body that its operation does not have; None where there is none, and for a caller
     that does not ask for neutral names."""
-    speech = request.scope.get(SPEECH)
-    return None if speech is None else speech.unknown(request.scope["endpoint"], document)
+    names = request.scope.get(neutral.NEUTRAL)
+    return None if names is None else names.unknown(document)
 
 
 def text(document: dict[str, Any], *names: str) -> str | None:
