@@ -165,9 +165,9 @@ class Backlog:
                 log.warning("could not %s (%s); %s", message.what, why, message.otherwise)
             else:
                 log.info("the hub was told at last: %s", message.what)
+            message.ended(not why)
             self._messages.popleft()
             self._changed.notify_all()  # last: a program that closes the backlog may end here
-        message.ended(not why)
 
     def _pause(self, message: Message, seconds: float) -> None:
         """Wait until the next attempt, but only for a moment when the interpreter exits or the backlog is closed."""

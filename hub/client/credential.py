@@ -17,12 +17,15 @@ PATIENCE = RetryPolicy(trouble_s=10.0, attempt_s=5.0)
 
 
 class Credential:
-    """The secret of one node. A token in the file, valid for this node alone, is preferred to a given secret."""
+    """The secret of one node. A token in the file, valid for this node alone, is preferred to a given secret.
+
+    Raises `BadInput` for a join token that cannot be one.
+    """
 
     def __init__(self, node_id: str, options: AgentOptions) -> None:
         self._node_id = node_id
         self._options = options
-        self._join_token = options.get("join_token") or os.environ.get("HUB_JOIN_TOKEN", "")
+        self._join_token = _join_token(options)
         file = options.get("token_file") or os.environ.get("HUB_NODE_TOKEN_FILE", "")
         self._file = Path(file) if file else None
         self._own = ""
@@ -84,3 +87,13 @@ class Credential:
         except BaseException:
             os.unlink(name)
             raise
+
+
+def _join_token(options: AgentOptions) -> str:
+    """Return the token to join with, "" when there is none; raises `BadInput` for a text that no token can be."""
+    given = options.get("join_token")
+    token = (given or os.environ.get("HUB_JOIN_TOKEN", "")).strip()
+    if token and (digest_of(token) is None or not any(char.isalnum() for char in token)):
+        named = "join_token" if given else "HUB_JOIN_TOKEN"
+        raise BadInput(f"{named} holds no token; `hub token create --join NAME` makes one for nodes to join with.")
+    return token

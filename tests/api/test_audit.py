@@ -104,7 +104,7 @@ async def test_the_list_of_refusals_is_trimmed(hub, redis, monkeypatch):
     assert addresses == ["10.0.0.4", "10.0.0.3", "10.0.0.2"]
 
 
-async def test_an_audit_entry_has_the_name_the_caller_claims_beside_the_credential_he_showed(make_api):
+async def test_an_audit_entry_has_the_credential_and_the_name_that_the_caller_claims(make_api):
     async with make_api(runner_secret="r", node_secret="n1,n2", admin_secret="a1, a2") as api:
         root = await api.post("/admin/tokens", json={"user": "root", "superuser": True}, headers={"x-hub-secret": "a1"})
         token = root.json()

@@ -187,7 +187,7 @@ async def test_the_limit_of_body_size_can_be_set(make_api):
         assert (await api.post("/session/borrow", content=b"x" * 8193)).status_code == 413
 
 
-async def test_answers_are_json_whatever_the_accept_header_says(api):
+async def test_answers_are_json_under_any_accept_header(api):
     await publish(api, "n1", **{"a:b": ["s1"]})
     for headers in ({"accept": "text/html"}, {"accept": "application/xml"}, {"accept-encoding": "br"}):
         assert (await api.get("/pools", headers=headers)).headers["content-type"] == "application/json"

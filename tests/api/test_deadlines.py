@@ -50,7 +50,7 @@ async def test_a_request_with_a_longer_limit_goes_on_when_shorter_ones_are_ended
         await stand_still(deadlines)
     assert not longer.done()
     longer.cancel()
-    with pytest.raises(asyncio.CancelledError):  # not a timeout: somebody else has ended it
+    with pytest.raises(asyncio.CancelledError):  # cancelled above, not timed out
         await longer
 
 

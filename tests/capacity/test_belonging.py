@@ -108,7 +108,7 @@ async def test_a_lent_slot_goes_over_to_the_node_that_its_id_names_when_the_leas
         ("other", "rack-7-1", LABEL),  # no label stands there
         ("other", "rack-7-gpu.a-01", LABEL),  # no number
         ("other", "rack-7-gpu.a-x", LABEL),
-        ("other", "wheel-8-gpu.a-1", LABEL),  # nobody's
+        ("other", "wheel-8-gpu.a-1", LABEL),  # of no node
         ("other", "7d1c0f2e-4a31-4a53-9a5e-0c3c0f0a1b2c", LABEL),
     ],
 )

@@ -186,7 +186,7 @@ FOREIGN = [
 
 @pytest.mark.parametrize("foreign", FOREIGN, ids=lambda headers: " ".join(headers.values()))
 async def test_a_page_of_another_site_can_change_nothing(api, browser, redis_server, foreign):
-    """It has the cookie of an admin, and what no such page can send: the mark of the page, and JSON."""
+    """The browser sends an admin's cookie along; the other page can send neither JSON nor the console's header."""
     await browser.log_in(SECRETS["admin_secret"])
     api._transport.app._gate = Gate(settings_for(redis_server.url, **SECRETS))
     for method, path in await changing_routes(api):

@@ -50,7 +50,7 @@ async def crowd(hub: Hub) -> AsyncIterator[Crowd]:
 
 @pytest.fixture
 def happened(redis: Redis) -> Callable[[], list[str]]:
-    """What was written since it was asked last: event, code and what it is about."""
+    """Return a function that returns the events since its last call: event, code and subject."""
     last = "-"
 
     def read() -> list[str]:
@@ -214,7 +214,7 @@ async def test_a_ticket_asked_for_repeatedly_writes_an_event_when_its_hub_dies(h
 
 
 async def retired(hub, redis) -> bool:
-    """Whether nobody is in the queue since its hub was said to be gone, unless it has ticked in between."""
+    """Mark the hub as gone and return whether its waiters are out of the queue; a tick in between would keep them."""
     redis.zadd("hub:hubs", {hub.clock.hub_id: -10_000})
     await hub.store.script("queue/retire")(limit=50)
     return not redis.exists(f"hub:line:{POOL}")

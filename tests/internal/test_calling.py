@@ -1,4 +1,4 @@
-"""Calling the function of a job, whichever kind of function it is."""
+"""Calling the function of a job, plain or coroutine; its errors and its cancellation."""
 
 import asyncio
 import json

@@ -24,7 +24,7 @@ def pair(http):
 
 @contextmanager
 def still(pair):
-    """The first hub stands still while the block runs; afterwards it has read whatever came meanwhile."""
+    """Stop the first hub while the block runs; afterwards wait until it has read the requests that came meanwhile."""
     pair.hubs[0].signal(signal.SIGSTOP)
     try:
         yield

@@ -77,7 +77,7 @@ def keep_and_fail_over(trio, primary):
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("lost", [False, True], ids=["kept", "lost"])
 async def test_a_newcomer_queues_behind_earlier_waiters_after_a_failover_to_a_server_with_a_late_clock(trio, lost):
-    """`lost`: the one that takes over never heard of the last who came, nor of the time at which he did."""
+    """`lost`: the new primary never received the last waiter, nor the time at which it came."""
     async with serving(trio.url) as (app, api, hub), listening(app, kind="grant") as stream:
         await publish(api, "n1", **{LABEL: ["s1"]})
         held = (await borrow(api, LABEL)).json()

@@ -57,7 +57,7 @@ def database(mariadb: Database) -> Database:
 
 
 @pytest.mark.parametrize("column", ["aware", "naive"])
-async def test_times_are_in_utc_whatever_the_zone_of_the_server(mariadb, opened, column):
+async def test_times_are_in_utc_in_any_time_zone_of_the_server(mariadb, opened, column):
     mariadb.make_jobs(updated_at=column)
     mariadb.add(1)
     mariadb.add(2, age_s=600)

@@ -220,7 +220,7 @@ async def test_refused_records_that_were_named_are_reported(jobs, opened):
     assert await records.reset(ids=["9"]) == Reset(reset=("9",))
 
 
-async def test_a_lost_connection_is_an_outage_whatever_error_the_driver_raises(sqlite, opened):
+async def test_a_lost_connection_is_an_outage_even_when_the_driver_raises_a_value_error(sqlite, opened):
     """aiosqlite raises a ValueError."""
     sqlite.make_jobs()
     records = opened(sqlite.source())

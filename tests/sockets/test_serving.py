@@ -81,7 +81,7 @@ def test_with_several_processes_websockets_are_accepted_and_polling_is_refused_w
 
 @pytest.mark.parametrize("transports", [None, ["polling"]], ids=["upgraded", "polling"])
 def test_a_client_with_threads_connects_upgrades_and_disconnects_promptly(transports, here, redis):
-    """As workers of the published client do."""
+    """Workers of the published client use this kind of client."""
     client, told = socketio.Client(reconnection=False), []
     client.on("task_available", told.append)
     client.connect(here.url, auth={"token": "ann"}, transports=transports, wait_timeout=PATIENCE_S)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.callers.admission import hub_of, serving_of, speaker_of
+from hub.api.callers.admission import admit_again, hub_of, serving_of, speaker_of
 from hub.api.handling import long_polls
 from hub.api.handling.context import is_gone
 from hub.api.operations import TOKEN, Subject, operation
@@ -86,6 +86,7 @@ async def orders(request: Request, node_id: str) -> Answer[OrdersVersionShape]:
         return await hub.nodes.version(node, since, seconds)
 
     version = await long_polls.wait(request, wait_s, look, lambda found: found != since)
+    await admit_again(request)  # the node's token may have been revoked during the wait
     answer = Answer(OrdersVersionShape(nodeId=node, version=version))
     answer.headers["preference-applied"] = f"wait={wait_s:g}"
     return answer

@@ -186,7 +186,7 @@ async def test_a_move_repeated_with_its_key_gets_the_same_answer(alice):
     is_problem(await move("running", "m2"), 409, "invalid-task-transition")
 
 
-async def test_a_submitter_may_cancel_with_a_token_that_lets_him_only_submit(people):
+async def test_a_submitter_may_cancel_its_task_with_a_token_for_submits_only(people):
     worker = await people["alice"].offering()
     task = await people["alice"].task()
     is_problem(await people["reader"].move(task, "cancelled"), 403, "forbidden")

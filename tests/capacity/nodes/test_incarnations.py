@@ -98,7 +98,7 @@ async def test_a_late_call_does_not_bring_back_a_process_that_left(api, redis):
 
 
 async def test_a_process_that_takes_over_is_told_the_leases_at_once(api):
-    """Before its first beat: should the store be lost now, nobody but it knows of older leases."""
+    """If the store is lost before its first heartbeat, that process alone can report the older leases."""
     first = await register(api, "old", 1, "s1", "s2")
     given = (await borrow(api, LABEL)).json()
     again = await register(api, "old", 2, "s1", "s2")
@@ -210,7 +210,7 @@ async def test_a_late_report_of_leases_brings_no_old_token_back(api, redis):
     report = {"lent": {"s1": old}}
     assert words(await register(api, "first", 2, "s1", **report)) == {"s1": "lent"}
     await give_back(api, LABEL, "s1", leaseToken=old)
-    redis.delete("hub:ended:s1")  # whatever else keeps it from coming back
+    redis.delete("hub:ended:s1")  # so the lower token must keep it from coming back
     assert words(await register(api, "first", 2, "s1", **report)) == {"s1": "unchanged"}
     assert (await api.get("/leases/s1/verify", params={"token": old})).json()["valid"] is False
     assert redis.hget("hub:slot:s1", "place") == "free"
