@@ -11,7 +11,7 @@ from typing_extensions import TypedDict, is_typeddict
 from hub.api.contract.schemas import Components, models_within
 from hub.api.contract.unknown_members import UnknownMember, find
 from hub.api.operations import Raw, Row, answers_of
-from hub.api.shapes.fields import told
+from hub.api.shapes.fields import doc
 from hub.api.shapes.neutral import LEASE, name_of
 from hub.api.shapes.renaming import members_of, members_of_lease, renaming
 
@@ -54,7 +54,7 @@ def _twin(shape: Any) -> Any:
 def _member(name: str, type: Any) -> Any:
     if name == "item":
         return Annotated[
-            dict[str, Any], told("What else the node published of the slot.", {"labels": {"memory": "80G"}})
+            dict[str, Any], doc("What else the node published of the slot.", {"labels": {"memory": "80G"}})
         ]
     if name == "lastSeen":
         plain, *metadata = get_args(type)
