@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
+
+from hub.api.shapes.readers import Member
 
 _REF: Final = "#/components/schemas/"
 
@@ -34,6 +36,13 @@ class Components:
         """Return the schema of a type that `Components` was made with; a reference when the type has a name."""
         found: dict[str, Any] = self._schemas[self._keys[repr(shape)]]
         return found
+
+
+def models_within(shape: Any) -> Iterator[type[BaseModel]]:
+    """Yield the models that the `Member` annotations of a model refer to."""
+    for field in getattr(shape, "model_fields", {}).values():
+        for member in (each for each in field.metadata if isinstance(each, Member)):
+            yield from (each for each in member.schema.values() if isinstance(each, type))
 
 
 def _called(name: str) -> str:

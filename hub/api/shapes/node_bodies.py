@@ -11,7 +11,7 @@ from pydantic_core.core_schema import str_schema
 from hub.api.shapes import neutral
 from hub.api.shapes.body import Body
 from hub.api.shapes.fields import LABEL as LABEL_SHOWN
-from hub.api.shapes.fields import NODE, RUN, SLOT, TOKEN, told
+from hub.api.shapes.fields import NODE, RUN, SLOT, TOKEN, doc
 from hub.api.shapes.readers import (
     LABEL,
     TEXT,
@@ -103,7 +103,7 @@ def _slots(value: Any, name: str) -> list[dict[str, Any]]:
     listed = value or []
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
         raise InvalidValue(f"{name} must be a list of objects", member=name)
-    return [neutral.slot_said(each) for each in listed]
+    return [neutral.slot_in_old_names(each) for each in listed]
 
 
 def _pools(value: Any, name: str) -> dict[str, int]:
@@ -128,7 +128,7 @@ def _lent_for(value: Any, name: str) -> dict[str, LentFor]:
 
 
 def _asked(said: dict[str, Any]) -> LentFor:
-    said = neutral.said(said)
+    said = neutral.in_old_names(said)
     label, run = said.get("labelKey"), said.get("runId")
     return LentFor(
         "" if label is None else parse_label(as_text(label, "labelKey")).text,
@@ -177,7 +177,7 @@ def _idle(value: Any, name: str) -> float | None:
 
 _PLAIN_ID = str_schema(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}$")  # most ids: taken as they are
 NodeId = Annotated[
-    str, Member(_node_id, _PLAIN_ID, type="string", minLength=1, maxLength=ID_MAX), told("The id of the node.", NODE)
+    str, Member(_node_id, _PLAIN_ID, type="string", minLength=1, maxLength=ID_MAX), doc("The id of the node.", NODE)
 ]
 
 
@@ -211,19 +211,19 @@ class SlotBody(Body):
     }
     label_key: Annotated[str, LABEL]
     slot_id: Annotated[
-        str, Member(_slot_id, type="string", pattern="^[A-Za-z0-9._-]{1,200}$"), told("The id of the slot.", SLOT)
+        str, Member(_slot_id, type="string", pattern="^[A-Za-z0-9._-]{1,200}$"), doc("The id of the slot.", SLOT)
     ]
-    node_id: Annotated[Text, told("The node that offers it, which the path names already.", NODE)] = ""
-    web_socket_endpoint: Annotated[Text, told("Where the slot is reached.", "ws://10.0.0.7:9222/")] = ""
-    endpoint: Annotated[Text, told("The same; `webSocketEndpoint` counts where both are there.", "10.0.0.7:9222")] = ""
+    node_id: Annotated[Text, doc("The node that offers it, which the path names already.", NODE)] = ""
+    web_socket_endpoint: Annotated[Text, doc("Where the slot is reached.", "ws://10.0.0.7:9222/")] = ""
+    endpoint: Annotated[Text, doc("The same; `webSocketEndpoint` counts where both are there.", "10.0.0.7:9222")] = ""
     browser_type: Annotated[
-        Text, told("What kind of slot it is; the second segment of the label unless told.", "a100")
+        Text, doc("What kind of slot it is; the second segment of the label unless told.", "a100")
     ] = ""
-    labels: Annotated[dict[str, Any], Member(_slot_labels, **TEXTS), told("What else it is.", {"memory": "80G"})] = {}
+    labels: Annotated[dict[str, Any], Member(_slot_labels, **TEXTS), doc("What else it is.", {"memory": "80G"})] = {}
     idle_timeout_seconds: Annotated[
         float | None,
         Member(_idle, type="number", minimum=0, maximum=IDLE_MAX_S),
-        told("After so many seconds without a borrow the node may close it.", 600),
+        doc("After so many seconds without a borrow the node may close it.", 600),
     ] = None
 
 
@@ -234,17 +234,17 @@ class PublishBody(CallerBody):
     slots: Annotated[
         list[dict[str, Any]],
         Member(_slots, type="array", items=SlotBody, maxItems=SLOTS_MAX),
-        told("The slots, one by one.", []),
+        doc("The slots, one by one.", []),
     ] = []
     pools: Annotated[
         dict[str, int],
         Member(_pools, type="object", additionalProperties={"type": "integer", "minimum": 0, "maximum": SLOTS_MAX}),
-        told("How many slots of each label; the hub names them.", {LABEL_SHOWN: 4}),
+        doc("How many slots of each label; the hub names them.", {LABEL_SHOWN: 4}),
     ] = {}
     lent: Annotated[
         dict[str, str],
         Member(_lent, type="object", additionalProperties={"type": "string", "pattern": "^[0-9]{1,19}$"}),
-        told("The tokens of those that are lent, by slot.", {SLOT: TOKEN}),
+        doc("The tokens of those that are lent, by slot.", {SLOT: TOKEN}),
     ] = {}
     lent_for: Annotated[
         dict[str, LentFor],
@@ -259,7 +259,7 @@ class PublishBody(CallerBody):
                 },
             },
         ),
-        told(
+        doc(
             "As what those were asked for, as the hub told the node; they count for the label of their pool otherwise.",
             {SLOT: {"labelKey": "gpu:a100", "runId": RUN}},
         ),
@@ -267,7 +267,7 @@ class PublishBody(CallerBody):
     policy: Annotated[
         Literal["recycle", "reuse"],
         one_of("recycle", "reuse"),
-        told("`recycle`: the node replaces a slot after each lease; `reuse`: it is lent again as it is.", "reuse"),
+        doc("`recycle`: the node replaces a slot after each lease; `reuse`: it is lent again as it is.", "reuse"),
     ] = "recycle"
 
 
@@ -279,14 +279,14 @@ class RegisterBody(PublishBody):
     }
     missing = {"nodeId": ("missing NodeId", "nodeId")}
     node_id: Annotated[
-        str, Member(_announced_id, type="string", minLength=1, maxLength=ID_MAX), told("The id of the node.", NODE)
+        str, Member(_announced_id, type="string", minLength=1, maxLength=ID_MAX), doc("The id of the node.", NODE)
     ]
     apps: Annotated[
-        tuple[str, ...], Member(_apps, type="array", items=TEXT), told("What it offers.", [LABEL_SHOWN])
+        tuple[str, ...], Member(_apps, type="array", items=TEXT), doc("What it offers.", [LABEL_SHOWN])
     ] = ()
-    capacity: Annotated[int, Member(_capacity, type="integer", minimum=0), told("How many slots it has.", 8)] = 1
-    labels: Annotated[dict[str, str], Member(_labels, **TEXTS), told("What it says of itself.", {"zone": "eu-1"})] = {}
-    base_url: Annotated[Text, told("Where it can be asked itself.", "http://10.0.0.7:5000")] = ""
+    capacity: Annotated[int, Member(_capacity, type="integer", minimum=0), doc("How many slots it has.", 8)] = 1
+    labels: Annotated[dict[str, str], Member(_labels, **TEXTS), doc("What it says of itself.", {"zone": "eu-1"})] = {}
+    base_url: Annotated[Text, doc("Where it can be asked itself.", "http://10.0.0.7:5000")] = ""
     drain_call: Annotated[
         DrainCall | None,
         Member(
@@ -320,11 +320,11 @@ class BeatBody(Body):
 
     spellings = {"nodeId": ("nodeId", "NodeId")}
     node_id: NodeId
-    version: Annotated[int, whole(0, NUMBER_MAX), told("The last one the hub answered.", 7)] = 0
+    version: Annotated[int, whole(0, NUMBER_MAX), doc("The last one the hub answered.", 7)] = 0
     recycled: Annotated[
         tuple[str, ...],
         Member(_recycled, type="array", items=TEXT, maxItems=SLOTS_MAX),
-        told("Slots that the node has replaced since.", [SLOT]),
+        doc("Slots that the node has replaced since.", [SLOT]),
     ] = ()
     incarnation: Incarnation = ""
 
@@ -338,7 +338,7 @@ class BeatsBody(Body):
     """A list of heartbeats; each is read on its own and refused on its own."""
 
     beats: Annotated[
-        list[Any], Member(_beats, type="array", items=BeatBody, maxItems=BEATS_MAX), told("The heartbeats.", [])
+        list[Any], Member(_beats, type="array", items=BeatBody, maxItems=BEATS_MAX), doc("The heartbeats.", [])
     ]
 
     @classmethod
@@ -357,10 +357,10 @@ class JoinBody(Body):
     sha256: Annotated[
         str,
         Member(reading_with(read_digest), type="string", pattern="^[0-9a-f]{64}$"),
-        told("The digest of a secret the node has made up.", "9f86d081884c7d65" * 4),
+        doc("The digest of a secret the node has made up.", "9f86d081884c7d65" * 4),
     ]
     kept: Annotated[
         bool,
         Member(reading_with(read_flag), type="boolean"),
-        told("Whether the node keeps the secret for its next start; else the token ends when it leaves.", True),
+        doc("Whether the node keeps the secret for its next start; else the token ends when it leaves.", True),
     ] = True

@@ -9,7 +9,7 @@ from pydantic_core import ErrorDetails
 
 from hub.api.shapes.body import Body
 from hub.api.shapes.fields import NODE as NODE_SHOWN
-from hub.api.shapes.fields import TASK, told
+from hub.api.shapes.fields import TASK, doc
 from hub.api.shapes.readers import Member, as_text, number, reading_with, whole
 from hub.capacity.nodes.models import DRAIN_DEADLINE_MAX_S, REASON_MAX, check_reason
 from hub.errors import InvalidValue, MissingMember
@@ -66,15 +66,16 @@ _CAP = whole(0, CAP_MAX)
 
 
 By = Annotated[
-    str, Member(_said_by, type="string"), told("Who does it, for the audit log; the address unless told.", "ann")
+    str, Member(_said_by, type="string"), doc("Who does it, for the audit log; the address unless told.", "ann")
 ]
 
 
 class DrainBody(Body):
     """The time for which holders of the node's slots may keep them."""
 
+    optional = True
     deadline_seconds: Annotated[
-        float | None, number(1, DRAIN_DEADLINE_MAX_S), told("What is lent ends after so many; never unless told.", 600)
+        float | None, number(1, DRAIN_DEADLINE_MAX_S), doc("What is lent ends after so many; never unless told.", 600)
     ] = None
 
 
@@ -83,7 +84,7 @@ class SwitchBody(Body):
 
     nulls = True
     expire: Annotated[
-        bool | None, Member(_switch, type=["boolean", "null"]), told("Whether they do; null for the settings.", True)
+        bool | None, Member(_switch, type=["boolean", "null"]), doc("Whether they do; null for the settings.", True)
     ]
     by: By = ""
 
@@ -105,7 +106,7 @@ class CapBody(Body):
             minimum=0,
             maximum=CAP_MAX,
         ),
-        told("Most leases in flight under the label; 0 for no limit, null clears what was set.", 4),
+        doc("Most leases in flight under the label; 0 for no limit, null clears what was set.", 4),
     ]
     by: By = ""
 
@@ -118,7 +119,7 @@ class SettingBody(Body):
     value: Annotated[
         str | None,
         Member(_setting, type=["string", "null"], maxLength=SETTING_MAX),
-        told("The value, as it is written in the environment; null clears what was set.", "90"),
+        doc("The value, as it is written in the environment; null clears what was set.", "90"),
     ]
     by: By = ""
 
@@ -126,11 +127,12 @@ class SettingBody(Body):
 class ReleaseBody(Body):
     """The brake that is to be released: the one on nodes or the one on workers."""
 
+    optional = True
     by: By = ""
     of: Annotated[
         Literal["nodes", "workers"],
         Member(_braked, type="string", enum=["nodes", "workers"]),
-        told("Whose brake.", "nodes"),
+        doc("Whose brake.", "nodes"),
     ] = "nodes"
 
 
@@ -138,7 +140,8 @@ class SweepBody(Body):
     """A pass of the sweepers; with `dryRun` the pass changes nothing and only reports."""
 
     nulls = True
-    dry_run: Annotated[bool, Member(_flag, type="boolean"), told("Only say what it would do.", True)] = False
+    optional = True
+    dry_run: Annotated[bool, Member(_flag, type="boolean"), doc("Only say what it would do.", True)] = False
 
 
 class CordonBody(Body):
@@ -147,7 +150,7 @@ class CordonBody(Body):
     reason: Annotated[
         str,
         Member(lambda raw, _: check_reason(raw), type="string", minLength=1, maxLength=REASON_MAX),
-        told("Shown with the node, on one line.", "fan is broken"),
+        doc("Shown with the node, on one line.", "fan is broken"),
     ]
 
 
@@ -157,25 +160,25 @@ class TokenBody(Body):
     user: Annotated[
         str,
         Member(reading_with(read_name), type="string", minLength=1, maxLength=200),
-        told("The name of a user.", "ann"),
+        doc("The name of a user.", "ann"),
     ] = ""
     node: Annotated[
         str,
         Member(reading_with(read_node), type="string", minLength=1, maxLength=512),
-        told("The node it speaks for, and for no other.", NODE_SHOWN),
+        doc("The node it speaks for, and for no other.", NODE_SHOWN),
     ] = ""
     join: Annotated[
         str,
         Member(reading_with(read_name), type="string", minLength=1, maxLength=200),
-        told("Nodes exchange it for tokens of their own.", "fleet"),
+        doc("Nodes exchange it for tokens of their own.", "fleet"),
     ] = ""
     user_id: Annotated[
         str,
         Member(reading_with(read_user), type="string", format="uuid"),
-        told("Derived from the name when it is left out.", TASK),
+        doc("Derived from the name when it is left out.", TASK),
     ] = ""
     superuser: Annotated[
-        bool, Member(reading_with(read_flag), type="boolean"), told("Whether the user may do everything.", False)
+        bool, Member(reading_with(read_flag), type="boolean"), doc("Whether the user may do everything.", False)
     ] = False
     scopes: Annotated[
         frozenset[str],
@@ -185,17 +188,17 @@ class TokenBody(Body):
             items={"type": "string", "enum": ["worker", "submit", "read", "admin"]},
             minItems=1,
         ),
-        told("What it is for.", ["submit"]),
+        doc("What it is for.", ["submit"]),
     ] = frozenset()
     rooms: Annotated[
         frozenset[str],
         Member(reading_with(read_rooms), type="array", items={"type": "string"}, minItems=1, maxItems=ROOMS_MAX),
-        told("The rooms it is bound to.", ["lab"]),
+        doc("The rooms it is bound to.", ["lab"]),
     ] = frozenset()
     sha256: Annotated[
         str,
         Member(reading_with(read_digest), type="string", pattern="^[0-9a-f]{64}$"),
-        told("The digest of a secret that the caller made and keeps to itself.", "9f86d081884c7d65" * 4),
+        doc("The digest of a secret that the caller made and keeps to itself.", "9f86d081884c7d65" * 4),
     ] = ""
 
     @classmethod
