@@ -74,28 +74,18 @@ def new_worker() -> Send:
     return Send("POST", place("workers"))
 
 
-def job(
-    room: str,
-    category: str,
-    name: str,
-    schema: Mapping[str, Any],
-    worker_id: str | None,
-    attempts: int = 1,
-    backoff_s: float = 1.0,
-    result_schema: Mapping[str, Any] | None = None,
-) -> Send:
+def job(room: str, body: Mapping[str, Any], worker_id: str | None) -> Send:
     """Return the request that registers a job; without `worker_id` the hub creates a worker for it."""
-    body: dict[str, Any] = {"category": category, "name": name, "schema": schema, "incarnation": incarnation()}
-    if attempts > 1:
-        body |= {"maxAttempts": attempts, "backoffSeconds": backoff_s}
-    if result_schema is not None:
-        body["resultSchema"] = result_schema
-    return Send("PUT", place("rooms", room, "jobs"), {**body, **({"worker_id": worker_id} if worker_id else {})})
+    return _registration("jobs", room, {**body, "incarnation": incarnation()}, worker_id)
 
 
 def provider(room: str, body: Mapping[str, Any], worker_id: str | None) -> Send:
     """Return the request that registers a provider; without `worker_id` the hub creates a worker for it."""
-    return Send("PUT", place("rooms", room, "providers"), {**body, **({"worker_id": worker_id} if worker_id else {})})
+    return _registration("providers", room, body, worker_id)
+
+
+def _registration(kind: str, room: str, body: Mapping[str, Any], worker_id: str | None) -> Send:
+    return Send("PUT", place("rooms", room, kind), {**body, **({"worker_id": worker_id} if worker_id else {})})
 
 
 def drop_provider(provider_id: str, left_s: Left, attempt_s: float = ATTEMPT_S) -> Steps[None]:
@@ -112,12 +102,12 @@ def upload(
     yield from ask(send, left_s, attempt_s)
 
 
-def beat(worker_id: str, attempt_s: float = ATTEMPT_S, held: Held | None = None) -> Steps[list[str]]:
-    """Send one heartbeat, which names the held tasks; return the ids of those that the worker has lost."""
+def beat(worker_id: str, attempt_s: float = ATTEMPT_S, held: Held | None = None) -> Steps[dict[str, str | None]]:
+    """Send one heartbeat, which names the held tasks; return those that the worker has lost, with their claims."""
     send = Send("PATCH", place("workers", worker_id), held.body(incarnation()) if held is not None else None)
     answer = yield from ask(send, lasting(0.0), attempt_s)
     with readable():
-        return [str(task_id) for task_id in answer.data.get("lost", ())]
+        return {str(task_id): held.tasks.get(task_id) if held else None for task_id in answer.data.get("lost", ())}
 
 
 def taken(worker_id: str, since: int, wait_s: float) -> Steps[int]:

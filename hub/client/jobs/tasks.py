@@ -158,28 +158,23 @@ class TaskInfo:
     def of(cls, data: Mapping[str, Any]) -> TaskInfo:
         """Return the task that an answer describes; raises `HubError` when the answer is no task."""
         with readable():
-            return cls(
-                id=str(data["id"]),
-                job_name=str(data["job_name"]),
-                room_id=str(data["room_id"]),
-                status=str(data["status"]),
-                payload=dict(data.get("payload") or {}),
-                created_at=datetime.fromisoformat(data["created_at"]),
-                started_at=_time(data.get("started_at")),
-                completed_at=_time(data.get("completed_at")),
-                worker_id=data.get("worker_id"),
-                error=data.get("error"),
-                queue_position=data.get("queue_position"),
-                attempt=int(data.get("attempt") or 1),
-                max_attempts=int(data.get("maxAttempts") or 1),
-                claim=str(data.get("claim") or ""),
-                result=data.get("result"),
-                result_lost=bool(data.get("resultLost")),
-                progress=data.get("progress"),
-                message=data.get("message"),
-                progress_at=_time(data.get("progress_at")),
-                log=tuple(str(each["text"]) for each in data.get("log", ())),
-            )
+            values = {
+                name: read(data[member]) for name, (member, read) in _MEMBERS.items() if data.get(member) is not None
+            }
+            return cls(**{"payload": {}, **values, "result": data.get("result"), "progress": data.get("progress")})
+
+
+# The member of an answer for each field of a `TaskInfo`, and the function that reads its value.
+_MEMBERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    **{name: (name, str) for name in ("id", "job_name", "room_id", "status", "worker_id", "error", "message", "claim")},
+    **{name: (name, datetime.fromisoformat) for name in ("created_at", "started_at", "completed_at", "progress_at")},
+    "payload": ("payload", dict),
+    "queue_position": ("queue_position", int),
+    "attempt": ("attempt", int),
+    "max_attempts": ("maxAttempts", int),
+    "result_lost": ("resultLost", bool),
+    "log": ("log", lambda lines: tuple(str(line["text"]) for line in lines)),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +239,3 @@ def text_of(error: BaseException) -> str:
 def sayable(text: str) -> str:
     """Return a text cut to the length that a report takes, with surrogates escaped, which file names may hold."""
     return text[:LONGEST_REASON].encode("utf-8", "backslashreplace").decode()[:LONGEST_REASON]
-
-
-def _time(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
