@@ -82,7 +82,7 @@ class WorkerSweeperService:
                 await self._remove(worker, done)
 
     async def _that_ever_beat(self, workers: Sequence[str]) -> dict[str, None]:
-        """Return, in order, those that sent a heartbeat after they registered; others do not count for the brake."""
+        """Return, in order, the workers that beat after they registered; the others do not count for the brake."""
         times = await read_each(
             self._store, [("HMGET", self._store.keys.worker(name), "at", "beat") for name in workers]
         )
