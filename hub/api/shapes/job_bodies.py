@@ -127,12 +127,7 @@ class TaskOptions(BaseModel):
     ] = None
     unique_key: Annotated[
         str | None,
-        doc(
-            "Of its job in its room there is one task under it at a time.",
-            "import-42",
-            min_length=1,
-            max_length=255,
-        ),
+        doc("Of its job in its room there is one task under it at a time.", "import-42", min_length=1, max_length=255),
     ] = None
     unique_seconds: Annotated[
         Seconds | None, doc("For so long after its submit also when it was completed.", 60, ge=0, le=YEAR_S)

@@ -175,13 +175,7 @@ class WatchBody(Body):
     ] = 0.0
     leases: Annotated[
         list[tuple[str, str]],
-        Member(
-            _leases,
-            type="array",
-            minItems=1,
-            maxItems=LEASES_MAX,
-            items=HeldBody,
-        ),
+        Member(_leases, type="array", minItems=1, maxItems=LEASES_MAX, items=HeldBody),
         doc("Those that the caller holds.", []),
     ]
 
