@@ -214,6 +214,9 @@ tasks_ended = Counter(
     "hub_tasks_ended_total", "Tasks that ended, in any way: counted once, by the hub that sweeps.",
     ["job_name", "status"],
 )  # fmt: skip
+results_lost = Counter(
+    "hub_task_results_lost_total", "Completed tasks whose result is lost: Redis lost it or had no room.", ["job_name"]
+)
 task_wait = Durations(
     "hub_task_wait_seconds", "Of tasks that ended: from the submission until they were started last.", ["job_name"],
     buckets=TASK_BUCKETS,

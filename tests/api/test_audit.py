@@ -46,7 +46,7 @@ async def test_refusals_left_out_of_the_audit_log_are_counted_in_the_next_entry(
     assert redis.llen("hub:refusals") == 2 + 600
 
 
-async def test_an_address_that_is_refused_without_end_does_not_hide_the_refusals_of_others(hub, redis, monkeypatch):
+async def test_many_refusals_of_one_address_do_not_push_out_the_refusals_of_others(hub, redis, monkeypatch):
     monkeypatch.setattr("hub.audit.REFUSALS_MAX", 20)
     now = [1000.0]
     monkeypatch.setattr("hub.audit.time.monotonic", lambda: now[0])
@@ -60,7 +60,7 @@ async def test_an_address_that_is_refused_without_end_does_not_hide_the_refusals
     assert set(addresses[1:-1]) == {"10.0.0.1"}
 
 
-async def test_a_credential_that_writes_without_end_pushes_out_its_own_audit_entries_first(make_api, redis):
+async def test_many_audit_entries_of_one_credential_push_out_its_own_oldest_entries_first(make_api, redis):
     async with make_api(**SECRETS, audit_max_entries=100) as api:
         for value in (True, None):
             said = {"expire": value, "by": "ann"}

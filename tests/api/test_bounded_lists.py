@@ -141,5 +141,5 @@ LISTS: list[Callable[..., Awaitable[Any]]] = [
 
 
 @pytest.mark.parametrize("fill", LISTS, ids=lambda each: each.__name__)
-async def test_a_weak_credential_that_fills_a_bounded_list_does_not_shut_out_a_strong_one(hub, monkeypatch, fill):
+async def test_a_full_list_of_a_weak_credential_does_not_keep_a_strong_credential_out(hub, monkeypatch, fill):
     await fill(hub, monkeypatch)

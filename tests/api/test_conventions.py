@@ -174,7 +174,7 @@ async def test_the_body_size_is_checked_before_the_secret(make_api):
             assert (await api.post(path, content=b"x" * LIMIT)).status_code == 401
 
 
-async def test_log_paths_have_a_limit_of_their_own(make_api):
+async def test_the_log_paths_have_a_separate_limit_of_body_size(make_api):
     async with make_api(max_log_body_bytes=100_000) as api:
         assert (await api.post("/results/x/commands", content=b"x" * 100_000)).status_code == 404
         assert (await api.post("/results/x/commands", content=b"x" * 100_001)).status_code == 413

@@ -127,7 +127,7 @@ async def test_a_listener_that_was_cut_off_gets_each_missed_event_once(served):
     assert heard == [(name, run) for run in ("r2", "r3") for name in ("grant.lent", "grant.returned")]
 
 
-async def test_an_event_that_a_list_has_shown_is_not_sent_again(served, monkeypatch):
+async def test_a_listener_that_resumes_after_the_newest_listed_event_does_not_get_that_event_again(served, monkeypatch):
     monkeypatch.setattr(live, "TURN_S", 1.0)
     async with listening(served.app) as first:
         await publish(served.api, "n1", **{POOL: ["s1"]})
@@ -226,7 +226,7 @@ async def test_a_returning_listener_is_told_of_trimmed_events_before_it_gets_the
     assert third.names == ["grant.lent", "grant.returned"]
 
 
-async def test_events_go_on_in_a_new_store_that_numbers_them_lower_than_the_old_one(served, redis):
+async def test_a_listener_gets_events_of_a_new_store_although_their_ids_are_lower_than_before(served, redis):
     """The clock of the server that took over is behind, and it has lost what was written last."""
     hub = served.app.app.state.serving.hub
     async with listening(served.app) as stream:

@@ -224,7 +224,7 @@ def test_a_hub_with_secrets_does_nothing_for_strangers(closed_hub, operation):
     }  # fmt: skip
 
 
-def test_the_hub_serves_the_document_that_these_calls_were_made_from(open_hub):
+def test_the_hub_serves_the_contract_that_the_fuzzed_calls_were_made_from(open_hub):
     assert open_hub.http.get("/openapi.json").json() == DOCUMENT
     assert open_hub.http.get("/docs").status_code == 200
 

@@ -68,7 +68,7 @@ async def test_a_caller_who_gives_up_leaves_no_body_memory_taken(monkeypatch):
         await all_of_it.load(caller, 16 * MIB)
 
 
-async def test_the_largest_allowed_body_always_fits():
+async def test_a_body_of_the_largest_allowed_size_is_accepted_even_with_no_body_memory_configured():
     all_of_it = made(0)
     await all_of_it.load("eve", 16 * MIB)
 

@@ -14,7 +14,7 @@ GOES_ON = {"add", "owe", "_owe"}  # calls that hand a message to the backlog
 REASONS = {
     "__main__.main": "the program ends, and says so",
     "announcing.Announcing._recycle": "the slot stays to be published or to be made fresh, and the next beat tries",
-    "backlog.Backlog._tell": "the messages are dropped, and logged",
+    "backlog.Backlog._deliver": "the messages are dropped, and logged",
     "backlog._attempt": "is the attempt of the backlog",
     "calls.leave": "`hand_back` has handed it to the backlog",
     "jobs.beating.Heartbeat._beat": "the next beat follows",
@@ -31,7 +31,7 @@ REASONS = {
     "jobs.sync_worker.SyncWorker._live": "raised in the thread of the program",
     "jobs.progress.ProgressReporter._tell": "said with the next progress",
     "jobs.handlers._model": "does not speak to the hub",
-    "jobs.wire.Credentials.sign": "counts as a hub that is away",
+    "transport._Transport._request": "counts as a hub that is away",
     "node_thread.NodeThread._run": "raised in the thread of the program",
     "pod_annotations.PodAnnotations._write": "written again for ever",
     "sync_borrower.SyncBorrowing._keep": "the slot is lost, and says so",

@@ -148,14 +148,14 @@ async def test_a_change_with_a_cookie_needs_the_header_of_the_console(api, brows
         assert answer.status_code == 403, (method, path, answer.text)
 
 
-async def test_a_change_by_the_console_needs_a_login(api, browser):
+async def test_a_change_by_the_console_without_a_login_is_refused(api, browser):
     for method, path in await changing_routes(api):
         if path not in BY_SECRET_ALONE:
             answer = await browser.send(method, path, {})
             assert answer.status_code in (401, 403), (method, path, answer.text)
 
 
-async def test_a_change_by_the_console_needs_a_reason(api, browser):
+async def test_a_change_by_the_console_without_a_reason_is_refused(api, browser):
     await browser.log_in(SECRETS["admin_secret"])
     for method, path in await changing_routes(api):
         if path != "/console/session":

@@ -273,7 +273,7 @@ async def test_changes_of_caps_maintenance_and_expiry_write_events(hub, redis, h
     ]  # fmt: skip
 
 
-async def test_changes_by_other_programs_write_one_event(hub, redis, happened):
+async def test_each_change_by_another_program_writes_one_event_although_several_sweeps_see_it(hub, redis, happened):
     push(redis, POOL, ("f1", "x"), ("f2", "x"))
     redis.hset("session:f3", mapping={"labelKey": POOL, "nodeId": "x", "runId": "r"})
     redis.set("borrow_ttl:f3", "1", ex=900)

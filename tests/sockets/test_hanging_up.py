@@ -27,6 +27,7 @@ async def test_a_worker_that_hangs_up_is_removed_and_its_tasks_fail(how, transpo
     await hub.tasks.claim(job.worker, ANN, Claim())
     reader, worker = await listen(here, None), await listen(here, "ann", transports=[transport])
     await reader.join("lab")
+    await reader.catch_up(redis, "lab")
     assert await worker.offer(job.worker) == OK
     if how == "says goodbye":
         await worker.hang_up()

@@ -136,7 +136,7 @@ def test_a_stranger_can_do_its_work_within_the_seconds_it_has():
     assert sockets.ROUND_S * (sockets.SILENT_ROUNDS + 1) <= 10
 
 
-def test_a_session_without_a_reserved_place_is_refused():
+def test_a_socket_session_beyond_the_reserved_places_is_refused():
     found = socket_places.Sessions(Places())
     with pytest.raises(Unavailable):
         found["made"] = object()
@@ -151,7 +151,7 @@ def test_a_session_without_a_reserved_place_is_refused():
     assert not found
 
 
-def test_a_released_place_admits_no_session_and_is_released_once():
+def test_a_place_that_was_released_twice_is_counted_once_and_admits_no_session():
     places = Places()
     place = places.take("192.0.2.1")
     places.let_in(place, "ann")

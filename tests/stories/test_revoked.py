@@ -255,7 +255,7 @@ async def test_a_revoked_slot_is_held_for_the_grace_and_no_longer(
 
 
 @pytest.mark.parametrize(("renewed_every_ms", "overlap_ms"), [(GRACE_MS, 0), (4 * GRACE_MS, 3 * GRACE_MS)])
-async def test_a_client_that_only_renews_overlaps_at_most_until_its_next_renewal(
+async def test_a_holder_that_only_renews_overlaps_with_the_next_holder_at_most_until_its_next_renewal(
     lent: httpx.AsyncClient, hub: Hub, redis: Redis, renewed_every_ms: int, overlap_ms: int
 ) -> None:
     """The bound of the manual, on the hub clock, for a lease that ends at any moment between two renewals."""

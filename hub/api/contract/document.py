@@ -17,7 +17,7 @@ from hub.api.callers.logins import NoReason
 from hub.api.contract.neutral import PREFIX as NEUTRAL_PREFIX
 from hub.api.contract.neutral import in_neutral_names, with_both_names
 from hub.api.contract.schemas import Components, example, models_within, tidied
-from hub.api.operations import ANYBODY, TOKEN, Operation, Raw, answers_of, facts_of
+from hub.api.operations import ANYBODY, TOKEN, Operation, Raw, Takes, answers_of, facts_of, taken
 from hub.api.paths import PREFIX, PROBLEMS, is_ours
 from hub.api.shapes.fields import RUN, TASK
 from hub.api.shapes.neutral import MEDIA_TYPE, NamesDiffer
@@ -104,16 +104,15 @@ def document(routes: Iterable[APIRoute]) -> dict[str, Any]:
 def _shapes(routes: Iterable[APIRoute]) -> Iterator[Any]:
     yield from (ProblemShape, DetailShape, ValidationFaultShape)
     for route in routes:
-        said = facts_of(route)
         answers = answers_of(route).values()
-        for shape in (said.body, *answers, *map(in_neutral_names, answers)):
+        for shape in (taken(route).body, *answers, *map(in_neutral_names, answers)):
             if not (shape is None or isinstance(shape, Raw)):
                 yield shape
                 yield from models_within(shape)
 
 
 def _operation(route: APIRoute, components: Components) -> dict[str, Any]:
-    said, name = facts_of(route), str(route.operation_id)
+    said, takes, name = facts_of(route), taken(route), str(route.operation_id)
     words = re.sub(r"([A-Z])", lambda found: f" {found[1].lower()}", name)
     written: dict[str, Any] = {
         "operationId": name,
@@ -123,22 +122,22 @@ def _operation(route: APIRoute, components: Components) -> dict[str, Any]:
         "security": [{} if each == ANYBODY else {_SCHEMES[each][0]: []} for each in said.who],
     }
     parameters = [PATH[part] for part in re.findall(r"\{(\w+)\}", route.path_format)]
-    parameters += [*_of_query(said), *said.parameters]
+    parameters += [*_of_query(takes), *takes.parameters, *said.parameters]
     if parameters:
         written["parameters"] = [_parameter(each) for each in parameters]
-    if said.body is not None:
-        written["requestBody"] = {"required": not said.optional, "content": _content(said.body, components)}
+    if takes.body is not None:
+        written["requestBody"] = {"required": not takes.optional, "content": _content(takes.body, components)}
     written["responses"] = {
         **{str(status): _good(status, shape, said, components) for status, shape in answers_of(route).items()},
-        **_refused(route, said, components),
+        **_refused(route, said, takes, components),
     }
     return written
 
 
-def _of_query(said: Operation) -> Iterator[Parameter]:
-    if said.query is None:
+def _of_query(takes: Takes) -> Iterator[Parameter]:
+    if takes.query is None:
         return
-    for name, schema in TypeAdapter(said.query).json_schema()["properties"].items():
+    for name, schema in TypeAdapter(takes.query).json_schema()["properties"].items():
         schema = tidied(schema, defaults=True)
         yield Parameter(name, schema.pop("description", ""), schema.pop("examples", [None])[0], schema)
 
@@ -177,7 +176,7 @@ def _header(name: str) -> dict[str, Any]:
     return {"description": about, "schema": schema, "example": shown}
 
 
-def _refused(route: APIRoute, said: Operation, components: Components) -> dict[str, Any]:
+def _refused(route: APIRoute, said: Operation, takes: Takes, components: Components) -> dict[str, Any]:
     raised: set[type[errors.HubError]] = {*_ALWAYS, *said.refusals}
     ours = is_ours(route.path_format)
     if route.methods != {"GET"}:
@@ -186,7 +185,7 @@ def _refused(route: APIRoute, said: Operation, components: Components) -> dict[s
         raised.add(errors.Unauthorized)
     if ours:
         raised.update((errors.Malformed, errors.Forbidden))
-    elif said.body is not None or said.parameters:
+    elif takes.body is not None or takes.parameters or said.parameters:
         raised.update(_OF_BODIES)
     found: dict[str, Any] = {}
     for status in sorted({each.status for each in raised}):

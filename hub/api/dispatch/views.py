@@ -8,9 +8,9 @@ from typing import Literal
 
 from fastapi import APIRouter, Request
 
-from hub.api.callers.admission import hub_of
 from hub.api.dispatch.part import Part
 from hub.api.dispatch.realms import Realms
+from hub.api.inputs import hub_of
 from hub.api.operations import EVERYTHING, operation
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.operators import RealmShape, RealmsShape

@@ -23,6 +23,8 @@ class Body(BaseModel):
     """What is said of a member that must be there, and what it is called there."""
     nulls: ClassVar[bool] = False
     """Whether null means something."""
+    optional: ClassVar[bool] = False
+    """Whether the body may be left out."""
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:

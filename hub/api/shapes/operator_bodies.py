@@ -73,6 +73,7 @@ By = Annotated[
 class DrainBody(Body):
     """The time for which holders of the node's slots may keep them."""
 
+    optional = True
     deadline_seconds: Annotated[
         float | None, number(1, DRAIN_DEADLINE_MAX_S), doc("What is lent ends after so many; never unless told.", 600)
     ] = None
@@ -126,6 +127,7 @@ class SettingBody(Body):
 class ReleaseBody(Body):
     """The brake that is to be released: the one on nodes or the one on workers."""
 
+    optional = True
     by: By = ""
     of: Annotated[
         Literal["nodes", "workers"],
@@ -138,6 +140,7 @@ class SweepBody(Body):
     """A pass of the sweepers; with `dryRun` the pass changes nothing and only reports."""
 
     nulls = True
+    optional = True
     dry_run: Annotated[bool, Member(_flag, type="boolean"), doc("Only say what it would do.", True)] = False
 
 

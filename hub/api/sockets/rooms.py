@@ -14,11 +14,12 @@ from socketio.exceptions import ConnectionRefusedError as Refused
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
+from hub.api.callers import finding
+from hub.api.callers.caller import READ, STRANGER, WORKER, Caller, room_of
 from hub.api.callers.credentials import slow_down
-from hub.api.callers.users import Caller, Shown, allow, known
+from hub.api.callers.finding import Shown
 from hub.api.handling.context import Serving
 from hub.api.handling.socket_places import Sessions
-from hub.api.jobs import room_access
 from hub.api.realms.subjects import NAMED
 from hub.api.shapes.messages import DoneShape
 from hub.api.sockets.events import Events
@@ -45,10 +46,10 @@ class Ignored(Exception):
 
 
 class SocketConnection:
-    """A client that was let in, with the credentials that it has shown. `caller` is None for a stranger, which may read
-    where strangers may."""
+    """A client that was let in, with the credentials that it has shown. A stranger may read where
+    strangers may."""
 
-    def __init__(self, caller: Caller | None, shown: Shown, *, names_realm: bool) -> None:
+    def __init__(self, caller: Caller, shown: Shown, *, names_realm: bool) -> None:
         self.caller = caller
         self.shown = shown
         self.names_realm = names_realm
@@ -97,7 +98,7 @@ class Rooms:
             caller = await self._who(shown, environ.get("HTTP_HOST"))
             if not await self._here.channel.hears(HEARD_S):
                 raise StoreUnavailable(_AGAIN)
-            if caller is not None:
+            if caller is not STRANGER:
                 credential = None if shown == Shown() else shown
                 self._sessions.let_in(self._server.manager.eio_sid_from_sid(sid, "/"), credential)
         except Exception as error:  # noqa: BLE001 - refused below
@@ -115,7 +116,7 @@ class Rooms:
         names_realm = environ["asgi.scope"].get(NAMED) is not None
         self.connections[sid] = SocketConnection(caller, shown, names_realm=names_realm)
         self._serving.hub.presence.connected(sid)
-        _log.debug("socket connected", sid=sid, user=caller.user if caller else None)
+        _log.debug("socket connected", sid=sid, user=caller.user or None)
 
     async def disconnect(self, sid: str, reason: str) -> None:
         """Forget a client that is gone, whichever side has ended the connection, and tell the store that the workers
@@ -145,16 +146,16 @@ class Rooms:
 
     async def _is_who_came(self, connection: SocketConnection) -> bool:
         shown = connection.shown
-        return await known(self._serving, shown.authorization, shown.secret) == connection.caller
+        return await finding.known_user(self._serving, shown) == connection.caller
 
-    async def _who(self, shown: Shown, host: str | None) -> Caller | None:
+    async def _who(self, shown: Shown, host: str | None) -> Caller:
         if self._serving.stopping:
             raise Stopping("The hub is stopping; connect to another one.")
         if self._serving.hub.store.away:
             raise StoreUnavailable(_AGAIN)
-        caller = await known(self._serving, shown.authorization, shown.secret)
+        caller = await finding.known_user(self._serving, shown)
         may_read = self._serving.hub.settings.anonymous_reads and self._serving.gate.may_read_unnamed(host)
-        if caller is None and (shown != Shown() or not may_read):
+        if caller is STRANGER and (shown != Shown() or not may_read):
             raise Unauthorized("Unauthorized")
         return caller
 
@@ -210,14 +211,14 @@ class Rooms:
         unknown or another user's. The connection is bound to the worker only if the worker is the user's own: then the
         end of the connection counts as the end of the worker."""
         full, worker = _full_name(said, member), _worker(said)
-        place, caller = await self._place(sid, connection, room_access.room_of(full), worker)
-        if caller is None:
+        place, caller = await self._place(sid, connection, room_of(full), worker)
+        if caller is STRANGER:
             raise Unauthorized("Unauthorized")
-        allow(caller, "worker")
-        room_access.enter(caller, room_access.room_of(full))
+        caller.check_scope(WORKER)
+        caller.enter(room_of(full))
         with place.within():
             if worker is not None:
-                await room_access.reach_worker(caller, place.serving.hub, worker)
+                await caller.reach_worker(place.serving.hub, worker)
             await self._enter(sid, connection, place.room(kind + full))
             if worker is not None:
                 await place.serving.hub.presence.bind(worker, caller.user, sid)
@@ -229,22 +230,22 @@ class Rooms:
         check_room(room)
         place, caller = await self._place(sid, connection, room, None)
         if not self._serving.hub.settings.anonymous_reads:
-            if caller is None:
+            if caller is STRANGER:
                 raise Unauthorized("Unauthorized")
-            allow(caller, "read")
-        room_access.look_into(caller, room)
+            caller.check_scope(READ)
+        caller.look_into(room)
         await self._enter(sid, connection, place.room(f"room:{room}"))
         await self._be_heard(place)
 
     async def _place(
         self, sid: str, connection: SocketConnection, room: str, worker: str | None
-    ) -> tuple[RealmPlace, Caller | None]:
+    ) -> tuple[RealmPlace, Caller]:
         """Return the place of a room, and the caller that the client is in that realm. Raises `Unauthorized` when the
         client's credential gives another caller there."""
         place = None if connection.names_realm else self._others.find(room, worker or "")
         if place is None:
             return self._here, connection.caller
-        caller = await known(place.serving, connection.shown.authorization, connection.shown.secret)
+        caller = await finding.known_user(place.serving, connection.shown)
         if caller != connection.caller:
             raise Unauthorized("Unauthorized")
         if sid not in self.connections:  # the connection has ended, and that realm would never hear of it

@@ -10,10 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hub.client.backlog import ONCE, Message, backlog_of
-from hub.client.exchange import Send, passing
+from hub.client.exchange import Left, Send, lasting, passing
 from hub.client.jobs import calls
 from hub.client.jobs.beating import fatal
-from hub.client.jobs.calls import TROUBLE_S, ClaimCall, Left, lasting
+from hub.client.jobs.calls import TROUBLE_S, ClaimCall
 from hub.client.jobs.claimed import ClaimedTask
 from hub.client.jobs.serving import LONGEST_WAIT_S, StopSignals
 from hub.client.jobs.sockets import Socket

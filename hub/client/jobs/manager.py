@@ -80,7 +80,7 @@ class JobManager(Listener):
         self._locks()
         if socket is not None and socket is not False:
             self._socket = Socket(
-                socket, self._wire.url, self._wire.credentials, self._joined, self._signals.wake.set, self._asked
+                socket, self._wire.url, self._wire.token, self._joined, self._signals.wake.set, self._asked
             )
         self._serving: WorkerServing | None = None
         if execute is not None:

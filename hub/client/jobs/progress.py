@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hub.client.exchange import Send, passing, readable
-from hub.client.jobs.calls import ask, lasting, place
+from hub.client.exchange import Send, lasting, passing, readable
+from hub.client.jobs.calls import ask, place
 from hub.client.jobs.wire import Wire
 from hub.errors import HubError, WorkerNotFound
 

@@ -11,9 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hub.client.backlog import KEEP_S, ONCE, Backlog, Message
-from hub.client.exchange import passing
+from hub.client.exchange import lasting, passing
 from hub.client.jobs.beating import fatal
-from hub.client.jobs.calls import TROUBLE_S, drop_provider, lasting, upload
+from hub.client.jobs.calls import TROUBLE_S, drop_provider, upload
 from hub.client.jobs.wire import SyncWire
 from hub.errors import HubError
 from hub.retries import now_s

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from hub.client.exchange import passing
+from hub.client.exchange import Left, passing
 from hub.client.jobs.beating import Contact, fatal
-from hub.client.jobs.calls import LEAVE_S, Left
+from hub.client.jobs.calls import LEAVE_S
 from hub.client.jobs.claimed import ClaimedTask
 from hub.client.jobs.tasks import reason
 from hub.errors import HubError

@@ -14,11 +14,11 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from hub.client.backlog import CLOSE_S, backlog_of
-from hub.client.exchange import Send, passing, readable
+from hub.client.exchange import Send, lasting, passing, readable
 from hub.client.jobs import calls
 from hub.client.jobs.beating import Contact, Heartbeat
 from hub.client.jobs.buffers import Prefetch
-from hub.client.jobs.calls import LONGEST_PAUSE_S, ClaimCall, lasting, leave
+from hub.client.jobs.calls import LONGEST_PAUSE_S, ClaimCall, leave
 from hub.client.jobs.handlers import Handler, Model, model_of, result_of, takes_task
 from hub.client.jobs.lost_tasks import LostTasks
 from hub.client.jobs.progress import ProgressReporter
@@ -103,7 +103,7 @@ class Worker:
         )
         self._socket: Socket | None = None
         if socket is not None and socket is not False:
-            self._socket = Socket(socket, beats.url, beats.credentials, self._joined, self._news, lambda _: None)
+            self._socket = Socket(socket, beats.url, beats.token, self._joined, self._news, lambda _: None)
         self._failure: Exception | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._claiming: asyncio.Task[None] | None = None

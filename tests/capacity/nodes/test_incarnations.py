@@ -120,7 +120,7 @@ async def test_a_store_that_lost_both_processes_learns_from_the_term_which_is_ne
     assert (await heard(api, "new"))["known"]
 
 
-async def test_a_process_that_the_store_lost_is_asked_to_register_again(api, redis):
+async def test_a_process_whose_registration_the_store_lost_is_asked_to_register_again(api, redis):
     """The store came back without its last second, in which the newer process had registered."""
     await register(api, "old", 1, "s1")
     assert not (await heard(api, "new"))["known"]
@@ -231,7 +231,7 @@ async def test_the_next_process_counts_its_calls_from_the_start(api, redis):
     assert redis.zrange("hub:withdrawn:n1", 0, -1, withscores=True) == [("s1", 2)]
 
 
-async def test_a_thousand_withdrawals_are_remembered_and_none_of_a_node_that_is_gone(api, redis):
+async def test_the_last_thousand_withdrawals_of_a_node_are_remembered_until_it_leaves(api, redis):
     await register(api, "first", 1)
     redis.zadd("hub:withdrawn:n1", {f"x{n}": n for n in range(2, 1100)})
     await withdraw(api, "first", 2000, "s1")
@@ -243,7 +243,7 @@ async def test_a_thousand_withdrawals_are_remembered_and_none_of_a_node_that_is_
 # -- what the hub offers of a node ---------------------------------------------------------------------------------
 
 
-async def test_a_heartbeat_is_answered_with_a_summary_of_the_offered_slots_when_it_changed(api, redis):
+async def test_the_answer_to_a_heartbeat_has_a_summary_of_the_offered_slots_when_that_changed(api, redis):
     await register(api, "first", 1, "s1", "s2")
     told = await heard(api)
     assert told["offers"] == in_short("s1", "s2")

@@ -198,7 +198,7 @@ async def test_slots_of_a_node_that_came_back_go_to_waiters_without_further_hear
     assert redis.zcard("hub:deadlines") == 100
 
 
-async def test_one_script_holds_back_a_few_hundred_slots_and_the_next_finds_a_free_one(hub, api, redis):
+async def test_a_borrow_that_meets_hundreds_of_slots_of_a_suspect_node_holds_them_back_over_two_calls(hub, api, redis):
     for pool in "abc":
         await publish(api, "n1", **{f"{POOL}:{pool}": [f"{pool}{n}" for n in range(150)]})
     await publish(api, "n2", **{f"{POOL}:d": ["healthy"]})
@@ -261,7 +261,7 @@ async def test_a_newcomer_who_let_the_only_waiter_be_served_gets_the_next_return
     assert redis.get("hub:request:newcomer").split("|")[1] == "s1"
 
 
-async def test_an_away_ticket_that_asks_without_waiting_is_not_refused_beside_a_free_slot(hub, redis):
+async def test_a_repeated_borrow_without_a_wait_gets_the_slot_that_is_free_by_then(hub, redis):
     await offer(hub, POOL, "s1")
     token = (await ask(hub))[2]
     await ask(hub, key="k", attempt="a1")
@@ -276,7 +276,7 @@ async def test_an_away_ticket_that_asks_without_waiting_is_not_refused_beside_a_
 # -- leases that are taken back from those who hold them
 
 
-async def test_a_call_that_was_repeated_elsewhere_does_not_undo_the_lease_of_its_repeat(hub, redis):
+async def test_a_waiting_call_whose_repeat_got_the_lease_at_another_hub_does_not_undo_it(hub, redis):
     """The first call, at another hub, still waits: it finds the lease as well, and then that its caller is gone."""
     await offer(hub, POOL, "s1")
     token = (await ask(hub))[2]
