@@ -90,8 +90,8 @@ class Realms:
             await refuse(failure, scope, receive, send)
 
     async def _look(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Find the realm of a call that names none, and hand the call to its part. The body is read first where the
-        subject of the call is in the body."""
+        """Find the realm of a call that names none, and hand the call to the part of the hub that serves that realm.
+        The body is read first where the subject of the call is in the body."""
         found = self._found(scope)
         if not needs_body(found):
             await self._part_of(await self._find(found, scope, None))(scope, receive, send)
@@ -127,8 +127,8 @@ class Realms:
             raise BadInput("The beats of this call are of several realms; send those of each in a call of its own.")
         if name := next(iter(names), "") or self._by_id(*subject.ids):
             return name
-        if subject.ticket.startswith(_TRIED) and (said := subject.ticket[len(_TRIED) :].partition("."))[1]:
-            return said[0]
+        if subject.ticket.startswith(_TRIED) and (parts := subject.ticket[len(_TRIED) :].partition("."))[1]:
+            return parts[0]
         if not self._may_look(scope):
             return ""
         if subject.slot:

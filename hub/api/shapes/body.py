@@ -43,11 +43,11 @@ class Body(BaseModel):
     def _refusal(cls, fault: ErrorDetails) -> MissingMember | InvalidValue:
         name = str(fault["loc"][0])
         if fault["type"] == "missing":
-            said, called = cls.missing.get(name, (f"missing {name}", name))
-            return MissingMember(said, member=called)
+            text, member = cls.missing.get(name, (f"missing {name}", name))
+            return MissingMember(text, member=member)
         return InvalidValue(f"{name}: {fault['msg']}", member=name)
 
 
 def _called(document: Mapping[str, Any], name: str, spelled: tuple[str, ...]) -> Mapping[str, Any]:
-    found = next((other for other in spelled if other in document), name)
-    return document if found == name else {**document, name: document[found]}
+    spelling = next((other for other in spelled if other in document), name)
+    return document if spelling == name else {**document, name: document[spelling]}

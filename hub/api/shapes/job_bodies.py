@@ -78,10 +78,10 @@ Process = Annotated[  # a random text, new with each start of the process
 _RESULT = doc("What a completed task came to: any JSON, null for nothing.", {"images": 40}, default=None)
 
 
-def _result_of_completed(said: Any) -> Any:
-    if said.result is not None and said.status != "completed":
+def _result_of_completed(body: Any) -> Any:
+    if body.result is not None and body.status != "completed":
         raise PydanticCustomError("result", "A result should come with the status completed, and with no other")
-    return said
+    return body
 
 
 class JobBody(BaseModel):
@@ -140,19 +140,19 @@ class TaskOptions(BaseModel):
         return self
 
 
-def options_of(said: TaskOptions, **more: Any) -> Options:
+def options_of(body: TaskOptions, **more: Any) -> Options:
     """Return the options that a body asks for, together with those of `more` that are not None."""
-    asked = {
-        "priority": said.priority,
-        "max_attempts": said.max_attempts,
-        "backoff_ms": None if said.backoff_seconds is None else int(said.backoff_seconds * 1000),
-        "max_silence_ms": None if said.max_silence_seconds is None else int(said.max_silence_seconds * 1000),
-        "unique_key": said.unique_key,
-        "unique_ms": None if said.unique_seconds is None else int(said.unique_seconds * 1000),
+    options = {
+        "priority": body.priority,
+        "max_attempts": body.max_attempts,
+        "backoff_ms": None if body.backoff_seconds is None else int(body.backoff_seconds * 1000),
+        "max_silence_ms": None if body.max_silence_seconds is None else int(body.max_silence_seconds * 1000),
+        "unique_key": body.unique_key,
+        "unique_ms": None if body.unique_seconds is None else int(body.unique_seconds * 1000),
         **more,
     }
-    given = {name: value for name, value in asked.items() if value is not None}
-    return Options(**given, as_the_job=said.max_attempts is None and said.backoff_seconds is None)
+    given = {name: value for name, value in options.items() if value is not None}
+    return Options(**given, as_the_job=body.max_attempts is None and body.backoff_seconds is None)
 
 
 class SubmitBody(TaskOptions):

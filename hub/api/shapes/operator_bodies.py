@@ -207,11 +207,11 @@ class TokenBody(Body):
         kinds: list[str] = [kind for kind in KINDS if document.get(kind) is not None]
         if not kinds:
             raise MissingMember("missing user: the name of the user who will show the token", member="user")
-        kind, *beside = kinds
+        kind, *excluded = kinds
         if kind != USER:
-            beside += [name for name in ("userId", "superuser", "scopes", "rooms") if document.get(name) is not None]
-        if beside:
-            raise InvalidValue(f"{beside[0]} must be left out beside {kind}", member=beside[0])
+            excluded += [name for name in ("userId", "superuser", "scopes", "rooms") if document.get(name) is not None]
+        if excluded:
+            raise InvalidValue(f"{excluded[0]} must be left out beside {kind}", member=excluded[0])
         return super().read(document)
 
     @property
