@@ -18,11 +18,11 @@ class Body(BaseModel):
 
     model_config = ConfigDict(alias_generator=to_wire)
     spellings: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """The names of a member that has several; the first that is there counts."""
+    """The names of each member that has several, by its own name; the first one that the body has counts."""
     missing: ClassVar[Mapping[str, tuple[str, str]]] = {}
-    """What is said of a member that must be there, and what it is called there."""
+    """By required member: the text of the refusal of a body without it, and the name of the member in that refusal."""
     nulls: ClassVar[bool] = False
-    """Whether null means something."""
+    """Whether null is a value; otherwise a member with null counts as missing."""
     optional: ClassVar[bool] = False
     """Whether the body may be left out."""
 

@@ -16,6 +16,7 @@ from hub.api.shapes.readers import (
     LABEL,
     TEXT,
     TEXTS,
+    Digest,
     Incarnation,
     Member,
     Text,
@@ -39,7 +40,7 @@ from hub.capacity.nodes.models import (
     check_reason,
 )
 from hub.errors import InvalidValue, MissingMember
-from hub.tokens.models import read_digest, read_flag
+from hub.tokens.models import read_flag
 
 SLOTS_MAX = 1000  # slots per call
 BEATS_MAX = 1000
@@ -354,11 +355,7 @@ class JoinBody(Body):
         "sha256": ("missing sha256: the digest of a secret the node has made up", "sha256"),
     }
     node_id: NodeId
-    sha256: Annotated[
-        str,
-        Member(reading_with(read_digest), type="string", pattern="^[0-9a-f]{64}$"),
-        doc("The digest of a secret the node has made up.", "9f86d081884c7d65" * 4),
-    ]
+    sha256: Annotated[Digest, doc("The digest of a secret the node has made up.", "9f86d081884c7d65" * 4)]
     kept: Annotated[
         bool,
         Member(reading_with(read_flag), type="boolean"),

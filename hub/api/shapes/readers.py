@@ -26,6 +26,7 @@ from pydantic_core.core_schema import (
 
 from hub.capacity.nodes.models import INCARNATION, check_incarnation
 from hub.errors import InvalidValue, MissingMember
+from hub.tokens.models import read_digest
 
 
 @cache
@@ -163,8 +164,10 @@ STRING = str_schema(strict=True)
 LABEL = Member(as_text, STRING, type="string", description="Two to eight segments.", examples=["gpu:a100:eu"])
 Text = Annotated[str, Member(as_text, STRING, type="string")]
 Truth = Annotated[bool, Member(lambda value, _: value is True, bool_schema(strict=True), type="boolean")]
+"""True for `true`, and False for any other value."""
 UnlessFalse = Annotated[bool, Member(lambda value, _: value is not False, bool_schema(strict=True), type="boolean")]
-"""Set by `true` and by nothing else."""
+"""False for `false`, and True for any other value."""
+Digest = Annotated[str, Member(reading_with(read_digest), type="string", pattern="^[0-9a-f]{64}$")]
 Incarnation = Annotated[
     str,
     Member(
