@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hub.client.exchange import RetryPolicy, Send, exchange
 from hub.client.state import AgentOptions
-from hub.client.transport import AsyncTransport
+from hub.client.transport import AsyncTransport, Secret
 from hub.errors import BadInput, Unauthorized
 from hub.tokens.models import digest_of, new_secret
 
@@ -38,9 +38,8 @@ class Credential:
             except (OSError, ValueError) as error:
                 raise BadInput(f"The token of the node cannot be read from {self._file}: {error}.") from None
         options = self._options
-        return AsyncTransport(
-            options.get("url"), self._own or options.get("secret"), "HUB_NODE_SECRET", options.get("transport")
-        )
+        secret = Secret(self._own or options.get("secret"), "HUB_NODE_SECRET")
+        return AsyncTransport(options.get("url"), secret, options.get("transport"))
 
     async def admit(self, http: AsyncTransport, register: Callable[[], Awaitable[None]]) -> None:
         """Call `register`; when the hub refuses the secret and there is a join token, join and call it again.
@@ -72,7 +71,7 @@ class Credential:
         if self._file is None:
             body["kept"] = False
         await http.run(exchange(Send("POST", "/node/join", body, headers={"x-hub-secret": self._join_token}), PATIENCE))
-        http.show(self._own)
+        http.credentials = Secret(self._own)
 
     def _keep(self, secret: str) -> None:
         """Write the token to the file, whole or not at all, readable only by its owner."""

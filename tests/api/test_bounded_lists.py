@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from hub.api.handling import poll_places, socket_places
-from hub.api.handling.poll_places import LongPolls
+from hub.api.handling import shares, socket_places
+from hub.api.handling.shares import LongPolls
 from hub.api.handling.socket_places import Places
 from hub.api.handling.wrong_secrets import FREE, WAIT_MAX_S, WrongSecrets
 from hub.core import Hub
@@ -63,7 +63,7 @@ async def of_sockets(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def of_long_polls(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(poll_places, "POLLS_MAX", 8)
+    monkeypatch.setattr(shares, "POLLS_MAX", 8)
     polls = LongPolls()
     with ExitStack() as waiting:
         for _ in range(6):

@@ -72,7 +72,7 @@ def test_a_chain_of_imports_between_packages_of_the_api_has_ten_packages_at_most
 
 def test_endpoints_leave_the_check_of_the_caller_to_the_pipeline() -> None:
     """Endpoints get the caller from `admission`, and do not import the modules that identify it."""
-    asks = {"admit", "caller", "reader", "superuser", "speaker", "joiner"}
+    asks = {"admit", "find_user", "node", "joiner", "finding"}
     found = []
     for path in FILES:
         if path.parts[2] in ENDPOINTS:

@@ -11,7 +11,7 @@ import requests
 import socketio
 from aiohttp import WSMsgType
 
-from hub.api.callers.users import OPERATOR
+from hub.api.callers.caller import OPERATOR
 from hub.api.sockets import sockets
 from hub.jobs.models import JobRequest
 from hub.store import connection
