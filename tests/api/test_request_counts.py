@@ -279,13 +279,13 @@ async def test_tasks_that_ended_in_the_same_millisecond_are_all_counted_across_b
     assert (sum(counted), more) == (7, 0)
 
 
-def test_jobs_beyond_a_bound_share_one_series():
+def test_jobs_beyond_a_bound_share_one_metric_series():
     shown = {metrics.bounded_job(f"r{n}:lab:J") for n in range(metrics.LABELS_MAX + 50)}
     assert len(shown) == metrics.LABELS_MAX + 1
     assert "other" in shown
 
 
-async def test_a_path_made_up_by_a_caller_gets_no_series_of_its_own(api):
+async def test_an_unknown_path_gets_no_metric_series_of_its_own(api):
     for n in range(30):
         await api.get(f"/made/up/{n}")
         await api.get(f"/nodes/made-up-{n}")

@@ -113,7 +113,7 @@ async def test_a_queued_borrow_also_waits_for_the_replica(api, pair):
     assert (refused.status_code, refused.json()["code"]) == (503, "not-replicated")
 
 
-async def test_many_borrows_share_few_wait_commands(api, pair):
+async def test_many_concurrent_borrows_share_a_few_wait_commands_to_redis(api, pair):
     _, runner = api
     first, _ = pair
     async with asyncio.TaskGroup() as group:

@@ -97,7 +97,7 @@ async def test_a_restored_lease_that_was_returned_stays_ended_when_its_node_stil
     assert await world.lent() == "s1"
 
 
-async def test_a_return_that_redis_lost_stays_a_return(world):
+async def test_a_slot_that_was_returned_is_free_although_redis_lost_the_return(world):
     await publish(world.api, "n1", **{LABEL: ["s1"]})
     lease = (await borrow(world.api, LABEL)).json()
     known = (await beat(world.api, "n1"))["lent"]
