@@ -37,8 +37,8 @@ class ProgressReport:
 
     def body(self, task_id: str) -> dict[str, Any]:
         """Return the report in the form of a request body."""
-        said = {"claim": self.claim, "progress": self.progress, "message": self.message, "log": list(self.log)}
-        return {"id": task_id, **{name: value for name, value in said.items() if value not in (None, "", [])}}
+        body = {"claim": self.claim, "progress": self.progress, "message": self.message, "log": list(self.log)}
+        return {"id": task_id, **{name: value for name, value in body.items() if value not in (None, "", [])}}
 
     def put_back(self, older: ProgressReport) -> None:
         """Merge in an older report that could not be sent: newer values win, and the older log lines come first."""
@@ -78,7 +78,7 @@ class ProgressReporter:
                 news.log.append(text)
         call_in(self._loop, self._woken.set)
 
-    async def tell_for_ever(self) -> None:
+    async def send_for_ever(self) -> None:
         """Send the gathered progress once a second, for ever."""
         self._loop = asyncio.get_running_loop()
         while True:
@@ -88,7 +88,7 @@ class ProgressReporter:
                 await self._woken.wait()
             self._woken.clear()
             async with self._sending:
-                await self._tell(self._take())
+                await self._send(self._take())
             await asyncio.sleep(INTERVAL_S)
 
     def has_news(self, task_id: str) -> bool:
@@ -102,7 +102,7 @@ class ProgressReporter:
             with self._lock:
                 news = self._news.pop(task_id, None)
             if news is not None:
-                await self._tell({task_id: news})
+                await self._send({task_id: news})
         with self._lock:
             self._news.pop(task_id, None)
 
@@ -117,7 +117,7 @@ class ProgressReporter:
                 taken[task_id] = self._news.pop(task_id)
             return taken
 
-    async def _tell(self, news: Mapping[str, ProgressReport]) -> None:
+    async def _send(self, news: Mapping[str, ProgressReport]) -> None:
         """Send reports, repeating the call for some seconds; keep those that no hub has taken for the next call."""
         if not news or self._deaf:
             return
@@ -129,7 +129,7 @@ class ProgressReporter:
             with readable():
                 outcomes = {str(each["id"]): str(each["outcome"]) for each in answer.data["tasks"]}
         except HubError as error:
-            self._not_told(news, error)
+            self._not_sent(news, error)
         else:
             lost = {task_id: each.claim for task_id, each in news.items() if outcomes.get(task_id, "ok") != "ok"}
             if lost:
@@ -137,7 +137,7 @@ class ProgressReporter:
         finally:
             self._away = set()
 
-    def _not_told(self, news: Mapping[str, ProgressReport], error: HubError) -> None:
+    def _not_sent(self, news: Mapping[str, ProgressReport], error: HubError) -> None:
         if passing(error):
             with self._lock:
                 for task_id, older in news.items():
