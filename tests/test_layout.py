@@ -221,6 +221,15 @@ def test_no_function_is_longer_than_fifty_lines(path):
     assert {f.name: n for f in functions if (n := (f.end_lineno or 0) - f.lineno + 1) > 50} == {}
 
 
+def test_no_two_classes_have_the_same_name():
+    places: dict[str, list[str]] = {}
+    for path in MODULES:
+        for node in nodes(path):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{path}:{node.lineno}")
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
 @of_each(MODULES)
 def test_every_module_has_a_docstring(path):
     assert ast.get_docstring(tree(path)), "a module begins with a sentence"

@@ -45,13 +45,13 @@ async def test_notifications_that_a_listener_keeps_are_returned_once_and_in_orde
         heard: list[str] = []
 
         async def all_of_it() -> bool:
-            heard.extend(one.said())
+            heard.extend(one.texts())
             return len(heard) >= 3
 
         await eventually(all_of_it)
         assert heard == ["1", "2", "3"]
         assert await two.wait(30)
-        assert (one.said(), two.said()) == ([], [])
+        assert (one.texts(), two.texts()) == ([], [])
 
 
 async def test_closing_a_store_does_not_wait_for_its_reader(settings, redis, monkeypatch):

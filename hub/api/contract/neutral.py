@@ -10,7 +10,7 @@ from typing_extensions import TypedDict, is_typeddict
 
 from hub.api.contract.schemas import Components, models_within
 from hub.api.contract.unknown_members import UnknownMember, find
-from hub.api.operations import Raw, Row, answers_of
+from hub.api.operations import Raw, Row, answers_of, taken
 from hub.api.shapes.fields import doc
 from hub.api.shapes.neutral import LEASE, name_of
 from hub.api.shapes.renaming import members_of, members_of_lease, renaming
@@ -108,7 +108,7 @@ class NeutralNames:
             for status, shape in shapes.items()
             if status < 300 and not (shape is None or isinstance(shape, Raw))
         }
-        self._body = row.facts.body if row is not None and listed else None
+        self._body = taken(row.route).body if row is not None and listed else None
 
     def rename(self, status: int, document: Any) -> Any:
         """Return the document of an answer with this status in neutral names."""

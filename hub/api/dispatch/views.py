@@ -23,14 +23,7 @@ State = Literal["open", "away", "opening"]
 router = APIRouter(tags=["operations"])
 
 
-@router.get(
-    "/realms",
-    **operation(
-        "listRealms",
-        (RUNNER, ADMIN),
-        about=EVERYTHING,
-    ),
-)
+@router.get("/realms", **operation("listRealms", (RUNNER, ADMIN), about=EVERYTHING))
 async def realms(request: Request) -> Answer[RealmsShape]:
     """List the realms that this hub serves: first the realm without a name, as `default`, then the others in the order
     of their rules. For a realm whose store does not answer, `error` says why, and `asOf` when it answered last."""

@@ -64,8 +64,7 @@ Uuid = Annotated[str, doc("A UUID.", TASK, json_schema_extra={"format": "uuid"})
 TaskId = Annotated[str, doc("The id of the task.", TASK, json_schema_extra={"format": "uuid"})]
 WorkerId = Annotated[str, doc("The id of the worker.", WORKER, json_schema_extra={"format": "uuid"})]
 Moment = Annotated[
-    str,
-    doc("When, by the clock of the store.", "2026-01-02T03:04:05.678901Z", json_schema_extra=DATE_TIME),
+    str, doc("When, by the clock of the store.", "2026-01-02T03:04:05.678901Z", json_schema_extra=DATE_TIME)
 ]
 Room = Annotated[str, doc("The room: a namespace of jobs, tasks and providers.", "lab")]
 Category = Annotated[str, doc("The category, the middle part of the full name.", "modifiers")]

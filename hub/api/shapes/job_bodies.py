@@ -6,7 +6,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, FailFast, Field, StrictBool, StrictInt, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    FailFast,
+    Field,
+    StrictBool,
+    StrictInt,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from hub.api.shapes.fields import JOB, TASK, WORKER, doc
@@ -67,10 +78,10 @@ Process = Annotated[  # a random text, new with each start of the process
 _RESULT = doc("What a completed task came to: any JSON, null for nothing.", {"images": 40}, default=None)
 
 
-def _result_of_completed(said: Any) -> Any:
-    if said.result is not None and said.status != "completed":
+def _result_of_completed(body: Any) -> Any:
+    if body.result is not None and body.status != "completed":
         raise PydanticCustomError("result", "A result should come with the status completed, and with no other")
-    return said
+    return body
 
 
 class JobBody(BaseModel):
@@ -92,7 +103,7 @@ class ServedBody(JobBody):
     incarnation: Process = ""
     max_attempts: Attempts = Field(default=1, alias="maxAttempts")
     backoff_s: Backoff = Field(default=1, alias="backoffSeconds")
-    result_schema: Annotated[Object, doc("The JSON Schema of what its tasks come to.", {"type": "object"})] | None = (
+    result_schema: Annotated[Object | None, doc("The JSON Schema of what its tasks come to.", {"type": "object"})] = (
         Field(default=None, alias="resultSchema")
     )
 
@@ -106,67 +117,58 @@ class ProviderBody(JobBody):
 class TaskOptions(BaseModel):
     """The options of tasks that a plain submit does not use."""
 
-    priority: Annotated[StrictInt, doc("The higher one is claimed first.", 0, ge=-100, le=100)] | None = None
-    max_attempts: Attempts | None = Field(default=None, alias="maxAttempts")
-    backoff_s: Backoff | None = Field(default=None, alias="backoffSeconds")
-    max_silence_s: Annotated[Seconds, doc("It fails when it says nothing for so long.", 60, ge=1, le=YEAR_S)] | None = (
-        Field(default=None, alias="maxSilenceSeconds")
-    )
-    unique_key: (
-        Annotated[
-            str,
-            doc(
-                "Of its job in its room there is one task under it at a time.",
-                "import-42",
-                min_length=1,
-                max_length=255,
-            ),
-        ]
-        | None
-    ) = Field(default=None, alias="uniqueKey")
-    unique_s: (
-        Annotated[Seconds, doc("For so long after its submit also when it was completed.", 60, ge=0, le=YEAR_S)] | None
-    ) = Field(default=None, alias="uniqueSeconds")
+    model_config = ConfigDict(alias_generator=to_camel)
+
+    priority: Annotated[StrictInt | None, doc("The higher one is claimed first.", 0, ge=-100, le=100)] = None
+    max_attempts: Attempts | None = None
+    backoff_seconds: Backoff | None = None
+    max_silence_seconds: Annotated[
+        Seconds | None, doc("It fails when it says nothing for so long.", 60, ge=1, le=YEAR_S)
+    ] = None
+    unique_key: Annotated[
+        str | None,
+        doc("Of its job in its room there is one task under it at a time.", "import-42", min_length=1, max_length=255),
+    ] = None
+    unique_seconds: Annotated[
+        Seconds | None, doc("For so long after its submit also when it was completed.", 60, ge=0, le=YEAR_S)
+    ] = None
 
     @model_validator(mode="after")
     def _is_unique_by_a_key(self) -> Self:
-        if self.unique_s is not None and self.unique_key is None:
+        if self.unique_seconds is not None and self.unique_key is None:
             raise PydanticCustomError("unique", "uniqueSeconds should come with a uniqueKey")
         return self
 
 
-def options_of(said: TaskOptions, **more: Any) -> Options:
+def options_of(body: TaskOptions, **more: Any) -> Options:
     """Return the options that a body asks for, together with those of `more` that are not None."""
-    asked = {
-        "priority": said.priority,
-        "max_attempts": said.max_attempts,
-        "backoff_ms": None if said.backoff_s is None else int(said.backoff_s * 1000),
-        "max_silence_ms": None if said.max_silence_s is None else int(said.max_silence_s * 1000),
-        "unique_key": said.unique_key,
-        "unique_ms": None if said.unique_s is None else int(said.unique_s * 1000),
+    options = {
+        "priority": body.priority,
+        "max_attempts": body.max_attempts,
+        "backoff_ms": None if body.backoff_seconds is None else int(body.backoff_seconds * 1000),
+        "max_silence_ms": None if body.max_silence_seconds is None else int(body.max_silence_seconds * 1000),
+        "unique_key": body.unique_key,
+        "unique_ms": None if body.unique_seconds is None else int(body.unique_seconds * 1000),
         **more,
     }
-    given = {name: value for name, value in asked.items() if value is not None}
-    return Options(**given, as_the_job=said.max_attempts is None and said.backoff_s is None)
+    given = {name: value for name, value in options.items() if value is not None}
+    return Options(**given, as_the_job=body.max_attempts is None and body.backoff_seconds is None)
 
 
 class SubmitBody(TaskOptions):
     """A task that is submitted, or with `payloads` several tasks, and their options."""
 
     payload: Annotated[Object, doc("What the task is about.", {"angle": 90})] = {}
-    payloads: (
-        Annotated[list[Object], doc("Of many tasks, one each.", [{"angle": 90}], min_length=1, max_length=MANY)] | None
-    ) = None
-    not_before: Moment | None = Field(default=None, alias="notBefore")
-    after: (
-        Annotated[
-            list[TaskId], doc("It waits until these tasks are over.", [TASK], min_length=1, max_length=PARENTS_MAX)
-        ]
-        | None
-    ) = None
-    on_failure: (
-        Annotated[Literal["fail", "run"], doc("What becomes of it when one of those is not completed.", "fail")] | None
-    ) = Field(default=None, alias="onFailure")
+    payloads: Annotated[
+        list[Object] | None, doc("Of many tasks, one each.", [{"angle": 90}], min_length=1, max_length=MANY)
+    ] = None
+    not_before: Moment | None = None
+    after: Annotated[
+        list[TaskId] | None, doc("It waits until these tasks are over.", [TASK], min_length=1, max_length=PARENTS_MAX)
+    ] = None
+    on_failure: Annotated[
+        Literal["fail", "run"] | None, doc("What becomes of it when one of those is not completed.", "fail")
+    ] = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -182,29 +184,26 @@ class ScheduleBody(TaskOptions):
 
     job: Annotated[Name, doc("The full name of the job.", JOB)]
     payload: Annotated[Object, doc("What each task is about.", {"angle": 90})] = {}
-    cron: (
-        Annotated[
-            str,
-            doc("Minute, hour, day of month, month, day of week.", "30 2 * * mon-fri", min_length=1, max_length=255),
-        ]
-        | None
-    ) = None
-    every_s: Annotated[Seconds, doc("In the place of `cron`: once in so many seconds.", 60, ge=1, le=YEAR_S)] | None = (
-        Field(default=None, alias="everySeconds")
-    )
+    cron: Annotated[
+        str | None,
+        doc("Minute, hour, day of month, month, day of week.", "30 2 * * mon-fri", min_length=1, max_length=255),
+    ] = None
+    every_seconds: Annotated[
+        Seconds | None, doc("In the place of `cron`: once in so many seconds.", 60, ge=1, le=YEAR_S)
+    ] = None
     time_zone: Annotated[
         str, doc("In which `cron` counts.", "Europe/Berlin", max_length=255, json_schema_extra={"default": "UTC"})
-    ] = Field(default="UTC", alias="timeZone")
+    ] = "UTC"
     catch_up: Annotated[
         Literal["skip", "one", "all"], doc("What becomes of times at which no hub was there.", "one")
-    ] = Field(default="one", alias="catchUp")
+    ] = "one"
     paused: Annotated[StrictBool, doc("Whether it makes no tasks.", False)] = False
 
     @model_validator(mode="after")
     def _has_times(self) -> Self:
-        if (self.cron is None) == (self.every_s is None):
+        if (self.cron is None) == (self.every_seconds is None):
             raise PydanticCustomError("schedule", "Either cron or everySeconds should be given")
-        if self.every_s is not None and self.time_zone != "UTC":
+        if self.every_seconds is not None and self.time_zone != "UTC":
             raise PydanticCustomError("schedule", "timeZone should come with cron")
         return self
 
@@ -234,16 +233,16 @@ class ClaimBody(BaseModel):
     """A claim, with reports on the tasks that were claimed before."""
 
     worker_id: WorkerId
-    limit: Annotated[StrictInt, doc("How many tasks at most.", 10, ge=0, le=CLAIM_MAX)] | None = None
-    wait_s: Annotated[Seconds, doc("How long to wait for the first one.", 20, ge=0)] | None = Field(
+    limit: Annotated[StrictInt | None, doc("How many tasks at most.", 10, ge=0, le=CLAIM_MAX)] = None
+    wait_s: Annotated[Seconds | None, doc("How long to wait for the first one.", 20, ge=0)] = Field(
         default=None, alias="waitSeconds"
     )
-    start: Annotated[StrictBool, doc("Take them as running.", True)] | None = None
-    runtime_s: Annotated[Seconds, doc("They fail when they run for longer.", 600, ge=0.001, le=YEAR_S)] | None = Field(
+    start: Annotated[StrictBool | None, doc("Take them as running.", True)] = None
+    runtime_s: Annotated[Seconds | None, doc("They fail when they run for longer.", 600, ge=0.001, le=YEAR_S)] = Field(
         default=None, alias="maxRuntimeSeconds"
     )
     incarnation: Process = ""
-    results: Annotated[list[ResultBody], doc("What has become of those before.", [], max_length=RESULTS_MAX)] | None = (
+    results: Annotated[list[ResultBody] | None, doc("What has become of those before.", [], max_length=RESULTS_MAX)] = (
         None
     )
 
@@ -254,8 +253,8 @@ class SaidBody(BaseModel):
 
     id: TaskId
     claim: ClaimName | None = None
-    progress: Annotated[Seconds, doc("How far it is.", 0.4, ge=0, le=1)] | None = None
-    message: Annotated[str, doc("What it does now.", "step 3")] | None = None
+    progress: Annotated[Seconds | None, doc("How far it is.", 0.4, ge=0, le=1)] = None
+    message: Annotated[str | None, doc("What it does now.", "step 3")] = None
     log: Annotated[list[str], FailFast(), doc("Lines for its log.", ["12 of 40 images"], max_length=LOG_MAX)] = []
 
 
@@ -276,7 +275,7 @@ class HeldTaskBody(BaseModel):
 class WorkerBeatBody(BaseModel):
     """The tasks that a worker holds, if it lists them, and the keys of its claims that have not been answered yet."""
 
-    tasks: Annotated[list[HeldTaskBody], doc("The tasks it holds.", [], max_length=HELD_MAX)] | None = None
+    tasks: Annotated[list[HeldTaskBody] | None, doc("The tasks it holds.", [], max_length=HELD_MAX)] = None
     claims: Annotated[
         list[Annotated[str, Field(max_length=255)]],
         doc("The keys of its claims that have had no answer yet.", ["claim-7"], max_length=CLAIM_MAX),

@@ -61,8 +61,7 @@ class JobShape(TypedDict):
     worker_id: Annotated[str | None, doc("The worker that registered it.", w.WORKER)]
     resultSchema: NotRequired[
         Annotated[
-            w.Object,
-            doc("The JSON Schema of what its tasks come to, where a worker said it.", {"type": "object"}),
+            w.Object, doc("The JSON Schema of what its tasks come to, where a worker said it.", {"type": "object"})
         ]
     ]
 
@@ -85,8 +84,7 @@ class JobDemandShape(TypedDict):
     held: Annotated[int, doc("How many of its tasks are claimed or run.", 4, ge=0)]
     workers: Annotated[int, doc("How many workers serve it; executors of `@internal` jobs are none.", 1, ge=0)]
     runSeconds: Annotated[
-        float | None,
-        doc("How long its tasks ran that ended of late, a moving mean; null until one has.", 2.5, ge=0),
+        float | None, doc("How long its tasks ran that ended of late, a moving mean; null until one has.", 2.5, ge=0)
     ]
     desired: Annotated[int, doc("How many tasks there should be room for.", 11, ge=0)]
     truncated: Annotated[

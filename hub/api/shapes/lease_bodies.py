@@ -40,28 +40,28 @@ _NOT_HELD = "each of leases needs browserId and leaseToken"
 
 
 def _run_name(value: Any, name: str) -> str:
-    said = as_text(value, name).strip()
-    if len(said) > RUN_NAME_MAX:
+    text = as_text(value, name).strip()
+    if len(text) > RUN_NAME_MAX:
         raise InvalidValue(f"{name} has at most {RUN_NAME_MAX} characters", member=name)
-    if any(ord(c) < 32 or 127 <= ord(c) < 160 for c in said):
+    if any(ord(c) < 32 or 127 <= ord(c) < 160 for c in text):
         raise InvalidValue(f"{name} must not contain control characters", member=name)
-    if not set(said) <= _PLAIN:
+    if not set(text) <= _PLAIN:
         raise InvalidValue(f"{name} may contain letters, digits, blanks and . _ - only", member=name)
-    return said
+    return text
 
 
 def _why(value: Any, name: str) -> str:
-    said = as_text(value, name).strip()
-    if len(said) > REASON_MAX or not said.isprintable():
+    text = as_text(value, name).strip()
+    if len(text) > REASON_MAX or not text.isprintable():
         raise InvalidValue(f"{name} has at most {REASON_MAX} characters, and no control characters", member=name)
-    return said
+    return text
 
 
 def _ttl(value: Any, name: str) -> float:
-    found = as_seconds(value)
-    if found is None:
+    seconds = as_seconds(value)
+    if seconds is None:
         raise InvalidValue(f"{name} must be a number of seconds", member=name)
-    return found
+    return seconds
 
 
 def _any_ttl(value: Any, _: str) -> float | None:
@@ -73,8 +73,8 @@ def _leases(value: Any, name: str) -> list[tuple[str, str]]:
         raise MissingMember(WatchBody.missing[name][0], member=name)
     if len(value) > LEASES_MAX:
         raise InvalidValue(f"{name} has {len(value)} entries; at most {LEASES_MAX} in one call", member=name)
-    found = [HeldBody.read(neutral.in_old_names(each) if isinstance(each, dict) else {}) for each in value]
-    return [(each.browser_id.strip(), each.lease_token) for each in found]
+    leases = [HeldBody.read(neutral.in_old_names(lease) if isinstance(lease, dict) else {}) for lease in value]
+    return [(lease.browser_id.strip(), lease.lease_token) for lease in leases]
 
 
 def _realms(value: Any, name: str) -> tuple[str, ...]:
@@ -175,13 +175,7 @@ class WatchBody(Body):
     ] = 0.0
     leases: Annotated[
         list[tuple[str, str]],
-        Member(
-            _leases,
-            type="array",
-            minItems=1,
-            maxItems=LEASES_MAX,
-            items=HeldBody,
-        ),
+        Member(_leases, type="array", minItems=1, maxItems=LEASES_MAX, items=HeldBody),
         doc("Those that the caller holds.", []),
     ]
 

@@ -16,6 +16,7 @@ from hub.api.shapes.readers import (
     LABEL,
     TEXT,
     TEXTS,
+    Digest,
     Incarnation,
     Member,
     Text,
@@ -39,7 +40,7 @@ from hub.capacity.nodes.models import (
     check_reason,
 )
 from hub.errors import InvalidValue, MissingMember
-from hub.tokens.models import read_digest, read_flag
+from hub.tokens.models import read_flag
 
 SLOTS_MAX = 1000  # slots per call
 BEATS_MAX = 1000
@@ -59,34 +60,34 @@ def _term(value: Any, name: str) -> str:
 
 
 def _drain_call(value: Any, name: str) -> DrainCall:
-    said = value if isinstance(value, dict) else {}
-    if not isinstance(said.get("on"), bool) or not _is_term(said.get("number")):
+    call = value if isinstance(value, dict) else {}
+    if not isinstance(call.get("on"), bool) or not _is_term(call.get("number")):
         wanted = f"{name} must be what the hub answered to a beat: an object with on, number and leftMs"
         raise InvalidValue(wanted, member=name)
-    left_ms = said.get("leftMs")
+    left_ms = call.get("leftMs")
     if left_ms is not None:
         left_ms = whole_number(left_ms, "leftMs", 0, DRAIN_DEADLINE_MAX_S * 1000)
-    reason = said.get("reason", "")
-    return DrainCall(said["on"], str(said["number"]), left_ms, "" if reason == "" else check_reason(reason))
+    reason = call.get("reason", "")
+    return DrainCall(call["on"], str(call["number"]), left_ms, "" if reason == "" else check_reason(reason))
 
 
 def _apps(value: Any, name: str) -> tuple[str, ...]:
     listed = value.split(",") if isinstance(value, str) else value
     if not isinstance(listed, list):
         raise InvalidValue(f"{name} must be a list of texts, or one text with commas", member=name)
-    return tuple(each.strip() for each in map(_in_short, listed) if each.strip())
+    return tuple(app.strip() for app in map(_in_short, listed) if app.strip())
 
 
 def _capacity(value: Any, _: str) -> int:
-    found = as_seconds(value)
-    return 1 if found is None else min(10**9, max(0, int(found)))
+    seconds = as_seconds(value)
+    return 1 if seconds is None else min(10**9, max(0, int(seconds)))
 
 
 def _labels(value: Any, name: str) -> dict[str, str]:
     labels = value or {}
     if not isinstance(labels, dict):
         raise InvalidValue(f"{name} must be an object of texts", member=name)
-    return {str(key): _in_short(each) for key, each in labels.items()}
+    return {str(key): _in_short(label) for key, label in labels.items()}
 
 
 def _in_short(value: Any) -> str:
@@ -101,9 +102,9 @@ def _slot_labels(value: Any, name: str) -> dict[str, Any]:
 
 def _slots(value: Any, name: str) -> list[dict[str, Any]]:
     listed = value or []
-    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+    if not isinstance(listed, list) or not all(isinstance(slot, dict) for slot in listed):
         raise InvalidValue(f"{name} must be a list of objects", member=name)
-    return [neutral.slot_in_old_names(each) for each in listed]
+    return [neutral.slot_in_old_names(slot) for slot in listed]
 
 
 def _pools(value: Any, name: str) -> dict[str, int]:
@@ -122,14 +123,14 @@ def _lent(value: Any, name: str) -> dict[str, str]:
 
 def _lent_for(value: Any, name: str) -> dict[str, LentFor]:
     listed = value or {}
-    if not isinstance(listed, dict) or not all(isinstance(each, dict) for each in listed.values()):
+    if not isinstance(listed, dict) or not all(isinstance(request, dict) for request in listed.values()):
         raise InvalidValue(f"{name} must be an object of slot id: object with labelKey and runId", member=name)
-    return {slot: _asked(each) for slot, each in listed.items()}
+    return {slot: _asked(request) for slot, request in listed.items()}
 
 
-def _asked(said: dict[str, Any]) -> LentFor:
-    said = neutral.in_old_names(said)
-    label, run = said.get("labelKey"), said.get("runId")
+def _asked(request: dict[str, Any]) -> LentFor:
+    request = neutral.in_old_names(request)
+    label, run = request.get("labelKey"), request.get("runId")
     return LentFor(
         "" if label is None else parse_label(as_text(label, "labelKey")).text,
         "" if run is None else check_run_id(as_text(run, "runId")),
@@ -158,10 +159,10 @@ def _node_id(value: Any, name: str) -> str:
 
 
 def _announced_id(value: Any, name: str) -> str:
-    said = as_text(value, name)
-    if not said.strip():
+    text = as_text(value, name)
+    if not text.strip():
         raise MissingMember("missing NodeId", member=name)
-    return check_node_id(said)
+    return check_node_id(text)
 
 
 def _slot_id(value: Any, name: str) -> str:
@@ -169,10 +170,10 @@ def _slot_id(value: Any, name: str) -> str:
 
 
 def _idle(value: Any, name: str) -> float | None:
-    found = as_seconds(value)
-    if found is not None and not 0 <= found <= IDLE_MAX_S:
+    seconds = as_seconds(value)
+    if seconds is not None and not 0 <= seconds <= IDLE_MAX_S:
         raise InvalidValue(f"{name} must be from 0 to {IDLE_MAX_S}", member=name)
-    return found
+    return seconds
 
 
 _PLAIN_ID = str_schema(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}$")  # most ids: taken as they are
@@ -354,11 +355,7 @@ class JoinBody(Body):
         "sha256": ("missing sha256: the digest of a secret the node has made up", "sha256"),
     }
     node_id: NodeId
-    sha256: Annotated[
-        str,
-        Member(reading_with(read_digest), type="string", pattern="^[0-9a-f]{64}$"),
-        doc("The digest of a secret the node has made up.", "9f86d081884c7d65" * 4),
-    ]
+    sha256: Annotated[Digest, doc("The digest of a secret the node has made up.", "9f86d081884c7d65" * 4)]
     kept: Annotated[
         bool,
         Member(reading_with(read_flag), type="boolean"),

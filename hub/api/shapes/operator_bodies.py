@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 from hub.api.shapes.body import Body
 from hub.api.shapes.fields import NODE as NODE_SHOWN
 from hub.api.shapes.fields import TASK, doc
-from hub.api.shapes.readers import Member, as_text, number, reading_with, whole
+from hub.api.shapes.readers import Digest, Member, as_text, number, one_of, reading_with, whole
 from hub.capacity.nodes.models import DRAIN_DEADLINE_MAX_S, REASON_MAX, check_reason
 from hub.errors import InvalidValue, MissingMember
 from hub.tokens.models import (
@@ -20,7 +20,6 @@ from hub.tokens.models import (
     ROOMS_MAX,
     USER,
     Holder,
-    read_digest,
     read_flag,
     read_name,
     read_node,
@@ -46,12 +45,6 @@ def _switch(value: Any, name: str) -> bool | None:
     return value
 
 
-def _braked(value: Any, name: str) -> str:
-    if value not in ("nodes", "workers"):
-        raise InvalidValue(f"{name} must be nodes or workers", member=name)
-    return str(value)
-
-
 def _said_by(value: Any, name: str) -> str:
     return "" if value is None else as_text(value, name)
 
@@ -63,8 +56,7 @@ def _setting(value: Any, name: str) -> str | None:
 
 
 _CAP = whole(0, CAP_MAX)
-
-
+HolderName = Annotated[str, Member(reading_with(read_name), type="string", minLength=1, maxLength=200)]
 By = Annotated[
     str, Member(_said_by, type="string"), doc("Who does it, for the audit log; the address unless told.", "ann")
 ]
@@ -129,11 +121,7 @@ class ReleaseBody(Body):
 
     optional = True
     by: By = ""
-    of: Annotated[
-        Literal["nodes", "workers"],
-        Member(_braked, type="string", enum=["nodes", "workers"]),
-        doc("Whose brake.", "nodes"),
-    ] = "nodes"
+    of: Annotated[Literal["nodes", "workers"], one_of("nodes", "workers"), doc("Whose brake.", "nodes")] = "nodes"
 
 
 class SweepBody(Body):
@@ -157,21 +145,13 @@ class CordonBody(Body):
 class TokenBody(Body):
     """A token for exactly one of `user`, `node` and `join`. The members from `userId` to `rooms` are for users only."""
 
-    user: Annotated[
-        str,
-        Member(reading_with(read_name), type="string", minLength=1, maxLength=200),
-        doc("The name of a user.", "ann"),
-    ] = ""
+    user: Annotated[HolderName, doc("The name of a user.", "ann")] = ""
     node: Annotated[
         str,
         Member(reading_with(read_node), type="string", minLength=1, maxLength=512),
         doc("The node it speaks for, and for no other.", NODE_SHOWN),
     ] = ""
-    join: Annotated[
-        str,
-        Member(reading_with(read_name), type="string", minLength=1, maxLength=200),
-        doc("Nodes exchange it for tokens of their own.", "fleet"),
-    ] = ""
+    join: Annotated[HolderName, doc("Nodes exchange it for tokens of their own.", "fleet")] = ""
     user_id: Annotated[
         str,
         Member(reading_with(read_user), type="string", format="uuid"),
@@ -196,9 +176,7 @@ class TokenBody(Body):
         doc("The rooms it is bound to.", ["lab"]),
     ] = frozenset()
     sha256: Annotated[
-        str,
-        Member(reading_with(read_digest), type="string", pattern="^[0-9a-f]{64}$"),
-        doc("The digest of a secret that the caller made and keeps to itself.", "9f86d081884c7d65" * 4),
+        Digest, doc("The digest of a secret that the caller made and keeps to itself.", "9f86d081884c7d65" * 4)
     ] = ""
 
     @classmethod
@@ -207,11 +185,11 @@ class TokenBody(Body):
         kinds: list[str] = [kind for kind in KINDS if document.get(kind) is not None]
         if not kinds:
             raise MissingMember("missing user: the name of the user who will show the token", member="user")
-        kind, *beside = kinds
+        kind, *excluded = kinds
         if kind != USER:
-            beside += [name for name in ("userId", "superuser", "scopes", "rooms") if document.get(name) is not None]
-        if beside:
-            raise InvalidValue(f"{beside[0]} must be left out beside {kind}", member=beside[0])
+            excluded += [name for name in ("userId", "superuser", "scopes", "rooms") if document.get(name) is not None]
+        if excluded:
+            raise InvalidValue(f"{excluded[0]} must be left out beside {kind}", member=excluded[0])
         return super().read(document)
 
     @property
