@@ -215,7 +215,7 @@ def backlog_of(http: AsyncTransport | SyncTransport) -> Backlog:
     return backlog
 
 
-def everything_told() -> bool:
+def all_delivered() -> bool:
     """Return whether no client of this process has a message left to deliver."""
     return not any(backlog.waiting() for backlog in list(_all))
 

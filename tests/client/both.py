@@ -7,8 +7,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Self
 
-from hub.client import Slot, SyncHubClient
+import pytest
+
+from hub.client import HubClient, Slot, SyncHubClient
 from tests.world import PATIENCE_S
+
+Kind = Callable[..., Any]
 
 
 class InThreads:
@@ -47,3 +51,10 @@ async def until_lost(slot: Slot) -> None:
     """Wait until the block of a lost slot is to end: asyncio cancels this wait, a thread sees it by itself."""
     await asyncio.to_thread(slot.lost.wait, PATIENCE_S)
     await asyncio.sleep(0)
+
+
+@pytest.fixture(params=[HubClient, InThreads], ids=["asyncio", "threads"])
+def kind(request: pytest.FixtureRequest) -> Kind:
+    """The client for asyncio, and that for threads."""
+    found: Kind = request.param
+    return found

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from itertools import pairwise
-from typing import Any
 
 import httpx
 import pytest
@@ -15,11 +14,10 @@ import pytest
 from hub.client import HubClient, LeaseLost, NoCapacity, Slot, SyncHubClient, Unauthorized
 from hub.client import slot as slot_module
 from hub.errors import HubUnavailable
-from tests.client.both import InThreads, until_lost
-from tests.client.fake_hub import FakeHub, Reset, eventually, problem
+from tests.client.both import Kind, until_lost
+from tests.client.fake_hub import FakeHub, Reset, eventually
 from tests.world import PATIENCE_S, SLACK_S
 
-Kind = Callable[..., Any]
 BORROW, RENEW, RETURN = "POST /session/borrow", "POST /session/renew", "POST /session/return"
 
 
@@ -28,13 +26,6 @@ def wide_margin(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half the lease as margin, so that a busy machine does not decide the test."""
     monkeypatch.setattr(slot_module, "MARGIN_SHARE", 0.5)
     monkeypatch.setattr(slot_module, "MARGIN_MAX_S", 60)
-
-
-@pytest.fixture(params=[HubClient, InThreads], ids=["asyncio", "threads"])
-def kind(request: pytest.FixtureRequest) -> Kind:
-    """The client for asyncio, and that for threads."""
-    found: Kind = request.param
-    return found
 
 
 def client_of(hub: FakeHub, kind: Kind = HubClient, **options: float) -> HubClient:
@@ -466,44 +457,3 @@ async def test_an_unreadable_answer_to_a_renewal_is_a_transient_failure(hub: Fak
     async with client_of(hub) as client, client.borrow("gpu:a100") as slot:
         await eventually(lambda: len(hub.said(RENEW)) >= 4)
         assert isinstance(slot, Slot)
-
-
-async def test_reads_request_the_paths_and_queries_they_are_given(kind: Kind) -> None:
-    asked: list[str] = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(request.url.raw_path.decode())
-        return problem(404, "not-found") if "gone" in asked[-1] else httpx.Response(200, json={"total": 0})
-
-    async with kind("http://hub", transport=httpx.MockTransport(answer)) as client:
-        await client.nodes(state="stale", limit=5)
-        await client.node("n/1 ä")
-        await client.pools(offset=10)
-        await client.pool("gpu:a100")
-        await client.sessions(node="n1")
-        await client.session("s1")
-        await client.verify("s1", "77")
-        with pytest.raises(Exception, match="told not-found"):
-            await client.session("gone")
-    assert asked == [
-        "/nodes?detail=1&limit=5&cursor=0&state=stale",
-        "/nodes/n%2F1%20%C3%A4",
-        "/pools?limit=100&offset=10",
-        "/pools/gpu%3Aa100",
-        "/sessions?limit=100&offset=0&node=n1",
-        "/sessions/s1",
-        "/leases/s1/verify?token=77",
-        "/sessions/gone",
-    ]
-
-
-async def test_the_client_reads_its_address_and_secret_from_the_environment(
-    hub: FakeHub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HUB_URL", "http://elsewhere:99/api/v1/")
-    monkeypatch.setenv("HUB_RUNNER_SECRET", "from-env")
-    async with HubClient(transport=hub.transport()) as client:
-        await client.pools()
-    assert hub.seen[0].path == "/api/v1/pools"
-    assert hub.seen[0].headers["host"] == "elsewhere:99"
-    assert hub.seen[0].headers["x-hub-secret"] == "from-env"

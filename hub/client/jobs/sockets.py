@@ -42,7 +42,7 @@ class Socket:
     """Returns the messages that join the rooms."""
     on_task: Callable[[], None]
     """Called in a thread of the connection when the hub has new tasks."""
-    on_request: Callable[[dict[str, Any]], None]
+    on_request: Callable[[dict[str, Any]], None] = lambda request: None
     """Called in a thread of its own with a request to a provider."""
 
     def __post_init__(self) -> None:

@@ -66,8 +66,8 @@ class ResultLost(TaskEnded):
     code = "result-lost"
 
 
-class TaskOptions(TypedDict, total=False):
-    """The options of every task, be it submitted by a program or by a schedule; each is optional."""
+class CommonTaskOptions(TypedDict, total=False):
+    """The options that programs and schedules have in common when they submit a task; each is optional."""
 
     priority: int
     """From -100 to 100; a point counts as a second in the queue."""
@@ -86,7 +86,7 @@ class TaskOptions(TypedDict, total=False):
     completed."""
 
 
-class SubmitOptions(TaskOptions, total=False):
+class SubmitOptions(CommonTaskOptions, total=False):
     """The options of a submitter; each is optional."""
 
     not_before: datetime
@@ -100,7 +100,7 @@ class SubmitOptions(TaskOptions, total=False):
     """A second submit of the same tasks with the same key within 24 hours returns the tasks of the first."""
 
 
-class ScheduleOptions(TaskOptions, total=False):
+class ScheduleOptions(CommonTaskOptions, total=False):
     """The options of a schedule: the times, given by `cron` or by `every`, and the options of its tasks."""
 
     cron: str

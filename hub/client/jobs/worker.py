@@ -95,17 +95,12 @@ class Worker:
             self._wire, lambda: self._reporter.worker_id, self._runner.runs_longer, self._held, self._lose
         )
         beats = SyncWire(url, token, sync_transport)
-        self._heartbeat = Heartbeat(
-            beats,
-            heartbeat_interval,
-            Contact(None),
-            lambda *ended: call_in(self._loop, self._not_beating, *ended),
-            self._held,
-            lambda lost: call_in(self._loop, self._lose, lost),
-        )
+        ended, lost = self._on_loop(self._not_beating), self._on_loop(self._lose)
+        self._heartbeat = Heartbeat(beats, heartbeat_interval, Contact(None), ended, self._held, lost)
         self._socket: Socket | None = None
         if socket is not None and socket is not False:
-            self._socket = Socket(socket, beats.url, beats.token, self._joined, self._wake, lambda _: None)
+            wake = self._on_loop(self._reporter.woken.set)
+            self._socket = Socket(socket, beats.url, beats.token, self._joined, wake)
         self._failure: Exception | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._claiming: asyncio.Task[None] | None = None
@@ -176,6 +171,10 @@ class Worker:
         self._stopping = True
         self._hurried = self._hurried or hurry
         call_in(self._loop, self._show_stop)
+
+    def _on_loop(self, function: Callable[..., object]) -> Callable[..., None]:
+        """Return a function that, from any thread, has `function` called on the event loop of the worker."""
+        return lambda *arguments: call_in(self._loop, function, *arguments)
 
     def _show_stop(self) -> None:
         if self._stopping:
@@ -342,9 +341,6 @@ class Worker:
             self._fail(error)
 
     # -- the socket ---------------------------------------------------------------------------------------------------
-
-    def _wake(self) -> None:
-        call_in(self._loop, self._reporter.woken.set)
 
     def _joined(self) -> list[Message]:
         worker_id = self._reporter.worker_id
