@@ -304,7 +304,7 @@ class Leases:
 
     async def drop(self, request: str, attempt: str) -> bool:
         """Take back a lease that was made for another realm's ticket, unless another attempt has it too; return whether
-        the lease has ended by this."""
+        this ended the lease."""
         word, *_ = await self._gone(request, attempt)
         return bool(word == "undone")
 
