@@ -80,7 +80,7 @@ async def test_when_very_many_workers_are_silent_at_once_they_are_removed_slowly
     for worker in workers:
         await hub.workers.beat(worker, USER)
     for number, worker in enumerate(workers):
-        silence(redis, worker, 61 if number < 5 else 35)  # nor has anybody else been heard for half a timeout
+        silence(redis, worker, 61 if number < 5 else 35)  # the others were silent for half a timeout too
     done = await sweep(hub)
     assert (done.expired, done.brake, done.held) == (0, "engaged", 5)
     redis.hincrby("hub:worker_brake", "since_ms", -61_000)

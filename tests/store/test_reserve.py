@@ -235,7 +235,9 @@ async def test_a_hub_takes_over_a_restarted_redis_that_is_completely_full(api, r
     assert given.status_code == 200
 
 
-async def test_what_a_full_store_refuses_of_a_restore_is_repeated_until_it_is_taken(hub, restart_while_full, redis):
+async def test_writes_of_a_restore_that_a_full_store_refuses_are_repeated_until_it_accepts_them(
+    hub, restart_while_full, redis
+):
     said: list[str] = []
 
     async def say() -> None:
@@ -255,7 +257,9 @@ async def test_what_a_full_store_refuses_of_a_restore_is_repeated_until_it_is_ta
 
 
 @pytest.mark.parametrize("move", ["report", "move"])
-async def test_a_result_is_lost_and_the_end_is_kept_where_it_would_use_the_reserve(hub, near_the_end, redis, move):
+async def test_a_task_ends_without_its_result_when_the_result_would_use_the_reserve_memory(
+    hub, near_the_end, redis, move
+):
     job, _ = await hub.jobs.register(WANTED, {}, USER, superuser=False)
     await hub.tasks.submit("r1", JOB, ["{}", "{}"], USER)
     full, free = await hub.tasks.claim(job.worker, USER, Claim(2, start=True))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 
 from hub.api import paths  # noqa: F401 - registers the converter `full` for paths
-from hub.api.callers.admission import hub_of
+from hub.api.inputs import hub_of
 from hub.api.operations import operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes.answer import Answer

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.callers.admission import hub_of
 from hub.api.callers.credentials import origin
 from hub.api.handling.context import remote_ip
+from hub.api.inputs import hub_of
 from hub.api.operations import operation
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer

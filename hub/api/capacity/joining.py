@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.callers.admission import hub_of, speaker_of
 from hub.api.callers.credentials import origin
+from hub.api.inputs import caller_of, hub_of
 from hub.api.operations import TOKEN, Subject, operation
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
@@ -37,7 +37,7 @@ async def join(request: Request) -> Answer[JoinedShape]:
     shown for `HUB_NODE_TOKEN_DAYS`. If its node does not register within an hour, the token is forgotten; a token for
     joining may have at most 1,000 such tokens.
     """
-    who, hub = speaker_of(request), hub_of(request)
+    who, hub = caller_of(request), hub_of(request)
     said = JoinBody.read(await bodies.read_body(request))
     node = said.node_id
     token = await hub.tokens.join(node, said.sha256, who.token, kept=said.kept)

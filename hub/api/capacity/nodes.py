@@ -8,13 +8,13 @@ from typing import Any
 import orjson
 from fastapi import APIRouter, Request
 
-from hub.api.callers.admission import hub_of, serving_of, speaker_of
+from hub.api.callers.caller import Caller
 from hub.api.callers.credentials import credential
-from hub.api.callers.nodes import Speaker
 from hub.api.capacity import offering
 from hub.api.capacity.orders import asked_shape, orders_shape
 from hub.api.handling.context import allowed, in_seconds, remote_ip, serving
 from hub.api.handling.problems import problem
+from hub.api.inputs import caller_of, hub_of, serving_of
 from hub.api.operations import ANYBODY, TOKEN, Subject, operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
@@ -84,7 +84,7 @@ async def register(request: Request) -> Answer[RegisteredShape]:
     the node's slots."""
     ip = remote_ip(request)
     hub = hub_of(request)
-    who = speaker_of(request)
+    who = caller_of(request)
     try:
         document = await bodies.read_body(request)
     except InvalidJson as error:
@@ -93,7 +93,7 @@ async def register(request: Request) -> Answer[RegisteredShape]:
         raise
     said = RegisterBody.read(document)
     node = _registration(said)
-    who.check(node.node_id)
+    who.check_node(node.node_id)
     slots = offering.publication(hub, node.node_id, said, document)
     facts: dict[str, Any] = {"apps": len(node.apps), "capacity": node.capacity, "labels": len(node.labels)}
     by = await credential(request)
@@ -142,10 +142,10 @@ def _pool_labels(hub: Hub, node: Registration) -> list[str]:
 )
 async def publish(request: Request, node_id: str) -> Answer[PublishedShape]:
     """Put slots of a registered node on offer. A repeat changes nothing; each slot is answered on its own."""
-    who, hub = speaker_of(request), hub_of(request)
+    who, hub = caller_of(request), hub_of(request)
     document = await bodies.read_body(request)
     node, said = check_node_id(node_id), PublishBody.read(document)
-    who.check(node)
+    who.check_node(node)
     slots = offering.publication(hub, node, said, document)
     rows = await offering.publish(hub, node, slots, said) if slots else []
     if not slots:
@@ -168,8 +168,8 @@ async def publish(request: Request, node_id: str) -> Answer[PublishedShape]:
 async def withdraw(request: Request, node_id: str, slot_id: str) -> Answer[WithdrawnShape]:
     """Take a slot off offer because it is gone; a lease of the slot ends at once. With `onlyFree=1` a slot that is lent
     is left as it is, and the call is refused."""
-    who, hub, node = speaker_of(request), hub_of(request), check_node_id(node_id)
-    who.check(node)
+    who, hub, node = caller_of(request), hub_of(request), check_node_id(node_id)
+    who.check_node(node)
     query = request.query_params
     only_free, caller = bodies.switch(request, "onlyFree"), CallerBody.read(query).caller()
     word, ended = await hub.pools.withdraw(node, slot_id, only_free=only_free, **caller._asdict())
@@ -192,8 +192,8 @@ async def leave(request: Request, node_id: str) -> Answer[LeftShape]:
     A process that names its `incarnation` removes the node only while it is the node itself: 409 `superseded` when
     another process is the node by now.
     """
-    who, found = speaker_of(request), serving_of(request)
-    who.check(check_node_id(node_id))
+    who, found = caller_of(request), serving_of(request)
+    who.check_node(check_node_id(node_id))
     answer = await remove(found.hub, node_id, CallerBody.read(request.query_params).incarnation)
     if who.token:
         await found.hub.tokens.left(who.token)
@@ -223,9 +223,9 @@ async def remove(hub: Hub, node_id: str, incarnation: str = "") -> Answer[LeftSh
 )
 async def heartbeat(request: Request) -> Answer[OrdersShape]:
     """Say that a node is alive, and learn what it must do. Answered once Redis has the heartbeat."""
-    who, hub = speaker_of(request), hub_of(request)
+    who, hub = caller_of(request), hub_of(request)
     beat = BeatBody.read(await bodies.read_body(request)).beat
-    who.check(beat.node_id)
+    who.check_node(beat.node_id)
     return Answer(orders_shape(beat, await hub.nodes.beats.take(beat), hub.nodes.timeout_ms))
 
 
@@ -240,18 +240,18 @@ async def heartbeat(request: Request) -> Answer[OrdersShape]:
 )
 async def heartbeats(request: Request) -> Answer[BeatenShape]:
     """Take up to 1,000 heartbeats in one call, for an agent of a whole host; each heartbeat is answered on its own."""
-    who, hub = speaker_of(request), hub_of(request)
+    who, hub = caller_of(request), hub_of(request)
     listed = BeatsBody.read(await bodies.read_body(request)).beats
     answers = await asyncio.gather(*(_one(hub, who, each, request.url.path) for each in listed))
     return Answer(BeatenShape(beats=answers))
 
 
-async def _one(hub: Hub, who: Speaker, document: Any, path: str) -> OrdersShape | RefusedBeatShape:
+async def _one(hub: Hub, who: Caller, document: Any, path: str) -> OrdersShape | RefusedBeatShape:
     try:
         if not isinstance(document, dict):
             raise InvalidJson("a heartbeat must be a JSON object")
         beat = BeatBody.read(document).beat
-        who.check(beat.node_id)
+        who.check_node(beat.node_id)
         return orders_shape(beat, await hub.nodes.beats.take(beat), hub.nodes.timeout_ms)
     except HubError as error:
         if error.status == 503:
@@ -314,9 +314,9 @@ async def safe_to_kill(request: Request, node_id: str) -> Answer[DepartureShape]
     404 when the node is not registered: it has left or was expired, and no slot is known to be its own. For a node
     timeout after a loss of the store that is not certain, and the answer is 503 `settling`.
     """
-    who, hub = speaker_of(request), hub_of(request)
+    who, hub = caller_of(request), hub_of(request)
     node_id = check_node_id(node_id)
-    who.check(node_id)
+    who.check_node(node_id)
     found = await hub.nodes.safe_to_kill(node_id)
     return Answer(
         DepartureShape(
@@ -336,8 +336,8 @@ async def safe_to_kill(request: Request, node_id: str) -> Answer[DepartureShape]
 )
 async def node(request: Request, node_id: str) -> Answer[NodeInFullShape]:
     """Return a node with its slots and its open orders; 404 when it is not registered."""
-    who, hub = speaker_of(request), hub_of(request)
-    who.check(check_node_id(node_id))
+    who, hub = caller_of(request), hub_of(request)
+    who.check_node(check_node_id(node_id))
     found = await hub.nodes.get(check_node_id(node_id))
     slots = await hub.nodes.slots(found.id)
     listed = [SlotOfNodeShape(browserId=slot, labelKey=pool, state=place) for slot, pool, place in slots]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.callers.admission import hub_of
 from hub.api.callers.credentials import origin
 from hub.api.capacity.nodes import shown as shown_node
 from hub.api.handling.context import in_ms
+from hub.api.inputs import hub_of
 from hub.api.operations import operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies

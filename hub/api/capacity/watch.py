@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.callers.admission import hub_of, serving_of, speaker_of
+from hub.api.callers.admission import admit_again
 from hub.api.handling import long_polls
 from hub.api.handling.context import is_gone
+from hub.api.inputs import caller_of, hub_of, serving_of
 from hub.api.operations import TOKEN, Subject, operation
 from hub.api.realms.spilling import watched
 from hub.api.shapes import parameters as p
@@ -77,8 +78,8 @@ async def orders(request: Request, node_id: str) -> Answer[OrdersVersionShape]:
     replaced. The orders themselves are in the answer to a heartbeat, which the node may send at once, before the next
     one is due.
     """
-    who, hub, node = speaker_of(request), hub_of(request), check_node_id(node_id)
-    who.check(node)
+    who, hub, node = caller_of(request), hub_of(request), check_node_id(node_id)
+    who.check_node(node)
     since = whole_number(request.query_params.get("since", "0"), "since", 0, NUMBER_MAX)
     wait_s = min(bodies.wait_preference(request) or 0, hub.settings.long_poll_max_wait_s)
 
@@ -86,6 +87,7 @@ async def orders(request: Request, node_id: str) -> Answer[OrdersVersionShape]:
         return await hub.nodes.version(node, since, seconds)
 
     version = await long_polls.wait(request, wait_s, look, lambda found: found != since)
+    await admit_again(request)  # the node's token may have been revoked during the wait
     answer = Answer(OrdersVersionShape(nodeId=node, version=version))
     answer.headers["preference-applied"] = f"wait={wait_s:g}"
     return answer

@@ -9,8 +9,8 @@ from uuid import UUID
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api.callers.admission import hub_of, reader_of
 from hub.api.handling.context import in_ms
+from hub.api.inputs import caller_of, hub_of
 from hub.api.jobs import answers
 from hub.api.operations import CALLER, unlisted
 from hub.api.shapes import reading as bodies
@@ -222,7 +222,7 @@ async def _counts(hub: Hub, names: list[str]) -> tuple[list[int], list[int], lis
 
 def _hub(request: Request) -> Hub:
     """Return the hub for a caller that may read all rooms; raises `Forbidden`."""
-    who = reader_of(request)
+    who = caller_of(request)
     if who and who.rooms:
         raise Forbidden("This is of all rooms, and the token shown is bound to some.")
     return hub_of(request)

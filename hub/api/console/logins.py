@@ -8,11 +8,12 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hub import __version__
-from hub.api.callers.admission import hub_of, serving_of
+from hub.api.callers.caller import STRANGER
 from hub.api.callers.credentials import origin
+from hub.api.callers.finding import Shown, known_user
 from hub.api.callers.logins import LOGIN, LoginGate, cookie_name
-from hub.api.callers.users import bearer, known
 from hub.api.handling.context import Serving, in_ms, remote_ip
+from hub.api.inputs import hub_of, serving_of
 from hub.api.operations import unlisted
 from hub.api.realms.others import ServedRealms
 from hub.api.shapes import reading as bodies
@@ -21,7 +22,7 @@ from hub.errors import Forbidden, HubError, InvalidValue, MissingMember, NotFoun
 from hub.settings.realms import DEFAULT
 from hub.tokens.logins import LIFE_S, LINK_S, ROLES, Login, bond, capped, new_key
 from hub.tokens.models import USER, digest_of
-from hub.tokens.secrets import ADMIN, HEADER, RUNNER
+from hub.tokens.secrets import ADMIN, RUNNER
 from hub.wire import time_at
 
 router = APIRouter()
@@ -34,8 +35,8 @@ async def me(request: Request) -> Response:
     found, gate = serving_of(request), _gate(request)
     realms: ServedRealms | None = request.app.state.realms
     login: Login | None = request.scope.get(LOGIN)
-    authorization = request.headers.getlist("authorization")
-    caller = await known(found, authorization, request.headers.get(HEADER, ""))
+    caller = await known_user(found, Shown.of(request.headers))
+    known = caller is not STRANGER
     looks, operates = _allows(found, request, RUNNER, ADMIN), _allows(found, request, ADMIN)
     role = capped(login.role if login else "admin", gate.most)
     acts = role != "viewer"
@@ -52,10 +53,10 @@ async def me(request: Request) -> Response:
                 "audit": operates,
                 "operate": operates and acts,
                 "lease": looks and acts,
-                "jobs": bool(caller) or found.hub.settings.anonymous_reads,
-                "moveTasks": bool(caller) and acts,
-                "dead": bool(caller and caller.superuser),
-                "tokens": bool(caller and caller.superuser) and role == "admin",
+                "jobs": known or found.hub.settings.anonymous_reads,
+                "moveTasks": known and acts,
+                "dead": caller.superuser,
+                "tokens": caller.superuser and role == "admin",
             },
             "version": __version__,
             "secure": request.url.scheme == "https",
@@ -123,7 +124,7 @@ async def make_link(request: Request) -> Response:
     """Make a link for one login within five minutes, with the credential of this call and a `role`."""
     found, gate = serving_of(request), _gate(request)
     document = await bodies.read_body(request, optional=True)
-    secret = bearer(request.headers.getlist("authorization")) or request.headers.get(HEADER, "")
+    secret = Shown.of(request.headers).token
     if found.secrets.open and not secret:
         return Answer({"link": None, "role": gate.most, "open": True})
     if not secret:

@@ -8,9 +8,9 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api.callers.admission import hub_of, serving_of
 from hub.api.callers.credentials import origin
 from hub.api.handling.context import in_ms
+from hub.api.inputs import hub_of, serving_of
 from hub.api.operations import unlisted
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer

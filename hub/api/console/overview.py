@@ -11,10 +11,10 @@ from fastapi import APIRouter, Request
 from starlette.datastructures import State
 from starlette.responses import Response
 
-from hub.api.callers.admission import hub_of, serving_of
 from hub.api.callers.credentials import credential
 from hub.api.console.health import sentence, troubles
 from hub.api.handling.context import Serving, in_ms
+from hub.api.inputs import hub_of, serving_of
 from hub.api.operations import unlisted
 from hub.api.operators.admin import brake_shape
 from hub.api.operators.events import EventStream, after_of

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 import hub
-from hub.api.callers.admission import hub_of
+from hub.api.inputs import hub_of
 from hub.api.operations import unlisted
 from hub.console import PAGE, files
 from hub.errors import NotFound

@@ -11,9 +11,9 @@ from typing import Any, Final
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api.callers.admission import hub_of
 from hub.api.callers.credentials import origin
 from hub.api.handling.context import in_ms
+from hub.api.inputs import hub_of
 from hub.api.operations import unlisted
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer

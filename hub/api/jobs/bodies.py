@@ -15,9 +15,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_camel
 from starlette.requests import Request
 
-from hub.api.callers.admission import hub_of, serving_of
 from hub.api.handling.bounds import report_bytes
 from hub.api.handling.large_bodies import LIGHT
+from hub.api.inputs import hub_of, serving_of
 from hub.api.jobs import reports
 from hub.api.jobs.texts import compact, is_deep, items, member, members, uncollected
 from hub.api.shapes.job_bodies import (

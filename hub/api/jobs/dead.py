@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.callers.admission import caller_of, hub_of
-from hub.api.callers.users import SUBMIT
+from hub.api.callers.caller import SUBMIT
+from hub.api.inputs import caller_of, hub_of
 from hub.api.jobs import answers, bodies, room_access
 from hub.api.operations import CALLER, operation
 from hub.api.paths import PREFIX

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.callers.admission import caller_of, hub_of, reader_of
-from hub.api.callers.users import WORKER
+from hub.api.callers.caller import WORKER
+from hub.api.inputs import caller_of, hub_of
 from hub.api.jobs import answers, bodies, room_access
 from hub.api.operations import CALLER, Subject, operation
 from hub.api.paths import PREFIX
@@ -70,7 +70,7 @@ async def register(request: Request) -> Answer[JobShape]:
 )
 async def listed(request: Request) -> Answer[JobPageShape]:
     """Return the jobs that are seen from a room, newest first."""
-    who = reader_of(request)
+    who = caller_of(request)
     asked = bodies.part(request)
     room = request.path_params["room_id"]
     check_room(room)
@@ -86,7 +86,7 @@ async def listed(request: Request) -> Answer[JobPageShape]:
 )
 async def tasks(request: Request) -> Answer[TaskPageShape]:
     """Return the tasks of a job that were submitted to a room, newest first."""
-    who = reader_of(request)
+    who = caller_of(request)
     asked = bodies.part(request, TasksQuery)
     room = request.path_params["room_id"]
     check_room(room)
@@ -103,7 +103,7 @@ async def tasks(request: Request) -> Answer[TaskPageShape]:
 )
 async def look(request: Request) -> Answer[JobShape]:
     """Return an active job by its full name, room:category:name."""
-    who = reader_of(request)
+    who = caller_of(request)
     room, full = request.path_params["room_id"], request.path_params["job_name"]
     check_room(room)
     room_access.look_into(who, room, room_access.room_of(full))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.callers.admission import caller_of, hub_of
-from hub.api.callers.users import WORKER
+from hub.api.callers.caller import WORKER
 from hub.api.handling.context import check_listening
+from hub.api.inputs import caller_of, hub_of
 from hub.api.jobs import bodies, room_access
 from hub.api.operations import CALLER, Subject, operation
 from hub.api.paths import PREFIX

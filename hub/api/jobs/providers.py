@@ -7,9 +7,10 @@ import re
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api.callers.admission import admit_again, caller_of, hub_of, reader_of
-from hub.api.callers.users import READ, WORKER
+from hub.api.callers.admission import admit_again
+from hub.api.callers.caller import READ, WORKER
 from hub.api.handling import long_polls
+from hub.api.inputs import caller_of, hub_of
 from hub.api.jobs import answers, bodies, room_access
 from hub.api.operations import CALLER, Raw, Subject, operation
 from hub.api.paths import PREFIX
@@ -77,7 +78,7 @@ async def register(request: Request) -> Answer[ProviderShape]:
 )
 async def listed(request: Request) -> Answer[ProviderPageShape]:
     """Return the providers that are seen from a room, newest first."""
-    who = reader_of(request)
+    who = caller_of(request)
     asked = bodies.part(request)
     room = request.path_params["room_id"]
     check_room(room)
@@ -99,7 +100,7 @@ async def listed(request: Request) -> Answer[ProviderPageShape]:
 )
 async def look(request: Request) -> Answer[ProviderShape]:
     """Return a provider by its full name, room:category:name."""
-    who = reader_of(request)
+    who = caller_of(request)
     room, full = request.path_params["room_id"], request.path_params["name"]
     check_room(room)
     room_access.look_into(who, room, room_access.room_of(full))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hub.api.callers.users import Caller
+from hub.api.callers.caller import Caller
 from hub.core import Hub
 from hub.errors import Forbidden, ProviderNotFound, TaskNotFound
 from hub.jobs.models import Outcome, TaskRecord

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.callers.admission import caller_of, hub_of, reader_of
-from hub.api.callers.users import SUBMIT
+from hub.api.callers.caller import SUBMIT
 from hub.api.handling.context import check_listening
+from hub.api.inputs import caller_of, hub_of
 from hub.api.jobs import answers, bodies, room_access
 from hub.api.operations import CALLER, operation
 from hub.api.paths import PREFIX
@@ -25,7 +25,7 @@ ROOM, ONE = "/rooms/{room_id}/schedules", "/rooms/{room_id}/schedules/{schedule}
 @router.get(ROOM, **operation("listSchedules", CALLER, query=PageQuery, refusals=(InvalidRoomId,), anonymous=True))
 async def listed(request: Request) -> Answer[SchedulePageShape]:
     """Return the schedules of a room, newest first."""
-    who = reader_of(request)
+    who = caller_of(request)
     asked = bodies.part(request)
     room = request.path_params["room_id"]
     check_room(room)
@@ -38,7 +38,7 @@ async def listed(request: Request) -> Answer[SchedulePageShape]:
 @router.get(ONE, **operation("getSchedule", CALLER, refusals=(InvalidRoomId, ScheduleNotFound), anonymous=True))
 async def look(request: Request) -> Answer[ScheduleShape]:
     """Return one schedule."""
-    who = reader_of(request)
+    who = caller_of(request)
     room, name = request.path_params["room_id"], request.path_params["schedule"]
     check_room(room)
     room_access.look_into(who, room)
@@ -75,7 +75,7 @@ async def put(request: Request) -> Answer[ScheduleShape]:
         raise bodies.malformed("unsupported", ["body", "job"], message, said.job)
     hub = hub_of(request)
     try:
-        rule = Rule(said.cron or "", int((said.every_s or 0) * 1000), said.time_zone)
+        rule = Rule(said.cron or "", int((said.every_seconds or 0) * 1000), said.time_zone)
         rule.check()
     except ValueError as error:
         raise bodies.malformed("schedule", ["body", "cron"], str(error), None) from None

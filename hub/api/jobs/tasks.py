@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from fastapi import APIRouter, Request
 
-from hub.api.callers.admission import admit_again, caller_of, hub_of, reader_of
-from hub.api.callers.users import SUBMIT, WORKER, Caller, allow
+from hub.api.callers.admission import admit_again
+from hub.api.callers.caller import SUBMIT, WORKER, Caller
 from hub.api.handling import long_polls, traces
 from hub.api.handling.context import check_listening, is_gone
+from hub.api.inputs import caller_of, hub_of
 from hub.api.jobs import answers, bodies, room_access
 from hub.api.jobs.reports import kept
 from hub.api.operations import CALLER, Subject, operation
@@ -230,7 +231,7 @@ async def _give_back(hub: Hub, worker: str, user: str, tasks: list[TaskRecord]) 
 )
 async def of_room(request: Request) -> Answer[TaskPageShape]:
     """Return the tasks submitted to a room, newest first."""
-    who = reader_of(request)
+    who = caller_of(request)
     asked = bodies.part(request, TasksQuery)
     room = request.path_params["room_id"]
     check_room(room)
@@ -247,7 +248,7 @@ async def of_room(request: Request) -> Answer[TaskPageShape]:
 async def look(request: Request) -> Answer[TaskInFullShape]:
     """Return a task with its result; with `Prefer: wait=N` as soon as the task has ended, or as it is after N
     seconds."""
-    who = reader_of(request)
+    who = caller_of(request)
     task = bodies.path_id(request, "task_id")
     hub = hub_of(request)
     found = await hub.tasks.show(task)
@@ -286,7 +287,7 @@ async def move(request: Request) -> Answer[TaskShape]:
     task = bodies.path_id(request, "task_id")
     said, body = await bodies.read(request, MoveBody)
     if said.status != "cancelled":
-        allow(who, WORKER)
+        who.check_scope(WORKER)
     key = bodies.request_key(request, who.user)
     hub = hub_of(request)
     await room_access.reach_task(who, hub, task)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.callers.admission import admit_again, caller_of, hub_of, reader_of
-from hub.api.callers.users import WORKER
+from hub.api.callers.admission import admit_again
+from hub.api.callers.caller import WORKER
 from hub.api.handling import long_polls
 from hub.api.handling.context import check_listening
+from hub.api.inputs import caller_of, hub_of
 from hub.api.jobs import answers, bodies, room_access
 from hub.api.operations import CALLER, EVERYTHING, operation
 from hub.api.paths import PREFIX
@@ -44,7 +45,7 @@ async def create(request: Request) -> Answer[WorkerShape]:
 @router.get("/workers", **operation("listWorkers", CALLER, query=PageQuery, anonymous=True))
 async def listed(request: Request) -> Answer[WorkerPageShape]:
     """Return all workers of all users, newest first; refused for a token that is bound to rooms."""
-    who = reader_of(request)
+    who = caller_of(request)
     if who and who.rooms:
         raise Forbidden("This is of all rooms; a token that is bound to some asks for /rooms/{room_id}/workers.")
     asked = bodies.part(request)
@@ -59,7 +60,7 @@ async def listed(request: Request) -> Answer[WorkerPageShape]:
 )
 async def of_room(request: Request) -> Answer[WorkerPageShape]:
     """Return the workers of the jobs that are seen from a room, newest first."""
-    who = reader_of(request)
+    who = caller_of(request)
     asked = bodies.part(request)
     room = request.path_params["room_id"]
     check_room(room)

@@ -8,10 +8,10 @@ from typing import Any, Literal, cast
 
 from fastapi import APIRouter, Request
 
-from hub.api.callers.admission import hub_of, speaker_of
 from hub.api.callers.credentials import origin
 from hub.api.capacity.nodes import remove
 from hub.api.handling.context import in_seconds, remote_ip
+from hub.api.inputs import caller_of, hub_of
 from hub.api.operations import TOKEN, operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
@@ -93,8 +93,8 @@ async def undrain(request: Request, node_id: str) -> Answer[SwitchedShape]:
 def _operated(request: Request, node_id: str) -> str:
     """Return the id of the node that a call is about; raises `Forbidden` unless the caller is an operator or the node
     itself."""
-    who, node = speaker_of(request), check_node_id(node_id)
-    who.check(node)
+    who, node = caller_of(request), check_node_id(node_id)
+    who.check_node(node)
     return node
 
 

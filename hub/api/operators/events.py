@@ -14,9 +14,9 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from hub.api.callers.admission import hub_of, serving_of
 from hub.api.callers.credentials import credential
 from hub.api.handling.context import hang_up, in_seconds
+from hub.api.inputs import hub_of, serving_of
 from hub.api.operations import Raw, Subject, operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies

@@ -16,10 +16,10 @@ from starlette.datastructures import State
 from starlette.responses import Response
 
 from hub import __version__
-from hub.api.callers.admission import hub_of, serving_of
 from hub.api.capacity.pools import state
 from hub.api.handling import request_counts
 from hub.api.handling.context import Serving, allowed, in_ms
+from hub.api.inputs import hub_of, serving_of
 from hub.api.operations import EVERYTHING, Raw, operation
 from hub.api.realms.others import ServedRealms
 from hub.api.realms.subjects import NAMED

@@ -6,9 +6,9 @@ from typing import TypeVar
 
 from fastapi import APIRouter, Request
 
-from hub.api.callers.admission import caller_of, serving_of
+from hub.api.callers.caller import OPERATOR, Caller
 from hub.api.callers.credentials import origin
-from hub.api.callers.users import OPERATOR, Caller
+from hub.api.inputs import caller_of, serving_of
 from hub.api.operations import CALLER, operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies

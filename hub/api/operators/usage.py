@@ -7,8 +7,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api.callers.admission import hub_of
 from hub.api.handling.context import Serving, serving
+from hub.api.inputs import hub_of
 from hub.api.operations import unlisted
 from hub.api.shapes.answer import Answer
 from hub.core import Hub

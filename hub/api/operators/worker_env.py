@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.callers.admission import hub_of
+from hub.api.inputs import hub_of
 from hub.api.operations import operation
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.operators import NodeEnvironmentShape
