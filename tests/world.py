@@ -56,15 +56,15 @@ LINGERING = "import hub.api.server; hub.api.server.LINGER_S = {}"
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 
-KEPT = 128  # ports of servers that have long ended are nobody's concern
+KEPT = 128  # how many ports stay reserved; servers of older ones have ended
 _kept: collections.deque[int] = collections.deque()
 
 
 def free_port() -> int:
-    """A TCP port nobody listens on, and nobody else is given: it stays bound here, where the system allows both.
+    """Return a free TCP port. It stays bound here, where the system allows that, so that no other program gets it.
 
-    Without that, whatever connects anywhere may get it as its own end before the server that it is for has started,
-    and so may a server of another test process while the first one is down.
+    Otherwise the system may give it to the near end of any new connection before its server has started, or to a server
+    of another test process while its server is down.
     """
     held = _bound(0)
     port = int(held.getsockname()[1])
@@ -91,7 +91,7 @@ def _bound(port: int) -> socket.socket:
 
 
 def settings_for(redis_url: str, **changes: Any) -> Settings:
-    """Settings with expiry on, nobody waiting, and patience; whatever a test does not name has its default."""
+    """Return settings with expiry on, no waiting, and a patient health check; the rest are defaults."""
     chosen = {"sweeper_expire": True, "borrow_queue_timeout_s": 0, "redis_health_timeout_ms": 10_000, **changes}
     return Settings(**{"redis_url": redis_url, **chosen})
 
@@ -107,7 +107,7 @@ class RedisServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it, with whatever its folder holds, and wait until it answers."""
+        """Start the server on the data in its folder, and wait until it answers."""
         binary = shutil.which("redis-server") or shutil.which("valkey-server")
         assert binary, "the tests need redis-server or valkey-server on the PATH"
         options = f"--port {self.port} --bind 127.0.0.1 --dir {self.folder} --appendonly yes --save"

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from hub.api.paths import read_id
+from hub.api.shapes.answer import answered
 from hub.api.shapes.parameters import Parameter
 from hub.errors import (
     Capped,
@@ -156,6 +157,12 @@ def taken(route: APIRoute) -> Takes:
     parameters = tuple(parameter for part in parts for parameter in part.parameters)
     refusals = tuple(refusal for part in parts for refusal in part.refusals)
     return Takes(parameters, body.body, body.optional, query, refusals)
+
+
+def answers_of(route: APIRoute) -> dict[int, Any]:
+    """Return the shape of each good answer by its status; the ordinary answer comes first."""
+    facts = facts_of(route)
+    return {facts.status: facts.raw or answered(route.endpoint), **facts.also}
 
 
 class Row:

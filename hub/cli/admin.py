@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import getpass
-import os
-import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, Literal
+from dataclasses import asdict, astuple
+from typing import TYPE_CHECKING, Any, Literal
 
-import typer
+from typer import Argument, Option
 
 from hub.cli import global_options, output, tables
-from hub.cli.all_realms import RealmPart, silent_realms
-from hub.cli.answers import CommandAnswer
+from hub.cli.answers import CommandAnswer, RealmPart, silent_realms
 from hub.cli.command import Work, command
-from hub.cli.connection import HubApi
+from hub.cli.connection import HubApi, Row
+from hub.cli.environment import caller
 from hub.cli.inputs import Usage
+from hub.cli.options import DRY_RUN
+from hub.cli.output import when
 from hub.cli.progress import Bar
-from hub.cli.times import when
 from hub.errors import HubError
 from hub.wire import time_at
+
+if TYPE_CHECKING:
+    from hub.doctor import Finding
 
 Switch = Literal["on", "off", "default"]
 
@@ -34,10 +35,8 @@ _SWITCH: dict[Switch, bool | None] = {"on": True, "off": False, "default": None}
 @command("admin")
 def sweep(
     hub: HubApi,
-    once: Annotated[
-        bool, typer.Option("--once", help="Confirm a sweep by hand. Required, because hubs sweep by themselves.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")] = False,
+    once: bool = Option(False, "--once", help="Confirm a sweep by hand. Required, because hubs sweep by themselves."),
+    dry_run: bool = DRY_RUN,
 ) -> Work:
     """Look for dead nodes and expired leases now."""
     if not once:
@@ -46,8 +45,8 @@ def sweep(
 
 
 async def _sweep(hub: HubApi, *, dry_run: bool) -> CommandAnswer:
-    answer = await hub.post("admin", "sweep", body={"dryRun": dry_run})
-    nodes, leases = _part(answer, "nodes"), _part(answer, "leases")
+    answer = await hub.ask("POST", "admin", "sweep", body={"dryRun": dry_run})
+    nodes, leases = (answer.get(noun) or {} for noun in ("nodes", "leases"))
     held = nodes.get("heldBack") or 0
     if dry_run:
         would = f"{'expired' if answer.get('expire') else 'kept as expiry is off'}"
@@ -56,31 +55,31 @@ async def _sweep(hub: HubApi, *, dry_run: bool) -> CommandAnswer:
         done = f": {nodes.get('expired')} expired, {nodes.get('refreshed')} kept"
         done += f", {held} held back by the brake" if held else ""
     lines = [
-        f"Nodes: {nodes.get('scanned')} scanned, {nodes.get('stale')} stale{done}; "
-        f"{output.plural(nodes.get('errors'), 'error')}, {nodes.get('elapsedMs')} ms.",
+        f"Nodes: {nodes.get('scanned')} scanned, {nodes.get('stale')} stale{done}; {_errors(nodes)}",
         f"Leases: {leases.get('processed')} scanned, {leases.get('returned')} {'overdue' if dry_run else 'returned'}; "
-        f"{output.plural(leases.get('errors'), 'error')}, {leases.get('elapsedMs')} ms.",
+        f"{_errors(leases)}",
         *(f"  stale: {output.one_line(str(name))}" for name in nodes.get("names") or ()),
         *(["Nothing was changed."] if dry_run else ()),
     ]
     return CommandAnswer(answer, "\n".join(lines))
 
 
+def _errors(swept: Row) -> str:
+    return f"{output.plural(swept.get('errors'), 'error')}, {swept.get('elapsedMs')} ms."
+
+
 @command("admin")
 async def expire(
     hub: HubApi,
-    switch: Annotated[
-        Literal["on", "off", "default"] | None,
-        typer.Argument(
-            help="The switch: on, off, or default for what HUB_SWEEPER_EXPIRE says. Without it the switch is shown."
-        ),
-    ] = None,
+    switch: Switch | None = Argument(
+        None, help="The switch: on, off, or default for what HUB_SWEEPER_EXPIRE says. Without it the switch is shown."
+    ),
 ) -> CommandAnswer:
     """Switch the removal of dead nodes on or off for all hubs, or show the switch."""
     if switch is None:
         answer = await hub.get("admin", "sweeper")
     else:
-        answer = await hub.put("admin", "sweeper", body={"expire": _SWITCH[switch], "by": caller()})
+        answer = await hub.ask("PUT", "admin", "sweeper", body={"expire": _SWITCH[switch], "by": caller()})
     state = "on: dead nodes are removed" if answer.get("expire") else "off: dead nodes are kept"
     if answer.get("source") == "setting":
         why = "HUB_SWEEPER_EXPIRE says so"
@@ -93,18 +92,15 @@ async def expire(
 @command("admin")
 async def brake(
     hub: HubApi,
-    action: Annotated[
-        Literal["status", "release"],
-        typer.Argument(help="Show the brake with status, or remove all that are silent now with release."),
-    ] = "status",
-    workers: Annotated[
-        bool, typer.Option("--workers", help="The brake on workers instead of the brake on nodes.")
-    ] = False,
+    action: Literal["status", "release"] = Argument(
+        "status", help="Show the brake with status, or remove all that are silent now with release."
+    ),
+    workers: bool = Option(False, "--workers", help="The brake on workers instead of the brake on nodes."),
 ) -> CommandAnswer:
     """Show or release the brake: when very many nodes are silent at once, none is removed at first, then a few."""
     of = "workers" if workers else "nodes"
     if action == "release":
-        answer = await hub.post("admin", "brake", "release", body={"by": caller(), "of": of})
+        answer = await hub.ask("POST", "admin", "brake", "release", body={"by": caller(), "of": of})
     else:
         answer = await hub.get("admin", "brake", of=of)
     return CommandAnswer(answer, output.one_line(_brake_sentence(answer, of)))
@@ -132,19 +128,11 @@ def _brake_sentence(answer: dict[str, Any], of: str) -> str:
 
 @command()
 async def doctor(
-    repair: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired.")] = False,
+    repair: bool = Option(False, "--repair", help="Repair what can be repaired."),
 ) -> CommandAnswer:
     """Check every invariant on Redis itself: at HUB_REDIS_URL, or on the embedded server."""
     look = _doctor_of_all if global_options.realm() == global_options.ALL else _doctor
     return await look(repair=repair)
-
-
-def caller() -> str:
-    """Return `user@host` of this process, which the hub records with a change that this command makes."""
-    try:
-        return f"{getpass.getuser()}@{socket.gethostname()}"
-    except (KeyError, OSError):  # a user id without a name
-        return f"{os.getuid()}@{socket.gethostname()}"
 
 
 async def _doctor(*, repair: bool) -> CommandAnswer:
@@ -158,30 +146,28 @@ async def _doctor(*, repair: bool) -> CommandAnswer:
         with Bar("keys", await store.read("DBSIZE")) as bar:
             findings = await examine(store, repair=repair, settings=settings, seen=bar.to)
         idle = await store.libraries()
-    open_ones = [finding for finding in findings if not finding.repaired]
     notes = [
         f"{library} is a library of another version of the hub, last used {_ago(idle_s)}."
         for library, idle_s in sorted(idle.items())
     ]
-    if open_ones:
+    if unrepaired := _unrepaired(findings):
         hint = "" if repair else "; `hub doctor --repair` repairs what can be repaired"
-        notes.append(f"{output.plural(len(open_ones), 'finding')}{hint}.")
+        notes.append(f"{output.plural(unrepaired, 'finding')}{hint}.")
 
     def show() -> None:
         if findings:
-            rows = [(each.invariant, each.subject, each.problem, each.repaired) for each in findings]
-            tables.put_table(_FINDING, rows)
+            tables.put_table(_FINDING, list(map(astuple, findings)))
         else:
             output.put(f"Every invariant holds in {store_shown(settings)}.")
 
-    document = {"clean": not open_ones, "findings": [dataclasses.asdict(finding) for finding in findings]}
-    return CommandAnswer(document, show, notes, 1 if open_ones else 0)
+    document = {"clean": not unrepaired, "findings": list(map(asdict, findings))}
+    return CommandAnswer(document, show, notes, 1 if unrepaired else 0)
 
 
 async def _doctor_of_all(*, repair: bool) -> CommandAnswer:
     """Examine all realms at the same time. A realm whose store does not answer counts as not clean."""
     from hub.cli.direct import every_realm
-    from hub.doctor import Finding, examine
+    from hub.doctor import examine
     from hub.settings import Settings
     from hub.store.connection import open_store
 
@@ -195,22 +181,23 @@ async def _doctor_of_all(*, repair: bool) -> CommandAnswer:
 
     async with _patience():
         parts = await asyncio.gather(*(look(name, settings) for name, settings in every_realm().items()))
-    findings = [(part.realm, finding) for part in parts for finding in part.answer or ()]
-    open_ones = [finding for _, finding in findings if not finding.repaired]
     notes, code = silent_realms(parts)
-    if open_ones:
-        notes.insert(0, f"{output.plural(len(open_ones), 'finding')}.")
+    if unrepaired := sum(_unrepaired(part.answer or ()) for part in parts):
+        notes.insert(0, f"{output.plural(unrepaired, 'finding')}.")
+        code = 1
 
     def show() -> None:
-        if findings:
-            rows = [(realm, each.invariant, each.subject, each.problem, each.repaired) for realm, each in findings]
+        if rows := [(part.realm, *astuple(finding)) for part in parts for finding in part.answer or ()]:
             tables.put_table(("REALM", *_FINDING), rows)
         elif sound := [part.realm for part in parts if part.answer is not None]:
             output.put(f"Every invariant holds in {', '.join(sound)}.")
 
-    realms = [part.facts() | {"findings": list(map(dataclasses.asdict, part.answer or ()))} for part in parts]
-    document = {"clean": not open_ones and all(part.answer is not None for part in parts), "realms": realms}
-    return CommandAnswer(document, show, notes, max(code, 1 if open_ones else 0))
+    realms = [part.facts() | {"findings": list(map(asdict, part.answer or ()))} for part in parts]
+    return CommandAnswer({"clean": code == 0, "realms": realms}, show, notes, code)
+
+
+def _unrepaired(findings: Sequence[Finding]) -> int:
+    return sum(not finding.repaired for finding in findings)
 
 
 def _ago(seconds: float) -> str:
@@ -225,8 +212,3 @@ async def _patience() -> AsyncIterator[None]:
         yield
     finally:
         asking.cancel()
-
-
-def _part(answer: dict[str, Any], name: str) -> dict[str, Any]:
-    part = answer.get(name)
-    return part if isinstance(part, dict) else {}

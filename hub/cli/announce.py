@@ -7,15 +7,16 @@ import os
 import signal
 import socket
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import typer
+from typer import Option
 
 from hub.cli.child import Child, Signals
 from hub.cli.connection import Address, address
 from hub.cli.environment import environment
 from hub.cli.inputs import Pair, PoolOption, Usage, check_command, each_once, read_id, read_pair, read_pool, read_url
-from hub.cli.options import Command, JoinTokenFile, Secret, TokenFile, Url
+from hub.cli.options import COMMAND, SECRET, URL, ValueKind
 from hub.client import AgentOptions, NodeAgent
 from hub.client.signals import named
 from hub.observability.logs import configure_logs, get_logger
@@ -27,35 +28,26 @@ _log = get_logger("hub.agent")
 
 
 def agent(
-    command: Command = None,
-    node: Annotated[
-        str | None,
-        typer.Option(
-            parser=read_id, metavar="NODE", help="The id of the node. Default: HUB_NODE_ID, then the host name."
-        ),
-    ] = None,
-    slots: Annotated[
-        list[PoolOption] | None,
-        typer.Option("--slots", parser=read_pool, metavar="LABEL=N", help="Lend N slots of LABEL. Repeatable."),
-    ] = None,
-    label: Annotated[
-        list[Pair] | None,
-        typer.Option("--label", parser=read_pair, metavar="KEY=VALUE", help="A label of the machine. Repeatable."),
-    ] = None,
-    base_url: Annotated[
-        str | None,
-        typer.Option(
-            parser=read_url, metavar="URL", help="The URL at which the machine itself is reached, apart from its slots."
-        ),
-    ] = None,
-    policy: Annotated[
-        Literal["reuse", "recycle"],
-        typer.Option(help="Lend a returned slot again as it is, or have the node recycle it first."),
-    ] = "reuse",
-    join_token_file: JoinTokenFile = None,
-    token_file: TokenFile = None,
-    url: Url = None,
-    secret: Secret = None,
+    command: list[str] | None = COMMAND,
+    node: str | None = ValueKind("NODE", read_id).option(
+        "The id of the node. Default: HUB_NODE_ID, then the host name."
+    ),
+    slots: list[PoolOption] | None = ValueKind("LABEL=N", read_pool).option("Lend N slots of LABEL. Repeatable."),
+    label: list[Pair] | None = ValueKind("KEY=VALUE", read_pair).option("A label of the machine. Repeatable."),
+    base_url: str | None = ValueKind("URL", read_url).option(
+        "The URL at which the machine itself is reached, apart from its slots."
+    ),
+    policy: Literal["reuse", "recycle"] = Option(
+        "reuse", help="Lend a returned slot again as it is, or have the node recycle it first."
+    ),
+    join_token_file: Path | None = Option(
+        None, exists=True, dir_okay=False, metavar="FILE", help="A file with a join token. Default: HUB_JOIN_TOKEN."
+    ),
+    token_file: str | None = ValueKind("FILE").option(
+        "The file that keeps the token of this node. Default: HUB_NODE_TOKEN_FILE."
+    ),
+    url: str | None = URL,
+    secret: str | None = SECRET,
 ) -> int:
     """Announce this machine and its slots, and send heartbeats until SIGTERM or Ctrl-C, or while COMMAND runs."""
     offered, facts = slots or [], label or []
@@ -70,7 +62,10 @@ def agent(
     )
     if base_url is not None:
         options["base_url"] = base_url
-    _own_token(options, join_token_file, token_file)
+    if join_token_file is not None:
+        options["join_token"] = join_token_file.read_text().strip()
+    if token_file is not None:
+        options["token_file"] = token_file
     configure_logs(load_settings())
     return asyncio.run(_announce(where, name, options, command or []))
 
@@ -130,11 +125,3 @@ class _Machine:
 
 def _say_drain(on: bool) -> None:
     _log.info("node draining" if on else "node lending again", why="an operator said so")
-
-
-def _own_token(options: AgentOptions, join_token_file: Path | None, token_file: Path | None) -> None:
-    """Set the options for the join token of the node and for the file that keeps its own token."""
-    if join_token_file is not None:
-        options["join_token"] = join_token_file.read_text().strip()
-    if token_file is not None:
-        options["token_file"] = str(token_file)

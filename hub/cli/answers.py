@@ -1,18 +1,45 @@
-"""The results of commands: each is printed as one JSON document with `--json`, else as text."""
+"""The results of commands: each is printed as one JSON document with `--json`, else as text.
+
+A question to all realms goes to them at the same time; when one does not answer, only its own part is empty.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from hub.cli import global_options, output, tables
-from hub.cli.all_realms import each_realm, silent_realms
-from hub.cli.connection import HubApi
+from hub.cli.connection import PAGE, HubApi, Row, members
 from hub.cli.inputs import Usage
+from hub.errors import HubError
 
-Row = dict[str, Any]
+T = TypeVar("T")
 Rows = tuple[int, list[Row]]  # the total number, and the rows that were asked for
+# Title -> the member of a row that is shown under it, or a function that makes the cell of the row.
+Columns = Mapping[str, str | Callable[[Row], Any]]
+
+
+def cells(columns: Columns, row: Row) -> list[Any]:
+    """Return the cells of a row, in the order of the columns."""
+    return [cell(row) if callable(cell) else row.get(cell) for cell in columns.values()]
+
+
+def time_of(member: str) -> Callable[[Row], str]:
+    """Return a cell that shows the time in this member, as `output.when` does."""
+    return lambda row: output.when(row.get(member))
+
+
+def duration_of(member: str) -> Callable[[Row], str]:
+    """Return a cell that shows the seconds in this member, as `output.duration` does."""
+    return lambda row: output.duration(row.get(member))
+
+
+def json_of(member: str) -> Callable[[Row], str | None]:
+    """Return a cell that shows this member as JSON."""
+    return lambda row: None if row.get(member) is None else json.dumps(row[member], ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -37,21 +64,43 @@ class CommandAnswer:
         return self.code
 
 
-def facts(document: Any, names_and_values: Iterable[tuple[str, Any]]) -> CommandAnswer:
-    """Return the answer that shows one thing, with a fact in each line."""
-    return CommandAnswer(document, lambda: tables.put_facts(names_and_values))
+def facts(document: Row, columns: Columns, *, only_known: bool = False) -> CommandAnswer:
+    """Return the answer that shows one thing, with a fact in each line; `only_known` leaves out facts without value."""
+    every = zip(columns, cells(columns, document), strict=True)
+    shown = [(name, value) for name, value in every if not only_known or value not in (None, "")]
+    return CommandAnswer(document, lambda: tables.put_facts(shown))
 
 
 @dataclass(frozen=True)
 class Listing:
-    """The form of a list: its columns, the cells of a row, its member `noun` in the document, its name in sentences."""
+    """The form of a list: its member `noun` in documents, its columns, and its name in sentences.
+
+    The first column is the member that identifies a row.
+    """
 
     noun: str
-    columns: tuple[str, ...]
-    row: Callable[[Row], Iterable[Any]]
+    columns: Columns
     numbers: tuple[str, ...] = ()
     expendable: tuple[str, ...] = ()
     called: str = ""
+
+    async def ask(self, hub: HubApi, limit: int, *path: str, **query: Any) -> Rows:
+        """Return the total of the list at this path, and at most `limit` of its rows."""
+        page = await self.whole(hub, limit, *path, **query)
+        return page["total"], page[self.noun]
+
+    async def whole(self, hub: HubApi, limit: int, *path: str, **query: Any) -> Row:
+        """Return the last page of the list at this path, with the rows of all pages, but at most `limit`."""
+        identity = str(next(iter(self.columns.values())))
+        rows_by_id: dict[str, Row] = {}  # pages may repeat rows when the list changes meanwhile
+        offset = 0
+        while True:
+            page = await hub.get(*path, limit=min(PAGE, limit), offset=offset, **query)
+            total, rows = members(page, "items" if "items" in page else self.noun)
+            rows_by_id |= {str(row.get(identity)): row for row in rows}
+            offset += len(rows)
+            if not rows or offset >= total or len(rows_by_id) >= limit:
+                return {**page, "total": total, self.noun: list(rows_by_id.values())[:limit]}
 
     def answer(self, rows: Rows) -> CommandAnswer:
         """Return the answer that shows these rows as a table, with a note when there are more."""
@@ -60,7 +109,7 @@ class Listing:
 
         def show() -> None:
             if some:
-                self._put_table(self.columns, [tuple(self.row(row)) for row in some])
+                self.put(some)
             else:
                 output.put(f"No {called}.")
 
@@ -76,7 +125,7 @@ class Listing:
         lists = [dict(zip(("total", self.noun), part.answer or (None, []), strict=True)) for part in parts]
 
         def show() -> None:
-            rows = [(part.realm, *self.row(row)) for part in parts if part.answer for row in part.answer[1]]
+            rows = [[part.realm, *cells(self.columns, row)] for part in parts for row in (part.answer or (0, []))[1]]
             self._put_table(("REALM", *self.columns), rows)
             for part in parts:
                 if part.answer and part.answer[0] > len(part.answer[1]):
@@ -88,10 +137,49 @@ class Listing:
 
     def one(self, document: Row) -> CommandAnswer:
         """Return the answer that shows one row of the list, with a fact in each line."""
-        return facts(document, zip(self.columns, self.row(document), strict=True))
+        return facts(document, self.columns)
 
-    def _put_table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    def put(self, rows: Iterable[Row]) -> None:
+        """Print these rows as a table."""
+        self._put_table(self.columns, [cells(self.columns, row) for row in rows])
+
+    def _put_table(self, columns: Iterable[str], rows: Sequence[Sequence[Any]]) -> None:
         tables.put_table(columns, rows, numbers=self.numbers, expendable=self.expendable)
+
+
+@dataclass(frozen=True)
+class RealmPart(Generic[T]):
+    """The answer of one realm, or None with the reason in `error`."""
+
+    realm: str
+    as_of: str | None  # when the store of the realm answered last
+    error: str | None
+    answer: T | None
+
+    def facts(self) -> Row:
+        """Return the members of the part in the output of `--json`, except those of the answer."""
+        return {"realm": self.realm, "asOf": self.as_of, "error": self.error}
+
+
+async def each_realm(hub: HubApi, look: Callable[[HubApi], Awaitable[T]]) -> list[RealmPart[T]]:
+    """Call `look` for each realm of a hub, and return the results in the order of the hub's list of realms."""
+
+    async def part(realm: Row) -> RealmPart[T]:
+        name, error, answer = str(realm["name"]), realm["error"], None
+        if realm["state"] == "open":
+            try:
+                answer = await look(hub.within(name))
+            except HubError as refusal:
+                error = str(refusal)
+        return RealmPart(name, realm["asOf"], error, answer)
+
+    return await asyncio.gather(*map(part, (await hub.get("realms"))["realms"]))
+
+
+def silent_realms(parts: list[RealmPart[T]]) -> tuple[list[str], int]:
+    """Return a note for each realm without an answer, and the exit code: 1 if there is such a realm, else 0."""
+    silent = [part for part in parts if part.answer is None]
+    return [f"realm {part.realm} is not shown: {part.error}" for part in silent], 1 if silent else 0
 
 
 def check_realms(*given: tuple[str, object]) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 from copy import copy
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import typer
+from typer import Option
 from typer.core import TyperCommand, TyperGroup
 
 from hub import __version__
@@ -60,8 +61,8 @@ NOUNS: dict[str, dict[str, Entry]] = {
         "show": Entry("history:worker", "Show a worker and explain its state."),
     },
     "provider": {
-        "ls": Entry("providers:ls", "Show the providers that a room can use."),
-        "show": Entry("providers:show", "Show a provider, with its schema."),
+        "ls": Entry("jobs:providers", "Show the providers that a room can use."),
+        "show": Entry("jobs:provider", "Show a provider, with its schema."),
     },
     "task": {
         "ls": Entry("jobs:tasks", "Show the tasks of a room.", of="all"),
@@ -91,7 +92,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "Look": {
         "realm": Entry("", "Realms: ls, show, add, move, rm."),
         "status": Entry("status:status", "Show the state of the fleet and every trouble."),
-        "usage": Entry("usage:usage", "Show which users and rooms hold most of the memory."),
+        "usage": Entry("status:usage", "Show which users and rooms hold most of the memory."),
         "config": Entry("config:config_app", "Settings: ls, show, set, clear."),
         "top": Entry("top:top", "Watch pools, nodes, the queue and tasks as they change."),
         "nodes": Entry("look:nodes", "", hidden=True),
@@ -116,7 +117,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "cancel": Entry("jobs:cancel", "", hidden=True),
         "retry": Entry("jobs:retry", "", hidden=True),
         "schedule": Entry("schedules:app", "Schedules of tasks: ls, show, add, pause, resume, rm."),
-        "dead": Entry("dead:app", "Dead letters: ls, show, retry, drop."),
+        "dead": Entry("jobs:dead_app", "Dead letters: ls, show, retry, drop."),
     },
     "Recover": {
         "recovery": Entry("recovery:app", "Reset records that are stuck in the databases around the hub."),
@@ -129,7 +130,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "Run": {
         "demo": Entry("demo:demo", "Try the hub with a Redis of its own and three agents."),
         "serve": Entry("serving:serve", "Run a hub."),
-        "internal-worker": Entry("internal:internal_worker", "Run tasks of the @internal jobs."),
+        "internal-worker": Entry("serving:internal_worker", "Run tasks of the @internal jobs."),
         "completion": Entry("completing:completion", "Print the completion script of a shell."),
         "token": Entry("tokens:app", "Tokens of users and of nodes: ls, show, create, revoke."),
     },
@@ -235,26 +236,21 @@ def _realms(context: typer.Context, incomplete: str) -> list[str]:
     return completing.realms(context, incomplete)
 
 
+# `global_options` reads all but `--version` before this, behind any command; they are declared here for the help.
 @app.callback()
 def _root(
     context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-    verbose: Annotated[  # for the help: `global_options` reads it first, behind any command
-        bool, typer.Option(VERBOSE, help="Print where settings come from, and notes on proxies.")
-    ] = False,
-    utc: Annotated[bool, typer.Option(UTC, help="Show times in UTC instead of how long ago they were.")] = False,
-    realm: Annotated[  # for the help, as above
-        str,
-        typer.Option(
-            REALM,
-            metavar="NAME",
-            help="The realm. '*' shows all realms, where a command lists them.",
-            autocompletion=_realms,
-        ),
-    ] = "",
-    wide: Annotated[bool, typer.Option(WIDE, help="Show whole tables, wider than the terminal.")] = False,
+    version: bool = Option(False, "--version", callback=_version, is_eager=True, help="Print the version and exit."),
+    verbose: bool = Option(False, VERBOSE, help="Print where settings come from, and notes on proxies."),
+    utc: bool = Option(False, UTC, help="Show times in UTC instead of how long ago they were."),
+    realm: str = Option(
+        "",
+        REALM,
+        metavar="NAME",
+        help="The realm. '*' shows all realms, where a command lists them.",
+        autocompletion=_realms,
+    ),
+    wide: bool = Option(False, WIDE, help="Show whole tables, wider than the terminal."),
 ) -> None:
     if context.invoked_subcommand is None:
         output.put_rendered(context.get_help())

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from hub.cli import output
 from hub.cli.answers import CommandAnswer
-from hub.cli.command import command
+from hub.cli.command import Group
 from hub.cli.inputs import Usage
+from hub.cli.options import FILE
 
 if TYPE_CHECKING:
     from hub.store.backup import Copied
     from hub.store.store import Store
 
-app = typer.Typer(help="Copy the store into a file and back; show its format.", no_args_is_help=True)
+app = Group(help="Copy the store into a file and back; show its format.", no_args_is_help=True)
 
 
-@app.command("export")
-@command()
+@app.add("export")
 def export(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write. It must not exist yet.")],
+    file: Path = FILE.argument("The file to write. It must not exist yet."),
 ) -> Coroutine[Any, Any, None]:
     """Copy the whole store into a file. Stop the hubs first."""
     if file.exists():
@@ -35,10 +33,9 @@ def export(
     return _copied(lambda store: write_copy(store, file), f"are in {file}")
 
 
-@app.command("import")
-@command()
+@app.add("import")
 def restore(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `hub store export` wrote.")],
+    file: Path = FILE.argument("A file that `hub store export` wrote."),
 ) -> Coroutine[Any, Any, None]:
     """Fill an empty store from a file. Fencing tokens rise above the earlier ones; nodes report their leases again."""
     if not file.is_file():
@@ -48,8 +45,7 @@ def restore(
     return _copied(lambda store: read_copy(store, file), "are in the store", opened=False)
 
 
-@app.command("version")
-@command()
+@app.add("version")
 async def version() -> CommandAnswer:
     """Show the format of the store, and the versions of the hub whose functions are on its server."""
     from hub.cli.direct import store_settings, store_shown
@@ -64,11 +60,9 @@ async def version() -> CommandAnswer:
     lines = [
         f"{store_shown(settings)} has format {number}; this hub reads formats up to {FORMAT} and writes {FORMAT}.",
         f"The functions of this hub are {own}.",
-        *(
-            f"Those of another version are {name}, last used {output.duration(idle_s)} ago."
-            for name, idle_s in idle.items()
-        ),
     ]
+    for name, idle_s in idle.items():
+        lines.append(f"Those of another version are {name}, last used {output.duration(idle_s)} ago.")
     document = {"format": number, "writes": FORMAT, "library": own, "otherLibraries": others}
     return CommandAnswer(document, "\n".join(lines))
 

@@ -7,8 +7,8 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -189,6 +189,19 @@ class Signals:
     def _got(self, number: int) -> None:
         self.seen = number
         self.then(number)
+
+
+@contextmanager
+def interruptible(refusal: str = "") -> Iterator[Signals]:
+    """End the block at a signal: without an error, or with a `HubError` of this sentence."""
+    task = asyncio.current_task()
+    assert task is not None
+    with Signals(lambda _: task.cancel()) as signals:
+        try:
+            yield signals
+        except asyncio.CancelledError:
+            if refusal:
+                raise HubError(refusal) from None
 
 
 def _in_front_of_a_terminal() -> bool:

@@ -10,31 +10,30 @@ from contextlib import nullcontext
 from inspect import Parameter
 from typing import Any
 
+import typer
+
 from hub.cli.answers import CommandAnswer
-from hub.cli.connection import Address, HubApi, Role, address, plain_logs
+from hub.cli.connection import Address, HubApi, JobsApi, Role, address, plain_logs
 from hub.cli.global_options import ALL, realm
-from hub.cli.job_inputs import Token
-from hub.cli.jobs_api import JobsApi
-from hub.cli.options import AsJson, Secret, Url
+from hub.cli.options import AS_JSON, BEARER, SECRET, URL
 
 Result = CommandAnswer | int | None  # an int is an exit code, of a command that prints by itself
 Work = Coroutine[Any, Any, CommandAnswer]  # of a command that checks its options before it asks the hub
-_WAYS: dict[Any, tuple[str, ...]] = {
-    HubApi: ("url", "secret"),
-    JobsApi: ("url", "secret", "token"),
-    Address: ("url", "secret"),
-}
-_OPTIONS: dict[str, tuple[Any, Any]] = {
-    "as_json": (AsJson, False),
-    "url": (Url, None),
-    "secret": (Secret, None),
-    "token": (Token, None),
-}
+Decorator = Callable[[Callable[..., Coroutine[Any, Any, Result]]], Callable[..., int]]
+# The options that a command gets with its first parameter.
+_WAY = {"url": URL, "secret": SECRET}
+_WAYS: dict[Any, dict[str, Any]] = {HubApi: _WAY, JobsApi: {**_WAY, "token": BEARER}, Address: _WAY}
 
 
-def command(
-    role: Role = "look", *, every_realm: bool = False
-) -> Callable[[Callable[..., Coroutine[Any, Any, Result]]], Callable[..., int]]:
+class Group(typer.Typer):
+    """Commands below one noun, such as `hub queue ls`."""
+
+    def add(self, name: str, role: Role = "look") -> Decorator:
+        """Return a decorator that makes a command of this name of a function, as `command` does."""
+        return lambda function: self.command(name)(command(role)(function))
+
+
+def command(role: Role = "look", *, every_realm: bool = False) -> Decorator:
     """Return a decorator that makes a command of a function; its parameters are the options, except the first one.
 
     - A first parameter of type `HubApi`, `JobsApi` or `Address` adds `--url` and `--secret`, for the jobs API
@@ -47,22 +46,21 @@ def command(
         signature = inspect.signature(function, eval_str=True)
         own = list(signature.parameters.values())
         kind = own.pop(0).annotation if own and own[0].annotation in _WAYS else None
+        way = _WAYS.get(kind, {})
         takes_json = any(parameter.name == "as_json" for parameter in own)
-        prints_json = signature.return_annotation in (CommandAnswer, Work) and not takes_json
-        added = (*(("as_json",) if prints_json else ()), *_WAYS.get(kind, ()))
-        own += [
-            Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-            for name, (annotation, default) in ((name, _OPTIONS[name]) for name in added)
-        ]
+        if signature.return_annotation in (CommandAnswer, Work) and not takes_json:
+            own.append(Parameter("as_json", Parameter.KEYWORD_ONLY, default=AS_JSON, annotation=bool))
+        for name, option in way.items():
+            own.append(Parameter(name, Parameter.KEYWORD_ONLY, default=option, annotation=str | None))
 
         @functools.wraps(function)
         def run(**given: Any) -> int:
-            way = [given.pop(name) for name in _WAYS.get(kind, ())]
+            address_options = [given.pop(name) for name in way]
             as_json = bool(given.get("as_json") if takes_json else given.pop("as_json", False))
             if kind is None:
                 return asyncio.run(_finish(function(**given), None, as_json=as_json))
             plain_logs()
-            hub = _hub(kind, way, role, every_realm=every_realm)
+            hub = _hub(kind, address_options, role, every_realm=every_realm)
             return asyncio.run(_finish(function(hub, **given), hub, as_json=as_json))
 
         run.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
@@ -72,10 +70,10 @@ def command(
     return decorate
 
 
-def _hub(kind: Any, way: list[Any], role: Role, *, every_realm: bool) -> HubApi | Address:
+def _hub(kind: Any, options: list[Any], role: Role, *, every_realm: bool) -> HubApi | Address:
     if kind is JobsApi:
-        return JobsApi.of_command_line(*way)
-    url, secret = way
+        return JobsApi.of_command_line(*options)
+    url, secret = options
     at = address(url, secret, role, of_all=every_realm and realm() == ALL)
     return HubApi(at) if kind is HubApi else at
 

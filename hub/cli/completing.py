@@ -12,9 +12,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import typer
+from typer import Argument
 
 from hub.cli import output
 from hub.cli.libraries import begin_completion
@@ -83,7 +84,7 @@ class Shell(StrEnum):
     fish = "fish"
 
 
-def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> None:
+def completion(shell: Shell = Argument(..., help="The shell.")) -> None:
     """Print the script that completes commands, options and ids, such as those of nodes and tasks, in a shell.
 
     bash: eval "$(hub completion bash)" in ~/.bashrc. zsh: the same in ~/.zshrc, after compinit. fish: hub completion

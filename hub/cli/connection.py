@@ -6,7 +6,7 @@ import asyncio
 import errno
 import logging
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -20,11 +20,12 @@ from hub.cli.inputs import Usage, read_url
 from hub.client import plain
 from hub.client.calls import NEUTRAL, path
 from hub.client.exchange import RetryPolicy, Send, exchange
-from hub.client.transport import DEFAULT_URL, AsyncTransport
+from hub.client.transport import DEFAULT_URL, AsyncTransport, Secret
 from hub.errors import HubError, HubUnavailable, Unauthorized
 from hub.settings import mask_url
 
 Role = Literal["look", "runner", "node", "admin"]
+Row = dict[str, Any]
 
 # The variables with a secret for each role; the first that is set is used.
 _SECRETS: dict[Role, tuple[str, ...]] = {
@@ -135,39 +136,64 @@ class HubApi:
         """Return the API of a realm of this hub, over the same transport."""
         return HubApi(self.at, self._transport, "realms", realm)
 
-    async def get(self, *parts: str, **query: Any) -> dict[str, Any]:
+    async def get(self, *parts: str, **query: Any) -> Row:
         """Return the answer to a GET of this path; raise a `HubError` when the hub refuses."""
-        wanted = {name: str(value) for name, value in query.items() if value is not None}
-        return await self._send("GET", parts, query=wanted)
+        return await self.ask("GET", *parts, **query)
 
-    async def post(self, *parts: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Post a body and return the answer; raise a `HubError` when the hub refuses."""
-        return await self._send("POST", parts, body if body is not None else {})
-
-    async def put(self, *parts: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Put a body and return the answer; raise a `HubError` when the hub refuses."""
-        return await self._send("PUT", parts, body)
-
-    async def delete(self, *parts: str) -> dict[str, Any]:
-        """Send a DELETE for this path and return the answer; raise a `HubError` when the hub refuses."""
-        return await self._send("DELETE", parts)
-
-    async def _send(
+    async def ask(
         self,
         method: str,
-        parts: Sequence[str],
+        *parts: str,
         body: Mapping[str, Any] | None = None,
-        *,
-        query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         wait_s: float = 0.0,
-    ) -> dict[str, Any]:
+        **query: Any,
+    ) -> Row:
+        """Return the answer to a call, which the hub may hold for `wait_s`; raise a `HubError` when the hub refuses."""
         where = path(*self._below, *parts)
-        send = Send(method, where, body, query or {}, {**NEUTRAL, **(headers or {})}, wait_s=wait_s)
+        wanted = {name: str(value) for name, value in query.items() if value is not None}
+        send = Send(method, where, body, wanted, {**NEUTRAL, **(headers or {})}, wait_s=wait_s)
         answer = await self._transport.run(exchange(send, _PATIENCE))
         if not isinstance(answer.data, dict):
             raise HubError(f"The server that answers {method} {where} is no capacity hub.")
         return answer.data
+
+
+class JobsApi(HubApi):
+    """The jobs API of a hub; its calls are made inside an `async with` block, with the token, or else the secret."""
+
+    def __init__(self, at: Address, token: str) -> None:
+        super().__init__(at, None, "v1", "joblib")
+        self._token = token
+
+    @classmethod
+    def of_command_line(cls, url: str | None, secret: str | None, token: str | None) -> JobsApi:
+        """Return the API with the token or secret of the command line, else of the environment and `.env`.
+
+        Raises `Usage`.
+        """
+        if token is not None and secret is not None:
+            raise Usage("--token and --secret exclude each other.")
+        if token is None and secret is None:
+            token = environment().get("HUB_TOKEN", "")
+        elif token is not None:
+            token = given_secret(token, "--token")
+        token = (token or "").strip()
+        if not token.isascii() or not token.isprintable() or " " in token:
+            raise Usage("The token has characters that no token has.")
+        if token and not any(char.isalnum() for char in token):
+            raise Usage("HUB_TOKEN, or --token, has no token in it.")
+        return cls(address(url, "" if token else secret, "admin"), token)
+
+    async def ask(self, method: str, *parts: str, headers: Mapping[str, str] | None = None, **how: Any) -> Row:
+        """Return the answer to a call with the token or the secret; raise a `HubError` when the hub refuses."""
+        identity = {"authorization": f"Bearer {self._token}"} if self._token else {}
+        try:
+            return await super().ask(method, *parts, headers={**identity, **(headers or {})}, **how)
+        except Unauthorized:
+            what = "token" if self._token else "secret"
+            hint = "give --token or set HUB_TOKEN, or set HUB_ADMIN_SECRET as the hub has it."
+            raise HubError(f"The hub refuses the {what}; {hint}") from None
 
 
 @asynccontextmanager
@@ -184,7 +210,7 @@ async def _connected(at: Address) -> AsyncIterator[AsyncTransport]:
         yield transport
 
 
-def members(page: Mapping[str, Any], noun: str) -> tuple[int, list[dict[str, Any]]]:
+def members(page: Mapping[str, Any], noun: str) -> tuple[int, list[Row]]:
     """Return the total and the rows of a page of a list; raise a `HubError` when it is no page of `noun`."""
     try:
         return int(page["total"]), list(page[noun])
@@ -212,7 +238,7 @@ async def listens(url: str) -> bool:
 @asynccontextmanager
 async def over_http(at: Address) -> AsyncIterator[AsyncTransport]:
     """Yield a transport to a hub, which need not listen yet, and close it after the block."""
-    transport = AsyncTransport(at.url, at.secret, "")
+    transport = AsyncTransport(at.url, Secret(at.secret))
     try:
         yield transport
     finally:

@@ -15,9 +15,8 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from typer import Option
 
 from hub.cli import output, tables
 from hub.cli.child import Signals, die_with
@@ -46,10 +45,9 @@ _WORTH_SHOWING = re.compile(
 
 
 def demo(
-    port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65_535, help="The port to listen on. Default: HUB_PORT, then 8080, then a free one."),
-    ] = None,
+    port: int | None = Option(
+        None, min=0, max=65_535, help="The port to listen on. Default: HUB_PORT, then 8080, then a free one."
+    ),
 ) -> int:
     """Try the hub with a Redis of its own and three agents; nothing of it stays."""
     plain_logs()

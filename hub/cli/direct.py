@@ -12,7 +12,7 @@ import httpx
 from hub.cli import global_options, output
 from hub.cli.environment import environment
 from hub.cli.inputs import Usage
-from hub.client.transport import AsyncTransport
+from hub.client.transport import AsyncTransport, Secret
 from hub.errors import HubUnavailable
 from hub.observability.logs import configure_logs
 from hub.settings import Settings, load_settings, mask_url
@@ -37,13 +37,25 @@ async def within_process(settings: Settings, secret: str) -> AsyncIterator[Async
 
     app = create_app(settings, sweep=False)
     async with app.app.router.lifespan_context(app.app):
-        transport = AsyncTransport(
-            "http://in-process", secret, "", httpx.ASGITransport(app=app, raise_app_exceptions=False)
-        )
+        served = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+        transport = AsyncTransport("http://in-process", Secret(secret), served)
         try:
             yield transport
         finally:
             await transport.close()
+
+
+def local_settings() -> Settings:
+    """Return the settings of a hub that is started here, for the realm that the command line names; raises `Usage`."""
+    environment()  # for its note on the `.env` file
+    settings, name = load_settings(), global_options.realm()
+    if name is None or name == DEFAULT:
+        return settings
+    realms = {realm.name: realm for realm in read_known(settings) if realm.name != DEFAULT}
+    if name not in realms:
+        there = f"{settings.realms_file} has {', '.join([DEFAULT, *realms])}"
+        raise Usage(f"There is no realm {output.one_line(name)}: {there if realms else 'HUB_REALMS_FILE names none'}.")
+    return settings_of(realms[name], settings)
 
 
 def store_settings(why: str, or_say: str = "name its Redis in HUB_REDIS_URL") -> Settings:
@@ -51,8 +63,7 @@ def store_settings(why: str, or_say: str = "name its Redis in HUB_REDIS_URL") ->
 
     The refusal begins with `why`, and advises to start a hub or else `or_say`. Only errors are logged.
     """
-    environment()  # for its note on the `.env` file
-    settings = _of_realm(load_settings())
+    settings = local_settings()
     if settings.redis_url is None and not _embedded_runs(settings):
         raise HubUnavailable(
             f"{why}, HUB_REDIS_URL names no Redis, and no embedded one runs in {settings.data_dir}; start a hub with "
@@ -82,20 +93,6 @@ def _quiet(settings: Settings) -> Settings:
         settings = settings.model_copy(update={"log_level": "ERROR"})
     configure_logs(settings)
     return settings
-
-
-def _of_realm(settings: Settings) -> Settings:
-    """Return the settings of the realm that the command line names; raises `Usage` when there is no such realm."""
-    name = global_options.realm()
-    if name is None or name == DEFAULT:
-        return settings
-    realms = {realm.name: realm for realm in read_known(settings) if realm.name != DEFAULT}
-    if name not in realms:
-        there = (
-            f"{settings.realms_file} has {', '.join([DEFAULT, *realms])}" if realms else "HUB_REALMS_FILE names none"
-        )
-        raise Usage(f"There is no realm {output.one_line(name)}: {there}.")
-    return settings_of(realms[name], settings)
 
 
 def store_shown(settings: Settings) -> str:

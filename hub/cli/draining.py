@@ -4,106 +4,93 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import ExitStack
-from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from hub.cli import output
 from hub.cli.answers import CommandAnswer
-from hub.cli.child import Signals
+from hub.cli.child import interruptible
 from hub.cli.command import command
-from hub.cli.connection import HubApi
+from hub.cli.connection import HubApi, Row
 from hub.cli.inputs import read_deadline
-from hub.cli.options import AsJson
+from hub.cli.options import AS_JSON, NODE, TEXT, ValueKind
 from hub.cli.progress import Bar
-from hub.cli.values import NODE
 from hub.errors import HubError, Unavailable, UnknownNode
 
 LOOK_S = 1.0
-NodeId = Annotated[str, NODE.argument("The id of the node.")]
+_NODE = NODE.argument("The id of the node.")
 
 
 @command("admin")
 async def drain(
     hub: HubApi,
-    node: NodeId,
-    deadline: Annotated[
-        float | None,
-        typer.Option(
-            parser=read_deadline,
-            metavar="TIME",
-            help="When to end the leases that are left: 90s, 10m, 2h. Default: never.",
-        ),
-    ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until the node is safe to switch off.")] = False,
-    as_json: AsJson = False,
+    node: str = _NODE,
+    deadline: float | None = ValueKind("TIME", read_deadline).option(
+        "When to end the leases that are left: 90s, 10m, 2h. Default: never."
+    ),
+    wait: bool = Option(False, "--wait", help="Wait until the node is safe to switch off."),
+    as_json: bool = AS_JSON,
 ) -> CommandAnswer:
     """Stop lending the slots of a node. Leases go on, until the deadline if there is one.
 
     Repeat the command to change the deadline, or without --deadline to remove it.
     """
-    answer = await hub.post("admin", "nodes", node, "drain", body={"deadlineSeconds": deadline})
+    answer = await hub.ask("POST", "admin", "nodes", node, "drain", body={"deadlineSeconds": deadline})
     if not wait:
         return CommandAnswer(answer, _draining(node, answer))
     if not as_json:
         output.put(_draining(node, answer))
-    answer = await _until_safe(hub, node)
+    with interruptible(f"Interrupted; {node} goes on draining."):
+        answer = await _until_safe(hub, node)
     return CommandAnswer(answer, f"{node} is safe to kill: {answer.get('reason')}")
 
 
 @command("admin")
 async def cordon(
     hub: HubApi,
-    node: NodeId,
-    reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="The reason. It is shown wherever the node is.")
-    ],
+    node: str = _NODE,
+    reason: str = TEXT.option("The reason. It is shown wherever the node is.", "--reason", default=...),
 ) -> CommandAnswer:
     """Stop lending the slots of a node, for a reason. Leases and the node go on; `hub undrain` ends the cordon."""
-    answer = await hub.post("admin", "nodes", node, "cordon", body={"reason": reason})
+    answer = await hub.ask("POST", "admin", "nodes", node, "cordon", body={"reason": reason})
     held, lent = answer.get("heldBack", 0), answer.get("lent", 0)
     slots = f"{output.plural(held, 'slot')} held back, {lent} still lent"
     return CommandAnswer(answer, f"{node} is cordoned ({answer.get('reason')}): {slots}.")
 
 
 @command("admin")
-async def undrain(hub: HubApi, node: NodeId) -> CommandAnswer:
+async def undrain(hub: HubApi, node: str = _NODE) -> CommandAnswer:
     """Lend the slots of a drained or cordoned node again."""
-    answer = await hub.post("admin", "nodes", node, "undrain")
+    answer = await hub.ask("POST", "admin", "nodes", node, "undrain", body={})
     lent = answer.get("lent", 0)
     return CommandAnswer(answer, f"{node} lends again; {lent} of its slots {'is' if lent == 1 else 'are'} lent now.")
 
 
-def _draining(node: str, answer: dict[str, Any]) -> str:
+def _draining(node: str, answer: Row) -> str:
     held, lent, left = answer.get("heldBack", 0), answer.get("lent", 0), answer.get("deadlineSecondsLeft")
     until = "" if left is None else f"; what is lent ends in {output.duration(round(left))}"
     return f"{node} is draining: {output.plural(held, 'slot')} held back, {lent} still lent{until}."
 
 
-async def _until_safe(hub: HubApi, node: str) -> dict[str, Any]:
-    """Wait until a draining node is safe to kill, and return the last answer; an interruption ends only the wait."""
-    task = asyncio.current_task()
-    assert task is not None
+async def _until_safe(hub: HubApi, node: str) -> Row:
+    """Wait until a draining node is safe to kill, and return the last answer."""
     noted, bar = "", None
-    with Signals(lambda _: task.cancel()), ExitStack() as drawn:
-        try:
-            while True:
-                answer = await _departure(hub, node)
-                bar = bar or drawn.enter_context(Bar("returned", most := int(answer.get("lent") or 0)))
-                bar.to(most - int(answer.get("lent") or 0))
-                if answer.get("safe"):
-                    return answer
-                if answer.get("draining") is False:
-                    raise HubError(f"{node} does not drain any more: another operator has undrained it.")
-                if answer.get("reason") != noted:
-                    noted = str(answer.get("reason"))
-                    output.note(f"waiting: {noted}")
-                await asyncio.sleep(LOOK_S)
-        except asyncio.CancelledError:
-            raise HubError(f"Interrupted; {node} goes on draining.") from None
+    with ExitStack() as drawn:
+        while True:
+            answer = await _departure(hub, node)
+            bar = bar or drawn.enter_context(Bar("returned", most := int(answer.get("lent") or 0)))
+            bar.to(most - int(answer.get("lent") or 0))
+            if answer.get("safe"):
+                return answer
+            if answer.get("draining") is False:
+                raise HubError(f"{node} does not drain any more: another operator has undrained it.")
+            if answer.get("reason") != noted:
+                noted = str(answer.get("reason"))
+                output.note(f"waiting: {noted}")
+            await asyncio.sleep(LOOK_S)
 
 
-async def _departure(hub: HubApi, node: str) -> dict[str, Any]:
+async def _departure(hub: HubApi, node: str) -> Row:
     """Ask whether a node is safe to kill. A node that is not registered is; while the hub cannot say, it is not."""
     try:
         return await hub.get("nodes", node, "safe-to-kill")

@@ -1,9 +1,11 @@
-"""The environment of a command: the variables of the process and of `.env`, secrets, and proxies."""
+"""The environment of a command: the variables of the process and of `.env`, secrets, proxies, and the caller."""
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
+import socket
 import sys
 import urllib.request
 from collections.abc import Mapping
@@ -69,6 +71,14 @@ def tell_of_proxies(url: str) -> None:
     proxy = proxies.get(urlsplit(url).scheme.lower()) or proxies.get("all")
     if proxy and is_of_this_machine(url):
         output.note_if_verbose(f"the proxy {mask_url(proxy)} is not used: {mask_url(url)} is on this machine.")
+
+
+def caller() -> str:
+    """Return `user@host` of this process, which the hub records with a change that this command makes."""
+    try:
+        return f"{getpass.getuser()}@{socket.gethostname()}"
+    except (KeyError, OSError):  # a user id without a name
+        return f"{os.getuid()}@{socket.gethostname()}"
 
 
 def without_secrets(variables: Mapping[str, str]) -> dict[str, str]:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import httpx
-import typer
+from typer import Option
 
 from hub.cli import completing, output, tables
 from hub.cli.answers import CommandAnswer
-from hub.cli.child import Signals
+from hub.cli.child import interruptible
 from hub.cli.command import command
-from hub.cli.connection import Address, HubApi, listens
-from hub.cli.inputs import read_id
-from hub.cli.options import AsJson
-from hub.cli.values import LABEL, NODE, RUN, SLOT, TASK, WORKER
+from hub.cli.connection import Address, HubApi, Row, listens
+from hub.cli.inputs import given, read_id
+from hub.cli.options import AS_JSON, JOB, LABEL, NODE, RUN, SLOT, TASK, WORKER, ValueKind
 from hub.client.trust import tls_context
 from hub.errors import HubError, HubUnavailable, NotFound
 from hub.jobs.names import parse_full_name, to_id
@@ -30,33 +29,26 @@ EventKind = Literal["node", "pool", "grant", "ticket", "worker", "job", "task", 
 _KINDS: tuple[Kind, ...] = ("node", "slot", "ticket", "run")  # an id of any form may name these
 _SILENCE_S = 45.0  # the hub sends something every 15 s
 _BACK_S = 2.0
-_OWN = ("id", "at", "event", "rule")
+_OWN = ("id", "at", "event", "rule")  # the members of an event that are not shown as NAME=VALUE
+_LIMIT = Option(20, min=1, max=1000, help="Show at most the N latest events.")
 
 
 @command("runner")
 async def why(
     hub: HubApi,
-    subject: Annotated[
-        str,
-        typer.Argument(
-            parser=read_id,
-            metavar="ID",
-            help="A node, slot, ticket (or its Idempotency-Key), run, task, worker, a job by its full name, or a "
-            "schedule as ROOM:NAME.",
-            autocompletion=completing.anything,
-        ),
-    ],
-    kind: Annotated[
-        Kind | None, typer.Option(help="The kind of thing that ID names. Default: every kind that it may name.")
-    ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Show at most the N latest events.")] = 20,
+    subject: str = ValueKind("ID", read_id, completing.anything).argument(
+        "A node, slot, ticket (or its Idempotency-Key), run, task, worker, a job by its full name, or a schedule as "
+        "ROOM:NAME."
+    ),
+    kind: Kind | None = Option(None, help="The kind of thing that ID names. Default: every kind that it may name."),
+    limit: int = _LIMIT,
 ) -> CommandAnswer:
     """Explain the state of a node, slot, task, worker ...: what happened, by which rule, and what happens next."""
     return await _why(hub, subject, [kind] if kind else _kinds(subject), limit)
 
 
 @command("runner")
-async def worker(hub: HubApi, worker: Annotated[str, WORKER.argument("The id of the worker.")]) -> CommandAnswer:
+async def worker(hub: HubApi, worker: str = WORKER.argument("The id of the worker.")) -> CommandAnswer:
     """Show a worker and explain its state."""
     return await _why(hub, worker, ["worker"], 20)
 
@@ -80,40 +72,30 @@ def _kinds(subject: str) -> list[Kind]:
 @command("runner")
 async def events(
     at: Address,
-    follow: Annotated[bool, typer.Option("--follow", help="Follow new events, until Ctrl-C.")] = False,
-    kind: Annotated[EventKind | None, typer.Option(help="Show only events of this kind.")] = None,
-    node: Annotated[str | None, NODE.option("Show only events of this node.")] = None,
-    slot: Annotated[str | None, SLOT.option("Show only events of this slot.")] = None,
-    pool: Annotated[str | None, LABEL.option("Show only events of this pool or label.")] = None,
-    run: Annotated[str | None, RUN.option("Show only events of this run.")] = None,
-    worker: Annotated[str | None, WORKER.option("Show only events of this worker.")] = None,
-    task: Annotated[str | None, TASK.option("Show only events of this task.")] = None,
-    job: Annotated[
-        str | None,
-        typer.Option(
-            parser=read_id, metavar="JOB", help="Show only events of this job.", autocompletion=completing.jobs
-        ),
-    ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Begin with the N latest events.")] = 20,
-    as_json: AsJson = False,
+    follow: bool = Option(False, "--follow", help="Follow new events, until Ctrl-C."),
+    kind: EventKind | None = Option(None, help="Show only events of this kind."),
+    node: str | None = NODE.option("Show only events of this node."),
+    slot: str | None = SLOT.option("Show only events of this slot."),
+    pool: str | None = LABEL.option("Show only events of this pool or label."),
+    run: str | None = RUN.option("Show only events of this run."),
+    worker: str | None = WORKER.option("Show only events of this worker."),
+    task: str | None = TASK.option("Show only events of this task."),
+    job: str | None = JOB._replace(read=read_id).option("Show only events of this job."),
+    limit: int = _LIMIT,
+    as_json: bool = AS_JSON,
 ) -> CommandAnswer | None:
     """Show the latest events, and follow new ones with --follow. With both --follow and --json each event is a line."""
-    filters = {"kind": kind, "node": node, "slot": slot, "pool": pool, "run": run}
-    filters |= {"worker": worker, "task": task, "job": job}
-    which = {name: value for name, value in filters.items() if value is not None}
-    return await _events(at, which, limit, as_json, follow=follow)
-
-
-async def _events(
-    at: Address, which: dict[str, str], limit: int, as_json: bool, *, follow: bool
-) -> CommandAnswer | None:
+    filters = given({"kind": kind, "node": node, "slot": slot, "pool": pool, "run": run})
+    filters |= given({"worker": worker, "task": task, "job": job})
     if follow and not await listens(at.url):
         raise HubUnavailable(f"No hub listens at {mask_url(at.url)}; only a running hub can be followed.")
     async with HubApi(at) as hub:
         since = await _newest(hub) if follow else None  # the stream begins here if no event is listed below
-        newest = (await hub.get("history", limit=limit, **which)).get("events") or []
+        newest = (await hub.get("history", limit=limit, **filters)).get("events") or []
     if since is not None:
-        await _follow(at, which, newest, since, as_json)
+        stream = Stream(at, filters, newest[0]["id"] if newest else since)
+        with interruptible():
+            await _follow(stream, newest, as_json)
         return None
     return CommandAnswer({"events": newest}, "\n".join(map(_line, reversed(newest))) or "No events.")
 
@@ -132,14 +114,14 @@ async def _why(hub: HubApi, subject: str, kinds: list[Kind], limit: int) -> Comm
     return CommandAnswer(answers[0] if len(kinds) == 1 else {"found": answers}, show)
 
 
-async def _ask(hub: HubApi, kind: Kind, subject: str, limit: int) -> dict[str, Any] | None:
+async def _ask(hub: HubApi, kind: Kind, subject: str, limit: int) -> Row | None:
     try:
         return await hub.get("why", kind, subject, limit=limit)
     except NotFound:
         return None
 
 
-def _put_explanation(answer: dict[str, Any]) -> None:
+def _put_explanation(answer: Row) -> None:
     output.put(
         output.one_line(f"{answer.get('kind')} {answer.get('id')} is {answer.get('state')}: {answer.get('because')}")
     )
@@ -161,26 +143,17 @@ async def _newest(hub: HubApi) -> str:
     return str(newest[0]["id"]) if newest else "0"
 
 
-async def _follow(
-    at: Address, which: dict[str, str], newest: Sequence[dict[str, Any]], since: str, as_json: bool
-) -> None:
-    """Print the newest events, and then each later one, until a signal."""
-    task = asyncio.current_task()
-    assert task is not None
-    stream = Stream(at, which, newest[0]["id"] if newest else since)
-    with Signals(lambda _: task.cancel()):
+async def _follow(stream: Stream, newest: Sequence[Row], as_json: bool) -> None:
+    """Print the newest events, and then each later one."""
+    for event in reversed(newest):
+        _put(event, as_json)
+    while True:
         try:
-            for event in reversed(newest):
+            async for event in stream.read():
                 _put(event, as_json)
-            while True:
-                try:
-                    async for event in stream.read():
-                        _put(event, as_json)
-                except httpx.HTTPError as error:
-                    output.note(f"the stream was cut ({error or type(error).__name__}); trying again.")
-                await asyncio.sleep(_BACK_S)
-        except asyncio.CancelledError:
-            return
+        except httpx.HTTPError as error:
+            output.note(f"the stream was cut ({error or type(error).__name__}); trying again.")
+        await asyncio.sleep(_BACK_S)
 
 
 class Stream:
@@ -191,7 +164,7 @@ class Stream:
         self._which = which
         self._last = last
 
-    async def read(self, begun: Callable[[], object] = bool) -> AsyncIterator[dict[str, Any]]:
+    async def read(self, begun: Callable[[], object] = bool) -> AsyncIterator[Row]:
         """Yield events until the hub ends the stream; call `begun` when it begins.
 
         Raises `httpx.HTTPError` when the stream is cut off, and `HubError` when the hub refuses it.
@@ -218,16 +191,16 @@ class Stream:
                     yield {"event": name, **_neutral(json.loads(value))}
 
 
-def _neutral(event: dict[str, Any]) -> dict[str, Any]:
+def _neutral(event: Row) -> Row:
     """Return an event of a stream with the names that events of a list have: the time is `at`, not `atUtc`."""
     return {"at" if name == "atUtc" else name: value for name, value in event.items()}
 
 
-def _put(event: dict[str, Any], as_json: bool) -> None:
+def _put(event: Row, as_json: bool) -> None:
     output.put(output.json_text(event) if as_json else _line(event))
 
 
-def _line(event: dict[str, Any]) -> str:
+def _line(event: Row) -> str:
     facts = " ".join(f"{name}={_fact(value)}" for name, value in event.items() if name not in _OWN)
     when = str(event.get("at") or "")[:23]
     return output.one_line(f"{when:<23}  {event.get('event')}  {facts}  {event.get('rule') or ''}".rstrip())

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import typer
 
 from hub.capacity.labels import parse_label
 from hub.capacity.nodes.models import DRAIN_DEADLINE_MAX_S
-from hub.errors import InvalidLabel
+from hub.errors import InvalidLabel, InvalidRoomId
+from hub.jobs.names import check_room, dashed, parse_full_name, to_id
 
 LONGEST_ID = 512  # a longer text was pasted by accident
+LONGEST_KEY = 255
+STDIN = "-"
 YEAR_S = 366 * 86_400
 _UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
@@ -83,6 +89,83 @@ def read_id(text: str) -> str:
     return trimmed
 
 
+def read_uuid(text: str) -> str:
+    """Return the id of a worker or a task, from any spelling of a UUID, in the spelling of the wire."""
+    try:
+        return dashed(to_id(text.strip()))
+    except ValueError:
+        raise typer.BadParameter(f"{shown(text)} is no UUID.") from None
+
+
+def read_room(text: str) -> str:
+    """Return the name of a room; a slash is refused, because the name becomes a part of a path."""
+    try:
+        check_room(text)
+    except InvalidRoomId:
+        raise typer.BadParameter(f"{shown(text)} is no room: write a name without '@' and ':', or @global.") from None
+    if "/" in text or text in (".", "..") or not _is_text(text):
+        raise typer.BadParameter(f"{shown(text)} is no room: it cannot be part of a path.")
+    return text
+
+
+def read_full_name(text: str) -> str:
+    """Return the full name of a job."""
+    parts = parse_full_name(text)
+    if parts is None or not _is_text(text):
+        raise typer.BadParameter(
+            f"{shown(text)} is no job: write ROOM:CATEGORY:NAME, such as @global:modifiers:Rotate."
+        )
+    read_room(parts[0])
+    return text
+
+
+def read_key(text: str) -> str:
+    """Return an Idempotency-Key; only printable ASCII is accepted, because the key is sent in a header."""
+    if not text.strip() or len(text) > LONGEST_KEY or not text.isascii() or not text.isprintable():
+        raise typer.BadParameter(f"{shown(text)} is no key: write 1 to {LONGEST_KEY} printable ASCII characters.")
+    return text
+
+
+def read_moment(text: str) -> str:
+    """Return a time in ISO 8601 unchanged; one without an offset from UTC is refused."""
+    try:
+        known = datetime.fromisoformat(text.strip()).tzinfo is not None
+    except ValueError:
+        known = False
+    if not known:
+        raise typer.BadParameter(f"{shown(text)} is no time with its offset, such as 2030-01-02T03:04:05Z.")
+    return text.strip()
+
+
+def read_payload(text: str) -> dict[str, Any]:
+    """Return the JSON object in a text, or on stdin for the text `-`; raises `Usage` when there is none."""
+    where = "PAYLOAD" if text != STDIN else "What stands on stdin"
+    try:
+        if text == STDIN:
+            text = sys.stdin.buffer.read().decode()
+        payload = json.loads(text, parse_constant=_no_number)
+        json.dumps(payload, ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeError:
+        raise Usage(f"{where} is not text in UTF-8.") from None
+    except (ValueError, RecursionError) as error:
+        raise Usage(f"{where} is no JSON: {str(error)[:200]}.") from None
+    if not isinstance(payload, dict):
+        raise Usage(f"{where} is no JSON object, such as '{{\"frames\": 10}}'.")
+    return payload
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number")
+
+
+def _is_text(text: str) -> bool:
+    """Return whether a text can be sent as UTF-8, which is not so for an argument of other bytes."""
+    try:
+        return bool(text.encode())
+    except UnicodeEncodeError:
+        return False
+
+
 def read_url(text: str) -> str:
     """Return the URL of a hub, such as http://hub:8080, without a slash at its end; it may have a path."""
     try:
@@ -143,6 +226,11 @@ def each_once(pairs: Iterable[tuple[str, object]], option: str) -> None:
         if name in seen:
             raise Usage(f"{option} names {shown(name)} twice.")
         seen.add(name)
+
+
+def given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members that have a value, for the body of a call."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def shown(text: str) -> str:

@@ -6,27 +6,25 @@ import asyncio
 import os
 import signal
 import uuid
-from collections.abc import Coroutine
-from contextlib import AsyncExitStack, nullcontext
-from dataclasses import dataclass
-from typing import Annotated, Any
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
+from typing import Any
 
-import typer
+from typer import Option
 
 from hub.cli import output, tables
 from hub.cli.answers import CommandAnswer
-from hub.cli.backlog import late
-from hub.cli.child import Child, Signals
+from hub.cli.child import Child, Signals, interruptible
 from hub.cli.command import Work, command
-from hub.cli.connection import Address, HubApi, listens, secret_refused
+from hub.cli.connection import Address, HubApi, Row, listens, secret_refused
 from hub.cli.environment import without_secrets
 from hub.cli.inputs import InputEnded, Usage, check_command, read_id, read_label, seconds
-from hub.cli.options import AsJson, Command
+from hub.cli.options import AS_JSON, COMMAND, LABEL, RUN, SECONDS, SLOT, TEXT, ValueKind
 from hub.cli.queue_position import tell_position
-from hub.cli.times import when
-from hub.cli.values import LABEL, RUN, SLOT
 from hub.client import HubClient, Slot
+from hub.client.backlog import EXIT_S, drop_everything, everything_told
 from hub.errors import HubError, HubUnavailable, LeaseLost, NoCapacity, NoSuchPool, NotFound, Unauthorized
+from hub.retries import now_s
 from hub.settings import mask_url
 
 # Exit codes of sysexits.h: a failure that may pass, a missing right, a service that is not there.
@@ -37,62 +35,32 @@ STOP_AHEAD_S = 5.0
 STOP_AHEAD_SHARE = 0.1
 # Seconds for the command to end after the hub has ended the lease; the slot may already have a new holder.
 OVER_GRACE_S = 1.0
+# Seconds at the end for the delivery of calls that the hub has not taken: longer than most restarts of a hub.
+DELIVERY_S = 30.0
 _LOOK_S = 1.0
-
-Wanted = Annotated[str, LABEL.argument("The label to borrow, such as gpu:a100.")]
-
-
-@dataclass(frozen=True)
-class LendRequest:
-    """The options of `hub borrow`: the slot to borrow, the wait for it, and whether to print the position."""
-
-    label: str
-    ttl_s: float | None
-    run: str | None
-    wait_s: float
-    priority: int
-    wait_for_pool: bool = False
-    quiet: bool = False
-    realms: str = ""
-
-
-Run = Annotated[str | None, RUN.option("The run that uses the slot.")]
+_DELIVERY_LOOK_S = 0.1
 
 
 @command("runner")
 def borrow(
     at: Address,
-    label: Wanted,
-    command: Command = None,
-    ttl: Annotated[
-        float | None,
-        typer.Option(
-            parser=seconds(least=0.1), metavar="SECONDS", help="The length of the lease. It is renewed until you stop."
-        ),
-    ] = None,
-    run: Run = None,
-    wait: Annotated[
-        float,
-        typer.Option(
-            parser=seconds(least=0), metavar="SECONDS", help="How long to wait in the queue while no slot is free."
-        ),
-    ] = 0.0,
-    priority: Annotated[int, typer.Option(min=-100, max=100, help="Each point counts as one second of waiting.")] = 0,
-    wait_for_pool: Annotated[
-        bool, typer.Option("--wait-for-pool", help="Wait as well while no pool serves LABEL yet.")
-    ] = False,
-    realms: Annotated[
-        str,
-        typer.Option(
-            metavar="NAMES",
-            help="Realms that may lend the slot, such as eu,us. With --wait the borrow waits in the first.",
-        ),
-    ] = "",
-    on_refusal: Annotated[
-        int, typer.Option("--exit-code-on-refusal", min=1, max=255, help="The exit code when no slot was lent.")
-    ] = NO_SLOT,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not print the position in the queue.")] = False,
-    as_json: AsJson = False,
+    label: str = LABEL.argument("The label to borrow, such as gpu:a100."),
+    command: list[str] | None = COMMAND,
+    ttl: float | None = ValueKind("SECONDS", seconds(least=0.1)).option(
+        "The length of the lease. It is renewed until you stop."
+    ),
+    run: str | None = RUN.option("The run that uses the slot."),
+    wait: float = SECONDS.option("How long to wait in the queue while no slot is free.", default=0.0),
+    priority: int = Option(0, min=-100, max=100, help="Each point counts as one second of waiting."),
+    wait_for_pool: bool = Option(False, "--wait-for-pool", help="Wait as well while no pool serves LABEL yet."),
+    realms: str = ValueKind("NAMES").option(
+        "Realms that may lend the slot, such as eu,us. With --wait the borrow waits in the first.", default=""
+    ),
+    on_refusal: int = Option(
+        NO_SLOT, "--exit-code-on-refusal", min=1, max=255, help="The exit code when no slot was lent."
+    ),
+    quiet: bool = Option(False, "--quiet", "-q", help="Do not print the position in the queue."),
+    as_json: bool = AS_JSON,
 ) -> Coroutine[Any, Any, int]:
     """Borrow a slot and keep it until Ctrl-C or SIGTERM, or while COMMAND runs.
 
@@ -105,27 +73,22 @@ def borrow(
         check_command(command)
         if as_json:
             raise Usage("--json prints the slot and COMMAND gets it in its environment: give one of the two.")
-    wanted = LendRequest(label, ttl, run, wait, priority, wait_for_pool, quiet, realms)
-    return _borrow(at, wanted, command or [], on_refusal, as_json)
+    several = [name.strip() for name in realms.split(",") if name.strip()]
+    how = {"ttl": ttl, "run": run, "wait": wait, "priority": priority, "wait_for_pool": wait_for_pool}
+    return _borrow(at, label, {**how, "realms": several}, command or [], on_refusal, quiet=quiet, as_json=as_json)
 
 
 @command("runner")
 def give_back(
     hub: HubApi,
-    slot: Annotated[str, SLOT.argument("The id of the slot.")],
-    label: Annotated[
-        str | None,
-        typer.Option(parser=read_label, metavar="LABEL", help="The pool of the slot. Default: the hub is asked."),
-    ] = None,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            parser=read_id, metavar="TOKEN", help="Return the slot only if it is lent with this fencing token."
-        ),
-    ] = None,
-    run: Annotated[str | None, RUN.option("Return the slot only if it is lent to this run.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="End the lease of another holder. Needs --reason.")] = False,
-    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="The reason, for the audit log.")] = None,
+    slot: str = SLOT.argument("The id of the slot."),
+    label: str | None = ValueKind("LABEL", read_label).option("The pool of the slot. Default: the hub is asked."),
+    token: str | None = ValueKind("TOKEN", read_id).option(
+        "Return the slot only if it is lent with this fencing token."
+    ),
+    run: str | None = RUN.option("Return the slot only if it is lent to this run."),
+    force: bool = Option(False, "--force", help="End the lease of another holder. Needs --reason."),
+    reason: str | None = TEXT.option("The reason, for the audit log."),
 ) -> Work:
     """Give a borrowed slot back. Prove that it is yours with --token or --run, or end it with --force and --reason.
 
@@ -135,62 +98,70 @@ def give_back(
         raise Usage("--token, --run and --force each say by what right: give one of them.")
     if force != bool(reason and reason.strip()):
         raise Usage("--force and --reason TEXT go together.")
-    return _give_back(hub, slot, label, Right(token, run, reason if force else None))
+    return _give_back(hub, slot, label, token, run, reason if force else None)
 
 
-async def _borrow(at: Address, wanted: LendRequest, command: list[str], on_refusal: int, as_json: bool) -> int:
-    """Borrow a slot and hold it until a signal or the end of the command; return the exit code, or end with another."""
+async def _borrow(
+    at: Address,
+    label: str,
+    how: Mapping[str, Any],
+    command: list[str],
+    on_refusal: int,
+    *,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Borrow a slot and hold it until a signal or the end of the command; return the exit code, or end with another.
+
+    `how` are the keywords of `HubClient.borrow`.
+    """
+    ticket = uuid.uuid4().hex
     try:
-        return await _borrow_and_hold(at, wanted, command, as_json)
-    except (NoCapacity, NoSuchPool) as error:
-        raise InputEnded(str(error), on_refusal) from None
+        with interruptible(f"Interrupted before a slot of {label} was lent.") as signals:
+            if how["wait"] == 0 and not await listens(at.url):
+                raise HubUnavailable(f"No hub listens at {mask_url(at.url)}.")
+            async with _delivered(signals), HubClient(at.url, at.secret) as client, AsyncExitStack() as held:
+                async with tell_position(at, ticket, label) if how["wait"] and not quiet else nullcontext():
+                    slot = await held.enter_async_context(client.borrow(label, ticket=ticket, **how))
+                if command:
+                    return await _run(slot, command, signals)
+                await _hold(slot, signals, as_json)
+    except NoSuchPool as error:
+        sentence = str(error) if str(error).endswith("?") else f"{error};"
+        raise InputEnded(f"{sentence} --wait-for-pool waits for one that comes later.", on_refusal) from None
+    except NoCapacity as error:
+        sentence = str(error) if how["wait"] else f"{str(error).rstrip('.')}; --wait SECONDS waits for one."
+        raise InputEnded(sentence, on_refusal) from None
     except Unauthorized as error:
         raise InputEnded(secret_refused(error), NOT_ALLOWED) from None
     except HubUnavailable as error:
         raise InputEnded(str(error), NO_HUB) from None
-
-
-async def _borrow_and_hold(at: Address, wanted: LendRequest, command: list[str], as_json: bool) -> int:
-    task = asyncio.current_task()
-    assert task is not None
-    with Signals(lambda _: task.cancel()) as signals:
-        try:
-            if wanted.wait_s == 0 and not await listens(at.url):
-                raise HubUnavailable(f"No hub listens at {mask_url(at.url)}.")
-            async with late(signals), HubClient(at.url, at.secret) as client, AsyncExitStack() as held:
-                slot = await _lend(client, at, wanted, held)
-                if command:
-                    return await _run(slot, command, signals)
-                await _hold(slot, signals, as_json)
-        except NoSuchPool as error:
-            sentence = str(error) if str(error).endswith("?") else f"{error};"
-            raise NoSuchPool(f"{sentence} --wait-for-pool waits for one that comes later.") from None
-        except NoCapacity as error:
-            if wanted.wait_s:
-                raise
-            raise NoCapacity(f"{str(error).rstrip('.')}; --wait SECONDS waits for one.") from None
-        except asyncio.CancelledError:
-            raise HubError(f"Interrupted before a slot of {wanted.label} was lent.") from None
     if not slot.owed:  # else a note has said until when it stays lent
         output.note(f"{slot.id} is given back.")
     return 0
 
 
-async def _lend(client: HubClient, at: Address, wanted: LendRequest, held: AsyncExitStack) -> Slot:
-    """Borrow the slot until the end of `held`, and print the position in the queue while it waits."""
-    ticket = uuid.uuid4().hex
-    borrowing = client.borrow(
-        wanted.label,
-        ttl=wanted.ttl_s,
-        run=wanted.run,
-        wait=wanted.wait_s,
-        priority=wanted.priority,
-        wait_for_pool=wanted.wait_for_pool,
-        ticket=ticket,
-        realms=[name.strip() for name in wanted.realms.split(",") if name.strip()],
-    )
-    async with tell_position(at, ticket, wanted.label) if wanted.wait_s and not wanted.quiet else nullcontext():
-        return await held.enter_async_context(borrowing)
+@asynccontextmanager
+async def _delivered(signals: Signals) -> AsyncIterator[None]:
+    """Wait after the block until the hub has taken all calls: up to half a minute, or five seconds after an error.
+
+    A signal ends the wait. Calls that are not delivered then are logged and dropped.
+    """
+    patience_s = EXIT_S
+    try:
+        yield
+        patience_s = DELIVERY_S
+    finally:
+        if not everything_told():
+            stop = asyncio.Event()
+            signals.then = lambda _: stop.set()
+            output.note(f"waiting up to {patience_s:.0f} s for the hub; Ctrl-C ends that.")
+            until_s = now_s() + patience_s
+            while not everything_told() and not stop.is_set() and now_s() < until_s:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_DELIVERY_LOOK_S):
+                        await stop.wait()
+            drop_everything()
 
 
 async def _hold(slot: Slot, signals: Signals, as_json: bool) -> None:
@@ -262,7 +233,7 @@ def _facts(slot: Slot) -> list[tuple[str, Any]]:
     ]
 
 
-def _document(slot: Slot) -> dict[str, Any]:
+def _document(slot: Slot) -> Row:
     return {
         "slotId": slot.id,
         "label": slot.label,
@@ -277,43 +248,40 @@ def _document(slot: Slot) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class Right:
-    """The proof of the right to end a lease: its fencing token, its run, or the reason of an operator."""
+async def _give_back(
+    hub: HubApi, slot: str, label: str | None, token: str | None, run: str | None, reason: str | None
+) -> CommandAnswer:
+    """Give a slot back; without `label`, ask the hub for the pool of its lease. Raises `NotFound` if it is not lent.
 
-    token: str | None = None
-    run: str | None = None
-    reason: str | None = None
-
-    def body(self) -> dict[str, Any]:
-        """Return the members of this proof in the body of the call that gives the slot back."""
-        if self.token:
-            return {"lease": {"token": self.token}}
-        return {"runId": self.run, "onlyRun": True} if self.run else {"revoke": True, "reason": self.reason}
-
-
-async def _give_back(hub: HubApi, slot_id: str, label: str | None, by: Right) -> CommandAnswer:
-    """Give a slot back; without `label`, ask the hub for the pool of its lease. Raises `NotFound` if it is not lent."""
-    if label is None or by == Right():
+    The proof of the right to end the lease is its fencing token, its run, or the reason of an operator.
+    """
+    proof: Row = {}
+    if token:
+        proof = {"lease": {"token": token}}
+    elif run:
+        proof = {"runId": run, "onlyRun": True}
+    elif reason:
+        proof = {"revoke": True, "reason": reason}
+    if label is None or not proof:
         try:
-            lease = await hub.get("sessions", slot_id)
+            lease = await hub.get("sessions", slot)
         except NotFound:
-            if by.token:  # raises if the store was lost and may not know of the lease yet
-                await hub.get("leases", slot_id, "verify", token=by.token)
-            raise NotFound(f"The slot {slot_id} is not lent.") from None
-        if by == Right():
-            raise HubError(_whose(slot_id, lease))
+            if token:  # raises if the store was lost and may not know of the lease yet
+                await hub.get("leases", slot, "verify", token=token)
+            raise NotFound(f"The slot {slot} is not lent.") from None
+        if not proof:
+            raise HubError(_whose(slot, lease))
         label = str(lease.get("pool"))
-    answer = await hub.post("session", "return", body={"label": label, "slotId": slot_id, **by.body()})
-    if by.run and "note" in answer:
-        raise HubError(f"The slot {slot_id} is not lent to run {by.run}; nothing was changed.")
-    return CommandAnswer(answer, f"{slot_id}: {answer['note']}." if "note" in answer else f"{slot_id} is given back.")
+    answer = await hub.ask("POST", "session", "return", body={"label": label, "slotId": slot, **proof})
+    if run and "note" in answer:
+        raise HubError(f"The slot {slot} is not lent to run {run}; nothing was changed.")
+    return CommandAnswer(answer, f"{slot}: {answer['note']}." if "note" in answer else f"{slot} is given back.")
 
 
-def _whose(slot_id: str, lease: dict[str, Any]) -> str:
+def _whose(slot: str, lease: Row) -> str:
     left = output.duration(lease.get("secondsLeft"))
     return (
-        f"The slot {slot_id} is lent to run {lease.get('runId') or '(none)'} as {lease.get('label')}, borrowed "
-        f"{when(lease.get('borrowedAt'))}, {left} left. "
+        f"The slot {slot} is lent to run {lease.get('runId') or '(none)'} as {lease.get('label')}, borrowed "
+        f"{output.when(lease.get('borrowedAt'))}, {left} left. "
         "Say --token or --run if it is yours, else --force --reason TEXT."
     )

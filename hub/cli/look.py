@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+from typer import Option
 
 from hub.capacity.nodes.models import State
 from hub.cli import output, tables
-from hub.cli.answers import CommandAnswer, Listing, Row, Rows, check_one_of, check_realms
-from hub.cli.child import Signals
+from hub.cli.answers import (
+    Columns,
+    CommandAnswer,
+    Listing,
+    Rows,
+    check_one_of,
+    check_realms,
+    duration_of,
+    facts,
+    time_of,
+)
+from hub.cli.child import interruptible
 from hub.cli.command import Work, command
-from hub.cli.connection import PAGE, HubApi, members
+from hub.cli.connection import PAGE, HubApi, Row, members
 from hub.cli.inputs import Usage
-from hub.cli.options import AsJson, Limit
-from hub.cli.times import since, when
-from hub.cli.values import JOB, LABEL, NODE, RUN, SLOT
+from hub.cli.options import AS_JSON, JOB, LABEL, NODE, RUN, SLOT, list_limit
 
 WATCH_S = 2.0
 
@@ -27,11 +34,11 @@ WATCH_S = 2.0
 @command(every_realm=True)
 def nodes(
     hub: HubApi,
-    node: Annotated[str | None, NODE.argument("Show only this node, with its slots.")] = None,
-    state: Annotated[State | None, typer.Option(help="Show only nodes in this state.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Refresh every two seconds, until Ctrl-C.")] = False,
-    limit: Limit = 1000,
-    as_json: AsJson = False,
+    node: str | None = NODE.argument("Show only this node, with its slots.", default=None),
+    state: State | None = Option(None, help="Show only nodes in this state."),
+    watch: bool = Option(False, "--watch", help="Refresh every two seconds, until Ctrl-C."),
+    limit: int = list_limit(1000),
+    as_json: bool = AS_JSON,
 ) -> Coroutine[Any, Any, CommandAnswer | None]:
     """Show the registered nodes."""
     check_one_of(("NODE", node), ("--state", state))
@@ -45,31 +52,40 @@ def nodes(
 
 @command(every_realm=True)
 def pools(
-    hub: HubApi, label: Annotated[str | None, LABEL.argument("Show only this pool.")] = None, limit: Limit = 1000
+    hub: HubApi,
+    label: str | None = LABEL.argument("Show only this pool.", default=None),
+    limit: int = list_limit(1000),
 ) -> Work:
     """Show the pools: how many slots are free, lent and held back."""
     check_realms(("LABEL", label))
-    return (
-        _one(hub, _POOLS, "pools", label)
-        if label
-        else _POOLS.of_realms(hub, partial(_pages, "pools", _POOLS, limit, {}))
-    )
+    return _one_or_all(hub, _POOLS, "pools", label, limit, {})
+
+
+@command(every_realm=True)
+def leases(
+    hub: HubApi,
+    slot: str | None = SLOT.argument("Show only the lease of this slot.", default=None),
+    label: str | None = LABEL.option("Show only leases that were asked for under this label."),
+    pool: str | None = LABEL.option("Show only leases of this pool."),
+    node: str | None = NODE.option("Show only leases of this node."),
+    run: str | None = RUN.option("Show only leases of this run."),
+    limit: int = list_limit(1000),
+) -> Work:
+    """Show the leases."""
+    filters = {"label": label, "pool": pool, "node": node, "run": run}
+    check_one_of(("SLOT", slot), *((f"--{name}", value) for name, value in filters.items()))
+    check_realms(("SLOT", slot))
+    return _one_or_all(hub, _LEASES, "sessions", slot, limit, filters)
 
 
 @command()
 def autoscale(
     hub: HubApi,
-    label: Annotated[str | None, LABEL.argument("The label of the pool.")] = None,
-    job: Annotated[str | None, JOB.option("Show the tasks of this job instead of a pool.", "--job")] = None,
-    least: Annotated[
-        int | None, typer.Option("--min", min=0, max=1_000_000, help="The lower bound of the desired number.")
-    ] = None,
-    most: Annotated[
-        int | None, typer.Option("--max", min=0, max=1_000_000, help="The upper bound of the desired number.")
-    ] = None,
-    headroom: Annotated[
-        int | None, typer.Option(min=0, max=1_000_000, help="The number to add to what is needed now.")
-    ] = None,
+    label: str | None = LABEL.argument("The label of the pool.", default=None),
+    job: str | None = JOB.option("Show the tasks of this job instead of a pool.", "--job"),
+    least: int | None = Option(None, "--min", min=0, max=1_000_000, help="The lower bound of the desired number."),
+    most: int | None = Option(None, "--max", min=0, max=1_000_000, help="The upper bound of the desired number."),
+    headroom: int | None = Option(None, min=0, max=1_000_000, help="The number to add to what is needed now."),
 ) -> Work:
     """Show how many slots a pool should have: those that are lent, and those that waiting tickets need.
 
@@ -80,34 +96,12 @@ def autoscale(
     if least is not None and most is not None and least > most:
         raise Usage("--min is above --max.")
     bounds = {"min": least, "max": most, "headroom": headroom}
-    of = ["jobs", job] if job is not None else [str(label)]
-    return _autoscale(hub, of, bounds)
-
-
-@command(every_realm=True)
-def leases(
-    hub: HubApi,
-    slot: Annotated[str | None, SLOT.argument("Show only the lease of this slot.")] = None,
-    label: Annotated[str | None, LABEL.option("Show only leases that were asked for under this label.")] = None,
-    pool: Annotated[str | None, LABEL.option("Show only leases of this pool.")] = None,
-    node: Annotated[str | None, NODE.option("Show only leases of this node.")] = None,
-    run: Annotated[str | None, RUN.option("Show only leases of this run.")] = None,
-    limit: Limit = 1000,
-) -> Work:
-    """Show the leases."""
-    filters = {"label": label, "pool": pool, "node": node, "run": run}
-    check_one_of(("SLOT", slot), *((f"--{name}", value) for name, value in filters.items()))
-    check_realms(("SLOT", slot))
-    if slot is not None:
-        return _one(hub, _LEASES, "sessions", slot)
-    return _LEASES.of_realms(hub, partial(_pages, "sessions", _LEASES, limit, filters))
+    return _autoscale(hub, ["jobs", job] if job is not None else [str(label)], bounds)
 
 
 async def _watch(look: Callable[[], Awaitable[CommandAnswer]], *, as_json: bool) -> None:
     """Print the answer of `look` every two seconds, until a signal."""
-    task = asyncio.current_task()
-    assert task is not None
-    with Signals(lambda _: task.cancel()), suppress(asyncio.CancelledError):
+    with interruptible():
         while True:
             answer = await look()
             if as_json:
@@ -118,31 +112,24 @@ async def _watch(look: Callable[[], Awaitable[CommandAnswer]], *, as_json: bool)
             await asyncio.sleep(WATCH_S)
 
 
-async def _one(hub: HubApi, of: Listing, path: str, name: str) -> CommandAnswer:
-    return of.one(await hub.get(path, name))
+async def _one_or_all(
+    hub: HubApi, listing: Listing, path: str, name: str | None, limit: int, filters: dict[str, str | None]
+) -> CommandAnswer:
+    if name is not None:
+        return listing.one(await hub.get(path, name))
+    return await listing.of_realms(hub, lambda realm: listing.ask(realm, limit, path, **filters))
 
 
 async def _one_node(hub: HubApi, name: str) -> CommandAnswer:
     node = await hub.get("nodes", name)
 
     def show() -> None:
-        tables.put_facts(_node_facts(node))
+        facts(node, _NODE_FACTS).put(as_json=False)
         if slots := [(slot.get("slotId"), slot.get("label"), slot.get("state")) for slot in node.get("slotList") or ()]:
             output.put("")
             tables.put_table(("SLOT", "POOL", "STATE"), slots)
 
     return CommandAnswer(node, show)
-
-
-async def _autoscale(hub: HubApi, of: list[str], bounds: dict[str, int | None]) -> CommandAnswer:
-    answer = await hub.get("autoscale", *of, **bounds)
-
-    def show() -> None:
-        tables.put_facts((_job_demand if "job" in answer else _demand)(answer))
-        if hint := answer.get("hint"):
-            output.note(str(hint))
-
-    return CommandAnswer(answer, show)
 
 
 async def _all_nodes(limit: int, state: str | None, hub: HubApi) -> Rows:
@@ -157,40 +144,25 @@ async def _all_nodes(limit: int, state: str | None, hub: HubApi) -> Rows:
     return total, [nodes_by_id[name] for name in sorted(nodes_by_id)][:limit]
 
 
-async def _pages(path: str, of: Listing, limit: int, filters: Mapping[str, str | None], hub: HubApi) -> Rows:
-    so_far: list[Row] = []
-    while True:
-        page = await hub.get(path, limit=min(PAGE, limit - len(so_far)), offset=len(so_far), **filters)
-        total, rows = members(page, of.noun)
-        so_far += rows
-        if not rows or len(so_far) >= min(total, limit):
-            return total, so_far[:limit]
+async def _autoscale(hub: HubApi, path: list[str], bounds: dict[str, int | None]) -> CommandAnswer:
+    answer = await hub.get("autoscale", *path, **bounds)
+
+    def show() -> None:
+        facts(answer, _JOB_DEMAND if "job" in answer else _POOL_DEMAND).put(as_json=False)
+        if hint := answer.get("hint"):
+            output.note(str(hint))
+
+    return CommandAnswer(answer, show)
 
 
-def _node_row(node: dict[str, Any]) -> Iterable[Any]:
-    return (
-        node.get("nodeId"), _state(node), node.get("slots"), node.get("lent"), since(node.get("sinceBeatMs")),
-        output.pairs(node.get("labels")),
-    )  # fmt: skip
-
-
-def _node_facts(node: dict[str, Any]) -> Iterable[tuple[str, Any]]:
-    yield from zip(_NODES.columns, _node_row(node), strict=True)
-    yield "LAST SEEN", when(node.get("lastSeen"))
-    yield "CAPACITY", node.get("capacity")
-    yield "APPS", ", ".join(map(str, node.get("apps") or ()))
-    yield "ADDRESS", node.get("baseUrl")
-    yield "ORDERS", ", ".join(map(_order, node.get("orders") or ()))
-
-
-def _order(order: dict[str, Any]) -> str:
+def _order(order: Row) -> str:
     """Return the text of an order, such as `rebuild within 300 s` or `recycle a-1 a-2`."""
     left, slots = order.get("secondsLeft"), order.get("slots") or ()
-    parts = [str(order.get("order")), *(f"within {output.duration(left)}" for _ in range(left is not None)), *slots]
-    return " ".join(map(str, parts))
+    bound = [] if left is None else [f"within {output.duration(left)}"]
+    return " ".join(map(str, (order.get("order"), *bound, *slots)))
 
 
-def _state(node: dict[str, Any]) -> str:
+def _state(node: Row) -> str:
     state, left = str(node.get("state")) + ", kept" * bool(node.get("kept")), node.get("deadlineSecondsLeft")
     service = str(node.get("service", "lending"))
     if service == "lending":
@@ -198,55 +170,54 @@ def _state(node: dict[str, Any]) -> str:
     return f"{state}, {service}" if left is None else f"{state}, {service} for {output.duration(left)}"
 
 
-def _pool_row(pool: dict[str, Any]) -> Iterable[Any]:
-    return (
-        pool.get("label"), pool.get("total"), pool.get("available"), pool.get("borrowed"), pool.get("heldBack"),
-        bool(pool.get("maintenanceActive")),
-    )  # fmt: skip
+def _at_least(member: str) -> Callable[[Row], str]:
+    """Return a cell that shows a number, which is a lower bound when the hub has not counted to the end."""
+    return lambda demand: f"{'at least ' if demand.get('truncated') else ''}{demand.get(member)}"
 
 
-def _demand(demand: dict[str, Any]) -> Iterable[tuple[str, Any]]:
-    least = "at least " if demand.get("truncated") else ""
-    yield "POOL", demand.get("label")
-    yield "LENT", demand.get("held")
-    yield "WAITING", f"{least}{demand.get('waiting')}"
-    yield "DESIRED", f"{least}{demand.get('desired')}"
-    yield "FREE", demand.get("free")
-    yield "HELD BACK", demand.get("heldBack")
-    yield "MAINTENANCE", bool(demand.get("maintenanceActive"))
-
-
-def _job_demand(demand: dict[str, Any]) -> Iterable[tuple[str, Any]]:
-    least = "at least " if demand.get("truncated") else ""
-    yield "JOB", demand.get("job")
-    yield "HELD", f"{least}{demand.get('held')}"
-    yield "PENDING", demand.get("pending")
-    yield "DESIRED", f"{least}{demand.get('desired')}"
-    yield "PUT OFF", demand.get("putOff")
-    yield "WORKERS", demand.get("workers")
-    yield "RUN TIME", output.duration(demand.get("runSeconds"))
-
-
-def _lease_row(lease: dict[str, Any]) -> Iterable[Any]:
-    return (
-        lease.get("slotId"), lease.get("pool"), lease.get("label"), lease.get("nodeId"),
-        lease.get("runId"), when(lease.get("borrowedAt")), output.duration(lease.get("secondsLeft")),
-    )  # fmt: skip
+def _maintenance(row: Row) -> bool:
+    return bool(row.get("maintenanceActive"))
 
 
 _NODES = Listing(
-    "nodes", ("NODE", "STATE", "SLOTS", "LENT", "LAST BEAT", "LABELS"), _node_row, numbers=("SLOTS", "LENT")
-)
+    "nodes",
+    {
+        "NODE": "nodeId", "STATE": _state, "SLOTS": "slots", "LENT": "lent",
+        "LAST BEAT": lambda node: output.since(node.get("sinceBeatMs")),
+        "LABELS": lambda node: output.pairs(node.get("labels")),
+    },
+    numbers=("SLOTS", "LENT"),
+)  # fmt: skip
+_NODE_FACTS: Columns = {
+    **_NODES.columns,
+    "LAST SEEN": time_of("lastSeen"),
+    "CAPACITY": "capacity",
+    "APPS": lambda node: ", ".join(map(str, node.get("apps") or ())),
+    "ADDRESS": "baseUrl",
+    "ORDERS": lambda node: ", ".join(map(_order, node.get("orders") or ())),
+}
 _POOLS = Listing(
     "pools",
-    ("POOL", "SLOTS", "FREE", "LENT", "HELD BACK", "MAINTENANCE"),
-    _pool_row,
+    {
+        "POOL": "label", "SLOTS": "total", "FREE": "available", "LENT": "borrowed", "HELD BACK": "heldBack",
+        "MAINTENANCE": _maintenance,
+    },
     numbers=("SLOTS", "FREE", "LENT", "HELD BACK"),
-)
+)  # fmt: skip
 _LEASES = Listing(
     "leases",
-    ("SLOT", "POOL", "ASKED FOR", "NODE", "RUN", "SINCE", "TIME LEFT"),
-    _lease_row,
+    {
+        "SLOT": "slotId", "POOL": "pool", "ASKED FOR": "label", "NODE": "nodeId", "RUN": "runId",
+        "SINCE": time_of("borrowedAt"), "TIME LEFT": duration_of("secondsLeft"),
+    },
     numbers=("TIME LEFT",),
     expendable=("SINCE", "ASKED FOR", "NODE"),
-)
+)  # fmt: skip
+_POOL_DEMAND: Columns = {
+    "POOL": "label", "LENT": "held", "WAITING": _at_least("waiting"), "DESIRED": _at_least("desired"), "FREE": "free",
+    "HELD BACK": "heldBack", "MAINTENANCE": _maintenance,
+}  # fmt: skip
+_JOB_DEMAND: Columns = {
+    "JOB": "job", "HELD": _at_least("held"), "PENDING": "pending", "DESIRED": _at_least("desired"),
+    "PUT OFF": "putOff", "WORKERS": "workers", "RUN TIME": duration_of("runSeconds"),
+}  # fmt: skip

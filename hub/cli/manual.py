@@ -7,14 +7,14 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-import typer
 from rich.markdown import Markdown
 
 import hub
 from hub.cli import output, tables
 from hub.cli.inputs import Usage, shown
+from hub.cli.options import ValueKind
 
 FOLDER = Path(hub.__file__).parent / "manual"
 INDEX = "README.md"  # the name of the file that code hosts show with a folder
@@ -46,9 +46,7 @@ def pages() -> list[ManualPage]:
 
 
 def manual(
-    topic: Annotated[
-        str | None, typer.Argument(metavar="PAGE|WORD", help="A page, an alert such as HubDown, or a word.")
-    ] = None,
+    topic: str | None = ValueKind("PAGE|WORD").argument("A page, an alert such as HubDown, or a word.", default=None),
 ) -> None:
     """Read the manual of this version: a page, or the paragraphs on an alert or a word. Default: list the pages."""
     if topic is None:

@@ -1,46 +1,79 @@
-"""Options of many commands, and the class of groups whose default command is `ls`."""
+"""The options of commands: kinds of values, each with its reader, its name in helps and its completion in a shell.
+
+Options of several commands are declared here, once.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-import typer
+from typer import Argument, Option
 from typer.core import TyperGroup
 
-from hub.cli.inputs import read_url
+from hub.cli import completing
+from hub.cli.inputs import read_full_name, read_id, read_label, read_room, read_url, read_uuid, seconds
 
-Url = Annotated[
-    str | None,
-    typer.Option(
-        "--url", parser=read_url, metavar="URL", help="The hub. Default: HUB_URL, then http://127.0.0.1:8080."
-    ),
-]
-Secret = Annotated[
-    str | None,
-    typer.Option(
-        "--secret",
-        metavar="@FILE|-",
-        help="A file with the secret, or - for stdin. Default: HUB_ADMIN_SECRET, HUB_RUNNER_SECRET or HUB_NODE_SECRET.",
-    ),
-]
-JoinTokenFile = Annotated[
-    Path | None,
-    typer.Option(
-        exists=True, dir_okay=False, metavar="FILE", help="A file with a join token. Default: HUB_JOIN_TOKEN."
-    ),
-]
-TokenFile = Annotated[
-    Path | None,
-    typer.Option(
-        dir_okay=False, metavar="FILE", help="The file that keeps the token of this node. Default: HUB_NODE_TOKEN_FILE."
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000_000, help="Show at most N.")]
-Command = Annotated[
-    list[str] | None, typer.Argument(metavar="-- COMMAND", help="The command to run, after two dashes.")
-]
+
+class ValueKind(NamedTuple):
+    """A kind of value: its name in helps, its reader, and the function that completes it with ids of the hub."""
+
+    metavar: str
+    read: Callable[[str], Any] | None = None
+    complete: Callable[..., list[str]] | None = None
+
+    def option(self, text: str, *names: str, default: Any = None) -> Any:
+        """Return an option for values of this kind, with this help; without `names` its parameter gives the name."""
+        return Option(default, *names, parser=self.read, metavar=self.metavar, help=text, autocompletion=self.complete)
+
+    def argument(self, text: str, default: Any = ...) -> Any:
+        """Return an argument for values of this kind, with this help; it is required unless it has a default."""
+        return Argument(default, parser=self.read, metavar=self.metavar, help=text, autocompletion=self.complete)
+
+
+NODE = ValueKind("NODE", read_id, completing.nodes)
+SLOT = ValueKind("SLOT", read_id, completing.slots)
+RUN = ValueKind("RUN", read_id, completing.runs)
+TICKET = ValueKind("TICKET", read_id, completing.tickets)
+LABEL = ValueKind("LABEL", read_label, completing.pools)
+REALM = ValueKind("REALM", complete=completing.realms)
+SETTING = ValueKind("NAME", complete=completing.settings)
+JOB = ValueKind("JOB", read_full_name, completing.jobs)
+PROVIDER = ValueKind("PROVIDER", read_full_name, completing.providers)
+SCHEDULE = ValueKind("NAME", complete=completing.schedules)
+TASK = ValueKind("TASK", read_uuid, completing.tasks)
+WORKER = ValueKind("WORKER", read_uuid, completing.workers)
+TOKEN_ID = ValueKind("ID", read_id, completing.tokens)
+NAME, TEXT, FILE, KEY = map(ValueKind, ("NAME", "TEXT", "FILE", "KEY"))
+SECRET_FILE = ValueKind("@FILE|-")
+SECONDS = ValueKind("SECONDS", seconds(least=0))
+
+# Options and arguments of several commands.
+AS_JSON = Option(False, "--json", help="Print one JSON document.")
+DRY_RUN = Option(False, "--dry-run", help="Show what would be done, and change nothing.")
+URL = ValueKind("URL", read_url).option("The hub. Default: HUB_URL, then http://127.0.0.1:8080.", "--url")
+SECRET = SECRET_FILE.option(
+    "A file with the secret, or - for stdin. Default: HUB_ADMIN_SECRET, HUB_RUNNER_SECRET or HUB_NODE_SECRET.",
+    "--secret",
+)
+BEARER = SECRET_FILE.option(
+    "A file with a bearer token of `hub token`, or - for stdin. Default: HUB_TOKEN, then the secret.", "--token"
+)
+ROOM = ValueKind("ROOM", read_room).option("The room.", "--room")
+COMMAND = Argument(None, metavar="-- COMMAND", help="The command to run, after two dashes.")
+FULL_NAME = JOB.argument("The full name of the job, ROOM:CATEGORY:NAME.")
+OPEN_TASK, ENDED_TASK, DEAD_TASK = (
+    TASK._replace(complete=complete).argument("The id of the task.")
+    for complete in (completing.tasks_open, completing.tasks_over, completing.dead)
+)
+PAYLOAD = Argument("{}", metavar="PAYLOAD", help="The payload, a JSON object; - reads it from stdin.")
+PRIORITY = Option(None, min=-100, max=100, help="Each point counts as one second of waiting. Default: 0.")
+MAX_ATTEMPTS = Option(None, min=1, max=100, help="Try each task at most N times. Default: 1.")
+
+
+def list_limit(default: int) -> Any:
+    """Return the option `--limit` of a list."""
+    return Option(default, "--limit", min=1, max=1_000_000, help="Show at most N.")
 
 
 class ShowsByDefault(TyperGroup):

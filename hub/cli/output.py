@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from hub.cli import global_options
@@ -133,6 +134,30 @@ def duration(seconds: Any) -> str:
             rest = whole % size // small_size
             return f"{whole // size} {name}" + (f" {rest} {small}" if rest else "")
     return f"{whole} s"
+
+
+def instant(moment: datetime) -> str:
+    """Return a time as `2026-11-23T08:40:10.123Z`."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def when(text: Any, now: datetime | None = None) -> str:
+    """Return an ISO time as `12 s ago` or `in 3 min`, with `--utc` as `2026-11-23T08:40:10Z`; other text unchanged."""
+    shown = str(text or "")
+    try:
+        at = datetime.fromisoformat(shown)
+    except ValueError:
+        return shown
+    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    if global_options.is_given(global_options.UTC):
+        return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    seconds = ((now or datetime.now(UTC)) - at).total_seconds()
+    return f"{duration(seconds)} ago" if seconds >= 0 else f"in {duration(-seconds)}"
+
+
+def since(ms: Any) -> str:
+    """Return a duration in ms as `12 s ago`; `never` when it is no number."""
+    return f"{duration(ms / 1000)} ago" if isinstance(ms, int | float) else "never"
 
 
 def pairs(facts: Any) -> str:

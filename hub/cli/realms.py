@@ -7,33 +7,29 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
-import typer
+from typer import Option
 
-from hub.cli import completing, output, tables
-from hub.cli.answers import CommandAnswer, Row, facts
+from hub.cli import output
+from hub.cli.answers import Columns, CommandAnswer, Listing, facts
 from hub.cli.command import command
-from hub.cli.connection import HubApi
+from hub.cli.connection import HubApi, Row
 from hub.cli.environment import environment
 from hub.cli.inputs import Usage
-from hub.cli.times import when
+from hub.cli.options import REALM, ValueKind
 from hub.errors import HubError, StartRefused, StoreUnavailable
 
 if TYPE_CHECKING:
     from hub.settings.realms import Realm
 
-File = Annotated[
-    Path | None, typer.Option(dir_okay=False, metavar="FILE", help="The file of realms. Default: HUB_REALMS_FILE.")
-]
-Patterns = Annotated[
-    list[str] | None,
-    typer.Option(metavar="PATTERN", help="A pattern for what belongs to the realm, where * is any text. Repeatable."),
-]
+_NAME = REALM.argument("The name of the realm.")
+_FILE = Option(None, dir_okay=False, metavar="FILE", help="The file of realms. Default: HUB_REALMS_FILE.")
+_PATTERNS = ValueKind("PATTERN").option("A pattern for what belongs to the realm, where * is any text. Repeatable.")
 _URL = re.compile(r"""(?m)^([ \t]*url[ \t]*=[ \t]*)(?:"[^"\n]*"|'[^'\n]*')""")
 _BEGINS = re.compile(r"(?m)^[ \t]*\[\[[ \t]*realms[ \t]*\]\]")
 
@@ -42,25 +38,13 @@ _BEGINS = re.compile(r"(?m)^[ \t]*\[\[[ \t]*realms[ \t]*\]\]")
 async def ls(hub: HubApi) -> CommandAnswer:
     """Show the realms that the hub serves."""
     answer = await hub.get("realms")
-    rows = [
-        (realm["name"], realm["state"], _seen(realm), realm["url"], output.one_line(realm["error"] or ""))
-        for realm in answer["realms"]
-    ]
-    columns = ("REALM", "STATE", "AS OF", "STORE", "ERROR")
-    return CommandAnswer(answer, lambda: tables.put_table(columns, rows, expendable=("AS OF",)))
+    return CommandAnswer(answer, lambda: _REALMS.put(answer["realms"]))
 
 
 @command()
 async def show(
     hub: HubApi,
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="REALM",
-            help="The name of the realm; the realm without a name is called default.",
-            autocompletion=completing.realms,
-        ),
-    ],
+    name: str = REALM.argument("The name of the realm; the realm without a name is called default."),
 ) -> CommandAnswer:
     """Show a realm, with the labels, rooms and nodes that belong to it."""
     realms = (await hub.get("realms"))["realms"]
@@ -68,47 +52,50 @@ async def show(
     if realm is None:
         names = ", ".join(realm["name"] for realm in realms)
         raise HubError(f"This hub serves no realm {output.one_line(name)}; it serves {names}.")
-    return facts(realm, _facts({**realm, "asOf": _seen(realm)}))
+    return facts(realm, _FACTS, only_known=True)
 
 
-def _facts(realm: Row) -> Iterable[tuple[str, Any]]:
-    known = [(key.upper(), realm[key]) for key in ("name", "state", "asOf", "url", "error") if realm[key]]
-    known += [(kind.upper(), "  ".join(realm[kind])) for kind in ("labels", "rooms", "nodes") if realm[kind]]
-    if realm["spillTo"]:
-        after = output.duration(realm["spillAfterSeconds"])
-        known.append(("SPILLS OVER TO", f"{', '.join(realm['spillTo'])} after {after}"))
-    return known
+def _spills_over_to(realm: Row) -> str:
+    after = output.duration(realm["spillAfterSeconds"])
+    return f"{', '.join(realm['spillTo'])} after {after}" if realm["spillTo"] else ""
 
 
-def _seen(realm: Row) -> str:
-    return when(realm["asOf"]) or "never"
+_REALMS = Listing(
+    "realms",
+    {
+        "REALM": "name", "STATE": "state", "AS OF": lambda realm: output.when(realm["asOf"]) or "never",
+        "STORE": "url", "ERROR": "error",
+    },
+    expendable=("AS OF",),
+)  # fmt: skip
+_FACTS: Columns = {
+    **_REALMS.columns,
+    "LABELS": lambda realm: "  ".join(realm["labels"]),
+    "ROOMS": lambda realm: "  ".join(realm["rooms"]),
+    "NODES": lambda realm: "  ".join(realm["nodes"]),
+    "SPILLS OVER TO": _spills_over_to,
+}
 
 
 def add(
-    name: Annotated[str, typer.Argument(metavar="REALM", help="The name of the realm: 1 to 32 of a-z, 0-9 and -.")],
-    url: Annotated[str, typer.Argument(metavar="URL", help="The Redis of the realm, written as in HUB_REDIS_URL.")],
-    label: Patterns = None,
-    room: Patterns = None,
-    node: Patterns = None,
-    spill_to: Annotated[
-        list[str] | None,
-        typer.Option(metavar="REALM", help="A realm that may serve its tickets, the preferred one first. Repeatable."),
-    ] = None,
-    spill_after: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", help="How long a ticket waits in its own realm first. Default: 5."),
-    ] = None,
-    file: File = None,
+    name: str = ValueKind("REALM").argument("The name of the realm: 1 to 32 of a-z, 0-9 and -."),
+    url: str = ValueKind("URL").argument("The Redis of the realm, written as in HUB_REDIS_URL."),
+    label: list[str] | None = _PATTERNS,
+    room: list[str] | None = _PATTERNS,
+    node: list[str] | None = _PATTERNS,
+    spill_to: list[str] | None = REALM.option(
+        "A realm that may serve its tickets, the preferred one first. Repeatable."
+    ),
+    spill_after: float | None = Option(None, help="How long a ticket waits in its own realm first. Default: 5."),
+    file: Path | None = _FILE,
 ) -> None:
     """Add a realm at the end of the file; its rules come after the others."""
     path = _file(file)
     before = path.read_text() if path.exists() else ""
     lines = ["[[realms]]", f"name = {_quoted(name)}", f"url = {_quoted(url)}"]
-    for kind, patterns in (("labels", label), ("rooms", room), ("nodes", node)):
-        if patterns:
-            lines.append(f"{kind} = [{', '.join(map(_quoted, patterns))}]")
-    if spill_to:
-        lines.append(f"spill_to = [{', '.join(map(_quoted, spill_to))}]")
+    for key, texts in (("labels", label), ("rooms", room), ("nodes", node), ("spill_to", spill_to)):
+        if texts:
+            lines.append(f"{key} = [{', '.join(map(_quoted, texts))}]")
     if spill_after is not None:
         lines.append(f"spill_after_s = {spill_after:g}")
     gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
@@ -117,12 +104,7 @@ def add(
     output.put(f"{path} has realm {name}. Hubs serve it after SIGHUP.")
 
 
-def rm(
-    name: Annotated[
-        str, typer.Argument(metavar="REALM", help="The name of the realm.", autocompletion=completing.realms)
-    ],
-    file: File = None,
-) -> None:
+def rm(name: str = _NAME, file: Path | None = _FILE) -> None:
     """Remove a realm from the file. Its store stays as it is."""
     path = _file(file)
     before, _, after, realms = _around(path, name)
@@ -134,16 +116,10 @@ def rm(
 
 
 def move(
-    name: Annotated[
-        str, typer.Argument(metavar="REALM", help="The name of the realm.", autocompletion=completing.realms)
-    ],
-    to: Annotated[
-        str | None, typer.Option(metavar="URL", help="The new Redis of the realm, where nothing of the realm is yet.")
-    ] = None,
-    back: Annotated[
-        bool, typer.Option("--back", help="Undo a move that is not finished: the store stays where it is.")
-    ] = False,
-    file: File = None,
+    name: str = _NAME,
+    to: str | None = ValueKind("URL").option("The new Redis of the realm, where nothing of the realm is yet."),
+    back: bool = Option(False, "--back", help="Undo a move that is not finished: the store stays where it is."),
+    file: Path | None = _FILE,
 ) -> None:
     """Move the store of a realm to another server while hubs run. Repeat it if it was interrupted."""
     if (to is not None) == back:

@@ -6,19 +6,22 @@ import asyncio
 import sys
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+from typer import Option
 
 from hub.cli import output, tables
-from hub.cli.child import Signals
-from hub.cli.command import command
+from hub.cli.answers import CommandAnswer, Listing, duration_of
+from hub.cli.child import interruptible
+from hub.cli.command import Group, Work
+from hub.cli.connection import Row
+from hub.cli.direct import store_settings
 from hub.cli.inputs import YEAR_S, Usage, shown, span
-from hub.cli.options import AsJson, Limit
+from hub.cli.options import DRY_RUN, NAME, ValueKind, list_limit
 from hub.cli.progress import Bar, is_watched
-from hub.cli.recovery_forget import forget
 from hub.cli.recovery_report import report
 from hub.cli.recovery_sources import Chosen, Opened, SourceTrouble, choose
 from hub.errors import HubError
@@ -28,91 +31,83 @@ if TYPE_CHECKING:
     from hub.recovery.records import Records
 
 _COLUMNS = ("SOURCE", "ID", "STATUS", "UPDATED", "AGE", "RESETS")
-_WATCHED = ("SOURCE", "STUCK", "OLDEST", "THRESHOLD", "TROUBLE")
 _PAUSE_S = 5.0
 _PREVIEW = 1000  # the most records that a dry run shows
 
-app = typer.Typer(help="Show records that are stuck in the databases around the hub, and reset them.")
+app = Group(help="Show records that are stuck in the databases around the hub, and reset them.")
 
-app.command("forget")(forget)
-app.command("report")(report)
+app.add("report", "admin")(report)
 
-File = Annotated[
-    Path | None,
-    typer.Option(
-        "--file", metavar="PATH", help="A TOML file of sources. Default: HUB_RECOVERY_FILE, then HUB_RECOVERY_SOURCES."
+_FILE = Option(
+    None, metavar="PATH", help="A TOML file of sources. Default: HUB_RECOVERY_FILE, then HUB_RECOVERY_SOURCES."
+)
+_SOURCES = NAME.option("Only this source. Repeatable. Default: all sources.", "--source")
+
+
+@app.add("ls")
+def list_stuck(
+    source: list[str] | None = _SOURCES,
+    older_than: float | None = ValueKind("TIME", span(0.1, YEAR_S, "0.1s to 366d")).option(
+        "Show only records stuck for longer than this: 90m, 2h, 1d. Default: the threshold of the source."
     ),
-]
-Sources = Annotated[
-    list[str] | None,
-    typer.Option("--source", metavar="NAME", help="Only this source. Repeatable. Default: all sources."),
-]
-
-
-@app.command("ls")
-@command()
-def listed(
-    source: Sources = None,
-    older_than: Annotated[
-        float | None,
-        typer.Option(
-            parser=span(0.1, YEAR_S, "0.1s to 366d"),
-            metavar="TIME",
-            help="Show only records stuck for longer than this: 90m, 2h, 1d. Default: the threshold of the source.",
-        ),
-    ] = None,
-    limit: Limit = 100,
-    file: File = None,
-    as_json: AsJson = False,
-) -> Coroutine[Any, Any, int]:
+    limit: int = list_limit(100),
+    file: Path | None = _FILE,
+) -> Work:
     """Show the records that a reset would touch, the longest stuck first. Exit code 1 when a source cannot be read."""
-    return _list(choose(file, source), older_than, limit, as_json)
+    return _list(choose(file, source), older_than, limit)
 
 
-@app.command("reset")
-@command()
+@app.add("reset")
 def reset(
-    source: Annotated[str, typer.Option("--source", metavar="NAME", help="The name of the source.")],
-    ids: Annotated[
-        list[str] | None,
-        typer.Option("--id", metavar="ID", help="Reset only this record. Repeatable. Default: all stuck records."),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be reset, and change nothing.")] = False,
-    file: File = None,
-    as_json: AsJson = False,
-) -> Coroutine[Any, Any, int]:
+    source: str = NAME.option("The name of the source.", "--source", default=...),
+    ids: list[str] | None = ValueKind("ID").option(
+        "Reset only this record. Repeatable. Default: all stuck records.", "--id"
+    ),
+    dry_run: bool = DRY_RUN,
+    file: Path | None = _FILE,
+) -> Work:
     """Reset the stuck records of a source, batch by batch. Exit code 1 when a record was not stuck, or still is."""
-    return _reset(choose(file, [source]), ids, as_json, dry_run=dry_run)
+    return (_preview if dry_run else _reset)(choose(file, [source]), ids)
 
 
-@app.command("watch")
-@command()
+@app.add("watch")
 def watch(
-    source: Sources = None,
-    interval: Annotated[
-        float | None,
-        typer.Option(
-            parser=span(0.1, 86_400, "0.1s to 1d"), metavar="TIME", help="The pause between two looks. Default: 5s."
-        ),
-    ] = None,
-    file: File = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each look.")] = False,
+    source: list[str] | None = _SOURCES,
+    interval: float | None = ValueKind("TIME", span(0.1, 86_400, "0.1s to 1d")).option(
+        "The pause between two looks. Default: 5s."
+    ),
+    file: Path | None = _FILE,
+    as_json: bool = Option(False, "--json", help="Print a line of JSON for each look."),
 ) -> Coroutine[Any, Any, None]:
     """Show how many records of each source are stuck, again and again until Ctrl-C."""
     return _watch(choose(file, source), _PAUSE_S if interval is None else interval, as_json)
 
 
-@app.command("check")
-@command()
-def check(file: File = None, as_json: AsJson = False) -> Coroutine[Any, Any, int]:
+@app.add("check")
+def check(file: Path | None = _FILE) -> Work:
     """Check every source against its declaration, and say in one sentence what is wrong with it.
 
     Exit codes: 0 all is well, 1 the records of a source cannot be reached, 2 a declaration does not fit them.
     """
-    return _check(choose(file, None), as_json)
+    return _check(choose(file, None))
 
 
-async def _list(chosen: Chosen, older_than_s: float | None, limit: int, as_json: bool) -> int:
+@app.add("forget")
+async def forget(source: str = NAME.argument("The name of the source.")) -> None:
+    """Forget a source that no hub declares any more, so that no alert is raised for it."""
+    settings = store_settings("Which sources are known is in the hub's own store")
+    from hub.store.connection import open_store  # imported only for this command
+
+    async with open_store(settings) as store:
+        known = await store.read("HKEYS", store.keys.zombie_sources)
+        if source not in known:
+            there = f"known are {', '.join(sorted(known))}" if known else "none is"
+            raise Usage(f"No source {shown(source)} is known; {there}.")
+        await store.read("HDEL", store.keys.zombie_sources, source)
+    output.put(f"{source} is forgotten; a hub that declares it makes it known again.")
+
+
+async def _list(chosen: Chosen, older_than_s: float | None, limit: int) -> CommandAnswer:
     for source in chosen.sources:
         if older_than_s is not None and older_than_s < source.threshold_s:
             least = output.duration(source.threshold_s)
@@ -123,83 +118,115 @@ async def _list(chosen: Chosen, older_than_s: float | None, limit: int, as_json:
         answers = await opened.ask(lambda records: records.look(limit + 1, older_than_s))
         stuck_records = sorted(
             ((source, stuck) for source, several in answers.answered for stuck in several),
-            key=lambda each: -each[1].age_s,
+            key=lambda pair: -pair[1].age_s,
         )
         total: int | None = len(stuck_records)
         if len(stuck_records) > limit:
             total = None
             if older_than_s is None:
                 total = sum(count for _, count in (await opened.ask(lambda records: records.count())).answered)
-    _show(stuck_records[:limit], total, answers.troubles, as_json)
-    answers.tell()
+    notes = answers.notes()
     if len(stuck_records) > limit:
         which = f"{limit} of {total}" if total else f"the first {limit} of the"
-        output.note(f"{which} stuck records shown; --limit shows more.")
-    return answers.code
+        notes.append(f"{which} stuck records shown; --limit shows more.")
+    document = _document(stuck_records[:limit], total, answers.troubles)
+    return CommandAnswer(document, lambda: _put(stuck_records[:limit], answers.troubles), notes, answers.code)
 
 
-def _show(
-    records_shown: Sequence[tuple[Source, Stuck]],
-    total: int | None,
-    troubles: Sequence[SourceTrouble],
-    as_json: bool,
-    **facts: Any,
-) -> None:
-    if as_json:
-        records = [_document(source, stuck) for source, stuck in records_shown]
-        output.put_json({**facts, "total": total, "records": records, "errors": [_told(each) for each in troubles]})
-    elif records_shown:
-        rows = [_row(source, stuck) for source, stuck in records_shown]
+async def _preview(chosen: Chosen, ids: Sequence[str] | None) -> CommandAnswer:
+    async def look(records: Records) -> tuple[list[Stuck], list[str], int]:
+        if ids is None:
+            return await records.look(_PREVIEW), [], await records.count()
+        of_ids, others = await _of_ids(records, ids)
+        return of_ids, others, len(of_ids)
+
+    async with Opened(chosen) as opened:
+        answers = await opened.ask(look)
+    name, notes = _name(chosen), answers.notes()
+    facts: dict[str, Any] = {"source": name, "dryRun": True}
+    if not answers.answered:
+        return CommandAnswer(
+            {**facts, "notStuck": [], **_document([], None, answers.troubles)}, None, notes, answers.code
+        )
+    ((source, (stuck_records, others, total)),) = answers.answered
+    pairs = [(source, stuck) for stuck in stuck_records]
+    if others:
+        notes.append(f"not stuck in {name}: {', '.join(map(shown, others))}.")
+    if total > len(pairs):
+        notes.append(f"{len(pairs)} of {total} stuck records shown.")
+
+    def show() -> None:
+        _put(pairs, answers.troubles)
+        output.put("Nothing was changed.")
+
+    document = {**facts, "notStuck": others, **_document(pairs, total, answers.troubles)}
+    return CommandAnswer(document, show, notes, 1 if others else answers.code)
+
+
+async def _reset(chosen: Chosen, ids: Sequence[str] | None) -> CommandAnswer:
+    async with Opened(chosen) as opened:
+        work = _Reset(opened, ids)
+        answers = await opened.ask(work.do)
+    name = _name(chosen)
+
+    def show() -> None:
+        if answers.answered or work.began:
+            output.put(work.sentence(name))
+            for record in work.failed:
+                output.put(output.one_line(f"  failed: {record}"))
+
+    left = work.left(name, refused=bool(answers.troubles))
+    document = {"source": name, "dryRun": False, **work.facts(), "errors": _errors(answers.troubles)}
+    return CommandAnswer(document, show, [*answers.notes(), *left], max(answers.code, 1 if left else 0))
+
+
+def _document(pairs: Sequence[tuple[Source, Stuck]], total: int | None, troubles: Sequence[SourceTrouble]) -> Row:
+    records = [
+        {
+            "source": source.name,
+            "id": stuck.id,
+            "status": stuck.status,
+            "updatedAt": output.instant(stuck.updated_at),
+            "ageSeconds": round(stuck.age_s, 3),
+            "resets": stuck.attempts,
+        }
+        for source, stuck in pairs
+    ]
+    return {"total": total, "records": records, "errors": _errors(troubles)}
+
+
+def _put(pairs: Sequence[tuple[Source, Stuck]], troubles: Sequence[SourceTrouble]) -> None:
+    if pairs:
+        rows = [
+            (
+                source.name,
+                stuck.id,
+                stuck.status,
+                _second(stuck.updated_at),
+                output.duration(stuck.age_s),
+                stuck.attempts,
+            )
+            for source, stuck in pairs
+        ]
         tables.put_table(_COLUMNS, rows, numbers=("RESETS",), expendable=("RESETS", "STATUS"))
     elif not troubles:
         output.put("No stuck records.")
 
 
-def _row(source: Source, stuck: Stuck) -> tuple[Any, ...]:
-    when = stuck.updated_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return source.name, stuck.id, stuck.status, when, output.duration(stuck.age_s), stuck.attempts
+def _second(time: datetime) -> str:
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _document(source: Source, stuck: Stuck) -> dict[str, Any]:
-    return {
-        "source": source.name,
-        "id": stuck.id,
-        "status": stuck.status,
-        "updatedAt": _time(stuck.updated_at),
-        "ageSeconds": round(stuck.age_s, 3),
-        "resets": stuck.attempts,
-    }
+def _errors(troubles: Sequence[SourceTrouble]) -> list[Row]:
+    return [asdict(trouble) for trouble in troubles]
 
 
-def _told(trouble: SourceTrouble) -> dict[str, Any]:
-    return {"source": trouble.source, "state": trouble.state, "why": trouble.why}
+def _name(chosen: Chosen) -> str:
+    """Return the name of the only source, also when its declaration was refused."""
+    return chosen.sources[0].name if chosen.sources else str(chosen.troubles[0].source)
 
 
-def _time(when: datetime) -> str:
-    return when.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-async def _reset(chosen: Chosen, ids: Sequence[str] | None, as_json: bool, *, dry_run: bool) -> int:
-    async with Opened(chosen) as opened:
-        if dry_run:
-            return await _preview(opened, chosen, ids, as_json)
-        work = _Work(opened, ids)
-        answers = await opened.ask(work.do)
-    answers.tell()
-    name = _name(chosen)
-    if as_json:
-        troubles = [_told(each) for each in answers.troubles]
-        output.put_json({"source": name, "dryRun": False, **work.facts(), "errors": troubles})
-    elif not answers.answered and not work.began:
-        return answers.code
-    else:
-        output.put(work.sentence(name))
-        for each in work.failed:
-            output.put(output.one_line(f"  failed: {each}"))
-    return max(answers.code, work.tell(name, refused=bool(answers.troubles)))
-
-
-class _Work:
+class _Reset:
     """A reset of records. It keeps its results so far, for an interruption or the loss of the database."""
 
     def __init__(self, opened: Opened, ids: Sequence[str] | None) -> None:
@@ -214,17 +241,13 @@ class _Work:
 
     async def do(self, records: Records) -> None:
         """Reset the records of the given ids, or all stuck ones, batch by batch, and count those that stay stuck."""
-        task = asyncio.current_task()
-        assert task is not None
-        with Signals(lambda _: task.cancel()):
-            try:
-                await self._opened.write_parked(records)
-                if self._ids is None:
-                    await self._all(records)
-                else:
-                    await self._these(records, self._ids)
-            except asyncio.CancelledError:
-                self.interrupted = True
+        with interruptible() as signals:
+            await self._opened.write_parked(records)
+            if self._ids is None:
+                await self._all(records)
+            else:
+                await self._these(records, self._ids)
+        self.interrupted = signals.seen is not None
 
     async def _all(self, records: Records) -> None:
         try:
@@ -245,9 +268,7 @@ class _Work:
             await self._batch(records, names[start : start + size])
         done = {*self.reset, *self.failed}
         still = [name for name in names if name not in done and await records.look(1, ids=[name])]
-        self.not_stuck += [
-            name for name in names if name not in done and name not in still
-        ]  # reset by another process meanwhile
+        self.not_stuck += [name for name in names if name not in {*done, *still}]  # reset by others meanwhile
         self.held = len(still)
 
     async def _batch(self, records: Records, ids: Sequence[str] | None) -> int:
@@ -267,17 +288,18 @@ class _Work:
             return f"{name}: nothing was reset."
         return f"{name}: {output.plural(len(self.reset), 'record')} reset, {len(self.failed)} failed for good."
 
-    def tell(self, name: str, *, refused: bool) -> int:
-        """Print notes on records that were not reset; return the exit code. `refused`: the reason is noted already."""
+    def left(self, name: str, *, refused: bool) -> list[str]:
+        """Return sentences on the records that were not reset. `refused`: a note on the reason is printed already."""
+        notes = []
         if self.not_stuck:
-            output.note(f"not stuck in {name}, and left alone: {', '.join(map(shown, self.not_stuck))}.")
+            notes.append(f"not stuck in {name}, and left alone: {', '.join(map(shown, self.not_stuck))}.")
         if self.held:
             some = "1 record is" if self.held == 1 else f"{self.held} records are"
             why = "" if refused else ": a record is locked, or became due only now"
-            output.note(f"{some} stuck in {name} still{why}.")
+            notes.append(f"{some} stuck in {name} still{why}.")
         if self.interrupted:
-            output.note("interrupted; what was reset stays reset.")
-        return 1 if self.not_stuck or self.held or self.interrupted else 0
+            notes.append("interrupted; what was reset stays reset.")
+        return notes
 
 
 async def _of_ids(records: Records, ids: Sequence[str]) -> tuple[list[Stuck], list[str]]:
@@ -295,56 +317,21 @@ async def _of_ids(records: Records, ids: Sequence[str]) -> tuple[list[Stuck], li
     return list(stuck_by_id.values()), others
 
 
-async def _preview(opened: Opened, chosen: Chosen, ids: Sequence[str] | None, as_json: bool) -> int:
-    async def look(records: Records) -> tuple[list[Stuck], list[str], int]:
-        if ids is None:
-            return await records.look(_PREVIEW), [], await records.count()
-        shown_records, others = await _of_ids(records, ids)
-        return shown_records, others, len(shown_records)
-
-    answers = await opened.ask(look)
-    answers.tell()
-    name = _name(chosen)
-    if not answers.answered:
-        if as_json:
-            _show([], None, answers.troubles, as_json, source=name, dryRun=True, notStuck=[])
-        return answers.code
-    ((source, (shown_records, others, total)),) = answers.answered
-    pairs = [(source, each) for each in shown_records]
-    _show(pairs, total, answers.troubles, as_json, source=name, dryRun=True, notStuck=others)
-    if others:
-        output.note(f"not stuck in {name}: {', '.join(map(shown, others))}.")
-    if total > len(shown_records):
-        output.note(f"{len(shown_records)} of {total} stuck records shown.")
-    if not as_json:
-        output.put("Nothing was changed.")
-    return 1 if others else answers.code
-
-
-def _name(chosen: Chosen) -> str:
-    """Return the name of the only source, also when its declaration was refused."""
-    return chosen.sources[0].name if chosen.sources else str(chosen.troubles[0].source)
-
-
 async def _watch(chosen: Chosen, interval_s: float, as_json: bool) -> None:
-    task = asyncio.current_task()
-    assert task is not None
-    with Signals(lambda _: task.cancel()):
-        try:
-            async with Opened(chosen) as opened:
-                while True:
-                    _put_round(await _look_around(opened), interval_s, as_json)
-                    await asyncio.sleep(interval_s)
-        except asyncio.CancelledError:
-            return
+    with interruptible():
+        async with Opened(chosen) as opened:
+            while True:
+                _put_round(await _look_around(opened), interval_s, as_json)
+                await asyncio.sleep(interval_s)
 
 
-async def _look_around(opened: Opened) -> list[dict[str, Any]]:
+async def _look_around(opened: Opened) -> list[Row]:
     async def look(records: Records) -> tuple[int, float | None]:
         first = await records.look(1)
         return await records.count() if first else 0, first[0].age_s if first else None
 
     answers = await opened.ask(look)
+    nothing = dict.fromkeys(("stuck", "oldestSeconds", "thresholdSeconds"))
     rows = [
         {
             "source": source.name,
@@ -355,42 +342,46 @@ async def _look_around(opened: Opened) -> list[dict[str, Any]]:
         }
         for source, (count, age_s) in answers.answered
     ]
-    return rows + [
-        {"source": each.source, "stuck": None, "oldestSeconds": None, "thresholdSeconds": None, "trouble": each.why}
-        for each in answers.troubles
-    ]
+    return rows + [{"source": trouble.source, **nothing, "trouble": trouble.why} for trouble in answers.troubles]
 
 
-def _put_round(rows: list[dict[str, Any]], interval_s: float, as_json: bool) -> None:
+def _put_round(rows: list[Row], interval_s: float, as_json: bool) -> None:
     if as_json:
-        output.put(output.json_text({"at": _time(datetime.now(UTC)), "sources": rows}))
+        output.put(output.json_text({"at": output.instant(datetime.now(UTC)), "sources": rows}))
         return
     tables.begin_picture(f"every {output.duration(interval_s)}, until Ctrl-C")
-    cells = [
-        (
-            row["source"], row["stuck"], output.duration(row["oldestSeconds"]),
-            output.duration(row["thresholdSeconds"]), row["trouble"],
-        )
-        for row in rows
-    ]  # fmt: skip
-    tables.put_table(_WATCHED, cells, numbers=("STUCK", "OLDEST", "THRESHOLD"))
+    _WATCHED.put(rows)
     if not sys.stdout.isatty():
         output.put("")
 
 
-async def _check(chosen: Chosen, as_json: bool) -> int:
+async def _check(chosen: Chosen) -> CommandAnswer:
     for sentence in chosen.settings.notes:
         if "ZOMBIE_" in sentence or "HUB_RECOVERY_" in sentence:
             output.note(f"{sentence}.")
     async with Opened(chosen) as opened:
         answers = await opened.ask(lambda records: records.check())
-    if as_json:
-        sound = [{"source": source.name, "state": "ok", "why": None} for source, _ in answers.answered]
-        output.put_json({"ok": not answers.troubles, "sources": sound + [_told(each) for each in answers.troubles]})
-    else:
+
+    def show() -> None:
         for source, _ in answers.answered:
             output.put(f"{source.name} ok")
         if not answers.answered and not answers.troubles:
             output.put("No sources are declared.")
-    answers.tell()
-    return 2 if any(each.state == "refused" for each in answers.troubles) else answers.code
+
+    sound = [{"source": source.name, "state": "ok", "why": None} for source, _ in answers.answered]
+    document = {"ok": not answers.troubles, "sources": sound + _errors(answers.troubles)}
+    code = 2 if any(trouble.state == "refused" for trouble in answers.troubles) else answers.code
+    return CommandAnswer(document, show, answers.notes(), code)
+
+
+_WATCHED = Listing(
+    "sources",
+    {
+        "SOURCE": "source",
+        "STUCK": "stuck",
+        "OLDEST": duration_of("oldestSeconds"),
+        "THRESHOLD": duration_of("thresholdSeconds"),
+        "TROUBLE": "trouble",
+    },
+    numbers=("STUCK", "OLDEST", "THRESHOLD"),
+)

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from hub.cli import output
 from hub.cli.answers import CommandAnswer
-from hub.cli.command import command
-from hub.cli.connection import HubApi, members
+from hub.cli.connection import HubApi, Row, members
 from hub.cli.inputs import span
+from hub.cli.options import ValueKind
 
 _DAY_S = 86_400.0
 _COLUMNS = (
@@ -24,24 +22,18 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-@command("admin")
 async def report(
     hub: HubApi,
-    since: Annotated[
-        float,
-        typer.Option(
-            parser=span(_DAY_S, 90 * _DAY_S, "1d to 90d"),
-            metavar="TIME",
-            help="The days to report, today included, such as 7d.",
-        ),
-    ] = "7d",  # type: ignore[assignment]
+    since: float = ValueKind("TIME", span(_DAY_S, 90 * _DAY_S, "1d to 90d")).option(
+        "The days to report, today included, such as 7d.", default="7d"
+    ),
 ) -> CommandAnswer:
     """Report in Markdown what the hub found stuck, reset and gave up in each source."""
     answer = await hub.get("console", "report", "stuck", days=math.ceil(since / _DAY_S))
     return CommandAnswer(answer, lambda: output.put("\n".join(_markdown(answer))))
 
 
-def _markdown(report: dict[str, Any]) -> Iterable[str]:
+def _markdown(report: Row) -> Iterable[str]:
     _, sources = members({"total": 0, **report}, "sources")
     yield f"# Stuck records, {report.get('from')} to {report.get('to')}"
     yield ""
@@ -60,7 +52,7 @@ def _markdown(report: dict[str, Any]) -> Iterable[str]:
     yield "Days are UTC. What passes of the hub did is counted, and not what was reset by hand."
 
 
-def _sentence(sources: Sequence[dict[str, Any]]) -> str:
+def _sentence(sources: Sequence[Row]) -> str:
     reset, failed, errors = (
         sum(int(each.get(name) or 0) for each in sources) for name in ("reset", "failed", "errors")
     )
@@ -73,12 +65,12 @@ def _sentence(sources: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def _row(each: dict[str, Any]) -> tuple[Any, ...]:
+def _row(each: Row) -> tuple[Any, ...]:
     names = ("source", "mostStuck", "reset", "failed", "written", "passes", "errors", "worstLevel", "lastFound")
     return tuple(each.get(name) for name in names)
 
 
-def _eventful(day: dict[str, Any]) -> bool:
+def _eventful(day: Row) -> bool:
     return any(day.get(name) for name in ("mostStuck", "reset", "failed", "written", "errors"))
 
 

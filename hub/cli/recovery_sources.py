@@ -61,10 +61,9 @@ class Answers(Generic[T]):
     answered: list[tuple[Source, T]]
     troubles: list[SourceTrouble]
 
-    def tell(self) -> None:
-        """Print a note on each trouble."""
-        for trouble in self.troubles:
-            output.note(trouble.why)
+    def notes(self) -> list[str]:
+        """Return a sentence on each trouble."""
+        return [trouble.why for trouble in self.troubles]
 
     @property
     def code(self) -> int:

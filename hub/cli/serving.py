@@ -1,68 +1,55 @@
-"""`hub serve`: runs a hub."""
+"""`hub serve` and `hub internal-worker`: run a hub, and the tasks of this deployment's `@internal` jobs."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import signal
 import socket
+from collections.abc import Mapping
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from typer import Option
 
-from hub.cli.inputs import Usage
+from hub.cli.inputs import Usage, given
+from hub.cli.options import FILE, SECONDS, ValueKind
 from hub.errors import StartRefused
 from hub.observability.logs import configure_logs, get_logger
-from hub.settings import load_settings
+from hub.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from hub.internal.registry import Executable
 
 
 def serve(
-    host: Annotated[
-        str | None, typer.Option(metavar="HOST", help="The address to listen on. Default: HUB_HOST, then 127.0.0.1.")
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65_535, help="The port to listen on; 0 is a free one. Default: HUB_PORT, then 8080."),
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, max=256, help="The number of processes. Default: HUB_WORKERS, then 1.")
-    ] = None,
-    realm: Annotated[
-        str | None,
-        typer.Option(metavar="NAMES", help="The realms to serve, comma-separated. Default: HUB_REALMS, then all."),
-    ] = None,
-    tls_cert: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The certificate of the hub. Default: HUB_TLS_CERT.")
-    ] = None,
-    tls_key: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The key of the certificate. Default: HUB_TLS_KEY.")
-    ] = None,
-    tls_client_ca: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="The authorities that sign certificates of callers. Default: HUB_TLS_CLIENT_CA."
-        ),
-    ] = None,
+    host: str | None = ValueKind("HOST").option("The address to listen on. Default: HUB_HOST, then 127.0.0.1."),
+    port: int | None = Option(
+        None, min=0, max=65_535, help="The port to listen on; 0 is a free one. Default: HUB_PORT, then 8080."
+    ),
+    workers: int | None = Option(None, min=1, max=256, help="The number of processes. Default: HUB_WORKERS, then 1."),
+    realm: str | None = ValueKind("NAMES").option(
+        "The realms to serve, comma-separated. Default: HUB_REALMS, then all."
+    ),
+    tls_cert: str | None = FILE.option("The certificate of the hub. Default: HUB_TLS_CERT."),
+    tls_key: str | None = FILE.option("The key of the certificate. Default: HUB_TLS_KEY."),
+    tls_client_ca: str | None = FILE.option(
+        "The authorities that sign certificates of callers. Default: HUB_TLS_CLIENT_CA."
+    ),
 ) -> int:
     """Run a hub until SIGTERM or Ctrl-C."""
     if host is not None and not host.strip():
         raise Usage("--host is empty.")
-    files = {"HUB_TLS_CERT": tls_cert, "HUB_TLS_KEY": tls_key, "HUB_TLS_CLIENT_CA": tls_client_ca}
-    return _serve({"HUB_HOST": host, "HUB_PORT": port, "HUB_WORKERS": workers, "HUB_REALMS": realm, **files})
-
-
-def _serve(overrides: dict[str, object | None]) -> int:
-    """Run a hub until a signal, with options of the command line in place of variables; return the exit code."""
+    variables = {"HUB_HOST": host, "HUB_PORT": port, "HUB_WORKERS": workers, "HUB_REALMS": realm}
+    variables |= {"HUB_TLS_CERT": tls_cert, "HUB_TLS_KEY": tls_key, "HUB_TLS_CLIENT_CA": tls_client_ca}
     # Set in the environment of this process: with several server processes, each of them reads it again.
-    os.environ.update({name: str(value) for name, value in overrides.items() if value is not None})
+    os.environ.update({name: str(value) for name, value in given(variables).items()})
     settings = load_settings()
     configure_logs(settings)
     _check_port(settings.host, settings.port)
-    log = get_logger("hub.serve")
-    log.info("hub starting", env_file=str(settings.env_file or "none"), **settings.changed())
-    for note in settings.notes:
-        log.warning("setting problem", note=note)
+    get_logger("hub.serve").info("hub starting", env_file=str(settings.env_file or "none"), **settings.changed())
+    _log_notes("hub.serve", settings)
     from hub.api.server import run  # after the logs above, so that they are printed even if this import fails
 
     for signum in (signal.SIGTERM, signal.SIGINT):
@@ -89,3 +76,41 @@ def _check_port(host: str, port: int) -> None:
 def _end(signum: int, frame: FrameType | None) -> None:
     """Exit with 0 on a signal that comes before the server handles signals itself, or after it has stopped."""
     raise SystemExit(0)
+
+
+def _log_notes(logger: str, settings: Settings) -> None:
+    for note in settings.notes:
+        get_logger(logger).warning("setting problem", note=note)
+
+
+def internal_worker(
+    concurrency: int = Option(4, min=1, max=1000, help="Run at most N tasks at once."),
+    grace: float = SECONDS.option("The grace period for running tasks at shutdown.", default=20.0),
+) -> int:
+    """Run tasks of the @internal jobs in HUB_INTERNAL_JOBS until SIGTERM or Ctrl-C. A second Ctrl-C ends it at once."""
+    settings = load_settings()
+    configure_logs(settings)
+    _log_notes("hub.internal", settings)
+    # Imported here: the packages of the store cost half a second.
+    from hub.internal.registry import load_internal_jobs
+    from hub.store.embedded import find_server
+
+    if not settings.redis_url and not find_server():
+        raise StartRefused("HUB_REDIS_URL names no Redis and none is installed: no store is shared with a hub.")
+    jobs = load_internal_jobs(settings)
+    if not jobs:
+        raise StartRefused("HUB_INTERNAL_JOBS names no module with @internal jobs: there is nothing to run.")
+    return asyncio.run(_work(settings, jobs, concurrency, grace))
+
+
+async def _work(settings: Settings, jobs: Mapping[str, Executable], concurrency: int, grace_s: float) -> int:
+    from hub.cli.child import Signals
+    from hub.core import Hub
+    from hub.internal.worker import InternalWorker
+    from hub.store.connection import open_store
+
+    async with open_store(settings) as store:
+        worker = InternalWorker(Hub(store, settings), jobs, concurrency, grace_s)
+        with Signals(lambda _: worker.stop()):
+            await worker.run()
+    return 0

@@ -1,19 +1,21 @@
-"""`hub status`: shows the state of the fleet as one sentence and some figures."""
+"""`hub status` and `hub usage`: show the state of the fleet, and who holds most of the memory."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Any, Final
 
-from hub.cli import global_options, output, tables, usage
-from hub.cli.all_realms import each_realm
-from hub.cli.answers import CommandAnswer
+from typer import Option
+
+from hub.cli import global_options, output, tables
+from hub.cli.answers import CommandAnswer, Listing, each_realm
 from hub.cli.command import command
-from hub.cli.connection import HubApi
+from hub.cli.connection import HubApi, Row
 from hub.errors import HubError
 
 _CODES: Final = {"warning": 3, "critical": 4}  # 1 and 2 are for failures
+_IN_BYTES: Final = {"tasks": "open tasks", "schemas": "schemas"}
 
 
 @command(every_realm=True)
@@ -21,20 +23,42 @@ async def status(hub: HubApi) -> CommandAnswer:
     """Show the state of the fleet and every trouble. Exit codes: 0 no trouble, 3 a warning, 4 a critical trouble."""
     if global_options.realm() == global_options.ALL:
         return await _status_of_all(hub)
-    overview = await hub.get("console", "overview")
-    holders: list[dict[str, Any]] = []
+    calls = [hub.get("console", "overview")]
     if not global_options.is_given(global_options.JSON):
-        with suppress(HubError):  # a hub of an earlier version has no such operation
-            holders = (await hub.get("console", "usage"))["holders"]
+        calls.append(_usage_if_known(hub))
+    overview, *usage = await asyncio.gather(*calls)
 
     def show() -> None:
         output.put(output.one_line(str(overview.get("sentence"))))
         for trouble in overview.get("troubles") or ():
             sentence = f"{trouble.get('level')}: {trouble.get('title')}. {trouble.get('text')}"
             output.put(f"  {output.one_line(sentence)}")  # it may have names that users chose
-        tables.put_facts(_facts(overview, holders))
+        tables.put_facts(_facts(overview, usage[0]["holders"]))
 
     return CommandAnswer(overview, show, code=_code(overview))
+
+
+@command()
+async def usage(
+    hub: HubApi,
+    store: bool = Option(False, "--store", help="Show as well how much of its memory Redis has in use."),
+) -> CommandAnswer:
+    """Show which users and rooms hold most of the open tasks, schemas, schedules, providers and rooms."""
+    answer = await hub.get("console", "usage")
+
+    def show() -> None:
+        if store:
+            tables.put_facts([("STORE", _memory(answer["store"]))])
+        _HOLDERS.put(answer["holders"])
+
+    return CommandAnswer(answer if store else {"holders": answer["holders"]}, show)
+
+
+async def _usage_if_known(hub: HubApi) -> Row:
+    try:
+        return await hub.get("console", "usage")
+    except HubError:  # a hub of an earlier version has no such operation
+        return {"holders": []}
 
 
 async def _status_of_all(hub: HubApi) -> CommandAnswer:
@@ -46,41 +70,66 @@ async def _status_of_all(hub: HubApi) -> CommandAnswer:
     return CommandAnswer(document, lambda: tables.put_table(("REALM", "HOW IT IS"), rows), code=code)
 
 
-def _code(overview: dict[str, Any] | None) -> int:
+def _code(overview: Row | None) -> int:
     """Return the exit code for the worst trouble of a realm, 0 without one; no answer (None) counts as critical."""
     if overview is None:
         return _CODES["critical"]
-    return max((_CODES.get(str(each.get("level")), 0) for each in overview.get("troubles") or ()), default=0)
+    return max((_CODES.get(str(trouble.get("level")), 0) for trouble in overview.get("troubles") or ()), default=0)
 
 
-def _facts(overview: dict[str, Any], holders: list[dict[str, Any]]) -> Iterable[tuple[str, Any]]:
+def _facts(overview: Row, holders: list[Row]) -> Iterable[tuple[str, Any]]:
     nodes, slots, queue, tasks = (overview.get(name) or {} for name in ("nodes", "slots", "queue", "tasks"))
-    yield (
-        "NODES",
-        (
-            f"{nodes.get('alive')} alive, {nodes.get('suspect')} suspect, {nodes.get('silent')} silent, "
-            f"{nodes.get('draining')} held back by an operator; {nodes.get('registered')} registered"
-        ),
-    )
+    alive = f"{nodes.get('alive')} alive, {nodes.get('suspect')} suspect, {nodes.get('silent')} silent"
+    held_back = f"{nodes.get('draining')} held back by an operator"
+    yield "NODES", f"{alive}, {held_back}; {nodes.get('registered')} registered"
     yield "SLOTS", f"{slots.get('lent')} lent, {slots.get('free')} free, {slots.get('heldBack')} held back"
-    longest = (
-        "" if queue.get("oldestSeconds") is None else f", the longest for {output.duration(queue['oldestSeconds'])}"
-    )
+    oldest_s = queue.get("oldestSeconds")
+    longest = "" if oldest_s is None else f", the longest for {output.duration(oldest_s)}"
     yield "QUEUE", f"{queue.get('waiting')} waiting{longest}"
-    yield (
-        "TASKS",
-        (
-            f"{tasks.get('pending')} pending, {output.plural(tasks.get('dead'), 'dead letter')}, "
-            f"{output.plural(tasks.get('workers'), 'worker')}"
-        ),
-    )
+    dead, workers = output.plural(tasks.get("dead"), "dead letter"), output.plural(tasks.get("workers"), "worker")
+    yield "TASKS", f"{tasks.get('pending')} pending, {dead}, {workers}"
     for source in overview.get("stuck") or ():
-        yield ("RECORDS", f"{output.one_line(str(source.get('name')))}: {_stuck(source)}, {source.get('level')}")
-    yield "STORE", usage.memory(overview.get("store") or {}) + usage.most_held(holders)
+        yield "RECORDS", f"{output.one_line(str(source.get('name')))}: {_stuck(source)}, {source.get('level')}"
+    yield "STORE", _memory(overview.get("store") or {}) + _greatest_holder(holders)
     yield "HUBS", overview.get("hubs")
 
 
-def _stuck(source: dict[str, Any]) -> str:
+def _stuck(source: Row) -> str:
     if source.get("stuck") is not None:
         return f"{source['stuck']} stuck"
     return "no pass yet" if source.get("found") is None else f"{source['found']} stuck at the last pass"
+
+
+def _memory(store: Row) -> str:
+    """Return a text on the memory of Redis: the bytes in use, its limit, and the reserve for nodes and leases."""
+    used, most, reserve = (store.get(name) or 0 for name in ("usedBytes", "limitBytes", "reserveBytes"))
+    if not most:
+        return f"{output.size(used)} in use; Redis has no maxmemory"
+    kept = f"{output.size(reserve)} kept for nodes, leases and ends"
+    return f"{output.size(used)} of {output.size(most)} in use, {kept}"
+
+
+def _greatest_holder(holders: list[Row]) -> str:
+    """Return a text on the user with most bytes of open tasks; empty when there is none."""
+    for holder in holders:
+        if holder["kind"] == "tasks" and holder["owner"] == "user":
+            return f"; user {output.one_line(str(holder['name']))} holds {output.size(holder['held'])} of open tasks"
+    return ""
+
+
+def _amount(holder: Row, member: str) -> str:
+    return output.size(holder[member]) if holder["kind"] in _IN_BYTES else str(holder[member])
+
+
+_HOLDERS = Listing(
+    "holders",
+    {
+        "WHAT": lambda holder: _IN_BYTES.get(holder["kind"], holder["kind"]),
+        "OWNER": "owner",
+        "NAME": "name",
+        "HELD": lambda holder: _amount(holder, "held"),
+        "AT MOST": lambda holder: _amount(holder, "limit"),
+        "SHARE": lambda holder: f"{100 * holder['held'] / holder['limit']:.0f} %",
+    },
+    numbers=("HELD", "AT MOST", "SHARE"),
+)

@@ -34,7 +34,7 @@ _STATE_STYLES = {
 
 
 def put_table(
-    columns: Sequence[str],
+    columns: Iterable[str],
     rows: Sequence[Sequence[Any]],
     *,
     numbers: Collection[str] = (),
@@ -44,6 +44,7 @@ def put_table(
 
     On a terminal that is too narrow, the `expendable` columns are left out in this order until the rest fits.
     """
+    columns = tuple(columns)
     shown = list(columns)
     cells = [dict(zip(columns, map(_cell, row), strict=True)) for row in rows]
     widths = {name: max([len(name), *(row[name].cell_len for row in cells)]) for name in columns}
@@ -66,7 +67,7 @@ def put_table(
 
 def begin_picture(beside: str) -> None:
     """Print the time and `beside` above a table that is refreshed, on a terminal after clearing the screen."""
-    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    now = output.instant(datetime.now(UTC))
     output.put_rendered(f"{_TOP_LEFT}{now}  {beside}" if sys.stdout.isatty() else now)
 
 

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import typer
 from pydantic import SecretStr
+from typer import Option
 
-from hub.cli import output, tables
-from hub.cli.answers import CommandAnswer, facts
-from hub.cli.command import Work, command
-from hub.cli.connection import PAGE, HubApi, members
+from hub.cli import output
+from hub.cli.answers import CommandAnswer, Listing, check_one_of, time_of
+from hub.cli.command import Group, Work
+from hub.cli.connection import HubApi, Row
 from hub.cli.direct import store_settings, store_shown, within_process
 from hub.cli.global_options import realm
-from hub.cli.inputs import Usage, shown
-from hub.cli.times import when
-from hub.cli.values import TOKEN
+from hub.cli.inputs import Usage, given, shown
+from hub.cli.options import TOKEN_ID, ValueKind
 from hub.errors import HubUnavailable, Unauthorized
 from hub.settings.realms import DEFAULT
 from hub.tokens.models import SCOPES, digest_of, new_secret, read_name, read_node, read_rooms, read_user
 
-_COLUMNS = ("TOKEN", "USER", "SUPERUSER", "SCOPES", "CREATED", "ACTIVE", "KEPT IN")
-_LESS_WANTED = ("CREATED", "KEPT IN")
+_ALL = 1_000_000  # tokens, which are more than a hub has
 _NONE_LEFT = "no token is left: where no secret is set either, everybody on that machine may use the jobs API."
 T = TypeVar("T")
-TokenId = Annotated[str, TOKEN.argument("The id of the token, as `hub token ls` shows it.")]
+_ID = TOKEN_ID.argument("The id of the token, as `hub token ls` shows it.")
 
-app = typer.Typer(help="Make, list and revoke the tokens of users and of nodes.")
+app = Group(help="Make, list and revoke the tokens of users and of nodes.")
 
 
 def _reader(read: Callable[[Any], str]) -> Callable[[str], str]:
@@ -47,135 +46,82 @@ def _read_scope(text: str) -> str:
     return text
 
 
-_Node = Annotated[
-    str | None,
-    typer.Option("--node", parser=_reader(read_node), metavar="NODE", help="Make a token of this node instead."),
-]
-_Join = Annotated[
-    str | None,
-    typer.Option(
-        "--join",
-        parser=_reader(read_name),
-        metavar="NAME",
-        help="Make a join token of this name instead: nodes exchange it for their own.",
-    ),
-]
-_Rooms = Annotated[
-    list[str] | None,
-    typer.Option("--room", metavar="ROOM", help="Allow only this room, and reading @global. Repeatable."),
-]
+_NAME = ValueKind("NAME", _reader(read_name))
 
 
-@app.command("create")
-@command("admin")
+@app.add("create", "admin")
 def create(
     hub: HubApi,
-    user: Annotated[
-        str | None, typer.Option("--user", parser=_reader(read_name), metavar="NAME", help="The name of the user.")
-    ] = None,
-    node: _Node = None,
-    join: _Join = None,
-    user_id: Annotated[
-        str | None,
-        typer.Option(
-            "--user-id",
-            parser=_reader(read_user),
-            metavar="UUID",
-            help="The id of the user. Default: derived from the name.",
-        ),
-    ] = None,
-    superuser: Annotated[bool, typer.Option("--superuser", help="Give the user the rights of a superuser.")] = False,
-    scope: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--scope",
-            parser=_read_scope,
-            metavar="|".join(SCOPES),
-            help="Allow only this scope. Repeatable. Default: all scopes.",
-        ),
-    ] = None,
-    room: _Rooms = None,
+    user: str | None = _NAME.option("The name of the user."),
+    node: str | None = ValueKind("NODE", _reader(read_node)).option("Make a token of this node instead."),
+    join: str | None = _NAME.option("Make a join token of this name instead: nodes exchange it for their own."),
+    user_id: str | None = ValueKind("UUID", _reader(read_user)).option(
+        "The id of the user. Default: derived from the name."
+    ),
+    superuser: bool = Option(False, "--superuser", help="Give the user the rights of a superuser."),
+    scope: list[str] | None = ValueKind("|".join(SCOPES), _read_scope).option(
+        "Allow only this scope. Repeatable. Default: all scopes."
+    ),
+    room: list[str] | None = ValueKind("ROOM").option("Allow only this room, and reading @global. Repeatable."),
 ) -> Work:
     """Make a token of a user or a node, or a join token, and print it. It is not shown again.
 
     On a hub without secrets the first token closes the jobs API to callers without one.
     """
-    wanted = _whose(user, node, join)
+    body = _whose(user, node, join)
     if node or join:
         if user_id or superuser or scope or room:
             raise Usage("--user-id, --superuser, --scope and --room are for tokens of users.")
     else:
-        wanted["superuser"] = superuser
+        body["superuser"] = superuser
     if room:
-        wanted["rooms"] = _rooms(room)
+        body["rooms"] = _rooms(room)
     if user_id is not None:
-        wanted["userId"] = user_id
+        body["userId"] = user_id
     if scope:
-        wanted["scopes"] = list(dict.fromkeys(scope))
-    return _create(hub, wanted)
+        body["scopes"] = list(dict.fromkeys(scope))
+    return _create(hub, body)
 
 
 def _whose(user: str | None, node: str | None, join: str | None) -> dict[str, Any]:
-    given = {name: text for name, text in (("user", user), ("node", node), ("join", join)) if text is not None}
-    if not given:
-        raise Usage("Missing option '--user': say one of --user, --node and --join.")
-    if len(given) > 1:
-        raise Usage(f"{' and '.join(f'--{name}' for name in given)} exclude each other.")
-    return dict(given)
+    check_one_of(("--user", user), ("--node", node), ("--join", join))
+    if whose := given({"user": user, "node": node, "join": join}):
+        return whose
+    raise Usage("Missing option '--user': say one of --user, --node and --join.")
 
 
-def _rooms(given: list[str]) -> list[str]:
+def _rooms(names: list[str]) -> list[str]:
     try:
-        return sorted(read_rooms(given))
+        return sorted(read_rooms(names))
     except ValueError as error:
         raise Usage(f"--room {error}.") from None
 
 
-@app.command("ls")
-@command("admin")
-async def listed(hub: HubApi) -> CommandAnswer:
+@app.add("ls", "admin")
+async def list_tokens(hub: HubApi) -> CommandAnswer:
     """Show the tokens, newest first, and those of HUB_TOKENS_FILE, without their secrets."""
-    tokens = await _ask(hub, _all)
-
-    def show() -> None:
-        rows = [_row(token, "store") for token in tokens["tokens"]] + [
-            _row(token, "file") for token in tokens["inFile"]
-        ]
-        if rows:
-            tables.put_table(_COLUMNS, rows, expendable=_LESS_WANTED)
-        else:
-            output.put("There are no tokens.")
-
-    return CommandAnswer(tokens, show)
+    page = await _ask(hub, lambda hub: _TOKENS.whole(hub, _ALL, "admin", "tokens"))
+    tokens = [*page["tokens"], *page["inFile"]]
+    return CommandAnswer(page, lambda: _TOKENS.put(tokens) if tokens else output.put("There are no tokens."))
 
 
-@app.command("show")
-@command("admin")
-async def look(hub: HubApi, token: TokenId) -> CommandAnswer:
+@app.add("show", "admin")
+async def show(hub: HubApi, token: str = _ID) -> CommandAnswer:
     """Show a token without its secret."""
-    answer = await _ask(hub, lambda hub: hub.get("admin", "tokens", token))
-    row = _row(answer, "store" if answer.get("createdAt") else "file")
-    return facts(answer, zip(_COLUMNS, row, strict=True))
+    return _TOKENS.one(await _ask(hub, lambda hub: hub.get("admin", "tokens", token)))
 
 
-@app.command("revoke")
-@command("admin")
-async def revoke(hub: HubApi, token: TokenId) -> CommandAnswer:
+@app.add("revoke", "admin")
+async def revoke(hub: HubApi, token: str = _ID) -> CommandAnswer:
     """Revoke a token: within a second no hub accepts it any more."""
-    answer = await _ask(hub, lambda hub: hub.delete("admin", "tokens", token))
-
-    def show() -> None:
-        output.put(f"{token} is revoked.")
-        if answer.get("last"):
-            output.note(_NONE_LEFT)
-
-    return CommandAnswer(answer, show)
+    answer = await _ask(hub, lambda hub: hub.ask("DELETE", "admin", "tokens", token))
+    return CommandAnswer(answer, f"{token} is revoked.", [_NONE_LEFT] if answer.get("last") else [])
 
 
-async def _create(hub: HubApi, wanted: dict[str, Any]) -> CommandAnswer:
+async def _create(hub: HubApi, body: Row) -> CommandAnswer:
     made = new_secret("" if realm() in (None, DEFAULT) else str(realm()))
-    body = {**wanted, "sha256": digest_of(made)}  # a repeat of the call makes no second token
-    answer = await _ask(hub, lambda hub: hub.post("admin", "tokens", body=body))
+    body["sha256"] = digest_of(made)  # a repeat of the call makes no second token
+    answer = await _ask(hub, lambda hub: hub.ask("POST", "admin", "tokens", body=body))
 
     def show() -> None:
         output.put(made)
@@ -185,24 +131,11 @@ async def _create(hub: HubApi, wanted: dict[str, Any]) -> CommandAnswer:
     return CommandAnswer({**answer, "token": made}, show)
 
 
-async def _all(hub: HubApi) -> dict[str, Any]:
-    so_far: list[dict[str, Any]] = []
-    while True:
-        page = await hub.get("admin", "tokens", offset=len(so_far), limit=PAGE)
-        total, tokens = members(page, "tokens")
-        so_far += tokens
-        if not tokens or len(so_far) >= total:
-            return {"total": total, "tokens": so_far, "inFile": list(page.get("inFile") or ())}
-
-
-def _row(token: dict[str, Any], where: str) -> tuple[Any, ...]:
-    kind, created = token.get("kind", "user"), token.get("createdAt")
-    rights = [*(token.get("scopes") or ("all",)), *(f"in {room}" for room in token.get("rooms") or ())]
-    scopes = " ".join(rights) if kind == "user" else kind
-    return (
-        token.get("id"), token.get("user"), token.get("superuser"), scopes,
-        created and when(created), token.get("active"), where,
-    )  # fmt: skip
+def _rights(token: Row) -> str:
+    """Return the scopes and rooms of a token of a user; for a token of another kind, the kind."""
+    if (kind := token.get("kind", "user")) != "user":
+        return str(kind)
+    return " ".join((*(token.get("scopes") or ("all",)), *(f"in {room}" for room in token.get("rooms") or ())))
 
 
 async def _ask(hub: HubApi, ask: Callable[[HubApi], Awaitable[T]]) -> T:
@@ -220,3 +153,13 @@ async def _ask(hub: HubApi, ask: Callable[[HubApi], Awaitable[T]]) -> T:
     secret = secrets.token_hex(16)
     async with within_process(settings.model_copy(update={"admin_secret": SecretStr(secret)}), secret) as transport:
         return await ask(HubApi(hub.at, transport))
+
+
+_TOKENS = Listing(
+    "tokens",
+    {
+        "TOKEN": "id", "USER": "user", "SUPERUSER": "superuser", "SCOPES": _rights, "CREATED": time_of("createdAt"),
+        "ACTIVE": "active", "KEPT IN": lambda token: "store" if token.get("createdAt") else "file",
+    },
+    expendable=("CREATED", "KEPT IN"),
+)  # fmt: skip

@@ -13,7 +13,6 @@ from rich.text import Text
 
 from hub.cli import output
 from hub.cli.connection import HubApi
-from hub.cli.times import since, when
 
 ROWS: Final = 500  # rows in one call
 LABELS: Final = 20  # labels of the queue in one call
@@ -110,7 +109,7 @@ TABS: Final = (
     )),
     Tab("nodes", _nodes, (
         _name("NODE", "nodeId"), Column("STATE", _service), _of("SLOTS", "slots", number=True),
-        _of("LENT", "lent", number=True), _of("LAST BEAT", "sinceBeatMs", since, number=True),
+        _of("LENT", "lent", number=True), _of("LAST BEAT", "sinceBeatMs", output.since, number=True),
     )),
     Tab("queue", _queue, (
         _name("LABEL", "label"), _of("POSITION", "position", number=True), _name("TICKET", "ticket"),
@@ -119,7 +118,7 @@ TABS: Final = (
     )),
     Tab("tasks", _tasks, (
         _name("TASK", "id"), _name("JOB", "jobName"), _of("STATUS", "status"),
-        _of("SUBMITTED", "createdAt", when),
+        _of("SUBMITTED", "createdAt", output.when),
         _of("ATTEMPT", "attempt", number=True), _name("ERROR", "error"),
     ), by=3),
 )  # fmt: skip

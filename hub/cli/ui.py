@@ -7,9 +7,9 @@ import os
 import sys
 import webbrowser
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-import typer
+from typer import Option
 
 from hub.cli import output
 from hub.cli.answers import CommandAnswer
@@ -33,12 +33,8 @@ _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 @command("admin")
 async def ui(
     at: Address,
-    role: Annotated[
-        Literal["viewer", "operator", "admin"], typer.Option(help="The role of the login that the link makes.")
-    ] = "admin",
-    opens: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the link in a browser, where there is a screen.")
-    ] = True,
+    role: Literal["viewer", "operator", "admin"] = Option("admin", help="The role of the login that the link makes."),
+    opens: bool = Option(True, "--open/--no-open", help="Open the link in a browser, where there is a screen."),
 ) -> CommandAnswer:
     """Print a link that opens the console and logs in once, and open it."""
     if not await listens(at.url):
@@ -46,7 +42,9 @@ async def ui(
     async with HubApi(at) as hub:
         try:
             made = (
-                await hub.post("console", "links", body={"role": role}) if at.secret else await hub.get("console", "me")
+                await hub.ask("POST", "console", "links", body={"role": role})
+                if at.secret
+                else await hub.get("console", "me")
             )
         except NotFound:
             raise HubUnavailable(f"The hub at {mask_url(at.url)} has no console: HUB_CONSOLE is off there.") from None

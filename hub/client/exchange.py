@@ -8,15 +8,16 @@ cancellation of the asyncio task, the exception is raised in the generator at it
 from __future__ import annotations
 
 import itertools
-from collections.abc import Generator, Iterator, Mapping
+import math
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import httpx
 
-from hub.client.refusals import from_problem
-from hub.errors import HubError, HubUnavailable, Unavailable
+from hub.client.refusals import code_of, from_problem
+from hub.errors import HubError, HubUnavailable, JobsProblem, Unavailable
 from hub.retries import now_s, pause_s
 
 T = TypeVar("T")
@@ -28,7 +29,8 @@ RETRIED = frozenset({408, 429, 502, 503, 504})
 class Send:
     """A step that is one HTTP request; its outcome is a `httpx.Response` or an `Unreachable`.
 
-    The answer may take `timeout_s`, and `wait_s` more, for which the hub may hold the call, as in the queue.
+    The body is the JSON of `body`, or `content` unchanged. The answer may take `timeout_s`, and `wait_s` more, for
+    which the hub may hold the call, as in the queue.
     """
 
     method: str
@@ -38,6 +40,7 @@ class Send:
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = 15.0
     wait_s: float = 0.0
+    content: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +79,32 @@ class HubAnswer:
     since_s: float
 
 
+# A function that returns for how many seconds a call may still be repeated.
+Left = Callable[[], float]
+
+
+def lasting(seconds: float) -> Left:
+    """Return a function that returns how many of `seconds`, counted from now, are left."""
+    until_s = now_s() + seconds
+    return lambda: until_s - now_s()
+
+
 def exchange(send: Send, policy: RetryPolicy) -> Steps[HubAnswer]:
     """Send until the hub accepts, and return its answer; raises the last error when it is final or no time is left."""
-    started_s = now_s()
+    return repeated(send, policy.attempt_s, lasting(policy.trouble_s))
+
+
+def repeated(send: Send, attempt_s: float, left_s: Left, longest_pause_s: float = math.inf) -> Steps[HubAnswer]:
+    """Send as `exchange` does: attempts are started while `left_s()` is more than 0, and each may take `attempt_s`."""
     for attempt in itertools.count():
         sent_s = now_s()
-        outcome = yield replace(send, timeout_s=policy.attempt_s)
+        outcome = yield replace(send, timeout_s=attempt_s)
         if isinstance(outcome, httpx.Response) and outcome.is_success:
             return accepted(outcome, sent_s)
         error, again = refusal(outcome)
-        left_s = started_s + policy.trouble_s - now_s()
-        if not again or left_s <= 0:
+        if not again or left_s() <= 0:
             raise error
-        yield Pause(min(pause_s(attempt, error.retry_after_s), left_s))
+        yield Pause(min(pause_s(attempt, error.retry_after_s), longest_pause_s, max(0.0, left_s())))
     raise AssertionError("unreachable")
 
 
@@ -98,18 +114,20 @@ def accepted(response: httpx.Response, sent_s: float) -> HubAnswer:
 
 
 def refusal(outcome: Outcome) -> tuple[HubError, bool]:
-    """Return the error of an outcome that is no success, and whether another attempt is worth it."""
+    """Return the error of an outcome that is no success, and whether another attempt is worth it.
+
+    It is not after a refusal of the jobs API itself, whatever its HTTP status.
+    """
     if not isinstance(outcome, httpx.Response):
         reason = outcome.reason if outcome else "nothing was sent"
         return _away(reason, None), True
-    status = outcome.status_code
-    problem = _problem(outcome)
-    retry_after_s = _retry_after_s(outcome)
+    problem, retry_after_s = _problem(outcome), _retry_after_s(outcome)
     error = from_problem(problem, retry_after_s)
-    again = status in RETRIED
-    if again and status != 408 and not isinstance(error, Unavailable):
+    if outcome.status_code not in RETRIED or (isinstance(error, JobsProblem) and error.code == code_of(problem)):
+        return error, False
+    if outcome.status_code != 408 and not isinstance(error, Unavailable):
         error = _away(problem["detail"], retry_after_s)
-    return error, again
+    return error, True
 
 
 def _away(reason: str, retry_after_s: float | None) -> HubError:

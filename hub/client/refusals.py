@@ -14,6 +14,11 @@ def _tree(base: type[HubError]) -> list[type[HubError]]:
     return [kind for child in base.__subclasses__() for kind in (child, *_tree(child))]
 
 
+def code_of(problem: dict[str, Any]) -> str:
+    """Return the code of a problem document; the jobs API has it at the end of `type`."""
+    return str(problem.get("code") or str(problem.get("type", "")).rpartition("/")[2])
+
+
 def from_problem(problem: dict[str, Any], retry_after_s: float | None = None) -> HubError:
     """Return the error of a problem document, of the class that the hub raised; a `HubError` if it is unknown.
 
@@ -21,7 +26,7 @@ def from_problem(problem: dict[str, Any], retry_after_s: float | None = None) ->
     members: `status`, `code`, and those of the refusal itself.
     """
     status, detail = problem.get("status"), problem.get("detail")
-    code = problem.get("code") or str(problem.get("type", "")).rpartition("/")[2]
+    code = code_of(problem)
     kinds = _tree(HubError)
     kind = next((k for k in kinds if k.code == code), None) or next((k for k in kinds if k.status == status), HubError)
     if isinstance(detail, list):  # from the jobs API, for a request that does not validate

@@ -28,7 +28,6 @@ from hub.store.store import Store
 
 WANTED_MS = 3_600_000  # how long after a question its result may be uploaded, also when its client waits no more
 RESULTS_MAX = 10_000  # most results that are kept of one room
-RECHECK_S = 5.0  # a call that waits for a notification asks the store at least so often
 
 
 class Providers:
@@ -136,10 +135,8 @@ class Providers:
                     return found
                 if asked[0] == "quota":
                     raise exceeded(asked[1:])
-                left_s = until - time.monotonic()
-                if left_s <= 0:
+                if not await subscription.wait_until(until):
                     raise ProviderTimeout(f"Provider {provider.full} did not answer within {wait_s:g} s")
-                await subscription.wait(min(left_s, RECHECK_S))
 
     async def joined(self, full: str) -> None:
         """Send the open questions to a provider again: a client has joined its socket room that may be its worker, and

@@ -38,7 +38,6 @@ from hub.store.store import Store
 
 PLAIN, ONE = Options(), Claim()
 KEY_S = 86_400  # most seconds for which an Idempotency-Key of a submit is remembered
-RECHECK_S = 5.0  # a call that waits for a notification asks the store at least so often
 SETTLES_S = 5.0  # most seconds that a claim waits, after a loss, for hubs to report ended tasks; they take two at most
 LOOK_S = 0.25  # how often such a claim asks again, because it can go on as soon as all hubs have reported
 
@@ -211,7 +210,7 @@ class Tasks:
             ) as subscription:
                 if found := await self.claim(worker, user, wanted, gone):
                     return found
-                await subscription.wait(min(max(0.0, until - time.monotonic()), RECHECK_S))
+                await subscription.wait_until(until)
         return found
 
     async def move(
@@ -295,10 +294,8 @@ class Tasks:
         async with self._store.notifications.listen(self._store.keys.task_done(task)) as subscription:
             while True:
                 found = await self.show(task)
-                left_s = until - time.monotonic()
-                if found.task.status in TERMINAL or left_s <= 0:
+                if found.task.status in TERMINAL or not await subscription.wait_until(until):
                     return found
-                await subscription.wait(min(left_s, RECHECK_S))
 
     async def page_of_room(self, room: str, status: str | None, limit: int, offset: int) -> Page[TaskRecord]:
         """Return a page of the tasks that were submitted in a room, of one status or of all."""

@@ -17,7 +17,6 @@ from hub.store.batches import Batches
 from hub.store.store import Store
 
 BATCH = 128  # heartbeats, or tasks of a removed worker, per script: about 1 and 4 ms
-RECHECK_S = 5.0  # a call that waits for a notification asks the store at least so often
 
 
 class Workers:
@@ -88,10 +87,8 @@ class Workers:
                     raise unknown(worker)
                 if owner != user:
                     raise not_yours(worker)
-                left_s = until - time.monotonic()
-                if int(taken or 0) != since or left_s <= 0:
+                if int(taken or 0) != since or not await subscription.wait_until(until):
                     return int(taken or 0)
-                await subscription.wait(min(left_s, RECHECK_S))
 
     async def delete(self, worker: str, user: str, superuser: bool, incarnation: str = "") -> None:
         """Remove a worker and fail the tasks it holds; raises `WorkerNotFound`, `Forbidden`, and `Superseded` for a

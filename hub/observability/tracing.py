@@ -46,7 +46,7 @@ def _session() -> Any:
     """Return the HTTP session of the exporter. It reads only the head of an answer, because a body may have no end."""
     import requests
 
-    def heard(answer: Any, **_: Any) -> Any:
+    def head_only(answer: Any, **_: Any) -> Any:
         head = requests.Response()
         head.status_code, head.reason, head.headers = answer.status_code, answer.reason, answer.headers
         head.raw = io.BytesIO()
@@ -54,7 +54,7 @@ def _session() -> Any:
         return head
 
     session = requests.Session()
-    session.hooks["response"].append(heard)
+    session.hooks["response"].append(head_only)
     return session
 
 

@@ -18,11 +18,11 @@ _CHANCE = re.compile(rb'"traceId":"[0-9a-f]{16}"|"nextBeatMs":[0-9]+')
 
 
 class Shortcut(UpgradingProtocol):
-    """As it is served."""
+    """The protocol that the server uses, with the short way of heartbeats."""
 
 
 class Ordinary(UpgradingProtocol):
-    """Every request the way of all requests."""
+    """The protocol without the short way: a heartbeat is handled like every other request."""
 
     serving = None
 
@@ -53,7 +53,7 @@ class Transport:
         return 0
 
     def pause_reading(self) -> None:
-        """Whoever sends here waits for nobody."""
+        """Do nothing: this transport has no flow control."""
 
     resume_reading = pause_reading
 
@@ -89,7 +89,7 @@ class Road:
 
 
 def _rests(protocol: UpgradingProtocol) -> bool:
-    """Whether it is the client's turn, and all that he is owed has been written."""
+    """Return whether every answer was written, so that the next bytes must come from the client."""
     if protocol.transport._parts:  # type: ignore[attr-defined]
         return False
     cycle = protocol.cycle

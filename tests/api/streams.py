@@ -20,7 +20,7 @@ EVENTS, PAGE_EVENTS = ENDLESS = "/events", "/console/events"
 
 
 class Stream:
-    """One listener. While `reading` is not set he takes nothing, as one whose buffers are full."""
+    """One listener. While `reading` is not set it reads nothing, like a client whose buffers are full."""
 
     def __init__(self) -> None:
         self.status = 0

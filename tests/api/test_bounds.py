@@ -62,7 +62,7 @@ OFFERS = {
 @pytest.mark.parametrize("pieces", [1, 2, 3], ids="in {} pieces".format)
 @pytest.mark.parametrize("offer", OFFERS.values(), ids=OFFERS)
 def test_a_request_to_upgrade_the_protocol_is_answered_as_plain_http_1_1(wire, offer, pieces, path):
-    # The body is a request of its own, should somebody take it for that.
+    # The body is itself a valid request, which a confused parser would carry out.
     inner = request(b'{"nodeId":"smuggled"}', "/node/register")
     body = {"/node/heartbeats": {"beats": [{"nodeId": "n1"}]}}.get(path, {"nodeId": "n1"})
     text = json.dumps({**body, "x": 1}).encode() + b" " * 10

@@ -74,7 +74,7 @@ async def lend(served: Served, slot: str = "s1", run: str = "r1") -> None:
     await give_back(served.api, POOL, slot)
 
 
-async def test_a_listener_hears_each_event_after_he_came_with_the_rule_behind_it(served):
+async def test_a_listener_gets_each_later_event_with_the_rule_behind_it(served):
     await publish(served.api, "n1", **{POOL: ["s1"]})
     async with listening(served.app) as stream:
         await lend(served)
@@ -102,7 +102,7 @@ async def test_a_listener_hears_each_event_after_he_came_with_the_rule_behind_it
     ],
     ids=str,
 )
-async def test_a_listener_hears_only_what_he_asked_for(served, query, heard):
+async def test_a_listener_gets_only_events_that_match_its_filter(served, query, heard):
     async with listening(served.app, **query) as stream, listening(served.app) as everything:
         await publish(served.api, "n1", **{POOL: ["s1"], "x:y": ["s2"]})
         await lend(served)
@@ -114,7 +114,7 @@ async def test_a_listener_hears_only_what_he_asked_for(served, query, heard):
     assert replayed.names == heard
 
 
-async def test_a_listener_who_was_cut_off_gets_what_he_missed_once(served):
+async def test_a_listener_that_was_cut_off_gets_each_missed_event_once(served):
     await publish(served.api, "n1", **{POOL: ["s1"]})
     async with listening(served.app) as first:
         await lend(served, run="r1")
@@ -127,7 +127,7 @@ async def test_a_listener_who_was_cut_off_gets_what_he_missed_once(served):
     assert heard == [(name, run) for run in ("r2", "r3") for name in ("grant.lent", "grant.returned")]
 
 
-async def test_an_event_that_a_list_has_shown_is_not_sent_again(served, monkeypatch):
+async def test_a_listener_that_resumes_after_the_newest_listed_event_does_not_get_that_event_again(served, monkeypatch):
     monkeypatch.setattr(live, "TURN_S", 1.0)
     async with listening(served.app) as first:
         await publish(served.api, "n1", **{POOL: ["s1"]})
@@ -199,7 +199,7 @@ def test_a_short_burst_of_work_before_an_event_does_not_count_as_busy(monkeypatc
     assert busy.share() == pytest.approx(0.5)
 
 
-async def test_a_listener_who_heard_no_event_yet_resumes_where_he_began(served):
+async def test_a_listener_without_an_event_resumes_from_where_it_began(served):
     async with listening(served.app) as first:
         pass
     await publish(served.api, "n1", **{POOL: ["s1"]})
@@ -208,7 +208,7 @@ async def test_a_listener_who_heard_no_event_yet_resumes_where_he_began(served):
     assert second.names == ["node.registered", "slot.published"]
 
 
-async def test_a_listener_is_told_of_trimmed_events_before_he_gets_the_rest(served, redis):
+async def test_a_returning_listener_is_told_of_trimmed_events_before_it_gets_the_rest(served, redis):
     await publish(served.api, "n1", **{POOL: ["s1"]})
     async with listening(served.app) as first:
         await lend(served)
@@ -226,7 +226,7 @@ async def test_a_listener_is_told_of_trimmed_events_before_he_gets_the_rest(serv
     assert third.names == ["grant.lent", "grant.returned"]
 
 
-async def test_events_go_on_in_a_new_store_that_numbers_them_lower_than_the_old_one(served, redis):
+async def test_a_listener_gets_events_of_a_new_store_although_their_ids_are_lower_than_before(served, redis):
     """The clock of the server that took over is behind, and it has lost what was written last."""
     hub = served.app.app.state.serving.hub
     async with listening(served.app) as stream:
@@ -323,7 +323,7 @@ async def test_all_listeners_share_one_reader_which_ends_with_the_last_listener(
 
 
 async def test_a_reader_that_misses_its_cancellation_still_ends(served, redis, monkeypatch):
-    """As one may on Python 3.11; with a second one everything would be said twice."""
+    """On Python 3.11 a reader may miss it; a second reader beside it would send each event twice."""
     read = Follower.next
 
     async def deaf(self, after):
@@ -379,9 +379,7 @@ async def test_a_credential_with_many_streams_loses_one_to_another_credential(hu
     await lives.close()
 
 
-async def test_a_listener_who_reads_too_slowly_is_told_and_misses_nothing_when_he_comes_back(
-    served, redis, monkeypatch
-):
+async def test_a_slow_listener_is_told_and_misses_nothing_when_it_reconnects(served, redis, monkeypatch):
     monkeypatch.setattr(live, "WAITING_MAX", 5)
     async with listening(served.app) as slow, listening(served.app) as quick:
         redis.xadd("hub:history", {"event": "grant.lent", "slot": "s0"})

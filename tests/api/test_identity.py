@@ -411,7 +411,7 @@ async def test_an_answer_with_a_secret_forbids_caching(make_who):
         assert answer.headers["cache-control"] == "no-store"
 
 
-async def test_a_thousand_callers_with_and_without_a_right_are_told_apart(make_who):
+async def test_each_of_a_thousand_concurrent_callers_gets_the_answer_for_its_own_token(make_who):
     async with make_who(**SECRETS) as api:
         admin = {"x-hub-secret": "admin-x"}
         tokens = [(await make(api, f"u{number}", admin))["token"] for number in range(10)]

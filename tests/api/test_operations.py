@@ -60,7 +60,7 @@ def test_the_path_of_an_operation_is_written_in_its_table_row_alone() -> None:
     assert '"/session/borrow"' in rows  # what is looked for is written so
 
 
-def test_the_packages_of_the_api_import_each_other_in_ten_layers_at_most() -> None:
+def test_a_chain_of_imports_between_packages_of_the_api_has_ten_packages_at_most() -> None:
     """The longest chain of imports from room to room."""
     rooms: dict[Path, set[Path]] = {}
     for path in FILES:
@@ -94,7 +94,7 @@ def test_every_operation_of_the_contract_names_its_callers_or_tells_the_state_of
 
 @pytest.mark.parametrize("credential", ["", "wrong", "admin-secret-of-the-test"])
 async def test_an_endpoint_called_without_the_pipeline_refuses(redis_server, credential) -> None:  # type: ignore[no-untyped-def]
-    """With the routes alone, as a plain application of the framework, no operation is anybody's."""
+    """The routes without the pipeline, served as a plain FastAPI application, let no caller in."""
     app = create_app(settings_for(redis_server.url, **SECRETS), sweep=False).app
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
     rows = [row for row in TABLE.rows if row.facts.who and ANYBODY not in row.facts.who]
@@ -113,7 +113,7 @@ async def test_an_endpoint_called_without_the_pipeline_refuses(redis_server, cre
 
 
 def test_an_operation_that_asks_more_of_its_caller_names_its_callers() -> None:
-    """A row without callers is open, whatever else it says; one for users without scopes would take node tokens."""
+    """A row without callers is open to all; a row for users without scopes would also let node tokens in."""
     for row in TABLE.rows:
         facts = row.facts
         asks_more = facts.scopes or facts.superuser or facts.joins or facts.anonymous

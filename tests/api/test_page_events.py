@@ -34,7 +34,7 @@ async def app(redis_server, monkeypatch) -> AsyncIterator[Any]:
 
 @pytest.fixture
 async def events(redis_server, monkeypatch) -> AsyncIterator[Live]:
-    """Those of an application that tells nothing by itself."""
+    """The live events of an application that sends no state by itself."""
     monkeypatch.setattr(overview, "TELL_S", 3600.0)
     async with served(redis_server) as found:
         yield found.app.state.serving.live
@@ -147,7 +147,7 @@ async def test_a_page_that_reads_late_gets_only_the_newest_state(app, api, redis
 
 
 async def test_a_state_is_sent_together_with_the_next_events(events, redis, monkeypatch):
-    """Each time that a listener is woken is a write to his connection."""
+    """Waking a listener costs a write to its connection, so state and events share one."""
     monkeypatch.setattr(events, "_pause_s", 3600.0)  # by itself it would come in more than an hour
     async with events.listen(wanted("", {}), latest=True) as listener, events.listen(wanted("", {})) as plain:
         taking = asyncio.create_task(listener.take())

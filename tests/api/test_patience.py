@@ -61,7 +61,7 @@ def loop() -> Loop:
 
 @pytest.fixture
 def transport(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> Transport:
-    """Of a connection that has just been made and on which nothing was said."""
+    """The transport of a new connection on which nothing was sent yet."""
     monkeypatch.setattr(protocol.HubProtocol, "all_open", protocol.Connections())
     config = uvicorn.Config(nothing, log_config=None, ws="none", proxy_headers=False, lifespan="off")  # type: ignore[arg-type]
     config.load()

@@ -228,7 +228,7 @@ async def test_a_scrape_costs_redis_the_same_however_many_tasks_and_jobs_wait(ma
         assert await commands() == few + 2 * (metrics.LABELS_MAX - 1)  # what waits, and who works on it
 
 
-async def test_every_end_of_a_task_is_counted_once_whatever_ended_it(make_api, redis):
+async def test_every_way_in_which_a_task_ends_is_counted_once(make_api, redis):
     async with make_api() as api:
         hub = api._transport.app.app.state.serving.hub
         worker, doomed = await worker_of(hub, "Ends"), await worker_of(hub, "Doomed")

@@ -61,7 +61,7 @@ def start(start_hub, authority: Authority, tmp_path: Path):
 
 @pytest.fixture
 def trusting(authority: Authority, monkeypatch):
-    """What clients are told in their environment; with a name they show a certificate of it."""
+    """Set the variables by which clients find and trust the hub; with a name also a certificate for that name."""
 
     def tell(hub: HubProcess, name: str = "") -> dict[str, str]:
         told = {"HUB_URL": hub.url, "HUB_CA_FILE": str(authority.file)}
@@ -125,7 +125,7 @@ def test_a_client_certificate_is_the_token_of_the_user_that_the_file_names(start
         job = {"category": "modifiers", "name": "Mine", "schema": {}}
         assert client.put(MINE, json=job).status_code == 201
         assert client.put(MINE, json=job, headers={"authorization": "Bearer bob-1"}).status_code == 403
-        # Whoever is taken out of the file is nobody from then on, also on a connection that is open.
+        # A user that is taken out of the file is refused from then on, also on an open connection.
         (tmp_path / "tokens.toml").write_text(PEOPLE.replace('certificate = "ada"', 'certificate = "eve"'))
         hub.signal(signal.SIGHUP)
         wait_until(lambda: client.get(MINE).status_code == 401)

@@ -17,7 +17,7 @@ J = "/v1/joblib"
 PLACES = {"{room_id}": "lab", "{job_name}": "lab:modifiers:one"}
 CONSOLE = ("overview", "jobs", "workers", "tasks", "tasks?status=failed", "schedules", "logins", "settings", "stuck")
 ENDLESS = "/events"
-# Where the first of two is shown, whatever is wrong with the second; the text is looked for.
+# Page -> text of the first of two records there, which must be shown although the second cannot be read.
 SHOWN = {
     f"{J}/rooms/lab/tasks": "one", f"{J}/rooms/lab/jobs": "lab:modifiers:one", f"{J}/rooms/lab/workers": "worker_one",
     f"{J}/rooms/lab/providers": "lab:files:one", f"{J}/rooms/lab/schedules": '"one"', "/nodes": '"one"',

@@ -17,7 +17,7 @@ POOL = "gpu:a100:eu"
 
 
 class Queue:
-    """Borrowers who wait at one hub, each for a run of his own."""
+    """Borrowers that wait at one hub, each for a run of its own."""
 
     def __init__(self, api: httpx.AsyncClient, redis: Redis) -> None:
         self.api = api

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from hub.cli import schedules
+from hub.cli.answers import cells
 from tests.cli.command import Command
 from tests.cli.joblib import Joblib
 from tests.world import HubProcess
@@ -69,4 +70,10 @@ def test_an_impossible_schedule_is_refused_in_a_sentence(command: Command, room:
 
 def test_a_schedule_that_was_put_aside_is_listed_with_its_problem():
     found = {"name": "s", "job": "r:m:a", "cron": "0 0 * * *", "timeZone": "Europe/Atlantis", "problem": "no such zone"}
-    assert list(schedules._row(found))[2:] == ["0 0 * * * Europe/Atlantis", "put aside", "", None, "no such zone"]
+    assert cells(schedules._SCHEDULES.columns, found)[2:] == [
+        "0 0 * * * Europe/Atlantis",
+        "put aside",
+        "",
+        None,
+        "no such zone",
+    ]

@@ -19,7 +19,7 @@ import pytest
 
 from hub.client import HubClient, HubUnavailable, SyncHubClient, SyncNodeAgent, backlog, calls, node_calls
 from hub.client.exchange import Pause, RetryPolicy, Steps
-from hub.client.transport import SyncTransport
+from hub.client.transport import Secret, SyncTransport
 from hub.errors import HubError
 from tests.client.fake_hub import FakeHub, Reset
 from tests.client.live import LABEL
@@ -327,7 +327,7 @@ def test_a_message_that_raises_is_logged_as_a_bug_and_stops_no_other(
     client = client_of(hub)
     first, second = client.acquire("gpu"), client.acquire("gpu")
 
-    def broken(_: object) -> None:
+    def broken(*_: object) -> None:
         raise RuntimeError("a bug")
 
     hub.say(RETURN, Reset(), Reset(), broken)
@@ -341,14 +341,14 @@ def test_a_message_that_raises_is_logged_as_a_bug_and_stops_no_other(
 def test_a_sender_thread_that_cannot_reach_the_hub_logs_it_and_the_next_tries_again(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_: object) -> None:
+    def broken(*_: object) -> None:
         raise ValueError("no such proxy")
 
     hub = FakeHub()
     client = client_of(hub)
     first, second = client.acquire("gpu"), client.acquire("gpu")
     with monkeypatch.context() as patched:
-        patched.setattr(backlog, "_Given", broken)
+        patched.setattr(backlog.Backlog, "_connected", broken)
         client.leave_late(first)
         wait_until(lambda: "there is no way to the hub: ValueError('no such proxy')" in caplog.text)
         wait_until(backlog.everything_told)
@@ -384,8 +384,9 @@ def test_a_dropped_message_reports_that_it_was_given_up(caplog: pytest.LogCaptur
         yield Pause(0.0)
         raise error
 
-    owed = backlog.Backlog(SyncTransport("http://hub", "s3cret", ""))
+    owed = backlog.Backlog(SyncTransport("http://hub", Secret("s3cret")))
     owed.add(backlog.Message("tell it", refused, math.inf, "nobody hears of it", ended.append), error)
-    assert owed.close(0.0) is False
+    owed.close(0.0)
+    assert owed.waiting() == 0
     assert ended == [False]
     assert "could not tell it (no time is left); nobody hears of it" in caplog.text

@@ -190,7 +190,7 @@ class Stage:
             (await self.admin.post(f"/admin/nodes/{node_name(number)}/drain", json={})).raise_for_status()
 
     async def close(self) -> None:
-        """Everybody goes home."""
+        """Cancel the waiting borrowers and close the clients."""
         for task in self.waiting:
             task.cancel()
         await asyncio.gather(*self.waiting, return_exceptions=True)

@@ -22,7 +22,7 @@ FEW = 3  # nodes of the pool, each with four slots
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stage(own_server, records) -> AsyncIterator[Stage]:
-    """A hub with a few nodes, where dead ones stay until somebody says otherwise, and orders that may get stuck."""
+    """A hub with a few nodes, where dead nodes stay until an operator says otherwise, and orders that may get stuck."""
     hub = HubProcess(
         {
             **CALM, "HUB_REDIS_URL": own_server.url, "HUB_SWEEPER_EXPIRE": "false",
@@ -156,7 +156,7 @@ async def test_several_leases_can_be_ended_each_by_its_token(looker, stage):
 
 async def test_a_reset_resets_exactly_the_records_of_its_dry_run(looker, stage, records):
     records.get_stuck(1, 12)
-    await looker.go("stuck")  # no pass has seen them: they are counted when somebody looks
+    await looker.go("stuck")  # no pass has seen them: they are counted when the page asks
     await looker.page.locator("tr[data-id='orders'] td:nth-child(3)", has_text=re.compile("^12$")).wait_for()
     await looker.page.locator("tr[data-id='orders']", has_text="warning").wait_for()
     await looker.go("stuck/orders")
@@ -282,7 +282,7 @@ async def test_expiry_can_be_switched_and_the_brake_released(looker, stage):
 async def test_the_brake_on_silent_workers_can_be_released(looker, stage):
     """All workers are silent at once, and the brake holds those back that were ever heard."""
     workers = [await stage.offer("modifiers:Sand") for _ in range(12)]
-    for worker in workers:  # of those that never beat nobody learns anything, and no brake holds them
+    for worker in workers:  # the brake holds only workers that were heard at least once
         (await stage.admin.patch(f"{J}/workers/{worker}")).raise_for_status()
     redis = stage.hub.redis
     redis.zadd("hub:worker_beats", dict.fromkeys(redis.zrange("hub:worker_beats", 0, -1), -10_000_000))

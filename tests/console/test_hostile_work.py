@@ -89,7 +89,7 @@ async def test_no_hostile_text_of_jobs_becomes_markup_or_overflows_the_screen(lo
 
 
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: ascii(name)[:20])
-async def test_things_with_hostile_names_are_found(looker, name):
+async def test_the_search_finds_objects_with_hostile_names(looker, name):
     await looker.go("overview")
     await looker.page.locator("#find").fill(name)
     await looker.page.keyboard.press("Enter")

@@ -148,14 +148,14 @@ async def test_a_change_with_a_cookie_needs_the_header_of_the_console(api, brows
         assert answer.status_code == 403, (method, path, answer.text)
 
 
-async def test_a_change_by_the_console_needs_a_login(api, browser):
+async def test_a_change_by_the_console_without_a_login_is_refused(api, browser):
     for method, path in await changing_routes(api):
         if path not in BY_SECRET_ALONE:
             answer = await browser.send(method, path, {})
             assert answer.status_code in (401, 403), (method, path, answer.text)
 
 
-async def test_a_change_by_the_console_needs_a_reason(api, browser):
+async def test_a_change_by_the_console_without_a_reason_is_refused(api, browser):
     await browser.log_in(SECRETS["admin_secret"])
     for method, path in await changing_routes(api):
         if path != "/console/session":
@@ -186,7 +186,7 @@ FOREIGN = [
 
 @pytest.mark.parametrize("foreign", FOREIGN, ids=lambda headers: " ".join(headers.values()))
 async def test_a_page_of_another_site_can_change_nothing(api, browser, redis_server, foreign):
-    """It has the cookie of an admin, and what no such page can send: the mark of the page, and JSON."""
+    """The browser sends an admin's cookie along; the other page can send neither JSON nor the console's header."""
     await browser.log_in(SECRETS["admin_secret"])
     api._transport.app._gate = Gate(settings_for(redis_server.url, **SECRETS))
     for method, path in await changing_routes(api):

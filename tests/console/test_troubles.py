@@ -69,7 +69,7 @@ async def test_troubles_tell_a_dead_fleet_from_an_overloaded_one_and_show_the_br
         await stage.borrow("gpu:a100:eu")
         await stage.wait_for("gpu:a100:eu", 3)
         await names(looker, "overloaded", "3 borrowers wait", "gpu:a100:eu")
-        await names(looker, "nobody-alive", "All 6 registered nodes are silent")  # nobody beats any more
+        await names(looker, "nobody-alive", "All 6 registered nodes are silent")  # no node beats any more
         await quiet(looker, "overloaded")
         await names(looker, "brake-nodes", "of 6 nodes are silent at once")
         assert "Nobody is alive" in await looker.page.locator("#health").inner_text()
@@ -297,7 +297,7 @@ async def test_a_list_that_changed_in_a_hidden_tab_is_right_when_the_tab_is_show
 
 
 async def test_a_view_that_is_opened_repeatedly_still_gets_updates(window, start_hub):
-    """What it showed is forgotten a minute after it was left, and not while it is shown again."""
+    """A view's content is dropped a minute after the view was left, unless the view is open again by then."""
     hub = start_hub(**CALM)
     context = await window.context()
     looker = Looker(await context.new_page(), hub.url)

@@ -1,5 +1,5 @@
-"""What the page says is true whatever the browser's clock, zone and keyboard: charts, ages, estimates, and how often it
-asks."""
+"""The page is right under any clock, time zone and keyboard of the browser: charts, ages, estimates, and how often it
+asks the hub."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_charts_draw_what_happened_and_describe_it_to_screen_readers(looke
 
     await eventually(all_drawn)
     assert drawn["lent"][-1] in (seen["slots"]["lent"], None)  # None: the first instant of a step
-    # Nobody of the crowd was served: what is drawn of their waits is how long they have waited by now.
+    # No waiter of the crowd was served yet: the chart shows how long they have waited until now.
     (line,) = (await house.admin.get(f"/queue?label={CROWDED}&tickets=1")).json()["labels"]
     longest_s = time.time() - datetime.fromisoformat(line["tickets"][0]["sinceUtc"]).timestamp()
     last_p99 = [value for value in (await looker.page.evaluate(COLUMNS))["p99"] if value is not None][-1]

@@ -91,7 +91,7 @@ class Contract:
 
 
 def closed(schema: Any) -> Any:
-    """The same schemas, which let nothing pass that they do not name."""
+    """Return the schema, changed to refuse members that it does not name."""
     if isinstance(schema, list):
         return [closed(each) for each in schema]
     if not isinstance(schema, dict):

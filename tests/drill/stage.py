@@ -43,12 +43,12 @@ class Sizes:
 
     @property
     def lease_s(self) -> float:
-        """As long as the longest outage, so that none of them would outlive it by a clock that goes on."""
+        """Return a lifetime as short as the longest outage: all leases would lapse in it if the hub clock went on."""
         return self.timeout_s * 10
 
     @property
     def wait_s(self) -> float:
-        """How long a borrower stands in the queue before he asks again."""
+        """How long a borrower stands in the queue before it asks again."""
         return self.timeout_s * 5
 
     def environment(self) -> dict[str, str]:
@@ -71,7 +71,7 @@ class TooLong(Exception):
 
 
 class Stage:
-    """`async with Stage(sizes) as stage:` - everybody is registered, every wanted slot lent, and the line is long."""
+    """`async with Stage(sizes) as stage:` - all nodes registered, every wanted slot lent, and a long queue."""
 
     def __init__(self, sizes: Sizes, writing_share: float = 0.0) -> None:
         self.sizes = sizes
@@ -205,7 +205,7 @@ class Stage:
             log.unlink(missing_ok=True)
 
     async def gone(self, nodes: list[Node]) -> list[Node]:
-        """Those of the nodes that are off the books, and no slot of theirs in any list or lent."""
+        """Return the nodes that are deregistered and have no slot in any list and no lease."""
         pipe = self.client.pipeline(transaction=False)
         for node in nodes:
             pipe.sismember("nodes", node.id)

@@ -1,4 +1,4 @@
-"""What happens to workers, jobs and tasks leaves its event, once, and can be asked for by whatever it is about."""
+"""What happens to workers, jobs and tasks writes one event, which can be found by each object that it is about."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ async def explain(hub: Hub, kind: str, name: str) -> Explanation:
 
 
 def coming(found: Explanation) -> list[tuple[str, float | None]]:
-    """What comes next, and in how many whole seconds."""
+    """Return the next steps of an explanation, and in how many whole seconds each comes."""
     return [(step.what, None if step.in_ms is None else round(step.in_ms / 1000)) for step in found.now.next]
 
 

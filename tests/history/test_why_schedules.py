@@ -39,7 +39,7 @@ async def put(hub: Hub, **wanted: Any) -> Schedule:
 
 
 def make_due(redis: Any) -> int:
-    """It is due since a second."""
+    """Make the schedule one second overdue."""
     due = int(redis.hget("hub:schedule:one:nightly", "due")) - MINUTE_US - 1_000_000
     redis.hset("hub:schedule:one:nightly", "due", due)
     redis.zadd("hub:schedules", {"one:nightly": due})

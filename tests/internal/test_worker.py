@@ -36,7 +36,7 @@ async def ended(hub, task, status):
 
 
 async def said(file, lines):
-    """What the jobs have written, once it is so many lines."""
+    """Wait until the jobs have written this many lines, and return all lines."""
 
     async def there():
         return file.exists() and len(file.read_text().splitlines()) >= lines

@@ -39,7 +39,7 @@ class Listener:
             await self.client.call("room_join", {"room_id": room}, timeout=PATIENCE_S)
 
     async def say(self, event: str, data: Any) -> None:
-        """Send an event; returns when the hub has handled it, which it says to whoever asks for that."""
+        """Send an event and wait until the hub acknowledges that it has handled it."""
         check_acknowledged(event, await self.client.call(event, data, timeout=PATIENCE_S))
 
     async def offer(self, full: str, worker: str) -> None:

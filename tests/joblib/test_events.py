@@ -211,7 +211,7 @@ async def test_a_read_sends_the_provider_the_same_text_that_was_hashed(listen, a
     assert await watcher.heard() == []
 
 
-async def test_one_question_is_sent_once_however_many_callers_wait_for_it(listen, alice, bob, room):
+async def test_a_provider_is_asked_once_for_the_same_read_of_many_callers(listen, alice, bob, room):
     made = alice.provider(room)
     full = made["full_name"]
     serving = await listen(hub=1)

@@ -69,6 +69,7 @@ async def listener(internal, boss, room):
     found = Listener(internal.urls[0], "root-t", boss, fence)
     await found.connect()
     await found.join(room)
+    await found.heard()  # events of before may still be on their way to its hub
     yield found
     await found.hang_up()
 

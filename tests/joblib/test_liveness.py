@@ -1,5 +1,7 @@
-"""Silence, hanging up, and what nobody holds: a hub with short timeouts. Everything is set up at once, waited for once,
-and then looked at from several sides."""
+"""Silent workers, lost connections and unclaimed tasks, on a hub with short timeouts.
+
+One fixture sets up all of it and waits once; each test then checks one part.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ def kept(person, task):
 
 @dataclass
 class Silence:
-    """What there was before the silence, and how long it took the first worker to be removed."""
+    """The ids of the objects from before the silence, and how long it took until the first worker was removed."""
 
     room: str = field(default_factory=fresh)
     workers: dict[str, str] = field(default_factory=dict)
@@ -53,7 +55,7 @@ class Silence:
 @pytest.fixture(scope="module")
 def silence(quick, ann):
     """Workers `silent`, `busy` (claims and moves but never beats), `alone` (has no job) and `beating`; each of the
-    tasks `silent`, `beating` is held by the worker of that name, `orphan` and `running` are held by nobody."""
+    tasks `silent`, `beating` is held by the worker of that name, `orphan` and `running` have no worker."""
     boss, found = quick.person("root-t"), Silence()
     start = time.monotonic()
     for name in ("silent", "beating", "busy"):

@@ -1,4 +1,4 @@
-"""A report ends its task whatever its text contains; the text is kept as far as it can be."""
+"""A report ends its task even if its text holds unusual characters or is too long; the text is kept where possible."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ async def test_a_report_with_a_key_is_recognised_after_further_attempts(hub):
     assert (found.status, found.attempt) == ("running", 4)
 
 
-async def test_a_report_on_a_claim_that_was_taken_back_is_a_conflict_for_other_users_too(hub):
+async def test_a_report_on_an_old_claim_of_a_task_that_another_user_holds_by_now_is_a_conflict(hub):
     worker, other = await worker_of(hub), await worker_of(hub, OTHER)
     [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER)
     [first] = await hub.tasks.claim(worker, USER)

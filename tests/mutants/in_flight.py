@@ -34,7 +34,7 @@ FLIGHT = (
         "a process that takes a node over does not know what is lent",
     ),
     Mistake(
-        "commands/tasks/recall.lua", "recalls.wait_for(a.id, a.status, a.error, a.claim, a.request, a.worker)\n", "",
+        "commands/tasks/recall.lua", "recalls.wait_for(a.id, a.status, reserve.shortened(a.error), a.claim, a.request, a.worker)\n", "",
         "the end of a task is forgotten when its hub speaks before the one that knows of the submit",
     ),
     Mistake(

@@ -57,8 +57,8 @@ async def test_of_two_concurrent_returns_one_ends_the_lease(start_hub: Callable[
 async def test_two_concurrent_returns_give_the_slot_to_one_waiter_who_keeps_it(
     start_hub: Callable[..., HubProcess], redis: Redis
 ) -> None:
-    """Told apart by the token or by the run. One without either that comes when the hub of the waiter has heard of his
-    lease may mean that.
+    """The hub tells the returns apart by token or run. A return with neither that comes after the waiter's hub knows
+    of its lease may mean that lease.
     """
     hubs = [start_hub(HUB_NODE_TIMEOUT="600"), start_hub(HUB_NODE_TIMEOUT="600")]
     lost = 0
@@ -137,7 +137,7 @@ async def test_one_hub_sweeps_and_another_takes_over_when_it_is_killed(start_hub
     hubs = [start_hub(HUB_NODE_SWEEP_INTERVAL_SECONDS="0.2") for _ in range(3)]
 
     def sweeping(seconds: float) -> HubProcess:
-        """Who sweeps for so long, alone; one that stands still is rightly succeeded, and then we look again."""
+        """Return the one hub that sweeps for so long; look again when another took over from a stalled one."""
         for _ in range(5):
             before = [sweeps(hub) for hub in hubs]
             time.sleep(seconds)

@@ -131,7 +131,7 @@ async def test_a_new_server_that_dies_during_the_move_loses_nothing(then, place,
 
 
 async def test_a_new_server_restarted_during_the_copy_is_not_used(place, servers, monkeypatch):
-    """What it was given last may be lost, and nobody would notice: it answers, and knows whose turn it is."""
+    """It answers and has the mark of the move, but its last writes may be lost, which no other check would notice."""
     old, new = servers
     lent = await lend_ten(place.hub)
     copy = moving._copy
@@ -169,7 +169,7 @@ async def test_a_realm_can_move_between_two_groups_of_sentinels(tmp_path, start_
         assert done.returncode == 0, done.stderr
         assert read_realms(place.file)[0].url == new.url
         await all_is_there(place.hub, lent, old.primary, new.primary)
-        old.fail_over()  # whichever takes over there knows that the realm has moved
+        old.fail_over()  # its new primary knows that the realm has moved
         with old.primary.client() as redis:
             assert redis.hget(KEYS.store, "moved") == new.url
         new.fail_over()  # and the hub follows at the new place

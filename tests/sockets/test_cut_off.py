@@ -41,7 +41,7 @@ class Silent:
         self.pings += 1
 
 
-async def test_a_process_that_stood_still_after_its_ping_reads_once_more_before_it_gives_up(monkeypatch):
+async def test_a_connection_is_read_once_more_before_it_is_cut_after_the_process_stood_still(monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(monitor.time, "monotonic", lambda: now[0])
     subscription = Silent()

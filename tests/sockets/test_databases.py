@@ -55,7 +55,7 @@ async def test_a_provider_is_asked_only_in_its_own_database(
     hub: Hub,
     redis_server: RedisServer,
 ) -> None:
-    """The same provider in both, so that a request which goes astray would find somebody who takes it."""
+    """Both databases have the same provider, so that a request in the wrong one would be answered there."""
     url = f"{redis_server.url}/1"
     there = start(HUB_REDIS_URL=url)
     near, far = await listen(here, "ann"), await listen(there, "ann")

@@ -27,6 +27,7 @@ async def test_a_worker_that_hangs_up_is_removed_and_its_tasks_fail(how, transpo
     await hub.tasks.claim(job.worker, ANN, Claim())
     reader, worker = await listen(here, None), await listen(here, "ann", transports=[transport])
     await reader.join("lab")
+    await reader.catch_up(redis, "lab")
     assert await worker.offer(job.worker) == OK
     if how == "says goodbye":
         await worker.hang_up()
@@ -77,7 +78,7 @@ async def test_a_user_cannot_hang_up_for_the_worker_of_another_user(here, listen
 
 @pytest.mark.parametrize("transport", ["websocket", "polling"])
 async def test_a_stopping_hub_disconnects_its_workers_and_removes_none(transport, here, start, listen, hub, redis):
-    """Another one takes its port, as behind one address; without a grace nobody is back in time."""
+    """The next hub takes the same port. The grace is zero, so that no worker could be back in time."""
     first = start(HUB_SIO_DISCONNECT_GRACE_SECONDS="0")
     worker_id = (await hub.workers.create(ANN, new_worker())).id
     worker = await listen(first, "ann", reconnection=True, reconnection_delay=0.2, transports=[transport])

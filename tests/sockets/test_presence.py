@@ -178,7 +178,7 @@ async def test_a_stopping_hub_does_not_count_its_workers_as_disconnected(hubs, w
     assert traces(redis) == set()
 
 
-async def test_connections_of_a_dead_hub_are_forgotten_and_its_workers_judged_by_heartbeats(hubs, worker, redis):
+async def test_connections_of_a_dead_hub_are_forgotten_without_counting_its_workers_as_hung_up(hubs, worker, redis):
     dead, other = hubs
     for number in range(60):  # more than one batch
         dead.presence.connected(f"c{number}")
@@ -194,7 +194,7 @@ async def test_connections_of_a_dead_hub_are_forgotten_and_its_workers_judged_by
     assert lives(redis, worker)
 
 
-async def test_a_hub_wrongly_taken_for_dead_reports_its_connections_again(hubs, worker, redis):
+async def test_a_hub_that_was_taken_for_dead_by_mistake_reports_its_connections_again(hubs, worker, redis):
     slow, other = hubs
     slow.presence.connected("c1")
     await slow.presence.bind(worker, ANN, "c1")

@@ -81,7 +81,7 @@ def test_with_several_processes_websockets_are_accepted_and_polling_is_refused_w
 
 @pytest.mark.parametrize("transports", [None, ["polling"]], ids=["upgraded", "polling"])
 def test_a_client_with_threads_connects_upgrades_and_disconnects_promptly(transports, here, redis):
-    """As workers of the published client do."""
+    """Workers of the published client use this kind of client."""
     client, told = socketio.Client(reconnection=False), []
     client.on("task_available", told.append)
     client.connect(here.url, auth={"token": "ann"}, transports=transports, wait_timeout=PATIENCE_S)
@@ -94,7 +94,7 @@ def test_a_client_with_threads_connects_upgrades_and_disconnects_promptly(transp
 
 
 @pytest.mark.parametrize("path", ["/health/ready", "/node/heartbeat", "/socket.iox/", "/v1/joblib/workers"])
-def test_an_upgrade_on_another_path_changes_nothing(path, here):
+def test_an_upgrade_request_on_any_other_path_is_answered_as_plain_http(path, here):
     headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
     headers["Sec-WebSocket-Key"] = "eHh4eHh4eHh4eHh4eHh4eA=="
     plain = requests.get(here.url + path, timeout=PATIENCE_S)

@@ -95,7 +95,7 @@ async def test_only_the_shard_of_the_slot_notifies_waiters(cluster, hub):
             assert client.execute_command("PUBSUB SHARDCHANNELS") == [channel]
             client.execute_command("SPUBLISH", channel, "now")
         assert await subscription.wait(30)
-        assert subscription.said() == ["now"]
+        assert subscription.texts() == ["now"]
 
 
 async def test_a_command_changes_nothing_once_one_of_its_keys_has_moved(cluster, hub):

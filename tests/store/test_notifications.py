@@ -38,20 +38,20 @@ async def test_each_listener_hears_only_its_own_channels(hub, redis):
         assert [await one.wait(30), await two.wait(30)] == [True, True]
 
 
-async def test_kept_notifications_are_given_out_once_in_their_order(hub, redis):
+async def test_notifications_that_a_listener_keeps_are_returned_once_and_in_order(hub, redis):
     async with hub.store.notifications.listen("a", keep=True) as one, hub.store.notifications.listen("a") as two:
         for word in ("1", "2", "3"):
             redis.publish("a", word)
         heard: list[str] = []
 
         async def all_of_it() -> bool:
-            heard.extend(one.said())
+            heard.extend(one.texts())
             return len(heard) >= 3
 
         await eventually(all_of_it)
         assert heard == ["1", "2", "3"]
         assert await two.wait(30)
-        assert (one.said(), two.said()) == ([], [])
+        assert (one.texts(), two.texts()) == ([], [])
 
 
 async def test_closing_a_store_does_not_wait_for_its_reader(settings, redis, monkeypatch):
@@ -92,7 +92,7 @@ async def test_all_listeners_share_one_connection(hub, redis):
     await eventually(lambda: is_so(redis.pubsub_channels("c*") + redis.pubsub_channels("all") == []))
 
 
-async def test_when_redis_dies_listeners_are_woken_and_new_ones_refused(tmp_path):
+async def test_the_death_of_redis_wakes_all_listeners_and_new_ones_are_refused(tmp_path):
     server = RedisServer(tmp_path)
     server.start()
     try:

@@ -111,7 +111,7 @@ async def test_a_hub_starts_on_a_redis_without_memory(start_hub, redis):
 
 
 def renamed(about: dict[str, str]) -> dict[str, str]:
-    """As `give_back` has its arguments."""
+    """Return the fields of a lease under the names of the arguments of `give_back`."""
     return {"label": about["labelKey"], "slot": about["browserId"], "leaseToken": about["leaseToken"]}
 
 

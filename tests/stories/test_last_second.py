@@ -50,7 +50,7 @@ class Power:
         self.redis.hincrby("hub:store", "clock_ms", ms)
 
     async def lent(self):
-        """The slot that a borrower who does not wait gets, or why he gets none."""
+        """Borrow without waiting; return the slot, or the code of the refusal."""
         answer = (await borrow(self.api, LABEL, maxWaitSeconds=0)).json()
         return answer.get("browserId") or answer["code"]
 

@@ -19,7 +19,7 @@ IMPATIENT = httpx.Timeout(60, read=1.0)  # of those who are connected: a busy ma
 
 
 async def asked_in_vain(hub, method, path, **body):
-    """A request to a hub that stands still: its caller gives up, and his connection is closed."""
+    """Send a request to a stopped hub, give up waiting, and close the connection."""
     async with hub.client("runner", timeout=httpx.Timeout(60, read=0.3)) as api:
         with pytest.raises(httpx.ReadTimeout):
             await api.request(method, path, **body)
@@ -82,7 +82,7 @@ async def test_a_borrow_delayed_in_a_stopped_hub_lends_nothing(two, redis, heade
 
 @pytest.fixture
 def wires(redis_server):
-    """What stands between a hub and Redis, and can be cut: what is under way then arrives afterwards."""
+    """Yield a proxy between a hub and Redis. Cut, it keeps the bytes under way and delivers them once mended."""
     found = Wires([redis_server.port])
     yield found
     found.stop()
@@ -113,7 +113,7 @@ async def test_a_call_is_not_carried_out_after_the_time_that_its_caller_waits(st
 
 
 async def test_a_delayed_return_without_a_token_ends_no_later_lease(start_hub, wires, redis_server, redis):
-    """It names neither token nor run, and its caller says nothing of his patience: an old client."""
+    """An old client: it sends no token, no run and no `Prefer: wait`."""
     far = start_hub(HUB_REDIS_URL=f"redis://127.0.0.1:{wires.ports[0]}", HUB_NODE_TIMEOUT="60")
     near = start_hub(HUB_NODE_TIMEOUT="60")
     back = {"labelKey": LABEL, "browserId": "s1"}

@@ -325,7 +325,7 @@ async def test_a_restored_lease_stays_when_its_node_reports_it(serving, redis):
 
 
 @pytest.mark.parametrize("lender_first", [True, False])
-async def test_a_slot_lent_at_one_hub_and_returned_at_another_is_free_whichever_reports_first(
+async def test_a_slot_lent_at_one_hub_and_returned_at_another_is_free_in_either_order_of_reports(
     serving, redis, settings, lender_first
 ):
     api, lender = serving
@@ -367,7 +367,7 @@ async def test_a_slot_returned_just_before_the_loss_is_free_although_its_node_re
     assert await report(api, lease) == "published"
 
 
-async def test_a_lease_that_nobody_reports_ends_after_one_timeout(serving, redis, settings):
+async def test_a_lease_that_no_node_reports_ends_after_one_timeout(serving, redis, settings):
     api, hub = serving
     held = await wiped(api, hub, redis)
     redis.hincrby("hub:store", "clock_ms", int(settings.node_timeout_s * 1000))
@@ -388,7 +388,7 @@ async def test_after_a_restart_no_node_expires_before_all_had_one_timeout_to_be_
 
 
 async def test_a_later_lease_reported_by_the_node_replaces_an_older_one_in_the_store(serving, redis):
-    """The store knows the holder before; the node reports the one after him, whose token is higher."""
+    """The store has an earlier lease of the slot; the node reports the next one, whose token is higher."""
     api, hub = serving
     await publish(api, "n1", **{LABEL: ["s1"]})
     old = (await borrow(api, LABEL, run="old")).json()["leaseToken"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
+from hub.api.callers.admission import admit_again
 from hub.api.capacity.nodes import OwnNode
 from hub.api.handling import long_polls
 from hub.api.handling.context import is_gone
@@ -74,6 +75,7 @@ async def orders(request: Request, hub: Hub, node: OwnNode, query: Query, wait: 
         return await hub.nodes.version(node, since, seconds)
 
     version = await long_polls.wait(request, wait_s, look, lambda found: found != since)
+    await admit_again(request)  # the node's token may have been revoked during the wait
     answer = Answer(OrdersVersionShape(nodeId=node, version=version))
     answer.headers["preference-applied"] = f"wait={wait_s:g}"
     return answer

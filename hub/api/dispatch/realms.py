@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from starlette.datastructures import Headers, State
 from starlette.types import Message, Receive, Scope, Send
 
-from hub.api.dispatch.body import Read
 from hub.api.dispatch.part import Part
 from hub.api.handling.bounds import Bounds
 from hub.api.handling.context import Serving
+from hub.api.handling.kept_body import KeptBody
 from hub.api.handling.large_bodies import LargeBodies
 from hub.api.handling.problems import as_hub_error, note_failure, refuse
 from hub.api.operations import ALIAS, EVERYTHING, Found, Table
@@ -22,7 +22,7 @@ from hub.api.paths import SOCKETS, keep_escaped
 from hub.api.pipeline import RequestPipeline
 from hub.api.realms.search import where_lent, where_waiting
 from hub.api.realms.subjects import About, UnknownRealm, about, name_in, needs_body
-from hub.errors import BadInput, HubError, StartRefused, StoreUnavailable, Unauthorized
+from hub.errors import BadInput, HubError, StartRefused, StoreUnavailable, TooLarge, Unauthorized
 from hub.observability import realms as of_realms
 from hub.observability.logs import get_logger
 from hub.observability.tracing import tracing
@@ -90,18 +90,19 @@ class Realms:
             await refuse(failure, scope, receive, send)
 
     async def _look(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Find the realm of a call that names none, and hand the call to its part. The body is read first where the
-        subject of the call is in the body."""
+        """Find the realm of a call that names none, and hand the call to the part of the hub that serves that realm.
+        The body is read first where the subject of the call is in the body."""
         found = self._found(scope)
         if not needs_body(found):
             await self._part_of(await self._find(found, scope, None))(scope, receive, send)
             return
-        read = Read(scope, receive, self._large_bodies)
+        kept, body = KeptBody(scope, receive, self._large_bodies), None
         try:
-            body = await read.whole(self._bounds.of(found, scope["path"]), self.settings.request_timeout_s)
-            await self._part_of(await self._find(found, scope, body))(scope, read.receive, send)
+            with suppress(TooLarge):  # the realm's application refuses it
+                body = await kept.whole(self._bounds.of(found, scope["path"]), self.settings.request_timeout_s)
+            await self._part_of(await self._find(found, scope, body))(scope, kept.receive, send)
         finally:
-            read.unload()
+            kept.unload()
 
     def _found(self, scope: Scope) -> Found:
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
@@ -127,8 +128,8 @@ class Realms:
             raise BadInput("The beats of this call are of several realms; send those of each in a call of its own.")
         if name := next(iter(names), "") or self._by_id(*subject.ids):
             return name
-        if subject.ticket.startswith(_TRIED) and (said := subject.ticket[len(_TRIED) :].partition("."))[1]:
-            return said[0]
+        if subject.ticket.startswith(_TRIED) and (parts := subject.ticket[len(_TRIED) :].partition("."))[1]:
+            return parts[0]
         if not self._may_look(scope):
             return ""
         if subject.slot:

@@ -10,8 +10,8 @@ from starlette.types import Scope
 
 from hub.api.handling.browsers import Gate
 from hub.api.handling.large_bodies import LargeBodies
-from hub.api.handling.poll_places import LongPolls
 from hub.api.handling.proxies import FORWARDED, Proxies
+from hub.api.handling.shares import LongPolls
 from hub.api.handling.stalls import READ_S, Stalls
 from hub.api.handling.wrong_secrets import WrongSecrets
 from hub.core import Hub

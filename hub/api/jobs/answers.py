@@ -122,9 +122,9 @@ def shown(found: TaskInFull) -> TaskInFullShape:
         document["after"] = [dashed(parent) for parent in found.after]
     if found.max_silence_ms:
         document["maxSilenceSeconds"] = found.max_silence_ms / 1000
-    if found.said_us is not None:
+    if found.reported_us is not None:
         document["progress"], document["message"] = found.progress, found.message or None
-        document["progress_at"] = time_text(found.said_us)
+        document["progress_at"] = time_text(found.reported_us)
         document["log"] = [LoggedShape(at=time_text(at_us), text=text) for at_us, text in found.log]
     return document
 

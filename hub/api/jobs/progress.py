@@ -14,7 +14,7 @@ from hub.api.shapes.answer import Answer
 from hub.api.shapes.job_bodies import ProgressBody
 from hub.api.shapes.jobs import OutcomeShape, ProgressedShape
 from hub.errors import WorkerNotFound
-from hub.jobs.models import Said
+from hub.jobs.models import ProgressReport
 from hub.jobs.names import dashed
 
 router = APIRouter(prefix=PREFIX, tags=["tasks"])
@@ -43,10 +43,11 @@ async def note(
     worker = body.worker_id.hex
     await caller.reach_worker(hub, worker)
     await check_listening(request)
-    said = [
-        Said(each.id.hex, each.claim or "", each.progress, each.message or "", tuple(each.log)) for each in body.tasks
+    reports = [
+        ProgressReport(task.id.hex, task.claim or "", task.progress, task.message or "", tuple(task.log))
+        for task in body.tasks
     ]
-    words = await hub.progress.note(worker, caller.user, said, key)
-    words = await caller.outcomes(hub, [each.task for each in said], words)
-    outcomes = [OutcomeShape(id=dashed(each.task), outcome=word) for each, word in zip(said, words, strict=True)]
+    words = await hub.progress.note(worker, caller.user, reports, key)
+    words = await caller.outcomes(hub, [report.task for report in reports], words)
+    outcomes = [OutcomeShape(id=dashed(report.task), outcome=word) for report, word in zip(reports, words, strict=True)]
     return Answer(ProgressedShape(tasks=outcomes))

@@ -63,7 +63,7 @@ async def put(
         message = "A schedule should name a job that workers serve, and no @internal one"
         raise bodies.malformed("unsupported", ["body", "job"], message, said.job)
     try:
-        rule = Rule(said.cron or "", int((said.every_s or 0) * 1000), said.time_zone)
+        rule = Rule(said.cron or "", int((said.every_seconds or 0) * 1000), said.time_zone)
         rule.check()
     except ValueError as error:
         raise bodies.malformed("schedule", ["body", "cron"], str(error), None) from None

@@ -263,7 +263,7 @@ async def _refresh_queue(hub: Hub) -> None:
     shown: Counter[str] = Counter()
     for label, length in zip(waiting, lengths, strict=True):
         shown[metrics.bounded(label)] += length
-    metrics.queue_length.found = shown
+    metrics.queue_length.numbers = shown
 
 
 async def _refresh_tasks(hub: Hub) -> None:
@@ -278,7 +278,7 @@ async def _refresh_tasks(hub: Hub) -> None:
             job = metrics.bounded_job(full)
             pending, age_s = shown.get(job, (0, 0.0))
             shown[job] = pending + length, max(age_s, now_s - float(score) / 1e6)
-    metrics.pending_tasks.found = shown
+    metrics.pending_tasks.numbers = shown
     count, ids = await hub.store.read_all([("ZCARD", keys.held_tasks), ("ZRANGE", keys.held_tasks, 0, HELD_MAX - 1)])
     metrics.tasks_held.set(count)
     held = Counter(filter(None, await read_each(hub.store, [("HGET", keys.task(task), "job") for task in ids])))
@@ -289,7 +289,7 @@ async def _refresh_tasks(hub: Hub) -> None:
         job = metrics.bounded_job(full)
         others, more = at_work.get(job, (0, 0))
         at_work[job] = others + held[full], more + serving_it
-    metrics.jobs_at_work.found = at_work
+    metrics.jobs_at_work.numbers = at_work
 
 
 async def _refresh_zombies(hub: Hub, sources: Sequence[str]) -> None:
@@ -300,12 +300,12 @@ async def _refresh_zombies(hub: Hub, sources: Sequence[str]) -> None:
     known = await known_sources(hub.store)
     names = list(dict.fromkeys([*sources, *known]))
     noted = await hub.store.read_all(("HMGET", keys.zombies(name), "found", "level", "at") for name in names)
-    metrics.zombies.found = {
+    metrics.zombies.numbers = {
         name: (int(found), LEVELS.index(level), int(at) / 1000)
         for name, (found, level, at) in zip(names, noted, strict=True)
         if found is not None and level in LEVELS and at is not None
     }
-    metrics.zombies.unseen = {name: at for name, at in known.items() if name not in metrics.zombies.found}
+    metrics.zombies.unseen = {name: at for name, at in known.items() if name not in metrics.zombies.numbers}
 
 
 @router.get("/diagnostics", **operation("getDiagnostics", (ADMIN,)))

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import httptools
 import orjson
 
-from hub.api.contract.neutral_answers import ASKED
 from hub.api.handling import browsers
 from hub.api.handling.context import Serving
 from hub.api.handling.problems import MEDIA_TYPE, problem
@@ -19,6 +18,7 @@ from hub.api.serving.connections import Connections
 from hub.api.serving.private import HIGH_WATER_LIMIT, HttpToolsProtocol
 from hub.api.serving.tls import Certificates, names_in, show
 from hub.api.serving.writing import JoinedWrites
+from hub.api.shapes.neutral import CONTENT_TYPE
 from hub.errors import BadInput, HubError, Unavailable
 
 HEAD_BYTES_MAX = 32_768  # request line and headers
@@ -162,7 +162,7 @@ class HubProtocol(HttpToolsProtocol):
         elif name == b"expect":
             self.expect_100_continue = value.lower() == b"100-continue"
         elif name == b"accept":
-            self._odd = self._odd or ASKED in value
+            self._odd = self._odd or CONTENT_TYPE in value
         elif name != b"user-agent" or value.startswith(browsers.BROWSER):
             self._odd = True
 

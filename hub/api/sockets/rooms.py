@@ -163,14 +163,14 @@ class Rooms:
         """Return the handler of an event, for python-socketio. The handler answers `{"status": "ok"}`, or a text that
         says why the event was refused."""
 
-        async def take(sid: str, *said: Any) -> Any:
+        async def take(sid: str, *message: Any) -> Any:
             connection = self.connections.get(sid)
             if connection is None:
                 return "This connection has ended."
             with tracing.event(event, self._server.get_environ(sid)["asgi.scope"]["headers"]):
-                return await answer(sid, connection, *said)
+                return await answer(sid, connection, *message)
 
-        async def answer(sid: str, connection: SocketConnection, *said: Any) -> Any:
+        async def answer(sid: str, connection: SocketConnection, *message: Any) -> Any:
             if early_s := connection.early_s(time.monotonic()):
                 await asyncio.sleep(early_s)  # python-engineio reads nothing from this client during the sleep
             try:
@@ -178,7 +178,7 @@ class Rooms:
                     if not await self._is_who_came(connection):
                         tracing.refused(Unauthorized.code)
                         return "Unauthorized"
-                await act(sid, connection, said[0] if said else None)
+                await act(sid, connection, message[0] if message else None)
             except Ignored as reason:
                 tracing.refused("ignored")
                 _log.debug("socket event ignored", said=event, why=str(reason), sid=sid)
@@ -196,21 +196,21 @@ class Rooms:
 
         return take
 
-    async def _join_jobs(self, sid: str, connection: SocketConnection, said: Any) -> None:
-        await self._join_as_worker(sid, connection, said, "job_name", "jobs:")
+    async def _join_jobs(self, sid: str, connection: SocketConnection, message: Any) -> None:
+        await self._join_as_worker(sid, connection, message, "job_name", "jobs:")
 
-    async def _join_providers(self, sid: str, connection: SocketConnection, said: Any) -> None:
-        place = await self._join_as_worker(sid, connection, said, "provider_name", "providers:")
+    async def _join_providers(self, sid: str, connection: SocketConnection, message: Any) -> None:
+        place = await self._join_as_worker(sid, connection, message, "provider_name", "providers:")
         with place.within():
-            await place.serving.hub.providers.joined(_full_name(said, "provider_name"))
+            await place.serving.hub.providers.joined(_full_name(message, "provider_name"))
 
     async def _join_as_worker(
-        self, sid: str, connection: SocketConnection, said: Any, member: str, kind: str
+        self, sid: str, connection: SocketConnection, message: Any, member: str, kind: str
     ) -> RealmPlace:
         """Join the room of a job or a provider as one of its workers. The room is joined also when the worker is
         unknown or another user's. The connection is bound to the worker only if the worker is the user's own: then the
         end of the connection counts as the end of the worker."""
-        full, worker = _full_name(said, member), _worker(said)
+        full, worker = _full_name(message, member), _worker(message)
         place, caller = await self._place(sid, connection, room_of(full), worker)
         if caller is STRANGER:
             raise Unauthorized("Unauthorized")
@@ -225,8 +225,8 @@ class Rooms:
             await self._be_heard(place)
         return place
 
-    async def _join_room(self, sid: str, connection: SocketConnection, said: Any) -> None:
-        room = _text_of(said, "room_id")
+    async def _join_room(self, sid: str, connection: SocketConnection, message: Any) -> None:
+        room = _text_of(message, "room_id")
         check_room(room)
         place, caller = await self._place(sid, connection, room, None)
         if not self._serving.hub.settings.anonymous_reads:
@@ -255,14 +255,14 @@ class Rooms:
             place.serving.hub.presence.connected(sid)
         return place, caller
 
-    async def _leave_jobs(self, sid: str, connection: SocketConnection, said: Any) -> None:
-        await self._leave(sid, connection, f"jobs:{_full_name(said, 'job_name')}")
+    async def _leave_jobs(self, sid: str, connection: SocketConnection, message: Any) -> None:
+        await self._leave(sid, connection, f"jobs:{_full_name(message, 'job_name')}")
 
-    async def _leave_providers(self, sid: str, connection: SocketConnection, said: Any) -> None:
-        await self._leave(sid, connection, f"providers:{_full_name(said, 'provider_name')}")
+    async def _leave_providers(self, sid: str, connection: SocketConnection, message: Any) -> None:
+        await self._leave(sid, connection, f"providers:{_full_name(message, 'provider_name')}")
 
-    async def _leave_room(self, sid: str, connection: SocketConnection, said: Any) -> None:
-        await self._leave(sid, connection, f"room:{_text_of(said, 'room_id')}")
+    async def _leave_room(self, sid: str, connection: SocketConnection, message: Any) -> None:
+        await self._leave(sid, connection, f"room:{_text_of(message, 'room_id')}")
 
     async def _enter(self, sid: str, connection: SocketConnection, room: str) -> None:
         if room not in connection.rooms and len(connection.rooms) >= ROOMS_MAX:
@@ -291,8 +291,8 @@ def _shown(scope: Scope, auth: Any) -> Shown:
     return Shown(tuple(authorization), headers.get(HEADER, ""))
 
 
-def _text_of(said: Any, member: str) -> str:
-    text = said.get(member) if isinstance(said, dict) else None
+def _text_of(message: Any, member: str) -> str:
+    text = message.get(member) if isinstance(message, dict) else None
     if not isinstance(text, str) or not text:
         raise Ignored(f"There must be an object with a text as {member}.")
     if len(text) > NAME_MAX:
@@ -302,17 +302,17 @@ def _text_of(said: Any, member: str) -> str:
     return text
 
 
-def _full_name(said: Any, member: str) -> str:
-    full = _text_of(said, member)
+def _full_name(message: Any, member: str) -> str:
+    full = _text_of(message, member)
     if parse_full_name(full) is None:
         raise Ignored(f"{member} must be room:category:name.")
     return full
 
 
-def _worker(said: dict[str, Any]) -> str | None:
+def _worker(message: dict[str, Any]) -> str | None:
     """Return the id of the worker in a message; None when there is none. Clients without a worker send the word
     `None`."""
-    named = said.get("worker_id")
+    named = message.get("worker_id")
     try:
         return to_id(named) if isinstance(named, str) else None
     except ValueError:

@@ -13,6 +13,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from hub.api.handling.context import Serving
+from hub.api.handling.kept_body import KeptBody
 from hub.api.handling.problems import refuse as _refuse
 from hub.api.handling.socket_places import Places, Sessions
 from hub.api.paths import ABORT
@@ -135,14 +136,9 @@ class Sockets:
             await PlainTextResponse(text, 400)(scope, receive, send)
             return
         try:
-            async with asyncio.timeout(self._timeout_s):
-                body = await _whole(receive)
-        except TimeoutError:
-            refusal = RequestTimedOut(f"The body did not arrive within {self._timeout_s:g} s.")
+            body = await KeptBody(scope, receive, self._serving.large_bodies).whole(MESSAGE_BYTES, self._timeout_s)
+        except (RequestTimedOut, TooLarge) as refusal:
             await _refuse(refusal, scope, receive, send)
-            return
-        except TooLarge as error:
-            await _refuse(error, scope, receive, send)
             return
         if body is not None:
             await self._poll(_with_length(scope, len(body)), body, receive, send)
@@ -328,21 +324,6 @@ class _Quiet:
             return
         metrics.unhandled.inc()
         _log.error("socket library failed", text=text % values if values else text, exc_info=True)
-
-
-async def _whole(receive: Receive) -> bytes | None:
-    """Return the body of a request; None when the client is gone before the body is complete. Raises `TooLarge`."""
-    parts, size = [], 0
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return None
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > MESSAGE_BYTES:
-            raise TooLarge(f"The body has more than {MESSAGE_BYTES} bytes; send less at a time.")
-        if not message.get("more_body"):
-            return b"".join(parts)
 
 
 def _with_length(scope: Scope, length: int) -> Scope:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 
 from hub.client.jobs.calls import MOST_CLAIMED, MOST_RESULTS
 from hub.client.jobs.tasks import Report
@@ -31,10 +30,6 @@ class Outbox:
     def reports(self) -> list[Report]:
         """Return the reports. Safe from any thread."""
         return list(self._reports)
-
-    def put_back(self, reports: Iterable[Report]) -> None:
-        """Put reports that were not delivered back to the front."""
-        self._reports.extendleft(reversed(list(reports)))
 
     def take(self) -> list[Report]:
         """Remove and return the oldest reports, as many as fit into one call."""

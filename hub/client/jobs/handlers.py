@@ -7,15 +7,20 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from types import SimpleNamespace
-from typing import Any, Protocol, Self, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, get_type_hints
 
 from hub.client.jobs.tasks import Report, TaskInfo, reason
 from hub.client.jobs.threads import Threads
 from hub.jobs.models import value_of
 from hub.retries import now_s
 
+if TYPE_CHECKING:  # only programs with extensions need pydantic
+    from hub.client.jobs.extension import Extension
+
 log = logging.getLogger("hub.client")
+E = TypeVar("E", bound="Extension")
 
 RUNTIME_EXCEEDED = "Runtime exceeded"
 LONGEST_TEXT_BYTES = 4096  # of a line of a log; the rest is cut off
@@ -78,6 +83,28 @@ class Task:
             self.tell(self.id, self.claim, share, None if message is None else cut(str(message)), text)
 
 
+@dataclass(eq=False, slots=True)
+class ClaimedTask(Generic[E]):
+    """A task that this worker has claimed. `extension` has its parameters; `run_kwargs` come from the registration."""
+
+    task_id: str
+    job_name: str
+    room_id: str
+    extension: E
+    run_kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+def category_of(extension: type[Extension]) -> str:
+    """Return the category of an extension as text, also where it is a member of an enum."""
+    category = extension.category
+    return str(category.value) if isinstance(category, Enum) else category
+
+
+def job_name(extension: type[Extension], room: str) -> str:
+    """Return the full name of the job that an extension becomes in a room."""
+    return f"{room}:{category_of(extension)}:{extension.__name__}"
+
+
 Tell = Callable[[str, str, float | None, str | None, str | None], None]
 Say = Callable[[Report], None]
 Begin = Callable[[Task], Awaitable[Coroutine[Any, Any, Any]]]  # begins a task in a process
@@ -109,15 +136,14 @@ class Handler:
         """Return the full name of the job, `room:category:name`."""
         return f"{self.room}:{self.category}:{self.name}"
 
-    @property
-    def offer(self) -> tuple[str, str, str, Mapping[str, Any]]:
-        """Return room, category, name and schema, with which the job is registered."""
-        return self.room, self.category, self.name, self.schema
-
-    @property
-    def result_schema(self) -> Mapping[str, Any] | None:
-        """Return the JSON schema of results, which the hub shows; None without a model for them."""
-        return self.result.model_json_schema() if self.result is not None else None
+    def registration(self) -> dict[str, Any]:
+        """Return the body of the request that registers the job."""
+        body: dict[str, Any] = {"category": self.category, "name": self.name, "schema": self.schema}
+        if self.attempts > 1:
+            body |= {"maxAttempts": self.attempts, "backoffSeconds": self.backoff_s}
+        if self.result is not None:
+            body["resultSchema"] = self.result.model_json_schema()
+        return body
 
     def fitting(self, returned: Any) -> Any:
         """Return the value of the handler as an object of the result model; raises ValueError when it does not fit."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from hub.client.exchange import passing
 from hub.client.jobs import calls
@@ -21,39 +22,31 @@ UNKNOWN_S = 60.0  # between two questions to a hub that does not know this call
 WAIT_S = 20.0  # seconds for which the hub may hold the call
 
 
+@dataclass(eq=False)
 class LostTasks:
-    """A loop that asks the hub which tasks this worker has lost, while some task has run for longer than `LOOK_S`.
+    """A loop that asks the hub which tasks this worker has lost, while some task has run for longer than `LOOK_S`."""
 
-    `running(seconds)` returns whether a task has run for so long, `held()` the tasks of the worker. `on_lost` is called
-    with the lost tasks as a mapping from task id to claim.
-    """
-
-    def __init__(
-        self,
-        wire: Wire,
-        worker_id: Callable[[], str],
-        running: Callable[[float], bool],
-        held: Callable[[], Held],
-        on_lost: Callable[[Mapping[str, str | None]], None],
-    ) -> None:
-        self._wire = wire
-        self._worker_id = worker_id
-        self._running = running
-        self._held = held
-        self._on_lost = on_lost
+    wire: Wire
+    worker_id: Callable[[], str]
+    runs_longer: Callable[[float], bool]
+    """Returns whether a task has been running for more than so many seconds."""
+    held: Callable[[], Held]
+    """Returns the tasks of the worker."""
+    on_lost: Callable[[Mapping[str, str | None]], object]
+    """Called with the lost tasks, as task id -> claim."""
 
     async def hear_for_ever(self) -> None:
         """Ask for ever; only once a minute where the hub, or a proxy before it, does not know the call."""
-        known, of, failures, told = 0, "", 0, False
+        known, last_worker_id, failures, logged = 0, "", 0, False
         while True:
             await asyncio.sleep(LOOK_S)
-            worker_id = self._worker_id()
-            if not worker_id or not self._running(LOOK_S):
+            worker_id = self.worker_id()
+            if not worker_id or not self.runs_longer(LOOK_S):
                 continue
-            if worker_id != of:
-                known, of = 0, worker_id
+            if worker_id != last_worker_id:
+                known, last_worker_id = 0, worker_id
             try:
-                taken = await self._wire.run(calls.taken(worker_id, known, WAIT_S))
+                taken = await self.wire.run(calls.taken(worker_id, known, WAIT_S))
                 if taken != known:
                     await self._compare(worker_id)
                 known, failures = taken, 0
@@ -64,12 +57,11 @@ class LostTasks:
                     await asyncio.sleep(min(LONGEST_PAUSE_S, pause_s(failures, error.retry_after_s)))
                     failures += 1
                     continue
-                if not told:
+                if not logged:
                     log.info("this hub says with heartbeats alone what was taken from a worker: %s", error)
-                told = True
+                logged = True
                 await asyncio.sleep(UNKNOWN_S)
 
     async def _compare(self, worker_id: str) -> None:
-        held = self._held()
-        if lost := await self._wire.run(calls.beat(worker_id, ATTEMPT_S, held)):
-            self._on_lost({task_id: held.tasks.get(task_id) for task_id in lost})
+        if lost := await self.wire.run(calls.beat(worker_id, ATTEMPT_S, self.held())):
+            self.on_lost(lost)

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hub.client.exchange import Send, passing, readable
-from hub.client.jobs.calls import ask, lasting, place
+from hub.client.exchange import Send, lasting, passing, readable
+from hub.client.guard import call_in
+from hub.client.jobs.calls import ask, place
 from hub.client.jobs.wire import Wire
 from hub.errors import HubError, WorkerNotFound
 
@@ -47,15 +48,16 @@ class ProgressReport:
             self.log = deque([*older.log, *self.log], maxlen=KEPT)
 
 
+@dataclass(eq=False)
 class ProgressReporter:
-    """The sender of progress for the tasks of one worker. `on_lost` is called with lost tasks, as id -> claim."""
+    """The sender of progress for the tasks of one worker."""
 
-    def __init__(
-        self, wire: Wire, worker_id: Callable[[], str], on_lost: Callable[[Mapping[str, str | None]], None]
-    ) -> None:
-        self._wire = wire
-        self._worker_id = worker_id
-        self._on_lost = on_lost
+    wire: Wire
+    worker_id: Callable[[], str]
+    on_lost: Callable[[Mapping[str, str | None]], object]
+    """Called with the tasks that the worker no longer holds, as task id -> claim."""
+
+    def __post_init__(self) -> None:
         self._news: dict[str, ProgressReport] = {}
         self._lock = threading.Lock()
         self._woken = asyncio.Event()
@@ -74,8 +76,7 @@ class ProgressReporter:
             news.message = news.message if message is None else message
             if text is not None:
                 news.log.append(text)
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._woken.set)
+        call_in(self._loop, self._woken.set)
 
     async def tell_for_ever(self) -> None:
         """Send the gathered progress once a second, for ever."""
@@ -120,11 +121,11 @@ class ProgressReporter:
         """Send reports, repeating the call for some seconds; keep those that no hub has taken for the next call."""
         if not news or self._deaf:
             return
-        body = {"worker_id": self._worker_id(), "tasks": [each.body(task_id) for task_id, each in news.items()]}
+        body = {"worker_id": self.worker_id(), "tasks": [each.body(task_id) for task_id, each in news.items()]}
         send = Send("POST", place("tasks", "progress"), body, headers={"Idempotency-Key": uuid.uuid4().hex})
         self._away = set(news)
         try:
-            answer = await self._wire.run(ask(send, lasting(TRYING_S)))
+            answer = await self.wire.run(ask(send, lasting(TRYING_S)))
             with readable():
                 outcomes = {str(each["id"]): str(each["outcome"]) for each in answer.data["tasks"]}
         except HubError as error:
@@ -132,7 +133,7 @@ class ProgressReporter:
         else:
             lost = {task_id: each.claim for task_id, each in news.items() if outcomes.get(task_id, "ok") != "ok"}
             if lost:
-                self._on_lost(lost)
+                self.on_lost(lost)
         finally:
             self._away = set()
 

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hub.client import forks
-from hub.client.jobs.wire import Credentials
+from hub.client.jobs.wire import BearerToken
 from hub.client.trust import tls_context
 from hub.outgoing import proxy_of
 from hub.retries import pause_s
@@ -40,7 +40,7 @@ class Socket:
         self,
         given: Any,
         url: str,
-        credentials: Credentials,
+        token: BearerToken,
         joined: Callable[[], Iterable[Message]],
         on_task: Callable[[], None],
         on_request: Callable[[dict[str, Any]], None],
@@ -48,7 +48,7 @@ class Socket:
         self._own = given is True
         self._client: Any = None
         self._url = url
-        self._credentials = credentials
+        self._token = token
         self._joined = joined
         self._on_task = on_task
         self._on_request = on_request
@@ -122,7 +122,7 @@ class Socket:
             self.close()
 
     def _auth(self) -> dict[str, str] | None:
-        token = self._credentials.now()
+        token = self._token.now()
         return {"token": token} if token else None
 
     def _connected(self) -> None:

@@ -105,7 +105,7 @@ async def test_an_unknown_path_or_method_is_answered_as_the_framework_does_for_a
     assert ("allow" in answer.headers) == (status == 405)
 
 
-async def test_the_alias_of_the_other_paths_does_not_reach_the_jobs_api(people):
+async def test_the_jobs_api_has_no_alias_under_other_path_prefixes(people):
     api = people["alice"].api
     for path in (f"/api/v1{J}/workers", f"{J[3:]}/workers", f"/api/v1{J[3:]}/workers"):
         answer = await api.get(path)

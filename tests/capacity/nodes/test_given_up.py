@@ -20,7 +20,7 @@ async def test_heartbeats_given_up_while_redis_hangs_log_no_traceback(start_hub,
     redis = RedisServer(tmp_path)
     redis.start()
     try:
-        # a real process: what nobody asked for is told of when it ends, at the latest, and a fork ends without that
+        # a real process: at its end it logs exceptions that were never retrieved, which a fork does not
         hub = start_hub(linger_s=1.0, HUB_REDIS_URL=redis.url, HUB_NODE_TIMEOUT="600")
         async with hub.client("node") as api:
             (await api.post("/node/register", json={"nodeId": "n1"})).raise_for_status()

@@ -1,6 +1,7 @@
 """Every way in which capacity becomes free or usable serves a waiter.
 
-He waits at another hub process than the one that freed it. All comes over HTTP; the first hub, `freer`, sweeps."""
+The waiter waits at another hub process than the one that freed the slot. All comes over HTTP; the first hub, `freer`,
+sweeps."""
 
 from __future__ import annotations
 
@@ -219,7 +220,7 @@ async def test_a_suspect_node_that_beats_again_serves_a_waiter(pair, scene):
 
 
 async def test_undoing_a_lease_whose_caller_hung_up_serves_a_waiter(pair, scene):
-    """The hub sleeps while its caller hangs up and the slot is handed to him; awake, it takes the lease back."""
+    """The hub is stopped while its caller hangs up and gets the slot; once it goes on, it undoes the lease."""
     await lend_all(scene)
     async with pair.freer.client(timeout=60) as first, pair.server.client() as other:
         gone = asyncio.create_task(borrow(first, scene.label, run="gone"))

@@ -247,7 +247,9 @@ async def test_with_sqlite_one_handler_runs_at_a_time(jobs):
 
 
 @pytest.mark.parametrize(("options", "levels"), [({}, ["WARNING"]), ({"park": False}, [])])
-async def test_a_loop_without_a_place_to_park_logs_it_at_the_start(jobs, monkeypatch, caplog, options, levels):
+async def test_a_loop_without_a_redis_for_parked_outcomes_logs_that_at_its_start(
+    jobs, monkeypatch, caplog, options, levels
+):
     for name in ("HUB_REDIS_URL", "REDIS_URL"):
         monkeypatch.delenv(name, raising=False)
     await handled(source_of(jobs), nothing, **options)

@@ -172,7 +172,7 @@ async def test_the_number_of_concurrent_handlers_is_bounded(jobs):
     assert (most, jobs.statuses()) == (3, {"Done": 8})
 
 
-async def test_a_slow_handler_occupies_only_its_own_place(jobs):
+async def test_a_slow_handler_delays_no_other_record(jobs):
     jobs.add(*range(20), status="Pending")
     others = asyncio.Event()
     seen = []

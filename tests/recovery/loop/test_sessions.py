@@ -215,7 +215,7 @@ async def test_a_session_that_does_not_come_in_time_counts_as_refused(jobs, give
     assert jobs.jobs()["1"].error == "no session: it took too long"
 
 
-async def test_a_pool_without_free_connections_counts_as_a_refusal(pg_jobs, caplog):
+async def test_a_connection_pool_without_free_connections_counts_as_a_refused_session(pg_jobs, caplog):
     """They connect when they are used: no handler is to find that out for every single record."""
     pg_jobs.fill(100, "Pending")
     engine = create_async_engine(pg_jobs.url, pool_size=1, max_overflow=0, pool_timeout=0.05)
