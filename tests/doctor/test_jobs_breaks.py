@@ -5,22 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from redis import Redis
 
 from hub.core import Hub
 from hub.errors import JobNotFound, TaskNotFound, WorkerNotFound
 from hub.jobs.models import Claim, JobRequest
-from tests.doctor.shop import GONE, JOB, LATE, PROVIDER, SHARED, USER, Shop, furnish, look
+from tests.doctor.shop import GONE, JOB, LATE, PROVIDER, SHARED, USER, Shop, look
 
 HOUR_MS = 3_600_000
 NOBODY = "f" * 32
 SCHEMAS_HELD = ("C12", "hub:used:schemas", "says of a user")
 UNFOUND = "the first in its queue is not"
-
-
-@pytest.fixture
-async def shop(hub: Hub, redis: Redis) -> Shop:
-    return await furnish(hub, redis)
 
 
 Break = Callable[[Shop], object]

@@ -5,30 +5,19 @@ from __future__ import annotations
 import pytest
 
 from hub.errors import TaskNotFound, WorkerNotFound
-from hub.jobs.models import Claim, JobRequest, Options, ReportedProgress, Result
+from hub.jobs.models import Claim, Options, ReportedProgress, Result
 from hub.sweeping.tasks import TaskSweeperService
 from hub.sweeping.workers import WorkerSweeperService
+from tests.jobs.conftest import sweep, worker_of
 from tests.world import picture
 
 USER, OTHER = "a" * 32, "b" * 32
 JOB = "r1:modifiers:A"
 
 
-async def worker_of(hub, *, user=USER, room="r1", name="A"):
-    """A worker that serves a job."""
-    job, _ = await hub.jobs.register(JobRequest(room, "modifiers", name), {}, user, superuser=True)
-    return job.worker
-
-
 def silence(redis, worker, seconds):
     """Make a worker's last beat so long ago, and a second: without ticks the clock may go back by that."""
     redis.zincrby("hub:worker_beats", -(seconds + 1) * 1000, worker)
-
-
-async def sweep(hub):
-    done = await WorkerSweeperService(hub.store, hub.settings, hub.workers).sweep()
-    assert done.errors == 0
-    return done
 
 
 async def look_after(hub):
