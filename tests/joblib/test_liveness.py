@@ -26,13 +26,13 @@ def ann(quick):
 
 
 def failed(person, *tasks):
-    """Whether all these tasks have failed for want of their worker."""
+    """Return whether all these tasks have failed for want of their worker."""
     found = [person.look(task) for task in tasks]
     return all((task["status"], task["error"]) == ("failed", "Worker disconnected") for task in found)
 
 
 def kept(person, task):
-    """Whether a task is still in the hands of its worker."""
+    """Return whether a task is still in the hands of its worker."""
     return person.look(task)["status"] == "claimed"
 
 
@@ -94,7 +94,7 @@ def silence(quick, ann):
 
 
 def ends(silence):
-    """The failures that were told: task -> the worker in the event."""
+    """Return the failures that were told: task -> the worker in the event."""
     failures = [data for _, data in silence.told if data.get("status") == "failed"]
     assert len({data["id"] for data in failures}) == len(failures)  # each once
     return {data["id"]: data["worker_id"] for data in failures}
@@ -157,14 +157,14 @@ class Connections:
         return client
 
     async def offering(self, *workers, full="x:y:z", token="alice-t"):
-        """A connection that stands for these workers."""
+        """Return a connection that stands for these workers."""
         client = await self.connect(token)
         for worker in workers:
             await client.call("join_job_room", {"job_name": full, "worker_id": worker}, timeout=PATIENCE_S)
         return client
 
     def holding(self):
-        """A worker that beats and holds a task: (worker, task)."""
+        """Return a worker that beats and holds a task: (worker, task)."""
         worker, task = self._person.claimed(f"{fresh()}:modifiers:Rotate")
         self._workers.append(worker)
         return worker, task

@@ -56,7 +56,7 @@ def test_a_manager_goes_on_after_a_restart_of_redis(fragile, ann, manage, ended,
 
 
 def answered(call):
-    """Until the hub has found Redis again."""
+    """Wait until the hub has found Redis again."""
     wait_until(lambda: call().status_code == 200)
 
 
