@@ -143,11 +143,11 @@ def test_a_socket_session_beyond_the_reserved_places_is_refused():
     found = socket_places.Sessions(Places())
     with pytest.raises(Unavailable):
         found["made"] = object()
-    place = found.come("192.0.2.1")
+    place = found.reserve("192.0.2.1")
     found["made"] = object()
     with pytest.raises(Unavailable):
         found["another"] = object()
-    found.leave(place)
+    found.release(place)
     assert list(found) == ["made"]
     del found["made"]
     found.let_in("made", "late")
