@@ -16,8 +16,8 @@ local function let_go(t)
   end
 end
 
--- Store the result of a task, with further arguments of SET. In its place '!' is stored, which no JSON begins with, where the result
--- would use the reserve of memory: reports of ends are never refused, so nothing else bounds what they add.
+-- Store the result of a task; further arguments go to SET. Where the result would use the reserve of memory, '!' is stored instead,
+-- which no JSON begins with: reports of ends are never refused, so nothing else bounds what they add.
 function outcomes.keep_result(id, result, ...)
   redis.call('SET', keys.task_result(id), reserve.would_use(#result) and '!' or result, ...)
 end
@@ -30,8 +30,8 @@ function outcomes.close(t, status, error, request, result)
   t.done = numbers.digits(store.now_us)
   redis.call('HSET', keys.task(t.id), 'status', status, 'done', t.done, 'last', request)
   if error ~= '' then
-    redis.call('HSET', keys.task(t.id), 'error', error)
-    t.error = error
+    t.error = reserve.shortened(error)
+    redis.call('HSET', keys.task(t.id), 'error', t.error)
   end
   if result and result ~= '' and status == 'completed' then outcomes.keep_result(t.id, result) end
   uniques.let_go(t, status)
@@ -67,6 +67,7 @@ end
 -- Fail a task, or let it be tried again after a pause, where it has attempts left. The pause doubles with each attempt, up to an hour.
 function outcomes.fail(t, error, request)
   local attempt = tonumber(t.attempt or '1')
+  error = reserve.shortened(error)
   if not t.max or attempt >= tonumber(t.max) then return outcomes.close(t, 'failed', error, request) end
   local pause_ms = math.min(3600000, tonumber(t.backoff_ms) * 2 ^ (attempt - 1))
   t.attempt = string.format('%d', attempt + 1)

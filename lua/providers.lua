@@ -1,11 +1,11 @@
 -- Providers: what is deleted and counted when a provider goes.
 local providers = {}
 
--- Count a provider and its schema no longer for its user.
-function providers.uncount(full, user, bytes)
+-- Count a provider and its schema no longer for its user, nor for its room unless `in_room` is 0.
+function providers.uncount(full, user, bytes, in_room)
   if not (user and tonumber(bytes or '')) then return end
-  quotas.release('schemas', user, names.room_of(full), tonumber(bytes))
-  quotas.release('providers', user, names.room_of(full), 1)
+  quotas.release('schemas', user, names.room_of(full), tonumber(bytes), in_room)
+  quotas.release('providers', user, names.room_of(full), 1, in_room)
 end
 
 -- Delete a provider. Its results stay until they lapse; they are stored under its id, so that no reader finds them.

@@ -4,7 +4,6 @@ local quotas = {}
 -- Kinds: 'tasks' (bytes of open tasks and of schedules), 'schemas' (bytes of the schemas of jobs and providers), 'schedules',
 -- 'providers', and of users alone 'rooms' (those that the user opened and that hold something).
 quotas.EACH = 512  -- bytes that each record counts beside its text
-
 local KINDS, ROOM_TIMES = {'schemas', 'tasks', 'schedules', 'providers'}, 4  -- a room may hold as much as four users
 
 -- Add to what an owner holds of a kind, and return what it holds now.
@@ -35,10 +34,10 @@ local function open(room, user, is_free)
   end
 end
 
--- Count so much less of a kind for a user and a room.
-function quotas.release(kind, user, room, amount)
+-- Count so much less of a kind for a user and a room; `in_room` is what the room counts less, where that is another amount.
+function quotas.release(kind, user, room, amount, in_room)
   add(kind, 'user:' .. user, 0 - amount)
-  if add(kind, 'room:' .. room, 0 - amount) <= 0 then quotas.close(room) end
+  if add(kind, 'room:' .. room, 0 - (in_room or amount)) <= 0 then quotas.close(room) end
 end
 
 -- Count a schedule that was deleted no longer.
@@ -49,18 +48,19 @@ function quotas.release_schedule(s)
 end
 
 -- Count so much more of a kind for a user and a room. how: `is_free`, a repeat by a hub after a loss, is never refused; `later` is what
--- further calls of the same request will add; with `is_open` the room counts as holding something already. Returns nil, or the refusal
--- {'quota', kind, owner, what the owner holds, the limit}: then nothing has changed.
+-- further calls of the same request will add; `before` is what the room counts of this record for the user from whom it is taken over;
+-- with `is_open` the room counts as holding something already. Returns nil, or {'quota', kind, owner, what it holds, the limit}.
 function quotas.take(kind, user, room, amount, how)
-  local most, later = allowances.of(kind), how.later or 0
-  local of_user, of_room = add(kind, 'user:' .. user, amount), add(kind, 'room:' .. room, amount)
+  local most, later, in_room = allowances.of(kind), how.later or 0, amount - (how.before or 0)
+  local of_user, of_room = add(kind, 'user:' .. user, amount), add(kind, 'room:' .. room, in_room)
   local refusal
   if most and amount > 0 and not how.is_free then
     if of_user + later > most then refusal = refuse(kind, 'user:' .. user, of_user - amount, most) end
-    if of_room + later > most * ROOM_TIMES then refusal = refuse(kind, 'room:' .. room, of_room - amount, most * ROOM_TIMES) end
+    local is_full = in_room > 0 and of_room + later > most * ROOM_TIMES
+    if is_full then refusal = refuse(kind, 'room:' .. room, of_room - in_room, most * ROOM_TIMES) end
   end
-  if not refusal and of_room == amount and not how.is_open then refusal = open(room, user, how.is_free) end
-  if refusal then quotas.release(kind, user, room, amount) end
+  if not refusal and of_room == in_room and not how.is_open then refusal = open(room, user, how.is_free) end
+  if refusal then quotas.release(kind, user, room, amount, in_room) end
   return refusal
 end
 

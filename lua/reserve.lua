@@ -2,6 +2,7 @@
 -- use it.
 local reserve = {}
 
+local SHORT = 256  -- bytes that stay of an error whose text is cut; a text of twice as many is never cut
 local is_bounded = true  -- whether this server had a memory limit when `look` ran last: without one `refusal` does not ask
 
 -- Return the bytes that count towards the memory limit of Redis, and the limit, 0 for none. Redis does not count its buffers for
@@ -20,6 +21,14 @@ function reserve.would_use(bytes)
   if not is_bounded then return false end
   local used, most = reserve.look()
   return most > 0 and used + bytes > most * (1 - (allowances.of('reserve') or 0) / 100), used, most
+end
+
+-- Return the text of an error as it may be stored: only its beginning where the whole text would use the reserve. Reports of failures
+-- are never refused, so nothing else bounds what they add.
+function reserve.shortened(text)
+  if #text <= 2 * SHORT or not reserve.would_use(#text) then return text end
+  local whole = string.gsub(string.sub(text, 1, SHORT), '[\192-\255][\128-\191]*$', '')  -- no half of a character of UTF-8
+  return whole .. ' ... (cut: Redis had no memory left but the reserve)'
 end
 
 -- Return the refusal of a command with these arguments, and so many bytes to follow, if that would use the reserve, else nil.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 PAGE = Path(__file__).parent.parent / "hub" / "manual" / "security.md"
 YES, OWN, NO = "yes", "own", "-"
-# What somebody shows -> what the page calls it, in the order of its columns.
+# Kind of credential -> the column of the page, in the order of the columns.
 CREDENTIALS = {
     "stranger": "nothing",
     "runner": "runner secret",

@@ -24,7 +24,7 @@ class Pair:
 
 
 class Authority:
-    """Somebody who signs certificates; `file` is what makes others believe him."""
+    """A certificate authority; `file` holds its own certificate, for clients to trust."""
 
     def __init__(self, folder: Path, name: str = "authority") -> None:
         self._folder = folder

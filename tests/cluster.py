@@ -53,7 +53,7 @@ class RedisCluster:
         return False
 
     def nodes(self, by: Server | None = None) -> dict[str, Any]:
-        """What a server that runs, or this one, knows of all of them: by their address."""
+        """Return by address what one server, `by` or any that runs, knows of all servers."""
         for server in [by] if by else self.servers:
             with contextlib.suppress(RedisError), server.client(**ONCE) as client:
                 found: dict[str, Any] = client.cluster("NODES")
@@ -141,7 +141,7 @@ class Move:
             assert client.migrate("127.0.0.1", self.target.port, [key], 0, 5000) == "OK"
 
     def end(self) -> None:
-        """Give the slot to the target, and say so to everybody."""
+        """Give the slot to the target, and tell every server."""
         for server in (self.target, self.source, *self._cluster.servers):
             with contextlib.suppress(RedisError), server.client(socket_timeout=5) as client:
                 client.cluster("SETSLOT", self.slot, "NODE", self._ids[self.target])

@@ -6,7 +6,6 @@ import fcntl
 import gc
 import logging
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -60,7 +59,7 @@ def pytest_collection() -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, Any, Any]:
-    """What was logged travels between the test processes as UTF-8: a name of a file that is none would end them all."""
+    """Escape captured text that is not valid UTF-8, such as a file name: xdist cannot send it between processes."""
     report = yield
     report.sections = [(name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections]
     return report
@@ -68,7 +67,7 @@ def pytest_runtest_makereport() -> Generator[None, Any, Any]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _forks() -> Iterator[None]:
-    """Hubs, and commands that are run to their end, are forked from a process that has everything imported."""
+    """Fork hubs and commands from a process that has everything imported."""
     Forks.ready = Forks()
     yield
     Forks.ready.close()
@@ -77,7 +76,7 @@ def _forks() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _backlogs() -> Iterator[None]:
-    """What the clients of a test could not tell their hub is of no other test, and the end does not wait for it."""
+    """Drop calls that a test's clients could not send to their hub: later tests must not wait for them."""
     yield
     if "hub.client.backlog" in sys.modules:
         for backlog in list(sys.modules["hub.client.backlog"]._all):
@@ -86,7 +85,7 @@ def _backlogs() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _logs() -> Iterator[None]:
-    """What a test sets of the logs of its process is of no other test: some look at what was logged."""
+    """Restore level and handlers of the root logger after each test: other tests assert on what was logged."""
     root = logging.getLogger()
     level, handlers = root.level, list(root.handlers)
     yield
@@ -96,7 +95,7 @@ def _logs() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `pip install` gets of the hub, made once for all test processes."""
+    """Build the wheel that `pip install` would get, once for all test processes."""
     folder = tmp_path_factory.getbasetemp()
     folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "wheel"
     folder.mkdir(exist_ok=True)
@@ -111,17 +110,20 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def _server() -> Iterator[RedisServer]:
-    folder = Path(tempfile.mkdtemp(prefix="hub-test-"))
-    server = RedisServer(folder)
-    server.start()
-    yield server
-    server.stop()
-    shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="hub-test-") as folder, RedisServer(Path(folder)) as server:
+        yield server
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
+    """A Redis server of the test alone, to be killed and started again; it keeps everything that it has answered."""
+    with RedisServer(tmp_path / "redis", append_fsync="always") as server:
+        yield server
 
 
 @pytest.fixture
 def redis_server(_server: RedisServer) -> RedisServer:
-    """A running Redis server, emptied; tests that kill it start one of their own."""
+    """A running Redis server, emptied; tests that kill one take `own_redis`."""
     _server.client().flushall()
     return _server
 
@@ -198,7 +200,7 @@ def live_hub(start_hub: Callable[..., HubProcess]) -> HubProcess:
 
 @pytest.fixture
 async def wire(redis_server: RedisServer) -> AsyncIterator[Wire]:
-    """What stands between a hub and Redis and can die."""
+    """Yield a proxy between a hub and Redis whose connections can be broken."""
     found = Wire(redis_server.port)
     yield found
     await found.stop()

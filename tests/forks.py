@@ -2,8 +2,8 @@
 
 Such a hub, or command, is a process of its own, with an environment, a folder, streams and an end of its own; it only
 does not pay for the start of an interpreter, of which the tests need hundreds. `python -m tests.forks` is the process
-that forks. Whatever is about starting starts `python -m hub.cli` itself, and so does what has to run before anything of
-the hub is imported.
+that forks. Tests about the start itself run `python -m hub.cli`, and so do tests with code that has to run before
+anything of the hub is imported.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def begin(
 
 
 def _serve(control: socket.socket) -> None:
-    """Until the tests have ended: for each process a keeper, who waits for it and says how it ended."""
+    """Serve until the tests have ended: fork a keeper for each process, which waits for it and reports its end."""
     signal.signal(signal.SIGCHLD, _let_go)
     while True:
         told, descriptors, _, _ = socket.recv_fds(control, 1, 3)

@@ -88,7 +88,7 @@ class Server:
         wait_until(self.answers, 60)
 
     def answers(self) -> bool:
-        """Whether it takes commands."""
+        """Return whether the server takes commands."""
         with contextlib.suppress(RedisError), self.client(socket_timeout=5) as client:
             return bool(client.ping())
         return False
@@ -177,7 +177,7 @@ class Trio:
         return self._agreed_port() not in (None, before.known)
 
     def _agreed_port(self) -> int | None:
-        """Of the primary on which the Sentinels agree; None while one of them is about to promote another server.
+        """Return the port of the primary on which the Sentinels agree; None while one is about to promote another.
 
         Two of them may do so one after the other, so that the first agreement holds for half a second.
         """
@@ -207,7 +207,7 @@ class Trio:
             return int(found[0]["slave-priority"]) if found else -1
 
     def part(self, primary: Server) -> list[Server]:
-        """From now on nobody hears what is written to the primary; returns the others, which stand still."""
+        """Stop all servers but the primary, so that its writes reach no replica; return the stopped ones."""
         others = [server for server in self.servers if server is not primary]
         for each in others:
             each.signal(signal.SIGSTOP)

@@ -11,8 +11,10 @@ from tests.world import PATIENCE_S
 
 
 class SocketClient(socketio.AsyncClient):
-    """Closes with `shutdown` every HTTP session it ever made. The library forgets some: when a connect is refused, and
-    when it sends while it resets; whichever test runs when that is found out would fail.
+    """A client whose `shutdown` closes every HTTP session it ever made.
+
+    The library forgets some: when a connect is refused, and when it sends while it resets. The warning about that would
+    fail a later test.
     """
 
     def __init__(self, **options: Any) -> None:

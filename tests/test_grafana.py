@@ -191,7 +191,7 @@ def test_alerts_about_tasks_fire_when_they_should_and_not_before(promtool, tmp_p
     cases = {
         "interval": "1m",
         "input_series": [
-            # Slow waits from the start on; Fine is claimed whenever it is ten minutes old.
+            # Slow waits from the start on; Fine is claimed each time it is ten minutes old.
             {"series": waits % ("a", "Slow"), "values": "0+60x40"},
             {"series": waits % ("b", "Slow"), "values": "0+60x40"},
             {"series": waits % ("a", "Fine"), "values": "0+60x11 0+60x11 0+60x11"},

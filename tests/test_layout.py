@@ -111,7 +111,7 @@ def nodes(path: Path) -> list[ast.AST]:
 
 
 def part(path: Path) -> str:
-    """The room that a file belongs to: the package or module right below hub/, or one of those that are apart."""
+    """Return the room of a file: the package or module right below hub/, or one of the rooms that are kept apart."""
     return path.parts[2] if path.parts[1:3] in APART else path.parts[1].removesuffix(".py")
 
 
@@ -154,7 +154,7 @@ def test_imports_go_only_to_lower_layers(path):
 
 
 def test_there_are_no_circular_imports():
-    """Of modules, of screens, and of rooms: imports for types and inside functions count as any other."""
+    """Neither of modules, nor of screens, nor of rooms; imports for types and inside functions count too."""
     uses = {path: {found for name in imports(path) if (found := module_of(name))} for path in MODULES}
     for path in SCREENS:
         named = re.findall(r"""(?:from|import)\s*\(?\s*["'](\.[^"']+)["']""", (TOP / path).read_text())
@@ -219,6 +219,15 @@ def test_no_file_is_longer_than_its_limit(paths, most):
 def test_no_function_is_longer_than_fifty_lines(path):
     functions = (node for node in nodes(path) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     assert {f.name: n for f in functions if (n := (f.end_lineno or 0) - f.lineno + 1) > 50} == {}
+
+
+def test_no_two_classes_have_the_same_name():
+    places: dict[str, list[str]] = {}
+    for path in MODULES:
+        for node in nodes(path):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{path}:{node.lineno}")
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
 @of_each(MODULES)
@@ -348,7 +357,7 @@ def test_the_folders_of_commands_are_packages_of_the_hub():
 
 
 def script_calls(path: Path) -> Iterator[tuple[str, ast.Call]]:
-    """The calls of commands in a module: those that are kept in an attribute, and those that are made at once."""
+    """Yield the calls of commands in a module, whether the command is kept in an attribute or called at once."""
     kept: dict[str, str] = {}
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
@@ -375,7 +384,7 @@ def test_commands_are_called_with_the_arguments_they_declare(path):
     declared = library().commands
     for name, call in script_calls(path):
         given = {keyword.arg for keyword in call.keywords}
-        if None not in given:  # those of a ** are seen when it runs
+        if None not in given:  # arguments passed with ** are checked when the call runs
             assert given - {"rest"} == set(declared[name].arguments), f"{name} at line {call.lineno}"
             assert ("rest" in given) <= declared[name].takes_rest, f"{name} at line {call.lineno}"
 
@@ -433,7 +442,7 @@ def test_no_ignored_file_is_committed():
 
 
 def test_every_planted_mistake_finds_its_text_in_the_code():
-    """What is not there any more proves nothing: the mutant goes where the rule went."""
+    """A mutant whose text is gone proves nothing; it must move along with the rule that it breaks."""
     found = {f"{each.script}: {each.why}": (TOP / each.path).read_text().count(each.old) for each in
              (*FLIGHT, *TASKS, *MISTAKES, *SPILLING)}  # fmt: skip
     assert {why for why, times in found.items() if times != 1} == set()

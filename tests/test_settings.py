@@ -258,7 +258,7 @@ def test_a_name_without_its_unit_and_one_with_it_are_the_same_setting(old, new, 
 
 
 def test_every_setting_has_an_effect():
-    """What is declared is read: outside of the settings, or by a rule of theirs."""
+    """Every declared setting is read outside of the settings, or by a rule that checks them."""
     files = [path for path in Path(hub.__file__).parent.rglob("*.py") if path.name != "model.py"]
     read = "\n".join(path.read_text() for path in files)
     model = (Path(hub.__file__).parent / "settings" / "model.py").read_text()

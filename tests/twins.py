@@ -1,9 +1,10 @@
 """`python -m tests.twins` writes the clients for threads from those for asyncio; `--check` only says what is stale.
 
 A twin stands at the end of its file, below a line that names its source. It is the text of the source class without
-`async` and `await`, and with the names of `NAMES`. A comment `# threads: CODE` in the source stands for CODE in the
-twin: at the end of a line in place of that line, alone on a line as one more. A line that ends with `# asyncio` is left
-out. Where asyncio and threads behave differently, `TEXTS` has the words of the twin.
+`async` and `await`, and with the names of `NAMES`. Of the docstring of a method it has the first paragraph. A comment
+`# threads: CODE` in the source stands for CODE in the twin: at the end of a line in place of that line, alone on a line
+as one more. A line that ends with `# asyncio` is left out. Where asyncio and threads behave differently, `TEXTS` has
+the words of the twin.
 """
 
 from __future__ import annotations
@@ -56,6 +57,16 @@ def text_of(source: Path, name: str) -> str:
         twin = re.sub(pattern, other, twin)
     for words, other in TEXTS.items():
         twin = twin.replace(words, other)
+    return shortened(twin, name)
+
+
+def shortened(twin: str, name: str) -> str:
+    """Return a twin with the first paragraph of each docstring of a method, unless `TEXTS` has given it own words."""
+    for method in ast.walk(ast.parse(twin)):
+        text = ast.get_docstring(method, clean=False) if isinstance(method, ast.FunctionDef) else None
+        if text and "\n\n" in text and not any(other in text for other in TEXTS.values()):
+            first = text.partition("\n\n")[0]
+            twin = twin.replace(text, f"{first}\n\n        See `{name}.{method.name}` for the rest.\n        ")
     return twin
 
 

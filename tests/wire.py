@@ -7,7 +7,7 @@ from contextlib import suppress
 
 
 class Wire:
-    """What stands between a hub and Redis: connections can die, and neither end hears of it."""
+    """A proxy between a hub and Redis whose connections can die without either end being told."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -39,7 +39,7 @@ class Wire:
         self._pumps.clear()
 
     async def stop_connections(self) -> None:
-        """What is connected now ends, and both ends hear of it."""
+        """Close all connections at both ends."""
         await self.die()
         for writer in self._kept:
             writer.close()

@@ -1,4 +1,4 @@
-"""The dashboards of Grafana: `python deploy/grafana/dashboards.py` writes them beside this file. Change them here."""
+"""The dashboards of Grafana. Change them here; `python deploy/grafana/dashboards.py` writes them beside this file."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ FOLDER = Path(__file__).parent
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 WIDTH = 24
 GREEN, YELLOW, RED, BLUE = "green", "orange", "red", "blue"
-RATE = "$__rate_interval"  # Grafana puts in four times the interval of the scrapes, or more
+RATE = "$__rate_interval"  # at least four scrape intervals; Grafana fills it in
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One thing to look at: expressions by their legend, and how they are shown."""
+    """A panel: the expressions by their legend, and how they are shown."""
 
     title: str
     queries: dict[str, str]
@@ -25,8 +25,8 @@ class Panel:
     unit: str = "short"
     kind: str = "timeseries"
     width: int = 8
-    limits: Sequence[tuple[float | None, str]] = ((None, BLUE),)  # from which value on it has which colour
-    words: dict[str, str] = field(default_factory=dict)  # value -> what is shown in its place
+    limits: Sequence[tuple[float | None, str]] = ((None, BLUE),)  # (value, colour): the colour from this value on
+    words: dict[str, str] = field(default_factory=dict)  # value -> the text that is shown in its place
     stacked: bool = False
 
     @property
@@ -35,12 +35,12 @@ class Panel:
 
 
 def stat(title: str, query: str, says: str, **more: Any) -> Panel:
-    """A number that is read at a glance."""
+    """Return a panel that shows one number."""
     return Panel(title, {"": query}, says, kind="stat", width=4, **more)
 
 
 def quantiles(metric: str, by: str = "", matching: str = "") -> dict[str, str]:
-    """The half and the ninety-ninth of a hundred, of a histogram."""
+    """Return queries for the median and the 99th percentile of a histogram."""
     names, legend = f"{by + ', ' if by else ''}le", f" {{{{{by}}}}}" if by else ""
     return {
         f"p{share}{legend}": f"histogram_quantile(0.{share}, sum by ({names}) "
@@ -50,7 +50,7 @@ def quantiles(metric: str, by: str = "", matching: str = "") -> dict[str, str]:
 
 
 def rate(metric: str, by: str) -> dict[str, str]:
-    """So many a second, by a label."""
+    """Return a query for the rate per second, by a label."""
     return {f"{{{{{by}}}}}": f"sum by ({by}) (rate({metric}[{RATE}]))"}
 
 
@@ -284,7 +284,7 @@ DASHBOARDS = {
 
 
 def dashboard(name: str) -> dict[str, Any]:
-    """One of them, as Grafana reads it."""
+    """Return a dashboard as Grafana reads it."""
     title, says, rows = DASHBOARDS[name]
     return {
         "uid": f"capacity-hub-{name}",
@@ -369,12 +369,12 @@ def _options(panel: Panel) -> dict[str, Any]:
 
 
 def text(name: str) -> str:
-    """The file of one of them."""
+    """Return the file of a dashboard."""
     return json.dumps(dashboard(name), indent=2) + "\n"
 
 
 def main() -> None:
-    """Write them all."""
+    """Write all dashboards."""
     for name in DASHBOARDS:
         (FOLDER / f"{name}.json").write_text(text(name))
 

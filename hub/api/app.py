@@ -18,7 +18,6 @@ from hub.api.capacity import autoscaling, caps, joining, leases, nodes, pools, q
 from hub.api.console import jobs as console_jobs
 from hub.api.console import logins, lookups, overview, pages, stuck_records
 from hub.api.contract.document import document
-from hub.api.contract.neutral_answers import NeutralAnswers
 from hub.api.dispatch import views
 from hub.api.dispatch.realms import Realms
 from hub.api.handling import request_counts
@@ -130,7 +129,7 @@ def create_app(
     app.state.realms = among
     app.state.sources = [source.name for source in sources]
     _furnish(app, settings)
-    return RequestPipeline(app, settings, TABLE, gate if sweep else None, NeutralAnswers(routes))
+    return RequestPipeline(app, settings, TABLE, gate if sweep else None)
 
 
 def _furnish(app: FastAPI, settings: Settings) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
@@ -14,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from hub.api.paths import read_id
+from hub.api.shapes.answer import answered
 from hub.api.shapes.parameters import Parameter
 from hub.errors import (
     Capped,
@@ -41,6 +43,11 @@ Role = Literal["viewer", "operator", "admin"]
 Bound = Literal["control", "schema", "schedule", "submit", "reports", "report", "result"]
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+Reader = Callable[[Request], Any]  # of a parameter of an endpoint
+_TAKES: Final = "takes"
+
+
 class Raw(NamedTuple):
     """A body or an answer that is not JSON of the hub: its media type, and an example."""
 
@@ -55,6 +62,28 @@ class Subject(NamedTuple):
     kind: str
     part: str = ""
     in_body: bool = False  # the body has the id, or further ids
+
+
+class Takes(NamedTuple):
+    """What a parameter of an endpoint takes from the request, for the contract: a body, which may be left out if it is
+    `optional`; the members of a query; single parameters; and the errors that it may be refused with."""
+
+    parameters: tuple[Parameter, ...] = ()
+    body: Any = None
+    optional: bool = False
+    query: type[BaseModel] | None = None
+    refusals: tuple[type[HubError], ...] = ()
+
+
+def takes(*parameters: Parameter, **facts: Any) -> Callable[[F], F]:
+    """Return a decorator of a function that reads a parameter of endpoints: it notes what the function takes from the
+    request. `facts` are fields of `Takes`."""
+
+    def note(read: F) -> F:
+        setattr(read, _TAKES, Takes(parameters, **facts))
+        return read
+
+    return note
 
 
 EVERYTHING: Final = Subject("everything")  # any realm of the hub may answer
@@ -73,10 +102,7 @@ class Operation:
     status: int = 200
     also: Mapping[int, Any] = field(default_factory=dict)
     raw: Raw | None = None
-    body: Any = None
-    optional: bool = False
     parameters: tuple[Parameter, ...] = ()
-    query: type[BaseModel] | None = None
     headers: tuple[str, ...] = ()
     refusals: tuple[type[HubError], ...] = ()
     scopes: tuple[str, ...] = ()  # a user's token must have one of these scopes
@@ -98,9 +124,9 @@ class Operation:
 def operation(name: str, who: tuple[str, ...], *parameters: Parameter, **facts: Any) -> dict[str, Any]:
     """Return the arguments with which a route of the contract is registered; `facts` are fields of `Operation`.
 
-    The signature of the endpoint has the type of the answer with `status`: `Answer[Shape]`, or `Answer[None]` for an
-    answer without a body; `raw` has it for an answer that is not JSON. `also` has the types of answers with another
-    status, and `headers` the names of the headers of good answers.
+    The signature of the endpoint says what it takes (`hub.api.inputs`), and has the type of the answer with `status`:
+    `Answer[Shape]`, or `Answer[None]` for an answer without a body; `raw` has it for an answer that is not JSON. `also`
+    has the types of answers with another status, and `headers` the names of the headers of good answers.
     """
     found = Operation(who, parameters=parameters, **facts)
     return {
@@ -123,6 +149,22 @@ def facts_of(route: APIRoute) -> Operation:
     return found or Operation()
 
 
+def taken(route: APIRoute) -> Takes:
+    """Return what the parameters of an endpoint take from the request, in the order of its signature."""
+    parts = [getattr(each.call, _TAKES, Takes()) for each in route.dependant.dependencies]
+    body = next((part for part in parts if part.body is not None), Takes())
+    query = next((part.query for part in parts if part.query is not None), None)
+    parameters = tuple(parameter for part in parts for parameter in part.parameters)
+    refusals = tuple(refusal for part in parts for refusal in part.refusals)
+    return Takes(parameters, body.body, body.optional, query, refusals)
+
+
+def answers_of(route: APIRoute) -> dict[int, Any]:
+    """Return the shape of each good answer by its status; the ordinary answer comes first."""
+    facts = facts_of(route)
+    return {facts.status: facts.raw or answered(route.endpoint), **facts.also}
+
+
 class Row:
     """A row of the table: the method, the path, the endpoint and the facts of one operation."""
 
@@ -132,15 +174,17 @@ class Row:
         self.endpoint: Callable[..., Awaitable[Response]] = route.endpoint
         self.facts = facts_of(route)
         self.roles = tuple(role for role in self.facts.who if role != TOKEN)
-        takes = route.dependant
-        self._request, self._parts = takes.request_param_name, [each.name for each in takes.path_params]
-        # An endpoint is plain if it takes nothing but the request and path parameters; FastAPI must call any other.
-        self.is_plain = not (
-            takes.dependencies or takes.query_params or takes.header_params or takes.cookie_params or takes.body_params
-        ) and all(
-            each.field_info.annotation is str or not isinstance(route.param_convertors[each.name], StringConvertor)
-            for each in takes.path_params
-        )
+        self._reads = _reads(route)
+        self.is_plain = self._reads is not None  # FastAPI must call any other endpoint
+
+    async def call(self, request: Request, overrides: Mapping[Any, Any] | None = None) -> Response:
+        """Read the parameters of the endpoint in the order of its signature, and call the endpoint with them.
+        `overrides` are the `dependency_overrides` of FastAPI: functions that are called instead of others."""
+        given, reads = [], self._reads or ()
+        for read, waits in reads if not overrides else [_overridden(*each, overrides) for each in reads]:
+            found = read(request)
+            given.append(await found if waits else found)
+        return await self.endpoint(*given)
 
     @property
     def about(self) -> Subject | None:
@@ -156,14 +200,37 @@ class Row:
         """Return the lowest role of a login that may call this operation."""
         return self.facts.least or ("viewer" if self.method in SAFE else "operator")
 
-    def call(self, request: Request) -> Awaitable[Response]:
-        """Call the endpoint with the request and with the path parameters that it takes."""
-        if not self._parts and self._request:
-            return self.endpoint(request)
-        given: dict[str, Any] = {name: request.path_params[name] for name in self._parts}
-        if self._request:
-            given[self._request] = request
-        return self.endpoint(**given)
+
+def _reads(route: APIRoute) -> list[tuple[Reader, bool]] | None:
+    """Return how each parameter of an endpoint is read from a request, in the order of the signature, and whether the
+    result must be awaited. None for an endpoint with a parameter that only FastAPI can read."""
+    found = route.dependant
+    reads: dict[str, tuple[Reader, bool]] = {}
+    if found.request_param_name:
+        reads[found.request_param_name] = (lambda request: request, False)
+    for part in found.path_params:
+        if part.field_info.annotation is str or not isinstance(route.param_convertors[part.name], StringConvertor):
+            reads[part.name] = (_part(part.name), False)
+    for each in found.dependencies:
+        if each.call is not None and list(inspect.signature(each.call).parameters) == [each.request_param_name]:
+            reads[str(each.name)] = (each.call, inspect.iscoroutinefunction(each.call))
+    names = inspect.signature(route.endpoint).parameters
+    return [reads[name] for name in names] if reads.keys() == names.keys() else None
+
+
+def _overridden(read: Reader, waits: bool, overrides: Mapping[Any, Any]) -> tuple[Reader, bool]:
+    """Return the function that is called instead of a reader, and whether its result must be awaited."""
+    if (other := overrides.get(read)) is None:
+        return read, waits
+    reads = inspect.signature(other).parameters
+    return (other if reads else lambda _: other()), inspect.iscoroutinefunction(other)
+
+
+def _part(name: str) -> Reader:
+    def read(request: Request) -> Any:
+        return request.path_params[name]
+
+    return read
 
 
 class Found(NamedTuple):
@@ -194,8 +261,8 @@ class _Named(NamedTuple):
 
 
 class Table:
-    """The rows of a hub, found by their path in a dictionary, or by the part of their path before its first
-    parameter."""
+    """The rows of the table of operations that a hub serves. A row is found by its whole path, or by the part of the
+    path before its first parameter."""
 
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
         self._plain: dict[str, dict[str, Found]] = {}

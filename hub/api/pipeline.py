@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hub.api.callers.admission import admit
 from hub.api.callers.credentials import slow_down_guesses
 from hub.api.callers.logins import MARK, LoginGate, Visit
-from hub.api.contract.neutral_answers import ASKED, NeutralAnswers, NeutralWriter
+from hub.api.contract.neutral import neutral_names
 from hub.api.handling import request_counts
 from hub.api.handling.bounds import Bounds
 from hub.api.handling.browsers import Gate, first_of
@@ -31,7 +31,8 @@ from hub.api.handling.problems import answer, as_hub_error, note_failure, refuse
 from hub.api.handling.shared_lists import SharedLists
 from hub.api.operations import ALIAS, SAFE, Found, Table
 from hub.api.paths import SOCKETS, is_ours, keep_escaped, read_id
-from hub.api.shapes.reading import SPEECH, preferred_wait
+from hub.api.shapes.neutral import CONTENT_TYPE, NEUTRAL
+from hub.api.shapes.reading import preferred_wait
 from hub.errors import HubError, RequestTimedOut, Stopping, TooLarge, Unavailable
 from hub.observability.logs import get_logger
 from hub.observability.tracing import tracing
@@ -48,16 +49,13 @@ class RequestPipeline:
     """The outermost ASGI application of one realm. `app` is the application with the routes, and `table` has a row for
     each route."""
 
-    def __init__(
-        self, app: FastAPI, settings: Settings, table: Table, gate: Gate | None, neutral_answers: NeutralAnswers
-    ) -> None:
+    def __init__(self, app: FastAPI, settings: Settings, table: Table, gate: Gate | None) -> None:
         self.app = app
         self._table = table
         self._gate = gate
         self._timeout_s = settings.request_timeout_s
         self._deadlines = Deadlines(self._timeout_s)
         self._bounds = Bounds(settings)
-        self._neutral_answers = neutral_answers
         self._shared_lists = SharedLists()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -92,13 +90,12 @@ class RequestPipeline:
             with nullcontext() if is_endless else self._deadlines.begin() as limit:
                 scope[TIME], scope[CYCLE] = limit, getattr(receive, "__self__", None)
                 headers = self._gate.check(scope, row) if self._gate else first_of(scope["headers"])
-                if ASKED in headers.get(b"accept", b""):
-                    exchange.speak(NeutralWriter(self._neutral_answers, scope, exchange.put))
-                    scope[SPEECH] = self._neutral_answers
+                if CONTENT_TYPE in headers.get(b"accept", b""):
+                    scope[NEUTRAL] = neutral_names(row)
                 exchange.check_length(headers.get(b"content-length", b""))
                 if (serving := getattr(self.app.state, "serving", None)) is not None:
                     scope[SERVING] = serving
-                    exchange.weigh(serving.large_bodies, scope)
+                    exchange.count_body(serving.large_bodies, scope)
                     if scope["method"] != "GET":
                         await check_caller(scope, serving)
                         if b"prefer" in headers:
@@ -115,7 +112,7 @@ class RequestPipeline:
         except Exception as error:  # noqa: BLE001 - every failure is answered
             await self._refuse(error, exchange, scope)
         finally:
-            exchange.unload()
+            exchange.release_body()
             request_counts.note(scope, exchange.status, time.perf_counter() - started, timed=not is_endless)
 
     async def _visited(self, scope: Scope, headers: Mapping[bytes, bytes], exchange: Exchange, found: Found) -> None:
@@ -182,7 +179,7 @@ class RequestPipeline:
         if not row.is_plain:
             await self.app(scope, exchange.receive, exchange.send)
             return
-        response = await row.call(request)
+        response = await row.call(request, self.app.dependency_overrides)
         await response(scope, exchange.receive, exchange.send)
 
     async def _refuse(self, error: Exception, exchange: Exchange, scope: Scope) -> None:
@@ -201,7 +198,7 @@ class RequestPipeline:
         try:
             async with asyncio.timeout(SEND_S):
                 if not exchange.started:
-                    await answer(refusal, scope["path"])(scope, exchange.receive, exchange.send)
+                    await answer(refusal, scope)(scope, exchange.receive, exchange.send)
                     return
         except TimeoutError:
             _log.debug("answer not read by the client", path=read_id(scope["path"]))

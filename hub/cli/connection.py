@@ -20,7 +20,7 @@ from hub.cli.inputs import Usage, read_url
 from hub.client import plain
 from hub.client.calls import NEUTRAL, path
 from hub.client.exchange import RetryPolicy, Send, exchange
-from hub.client.transport import DEFAULT_URL, AsyncTransport
+from hub.client.transport import DEFAULT_URL, AsyncTransport, Secret
 from hub.errors import HubError, HubUnavailable, Unauthorized
 from hub.settings import mask_url
 
@@ -238,7 +238,7 @@ async def listens(url: str) -> bool:
 @asynccontextmanager
 async def over_http(at: Address) -> AsyncIterator[AsyncTransport]:
     """Yield a transport to a hub, which need not listen yet, and close it after the block."""
-    transport = AsyncTransport(at.url, at.secret, "")
+    transport = AsyncTransport(at.url, Secret(at.secret))
     try:
         yield transport
     finally:

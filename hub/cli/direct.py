@@ -12,7 +12,7 @@ import httpx
 from hub.cli import global_options, output
 from hub.cli.environment import environment
 from hub.cli.inputs import Usage
-from hub.client.transport import AsyncTransport
+from hub.client.transport import AsyncTransport, Secret
 from hub.errors import HubUnavailable
 from hub.observability.logs import configure_logs
 from hub.settings import Settings, load_settings, mask_url
@@ -37,9 +37,8 @@ async def within_process(settings: Settings, secret: str) -> AsyncIterator[Async
 
     app = create_app(settings, sweep=False)
     async with app.app.router.lifespan_context(app.app):
-        transport = AsyncTransport(
-            "http://in-process", secret, "", httpx.ASGITransport(app=app, raise_app_exceptions=False)
-        )
+        served = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+        transport = AsyncTransport("http://in-process", Secret(secret), served)
         try:
             yield transport
         finally:

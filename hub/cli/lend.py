@@ -22,7 +22,7 @@ from hub.cli.inputs import InputEnded, Usage, check_command, read_id, read_label
 from hub.cli.options import AS_JSON, COMMAND, LABEL, RUN, SECONDS, SLOT, TEXT, Value
 from hub.cli.progress import changing_line, is_watched
 from hub.client import HubClient, Slot
-from hub.client.backlog import EXIT_S, drop_everything, everything_told
+from hub.client.backlog import EXIT_S, all_delivered, drop_everything
 from hub.errors import HubError, HubUnavailable, LeaseLost, NoCapacity, NoSuchPool, NotFound, Unauthorized
 from hub.retries import now_s
 from hub.settings import mask_url
@@ -180,12 +180,12 @@ async def _delivered(signals: Signals) -> AsyncIterator[None]:
         yield
         patience_s = DELIVERY_S
     finally:
-        if not everything_told():
+        if not all_delivered():
             stop = asyncio.Event()
             signals.then = lambda _: stop.set()
             output.note(f"waiting up to {patience_s:.0f} s for the hub; Ctrl-C ends that.")
             until_s = now_s() + patience_s
-            while not everything_told() and not stop.is_set() and now_s() < until_s:
+            while not all_delivered() and not stop.is_set() and now_s() < until_s:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_DELIVERY_LOOK_S):
                         await stop.wait()

@@ -7,19 +7,21 @@ import logging
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from hub.client import forks
-from hub.client.exchange import RetryPolicy, Steps, passing
+from hub.client.exchange import RetryPolicy, Steps, passing, words_of
 from hub.client.transport import AsyncTransport, SyncTransport
 from hub.errors import HubError, HubUnavailable
 from hub.retries import now_s, pause_s
 
 log = logging.getLogger("hub.client")
+Play = Callable[[Steps[object]], object]  # plays steps (see `exchange`) and returns their result
 
 ONCE = RetryPolicy(trouble_s=0.0, attempt_s=2.0)  # the thread repeats by itself; one attempt must not delay an exit
 KEEP_S = 900.0  # for a message whose time limit the client does not know: the default length of a lease
@@ -29,25 +31,20 @@ HURRIED_PAUSE_S = 0.3  # between attempts once there is a time limit
 LOOK_S = 0.1  # between two looks whether the interpreter exits
 
 
-class Player(Protocol):
-    """A driver that plays steps (see `exchange`) on the calling thread."""
-
-    def run(self, steps: Steps[object]) -> object:
-        """Play the steps and return their result; raises what they raise."""
-
-    def close(self) -> None:
-        """Close the connections."""
-
-
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A call that the hub has not taken yet: `steps` makes one attempt, is safe to repeat and harmless when late."""
+    """A call that the hub has not accepted yet."""
 
-    what: str  # completes the sentence "could not ...": return slot s1
+    action: str
+    """The words that complete the sentence "could not ...", such as `return slot s1`."""
     steps: Callable[[], Steps[object]]
-    until_s: float  # on the clock of `now_s`; after that the message is of no use
-    otherwise: str  # what happens if the call is never delivered
-    ended: Callable[[bool], object] = lambda told: None  # called with True once delivered, with False once dropped
+    """Returns the steps of one attempt, which are safe to repeat and harmless when late."""
+    until_s: float
+    """The time, on the clock of `now_s`, after which the message is of no use."""
+    consequence: str
+    """The words on what happens when the call is never delivered."""
+    on_end: Callable[[bool], object] = lambda delivered: None
+    """Called with True once the message is delivered, with False once it is dropped."""
 
 
 def clock(until_s: float) -> str:
@@ -78,13 +75,16 @@ class Backlog:
 
     def add(self, message: Message, error: BaseException) -> None:
         """Deliver a message in the background, after an attempt that ended with `error`."""
-        log.warning("could not %s yet (%s); it is tried again, else %s", message.what, _why(error), message.otherwise)
+        log.warning(
+            "could not %s yet (%s); it is tried again, else %s", message.action, words_of(error), message.consequence
+        )
         with self._changed:
             self._messages.append(message)
             self._changed.notify_all()
             if self._thread is not None:
                 return
-            thread = _Thread(target=self._tell, args=(self._connecting(),), name="hub-backlog", daemon=False)
+            loop = asyncio.get_running_loop() if isinstance(self._given, AsyncTransport) else None
+            thread = _Thread(target=self._deliver, args=(loop,), name="hub-backlog", daemon=False)
             try:
                 thread.start()
             except RuntimeError:
@@ -110,43 +110,59 @@ class Backlog:
         """Return whether messages are left that need a given transport, which may end when the client is closed."""
         return self._given is not None and self.waiting() > 0
 
-    def _connecting(self) -> Callable[[], Player]:
-        if isinstance(self._given, AsyncTransport):
-            return partial(_OnLoop, self._given, asyncio.get_running_loop())
-        return self._twin if self._given is None else partial(_Given, self._given)
-
     def _drop(self, why: str) -> None:
         while self._messages:
-            message = self._messages.popleft()
-            log.warning("could not %s (%s); %s", message.what, why, message.otherwise)
-            message.ended(False)
+            self._end(self._messages[0], why)
+
+    def _end(self, message: Message, why: str) -> None:
+        """Remove the first message, which was delivered, or with a reason `why` never will be."""
+        if why:
+            log.warning("could not %s (%s); %s", message.action, why, message.consequence)
+        else:
+            log.info("the hub was told at last: %s", message.action)
+        message.on_end(not why)
+        self._messages.popleft()
+        self._changed.notify_all()  # last: a program that closes the backlog may end here
 
     # -- in the thread ------------------------------------------------------------------------------------------------
 
-    def _tell(self, connect: Callable[[], Player]) -> None:
-        failures, last = 0, "no time is left"
-        try:
-            player = connect()
-        except Exception as broken:  # noqa: BLE001 - such as a changed environment; later messages may succeed
-            with self._changed:
-                self._drop(f"there is no way to the hub: {broken!r}")
-                self._thread = None
-            return
-        try:
+    @contextmanager
+    def _connected(self, loop: asyncio.AbstractEventLoop | None) -> Iterator[Play]:
+        """Yield a function that plays steps: over the given transport, or over new connections of this thread.
+
+        An `AsyncTransport` works only on the event loop of its client.
+        """
+        if isinstance(self._given, AsyncTransport):
+            assert loop is not None
+            yield partial(_play_on, loop, self._given)
+        elif self._given is not None:
+            yield self._given.run
+        else:
+            with closing(self._twin()) as own:
+                yield own.run
+
+    def _deliver(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        failures, last_error = 0, "no time is left"
+        with ExitStack() as stack:
+            try:
+                play = stack.enter_context(self._connected(loop))
+            except Exception as broken:  # noqa: BLE001 - such as a changed environment; later messages may succeed
+                with self._changed:
+                    self._drop(f"there is no way to the hub: {broken!r}")
+                    self._thread = None
+                return
             while (message := self._first()) is not None:
                 if now_s() >= min(message.until_s, self._by_s or message.until_s):
-                    self._done(message, last)
+                    self._done(message, last_error)
                     continue
-                error, again = _attempt(player, message)
+                error, again = _attempt(play, message)
                 if error is None or not again:
                     failures = 0
-                    self._done(message, "" if error is None else _why(error))
+                    self._done(message, "" if error is None else words_of(error))
                 else:
-                    last = _why(error)
+                    last_error = words_of(error)
                     self._pause(message, pause_s(failures, error.retry_after_s))
                     failures += 1
-        finally:
-            player.close()
 
     def _first(self) -> Message | None:
         with self._changed:
@@ -157,17 +173,9 @@ class Backlog:
             return None
 
     def _done(self, message: Message, why: str) -> None:
-        """Remove the first message, which was delivered, or with a reason `why` never will be; call its `ended`."""
         with self._changed:
-            if not self._messages or self._messages[0] is not message:
-                return  # the message was dropped meanwhile
-            if why:
-                log.warning("could not %s (%s); %s", message.what, why, message.otherwise)
-            else:
-                log.info("the hub was told at last: %s", message.what)
-            self._messages.popleft()
-            self._changed.notify_all()  # last: a program that closes the backlog may end here
-        message.ended(not why)
+            if self._messages and self._messages[0] is message:  # else it was dropped meanwhile
+                self._end(message, why)
 
     def _pause(self, message: Message, seconds: float) -> None:
         """Wait until the next attempt, but only for a moment when the interpreter exits or the backlog is closed."""
@@ -189,36 +197,13 @@ class _Thread(threading.Thread):
     """The thread of a backlog. It is no daemon, so that the interpreter waits for it when it exits."""
 
 
-class _OnLoop:
-    """A player of steps on the event loop of a client whose transport was given and works on that loop only."""
-
-    def __init__(self, http: AsyncTransport, loop: asyncio.AbstractEventLoop) -> None:
-        self._http = http
-        self._loop = loop
-
-    def run(self, steps: Steps[object]) -> object:
-        playing = self._http.run(steps)
-        try:
-            return asyncio.run_coroutine_threadsafe(playing, self._loop).result(2 * ONCE.attempt_s)
-        except (RuntimeError, TimeoutError):  # the loop is closed, or does not run any more
-            playing.close()
-            raise HubUnavailable("the event loop of the client has ended") from None
-
-    def close(self) -> None:
-        """Do nothing: the client closes its connections."""
-
-
-class _Given:
-    """A player of steps over the connections of a client whose transport was given."""
-
-    def __init__(self, http: SyncTransport) -> None:
-        self._http = http
-
-    def run(self, steps: Steps[object]) -> object:
-        return self._http.run(steps)
-
-    def close(self) -> None:
-        """Do nothing: the client closes its connections."""
+def _play_on(loop: asyncio.AbstractEventLoop, http: AsyncTransport, steps: Steps[object]) -> object:
+    playing = http.run(steps)
+    try:
+        return asyncio.run_coroutine_threadsafe(playing, loop).result(2 * ONCE.attempt_s)
+    except (RuntimeError, TimeoutError):  # the loop is closed, or does not run any more
+        playing.close()
+        raise HubUnavailable("the event loop of the client has ended") from None
 
 
 def backlog_of(http: AsyncTransport | SyncTransport) -> Backlog:
@@ -230,7 +215,7 @@ def backlog_of(http: AsyncTransport | SyncTransport) -> Backlog:
     return backlog
 
 
-def everything_told() -> bool:
+def all_delivered() -> bool:
     """Return whether no client of this process has a message left to deliver."""
     return not any(backlog.waiting() for backlog in list(_all))
 
@@ -241,19 +226,15 @@ def drop_everything() -> None:
         backlog.close(0.0)
 
 
-def _attempt(player: Player, message: Message) -> tuple[HubError | None, bool]:
+def _attempt(play: Play, message: Message) -> tuple[HubError | None, bool]:
     """Try a message once; return the error (None: delivered), and whether another attempt may help."""
     try:
-        player.run(message.steps())
+        play(message.steps())
     except HubError as error:
         return error, passing(error)
     except Exception as error:  # noqa: BLE001 - a bug, which must not stop the other messages
         return HubError(f"it broke off with {error!r}"), False
     return None, False
-
-
-def _why(error: BaseException) -> str:
-    return str(error) or type(error).__name__
 
 
 def _exiting() -> bool:

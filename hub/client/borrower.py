@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -18,8 +16,8 @@ from hub.client.exchange import RetryPolicy
 from hub.client.guard import Guard
 from hub.client.options import spelt_out
 from hub.client.slot import Slot, keep, renew
-from hub.client.transport import AsyncTransport
-from hub.client.waiting import BorrowCall, borrow
+from hub.client.transport import AsyncTransport, Secret
+from hub.client.waiting import BorrowCall, BorrowOptions, borrow
 from hub.client.watch import Watch
 from hub.errors import HubUnavailable, LeaseLost
 
@@ -45,7 +43,7 @@ class HubClient:
         attempt_timeout: float = 15.0,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._http = AsyncTransport(url, secret, SECRET_NAME, transport)
+        self._http = AsyncTransport(url, Secret(secret, SECRET_NAME), transport)
         self._backlog = backlog_of(self._http)
         self._policy = RetryPolicy(trouble_s=timeout, attempt_s=attempt_timeout)
         self.watch = Watch(self._http)
@@ -66,19 +64,13 @@ class HubClient:
             await asyncio.to_thread(self._backlog.close, CLOSE_S)
         await self._http.close()
 
+    @spelt_out(BorrowOptions)
     def borrow(
         self,
         label: str,
-        *,
-        ttl: float | None = None,
-        run: str | None = None,
-        run_name: str | None = None,
-        wait: float | None = 0.0,
-        priority: int = 0,
-        wait_for_pool: bool = True,
-        ticket: str | None = None,
-        realms: Sequence[str] = (),
+        # threads: *,
         # threads: on_lost: OnLost | None = None,
+        **options: Unpack[BorrowOptions],
     ) -> Borrowing:
         """`async with client.borrow("gpu:a100") as slot:` - hold a slot of `label` while the block runs.
 
@@ -88,34 +80,20 @@ class HubClient:
         `slot.check()`. Leaving gives the slot back. While no hub can be reached, giving back goes on in the background
         until the lease has ended, also after the client was closed; the exit of the program waits up to five seconds.
         """
-        acquire = partial(
-            self.acquire, label, ttl=ttl, run=run, run_name=run_name, wait=wait, priority=priority,
-            wait_for_pool=wait_for_pool, ticket=ticket, realms=realms,
-        )  # fmt: skip
+        wanted = BorrowCall(label, options)
+
+        def acquire() -> Awaitable[Slot]:  # threads: def acquire() -> Slot:
+            return self._http.run(borrow(wanted, self._policy, self._backlog))
+
         return Borrowing(self, acquire)  # threads: return SyncBorrowing(self, acquire, on_lost)
 
-    async def acquire(
-        self,
-        label: str,
-        *,
-        ttl: float | None = None,
-        run: str | None = None,
-        run_name: str | None = None,
-        wait: float | None = 0.0,
-        priority: int = 0,
-        wait_for_pool: bool = True,
-        ticket: str | None = None,
-        realms: Sequence[str] = (),
-    ) -> Slot:
-        """Borrow a slot of `label` for `ttl` seconds (None: the hub's default); the caller renews it and gives it back.
+    @spelt_out(BorrowOptions)
+    async def acquire(self, label: str, **options: Unpack[BorrowOptions]) -> Slot:
+        """Borrow a slot of `label`; the caller renews its lease and gives it back.
 
-        The lease belongs to the run with the id `run` (None: the hub makes one); `run_name` is a text for people. While
-        no slot is free, the call waits in the queue for `wait` seconds (None: for ever; 0: not at all). A point of
-        `priority`, from -100 to 100, counts as a second in the queue. The place in the queue is kept when a hub stops
-        or dies, and given up when the wait is cancelled or interrupted. `ticket` is the id of the place, for
-        `GET /queue/{ticket}`; it must be new for each borrow, and is made here when None. `realms` names up to 8
-        realms that may serve the borrow: it waits in the first, unless the URL of the client names another, and
-        `slot.realm` is the other realm that has lent the slot, if any.
+        While no slot is free the call may wait in the queue. Its place there is kept when a hub stops or dies, and
+        given up when the wait is cancelled or interrupted. `slot.realm` is the other realm that has lent the slot, if
+        any.
 
         Raises a `NoCapacity` when no slot comes in that time: `WaitedInVain` after the wait, `DeadlineMissed` at once
         when the hub expects a longer wait, `LabelQueueFull` or `RunQueueFull` when too many borrows wait already,
@@ -123,9 +101,7 @@ class HubClient:
         of the place in the queue, and a `hint` when no pool serves the label; such a pool may still come. With
         `wait_for_pool=False` a label without a pool raises `NoSuchPool` at once, with the label probably meant.
         """
-        wait_s = math.inf if wait is None else wait
-        wanted = BorrowCall(label, ttl, run, run_name, priority, wait_s, wait_for_pool, ticket, tuple(realms))
-        return await self._http.run(borrow(wanted, self._policy, self._backlog))
+        return await self._http.run(borrow(BorrowCall(label, options), self._policy, self._backlog))
 
     async def renew(self, slot: Slot, ttl: float | None = None) -> None:
         """Make the lease last `ttl` seconds from now (None: as long as asked for before); the hub may grant less.
@@ -140,23 +116,25 @@ class HubClient:
 
     async def verify(self, slot_id: str, token: str) -> dict[str, Any]:
         """Return `{"slotId", "valid", "reason"?, "ttlSeconds"?}`: whether the slot is now lent under this token."""
-        return await self._http.run(calls.verify(slot_id, token, self._policy))
+        return await self._http.run(calls.read(self._policy, "leases", slot_id, "verify", token=token))
 
     async def nodes(self, *, limit: int = 100, cursor: str = "0", state: str | None = None) -> dict[str, Any]:
         """Return a page `{"total", "nodes", "next"}`; `state` is alive, suspect, stale or draining, `next` a cursor."""
-        return await self._http.run(calls.nodes(limit, cursor, state, self._policy))
+        return await self._http.run(
+            calls.read(self._policy, "nodes", detail=1, limit=limit, cursor=cursor, state=state or None)
+        )
 
     async def node(self, node_id: str) -> dict[str, Any]:
         """Return one node with its slots; raises `NotFound` when no such node is registered."""
-        return await self._http.run(calls.one("nodes", node_id, self._policy))
+        return await self._http.run(calls.read(self._policy, "nodes", node_id))
 
     async def pools(self, *, limit: int = 100, offset: int = 0) -> dict[str, Any]:
         """Return a page `{"total", "pools", ...}` of the pools, each with its numbers of free and lent slots."""
-        return await self._http.run(calls.pools(limit, offset, self._policy))
+        return await self._http.run(calls.read(self._policy, "pools", limit=limit, offset=offset))
 
     async def pool(self, label: str) -> dict[str, Any]:
         """Return one pool; raises `NotFound` when there is none of this label."""
-        return await self._http.run(calls.one("pools", label, self._policy))
+        return await self._http.run(calls.read(self._policy, "pools", label))
 
     @spelt_out(LeaseFilters)
     async def leases(self, *, limit: int = 100, offset: int = 0, **where: Unpack[LeaseFilters]) -> dict[str, Any]:
@@ -164,20 +142,21 @@ class HubClient:
 
         Each lease is `{"slotId", "label", "pool", "runId", "nodeId", "borrowedAt", "ttlSeconds", "secondsLeft"}`.
         """
-        return await self._http.run(calls.leases(limit, offset, where, self._policy))
+        page = calls.read(self._policy, "sessions", headers=calls.NEUTRAL, limit=limit, offset=offset, **where)
+        return await self._http.run(page)
 
     async def lease(self, slot_id: str) -> dict[str, Any]:
         """Return the lease of one slot, as in `leases`; raises `NotFound` when the slot is not lent."""
-        return await self._http.run(calls.lease(slot_id, self._policy))
+        return await self._http.run(calls.read(self._policy, "sessions", slot_id, headers=calls.NEUTRAL))
 
     @spelt_out(LeaseFilters)
     async def sessions(self, *, limit: int = 100, offset: int = 0, **where: Unpack[LeaseFilters]) -> dict[str, Any]:
         """Return the leases in the former names: `{"total", "sessions"}`, each with `browserId` and `labelKey`."""
-        return await self._http.run(calls.sessions(limit, offset, where, self._policy))
+        return await self._http.run(calls.read(self._policy, "sessions", limit=limit, offset=offset, **where))
 
     async def session(self, slot_id: str) -> dict[str, Any]:
         """Return the lease of one slot in the former names; raises `NotFound` when the slot is not lent."""
-        return await self._http.run(calls.one("sessions", slot_id, self._policy))
+        return await self._http.run(calls.read(self._policy, "sessions", slot_id))
 
     # threads: def keep(self, slot: Slot, stop: threading.Event) -> LeaseLost | None:
     async def keep(self, slot: Slot) -> LeaseLost | None:  # asyncio

@@ -17,9 +17,7 @@ log = logging.getLogger("hub.client")
 
 # The end of a block should not take long: after this time the slot is given back in the background.
 RETURN_POLICY = RetryPolicy(trouble_s=3.0, attempt_s=2.0)
-
-
-_PLAIN: Mapping[str, str] = {}
+# Asks for answers in neutral names: `slotId` and not `browserId`.
 NEUTRAL: Mapping[str, str] = {"Accept": "application/vnd.capacity-hub+json"}
 
 
@@ -84,62 +82,23 @@ def leave(slot: Slot, backlog: Backlog) -> Steps[None]:
 def owe(slot: Slot, backlog: Backlog, error: BaseException) -> None:
     """Give the slot back in the background, after an attempt that ended with `error`, until its lease has ended."""
 
-    def ended(told: bool) -> None:
-        slot.owed = not told
+    def on_end(delivered: bool) -> None:
+        slot.owed = not delivered
 
     slot.owed = True
-    what, steps = f"return slot {slot.id}", partial(give_back, slot, ONCE)
-    backlog.add(Message(what, steps, slot.ends_by_s, _stays_lent(slot), ended), error)
+    action, steps = f"return slot {slot.id}", partial(give_back, slot, ONCE)
+    backlog.add(Message(action, steps, slot.ends_by_s, _stays_lent(slot), on_end), error)
 
 
 def _stays_lent(slot: Slot) -> str:
     return f"it stays lent until {clock(slot.ends_by_s)}"
 
 
-def verify(slot_id: str, token: str, policy: RetryPolicy) -> Steps[dict[str, Any]]:
-    """Return `{"slotId", "valid", "reason"?, "ttlSeconds"?}`: whether the slot is lent under this fencing token now."""
-    return (yield from _read(("leases", slot_id, "verify"), {"token": token}, policy))
-
-
-def nodes(limit: int, cursor: str, state: str | None, policy: RetryPolicy) -> Steps[dict[str, Any]]:
-    """Return a page of the registered nodes."""
-    query = {"detail": "1", "limit": str(limit), "cursor": cursor, **({"state": state} if state else {})}
-    return (yield from _read(("nodes",), query, policy))
-
-
-def pools(limit: int, offset: int, policy: RetryPolicy) -> Steps[dict[str, Any]]:
-    """Return a page of the pools."""
-    return (yield from _read(("pools",), {"limit": str(limit), "offset": str(offset)}, policy))
-
-
-def sessions(limit: int, offset: int, where: LeaseFilters, policy: RetryPolicy) -> Steps[dict[str, Any]]:
-    """Return a page of the leases, in the former names."""
-    return (yield from _read(("sessions",), _page(limit, offset, where), policy))
-
-
-def leases(limit: int, offset: int, where: LeaseFilters, policy: RetryPolicy) -> Steps[dict[str, Any]]:
-    """Return a page of the leases, in neutral names."""
-    return (yield from _read(("sessions",), _page(limit, offset, where), policy, NEUTRAL))
-
-
-def lease(slot_id: str, policy: RetryPolicy) -> Steps[dict[str, Any]]:
-    """Return the lease of a slot, in neutral names."""
-    return (yield from _read(("sessions", slot_id), {}, policy, NEUTRAL))
-
-
-def one(kind: str, name: str, policy: RetryPolicy) -> Steps[dict[str, Any]]:
-    """Return one node, pool or lease by its name; `kind` is `nodes`, `pools` or `sessions`."""
-    return (yield from _read((kind, name), {}, policy))
-
-
-def _page(limit: int, offset: int, where: LeaseFilters) -> dict[str, str]:
-    filters = {name: str(value) for name, value in where.items() if value is not None}
-    return {"limit": str(limit), "offset": str(offset), **filters}
-
-
-def _read(
-    parts: tuple[str, ...], query: Mapping[str, str], policy: RetryPolicy, headers: Mapping[str, str] = _PLAIN
+def read(
+    policy: RetryPolicy, *parts: str, headers: Mapping[str, str] | None = None, **query: object
 ) -> Steps[dict[str, Any]]:
-    answer = yield from exchange(Send("GET", path(*parts), query=query, headers=headers), policy)
+    """Return the JSON object at the path of these parts; members of the query that are None are left out."""
+    asked = {name: str(value) for name, value in query.items() if value is not None}
+    answer = yield from exchange(Send("GET", path(*parts), query=asked, headers=headers or {}), policy)
     data: dict[str, Any] = answer.data
     return data

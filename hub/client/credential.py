@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hub.client.exchange import RetryPolicy, Send, exchange
 from hub.client.state import AgentOptions
-from hub.client.transport import AsyncTransport
+from hub.client.transport import AsyncTransport, Secret
 from hub.errors import BadInput, Unauthorized
 from hub.tokens.models import digest_of, new_secret
 
@@ -17,12 +17,15 @@ PATIENCE = RetryPolicy(trouble_s=10.0, attempt_s=5.0)
 
 
 class Credential:
-    """The secret of one node. A token in the file, valid for this node alone, is preferred to a given secret."""
+    """The secret of one node. A token in the file, valid for this node alone, is preferred to a given secret.
+
+    Raises `BadInput` for a join token that cannot be one.
+    """
 
     def __init__(self, node_id: str, options: AgentOptions) -> None:
         self._node_id = node_id
         self._options = options
-        self._join_token = options.get("join_token") or os.environ.get("HUB_JOIN_TOKEN", "")
+        self._join_token = _join_token(options)
         file = options.get("token_file") or os.environ.get("HUB_NODE_TOKEN_FILE", "")
         self._file = Path(file) if file else None
         self._own = ""
@@ -35,9 +38,8 @@ class Credential:
             except (OSError, ValueError) as error:
                 raise BadInput(f"The token of the node cannot be read from {self._file}: {error}.") from None
         options = self._options
-        return AsyncTransport(
-            options.get("url"), self._own or options.get("secret"), "HUB_NODE_SECRET", options.get("transport")
-        )
+        secret = Secret(self._own or options.get("secret"), "HUB_NODE_SECRET")
+        return AsyncTransport(options.get("url"), secret, options.get("transport"))
 
     async def admit(self, http: AsyncTransport, register: Callable[[], Awaitable[None]]) -> None:
         """Call `register`; when the hub refuses the secret and there is a join token, join and call it again.
@@ -69,7 +71,7 @@ class Credential:
         if self._file is None:
             body["kept"] = False
         await http.run(exchange(Send("POST", "/node/join", body, headers={"x-hub-secret": self._join_token}), PATIENCE))
-        http.show(self._own)
+        http.credentials = Secret(self._own)
 
     def _keep(self, secret: str) -> None:
         """Write the token to the file, whole or not at all, readable only by its owner."""
@@ -84,3 +86,13 @@ class Credential:
         except BaseException:
             os.unlink(name)
             raise
+
+
+def _join_token(options: AgentOptions) -> str:
+    """Return the token to join with, "" when there is none; raises `BadInput` for a text that no token can be."""
+    given = options.get("join_token")
+    token = (given or os.environ.get("HUB_JOIN_TOKEN", "")).strip()
+    if token and (digest_of(token) is None or not any(char.isalnum() for char in token)):
+        named = "join_token" if given else "HUB_JOIN_TOKEN"
+        raise BadInput(f"{named} holds no token; `hub token create --join NAME` makes one for nodes to join with.")
+    return token

@@ -101,7 +101,7 @@ class NodeCalls:
 
     async def verify(self, slot_id: str, token: str) -> dict[str, Any]:
         """Return `{"slotId", "valid", "reason"?, "ttlSeconds"?}`: whether the slot is now lent under this token."""
-        return await self._http.run(calls.verify(slot_id, token, ASKED_POLICY))
+        return await self._http.run(calls.read(ASKED_POLICY, "leases", slot_id, "verify", token=token))
 
     async def changed(self, since: int) -> int:
         """Return the version of the orders for the node, as soon as it is not `since`, or `since` after `WAIT_S`."""
@@ -127,7 +127,7 @@ class NodeCalls:
         late call may have undone a later one.
         """
         try:
-            answer = await self._http.run(calls.one("nodes", self.state.node_id, self.policy()))
+            answer = await self._http.run(calls.read(self.policy(), "nodes", self.state.node_id))
         except HubError as error:
             log.warning("node %s could not look at what the hub has of it: %s", self.state.node_id, error)
             self.looked = not passing(error)

@@ -12,8 +12,7 @@ from typing import Any, Generic, TypeVar
 import httpx
 
 from hub.client import forks
-from hub.client.exchange import Outcome, Pause, Send, Steps, T, Unreachable
-from hub.client.refusals import heard
+from hub.client.exchange import Outcome, Pause, Send, Steps, T, Unreachable, heard, words_of
 from hub.client.trust import tls_context, warn_of_plain_text
 from hub.errors import HubError
 from hub.outgoing import options_for
@@ -33,33 +32,53 @@ class Stopped(Exception):
     """The end of `SyncTransport.run` after its `stop` event was set before the steps were done."""
 
 
-def _shown(secret: str | None, secret_name: str) -> str:
-    """Return words on the variable `secret_name` to add to a refusal; empty when the program gave a secret itself."""
-    if secret is not None or not secret_name:
-        return ""
-    if os.environ.get(secret_name):
-        return f"the secret shown was that of {secret_name}"
-    return f"no secret was shown: {secret_name} is not set"
+class Credentials:
+    """What requests show to the hub, to say who sends them."""
+
+    noun = "secret"
+    key: str | None = None
+    """A text that clients with the same credentials have in common; None when they share nothing."""
+
+    def __init__(self, variable: str) -> None:
+        self._variable = variable  # the environment variable that holds them; empty when the program gave them
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers for the next request; may raise anything, which counts as a hub that is away."""
+        return {}
+
+    def shown(self) -> str:
+        """Return words on the environment variable, to add to a refusal; empty when the program gave the secret."""
+        if not self._variable:
+            return ""
+        if os.environ.get(self._variable):
+            return f"the {self.noun} shown was that of {self._variable}"
+        return f"no {self.noun} was shown: {self._variable} is not set"
 
 
-def _options(url: str | None, secret: str | None, secret_name: str, transport: object) -> dict[str, Any]:
-    secret = os.environ.get(secret_name) if secret is None else secret
+class Secret(Credentials):
+    """A shared secret; None stands for that of an environment variable, as it is now."""
+
+    def __init__(self, secret: str | None, variable: str = "") -> None:
+        super().__init__(variable if secret is None else "")
+        self.key = (os.environ.get(variable, "") if secret is None else secret) or ""
+
+    def headers(self) -> dict[str, str]:
+        """Return the header with the secret; none without a secret."""
+        return {"x-hub-secret": self.key} if self.key else {}
+
+
+def _options(url: str | None, transport: object) -> dict[str, Any]:
     base_url = (url or os.environ.get("HUB_URL") or DEFAULT_URL).rstrip("/")
     if transport is None:
         warn_of_plain_text(base_url)
     over_tls = not base_url.lower().startswith("http:")
     given = {
         "base_url": base_url,
-        "headers": {"x-hub-secret": secret} if secret else {},
         "verify": tls_context() if over_tls and transport is None else None,
         "limits": _LIMITS,
         "transport": transport,
     }
     return options_for(base_url, given)
-
-
-def _address(client: httpx.Client | httpx.AsyncClient) -> Address:
-    return str(client.base_url), client.headers.get("x-hub-secret", "")
 
 
 class _Remaining(dict[str, float]):
@@ -80,27 +99,8 @@ class _Remaining(dict[str, float]):
         return self[phase]
 
 
-def headers_of(send: Send) -> dict[str, str]:
-    """Return the headers; those of a change say how long its caller waits, so that the hub drops it when it is late."""
-    if send.method == "GET":
-        return dict(send.headers)
-    return {"prefer": f"wait={math.ceil(send.timeout_s + send.wait_s)}", **send.headers}
-
-
-def _request(client: httpx.Client | httpx.AsyncClient, send: Send) -> httpx.Request:
-    return client.build_request(
-        send.method,
-        send.path,
-        json=send.body,
-        params=dict(send.query) or None,
-        headers=headers_of(send),
-        timeout=httpx.Timeout(send.timeout_s, read=send.timeout_s + send.wait_s),
-    )
-
-
 def _unreachable(client: httpx.Client | httpx.AsyncClient, error: Exception) -> Unreachable:
-    reason = str(error) or type(error).__name__
-    return Unreachable(f"no answer from {client.base_url}: {reason}", not isinstance(error, _UNSENT))
+    return Unreachable(f"no answer from {client.base_url}: {words_of(error)}", not isinstance(error, _UNSENT))
 
 
 def _next(steps: Steps[T], outcome: Outcome, broken: BaseException | None) -> Send | Pause:
@@ -112,11 +112,15 @@ class _Transport(Generic[C]):
 
     _kind: type[C]
 
-    def __init__(self, url: str | None, secret: str | None, secret_name: str, transport: object) -> None:
-        self._secret = secret, secret_name
+    def __init__(self, url: str | C | None, credentials: Credentials, transport: object = None) -> None:
+        self.credentials = credentials
         self.given = transport is not None
-        self._options = _options(url, secret, secret_name, transport)
         self._clients: tuple[C, C] | None = None
+        self._lent = isinstance(url, httpx.Client | httpx.AsyncClient)
+        if isinstance(url, httpx.Client | httpx.AsyncClient):
+            self.given, self._clients = True, (url, url)
+        else:
+            self._options = _options(url, transport)
         forks.note(self)
 
     def begin_anew(self) -> None:
@@ -132,20 +136,39 @@ class _Transport(Generic[C]):
         return self._clients
 
     @property
-    def _client(self) -> C:
-        return self._opened()[0]
-
-    def _shown(self) -> str:
-        return _shown(*self._secret)
+    def url(self) -> str:
+        """Return the URL of the hub."""
+        return str(self._opened()[0].base_url).rstrip("/")
 
     @property
     def address(self) -> Address | None:
         """Return the URL of the hub and the secret. Clients with the same pair share a backlog; None: no sharing."""
-        return _address(self._client)
+        return None if self.credentials.key is None else (self.url, self.credentials.key)
 
     def twin(self) -> SyncTransport:
         """Return new connections to the same hub, for a thread that may outlive this client."""
-        return SyncTransport(*_address(self._client), "")
+        return SyncTransport(self.url, self.credentials)
+
+    def _request(self, send: Send) -> tuple[C, httpx.Request | Unreachable]:
+        """Return the HTTP client for a step and the request, or `Unreachable` when the credentials cannot be had.
+
+        A request that changes something names the wait of its caller, after which the hub does not carry it out.
+        """
+        client = self._opened()[1 if send.wait_s else 0]
+        wait = {} if send.method == "GET" else {"prefer": f"wait={math.ceil(send.timeout_s + send.wait_s)}"}
+        try:
+            credentials = self.credentials.headers()
+        except Exception as error:  # noqa: BLE001 - a callable of the program may fail in any way
+            return client, Unreachable(f"there is no token: {error!r}", sent=False)
+        return client, client.build_request(
+            send.method,
+            send.path,
+            json=send.body,
+            content=send.content,
+            params=dict(send.query) or None,
+            headers={**wait, **credentials, **send.headers},
+            timeout=httpx.Timeout(send.timeout_s, read=send.timeout_s + send.wait_s),
+        )
 
 
 class AsyncTransport(_Transport[httpx.AsyncClient]):
@@ -153,19 +176,11 @@ class AsyncTransport(_Transport[httpx.AsyncClient]):
 
     _kind = httpx.AsyncClient
 
-    def __init__(
-        self, url: str | None, secret: str | None, secret_name: str, transport: httpx.AsyncBaseTransport | None = None
-    ) -> None:
-        super().__init__(url, secret, secret_name, transport)
-
-    def show(self, secret: str) -> None:
-        """Send this secret with all requests from now on."""
-        self._options["headers"] = {"x-hub-secret": secret}
-        for client in self._opened():
-            client.headers["x-hub-secret"] = secret
-
     async def run(self, steps: Steps[T]) -> T:
-        """Play the steps and return their result. A cancellation of the asyncio task is raised in them first."""
+        """Play the steps and return their result.
+
+        When the asyncio task is cancelled, the steps get the `CancelledError` first and may clean up.
+        """
         outcome: Outcome = None
         broken: asyncio.CancelledError | None = None
         while True:
@@ -175,7 +190,7 @@ class AsyncTransport(_Transport[httpx.AsyncClient]):
                 result: T = done.value
                 return result
             except HubError as error:
-                raise heard(error, self._shown()) from error.__cause__
+                raise heard(error, self.credentials.shown()) from error.__cause__
             outcome = broken = None
             try:
                 if isinstance(step, Pause):
@@ -186,10 +201,12 @@ class AsyncTransport(_Transport[httpx.AsyncClient]):
                 broken = error
 
     async def _send(self, send: Send) -> Outcome:
-        client = self._opened()[1 if send.wait_s else 0]
+        client, request = self._request(send)
+        if isinstance(request, Unreachable):
+            return request
         try:
             async with asyncio.timeout(send.timeout_s + send.wait_s):
-                return await client.send(_request(client, send))
+                return await client.send(request)
         except (httpx.RequestError, TimeoutError) as error:
             return _unreachable(client, error)
 
@@ -208,16 +225,11 @@ class SyncTransport(_Transport[httpx.Client]):
 
     _kind = httpx.Client
 
-    def __init__(
-        self, url: str | None, secret: str | None, secret_name: str, transport: httpx.BaseTransport | None = None
-    ) -> None:
-        super().__init__(url, secret, secret_name, transport)
-
     def run(self, steps: Steps[T], stop: threading.Event | None = None) -> T:
         """Play the steps and return their result; raise `Stopped` once `stop` is set.
 
-        An interruption, by Ctrl-C or an error that a signal handler raises, is raised in the steps first, so that they
-        can clean up.
+        When the thread is interrupted, by Ctrl-C or an error of a signal handler, the steps get that error first and
+        may clean up.
         """
         outcome: Outcome = None
         broken: BaseException | None = None
@@ -230,7 +242,7 @@ class SyncTransport(_Transport[httpx.Client]):
                 result: T = done.value
                 return result
             except HubError as error:
-                raise heard(error, self._shown()) from error.__cause__
+                raise heard(error, self.credentials.shown()) from error.__cause__
             outcome = broken = None
             try:
                 outcome = self._play(step, stop)
@@ -247,15 +259,18 @@ class SyncTransport(_Transport[httpx.Client]):
         return None
 
     def _send(self, send: Send) -> Outcome:
-        client = self._opened()[1 if send.wait_s else 0]
-        request = _request(client, send)
-        request.extensions["timeout"] = _Remaining(send)  # else httpx gives each phase the whole time
+        client, request = self._request(send)
+        if isinstance(request, Unreachable):
+            return request
+        if send.content is None:  # an upload may take the whole time for each phase
+            request.extensions["timeout"] = _Remaining(send)
         try:
             return client.send(request)
         except httpx.RequestError as error:
             return _unreachable(client, error)
 
     def close(self) -> None:
-        """Close the connections."""
-        for client in self._opened():
-            client.close()
+        """Close the connections, unless they are those of a client that was given."""
+        if not self._lent:
+            for client in self._opened():
+                client.close()

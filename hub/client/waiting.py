@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import math
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict
 
 import httpx
 
@@ -59,30 +60,52 @@ SLACK_S = 0.05
 GIVE_UP_POLICY = RetryPolicy(trouble_s=0.5, attempt_s=2.0)
 
 
+class BorrowOptions(TypedDict, total=False):
+    """The options of a borrow; each is a keyword of `HubClient.borrow` and `HubClient.acquire`."""
+
+    ttl: float | None
+    """Seconds of the lease; None, the default: as many as the hub chooses."""
+    run: str | None
+    """The id of the run that the lease belongs to; None, the default: the hub makes one."""
+    run_name: str | None
+    """A name of that run, for people."""
+    wait: float | None
+    """Seconds to wait in the queue while no slot is free; None: for ever; 0, the default: not at all."""
+    priority: int
+    """From -100 to 100; a point counts as a second in the queue."""
+    wait_for_pool: bool
+    """False: refuse at once a label that no pool serves, instead of waiting for such a pool."""
+    ticket: str | None
+    """The id of the place in the queue, for `GET /queue/{ticket}`, new for each borrow; made here unless given."""
+    realms: Sequence[str]
+    """Up to 8 realms that may serve the borrow. It waits in the first, unless the URL of the client names another."""
+
+
 @dataclass(frozen=True, slots=True)
 class BorrowCall:
-    """A borrow and its wait: `wait_s` is `inf` to wait for ever, and 0 to not wait."""
+    """A borrow of a slot of `label`."""
 
     label: str
-    ttl_s: float | None = None
-    run: str | None = None
-    run_name: str | None = None
-    priority: int = 0
-    wait_s: float = 0.0
-    wait_for_pool: bool = True
-    ticket: str | None = None
-    realms: tuple[str, ...] = ()
+    options: BorrowOptions = field(default_factory=BorrowOptions)
+
+    @property
+    def wait_s(self) -> float:
+        """Return the seconds to wait in the queue; `inf` to wait for ever."""
+        wait_s = self.options.get("wait", 0.0)
+        return math.inf if wait_s is None else wait_s
 
     def body(self, left_s: float) -> dict[str, Any]:
         """Return the body of the request, with `left_s` as the seconds that are left to wait."""
+        options = self.options
+        ttl_s = options.get("ttl")
         members = {
             "labelKey": self.label,
-            "ttlSeconds": None if self.ttl_s is None else whole(self.ttl_s),
-            "runId": self.run,
-            "runName": self.run_name,
-            "priority": self.priority or None,
-            "waitForPool": None if self.wait_for_pool else False,
-            "realms": list(self.realms) or None,
+            "ttlSeconds": None if ttl_s is None else whole(ttl_s),
+            "runId": options.get("run"),
+            "runName": options.get("run_name"),
+            "priority": options.get("priority") or None,
+            "waitForPool": None if options.get("wait_for_pool", True) else False,
+            "realms": list(options.get("realms", ())) or None,
             "maxWaitSeconds": whole(math.ceil(left_s * 1000) / 1000) if left_s <= LONGEST_WAIT_S else None,
         }
         return {name: value for name, value in members.items() if value is not None}
@@ -99,7 +122,8 @@ class _Place:
 def borrow(wanted: BorrowCall, policy: RetryPolicy, backlog: Backlog) -> Steps[Slot]:
     """Borrow a slot, waiting as long as `wanted` says; when interrupted or refused, give the place up."""
     started_s = now_s()
-    place = _Place() if wanted.ticket is None else _Place(wanted.ticket)
+    ticket = wanted.options.get("ticket")
+    place = _Place() if ticket is None else _Place(ticket)
     while True:
         try:
             return (yield from _ask(wanted, policy, started_s, place))
@@ -124,7 +148,7 @@ def _ask(wanted: BorrowCall, policy: RetryPolicy, started_s: float, place: _Plac
         known, place.known = place.known, True  # in case we are interrupted now
         outcome = yield _request(wanted, place, left_s, policy)
         if isinstance(outcome, httpx.Response) and outcome.is_success:
-            slot = Slot(accepted(outcome, sent_s), wanted.ttl_s)
+            slot = Slot(accepted(outcome, sent_s), wanted.options.get("ttl"))
             if again or slot.seconds_left() >= slot.ttl_s / 2:
                 return slot
             again = True  # the lease may be old; asked again, the hub answers with the rest of it
@@ -181,14 +205,15 @@ def _give_up(wanted: BorrowCall, place: _Place, backlog: Backlog) -> Steps[None]
     except GeneratorExit:  # no step can be played any more
         raise
     except BaseException as error:
-        what = f"give up the place in the queue for {wanted.label}"
+        action = f"give up the place in the queue for {wanted.label}"
         if isinstance(error, HubError) and not passing(error):
-            log.warning("could not %s (%s); it lapses in a minute", what, error)
+            log.warning("could not %s (%s); it lapses in a minute", action, error)
             return
         # An attempt without an answer may have taken a slot.
-        until_s = now_s() + min(KEEP_S if wanted.ttl_s is None else wanted.ttl_s, LONGEST_WAIT_S)
-        otherwise = f"it lapses in a minute, and what was lent to it stays lent until {clock(until_s)}"
-        backlog.add(Message(what, partial(_given_up, place, ONCE), until_s, otherwise), error)
+        ttl_s = wanted.options.get("ttl")
+        until_s = now_s() + min(KEEP_S if ttl_s is None else ttl_s, LONGEST_WAIT_S)
+        consequence = f"it lapses in a minute, and what was lent to it stays lent until {clock(until_s)}"
+        backlog.add(Message(action, partial(_given_up, place, ONCE), until_s, consequence), error)
         if not isinstance(error, HubError):
             raise
 

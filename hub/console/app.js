@@ -34,10 +34,10 @@ const VIEWS = {
 const LOCAL = ["localhost", "127.0.0.1", "[::1]"]; // not sent over a network
 /** @type {Map<string, any>} */
 const loaded = new Map();
-/** Path of a view -> how far it was scrolled; over a reload too, for this tab. */
+/** Path of a view -> how far it was scrolled, in this tab; kept over a reload. */
 const scrolled = new Map(JSON.parse(sessionStorage.getItem("hub-scrolled") ?? "[]"));
 addEventListener("pagehide", () => sessionStorage.setItem("hub-scrolled", JSON.stringify([...scrolled].slice(-20))));
-history.scrollRestoration = "manual"; // the browser would try before there is anything to scroll
+history.scrollRestoration = "manual"; // the browser would scroll before there is a page
 
 /** Scroll there, as soon as the page is long enough. @param {number} y */
 function scrollWhenLong(y) {
@@ -177,7 +177,7 @@ function App() {
   useEffect(() => {
     const stop = scrollWhenLong(scrolled.get(where) ?? 0);
     const keep = () => {
-      scrolled.delete(where); // so that the last one used is the last one listed
+      scrolled.delete(where); // so that the view used last is the last one listed
       scrolled.set(where, scrollY);
     };
     addEventListener("scrollend", keep);

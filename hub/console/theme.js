@@ -1,8 +1,8 @@
-// The theme that was chosen, before anything is painted. Nothing chosen: the one of the system.
+// Apply the chosen theme before the first paint; without a choice, that of the system.
 "use strict";
 try {
   const chosen = localStorage.getItem("hub-theme");
   if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
 } catch {
-  // no storage, no choice
+  // without storage nothing was chosen
 }

@@ -24,7 +24,10 @@ class Ended:
             match await self._count(limit=COUNTED, rest=_BOUNDS):
                 case ["ok", more, counts, times]:
                     for job, status, some in zip(counts[::3], counts[1::3], counts[2::3], strict=True):
-                        metrics.tasks_ended.labels(metrics.bounded_job(job), status).inc(some)
+                        if status == "result lost":
+                            metrics.results_lost.labels(metrics.bounded_job(job)).inc(some)
+                        else:
+                            metrics.tasks_ended.labels(metrics.bounded_job(job), status).inc(some)
                     for job, kind, total_us, *buckets in times:
                         _TIMES[kind].labels(metrics.bounded_job(job)).add(buckets, int(total_us) / 1e6)
                 case reply:

@@ -61,15 +61,18 @@ class Secrets:
 
     def check_value(self, given: str, *roles: str) -> None:
         """Raise `Unauthorized` unless `given`, the value of the header, is a secret of one of these roles."""
-        if self.open:
-            return
-        allowed = False
+        if not self.accepts(given, *roles):
+            raise Unauthorized()
+
+    def accepts(self, given: str, *roles: str) -> bool:
+        """Return whether `given`, the value of the header, is a secret of one of these roles; with no secret set, any
+        value is."""
+        accepted = self.open
         shown = given.encode("latin-1", "replace")  # the bytes that the caller sent
         for role in roles:
             for secret in self._accepted[role]:
-                allowed |= hmac.compare_digest(shown, secret)
-        if not allowed:
-            raise Unauthorized()
+                accepted |= hmac.compare_digest(shown, secret)
+        return accepted
 
 
 def _parts(secret: SecretStr | None) -> list[bytes]:

@@ -18,11 +18,11 @@ _CHANCE = re.compile(rb'"traceId":"[0-9a-f]{16}"|"nextBeatMs":[0-9]+')
 
 
 class Shortcut(UpgradingProtocol):
-    """As it is served."""
+    """The protocol that the server uses, with the short way of heartbeats."""
 
 
 class Ordinary(UpgradingProtocol):
-    """Every request the way of all requests."""
+    """The protocol without the short way: a heartbeat is handled like every other request."""
 
     serving = None
 
@@ -53,7 +53,7 @@ class Transport:
         return 0
 
     def pause_reading(self) -> None:
-        """Whoever sends here waits for nobody."""
+        """Do nothing: this transport has no flow control."""
 
     resume_reading = pause_reading
 
@@ -76,11 +76,7 @@ class Road:
             if not transport.closed:
                 protocol.data_received(piece)
                 await asyncio.sleep(0)
-
-        async def over() -> bool:
-            return transport.closed or _rests(protocol)
-
-        await eventually(over, pause_s=0.0005)
+        await eventually(lambda: transport.closed or _rests(protocol), pause_s=0.0005)
         closed = transport.closed
         protocol.connection_lost(None)
         if self._state.tasks:
@@ -89,7 +85,7 @@ class Road:
 
 
 def _rests(protocol: UpgradingProtocol) -> bool:
-    """Whether it is the client's turn, and all that he is owed has been written."""
+    """Return whether every answer was written, so that the next bytes must come from the client."""
     if protocol.transport._parts:  # type: ignore[attr-defined]
         return False
     cycle = protocol.cycle

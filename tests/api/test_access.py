@@ -57,7 +57,7 @@ class World:
         return found
 
     async def parts(self, name: str, path: str, room: str, node: str, slot: str) -> dict[str, str]:
-        """What stands for the parts of a path: fresh things of the room, of whoever calls where he can have some."""
+        """Return values for the parameters of a path: new objects in the room, owned by the caller where possible."""
         ann, full = self.shown["user"], f"{room}:modifiers:Rotate"
         found = {
             "node_id": node, "slot": slot, "slot_id": "none", "room_id": room, "job_name": full, "name": full,
@@ -85,7 +85,7 @@ class World:
             "/node/join": {"nodeId": parts["task_id"], "sha256": digest},
             "/session/return": slots,
             f"{J}/rooms/{{room_id}}/jobs": ROTATE,
-            f"{J}/rooms/{{room_id}}/providers": {**ROTATE, "name": parts["task_id"]},  # of nobody else
+            f"{J}/rooms/{{room_id}}/providers": {**ROTATE, "name": parts["task_id"]},  # a name that is not taken
             f"{J}/tasks/claim": {"worker_id": parts.get("worker_id")},
             f"{J}/tasks/progress": {"worker_id": parts.get("worker_id"), "tasks": [{"id": "0" * 32}]},
             f"{J}/tasks/{{task_id}}": {"status": "cancelled"},

@@ -46,7 +46,7 @@ async def test_refusals_left_out_of_the_audit_log_are_counted_in_the_next_entry(
     assert redis.llen("hub:refusals") == 2 + 600
 
 
-async def test_an_address_that_is_refused_without_end_does_not_hide_the_refusals_of_others(hub, redis, monkeypatch):
+async def test_many_refusals_of_one_address_do_not_push_out_the_refusals_of_others(hub, redis, monkeypatch):
     monkeypatch.setattr("hub.audit.REFUSALS_MAX", 20)
     now = [1000.0]
     monkeypatch.setattr("hub.audit.time.monotonic", lambda: now[0])
@@ -60,7 +60,7 @@ async def test_an_address_that_is_refused_without_end_does_not_hide_the_refusals
     assert set(addresses[1:-1]) == {"10.0.0.1"}
 
 
-async def test_a_credential_that_writes_without_end_pushes_out_its_own_audit_entries_first(make_api, redis):
+async def test_many_audit_entries_of_one_credential_push_out_its_own_oldest_entries_first(make_api, redis):
     async with make_api(**SECRETS, audit_max_entries=100) as api:
         for value in (True, None):
             said = {"expire": value, "by": "ann"}
@@ -104,7 +104,7 @@ async def test_the_list_of_refusals_is_trimmed(hub, redis, monkeypatch):
     assert addresses == ["10.0.0.4", "10.0.0.3", "10.0.0.2"]
 
 
-async def test_an_audit_entry_has_the_name_the_caller_claims_beside_the_credential_he_showed(make_api):
+async def test_an_audit_entry_has_the_credential_and_the_name_that_the_caller_claims(make_api):
     async with make_api(runner_secret="r", node_secret="n1,n2", admin_secret="a1, a2") as api:
         root = await api.post("/admin/tokens", json={"user": "root", "superuser": True}, headers={"x-hub-secret": "a1"})
         token = root.json()

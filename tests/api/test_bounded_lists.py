@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from hub.api.handling import poll_places, socket_places
-from hub.api.handling.poll_places import LongPolls
+from hub.api.handling import shares, socket_places
+from hub.api.handling.shares import LongPolls
 from hub.api.handling.socket_places import Places
 from hub.api.handling.wrong_secrets import FREE, WAIT_MAX_S, WrongSecrets
 from hub.core import Hub
@@ -63,7 +63,7 @@ async def of_sockets(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def of_long_polls(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(poll_places, "POLLS_MAX", 8)
+    monkeypatch.setattr(shares, "POLLS_MAX", 8)
     polls = LongPolls()
     with ExitStack() as waiting:
         for _ in range(6):
@@ -141,5 +141,5 @@ LISTS: list[Callable[..., Awaitable[Any]]] = [
 
 
 @pytest.mark.parametrize("fill", LISTS, ids=lambda each: each.__name__)
-async def test_a_weak_credential_that_fills_a_bounded_list_does_not_shut_out_a_strong_one(hub, monkeypatch, fill):
+async def test_a_full_list_of_a_weak_credential_does_not_keep_a_strong_credential_out(hub, monkeypatch, fill):
     await fill(hub, monkeypatch)

@@ -1,4 +1,4 @@
-"""Rules for every path: the alias, problem documents, sizes, methods, and who is refused how."""
+"""Rules for every path: the alias, problem documents, sizes, methods, and refusals of callers."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ async def test_the_body_size_is_checked_before_the_secret(make_api):
             assert (await api.post(path, content=b"x" * LIMIT)).status_code == 401
 
 
-async def test_log_paths_have_a_limit_of_their_own(make_api):
+async def test_the_log_paths_have_a_separate_limit_of_body_size(make_api):
     async with make_api(max_log_body_bytes=100_000) as api:
         assert (await api.post("/results/x/commands", content=b"x" * 100_000)).status_code == 404
         assert (await api.post("/results/x/commands", content=b"x" * 100_001)).status_code == 413
@@ -187,7 +187,7 @@ async def test_the_limit_of_body_size_can_be_set(make_api):
         assert (await api.post("/session/borrow", content=b"x" * 8193)).status_code == 413
 
 
-async def test_answers_are_json_whatever_the_accept_header_says(api):
+async def test_answers_are_json_under_any_accept_header(api):
     await publish(api, "n1", **{"a:b": ["s1"]})
     for headers in ({"accept": "text/html"}, {"accept": "application/xml"}, {"accept-encoding": "br"}):
         assert (await api.get("/pools", headers=headers)).headers["content-type"] == "application/json"

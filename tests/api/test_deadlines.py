@@ -50,7 +50,7 @@ async def test_a_request_with_a_longer_limit_goes_on_when_shorter_ones_are_ended
         await stand_still(deadlines)
     assert not longer.done()
     longer.cancel()
-    with pytest.raises(asyncio.CancelledError):  # not a timeout: somebody else has ended it
+    with pytest.raises(asyncio.CancelledError):  # cancelled above, not timed out
         await longer
 
 
@@ -74,7 +74,7 @@ async def test_a_finished_request_cannot_be_extended_and_ends_nothing_later() ->
     assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
 
 
-def test_requests_left_on_a_closed_loop_do_not_stop_deadlines_from_working() -> None:
+def test_requests_still_end_in_time_after_an_earlier_event_loop_was_closed_with_a_request_under_way() -> None:
     deadlines, left = Deadlines(SOON_S), asyncio.new_event_loop()
     waiting = left.create_task(stand_still(deadlines))
     left.run_until_complete(asyncio.sleep(0))

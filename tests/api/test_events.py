@@ -22,7 +22,6 @@ from hub.store.follow import Follower
 from tests.api.streams import ENDLESS, listening
 from tests.world import (
     PATIENCE_S,
-    RedisServer,
     borrow,
     eventually,
     give_back,
@@ -74,7 +73,7 @@ async def lend(served: Served, slot: str = "s1", run: str = "r1") -> None:
     await give_back(served.api, POOL, slot)
 
 
-async def test_a_listener_hears_each_event_after_he_came_with_the_rule_behind_it(served):
+async def test_a_listener_gets_each_later_event_with_the_rule_behind_it(served):
     await publish(served.api, "n1", **{POOL: ["s1"]})
     async with listening(served.app) as stream:
         await lend(served)
@@ -102,7 +101,7 @@ async def test_a_listener_hears_each_event_after_he_came_with_the_rule_behind_it
     ],
     ids=str,
 )
-async def test_a_listener_hears_only_what_he_asked_for(served, query, heard):
+async def test_a_listener_gets_only_events_that_match_its_filter(served, query, heard):
     async with listening(served.app, **query) as stream, listening(served.app) as everything:
         await publish(served.api, "n1", **{POOL: ["s1"], "x:y": ["s2"]})
         await lend(served)
@@ -114,7 +113,7 @@ async def test_a_listener_hears_only_what_he_asked_for(served, query, heard):
     assert replayed.names == heard
 
 
-async def test_a_listener_who_was_cut_off_gets_what_he_missed_once(served):
+async def test_a_listener_that_was_cut_off_gets_each_missed_event_once(served):
     await publish(served.api, "n1", **{POOL: ["s1"]})
     async with listening(served.app) as first:
         await lend(served, run="r1")
@@ -127,7 +126,7 @@ async def test_a_listener_who_was_cut_off_gets_what_he_missed_once(served):
     assert heard == [(name, run) for run in ("r2", "r3") for name in ("grant.lent", "grant.returned")]
 
 
-async def test_an_event_that_a_list_has_shown_is_not_sent_again(served, monkeypatch):
+async def test_a_listener_that_resumes_after_the_newest_listed_event_does_not_get_that_event_again(served, monkeypatch):
     monkeypatch.setattr(live, "TURN_S", 1.0)
     async with listening(served.app) as first:
         await publish(served.api, "n1", **{POOL: ["s1"]})
@@ -199,7 +198,7 @@ def test_a_short_burst_of_work_before_an_event_does_not_count_as_busy(monkeypatc
     assert busy.share() == pytest.approx(0.5)
 
 
-async def test_a_listener_who_heard_no_event_yet_resumes_where_he_began(served):
+async def test_a_listener_without_an_event_resumes_from_where_it_began(served):
     async with listening(served.app) as first:
         pass
     await publish(served.api, "n1", **{POOL: ["s1"]})
@@ -208,7 +207,7 @@ async def test_a_listener_who_heard_no_event_yet_resumes_where_he_began(served):
     assert second.names == ["node.registered", "slot.published"]
 
 
-async def test_a_listener_is_told_of_trimmed_events_before_he_gets_the_rest(served, redis):
+async def test_a_returning_listener_is_told_of_trimmed_events_before_it_gets_the_rest(served, redis):
     await publish(served.api, "n1", **{POOL: ["s1"]})
     async with listening(served.app) as first:
         await lend(served)
@@ -226,7 +225,7 @@ async def test_a_listener_is_told_of_trimmed_events_before_he_gets_the_rest(serv
     assert third.names == ["grant.lent", "grant.returned"]
 
 
-async def test_events_go_on_in_a_new_store_that_numbers_them_lower_than_the_old_one(served, redis):
+async def test_a_listener_gets_events_of_a_new_store_although_their_ids_are_lower_than_before(served, redis):
     """The clock of the server that took over is behind, and it has lost what was written last."""
     hub = served.app.app.state.serving.hub
     async with listening(served.app) as stream:
@@ -279,11 +278,7 @@ async def test_a_silent_stream_sends_a_sign_of_life_with_its_position(served, re
     monkeypatch.setattr(live, "KEEP_ALIVE_S", 0.05)
     async with listening(served.app, kind="node") as stream:
         last = redis.xadd("hub:history", {"event": "grant.lent"})
-
-        async def told() -> bool:
-            return stream.last_id == last
-
-        await eventually(told)
+        await eventually(lambda: stream.last_id == last)
     assert stream.names == []
     assert " nothing new" in {frame.get("") for frame in stream.frames}
 
@@ -323,7 +318,7 @@ async def test_all_listeners_share_one_reader_which_ends_with_the_last_listener(
 
 
 async def test_a_reader_that_misses_its_cancellation_still_ends(served, redis, monkeypatch):
-    """As one may on Python 3.11; with a second one everything would be said twice."""
+    """On Python 3.11 a reader may miss it; a second reader beside it would send each event twice."""
     read = Follower.next
 
     async def deaf(self, after):
@@ -336,11 +331,7 @@ async def test_a_reader_that_misses_its_cancellation_still_ends(served, redis, m
         async with listening(served.app) as stream:
             redis.xadd("hub:history", {"event": "grant.lent"})
             await stream.until(1)
-
-    async def none() -> bool:
-        return int(redis.info("clients")["blocked_clients"]) == 0
-
-    await eventually(none)
+    await eventually(lambda: int(redis.info("clients")["blocked_clients"]) == 0)
 
 
 async def test_an_event_is_encoded_once_for_all_listeners_and_sent_to_a_crowd_in_parts(served, redis, monkeypatch):
@@ -379,9 +370,7 @@ async def test_a_credential_with_many_streams_loses_one_to_another_credential(hu
     await lives.close()
 
 
-async def test_a_listener_who_reads_too_slowly_is_told_and_misses_nothing_when_he_comes_back(
-    served, redis, monkeypatch
-):
+async def test_a_slow_listener_is_told_and_misses_nothing_when_it_reconnects(served, redis, monkeypatch):
     monkeypatch.setattr(live, "WAITING_MAX", 5)
     async with listening(served.app) as slow, listening(served.app) as quick:
         redis.xadd("hub:history", {"event": "grant.lent", "slot": "s0"})
@@ -391,11 +380,7 @@ async def test_a_listener_who_reads_too_slowly_is_told_and_misses_nothing_when_h
             redis.xadd("hub:history", {"event": "grant.lent", "slot": f"s{number}"})
             await quick.until(number + 1)
         slow.reading.set()
-
-        async def over() -> bool:
-            return slow.ended
-
-        await eventually(over)
+        await eventually(lambda: slow.ended)
     assert slow.names[-1] == "slow"
     heard = [event["slot"] for event in slow.events[:-1]]
     async with listening(served.app, {"last-event-id": slow.last_id}) as again:
@@ -408,21 +393,13 @@ async def test_a_listener_who_reads_nothing_is_cut_off(served, redis, monkeypatc
     async with listening(served.app) as stream:
         stream.reading.clear()
         redis.xadd("hub:history", {"event": "grant.lent"})
-
-        async def cut_off() -> bool:
-            return stream.aborted
-
-        await eventually(cut_off)
+        await eventually(lambda: stream.aborted)
 
 
 async def test_a_stopping_hub_ends_its_streams_at_once_and_accepts_no_new_ones(served):
     async with listening(served.app) as stream:
         served.app.app.state.serving.stop()
-
-        async def over() -> bool:
-            return stream.ended
-
-        await eventually(over)
+        await eventually(lambda: stream.ended)
         answer = await served.api.get("/events")
     assert (answer.status_code, answer.json()["code"]) == (503, "stopping")
 
@@ -448,10 +425,8 @@ async def test_the_latest_events_are_listed_newest_first(served, redis):
     assert (await served.api.get("/history", params={"limit": "0"})).json()["member"] == "limit"
 
 
-def test_over_a_real_connection_streams_survive_an_outage_of_redis_and_end_with_the_hub(tmp_path, start_hub):
-    server = RedisServer(tmp_path)
-    server.start()
-    hub = start_hub(HUB_REDIS_URL=server.url, HUB_NODE_TIMEOUT="600")
+def test_over_a_real_connection_streams_survive_an_outage_of_redis_and_end_with_the_hub(own_redis, start_hub):
+    hub = start_hub(HUB_REDIS_URL=own_redis.url, HUB_NODE_TIMEOUT="600")
     headers = {"x-hub-secret": hub.runner_secret}
     with (
         httpx.Client(base_url=hub.url, headers=headers, timeout=PATIENCE_S) as api,
@@ -460,9 +435,9 @@ def test_over_a_real_connection_streams_survive_an_outage_of_redis_and_end_with_
         heard = (line for line in answer.iter_lines() if line.startswith("data:"))
         register(hub, "n1")
         assert '"node":"n1"' in next(heard)
-        server.kill()
+        own_redis.kill()
         wait_until(lambda: "event history unreadable" in hub.log(), why=hub.log)
-        server.start()
+        own_redis.start()
         wait_until(lambda: api.get("/health/ready").status_code == 200, why=hub.log)
         register(hub, "n2")
         assert '"node":"n2"' in next(heard)
@@ -472,7 +447,6 @@ def test_over_a_real_connection_streams_survive_an_outage_of_redis_and_end_with_
         assert list(heard) == []  # it ends, and as a whole answer
     assert hub.process.wait(PATIENCE_S) in (0, -signal.SIGTERM)
     assert "Traceback" not in hub.log()
-    server.stop()
 
 
 def register(hub, node: str) -> None:

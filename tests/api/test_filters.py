@@ -57,7 +57,7 @@ async def test_a_refusal_of_a_time_with_a_bare_plus_says_how_to_escape_the_plus(
     assert escaped.json() != []
 
 
-async def test_a_misspelt_only_if_free_does_not_withdraw_a_lent_slot(api):
+async def test_a_misspelt_only_if_free_parameter_is_refused_and_withdraws_no_slot(api):
     slot = {"labelKey": "gpu:a100", "slotId": "s1"}
     assert (await api.post("/node/register", json={"nodeId": "rack-7", "slots": [slot]})).is_success
     assert (await api.delete("/node/rack-7/slots/s1", params={"onlyFree": "yes"})).status_code == 400

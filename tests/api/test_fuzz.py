@@ -33,7 +33,7 @@ OPERATIONS = [
     if not path.startswith("/v1/joblib")  # they refuse in a way of their own: tests/api/jobs/test_fuzz.py
     for method in sorted(methods)
 ]
-ENDLESS = {"GET /events"}  # its answer goes on for as long as somebody listens
+ENDLESS = {"GET /events"}  # the answer ends only when the client hangs up
 SCHEMA = schemathesis_openapi.from_dict(json.loads(FILE.read_bytes()))  # it changes what it is given
 QUIET = {
     "HUB_NODE_TIMEOUT": "3600",
@@ -58,7 +58,7 @@ end
 return found
 """
 KEPT = ("hub:patience", "hub:request:", "hub:ticket:")  # its place, when it has a key to come back with
-WAITED = ("hub:history", "hub:pace:")  # what is left of a borrow that waited in vain: that it did, and how fast it went
+WAITED = ("hub:history", "hub:pace:")  # kept after a borrow that waited in vain: its event, and the pace of the label
 
 
 class Quarry:
@@ -172,7 +172,9 @@ def check(quarry: Quarry, operation: str, answer: httpx.Response, before: dict[b
         changed = {key for key in changed if not key.startswith(left)}
     assert changed == set(), shown
     gone = [key for key, (_, left) in before.items() if key not in after and left < 0]
-    if operation == "POST /session/borrow":  # who finds a pool empty takes it out of the index of those that are not
+    if (
+        operation == "POST /session/borrow"
+    ):  # a call that finds a pool empty takes it out of the index of pools with slots
         gone = [key for key in gone if b":hub:open:" not in key]
     assert gone == [], shown
 
@@ -222,7 +224,7 @@ def test_a_hub_with_secrets_does_nothing_for_strangers(closed_hub, operation):
     }  # fmt: skip
 
 
-def test_the_hub_serves_the_document_that_these_calls_were_made_from(open_hub):
+def test_the_hub_serves_the_contract_that_the_fuzzed_calls_were_made_from(open_hub):
     assert open_hub.http.get("/openapi.json").json() == DOCUMENT
     assert open_hub.http.get("/docs").status_code == 200
 

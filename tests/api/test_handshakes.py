@@ -59,7 +59,7 @@ def ended(connection: socket.socket) -> bool:
 
 @pytest.mark.parametrize("addresses", [1, 4], ids=["of one address", "of four addresses"])
 @pytest.mark.parametrize("said", [b"", THREE_BYTES], ids=["that say nothing", "of three bytes"])
-def test_stalled_tls_handshakes_shut_nobody_out_and_free_their_place(hub, trusting, said, addresses):
+def test_stalled_tls_handshakes_free_their_places_and_refuse_no_other_client(hub, trusting, said, addresses):
     before = descriptors(hub)
     with contextlib.ExitStack() as stack:
         for number in range(STALLED):

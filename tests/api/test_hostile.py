@@ -163,7 +163,7 @@ class Others:
 
     async def _beat(self) -> None:
         while not self._over.is_set():
-            # Who stood still for longer than a connection may be idle finds it closed, and comes again.
+            # This process may have stood still for longer than a connection may be idle: connect again.
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
                 reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
                 try:
@@ -187,7 +187,7 @@ class Others:
     async def served(self, more: int) -> None:
         """Wait until so many more heartbeats have been answered."""
         enough = len(self.took) + more
-        await eventually(lambda: asyncio.sleep(0, len(self.took) >= enough or self._failed()))
+        await eventually(lambda: len(self.took) >= enough or self._failed())
 
     def _failed(self) -> bool:
         for task in self._tasks:
@@ -197,8 +197,10 @@ class Others:
 
 
 class Judge:
-    """What heartbeats may take, on a machine that has nothing else to do: elsewhere what counts is the share of it that
-    the hub, and this process, get of the time in which they have something to do."""
+    """A bar for the duration of heartbeats on an idle machine.
+
+    On a busy machine durations are scaled by the share of runnable time that the hub and this process got.
+    """
 
     def __init__(self, hub: HubProcess, what: str) -> None:
         self._what = what
@@ -206,7 +208,7 @@ class Judge:
         self._before = self._times()
 
     def _times(self) -> list[tuple[int, int]]:
-        """Of each: nanoseconds on a processor, and in wait of one."""
+        """Return for hub and test process: nanoseconds on a processor, and nanoseconds waiting for one."""
         found = [look.read_text().split() for look in self._looks]
         return [(int(ran), int(waited)) for ran, waited, _ in found]
 
@@ -242,7 +244,7 @@ def known(port: int) -> None:
 
 
 @pytest.mark.parametrize("kinds", [[kind] for kind in KINDS] if FULL else [list(KINDS)], ids=", ".join)
-async def test_hostile_connections_delay_nobody_and_are_closed(start_hub, redis, many_descriptors, hostile, kinds):
+async def test_hostile_connections_are_closed_and_delay_no_caller(start_hub, redis, many_descriptors, hostile, kinds):
     hub = await asyncio.to_thread(start_hub, before="" if FULL else HURRY, **BOUNDS)
     known(hub.port)
     judge = Judge(hub, f"{MANY} x {', '.join(kinds)}")

@@ -75,7 +75,7 @@ async def test_each_operation_gets_the_id_that_its_path_spells(redis_server):
     assert wrong == []
 
 
-async def test_a_plain_slash_in_an_id_works_where_no_other_route_matches(redis_server):
+async def test_an_unescaped_slash_is_part_of_an_id_where_no_other_route_matches(redis_server):
     async with spied(redis_server) as (spy, client):
         for path, node in (("/nodes/a/b", "a/b"), ("/nodes/a%2Fb", "a/b"), ("/nodes/a/b%2Forders", "a/b/orders")):
             await client.get(path)

@@ -28,7 +28,7 @@ async def started(large_bodies, caller, size):
     return task
 
 
-async def test_a_caller_may_fill_half_of_the_body_memory_and_delays_nobody_else():
+async def test_a_caller_may_fill_half_of_the_body_memory_without_delaying_others():
     all_of_it = made()
     for _ in range(2):
         await all_of_it.load("eve", 16 * MIB)
@@ -39,7 +39,7 @@ async def test_a_caller_may_fill_half_of_the_body_memory_and_delays_nobody_else(
     await more
 
 
-async def test_the_body_that_waits_longest_is_let_in_first_whatever_its_size():
+async def test_the_body_that_waits_longest_is_let_in_first_even_if_a_later_one_would_fit():
     all_of_it = made()
     for caller in "abcd":
         await all_of_it.load(caller, 16 * MIB)
@@ -68,7 +68,7 @@ async def test_a_caller_who_gives_up_leaves_no_body_memory_taken(monkeypatch):
         await all_of_it.load(caller, 16 * MIB)
 
 
-async def test_the_largest_allowed_body_always_fits():
+async def test_a_body_of_the_largest_allowed_size_is_accepted_even_with_no_body_memory_configured():
     all_of_it = made(0)
     await all_of_it.load("eve", 16 * MIB)
 

@@ -198,7 +198,7 @@ class Stage:
         await getattr(self, f"before_{re.sub('[^a-z]+', '_', call.lower()).strip('_')}", self.nothing_more)()
 
     async def nothing_more(self) -> None:
-        """What stands there already is enough."""
+        """Prepare nothing: the objects made for all calls are enough."""
 
     async def before_post_node_join(self) -> None:
         self.parts["join"] = (await self.first.made("POST", "/admin/tokens", {"join": "fleet"}))["token"]
@@ -293,7 +293,7 @@ async def late(hub: Hub, how: str, call: tuple[str, str, Any, dict[str, str]]) -
     try:
         if how == "hung up":
             hub.gone = True
-        elif how == "over":  # he came a minute ago, and has waited for a second
+        elif how == "over":  # the call arrived a minute ago, and its caller waited for one second
             store.ticks, store.heard_at, store.asked_at = True, None, time.monotonic() + 60
             headers = {**headers, "prefer": "wait=1"}
         elif how == "silent":

@@ -73,7 +73,7 @@ async def test_a_caller_who_hangs_up_while_sending_the_body_is_noticed() -> None
 
 
 @pytest.mark.parametrize("headers", [[b"wait=3"], [b"respond-async", b"wait=3"], [b"wait=3", b"respond-async, wait=9"]])
-def test_the_wait_is_read_from_whichever_prefer_header_has_it(headers):
+def test_the_wait_is_read_from_any_of_several_prefer_headers(headers):
     scope: Scope = {"type": "http", "headers": [(b"prefer", value) for value in headers]}
     with pipeline._until(scope, 1000):
         assert until_ms() == 4000

@@ -64,7 +64,7 @@ async def test_a_closed_stream_reads_no_more_events(events):
         assert reader.done()
 
 
-async def test_a_listener_who_leaves_as_another_comes_does_not_stop_the_signs_of_life(events, monkeypatch):
+async def test_a_listener_gets_signs_of_life_although_another_one_left_as_it_came(events, monkeypatch):
     monkeypatch.setattr(live, "KEEP_ALIVE_S", 0.05)
     told: list[Any] = []
 

@@ -1,4 +1,4 @@
-"""The login check of the console: long answers end with their own login, whatever becomes of other logins."""
+"""The login check of the console: a long answer ends with its own login, and not because of another one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Logins:
     """Knows one good login, and breaks over another one."""
 
     def __init__(self) -> None:
-        self.cancels = 0  # looks that somebody cancels
+        self.cancels = 0  # how many of the next look-ups are cancelled
         self.looks = 0
 
     async def find(self, key: str) -> Login | None:
@@ -53,10 +53,7 @@ def follow(door: LoginGate, key: str) -> asyncio.Task[None]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async def holds() -> bool:
-        return condition()
-
-    await eventually(holds, pause_s=0)
+    await eventually(condition, pause_s=0)
 
 
 async def end(*streams: asyncio.Task[None]) -> None:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from hub.api.publish import FILE
-from hub.api.shapes.neutral import LEASE, MEDIA_TYPE, NAMES, attributes, slot_said
+from hub.api.shapes.neutral import LEASE, MEDIA_TYPE, NAMES, attributes, slot_in_old_names
 from tests.contract.checking import Contract
 from tests.contract.names import OLD, members, old_names
 from tests.contract.walk import Walk
@@ -189,7 +189,7 @@ def test_a_heartbeat_that_asks_for_neutral_names_gets_them_from_a_living_hub(liv
 
 def test_a_slot_published_in_old_names_keeps_its_own_members_kind_and_address():
     old = {"labelKey": "gpu:a100", "slotId": "s1", "kind": "mine", "address": "mine", "attributes": {"a": 1}}
-    assert slot_said(old) is old
+    assert slot_in_old_names(old) is old
 
 
 @pytest.mark.parametrize(

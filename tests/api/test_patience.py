@@ -37,7 +37,7 @@ class Loop:
         return False
 
     def go_on(self, seconds: float) -> None:
-        """So many seconds of turns, each as short as those of a hub that is well."""
+        """Let so many seconds pass in turns as short as those of a healthy hub."""
         for _ in range(int(seconds / TURN_S)):
             self.stand_still(TURN_S)
 
@@ -61,7 +61,7 @@ def loop() -> Loop:
 
 @pytest.fixture
 def transport(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> Transport:
-    """Of a connection that has just been made and on which nothing was said."""
+    """The transport of a new connection on which nothing was sent yet."""
     monkeypatch.setattr(protocol.HubProtocol, "all_open", protocol.Connections())
     config = uvicorn.Config(nothing, log_config=None, ws="none", proxy_headers=False, lifespan="off")  # type: ignore[arg-type]
     config.load()

@@ -124,7 +124,7 @@ async def test_e10_a_reached_cap_makes_a_borrow_wait_although_a_slot_is_free(mak
         assert (await second).json()["browserId"] == "s2", "s1 is to be replaced, so it is lent last"
 
 
-async def test_a_wait_ends_before_the_time_of_the_request_is_over(make_people):
+async def test_the_longest_wait_of_a_borrow_is_shorter_than_the_request_timeout(make_people):
     async with make_people(borrow_queue_timeout_s=3600) as people:
         await people.come()
         ((ticket,),) = [line["tickets"] for line in (await people.queue())["labels"]]

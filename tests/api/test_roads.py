@@ -1,4 +1,4 @@
-"""Heartbeats are answered by hand-written HTTP or by the ordinary one; nobody can tell which from the answer.
+"""Heartbeats are answered by the short way or by the ordinary one, with the same answer.
 
 `HUB_FUZZ_REQUESTS=100000` for the full length.
 """

@@ -26,7 +26,7 @@ async def put(api, name, value, **more):
     return answer.json()
 
 
-async def test_a_setting_that_is_set_wins_over_what_hubs_were_given_until_it_is_cleared(make_api):
+async def test_a_shared_setting_wins_over_the_environment_of_the_hubs_until_it_is_cleared(make_api):
     async with make_api(node_timeout_s=60, borrow_concurrency_caps="c:d=3,a:b=2") as api:
         before = await shown(api)
         assert list(before) == NAMES

@@ -1,4 +1,4 @@
-"""What is said of stuck records: what is stuck now, and where nobody can tell in time, what the last pass found."""
+"""The page of stuck records shows what is stuck now, or the result of the last pass when the source is too slow."""
 
 from __future__ import annotations
 

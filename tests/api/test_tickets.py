@@ -78,7 +78,7 @@ async def test_the_key_of_a_return_finds_no_ticket(people: People):
     refused(await people.give_up("k1"), "unknown-ticket", 404)
 
 
-async def test_a_ticket_that_is_away_can_be_waited_for_again_and_keeps_its_place(people: People):
+async def test_a_ticket_without_a_waiting_call_keeps_its_place_and_can_be_waited_on_again(people: People):
     await in_use(people, "s1")
     await away(people, "first", run="r1")
     behind = await people.come()
@@ -177,7 +177,7 @@ async def test_a_ticket_without_a_key_is_given_up_by_its_id(people: People):
     refused(await call, "withdrawn", 409)
 
 
-async def test_a_ticket_that_is_away_can_be_given_up(people: People):
+async def test_a_ticket_without_a_waiting_call_can_be_given_up(people: People):
     await away(people, "k1")
     assert (await people.give_up("k1")).status_code == 200
     assert (await people.queue())["away"] == 0
@@ -198,10 +198,8 @@ ONE_STORE = {"HUB_KEY_PREFIX": "tickets:", "HUB_NODE_TIMEOUT": "600", **dict.fro
 @pytest.fixture(scope="module")
 def live(_server):
     """A hub in a process of its own, whose connections can be cut; every test has a label and slots of its own."""
-    process = HubProcess({"HUB_REDIS_URL": _server.url, **ONE_STORE})
-    process.wait_until_ready()
-    yield process
-    process.kill()
+    with HubProcess({"HUB_REDIS_URL": _server.url, **ONE_STORE}) as process:
+        yield process
 
 
 @pytest.fixture
@@ -213,7 +211,7 @@ async def callers(live: HubProcess) -> AsyncIterator[People]:
         await found.go_home()
 
 
-async def test_a_call_that_is_cut_while_it_waits_keeps_its_place_for_its_repeat(callers: People):
+async def test_a_waiting_call_that_is_cut_keeps_its_place_for_its_repeat(callers: People):
     label = "cut:place"
     await in_use(callers, "c1", label=label)
     lost = await callers.come(label, key="lost", run="r1")
@@ -233,7 +231,7 @@ async def test_a_call_that_is_cut_while_it_waits_keeps_its_place_for_its_repeat(
     assert not any(call.done() for call in others)
 
 
-async def test_a_place_that_no_caller_waits_on_is_passed_over_and_stays_the_first(callers: People):
+async def test_a_first_ticket_without_a_waiting_call_is_passed_over_and_stays_first(callers: People):
     label = "cut:passed"
     await in_use(callers, "p1", label=label)
     (await callers.come(label, key="passed", run="r1")).cancel()

@@ -61,7 +61,7 @@ def start(start_hub, authority: Authority, tmp_path: Path):
 
 @pytest.fixture
 def trusting(authority: Authority, monkeypatch):
-    """What clients are told in their environment; with a name they show a certificate of it."""
+    """Set the variables by which clients find and trust the hub; with a name also a certificate for that name."""
 
     def tell(hub: HubProcess, name: str = "") -> dict[str, str]:
         told = {"HUB_URL": hub.url, "HUB_CA_FILE": str(authority.file)}
@@ -76,7 +76,7 @@ def trusting(authority: Authority, monkeypatch):
 
 
 def believing(authority: Authority | None, pair: Pair | None = None) -> ssl.SSLContext:
-    """How a caller connects who believes the authority, and shows a certificate if there is one."""
+    """Return a context that trusts this authority, and shows this certificate if there is one."""
     context = ssl.create_default_context(cafile=authority.file if authority else None)
     if pair:
         context.load_cert_chain(pair.cert, pair.key)
@@ -125,7 +125,7 @@ def test_a_client_certificate_is_the_token_of_the_user_that_the_file_names(start
         job = {"category": "modifiers", "name": "Mine", "schema": {}}
         assert client.put(MINE, json=job).status_code == 201
         assert client.put(MINE, json=job, headers={"authorization": "Bearer bob-1"}).status_code == 403
-        # Whoever is taken out of the file is nobody from then on, also on a connection that is open.
+        # A user that is taken out of the file is refused from then on, also on an open connection.
         (tmp_path / "tokens.toml").write_text(PEOPLE.replace('certificate = "ada"', 'certificate = "eve"'))
         hub.signal(signal.SIGHUP)
         wait_until(lambda: client.get(MINE).status_code == 401)
@@ -206,7 +206,7 @@ async def test_workers_and_submitters_are_known_by_their_certificate_on_sockets_
         pass
 
     async with worker, JobsClient() as jobs:
-        await eventually(lambda: asyncio.sleep(0, worker._socket.connected))
+        await eventually(lambda: worker._socket.connected)
         task = await jobs.submit("lab:analysis:Square", {"n": 12}, "lab")
         assert (await jobs.wait_for(task, timeout=PATIENCE_S)).status == "completed"
 

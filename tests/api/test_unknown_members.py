@@ -17,7 +17,7 @@ WITH_BODIES = [
     for path, methods in CONTRACT["paths"].items()
     for method, said in methods.items()
     if method != "parameters" and "application/json" in said.get("requestBody", {}).get("content", {})
-    if not path.endswith("/results")  # of a provider: its body is its answer, whatever that is
+    if not path.endswith("/results")  # a provider's answer: any JSON is allowed
 ]
 
 

@@ -1,4 +1,4 @@
-"""Reads without a credential, where they are on beside secrets: not under a name that anybody can point at a hub."""
+"""Reads without a credential, where the settings allow them beside secrets: refused under a foreign host name."""
 
 from __future__ import annotations
 

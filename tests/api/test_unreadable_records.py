@@ -17,7 +17,7 @@ J = "/v1/joblib"
 PLACES = {"{room_id}": "lab", "{job_name}": "lab:modifiers:one"}
 CONSOLE = ("overview", "jobs", "workers", "tasks", "tasks?status=failed", "schedules", "logins", "settings", "stuck")
 ENDLESS = "/events"
-# Where the first of two is shown, whatever is wrong with the second; the text is looked for.
+# Page -> text of the first of two records there, which must be shown although the second cannot be read.
 SHOWN = {
     f"{J}/rooms/lab/tasks": "one", f"{J}/rooms/lab/jobs": "lab:modifiers:one", f"{J}/rooms/lab/workers": "worker_one",
     f"{J}/rooms/lab/providers": "lab:files:one", f"{J}/rooms/lab/schedules": '"one"', "/nodes": '"one"',
@@ -52,11 +52,7 @@ class House:
             token = await self.made("POST", "/admin/tokens", {"user": f"token-{which}", "superuser": True})
             self.names[f"token_{which}"] = token["id"]
             self.api.headers.setdefault("authorization", f"Bearer {token['token']}")
-
-        async def in_line() -> bool:
-            return self.redis.exists("hub:line:wait:one", "hub:line:wait:two") == 2
-
-        await eventually(in_line)
+        await eventually(lambda: self.redis.exists("hub:line:wait:one", "hub:line:wait:two") == 2)
         [self.names["ticket"]] = self.redis.zrange("hub:line:wait:two", 0, -1)
 
     async def made(self, method: str, path: str, body: Any) -> Any:

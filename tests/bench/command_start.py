@@ -13,7 +13,7 @@ from tests.bench import machine
 from tests.bench.report import Figure, Rounds
 
 ROUNDS = 15
-# 150 and 250 ms where an interpreter alone takes 10 ms. Of the processor: neighbours make everybody wait.
+# 150 and 250 ms where an interpreter alone takes 10 ms. Processor time.
 TARGETS = {"--version": 15.0, "nodes": 25.0}
 
 

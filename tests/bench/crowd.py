@@ -16,7 +16,7 @@ from tests.bench import fleet
 POOL = "pay:chromium:eu"  # every label that begins with it may be served from this pool
 WAIT_MS = 86_400_000
 UNLIMITED = 10**9
-TOO_LONG_MS = 10**12  # nobody is refused for it, but everybody's wait is estimated before he may enter
+TOO_LONG_MS = 10**12  # no borrower is refused for it, but each borrower's wait is estimated before it may enter
 
 
 @dataclass(frozen=True)

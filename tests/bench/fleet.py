@@ -20,7 +20,7 @@ from hub.settings import Settings
 from hub.store.connection import open_store
 from tests.bench.machine import url_of
 
-FOREVER_S = 86_400.0  # a node timeout that lets nobody go stale while a large fleet is being built
+FOREVER_S = 86_400.0  # a node timeout long enough that no node goes stale while a large fleet is registered
 IN_FLIGHT = 200  # commands on their way to Redis at a time while it is
 APPS, CAPACITY, LABELS = "gpu:a100", 4, '{"zone":"eu-1"}'
 _SOMEBODY = "00000000-aaaa-4bbb-8ccc-0123456789ab"

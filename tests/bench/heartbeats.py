@@ -113,7 +113,7 @@ def _ratios(found: dict[str, list[Load]]) -> list[Figure]:
 def _kept_beats(found: dict[str, list[Load]], in_redis: int, counted: int, unseen: int) -> list[Figure]:
     acknowledged = sum(each.answered for each in found["hub"])
     faults = sum(each.refused + each.broken for loads in found.values() for each in loads)
-    # When the load ends, each connection may have a beat under way that nobody waits for any more.
+    # When the load ends, each connection may have a heartbeat under way whose answer is not read.
     under_way = ROUNDS * CONNECTIONS
     note = f"{acknowledged:,} acknowledged, {counted:,} counted by the hub, {in_redis:,} written in Redis"
     return [

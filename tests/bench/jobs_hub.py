@@ -14,7 +14,7 @@ from tests.bench import machine
 
 @contextmanager
 def jobs_hub(redis: Redis, token: str, *, until_it_waits: bool = False, **settings: str) -> Iterator[int]:
-    """`hub serve`, one process, that knows one superuser by his token; yields its port."""
+    """Run one process of `hub serve` that knows the token of one superuser; yield its port."""
     with tempfile.TemporaryDirectory(prefix="hub-bench-") as folder:
         table = Path(folder) / "tokens.toml"
         table.write_text(f'[[tokens]]\ntoken = "{token}"\nuser = "bench"\nsuperuser = true\n')

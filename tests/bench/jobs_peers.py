@@ -93,7 +93,7 @@ def talking(command: Sequence[str], environment: dict[str, str] | None = None) -
             try:
                 yield Talking(running, Path(log.name))
             finally:
-                os.killpg(running.pid, signal.SIGKILL)  # and whatever it has forked
+                os.killpg(running.pid, signal.SIGKILL)  # and the processes that it has forked
 
 
 def _everywhere() -> None:

@@ -33,7 +33,7 @@ class Rates:
 
 
 def run() -> list[Figure]:
-    """Everybody in each round, with processes and a Redis of his own each time."""
+    """Measure every side once a round, each time with new processes and a new Redis."""
     sides: dict[str, Callable[[], Rates]] = {name: partial(_peer, name) for name in PEERS}
     sides["hub"] = _hub
     for name in PEERS:

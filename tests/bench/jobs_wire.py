@@ -47,7 +47,7 @@ class Side:
             client.put("/rooms/@global/jobs", json=wanted).raise_for_status()
 
     def kinds(self) -> dict[str, Callable[[], Load]]:
-        """What is measured; what is submitted first is worked off next."""
+        """Return the loads to measure. Tasks that the first submits are claimed and ended by the second."""
         run = partial(load, "jobs", self.port, self.connections, SECONDS, self.token)
         beats = [f"/v1/joblib/workers/{worker}" for worker in self.workers]
         return {
@@ -57,7 +57,7 @@ class Side:
         }
 
     def faults(self) -> int:
-        """Answers that are not what was asked for."""
+        """Count the answers that are not the expected ones."""
         return sum(each.refused + each.broken for loads in self.loads.values() for each in loads)
 
 

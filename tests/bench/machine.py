@@ -1,4 +1,4 @@
-"""The machine a benchmark runs on: who may use which core, the processes measured, and the load on them."""
+"""The machine of a benchmark: which process uses which core, the measured processes, and the load on them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Missing(Exception):
 
 @dataclass(frozen=True)
 class Load:
-    """What a load generator counted: answers with status below 400, those above, lost connections, seconds; how long
+    """The figures of a load generator: answers with status below 400, those above, lost connections, seconds; how long
     all but one in a hundred took, where the script says it; and the processor time of the server meanwhile."""
 
     answered: int
@@ -83,7 +83,7 @@ def need(program: str, package: str) -> str:
 
 
 def conditions() -> list[str]:
-    """What the figures depend on, for the head of the report."""
+    """Return the conditions that the figures depend on, for the head of the report."""
     model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     packages = ", ".join(f"{name} {version(name)}" for name in ("uvicorn", "httptools", "uvloop", "fastapi", "redis"))
     programs = [_first_line(need("redis-server", "redis-server"), "--version")]
@@ -109,7 +109,7 @@ def _first_line(program: str, option: str) -> str:
 
 
 def keep_to(core: int, *, until_it_waits: bool = False) -> None:
-    """Stay on one core, and ahead of whoever else uses it where that is permitted; with `until_it_waits` no other
+    """Stay on one core, and ahead of other processes there where that is permitted; with `until_it_waits` no other
     process of the kind takes the core away before this one has nothing to do."""
     os.sched_setaffinity(0, {core})
     with contextlib.suppress(OSError):
@@ -278,7 +278,7 @@ def _wrk(script: str, port: int, connections: int, seconds: float, *arguments: s
 
 
 def spent_s(port: int) -> float:
-    """Processor time that the server of a port has taken so far, in seconds; NaN where nobody knows its process."""
+    """Processor time that the server of a port has taken so far, in seconds; NaN where its process is not known."""
     return _spent_s(_serving[port]) if port in _serving else math.nan
 
 

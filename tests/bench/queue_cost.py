@@ -73,7 +73,7 @@ async def _measure(servers: dict[tuple[str, int], Redis]) -> list[Figure]:
 
 
 async def _fill(side: Side) -> None:
-    """A few slots, all lent, and everybody else in line."""
+    """Lend all of a few slots, and put the other borrowers in the queue."""
     await fleet.register(side.redis, [0])
     await fleet.publish(side.crowd.hub, fleet.node_id(0), POOL, [f"s{n}" for n in range(BATCH)], policy="reuse")
     for _ in range(BATCH):

@@ -123,7 +123,7 @@ async def _coming_and_going(redis: Redis) -> Figure:
 
 
 async def _priorities(redis: Redis) -> list[Figure]:
-    """Every second somebody of high priority enters and somebody is served; one of low priority waits among them."""
+    """One borrower of low priority waits while, each second, one of high priority enters and one is served."""
     late, longest = 0, 0.0
     for points in DIFFERENCES:
         async with _scene(redis, slots=1) as scene:
@@ -171,7 +171,7 @@ async def _offer(redis: Redis) -> None:
 
 
 async def _borrow_and_return(ports: list[int]) -> list[str]:
-    """The labels in the order of their lease tokens, the beginning left out: not everybody waited yet."""
+    """Return the labels in the order of their lease tokens, without the start, when some did not wait yet."""
     granted: dict[int, str] = {}
     enough = asyncio.Event()
 
@@ -193,7 +193,7 @@ async def _borrow_and_return(ports: list[int]) -> list[str]:
 
 
 async def _left_over(redis: Redis) -> tuple[int, int]:
-    """Free slots and labels that are still waited for, when everybody has gone."""
+    """Count free slots, and labels that are still waited for, after all borrowers have gone."""
     async with fleet.hub_on(redis) as hub:
         (pool,) = await hub.pools.describe([POOL])
         return pool.free, int(await hub.store.read("ZCARD", hub.store.keys.turns))

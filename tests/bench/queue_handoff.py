@@ -1,6 +1,7 @@
 """From the answer to a return at one hub to the answer of the borrower who waits at another, over HTTP.
 
-The yardstick is what no design can do without: a bare pub/sub round trip between two such processes, and one answer.
+It is compared with the least that any design needs: a bare pub/sub round trip between two such processes, and one
+answer.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ HUB = {
     "HUB_KEEP_ALIVE_TIMEOUT_SECONDS": "300",  # a stage that is ready waits for the other
     "HUB_REQUEST_HEADERS_TIMEOUT_SECONDS": "120",
 }
-SETTLED_S = 0.002  # between entering and being served: whoever enters makes his hub look around once
+SETTLED_S = 0.002  # pause between entering and being served: each newcomer makes its hub check the queue once
 
 Samples = list[float]
 
@@ -89,7 +90,7 @@ class Stage:
     token: str = ""
 
     def hand_off(self) -> float:
-        """Seconds from the answer to the return to the waiter's answer: negative when his came first."""
+        """Return the seconds from the answer of the return to the waiter's; negative when the waiter's came first."""
         self.waiter.send("/session/borrow", {"labelKey": POOL, "ttlSeconds": 300, "priority": 100})
         while self.redis.zcard(Keys().queue(POOL)) == self.others:
             time.sleep(0.0005)
@@ -163,7 +164,7 @@ async def _offer(redis: Redis) -> None:
 
 
 async def _gather(redis: Redis, crowd: int) -> None:
-    """Half a crowd far behind in line for the slot, the other half waiting for what nobody lends, at both hubs."""
+    """At both hubs, queue half a crowd far behind for the slot, and the other half for labels without slots."""
     async with fleet.hub_on(redis) as hub:
         hub_ids = await hub.store.read("ZRANGE", hub.store.keys.hubs, 0, -1)
         assert len(hub_ids) == 2, hub_ids

@@ -86,7 +86,7 @@ def _is_open(port: int) -> bool:
 
 
 class _Looker:
-    """Somebody who looks at pages and metrics, and calls the realm that is dead, all the while."""
+    """A client that reads pages and metrics, and calls the dead realm, during the whole measurement."""
 
     def __init__(self, port: int) -> None:
         self._url = f"http://127.0.0.1:{port}"

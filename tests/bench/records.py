@@ -19,7 +19,7 @@ from tests.recovery.databases import INDEX, Database
 from tests.recovery.postgres import Postgres
 
 MANY, FEW = 1_000_000, 10_000
-STUCK, WORKING = 1_000, 100  # records that are stuck, and those that somebody works on
+STUCK, WORKING = 1_000, 100  # records that are stuck, and records that are still worked on
 ROUNDS = 9
 NAMES = {"postgresql": "PostgreSQL", "sqlite": "SQLite"}
 SETTINGS = {"fsync": "on", "shared_buffers": "256MB"}
@@ -115,7 +115,7 @@ async def _pass(records: SqlRecords) -> float:
 
 
 def _get_stuck_again(database: Database) -> None:
-    """The same thousand, two hours ago; nobody's vacuum runs during a pass."""
+    """Make the same thousand records stuck again since two hours; vacuum now, so that none runs during a pass."""
     assert database.statuses()["Processing"] == WORKING
     database.execute(
         f"UPDATE jobs SET status = 'Processing', updated_at = {database.ago(7200)} WHERE status = 'Pending'"

@@ -64,7 +64,7 @@ class Rounds:
     @property
     def interval(self) -> str:
         """Where the median of endless such rounds is, with a probability of 95 %, for the note beside a figure: between
-        two of the sorted rounds, whatever their distribution (H. A. David, H. N. Nagaraja, Order Statistics, 7.1)."""
+        two of the sorted rounds, for any distribution (H. A. David, H. N. Nagaraja, Order Statistics, 7.1)."""
         ranked = sorted(self.quotients)
         middle, away = (len(ranked) - 1) / 2, 1.96 * math.sqrt(len(ranked)) / 2
         low, high = ranked[max(0, math.floor(middle - away))], ranked[min(len(ranked) - 1, math.ceil(middle + away))]

@@ -44,7 +44,7 @@ async def _measure(redis: Redis) -> list[Figure]:
             names = [f"{policy}-{size}-{n}" for n in range(size)]
             await fleet.publish(hub, fleet.node_id(number), _label(size, policy), names, policy)
         alone = redis.script_load(await _commands_alone(hub, redis))
-        # The first timeout of a store, in which everybody may still say what it does not know, is not what is measured.
+        # Skip the first timeout of a store, in which nodes may still report leases: it is not measured.
         redis.hincrby(hub.store.keys.store, "born_ms", -int(2000 * fleet.FOREVER_S))
         for turn in range(3 + ROUNDS):
             times = await _round(hub, redis, one_set, alone)
@@ -147,7 +147,7 @@ def _figures(found: Times) -> list[Figure]:
 
 
 def _further_figures(found: Times) -> list[Figure]:
-    """What the lists of the wire and the replacement of slots cost when many are lent or marked at once."""
+    """Return what the lists of the wire, and the replacement of slots, cost when many are lent or marked at once."""
     half = min(found["return half lent"])
     bare = Rounds.of(found["commands alone"], found["one SET"])
     note = f"{median(found['commands alone']):.1f} us, {bare.spread}"

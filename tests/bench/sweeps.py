@@ -125,7 +125,7 @@ def _healthy_figure(passes: list[float]) -> Figure:
 def _death_figures(many: Seen, few: Seen) -> list[Figure]:
     growth = Rounds.of(many.per_dead, few.per_dead)
     note = f"{median(many.per_dead):.0f} us against {median(few.per_dead):.0f} us, {growth.spread}"
-    # Whoever else uses the core makes one script of thousands look slow; a script that is slow is so in every round.
+    # Other use of the core makes one script of thousands look slow; a script that is really slow is so in every round.
     slowest = max(min(many.slowest_ms), min(few.slowest_ms))
     worst = max([*many.slowest_ms, *few.slowest_ms])
     return [

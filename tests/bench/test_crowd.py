@@ -29,7 +29,7 @@ async def test_a_crowd_of_tickets_can_wait_give_up_and_be_served(redis):
     assert redis.zrange(f"hub:line:{label(2)}", 0, -1) == ["t2"]
 
 
-async def test_scripts_see_the_time_that_the_benchmark_sets(redis):
+async def test_the_scripts_of_a_benchmark_run_on_the_clock_that_the_benchmark_sets(redis):
     await offered(redis, "s1")
     async with scripted_hub(redis) as time:
         crowd, started = Crowd(time.hub, time.hub.clock.hub_id), time.now_s

@@ -33,7 +33,7 @@ def watched(story):
     [
         ("+a +b +a +b a b a b", 1),
         ("+a +a +a +b a a a b", 3),
-        ("+a +a +a a a +b a b", 1),  # what was served before somebody came does not count against him
+        ("+a +a +a a a +b a b", 1),  # leases from before a borrower came do not count against it
         ("+b b +a +a +a a a a", 0),
     ],
 )

@@ -108,11 +108,11 @@ async def test_a_lent_slot_goes_over_to_the_node_that_its_id_names_when_the_leas
         ("other", "rack-7-1", LABEL),  # no label stands there
         ("other", "rack-7-gpu.a-01", LABEL),  # no number
         ("other", "rack-7-gpu.a-x", LABEL),
-        ("other", "wheel-8-gpu.a-1", LABEL),  # nobody's
+        ("other", "wheel-8-gpu.a-1", LABEL),  # of no node
         ("other", "7d1c0f2e-4a31-4a53-9a5e-0c3c0f0a1b2c", LABEL),
     ],
 )
-async def test_programs_with_slot_ids_of_their_own_are_served_as_before(api, redis, node, slot, label):
+async def test_a_slot_id_that_names_no_node_can_be_published_by_any_node(api, redis, node, slot, label):
     await join(api, "rack")
     await join(api, "rack-7")
     await join(api, node)
@@ -145,7 +145,7 @@ async def test_a_slot_on_offer_stays_when_the_node_that_its_id_names_joins(api, 
     assert events(redis) == []
 
 
-async def test_a_conflict_between_two_nodes_is_told_once_and_lapses(api, redis, hub):
+async def test_a_conflict_of_two_nodes_about_a_slot_writes_one_event_and_is_forgotten_after_an_hour(api, redis, hub):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     await join(api, "n2")
     for _ in range(3):

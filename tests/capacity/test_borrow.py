@@ -74,7 +74,7 @@ async def test_a_borrow_writes_session_footprint_and_mappings_with_one_time(make
     assert redis.ttl("session:s1") == -1
 
 
-async def test_without_an_idle_rule_there_is_no_idle_key(api, redis):
+async def test_a_borrow_writes_no_idle_key_when_the_idle_rule_is_off(api, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
     await borrow(api, LABEL)
     assert redis.exists("session:s1")
@@ -215,7 +215,7 @@ async def test_a_missing_label_is_named_in_the_refusal(api, label):
     assert (answer.status_code, answer.json()["detail"]) == (400, "missing labelKey")
 
 
-async def test_the_slot_that_has_been_free_longest_is_lent_first_whatever_its_node(api, redis):
+async def test_the_slot_that_has_been_free_longest_is_lent_first_from_any_node(api, redis):
     name = f"available:{LABEL}"
     await publish(api, "n1", **{LABEL: ["a", "b"]})
     await publish(api, "n2", **{LABEL: ["c"]})

@@ -1,4 +1,4 @@
-"""Caps after a loss of the store: each reported lease counts for its requested label, whoever reports first."""
+"""Caps after a loss of the store: each reported lease counts for its requested label, in any order of the reports."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_a_hub_adds_the_label_to_a_lease_that_its_node_reported_without_on
 async def test_a_process_that_takes_over_a_node_is_told_the_requested_labels_of_its_leases(lent):
     api, _, lease, _ = lent
     took = (await api.post("/node/register", json={"nodeId": "n1", "incarnation": "first"})).json()
-    assert "lentFor" not in took  # nobody was the node before, who could have known more
+    assert "lentFor" not in took  # no earlier process of the node is known, which could have known of more leases
     took = (await api.post("/node/register", json={"nodeId": "n1", "incarnation": "second"})).json()
     assert took["lent"] == {"s1": lease["leaseToken"]}
     assert took["lentFor"] == {"s1": {"labelKey": ASKED, "runId": "nightly"}}

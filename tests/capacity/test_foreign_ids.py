@@ -16,7 +16,7 @@ ODD = ["rack\u20137", "bu\u0308ro-1", "GPU™1", "büro-1", "機器\uff17", "a b
 
 
 @pytest.mark.parametrize("node", ODD)
-async def test_a_dead_node_takes_its_pushed_slots_along_whatever_their_ids(
+async def test_the_pushed_slots_of_a_dead_node_are_removed_even_with_odd_ids(
     api: httpx.AsyncClient, redis: Redis, node: str
 ) -> None:
     assert (await api.post("/node/register", json={"nodeId": node})).status_code == 200
@@ -32,7 +32,7 @@ async def test_a_dead_node_takes_its_pushed_slots_along_whatever_their_ids(
 
 
 @pytest.mark.parametrize("slot", ["slot-😀", "slot\u20131", "s\u0308", "²", "Ⅷ", "a b"])
-async def test_a_pushed_slot_can_be_returned_whatever_its_id(api: httpx.AsyncClient, redis: Redis, slot: str) -> None:
+async def test_a_pushed_slot_with_an_odd_id_can_be_returned(api: httpx.AsyncClient, redis: Redis, slot: str) -> None:
     push(redis, LABEL, (slot, "n1"))
     lent = (await borrow(api, LABEL)).json()["browserId"]
     for name in (lent, slot):  # as it was answered, and as its node calls it

@@ -177,7 +177,7 @@ async def test_a_session_written_by_hand_is_listed_counted_and_ended(api, redis,
     assert (listed(redis, FREE), redis.keys("session:*"), redis.exists("recycle:s1")) == (["s1"], [], 1)
 
 
-async def test_a_session_without_a_footprint_is_over(hub, redis):
+async def test_a_session_without_a_footprint_ends_with_the_next_sweep(hub, redis):
     push(redis, LABEL, ("s1", "n1"), lent=True)
     redis.hset("session:s1", mapping={"browserId": "s1", "labelKey": LABEL})
     _, leases = sweepers(hub)
@@ -203,7 +203,7 @@ async def test_a_session_deleted_by_another_program_ends_its_lease(api, hub, red
     assert (await api.get("/sessions")).json()["total"] == 0
 
 
-async def test_a_node_that_replaces_its_slot_itself_ends_up_with_the_new_slot_alone(api, hub, redis):
+async def test_a_slot_that_its_node_replaced_in_redis_itself_is_forgotten_and_the_new_one_lent(api, hub, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
     await take(api)
     await give_back(api, LABEL, "s1")

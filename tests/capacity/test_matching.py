@@ -119,7 +119,7 @@ async def test_an_empty_pool_does_not_block_the_next_phase_of_matching(api, redi
     assert served == ["a:b:c", "a:b", None]
 
 
-async def test_lists_whose_names_are_not_labels_are_left_alone(api, redis):
+async def test_lists_whose_names_are_not_labels_are_neither_lent_from_nor_shown(api, redis):
     for name in ("available:", "available:a", "available:a::b", "available: a:b", "available:a:b c"):
         redis.rpush(name, '{"nodeId":"n1","browserId":"s1"}')
     assert (await borrow(api, "a:b")).json()["code"] == "no-capacity"

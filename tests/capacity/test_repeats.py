@@ -27,7 +27,7 @@ async def test_a_repeated_borrow_gets_the_same_lease_and_takes_no_second_slot(ap
     first, second = [(await ask(api, runId="r1")).json() for _ in range(2)]
     same = ("browserId", "leaseToken", "matchedLabel", "labelKey", "runId", "item", "webSocketEndpoint", "nodeId")
     assert {name: first[name] for name in same} == {name: second[name] for name in same}
-    assert second["ttlSeconds"] <= first["ttlSeconds"] + 1  # where nobody ticks, the hub clock may fall back a second
+    assert second["ttlSeconds"] <= first["ttlSeconds"] + 1  # between ticks the hub clock may fall back a second
     assert listed(redis, f"inuse:{LABEL}") == ["s1"]
 
 
@@ -91,7 +91,7 @@ async def test_a_repeated_return_gets_the_stored_answer_and_ends_no_later_lease(
 
 
 async def test_a_return_with_the_key_of_the_return_of_another_lease_is_refused(api, redis):
-    """Its borrower would be told that his lease has ended, and it would go on."""
+    """Otherwise the borrower would be told that its second lease has ended, while it goes on."""
     slots = [{"labelKey": LABEL, "slotId": "s1"}]
     (await api.post("/node/register", json={"nodeId": "n1", "slots": slots, "policy": "reuse"})).raise_for_status()
     answers = []

@@ -210,7 +210,7 @@ async def test_a_node_may_return_a_slot_and_a_stranger_may_not(make_api):
         assert status == {"a": (401, None), "": (401, None), "x": (401, None), "n": (200, None), "r": (200, None)}
 
 
-async def test_attributing_a_test_maps_the_slot_and_sets_the_run_only_where_none_is(api, redis, lease):
+async def test_a_reported_test_is_stored_for_its_slot_and_its_run_only_if_the_slot_has_none(api, redis, lease):
     answer = await api.post("/results/browser/s1/test", json={"testId": " t1 ", "runId": "other"})
     assert answer.json() == {"mapped": "s1", "testId": "t1"}
     assert (redis.get("browser_test:s1"), redis.get("browser_run:s1")) == ("t1", "r1")

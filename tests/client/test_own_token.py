@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from hub.client import NodeAgent, SyncNodeAgent, Unauthorized
-from hub.errors import HubError, NodeTaken
+from hub.errors import BadInput, HubError, NodeTaken
+from tests.client.fake_hub import FakeHub, agent_of
 from tests.world import HubProcess, eventually
 
 LABEL = "gpu:a100"
@@ -75,6 +76,29 @@ async def test_a_wrong_join_token_is_refused(live_hub: HubProcess, tmp_path: Pat
         with pytest.raises(Unauthorized):
             async with agent(live_hub, **options):
                 pass
+
+
+@pytest.mark.parametrize("text", [",", " , ", "two words", "wörter"])
+async def test_a_text_that_cannot_be_a_join_token_is_refused_before_a_hub_is_asked(
+    text: str, hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(BadInput, match=r"^join_token holds no token; `hub token create --join NAME`"):
+        async with agent_of(hub, join_token=text):
+            pass
+    monkeypatch.setenv("HUB_JOIN_TOKEN", text)
+    with pytest.raises(BadInput, match=r"^HUB_JOIN_TOKEN holds no token; "):
+        async with agent_of(hub):
+            pass
+    assert hub.seen == []
+
+
+async def test_an_empty_join_token_counts_as_none(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HUB_JOIN_TOKEN", "  ")
+    hub.say("POST /node/register", (401, "unauthorized"))
+    with pytest.raises(Unauthorized):
+        async with agent_of(hub):
+            pass
+    assert hub.said("POST /node/join") == []
 
 
 @pytest.mark.parametrize("file", [".", "no folder/token"])

@@ -14,7 +14,7 @@ import pytest
 from hub.client import Slot, backlog, exchange, slot, waiting
 from hub.client.backlog import backlog_of
 from hub.client.exchange import Pause, RetryPolicy, Send, Unreachable
-from hub.client.transport import SyncTransport
+from hub.client.transport import Secret, SyncTransport
 from hub.client.waiting import BorrowCall, borrow
 from hub.errors import (
     DeadlineMissed,
@@ -44,7 +44,7 @@ class Took:
 
 @dataclass
 class Played:
-    """What became of a borrow: each request with the time it was sent, counted from the first, and how it ended."""
+    """A borrow that was played: its requests, each with the seconds since the first, and its end."""
 
     sent: list[tuple[float, Send]] = field(default_factory=list)
     pauses: list[float] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Line:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
         self.hub = FakeHub()
-        self.backlog = backlog_of(SyncTransport("http://hub", "secret", "", self.hub.transport()))
+        self.backlog = backlog_of(SyncTransport("http://hub", Secret("secret"), self.hub.transport()))
         for module in (exchange, waiting, slot, backlog):
             monkeypatch.setattr(module, "now_s", lambda: self.now)
 
@@ -139,7 +139,7 @@ def vain(seconds: float = 30.0) -> Took:
 
 CANCELLED = response(200, {"cancelled": True})
 UNKNOWN = refused(404, "unknown-ticket")
-WANTED = BorrowCall("gpu:a100", wait_s=70)
+WANTED = BorrowCall("gpu:a100", {"wait": 70})
 
 
 @pytest.mark.parametrize(
@@ -149,11 +149,13 @@ WANTED = BorrowCall("gpu:a100", wait_s=70)
 def test_the_hub_is_told_how_long_the_caller_waits_up_to_its_limit(
     line: Line, wait_s: float, asked: float | None
 ) -> None:
-    assert line.play(BorrowCall("gpu:a100", wait_s=wait_s), [granted()]).waits == [asked]
+    assert line.play(BorrowCall("gpu:a100", {"wait": wait_s}), [granted()]).waits == [asked]
 
 
 def test_the_options_of_a_borrow_are_sent_unchanged_and_a_priority_of_0_is_left_out(line: Line) -> None:
-    played = line.play(BorrowCall("gpu:a100", 90, "r1", "nightly", -5, 10), [granted()])
+    played = line.play(
+        BorrowCall("gpu:a100", {"ttl": 90, "run": "r1", "run_name": "nightly", "priority": -5, "wait": 10}), [granted()]
+    )
     assert played.sent[0][1].body == {
         "labelKey": "gpu:a100",
         "ttlSeconds": 90,
@@ -167,7 +169,7 @@ def test_the_options_of_a_borrow_are_sent_unchanged_and_a_priority_of_0_is_left_
 
 
 def test_the_read_timeout_is_the_wait_at_the_hub_plus_the_attempt_timeout(line: Line) -> None:
-    played = line.play(BorrowCall("gpu:a100", wait_s=40), [vain(), granted()])
+    played = line.play(BorrowCall("gpu:a100", {"wait": 40}), [vain(), granted()])
     assert [(send.timeout_s, send.wait_s) for _, send in played.sent] == [(15, 30), (15, 10)]
 
 
@@ -178,13 +180,13 @@ def test_a_wait_longer_than_the_hub_allows_is_continued_at_once_with_the_rest(li
 
 
 def test_a_wait_without_a_limit_never_times_out(line: Line) -> None:
-    played = line.play(BorrowCall("gpu:a100", wait_s=math.inf), [*[vain()] * 1000, Took(granted(), 7)])
+    played = line.play(BorrowCall("gpu:a100", {"wait": None}), [*[vain()] * 1000, Took(granted(), 7)])
     assert played.slot is not None
     assert (set(played.waits), len(set(played.keys)), played.times[-1]) == ({None}, 1, 30_000)
 
 
 def test_a_hub_that_answers_waits_at_once_is_asked_with_pauses(line: Line) -> None:
-    played = line.play(BorrowCall("gpu:a100", wait_s=1), [vain(0)] * 6 + [CANCELLED])
+    played = line.play(BorrowCall("gpu:a100", {"wait": 1}), [vain(0)] * 6 + [CANCELLED])
     assert played.times[:6] == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
 
 
@@ -204,7 +206,7 @@ def test_a_connection_cut_while_waiting_is_made_again_at_once_and_keeps_the_plac
 
 
 def test_a_waiter_retries_often_enough_to_keep_its_place_while_hubs_are_gone(line: Line) -> None:
-    played = line.play(BorrowCall("gpu:a100", wait_s=60), [Took(CUT, 5), *[REFUSED] * 12, granted()])
+    played = line.play(BorrowCall("gpu:a100", {"wait": 60}), [Took(CUT, 5), *[REFUSED] * 12, granted()])
     assert played.slot is not None
     assert len(set(played.keys)) == 1
     assert played.pauses[0] == 0
@@ -227,7 +229,7 @@ def test_a_pause_requested_by_the_hub_is_made(line: Line) -> None:
 
 
 def test_a_borrow_without_an_answer_during_a_short_wait_raises_and_leaves_no_ticket(line: Line) -> None:
-    played = line.play(BorrowCall("gpu:a100", wait_s=2), [Took(CUT, 5), refused(503, "no-capacity"), CANCELLED])
+    played = line.play(BorrowCall("gpu:a100", {"wait": 2}), [Took(CUT, 5), refused(503, "no-capacity"), CANCELLED])
     assert type(played.error) is NoCapacity
     assert played.waits == [2, 0]
 
@@ -246,7 +248,7 @@ def test_an_estimated_wait_that_is_too_long_is_raised_at_once_with_the_place(lin
 
 def test_a_full_queue_is_retried_until_the_wait_is_over_and_once_more_then(line: Line) -> None:
     full = refused(503, "per-label-cap", "2")
-    played = line.play(BorrowCall("gpu:a100", wait_s=5), [full] * 4)
+    played = line.play(BorrowCall("gpu:a100", {"wait": 5}), [full] * 4)
     assert isinstance(played.error, LabelQueueFull)
     assert played.times[-1] == pytest.approx(5)
     assert played.what == ["borrow"] * 4

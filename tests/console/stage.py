@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from tests.world import HubProcess, eventually
+from tests.world import HubProcess, RedisServer, eventually
 
 NODES = 200
 WAITERS = 50
@@ -190,7 +190,7 @@ class Stage:
             (await self.admin.post(f"/admin/nodes/{node_name(number)}/drain", json={})).raise_for_status()
 
     async def close(self) -> None:
-        """Everybody goes home."""
+        """Cancel the waiting borrowers and close the clients."""
         for task in self.waiting:
             task.cancel()
         await asyncio.gather(*self.waiting, return_exceptions=True)
@@ -206,6 +206,14 @@ async def on_stage(hub: HubProcess) -> AsyncIterator[Stage]:
         yield stage
     finally:
         await stage.close()
+
+
+@asynccontextmanager
+async def staged(server: RedisServer, **settings: str) -> AsyncIterator[Stage]:
+    """An empty stage on a calm hub of its own."""
+    with HubProcess({**CALM, "HUB_REDIS_URL": server.url, **settings}) as hub:
+        async with on_stage(hub) as stage:
+            yield stage
 
 
 async def full_house(stage: Stage, records: Records | None = None) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from tests.console.browser import Looker
-from tests.console.stage import CALM, J, Stage, node_name, on_stage
-from tests.world import HubProcess, age_node, eventually
+from tests.console.stage import J, Stage, node_name, staged
+from tests.world import age_node, eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
@@ -22,31 +21,12 @@ FEW = 3  # nodes of the pool, each with four slots
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stage(own_server, records) -> AsyncIterator[Stage]:
-    """A hub with a few nodes, where dead ones stay until somebody says otherwise, and orders that may get stuck."""
-    hub = HubProcess(
-        {
-            **CALM, "HUB_REDIS_URL": own_server.url, "HUB_SWEEPER_EXPIRE": "false",
-            "HUB_SWEEPER_INTERVAL_SECONDS": "1", "HUB_RECOVERY_FILE": str(records.file),
-        }
-    )  # fmt: skip
-    try:
-        hub.wait_until_ready()
-        async with on_stage(hub) as found:
-            for number in range(FEW):
-                await found.publish(node_name(number), {f"{node_name(number)}-{slot}": POOL for slot in range(4)})
-            yield found
-    finally:
-        hub.kill()
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def looker(window, stage) -> Any:
-    context = await window.context()
-    found = Looker(await context.new_page(), stage.hub.url)
-    await found.log_in(stage.hub.admin_secret)
-    yield found
-    assert found.complaints == []
-    await context.close()
+    """A hub with a few nodes, where dead nodes stay until an operator says otherwise, and orders that may get stuck."""
+    settings = {"HUB_SWEEPER_EXPIRE": "false", "HUB_SWEEPER_INTERVAL_SECONDS": "1"}
+    async with staged(own_server, **settings, HUB_RECOVERY_FILE=str(records.file)) as found:
+        for number in range(FEW):
+            await found.publish(node_name(number), {f"{node_name(number)}-{slot}": POOL for slot in range(4)})
+        yield found
 
 
 async def act(looker: Looker, button: str, verb: str, *shown: str, reason: str, number: int = 0, **fields: str) -> None:
@@ -156,7 +136,7 @@ async def test_several_leases_can_be_ended_each_by_its_token(looker, stage):
 
 async def test_a_reset_resets_exactly_the_records_of_its_dry_run(looker, stage, records):
     records.get_stuck(1, 12)
-    await looker.go("stuck")  # no pass has seen them: they are counted when somebody looks
+    await looker.go("stuck")  # no pass has seen them: they are counted when the page asks
     await looker.page.locator("tr[data-id='orders'] td:nth-child(3)", has_text=re.compile("^12$")).wait_for()
     await looker.page.locator("tr[data-id='orders']", has_text="warning").wait_for()
     await looker.go("stuck/orders")
@@ -282,7 +262,7 @@ async def test_expiry_can_be_switched_and_the_brake_released(looker, stage):
 async def test_the_brake_on_silent_workers_can_be_released(looker, stage):
     """All workers are silent at once, and the brake holds those back that were ever heard."""
     workers = [await stage.offer("modifiers:Sand") for _ in range(12)]
-    for worker in workers:  # of those that never beat nobody learns anything, and no brake holds them
+    for worker in workers:  # the brake holds only workers that were heard at least once
         (await stage.admin.patch(f"{J}/workers/{worker}")).raise_for_status()
     redis = stage.hub.redis
     redis.zadd("hub:worker_beats", dict.fromkeys(redis.zrange("hub:worker_beats", 0, -1), -10_000_000))

@@ -148,14 +148,14 @@ async def test_a_change_with_a_cookie_needs_the_header_of_the_console(api, brows
         assert answer.status_code == 403, (method, path, answer.text)
 
 
-async def test_a_change_by_the_console_needs_a_login(api, browser):
+async def test_a_change_by_the_console_without_a_login_is_refused(api, browser):
     for method, path in await changing_routes(api):
         if path not in BY_SECRET_ALONE:
             answer = await browser.send(method, path, {})
             assert answer.status_code in (401, 403), (method, path, answer.text)
 
 
-async def test_a_change_by_the_console_needs_a_reason(api, browser):
+async def test_a_change_by_the_console_without_a_reason_is_refused(api, browser):
     await browser.log_in(SECRETS["admin_secret"])
     for method, path in await changing_routes(api):
         if path != "/console/session":
@@ -186,7 +186,7 @@ FOREIGN = [
 
 @pytest.mark.parametrize("foreign", FOREIGN, ids=lambda headers: " ".join(headers.values()))
 async def test_a_page_of_another_site_can_change_nothing(api, browser, redis_server, foreign):
-    """It has the cookie of an admin, and what no such page can send: the mark of the page, and JSON."""
+    """The browser sends an admin's cookie along; the other page can send neither JSON nor the console's header."""
     await browser.log_in(SECRETS["admin_secret"])
     api._transport.app._gate = Gate(settings_for(redis_server.url, **SECRETS))
     for method, path in await changing_routes(api):
@@ -275,11 +275,7 @@ async def test_the_stream_of_an_ended_login_ends_and_that_of_another_goes_on(pat
         listeners = app.app.state.serving.live._listeners
         assert len(listeners) == 2
         await browser.send("DELETE", f"/console/logins/{theirs}")
-
-        async def one_left() -> bool:
-            return len(listeners) == 1
-
-        await eventually(one_left)
+        await eventually(lambda: len(listeners) == 1)
         await browser.send("PUT", "/admin/caps/gpu:a100", {"cap": 3})
         await mine.until(1)
         assert mine.names == ["cap.set"]
@@ -290,11 +286,7 @@ async def test_streams_whose_login_cannot_be_checked_any_more_end(api, browser, 
     await browser.log_in(SECRETS["admin_secret"])
     async with listening(api._transport.app, {"cookie": browser.cookie}):
         redis.set("hub:logins", "of another program")
-
-        async def cut() -> bool:
-            return not api._transport.app.app.state.serving.live._listeners
-
-        await eventually(cut)
+        await eventually(lambda: not api._transport.app.app.state.serving.live._listeners)
 
 
 @pytest.mark.parametrize(("seen_s", "made_s"), [(IDLE_S + 1, 0), (0, LIFE_S + 1)], ids=["idle", "too long"])

@@ -1,4 +1,4 @@
-"""Every view with a hub on which much is going on: what it says, by keyboard, for everybody, in any size."""
+"""Every view of a busy hub: its content, use by keyboard, accessibility, and any size of screen."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.world import clean_environment, eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
-# Marks rows that are built as one before them is, whatever stands in them: looking at one of a kind is looking at all.
+# Marks rows with the same elements as an earlier row: one row of each kind is checked.
 ALIKE = """() => {
   for (const body of document.querySelectorAll('tbody')) {
     const seen = new Set();
@@ -107,7 +107,7 @@ SHIFTS = """() => {
 
 @asynccontextmanager
 async def fetched_anew(page: Any) -> AsyncIterator[None]:
-    """What happens here has the hub asked for something, and is over when that is answered; the manual is read once."""
+    """Wait, at the end of the block, for the answer to the request that it caused; the manual causes none."""
     if "/manual" in page.url:
         yield
         return
@@ -126,7 +126,7 @@ async def looker(window, house) -> Any:
 
 
 async def barriers(page: Any, *themes: str) -> dict[str, Any]:
-    """What keeps somebody out of what is shown, in both themes or in these."""
+    """Return the accessibility faults that axe finds on the page, in both themes or in the given ones."""
     wrong = {}
     for theme in themes or ("light", "dark"):
         await page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
@@ -212,7 +212,7 @@ async def test_no_element_moves_while_numbers_are_fetched_again(looker):
 
 
 async def test_no_view_overflows_a_small_screen(looker):
-    """Neither of the page nor of a table: nobody knows that a table goes on there. And no word is broken to fit."""
+    """Neither page nor tables scroll sideways, where content would be missed, and no word is broken to fit."""
     await looker.page.set_viewport_size({"width": 390, "height": 844})
     wide, wrong, broken = {}, {}, {}
     for name, view in VIEWS.items():
@@ -299,7 +299,7 @@ async def test_a_lease_can_be_ended_by_its_token(looker, house):
     await looker.go("leases?by=run&of=mine")
     await looker.page.get_by_role("button", name=f"End the lease of {slot}").click()
     await looker.page.get_by_role("dialog").get_by_text(lease["leaseToken"]).wait_for()
-    # It is over before anybody goes on, and somebody else holds the slot by then: nothing may happen to him.
+    # The lease ends while the dialog is open, and the slot may have a new holder: its lease must not be ended.
     await house.runner.post("/session/return", json={"labelKey": lease["labelKey"], "browserId": slot})
     await looker.page.get_by_label("Reason").fill("hangs")
     await looker.page.get_by_role("button", name="End the lease", exact=True).click()

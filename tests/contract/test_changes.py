@@ -78,7 +78,7 @@ def test_an_addition_to_the_contract_is_not_called_a_break():
 
 @pytest.fixture
 def saying(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
-    """What the command says of a committed document, and what it makes of the file."""
+    """Run the command on a committed document; return what it prints and what it writes to the file."""
 
     def say(committed: dict[str, Any], *options: str) -> tuple[int, str, bool]:
         (tmp_path / FILE.name).write_text(json.dumps(committed))

@@ -43,7 +43,7 @@ class Caller:
 
 
 class Walk:
-    """Everybody who calls, and what they do."""
+    """A walk through all operations, by a caller of each kind."""
 
     def __init__(self, hub: HubProcess, http: httpx.Client, check: Callable[[httpx.Response], None]) -> None:
         self.hub, self._http, self._checked = hub, http, check
@@ -53,7 +53,7 @@ class Walk:
         self.stranger = self.as_one({})
 
     def as_one(self, headers: dict[str, str]) -> Caller:
-        """Somebody who shows these."""
+        """Return a caller with these headers."""
         return Caller(self._http, headers, self._checked)
 
     def _release(self) -> None:
@@ -171,7 +171,7 @@ class Walk:
         self.admin("DELETE", f"/admin/tokens/{made['id']}")
 
     def looking(self) -> None:
-        """What happened, and how the hub is."""
+        """Read history, explanations, events, health and metrics."""
         self.runner("GET", "/history?limit=1000")
         for kind, name in (("node", "n1"), ("slot", "s1"), ("run", "none")):
             self.runner("GET", f"/why/{kind}/{name}", status=404 if name == "none" else 200)
@@ -293,7 +293,7 @@ def a_node() -> Iterator[str]:
             self.wfile.write(b'{"env": {"A": "1"}}')
 
         def log_message(self, *_: Any) -> None:
-            """Nobody reads it."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -73,7 +73,9 @@ async def test_an_examination_changes_nothing(api: httpx.AsyncClient, hub: Hub, 
     assert picture(redis, own=True) == before
 
 
-async def test_items_of_other_programs_that_no_sweep_has_seen_are_no_finding(hub: Hub, redis: Redis) -> None:
+async def test_the_doctor_does_not_report_items_of_other_programs_that_no_sweep_has_adopted_yet(
+    hub: Hub, redis: Redis
+) -> None:
     push(redis, POOL, ("s1", "f1"), ("s2", "f1"))
     push(redis, POOL, ("s3", "f1"), ("s4", "f2"), lent=True)
     redis.hset("session:s3", mapping={"browserId": "s3", "labelKey": POOL, "runId": "r1"})
@@ -129,14 +131,16 @@ async def test_a_node_that_never_beat_through_a_hub_is_dead_by_its_last_seen(hub
     ]
 
 
-async def test_a_node_id_that_differs_from_its_key_part_is_known(api: httpx.AsyncClient, hub: Hub) -> None:
+async def test_the_doctor_does_not_report_a_node_whose_id_differs_from_its_key_part(
+    api: httpx.AsyncClient, hub: Hub
+) -> None:
     await publish(api, "rack 7/blade:3", **{POOL: ["s1"]})
     await borrow(api, POOL)
     await hub.store.read("HDEL", hub.store.keys.node("rack-7-blade-3"), "HubId")
     assert await problems(hub) == []
 
 
-async def test_a_fault_that_the_next_sweep_repairs_is_not_reported(live_hub: HubProcess, redis: Redis) -> None:
+async def test_the_doctor_leaves_out_a_fault_that_the_next_sweep_repairs(live_hub: HubProcess, redis: Redis) -> None:
     settings = settings_for(live_hub.redis_url, node_timeout_s=8, node_sweep_interval_s=10, borrow_ttl_sweep_s=10)
     async with live_hub.client("node") as node, live_hub.client("runner") as runner, open_store(settings) as store:
         await publish(node, "n1", **{POOL: ["s1", "s2"]})

@@ -100,7 +100,7 @@ class Busy(Holdings):
         return counted
 
 
-async def test_a_record_made_during_a_count_lets_the_doctor_count_again(hub, shop, redis):
+async def test_the_doctor_counts_again_when_a_record_was_made_during_its_count(hub, shop, redis):
     redis.zincrby("hub:used:tasks", 1000, OWNER)
     busy = Busy(hub, redis, COUNTS - 1)
     assert [each.owner for each in (await busy.wrong())["tasks"]] == [OWNER]

@@ -48,7 +48,9 @@ async def answered_question(api: httpx.AsyncClient) -> None:
     assert said.status_code == 204, said.text
 
 
-async def test_rarely_used_keys_are_no_finding(make_api: Callable[..., Any], hub: Hub, redis: Redis) -> None:
+async def test_the_doctor_does_not_report_keys_that_are_rarely_used(
+    make_api: Callable[..., Any], hub: Hub, redis: Redis
+) -> None:
     async with make_api(**SECRETS) as api:
         await replaced_node(api)
         await joined_node(api)

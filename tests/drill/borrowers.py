@@ -1,8 +1,8 @@
 """Simulated borrowers: they wait for a slot, hold it, renew it, give it back, and remember exactly what they held.
 
-A borrower never gives up a lease by its own clock: the hub's promise is that an outage costs nobody anything, so each
-goes on until a hub has answered. What the hub must not do meanwhile is written down: a lease that turns out to have
-been ended is lost; a slot that two were sure to hold at once, each by the answers he had, was lent twice.
+A borrower never gives up a lease by its own clock: the hub promises that no lease is lost in an outage, so each
+borrower goes on until a hub has answered. Broken promises are noted: a lease that was ended meanwhile is "lost"; a slot
+that two borrowers held at once, each according to the answers it got, was "lent twice".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.drill.wire import Answer, NoAnswer, Wires, pause_s
 from tests.races.ledger import Hold, broken
 
 RENEWING_AT_ONCE = 32
-RESERVE = 64  # borrow calls under way beyond the waiters: those that are served at once
+RESERVE = 64  # borrow calls under way beyond the waiters, which are served at once
 ATTEMPT_S = 15.0  # as in the SDK
 
 
@@ -174,7 +174,7 @@ class Borrowers:
         return sum(lease.due < now - 0.5 for lease in self.leases.values())
 
     async def missing(self, redis: Redis) -> list[str]:
-        """Leases that the hub does not have under the token of their holder, by the sessions as anybody reads them."""
+        """Leases that the hub does not have under the token of their holder, by the sessions in Redis."""
         held = [lease for lease in self.leases.values() if not lease.node.dead]
         pipe = redis.pipeline(transaction=False)
         for lease in held:

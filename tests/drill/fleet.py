@@ -23,7 +23,7 @@ from tests.drill.wire import Answer, NoAnswer, Wire, Wires, pause_s
 NODES_PER_AGENT = 500  # at most; there are at least six agents, and always a number that can be divided by three
 REGISTERING_AT_ONCE = 2  # per agent
 BEATS_PER_TIMEOUT = 6  # of nodes that write themselves; the others beat as the hub asks them to
-OWN_ALIVE_S = 90  # how long the alive key of such a node lives, whatever the timeout is (contract, section 5.2)
+OWN_ALIVE_S = 90  # how long the alive key of such a node lives, under any timeout (contract, section 5.2)
 NOTICED = 10  # seconds that a clock must be ahead to be called ahead
 
 
@@ -74,9 +74,9 @@ class Node:
 
 
 class Agent:
-    """Beats for its nodes in one call, and registers those that a hub does not know, a few at a time.
+    """Beats for its nodes in one call, and registers nodes that a hub does not know, a few at a time.
 
-    Those that wait for their turn to be registered do not beat: that they beat once and were not known must be enough.
+    A node that waits to be registered does not beat: the one heartbeat of an unknown node must be enough.
     """
 
     def __init__(self, nodes: list[Node], ports: Sequence[int], secret: str, timeout_s: float) -> None:
@@ -158,7 +158,7 @@ class Writers:
         self._redis = Redis.from_url(redis_url, decode_responses=True, socket_timeout=2)
 
     async def announce(self, ports: Sequence[int], secret: str) -> None:
-        """As the original's nodes start: a beat, the slots, then the registration."""
+        """Start as the original's nodes do: a beat, the slots, then the registration."""
         await self._beat()
         pipe = self._redis.pipeline(transaction=False)
         for node in self.nodes:
@@ -202,7 +202,7 @@ class Writers:
 
 
 class Fleet:
-    """All nodes: `n` with a slot under a label that is wanted and one under a label that nobody asks for."""
+    """All nodes: `n` with a slot under a label that is wanted and one under a label that is never asked for."""
 
     def __init__(self, nodes: int, labels: int, writing_share: float) -> None:
         self.wanted = [f"gpu:a100:zone-{number:02d}" for number in range(labels)]
@@ -218,7 +218,7 @@ class Fleet:
         return Node(name, slots, random.uniform(-3600, 3600) if writes else None)
 
     async def announce(self, ports: Sequence[int], secret: str, redis_url: str, timeout_s: float) -> list[Any]:
-        """Register everybody; returns what must run from then on."""
+        """Register all nodes; return what must run from then on."""
         writing = [node for node in self.nodes if node.skew_s is not None]
         others = [node for node in self.nodes if node.skew_s is None]
         count = 3 * max(2, -(-len(others) // (3 * NODES_PER_AGENT)))

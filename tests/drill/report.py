@@ -12,7 +12,7 @@ SLACK_S = 1.0  # the jitter of the interval, the pass itself, looking ten times 
 class Found:
     """How soon dead nodes were off the books: the slowest of them, and the time that is promised.
 
-    `stood_s`: how long the hub clock stood still meanwhile, because no hub could hear; that counts for nobody.
+    `stood_s`: how long the hub clock stood still meanwhile, because no hub could hear; no timeout runs then.
     """
 
     seconds: float
@@ -39,7 +39,7 @@ class Outcome:
     expired: int = 0  # healthy nodes
     lost: int = 0  # leases of healthy nodes
     twice: int = 0  # slots that two were sure to hold at once
-    idle: int = 0  # wanted slots that nobody has, some time afterwards
+    idle: int = 0  # wanted slots that are not lent some time afterwards
     heard_s: float = 0.0  # until every healthy node was heard again
     found: tuple[Found, ...] = ()
     faults: tuple[str, ...] = ()

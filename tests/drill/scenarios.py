@@ -19,7 +19,7 @@ COMES_BACK_WITHIN_S = 60.0
 class Scenario:
     """An outage: `act` lets it happen and returns when it is over.
 
-    `empties`: the store knows of no lease until its node has said so; a return before that costs nobody a lease.
+    `empties`: the store knows no lease until its node has reported it; a lease returned before that is not lost.
     """
 
     title: str

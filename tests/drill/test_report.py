@@ -27,7 +27,7 @@ from tests.drill.report import Found, Outcome, table
         ({"faults": ("not within 60 s: all are back",)}, ["not within 60 s: all are back"]),
     ],
 )  # fmt: skip
-def test_every_loss_breaks_the_promise_of_its_outage(facts, broken):
+def test_each_kind_of_loss_in_an_outage_is_reported_as_a_broken_promise(facts, broken):
     assert Outcome("Nothing", 0, **facts).broken == broken
 
 

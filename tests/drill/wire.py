@@ -34,7 +34,7 @@ class Answer:
 
 
 class Wire:
-    """One connection, to a hub that takes it: whoever fails is left for the next, as behind a load balancer."""
+    """One connection to a hub. When a hub fails, the next one is tried, as behind a load balancer."""
 
     def __init__(self, ports: Sequence[int], secret: str) -> None:
         self._ports = deque(random.sample(ports, len(ports)))
@@ -101,12 +101,12 @@ class Wires:
         self._gate = asyncio.Semaphore(at_once)
 
     def close(self) -> None:
-        """Hang up whatever is not in use."""
+        """Close the connections that are not in use."""
         for wire in self._free:
             wire.close()
 
     async def post(self, path: str, document: Any, timeout_s: float, headers: str = "") -> Answer:
-        """As `Wire.post`, with a document as the body."""
+        """Call `Wire.post` with a document as the body."""
         async with self._gate:
             wire = self._free.pop() if self._free else Wire(self._ports, self._secret)
             try:

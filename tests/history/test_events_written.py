@@ -50,7 +50,7 @@ async def crowd(hub: Hub) -> AsyncIterator[Crowd]:
 
 @pytest.fixture
 def happened(redis: Redis) -> Callable[[], list[str]]:
-    """What was written since it was asked last: event, code and what it is about."""
+    """Return a function that returns the events since its last call: event, code and subject."""
     last = "-"
 
     def read() -> list[str]:
@@ -214,7 +214,7 @@ async def test_a_ticket_asked_for_repeatedly_writes_an_event_when_its_hub_dies(h
 
 
 async def retired(hub, redis) -> bool:
-    """Whether nobody is in the queue since its hub was said to be gone, unless it has ticked in between."""
+    """Mark the hub as gone and return whether its waiters are out of the queue; a tick in between would keep them."""
     redis.zadd("hub:hubs", {hub.clock.hub_id: -10_000})
     await hub.store.script("queue/retire")(limit=50)
     return not redis.exists(f"hub:line:{POOL}")
@@ -273,7 +273,7 @@ async def test_changes_of_caps_maintenance_and_expiry_write_events(hub, redis, h
     ]  # fmt: skip
 
 
-async def test_changes_by_other_programs_write_one_event(hub, redis, happened):
+async def test_each_change_by_another_program_writes_one_event_although_several_sweeps_see_it(hub, redis, happened):
     push(redis, POOL, ("f1", "x"), ("f2", "x"))
     redis.hset("session:f3", mapping={"labelKey": POOL, "nodeId": "x", "runId": "r"})
     redis.set("borrow_ttl:f3", "1", ex=900)

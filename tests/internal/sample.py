@@ -27,7 +27,7 @@ async def later(payload: dict[str, Any], room_id: str, task_id: str) -> None:
 
 
 def hold(payload: dict[str, Any], room_id: str, task_id: str) -> None:
-    """As `later`, on a thread."""
+    """Do the same as `later`, on a thread."""
     write(payload, room_id, task_id)
     while not _there(payload):
         time.sleep(0.02)

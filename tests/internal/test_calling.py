@@ -1,4 +1,4 @@
-"""Calling the function of a job, whichever kind of function it is."""
+"""Calling the function of a job, plain or coroutine; its errors and its cancellation."""
 
 import asyncio
 import json
@@ -92,7 +92,7 @@ def test_the_text_of_an_error_is_not_empty_is_bounded_and_can_be_stored():
     assert text_of(ValueError("\ud800")).encode() == b"\\ud800"
 
 
-def test_the_place_of_an_error_is_the_line_that_raised_it():
+def test_the_logged_place_of_an_error_is_the_line_that_raised_it():
     with pytest.raises(json.JSONDecodeError) as raised:
         json.loads("{")
     assert "/json/decoder.py:" in place_of(raised.value)

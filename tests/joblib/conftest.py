@@ -1,4 +1,4 @@
-"""Two hubs on one Redis that are asked in turn - whatever holds here holds of replicas - and people with tokens."""
+"""Two hubs on one Redis, called in turn, so that each test is also one of replicas; and users with tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.joblib.stage import CALM, QUICK, Stage, stage
 
 @pytest.fixture(scope="package")
 def http() -> Iterator[httpx.Client]:
-    """One client for everybody; its connections are kept."""
+    """One HTTP client for all tests; its connections are kept."""
     limits = httpx.Limits(max_connections=200, max_keepalive_connections=50)
     with httpx.Client(limits=limits, trust_env=False, verify=False) as client:
         yield client
@@ -31,6 +31,13 @@ def hubs(http: httpx.Client) -> Iterator[Stage]:
 @pytest.fixture(scope="package")
 def quick(http: httpx.Client) -> Iterator[Stage]:
     """A hub with short timeouts, on a Redis of its own."""
+    with stage(http, 1, **QUICK) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def fragile(http: httpx.Client) -> Iterator[Stage]:
+    """A hub with short timeouts for one module, which may restart it, and its Redis too."""
     with stage(http, 1, **QUICK) as found:
         yield found
 
@@ -79,7 +86,7 @@ def full(room: str) -> str:
 
 @pytest.fixture(scope="package")
 def fence(root: Person) -> str:
-    """A provider whose results nobody reads: listeners know by them how far they have heard."""
+    """A provider whose results serve as marks: a listener that gets one has got every earlier event."""
     return str(root.provider("fence", "fence")["id"])
 
 

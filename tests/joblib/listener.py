@@ -39,7 +39,7 @@ class Listener:
             await self.client.call("room_join", {"room_id": room}, timeout=PATIENCE_S)
 
     async def say(self, event: str, data: Any) -> None:
-        """Send an event; returns when the hub has handled it, which it says to whoever asks for that."""
+        """Send an event and wait until the hub acknowledges that it has handled it."""
         check_acknowledged(event, await self.client.call(event, data, timeout=PATIENCE_S))
 
     async def offer(self, full: str, worker: str) -> None:
@@ -56,11 +56,7 @@ class Listener:
         fence = {"id": self._fence, "room_id": "fence", "full_name": "fence:files:fence"}
         empty(self._person.answer(fence, b"", query))
         mark = request_hash(query)
-
-        async def passed() -> bool:
-            return any(data.get("request_hash") == mark for _, data in self.told)
-
-        await eventually(passed)
+        await eventually(lambda: any(data.get("request_hash") == mark for _, data in self.told))
         found = [(event, data) for event, data in self.told if data.get("provider_name") != "fence:files:fence"]
         self.told.clear()
         return found

@@ -1,4 +1,4 @@
-"""People who use the jobs API from outside: a token each, and any number of hubs that they ask in turn."""
+"""Users of the jobs API over HTTP: each has a token and calls any number of hubs in turn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import httpx
 from tests.world import PATIENCE_S
 
 J = "/v1/joblib"
-LONGEST_S = 8  # that a hub of `tests.joblib.stage.CALM` lets anybody wait: what came sooner was not waited for in vain
+LONGEST_S = 8  # the longest wait of a hub of `tests.joblib.stage.CALM`: a call that ended sooner was not cut off by it
 ALICE, BOB, ROOT = UUID(int=0xA11CE), UUID(int=0xB0B), UUID(int=0x7007)
 TOKENS = f"""
 [[tokens]]
@@ -79,7 +79,7 @@ class Person:
         self.token = token
 
     def at(self, hub: int) -> Person:
-        """The same person at one of the hubs only."""
+        """Return the same user, calling one of the hubs only."""
         return Person(self.http, [self._hubs[hub]], self.token)
 
     def showing(self, token: str | None) -> Person:
@@ -155,7 +155,7 @@ class Person:
         )
 
     def answer(self, made: dict[str, Any], body: bytes, query: str = "", **headers: str) -> httpx.Response:
-        """Ask a provider, and upload what it answers to that."""
+        """Ask a provider for a read, and upload its answer."""
         self.read(made["room_id"], made["full_name"], query, prefer="wait=0")
         return self.upload(made["id"], request_hash(query), body, **headers)
 
@@ -206,7 +206,7 @@ def timed(call: Callable[..., httpx.Response], *arguments: Any) -> tuple[httpx.R
 
 
 def all_at_once(call: Callable[..., httpx.Response], *arguments: Sequence[Any]) -> list[tuple[httpx.Response, float]]:
-    """As `timed`, for many calls at the same time."""
+    """Run `timed` for many calls at the same time."""
     with ThreadPoolExecutor(len(arguments)) as pool:
         return [each.result() for each in [pool.submit(timed, call, *each) for each in arguments]]
 
@@ -239,7 +239,7 @@ def problem(answer: httpx.Response, status: int, code: str) -> str:
 
 
 def framework(answer: httpx.Response, status: int, detail: str) -> None:
-    """What the framework says of itself, in its own manner."""
+    """Assert that the answer is the framework's own refusal, which has a `detail` and no problem document."""
     assert (answer.status_code, answer.headers["content-type"]) == (status, PLAIN), answer.text
     assert answer.json() == {"detail": detail}
 
@@ -259,5 +259,5 @@ def moment(text: str) -> datetime:
 
 
 def is_id(text: str) -> bool:
-    """Whether it is a random UUID as the wire writes one."""
+    """Return whether the text is a random UUID in the form of the wire."""
     return str(UUID(text)) == text and UUID(text).version == 4

@@ -18,7 +18,7 @@ from tests.joblib.people import LONGEST_S, TOKENS, Person
 from tests.world import HubProcess, RedisServer, wait_until
 
 DEFAULT_S = 4
-CALM = {  # nobody is ever removed for being silent, or for having hung up, however long the tests take
+CALM = {  # no worker is ever removed for silence or for hanging up, however long the tests take
     "HUB_WORKER_TIMEOUT_SECONDS": "36000",
     "HUB_SWEEPER_INTERVAL_SECONDS": "1800",
     "HUB_PROVIDER_LONG_POLL_DEFAULT_SECONDS": str(DEFAULT_S),
@@ -27,9 +27,9 @@ CALM = {  # nobody is ever removed for being silent, or for having hung up, howe
     "HUB_SIO_DISCONNECT_GRACE_SECONDS": "36000",
 }
 NO_BRAKE = {"HUB_SWEEPER_BRAKE_MIN": "1000000"}  # tests leave so many silent workers behind that it would engage
-# Long enough for whoever beats, or connects again, to be in time although his process or a hub stood still a while.
+# Long enough that a heartbeat or a reconnect is in time although its process, or a hub, stood still a while.
 TIMEOUT_S, INTERVAL_S, GRACE_S = 6.0, 0.5, 4.0
-LOOK_S = 1.0  # how late it may be noticed that somebody has hung up, or is due
+LOOK_S = 1.0  # how late a hub may notice that a client has hung up, or that something is due
 QUICK = {
     **NO_BRAKE,
     "HUB_WORKER_TIMEOUT_SECONDS": str(TIMEOUT_S),
@@ -105,7 +105,7 @@ class Stage:
         return [hub.url for hub in self.hubs]
 
     def waiting(self, about: str, hubs: int = 1) -> None:
-        """Until so many hubs wait for what is said of this task, of this job, or under this hash."""
+        """Wait until so many hubs listen for news of a task, a job or a hash."""
         about = about.replace("-", "")
         with contextlib.closing(self.server.client()) as client:
 

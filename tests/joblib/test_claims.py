@@ -44,7 +44,7 @@ def test_a_claim_takes_the_oldest_task_of_all_jobs_of_the_worker(alice, bob, roo
     assert alice.claim(worker) is None
 
 
-def test_every_worker_of_a_job_may_claim_its_tasks_whoever_submitted_them(alice, bob, full, room):
+def test_every_worker_of_a_job_may_claim_tasks_of_any_submitter(alice, bob, full, room):
     first, second = alice.job(room), bob.job(room)
     tasks = [alice.submit(full) for _ in range(3)]
     assert [alice.claim(first)["id"], bob.claim(second)["id"], alice.claim(first)["id"]] == tasks

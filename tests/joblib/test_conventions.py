@@ -112,7 +112,7 @@ def test_a_page_repeats_its_requested_bounds(stranger, path):
 
 
 def filled(person, what):
-    """A list of 23 that nobody else adds to: its path, how an item is told apart, and these, newest first."""
+    """Fill a new list with 23 items; return its path, the field that names an item, and the names, newest first."""
     room, names = fresh(), [f"n{number:02}" for number in range(23)]
     if what == "jobs":
         worker = person.worker()

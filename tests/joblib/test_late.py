@@ -1,4 +1,4 @@
-"""A hub that stood still and goes on: what it then reads is of callers who have asked another hub since."""
+"""A hub that stood still and goes on: the requests it reads then are of callers that have turned to another hub."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def pair(http):
 
 @contextmanager
 def still(pair):
-    """The first hub stands still while the block runs; afterwards it has read whatever came meanwhile."""
+    """Stop the first hub while the block runs; afterwards wait until it has read the requests that came meanwhile."""
     pair.hubs[0].signal(signal.SIGSTOP)
     try:
         yield
@@ -72,7 +72,7 @@ def test_a_report_whose_caller_hung_up_is_not_carried_out(pair):
     assert (found["status"], found["attempt"]) == ("claimed", 3)
 
 
-def test_a_submit_and_a_removal_whose_callers_hung_up_are_not_carried_out(pair):
+def test_a_submit_or_a_removal_whose_caller_hung_up_is_not_carried_out(pair):
     ann, room = pair.person("alice-t"), fresh()
     other = ann.at(1)
     worker = other.job(room)

@@ -1,5 +1,7 @@
-"""Silence, hanging up, and what nobody holds: a hub with short timeouts. Everything is set up at once, waited for once,
-and then looked at from several sides."""
+"""Silent workers, lost connections and unclaimed tasks, on a hub with short timeouts.
+
+One fixture sets up all of it and waits once; each test then checks one part.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ def kept(person, task):
 
 @dataclass
 class Silence:
-    """What there was before the silence, and how long it took the first worker to be removed."""
+    """The ids of the objects from before the silence, and how long it took until the first worker was removed."""
 
     room: str = field(default_factory=fresh)
     workers: dict[str, str] = field(default_factory=dict)
@@ -53,7 +55,7 @@ class Silence:
 @pytest.fixture(scope="module")
 def silence(quick, ann):
     """Workers `silent`, `busy` (claims and moves but never beats), `alone` (has no job) and `beating`; each of the
-    tasks `silent`, `beating` is held by the worker of that name, `orphan` and `running` are held by nobody."""
+    tasks `silent`, `beating` is held by the worker of that name, `orphan` and `running` have no worker."""
     boss, found = quick.person("root-t"), Silence()
     start = time.monotonic()
     for name in ("silent", "beating", "busy"):
@@ -207,11 +209,7 @@ async def test_a_worker_that_hangs_up_is_removed_after_the_grace_and_a_connected
     await connections.offering(back[0])
     await first.disconnect()
     lost = [gone[1], *(task for _, task in several)]
-
-    async def over():
-        return failed(ann, *lost)
-
-    await eventually(over)
+    await eventually(lambda: failed(ann, *lost))
     over_at = time.monotonic()
     assert over_at - before >= GRACE_S - 0.1
     assert over_at - start < GRACE_S + LOOK_S + 0.5 + SLACK_S
@@ -223,8 +221,4 @@ async def test_a_worker_that_hangs_up_is_removed_after_the_grace_and_a_connected
     assert kept(ann, leaver[1])  # has left the rooms, and that is not hanging up
     await second.disconnect()
     await staying.disconnect()
-
-    async def all_are_gone():
-        return failed(ann, twice[1], leaver[1])
-
-    await eventually(all_are_gone)
+    await eventually(lambda: failed(ann, twice[1], leaver[1]))

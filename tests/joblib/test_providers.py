@@ -117,7 +117,7 @@ QUERIES = [
 
 
 @pytest.mark.parametrize(("query", "canonical"), QUERIES)
-def test_a_question_is_identified_by_the_hash_of_its_canonical_text(alice, room, query, canonical):
+def test_a_provider_answers_a_read_by_the_hash_of_the_canonical_text_of_its_parameters(alice, room, query, canonical):
     made = alice.provider(room)
     digest = sha256(canonical.encode()).hexdigest()
     if not query:

@@ -11,13 +11,13 @@ def taken(person, worker, since=0, **headers):
     return done(person.get(f"/workers/{worker}/taken?since={since}", **headers), 200)
 
 
-def test_moves_by_the_worker_itself_do_not_count_as_taken(alice, full, room):
+def test_tasks_that_a_worker_ends_itself_are_not_counted_as_taken_from_it(alice, full, room):
     worker, task = alice.claimed(full)
     alice.run(task, "running", "completed")
     assert taken(alice, worker) == {"id": worker, "taken": 0}
 
 
-def test_a_cancellation_wakes_a_waiting_worker_and_is_told_to_a_later_question(alice, full):
+def test_a_cancellation_of_its_task_answers_the_worker_that_waits_and_later_calls_too(alice, full):
     worker, task = alice.claimed(full)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(taken, alice, worker, 0, prefer="wait=8")
@@ -27,7 +27,7 @@ def test_a_cancellation_wakes_a_waiting_worker_and_is_told_to_a_later_question(a
     assert taken(alice, worker, 1)["taken"] == 1
 
 
-def test_cancelling_a_pending_task_takes_nothing_from_a_worker(alice, hubs, full, room):
+def test_the_cancellation_of_a_pending_task_counts_for_no_worker(alice, hubs, full, room):
     worker, _ = alice.claimed(full)
     done(alice.move(alice.submit(full), "cancelled"), 200)
     assert taken(alice, worker)["taken"] == 0

@@ -108,7 +108,7 @@ async def test_a_single_submit_waits_for_at_most_one_of_eight_checks_of_another_
 
 
 @pytest.mark.parametrize("payloads", [["{}", '"%s"' % ("x" * 70_000)]])
-async def test_a_check_that_takes_long_for_large_payloads_does_not_condemn_the_schema(payloads):
+async def test_a_schema_whose_check_is_slow_only_for_large_payloads_is_not_refused_later(payloads):
     validation = Validation()
     try:
         fault = await validation.check("j", json.dumps(endless()), payloads, "u")
@@ -118,7 +118,7 @@ async def test_a_check_that_takes_long_for_large_payloads_does_not_condemn_the_s
         await validation.close()
 
 
-async def test_a_check_without_processor_time_does_not_condemn_the_schema(monkeypatch):
+async def test_a_schema_whose_check_was_stalled_without_processor_time_is_not_refused_later(monkeypatch):
     validation = Validation()
     try:
         assert await validation.check("j", '{"type":"object"}', ["{}"], "u") is None

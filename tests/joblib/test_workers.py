@@ -148,7 +148,7 @@ def test_a_job_is_hidden_when_its_last_task_ends_after_its_workers(alice, root, 
         done(root.move(task, "claimed"), 200)
     done(root.move(held, "running"), 200)
     empty(alice.leave(worker))
-    # Claimed and running tasks do not keep it; these two were nobody's, so the worker's end has hidden it.
+    # Only pending tasks and workers keep a job visible; both tasks were claimed, and the only worker has left.
     problem(alice.get(f"/rooms/{room}/jobs/{full}"), 404, "job-not-found")
     assert done(root.move(held, "completed"), 200)["status"] == "completed"
     assert done(root.move(waiting, "failed", error="lost"), 200)["error"] == "lost"

@@ -49,7 +49,7 @@ async def test_a_claim_takes_only_the_oldest_tasks_of_the_jobs_of_its_worker(hub
             if what == "cancel":
                 await hub.tasks.move(task, "cancelled", user=USER)
                 del waiting[task]
-            else:  # claimed by nobody in particular
+            else:  # claimed without a worker
                 await hub.tasks.move(task, "claimed", user=USER, superuser=True)
                 del waiting[task]
     left = [task.id for task in await hub.tasks.claim(all_of_them, USER, Claim(most=1000))]

@@ -112,7 +112,7 @@ async def test_a_task_whose_end_redis_lost_is_not_claimed_before_the_hubs_have_r
     assert await lossy.status(task.id) == "completed"
 
 
-async def test_an_end_is_restored_even_before_the_hub_that_remembers_the_submit_reports(lossy):
+async def test_the_end_of_a_task_is_restored_even_before_its_submit_is_restored_by_another_hub(lossy):
     worker = await lossy.worker()
     settings = settings_for(lossy.server.url)
     async with open_store(settings) as store:
@@ -138,7 +138,7 @@ async def test_a_lost_cancellation_is_restored_even_if_the_task_was_claimed_sinc
     await lossy.forget()
     settings = settings_for(lossy.server.url)
     async with open_store(settings) as store:  # another hub, which remembers nothing of it
-        lossy.server.client().hincrby("hub:store", "clock_ms", 2_000)  # and nobody has spoken in time
+        lossy.server.client().hincrby("hub:store", "clock_ms", 2_000)  # past the time in which hubs report
         assert [found.id for found in await Hub(store, settings).tasks.claim(worker, USER)] == [task]
     await lossy.recall()
     assert await lossy.status(task) == "cancelled"

@@ -63,7 +63,7 @@ async def test_a_result_larger_than_the_quota_of_a_room_is_refused_and_removes_n
     assert await kept(hub, made, 1, 2) == [1]
 
 
-async def test_a_replaced_answer_counts_once_against_the_quota(hub, redis):
+async def test_an_answer_that_replaces_another_counts_once_against_the_quota(hub, redis):
     made = await provider(hub)
     params = await ask(hub, made, 1)
     for size in (6000, 5000, 7000):

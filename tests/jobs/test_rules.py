@@ -32,7 +32,7 @@ def on(day, cron):
 
 
 def one_by_one(rule, after_us, count):
-    """The same, each asked for anew."""
+    """Return the next moments of the rule, by one call for each."""
     return [after_us := rule.next(after_us) for _ in range(count)]
 
 

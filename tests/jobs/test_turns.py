@@ -31,7 +31,7 @@ class Line:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_users_take_turns_and_the_tasks_of_each_user_keep_their_order():
+async def test_users_take_turns_and_the_calls_of_each_user_keep_their_order():
     line = Line()
     tasks = await line.come("a1", "a2", "a3", "b1", "b2", "c1")
     await line.all_of(*tasks)
@@ -46,7 +46,7 @@ async def test_a_user_who_comes_during_the_turn_of_another_is_next():
     assert line.had == ["a1", "b1", "a2", "a3"]
 
 
-async def test_a_turn_is_passed_on_when_its_caller_has_gone():
+async def test_a_turn_goes_to_the_next_caller_when_its_own_caller_has_gone():
     line = Line()
     first, gone, late, last = await line.come("a1", "b1", "c1", "d1")
     gone.cancel()

@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def _fly(most: int) -> dict[str, Any]:
-    """The old faults, and then whatever chance brings."""
+    """Play the known scenarios, then random steps, until a rule is broken or `most` steps are played."""
     started, steps, found = time.monotonic(), 0, None
     logging.disable(logging.CRITICAL)
     known = (scenario.steps for scenario in SCENARIOS.values())
@@ -60,7 +60,7 @@ def _fly(most: int) -> dict[str, Any]:
 
 
 def _said(error: BaseException) -> str:
-    """What the machine said, or what the error is, where Hypothesis has put several together."""
+    """Return the text of an error; of several that Hypothesis put together, the first."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     text = str(error).strip() or type(error).__name__

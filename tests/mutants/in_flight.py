@@ -34,7 +34,7 @@ FLIGHT = (
         "a process that takes a node over does not know what is lent",
     ),
     Mistake(
-        "commands/tasks/recall.lua", "recalls.wait_for(a.id, a.status, a.error, a.claim, a.request, a.worker)\n", "",
+        "commands/tasks/recall.lua", "recalls.wait_for(a.id, a.status, reserve.shortened(a.error), a.claim, a.request, a.worker)\n", "",
         "the end of a task is forgotten when its hub speaks before the one that knows of the submit",
     ),
     Mistake(
@@ -136,7 +136,7 @@ FLIGHT = (
         "a cap is set or cleared late",
     ),
     Mistake(
-        "hub/capacity/memory.py", "            label=lease.label,\n", "            label=lease.pool,\n",
+        "hub/capacity/memory.py", "part=key_part(node), label=lease.label,", "part=key_part(node), label=lease.pool,",
         "what comes back after a loss counts under no cap",
     ),
     Mistake(

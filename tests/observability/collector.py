@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 
 class Span(NamedTuple):
-    """What a test looks at of a span."""
+    """The parts of a span that tests check."""
 
     name: str
     kind: int

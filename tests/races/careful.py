@@ -1,4 +1,4 @@
-"""Borrowers who write down every answer, so that it can be checked afterwards whether all of them could be true."""
+"""Borrowers that write down every answer, so that the answers can be checked against each other afterwards."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class _Careful:
         return None
 
     async def _keep(self, slot: str, token: str, until: float, done: float) -> bool:
-        """Whether it is still held in the end."""
+        """Renew the lease until `done`; return whether it is still held then."""
         ttl = self._job["ttl"]
         body = {"browserId": slot, "leaseToken": token, "ttlSeconds": ttl}
         while time.time() < min(done, until):
@@ -96,7 +96,7 @@ class _Careful:
             self._note("revived", slot=slot, token=token)
 
     async def _ask(self, method: str, path: str, body: Any = None, key: str = "") -> httpx.Response | None:
-        """The answer of whichever hub is asked; None when none came."""
+        """Ask one of the hubs at random; return its answer, or None when none came."""
         headers = {"idempotency-key": key} if key else {}
         try:
             url = f"http://127.0.0.1:{random.choice(self._job['ports'])}{path}"

@@ -72,7 +72,7 @@ class Chaos:
         self._all.append(self.hubs[which])
 
     def ask(self, method: str, path: str, document: object = None) -> bool:
-        """Call whichever hub answers, as an operator; False when none does."""
+        """Call the hubs as an operator until one answers; return False when none does."""
         for hub in self.hubs:
             try:
                 headers = {"x-hub-secret": hub.admin_secret}
@@ -84,7 +84,7 @@ class Chaos:
         return False
 
     def end(self) -> None:
-        """Kill what is left of it."""
+        """Kill all hubs."""
         for hub in self._all:
             hub.kill()
 

@@ -1,5 +1,7 @@
-"""What the callers in races leave behind: httpx leaves the socket of a caller who hangs up while he connects to the
-garbage collector. It is collected with the race that left it, not in a later one; hubs are processes of their own.
+"""Collect garbage after each race.
+
+httpx leaves the socket of a caller that hangs up while it connects to the garbage collector, whose warning must fall
+into the race that left the socket, not into a later one. Hubs are processes of their own.
 """
 
 from __future__ import annotations

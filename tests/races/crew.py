@@ -123,7 +123,7 @@ class Crew:
         self._process = begin([job_text], clean_environment(), self._out, self._out, module="tests.races.crew")
 
     def lines(self) -> list[dict[str, Any]]:
-        """What it noted so far, what was noted about it, and what `hub agent` said of itself."""
+        """Return the notes of the process so far, notes about it, and the announcements in the log of `hub agent`."""
         text = self._out_path.read_text(errors="replace")  # its last line may be just being written
         said = re.findall(r"^(\S+) INFO +announced node=(\S+).*\n", text, re.MULTILINE)
         announced = [

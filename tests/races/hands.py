@@ -36,7 +36,7 @@ class Hand:
         self._notes.write(pid=os.getpid(), **facts)
 
     def ask(self, method: str, path: str, body: Any, key: str = "") -> dict[str, Any]:
-        """The answer, by whichever hub gives one; a call is repeated until it is answered."""
+        """Repeat a call, at hubs chosen at random, until it is answered; return the answer."""
         headers = {"authorization": f"Bearer {self._token}", "content-type": "application/json"}
         headers |= {"idempotency-key": key} if key else {}
         while True:

@@ -15,7 +15,7 @@ Line = dict[str, Any]
 
 @dataclass
 class Hold:
-    """A time for which a borrower was sure that a slot was his: from the answer to the return, or the lease's end."""
+    """A time in which a borrower surely held a slot: from the answer until the return, or the lease's end."""
 
     slot: str
     token: int
@@ -120,7 +120,7 @@ def unanswered(lines: Iterable[Line], patience_s: float) -> list[Line]:
 
 
 def revived(lines: Iterable[Line]) -> list[str]:
-    """Every lease that was valid again, or held by anybody, after its return had been answered."""
+    """Return every lease that was valid, or held, after its return had been answered."""
     returned: dict[tuple[str, str], float] = {}
     wrong = []
     for line in sorted(lines, key=lambda each: each["at"]):

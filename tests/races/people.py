@@ -143,7 +143,7 @@ class _Waiter:
             try:
                 async with asyncio.timeout(random.uniform(0, 0.5)):
                     await self._post(ask, ask.id)
-                break  # whoever has had his answer may lose it as well
+                break  # the answer is thrown away, as if it were lost
             except (TimeoutError, httpx.HTTPError):
                 self._any_hub.another()
         await self._take(ask, await self._post(ask, ask.id))

@@ -89,7 +89,7 @@ async def test_a_primary_of_the_shard_that_is_stopped_or_killed_lends_nothing_tw
 
 @pytest.mark.timeout(300)
 async def test_a_slot_migration_that_stops_half_way_leaves_no_command_half_done(cluster, two_hubs, tmp_path):
-    """While it moves the store is away: nobody expires, nothing lapses, no command is carried out in part."""
+    """The store is away while the slot moves: no node expires, no lease lapses, no command is carried out in part."""
     hubs = two_hubs(cluster, HUB_NODE_TIMEOUT=str(TIMEOUT_S))
     async with Load(hubs) as load:
         await load.goes_on()
@@ -118,7 +118,7 @@ async def test_a_slot_migration_that_stops_half_way_leaves_no_command_half_done(
 
 
 def fill(redis):
-    """Keys that move with those of the hub; what is deleted by the doctor is not among them."""
+    """Add keys that move along with the keys of the hub, of a kind that the doctor does not delete."""
     pipe = redis.pipeline(transaction=False)
     for number in range(FILLERS):
         pipe.set(f"{TAG}filler:{number}", "x")

@@ -95,18 +95,14 @@ class Load:
     async def goes_on(self, leases: int = 20) -> float:
         """Wait for so many more leases; when the first of them was made."""
         before = len(self.leases)
-
-        async def more():
-            return len(self.leases) >= before + leases
-
-        await eventually(more, 60)
+        await eventually(lambda: len(self.leases) >= before + leases, 60)
         return self.leases[before][0]
 
     async def is_back(self, trio: Trio) -> None:
         """Wait for leases: the first is made in time after the Sentinels agree on a primary that takes writes. Prints
         how long it took.
 
-        A Sentinel may promote a second server before the first has its replica back; nobody can write until one is.
+        A Sentinel may promote a second server before the first has its replica back; until then no write succeeds.
         """
         before, since = len(self.leases), time.monotonic()
         async with asyncio.timeout(90):
@@ -140,7 +136,7 @@ def trio(lines, tmp_path):
 
 @pytest.fixture
 def wired(lines, tmp_path):
-    """The same, and each server can be cut off from everybody."""
+    """Yield servers that can each be cut off from all others and from the hubs."""
     servers = Trio(tmp_path, *lines, wired=True)
     yield servers
     servers.stop()
@@ -197,8 +193,8 @@ async def test_a_primary_that_is_stopped_or_killed_under_load_lends_nothing_twic
 
 
 @pytest.mark.timeout(120 + 60 * FAILOVERS)
-async def test_a_primary_that_is_cut_off_from_everybody_lends_nothing_twice(wired, two_hubs):
-    """What was on its way to it arrives when it can be reached again, and it still takes itself for the primary."""
+async def test_a_primary_cut_off_from_sentinels_and_hubs_lends_nothing_twice(wired, two_hubs):
+    """Once it can be reached again, it gets the delayed commands while it still takes itself for the primary."""
     async with Load(two_hubs(wired)) as load:
         for _ in range(FAULTS):
             await load.goes_on()
@@ -217,8 +213,9 @@ async def test_a_primary_that_is_cut_off_from_everybody_lends_nothing_twice(wire
 async def test_a_failover_and_the_way_back_that_both_lose_what_was_written_last_lend_nothing_twice(
     lines, lagging, two_hubs
 ):
-    """Neither server is started anew: each is primary, then replica, then primary again. One that needs a replica takes
-    nothing that nobody hears, and loses what is on its way.
+    """No server restarts: each is primary, then replica, then primary again.
+
+    A primary that needs a replica refuses writes without one, and loses those that are on their way to it.
     """
     async with Load(two_hubs(lagging)) as load:
         await load.goes_on()

@@ -1,4 +1,4 @@
-"""What everybody noted while hubs, Redis and the network failed in turn, checked afterwards: all of it can be true.
+"""Check the notes of all processes, taken while hubs, Redis and the network failed in turn, against each other.
 
 Hubs, agents, borrowers and workers are processes of their own, the clocks of two hubs are off by hours, and three
 Sentinels watch over Redis. A fault or two come in `make test`, all of them in the ten minutes of `make proof`; the seed
@@ -118,7 +118,7 @@ def submit(ports: list[int], over: Event) -> None:
 def kill_a_worker(log: Path) -> None:
     for pid in {note["pid"] for note in whole_notes(log) if note["what"] == "registered"}:
         with suppress(OSError):
-            if b"tests.races.hands" in Path(f"/proc/{pid}/cmdline").read_bytes():  # and not somebody else by now
+            if b"tests.races.hands" in Path(f"/proc/{pid}/cmdline").read_bytes():  # and not another program by now
                 os.kill(pid, signal.SIGKILL)
                 return
 

@@ -57,21 +57,17 @@ async def test_of_two_concurrent_returns_one_ends_the_lease(start_hub: Callable[
 async def test_two_concurrent_returns_give_the_slot_to_one_waiter_who_keeps_it(
     start_hub: Callable[..., HubProcess], redis: Redis
 ) -> None:
-    """Told apart by the token or by the run. One without either that comes when the hub of the waiter has heard of his
-    lease may mean that.
+    """The hub tells the returns apart by token or run. A return with neither that comes after the waiter's hub knows
+    of its lease may mean that lease.
     """
     hubs = [start_hub(HUB_NODE_TIMEOUT="600"), start_hub(HUB_NODE_TIMEOUT="600")]
     lost = 0
-
-    async def in_line() -> bool:
-        return bool(redis.zcard(f"hub:line:{POOL}"))
-
     async with hubs[0].client("node") as node, hubs[0].client("runner") as one, hubs[1].client("runner") as other:
         await publish(node, "n1", **{POOL: ["s1"]})
         lease = (await borrow(one, POOL, run="r")).json()
         for turn in range(200):
             waiter = asyncio.create_task(borrow(random.choice((one, other)), POOL, run=f"r{turn}"))
-            await eventually(in_line)
+            await eventually(lambda: redis.zcard(f"hub:line:{POOL}"))
             back = {"labelKey": POOL, "browserId": "s1"}
             named = ("leaseToken", "runId", "")[turn % 3]
             back |= {named: lease[named]} if named else {}
@@ -137,7 +133,7 @@ async def test_one_hub_sweeps_and_another_takes_over_when_it_is_killed(start_hub
     hubs = [start_hub(HUB_NODE_SWEEP_INTERVAL_SECONDS="0.2") for _ in range(3)]
 
     def sweeping(seconds: float) -> HubProcess:
-        """Who sweeps for so long, alone; one that stands still is rightly succeeded, and then we look again."""
+        """Return the one hub that sweeps for so long; look again when another took over from a stalled one."""
         for _ in range(5):
             before = [sweeps(hub) for hub in hubs]
             time.sleep(seconds)

@@ -30,7 +30,7 @@ def commands(trio: Trio) -> list[str]:
 
 
 def fail_over(trio: Trio) -> list[str]:
-    """What an operator does; the answers to the commands, when the Sentinels agree on another primary."""
+    """Run the operator's commands and wait for another primary; return the answers to the commands."""
     before = trio.primary
     said = [
         subprocess.run(line, shell=True, capture_output=True, text=True, timeout=30, check=True).stdout.strip()

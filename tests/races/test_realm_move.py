@@ -25,7 +25,7 @@ from tests.world import HubProcess, RedisServer, eventually
 
 NODES = int(os.environ.get("HUB_MOVE_NODES", "300"))
 LEASES = NODES // 2
-FILL_S = 120 + NODES / 10  # for everybody to register, or to be lent a slot
+FILL_S = 120 + NODES / 10  # for all nodes to register, or all borrowers to be lent a slot
 LEASE_S = 60.0 if NODES > 1000 else 15.0
 TIMEOUT_S = 60.0  # of nodes: what a fleet of this size on one machine needs
 PREFIX = "{eu}:"
@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.race, pytest.mark.slow, pytest.mark.timeout(600 + NODE
 
 
 class Probe:
-    """Somebody who asks all the time, and notes when he was served."""
+    """A client that beats, borrows and returns all the time, and notes when it was served."""
 
     def __init__(self, hub: HubProcess) -> None:
         self._hub = hub
@@ -61,7 +61,7 @@ class Probe:
             await runners.post("/session/return", json=body)
 
     async def is_served(self, since: float) -> bool:
-        """Whether he was served with both after that moment."""
+        """Return whether a heartbeat and a borrow were served after that moment."""
         return all(at and at[-1] > since for at in self.served.values())
 
     def longest_s(self, what: str) -> float:
@@ -73,14 +73,9 @@ class Probe:
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[list[RedisServer]]:
     """Where the realm is, and where it is to be."""
-    found = []
-    for name in ("old", "new"):
-        (tmp_path / name).mkdir()
-        found.append(RedisServer(tmp_path / name))
-        found[-1].start()
-    yield found
-    for server in found:
-        server.stop()
+    servers = [RedisServer(tmp_path / name) for name in ("old", "new")]
+    with servers[0], servers[1]:
+        yield servers
 
 
 @asynccontextmanager

@@ -1,5 +1,5 @@
 """Both hubs behind the proxy of `deploy/` are replaced one after the other - by hubs of the same version, by later ones
-and by those of the version before again - and who borrows notices nothing.
+and by hubs of the version before again - and no borrower notices.
 """
 
 from __future__ import annotations
@@ -48,11 +48,7 @@ class Borrowers:
     async def some_more(self) -> None:
         """Until each of them was served again."""
         before = self.served
-
-        async def served() -> bool:
-            return self.served >= before + 20
-
-        await eventually(served)
+        await eventually(lambda: self.served >= before + 20)
 
 
 async def replaced(hub: HubProcess, start_hub: Callable[..., HubProcess], **settings: str) -> HubProcess:
@@ -69,7 +65,7 @@ def git(*words: str) -> bytes:
 
 @pytest.fixture
 def before(tmp_path: Path) -> dict[str, str]:
-    """What starts a hub of the version before: that of the last commit before the functions in Redis were others."""
+    """Return the environment that starts a hub of the last commit before `lua/` changed."""
     try:
         changed = git("log", "-1", "--format=%H", "--", "lua").decode().strip()
         archive = git("archive", f"{changed}~1", "hub", "lua")
@@ -115,7 +111,7 @@ async def under_load(
     redis: Redis,
     change: Callable[[list[HubProcess], Borrowers], Awaitable[None]],
 ) -> None:
-    """Change the hubs while a holder keeps his lease, and others borrow: nobody fails, and nothing is lost."""
+    """Change the hubs while one lease is held and others come and go: no call fails, and no lease is lost."""
     url = await asyncio.to_thread(lambda: proxy(*(f"127.0.0.1:{hub.port}" for hub in hubs)))
     async with (
         NodeAgent("n1", pools={POOL: 8}, url=url, secret=hubs[0].node_secret, policy="reuse") as agent,

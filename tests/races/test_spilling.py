@@ -1,4 +1,4 @@
-"""Spill-over while hubs are killed: one lease for a ticket, in whichever of two realms, and nothing lent to nobody."""
+"""Spill-over while hubs are killed: a ticket gets one lease, in one of two realms; no slot is lent without a holder."""
 
 from __future__ import annotations
 
@@ -44,11 +44,8 @@ Lease = tuple[str, str, str]  # realm, slot, token
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[RedisServer]:
     """The store of us."""
-    (tmp_path / "us").mkdir()
-    server = RedisServer(tmp_path / "us")
-    server.start()
-    yield server
-    server.stop()
+    with RedisServer(tmp_path / "us") as server:
+        yield server
 
 
 class Hubs:
@@ -97,7 +94,7 @@ class Races:
         self._names = iter(range(RACES))
 
     async def ask(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
-        """The answer of whichever hub gives one."""
+        """Call hubs at random until one answers; return the answer."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 url = random.choice(self._hubs.hubs).url + path
@@ -178,7 +175,7 @@ async def hubs(redis_server: RedisServer, other: RedisServer, tmp_path: Path) ->
             hub.kill()
 
 
-async def test_a_ticket_that_spills_over_gets_one_lease_whichever_process_dies(hubs, redis_server, other):
+async def test_a_ticket_that_spills_over_gets_one_lease_although_processes_die(hubs, redis_server, other):
     async with httpx.AsyncClient(timeout=60, limits=httpx.Limits(max_connections=None)) as client:
         races = Races(hubs, client)
         killing = asyncio.create_task(hubs.kill_for_ever())

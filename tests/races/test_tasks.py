@@ -38,7 +38,9 @@ def hubs(start_hub, tmp_path):
 
 @pytest.mark.race
 @pytest.mark.timeout(600)
-async def test_every_task_ends_exactly_once_whichever_process_is_killed(hubs, start_hub, redis, redis_server, tmp_path):
+async def test_every_task_ends_exactly_once_although_processes_are_killed(
+    hubs, start_hub, redis, redis_server, tmp_path
+):
     log = tmp_path / "hands.log"
     ports = [hub.port for hub in hubs]
     crew = start_crew(ports, log)
@@ -93,7 +95,7 @@ def kill_a_holder(chooser: random.Random, log: Path, redis) -> None:
         if not holders:
             return False
         pid = chooser.choice(holders)
-        os.kill(pid, signal.SIGSTOP)  # while somebody looks once more: it may have told of them meanwhile
+        os.kill(pid, signal.SIGSTOP)  # stopped for a second look: it may have reported its tasks meanwhile
         has = holds(pid)
         os.kill(pid, signal.SIGKILL if has else signal.SIGCONT)
         return has

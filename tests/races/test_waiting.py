@@ -1,4 +1,4 @@
-"""The fair line while everything dies at random: whoever waits is served, or told, and nothing is left behind.
+"""The fair line while everything dies at random: each waiter is served, or told, and nothing is left behind.
 
 They wait at two hubs for slots of three pools, in every way there is; operators set caps, drain and undrain meanwhile.
 """
@@ -27,7 +27,7 @@ WANTED = ["gpu:a100", "gpu:a100:eu:rack1", "gpu:a100:eu", "gpu:h100", "gpu:h100:
 pytestmark = [pytest.mark.race, pytest.mark.slow, pytest.mark.timeout(SECONDS + 600)]
 
 
-async def test_every_waiter_is_served_or_told_whichever_process_dies(
+async def test_every_waiter_is_served_or_told_although_processes_die(
     redis_server: RedisServer, redis: Redis, tmp_path: Path
 ) -> None:
     chaos = Chaos(redis_server)
@@ -77,7 +77,7 @@ def operate(chaos: Chaos) -> None:
 
 
 def come_to_rest(chaos: Chaos, redis: Redis) -> None:
-    """Nobody asks any more: every slot is back, and nothing is left of the line and of the counts."""
+    """Wait, when all borrowers have gone, until every slot is free and the queue and its counts are empty."""
 
     def counts() -> tuple[int, ...]:
         free = sum(redis.llen(f"available:{label}") for label in NODES)

@@ -13,17 +13,17 @@ from hub.store.keys import Keys
 from hub.store.library import library
 
 PAUSE_S = 0.1
-GAP_S = 0.5  # this machine stood still: what was between two looks so far apart nobody knows
+GAP_S = 0.5  # after a longer pause between two looks, because the machine stood still, the time between is unknown
 GONE_MS = 5000  # of the hub clock: by then nothing is left of the waiters of a hub that is gone
 
 
 class Watch:
-    """What it saw while the `with` block ran."""
+    """A thread that watches the queue and the free slots while the `with` block runs."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self._keys = Keys()
-        self._since: dict[str, float] = {}  # pool -> when it was first seen with a free slot that somebody waits for
+        self._since: dict[str, float] = {}  # pool -> when it was first seen with a free slot and a waiter for it
         self._looked = time.monotonic()
         self.beside_s = 0.0  # how long that lasted, at most
         self.left: set[str] = set()  # hubs that were gone for so long, and had waiters

@@ -46,7 +46,7 @@ class Wires:
             ends.append(back)
             ways = self._pump(port, reader, back, answers=False), self._pump(port, there, writer, answers=True)
             await asyncio.gather(*ways, return_exceptions=True)
-        except OSError:  # nobody is behind it: the caller is hung up on
+        except OSError:  # the server does not listen: the caller is disconnected
             return
         finally:
             for end in ends:  # also when it is stopped in the middle

@@ -20,13 +20,13 @@ RENEWED = ("browserId", "leaseToken")
 
 
 def commands(redis: Redis) -> Counter[str]:
-    """What the server has carried out so far, by name, what scripts call among it."""
+    """Return how often the server has run each command, calls from scripts included."""
     said: dict[str, Any] = redis.info("commandstats")
     return Counter({name.removeprefix("cmdstat_"): each["calls"] for name, each in said.items()})
 
 
 async def cost(api: httpx.AsyncClient, redis: Redis, prefix: str = "") -> dict[str, Counter[str]]:
-    """Of each operation, so many times: what Redis was sent."""
+    """Call each operation `TIMES` times; return the commands that Redis got for it."""
     slots = [{"labelKey": "gpu:a", "slotId": f"s{number}"} for number in range(TIMES)]
     answer = await api.post(f"{prefix}/node/register", json={"nodeId": "n1", "slots": slots})
     assert answer.status_code == 200, answer.text
@@ -62,17 +62,14 @@ async def cost(api: httpx.AsyncClient, redis: Redis, prefix: str = "") -> dict[s
 
 @pytest.fixture
 def alone(tmp_path: Path) -> Iterator[RedisServer]:
-    """A server that nobody else sends anything to, also no hub of an earlier test that is just ending."""
-    (tmp_path / "alone").mkdir()
-    server = RedisServer(tmp_path / "alone")
-    server.start()
-    yield server
-    server.stop()
+    """A Redis of its own, which no hub of an earlier test that is just ending can reach."""
+    with RedisServer(tmp_path / "alone") as server:
+        yield server
 
 
 @pytest.fixture
 async def without(alone: RedisServer) -> dict[str, Counter[str]]:
-    """What a hub without a file of realms sends."""
+    """Return the commands that a hub without a file of realms sends."""
     edge = create_app(settings_for(alone.url, allowed_hosts=("hub",), borrow_queue_timeout_s=20), sweep=False)
     with alone.client() as redis:
         async with (

@@ -1,4 +1,4 @@
-"""Workers and submitters in realms: those of the SDK by their URL, and the published client, which knows of none."""
+"""Workers and submitters in realms: the SDK names a realm by its URL, the published client knows no realms."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_the_published_client_works_in_the_realm_of_its_room_without_knowing_rea
 
 
 def test_a_socket_of_the_published_client_hears_events_of_the_realm_of_its_room(hub, second, tmp_path):
-    """It is notified of tasks, its provider is asked, and when it hangs up its worker goes."""
+    """The client hears of tasks, its provider is asked, and its worker is removed when it hangs up."""
     file, room = tmp_path / "said", "lab-eu-1"
     with httpx.Client(trust_env=False, timeout=60, headers=BEARER) as http, second.client() as store:
         socket = connect(hub.url, TOKEN)

@@ -57,14 +57,9 @@ UNDECIDED = list(PHASES)[:5]
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[list[RedisServer]]:
     """Two servers of this test alone."""
-    found = []
-    for name in ("old", "new"):
-        (tmp_path / name).mkdir()
-        found.append(RedisServer(tmp_path / name))
-        found[-1].start()
-    yield found
-    for server in found:
-        server.stop()
+    servers = [RedisServer(tmp_path / name) for name in ("old", "new")]
+    with servers[0], servers[1]:
+        yield servers
 
 
 @pytest.fixture
@@ -163,7 +158,7 @@ async def all_is_there(hub: HubProcess, lent: dict[str, str], old: RedisServer, 
                 assert said.json().get("valid"), said.text
             assert after.scard(KEYS.nodes) == 1
         assert after.exists(KEYS.restoring) == 0
-        # A hub that knows of no move does not open what is left behind, and nobody has written there.
+        # A hub that was not told of the move does not open the store that was left, and no hub has written there.
         assert before.hmget(KEYS.store, "generation", "format") == [None, b"1000000"]
         assert all(before.dump(name) == left[name] for name in before.scan_iter())
     assert "node expired" not in hub.log()
@@ -280,7 +275,7 @@ async def test_after_a_move_a_stopped_hub_and_one_with_the_old_file_find_the_sto
         assert answer.json()["valid"]
         refused = command("doctor", "--realm", "eu", HUB_REALMS_FILE=str(stale))
         assert (refused.returncode, refused.stderr) == (1, f"hub: The store has moved to {new.url}.\n")
-        # SIGHUP with the file as it was, and as it is now, leaves the realm where it is: nobody is hung up on.
+        # SIGHUP with the file as it was, and as it is now, leaves the realm where it is: no connection is closed.
         opened = later.log().count("realm opened")
         for text in (stale.read_text(), file.read_text()):
             stale.write_text(text)

@@ -74,7 +74,7 @@ async def test_ids_made_by_a_hub_lead_back_to_their_realm(api):
     keyed = {**us, "idempotency-key": "k1"}
     ids.append((await api.post(at, json={"payload": {}}, headers=keyed)).json()["id"])
     assert {UUID(each).version for each in [worker, *ids]} == {8}
-    # From here on nobody names a realm.
+    # From here on no call names a realm.
     assert (await api.patch(f"/v1/joblib/workers/{worker}")).status_code == 200
     body = {"workerId": worker, "limit": 3, "start": True}
     assert {each["id"] for each in (await api.post("/v1/joblib/tasks/claim", json=body)).json()["tasks"]} == set(ids)

@@ -292,7 +292,7 @@ async def test_a_ticket_given_up_meanwhile_is_not_served_by_another_realm(api):
 
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_call_interrupted_while_the_ticket_is_marked_leaves_one_lease_for_its_key(api, make_realms, when):
-    """As when the caller has hung up: home is asked by nobody else, and the key has its place."""
+    """The call is cancelled, as by a hang-up; its key keeps its place in the queue."""
     await offer(api, "n1", LABEL, "s1", headers=IN_US)
     calling: list[asyncio.Future[httpx.Response]] = []
 
@@ -325,7 +325,7 @@ async def test_a_hub_that_dies_after_marking_the_ticket_leaves_the_lease_to_the_
     calling = asyncio.ensure_future(ask(api, "k1"))
     await asyncio.wait_for(noted.wait(), 20)
     (session,) = (await api.get("/sessions", headers=IN_US)).json()["sessions"]
-    assert session["secondsLeft"] < 15  # nobody has it yet
+    assert session["secondsLeft"] < 15  # not confirmed yet
     async with make_realms(borrow_queue_timeout_s=20) as another:
         said = (await ask(another, "k1")).json()
         assert (said["browserId"], said["realm"], said["ttlSeconds"] > 50) == ("s1", "us", True)
@@ -335,7 +335,7 @@ async def test_a_hub_that_dies_after_marking_the_ticket_leaves_the_lease_to_the_
     assert await lent(api, "us") == ["s1"]
 
 
-async def test_when_the_caller_hangs_up_the_other_realms_lease_is_undone_and_his_key_keeps_its_place(api):
+async def test_when_the_caller_hangs_up_the_other_realms_lease_is_undone_and_its_key_keeps_its_place(api):
     await offer(api, "n1", LABEL, "s1", headers=IN_US)
     leases = hub_of(api, "eu").leases
     first = BorrowRequest(LABEL, 60_000, "r1", "key-1", "a1", "f", 600, True, wait_ms=20_000, elsewhere=("us",))

@@ -8,8 +8,7 @@ import pytest
 from hub.recovery.models import Reset
 from tests.recovery.databases import Database
 from tests.recovery.test_sql import (
-    test_a_look_is_bounded_and_may_ask_for_an_age_above_the_threshold,
-    test_a_look_shows_what_a_reset_would_touch_and_changes_nothing,
+    test_a_list_of_stuck_records_is_bounded_and_may_begin_above_the_threshold,
     test_a_record_that_the_database_refuses_to_change_does_not_stop_the_reset_of_others,
     test_a_reset_by_ids_resets_only_stuck_records,
     test_a_status_may_be_a_whole_number,
@@ -17,6 +16,7 @@ from tests.recovery.test_sql import (
     test_an_id_may_be_a_number_a_text_or_a_uuid,
     test_batches_are_bounded_and_begin_with_the_longest_stuck,
     test_fields_and_tables_may_have_any_name,
+    test_listing_stuck_records_shows_what_a_reset_would_touch_and_changes_nothing,
     test_resets_are_counted_and_a_record_at_the_limit_fails,
     test_stuck_records_are_reset_and_others_stay_as_they_are,
     test_the_reason_is_written_where_the_source_says,
@@ -33,8 +33,7 @@ from tests.recovery.test_sql_refusals import (
 
 __all__ = [
     "test_a_killed_service_leaves_only_whole_batches",
-    "test_a_look_is_bounded_and_may_ask_for_an_age_above_the_threshold",
-    "test_a_look_shows_what_a_reset_would_touch_and_changes_nothing",
+    "test_a_list_of_stuck_records_is_bounded_and_may_begin_above_the_threshold",
     "test_a_record_that_the_database_refuses_to_change_does_not_stop_the_reset_of_others",
     "test_a_reset_by_ids_resets_only_stuck_records",
     "test_a_status_may_be_a_whole_number",
@@ -45,6 +44,7 @@ __all__ = [
     "test_concurrent_services_reset_each_record_once",
     "test_fields_and_tables_may_have_any_name",
     "test_id_in_a_part",
+    "test_listing_stuck_records_shows_what_a_reset_would_touch_and_changes_nothing",
     "test_resets_are_counted_and_a_record_at_the_limit_fails",
     "test_stuck_records_are_reset_and_others_stay_as_they_are",
     "test_the_reason_is_written_where_the_source_says",
@@ -57,7 +57,7 @@ def database(mariadb: Database) -> Database:
 
 
 @pytest.mark.parametrize("column", ["aware", "naive"])
-async def test_times_are_in_utc_whatever_the_zone_of_the_server(mariadb, opened, column):
+async def test_times_are_in_utc_in_any_time_zone_of_the_server(mariadb, opened, column):
     mariadb.make_jobs(updated_at=column)
     mariadb.add(1)
     mariadb.add(2, age_s=600)

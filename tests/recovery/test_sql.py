@@ -144,7 +144,7 @@ async def test_batches_are_bounded_and_begin_with_the_longest_stuck(database, op
     assert database.statuses() == {"Pending": 7}
 
 
-async def test_a_look_shows_what_a_reset_would_touch_and_changes_nothing(database, opened):
+async def test_listing_stuck_records_shows_what_a_reset_would_touch_and_changes_nothing(database, opened):
     database.make_jobs()
     database.add(1, age_s=7200.5)
     database.add(2, age_s=90_000)
@@ -161,7 +161,7 @@ async def test_a_look_shows_what_a_reset_would_touch_and_changes_nothing(databas
     assert database.jobs() == before
 
 
-async def test_a_look_is_bounded_and_may_ask_for_an_age_above_the_threshold(database, opened):
+async def test_a_list_of_stuck_records_is_bounded_and_may_begin_above_the_threshold(database, opened):
     database.make_jobs()
     database.add(1, age_s=90_000)
     database.add(2, age_s=7200)

@@ -90,7 +90,7 @@ async def test_new_stuck_records_do_not_wait_for_refused_ones(jobs, opened):
     assert "not this one" in said
 
 
-async def test_records_of_a_batch_with_an_unknown_culprit_are_tried_last(jobs, opened, monkeypatch):
+async def test_records_of_a_batch_that_failed_without_a_known_reason_are_tried_last(jobs, opened, monkeypatch):
     monkeypatch.setattr(sql, "TRIES", 2)
     monkeypatch.setattr(sql, "FEW", 3)
     forbid(jobs, "id IN (1, 3, 4)")
@@ -220,7 +220,7 @@ async def test_refused_records_that_were_named_are_reported(jobs, opened):
     assert await records.reset(ids=["9"]) == Reset(reset=("9",))
 
 
-async def test_a_lost_connection_is_an_outage_whatever_error_the_driver_raises(sqlite, opened):
+async def test_a_lost_connection_is_an_outage_even_when_the_driver_raises_a_value_error(sqlite, opened):
     """aiosqlite raises a ValueError."""
     sqlite.make_jobs()
     records = opened(sqlite.source())

@@ -207,7 +207,7 @@ async def test_one_hub_at_a_time_cleans_a_source_while_others_clean_other_source
     assert (await service(there, taken).sweep()).reset == 5
 
 
-async def test_the_turn_of_a_dead_hub_is_free(hubs, redis):
+async def test_another_hub_cleans_a_source_once_the_hub_whose_turn_it_was_is_dead(hubs, redis):
     here, there = hubs
     begin = here.store.script("recovery/begin")
     assert await begin(source="orders", hub_id=here.clock.hub_id, pass_id="p1", ttl_ms=90_000) == ["ok"]
@@ -216,7 +216,7 @@ async def test_the_turn_of_a_dead_hub_is_free(hubs, redis):
     assert (await service(there, MadeUp(5)).sweep()).reset == 5
 
 
-async def test_a_pass_that_lost_its_turn_ends_after_its_batch(hubs, redis):
+async def test_a_pass_whose_turn_was_taken_by_another_hub_ends_after_its_batch(hubs, redis):
     here, there = hubs
     records = MadeUp(30, batch_size=10)
     mine = f"{there.clock.hub_id} p2"
@@ -294,7 +294,7 @@ async def test_when_the_store_is_lost_a_pass_reports_what_it_did_before(hub, lin
     assert records.stuck == []
 
 
-async def test_a_hub_without_the_turn_asks_again_soon_and_one_with_it_after_the_interval(hubs, monkeypatch):
+async def test_a_hub_that_lost_the_turn_to_clean_asks_again_soon_and_the_winner_after_the_interval(hubs, monkeypatch):
     here, there = hubs
     here.clock.leads.set()
     begin = there.store.script("recovery/begin")
@@ -389,7 +389,7 @@ class TestLevels:
         assert len(posted.alerts) == 1
         assert await self.passes(hub, posted, 0) == [("warning", "ok")]
 
-    async def test_a_note_written_to_redis_twice_counts_once(self, hub, posted):
+    async def test_the_result_of_a_pass_that_is_written_to_redis_twice_counts_once(self, hub, posted):
         call = hub.store.call
 
         async def again(*arguments: Any) -> Any:

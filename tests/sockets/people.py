@@ -10,7 +10,7 @@ from redis import Redis
 
 from hub.jobs.names import dashed
 from tests.socket_client import SocketClient
-from tests.world import PATIENCE_S, HubProcess
+from tests.world import PATIENCE_S, HubProcess, eventually
 
 ANN = "a" * 32
 BOB = "b" * 32
@@ -49,6 +49,12 @@ class Listener:
 
     async def join(self, room: str) -> Any:
         return await self.say("room_join", {"room_id": room})
+
+    async def catch_up(self, redis: Redis, room: str) -> None:
+        """Forget the events of a joined room that happened before, which may still be on their way to the hub."""
+        publish(redis, "mark", f"room:{room}")
+        await eventually(lambda: any(event == "mark" for event, _ in self.told))
+        self.told.clear()
 
     async def offer(self, worker: str, job: str = JOB) -> Any:
         """Join the room of a job, as a worker."""

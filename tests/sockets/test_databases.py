@@ -37,11 +37,7 @@ async def test_events_reach_only_clients_of_the_same_database(
         for each in (elsewhere, hub):
             await each.jobs.register(JobRequest("lab", "modifiers", "Rotate"), {}, ANN, superuser=False)
             await each.tasks.submit("lab", JOB, ["{}"], ANN, Options())
-
-    async def told() -> bool:
-        return all(len(listener.told) >= 3 for listener in (one, other))
-
-    await eventually(told)
+    await eventually(lambda: all(len(listener.told) >= 3 for listener in (one, other)))
     names = [[event for event, _ in listener.told] for listener in (one, other)]
     assert sorted(names[0]) == sorted(names[1]) == ["jobs_invalidate", "task_available", "task_status_event"]
     ids = [{str(data.get("id")) for event, data in each.told if event == "task_status_event"} for each in (one, other)]
@@ -55,7 +51,7 @@ async def test_a_provider_is_asked_only_in_its_own_database(
     hub: Hub,
     redis_server: RedisServer,
 ) -> None:
-    """The same provider in both, so that a request which goes astray would find somebody who takes it."""
+    """Both databases have the same provider, so that a request in the wrong one would be answered there."""
     url = f"{redis_server.url}/1"
     there = start(HUB_REDIS_URL=url)
     near, far = await listen(here, "ann"), await listen(there, "ann")

@@ -1,4 +1,4 @@
-"""Changes in Redis reach every client in the room, whichever hub it is connected to."""
+"""Changes in Redis reach every client in the room, on each hub."""
 
 from __future__ import annotations
 
@@ -28,12 +28,8 @@ def hubs_that_listen(redis: Redis) -> int:
 
 
 async def told(listener: Listener, count: int) -> list[tuple[str, Any]]:
-    """What it was told, once that is so many events."""
-
-    async def complete() -> bool:
-        return len(listener.told) >= count
-
-    await eventually(complete)
+    """Wait until the listener has this many events, and return them."""
+    await eventually(lambda: len(listener.told) >= count)
     return listener.told
 
 
@@ -156,7 +152,7 @@ async def test_invalid_messages_on_the_channel_are_ignored(here, listen, redis):
     assert await told(listener, 1) == [("jobs_invalidate", {})]
 
 
-async def test_a_client_that_does_not_read_is_cut_off_and_delays_nobody(here, listen, redis, hub):
+async def test_a_client_that_does_not_read_is_cut_off_and_delays_no_other(here, listen, redis, hub):
     worker = (await hub.workers.create(ANN, new_worker())).id
     reads, deaf = await listen(here), await listen(here)
     await reads.join("lab")
@@ -170,5 +166,5 @@ async def test_a_client_that_does_not_read_is_cut_off_and_delays_nobody(here, li
         publish(redis, "noise", "room:deaf")
     publish(redis, "jobs_invalidate", "room:lab")
     assert await told(reads, 1) == [("jobs_invalidate", {})]
-    await eventually(lambda: asyncio.sleep(0, connections(redis, worker) == 0))
+    await eventually(lambda: connections(redis, worker) == 0)
     transport.abort()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 from typing import Any
 
@@ -34,8 +33,7 @@ async def closed(serve, tokens, monkeypatch) -> tuple[Any, Places]:
     """Serve a hub that strangers may not read, with three places for them at each address, and four in all."""
     places = Places()
     monkeypatch.setattr(Sockets, "places", places)
-    monkeypatch.setattr(socket_places, "STRANGERS_EACH", 3)
-    monkeypatch.setattr(socket_places, "STRANGERS_MAX", 4)
+    places.strangers.each, places.strangers.most = 3, 4
     process, _ = await serve(tokens_file=tokens, anonymous_reads=False)
     return process, places
 
@@ -66,7 +64,7 @@ async def test_sessions_of_strangers_are_limited_per_address(closed, transport):
     assert (await begin(process.url, "polling", "198.51.100.7"))[0] == 200
     status, _, problem = await begin(process.url, transport, "198.51.100.8")
     assert (status, problem["detail"]) == (503, "The hub has too many Socket.IO sessions; try again in 5 s.")
-    assert places.count == places.strangers == 4
+    assert places.all.count == places.strangers.count == 4
 
 
 async def test_a_network_of_ipv6_has_the_limit_of_one_address(closed):
@@ -80,21 +78,21 @@ async def test_clients_with_a_token_are_not_counted_as_strangers(closed, listen,
     process, places = closed
     for number in range(1, 7):
         await listen(process, "ann", transports=transports)
-        assert (places.count, places.strangers) == (number, 0)
+        assert (places.all.count, places.strangers.count) == (number, 0)
 
 
 @pytest.mark.parametrize("transports", [["polling"], ["websocket"]])
 async def test_each_credential_has_its_own_limit_of_sessions(closed, listen, monkeypatch, transports):
     process, places = closed
-    monkeypatch.setattr(socket_places, "SESSIONS_MAX", 8)
-    monkeypatch.setattr(socket_places, "SHARE", 0.25)
+    for shares in (places.all, places.known):
+        shares.most, shares.each = 8, 2
     told = {"headers": {"x-forwarded-for": "192.0.2.1"}, "transports": transports}
     elsewhere = {"headers": {"x-forwarded-for": "192.0.2.2"}, "transports": transports}
     await listen(process, "ann", **told)
     await listen(process, "ann", **told)
     with pytest.raises(Refused):
         await listen(process, "ann", **elsewhere)
-    assert list(places._by_credential.values()) == [2]
+    assert list(places.known.held.values()) == [2]
     await listen(process, "bob", **{**elsewhere, "headers": {"x-forwarded-for": "192.0.2.3"}})
 
 
@@ -104,14 +102,16 @@ async def test_sessions_that_hung_up_do_not_count_against_the_limit(closed, list
     for _ in range(5):
         listener = await listen(process, "ann", transports=transports)
         await listener.hang_up()
-    await eventually(lambda: asyncio.sleep(0, places.count == 0))
-    assert not places._by_address
-    assert not places._by_credential
+    await eventually(lambda: places.all.count == 0)
+    assert not places.all.held
+    assert not places.known.held
 
 
 @pytest.mark.parametrize("shows", ["nothing", "wrong"])
 @pytest.mark.parametrize("transport", ["polling", "websocket"])
-async def test_the_session_of_a_stranger_ends_soon_and_leaves_nothing(impatient, closed, listen, transport, shows):
+async def test_the_session_of_a_stranger_ends_soon_and_leaves_nothing(
+    impatient, closed, listen, monkeypatch, transport, shows
+):
     process, places = closed
     gc.collect()
     before = _kept()
@@ -119,40 +119,42 @@ async def test_the_session_of_a_stranger_ends_soon_and_leaves_nothing(impatient,
         with pytest.raises(Refused):
             await listen(process, "nobody", transports=[transport])
     elif transport == "polling":
-        assert [(await begin(process.url, "polling"))[0] for _ in range(5)] == [200, 200, 200, 503, 503]
+        with monkeypatch.context() as patient:  # so that none ends before all have begun
+            patient.setattr(sockets, "SILENT_ROUNDS", 1_000_000)
+            assert [(await begin(process.url, "polling"))[0] for _ in range(5)] == [200, 200, 200, 503, 503]
     else:
         async with aiohttp.ClientSession() as client, client.ws_connect(process.url + PATH + "websocket") as wire:
-            assert places.count == 1
+            assert places.all.count == 1
             assert (await wire.receive()).data.startswith("0{")
             while not wire.closed:
                 await wire.receive()
-    await eventually(lambda: asyncio.sleep(0, places.count == 0))
-    assert not places._by_address
-    assert not places._strangers_of
+    await eventually(lambda: places.all.count == 0)
+    assert not places.all.held
+    assert not places.strangers.held
     most = before + 1  # python-engineio keeps the last session that it looked at
-    await eventually(lambda: asyncio.sleep(0, gc.collect() >= 0 and _kept() <= most))
+    await eventually(lambda: gc.collect() >= 0 and _kept() <= most)
 
 
 def test_a_stranger_can_do_its_work_within_the_seconds_it_has():
     assert sockets.ROUND_S * (sockets.SILENT_ROUNDS + 1) <= 10
 
 
-def test_a_session_without_a_reserved_place_is_refused():
+def test_a_socket_session_beyond_the_reserved_places_is_refused():
     found = socket_places.Sessions(Places())
     with pytest.raises(Unavailable):
         found["made"] = object()
-    place = found.come("192.0.2.1")
+    place = found.reserve("192.0.2.1")
     found["made"] = object()
     with pytest.raises(Unavailable):
         found["another"] = object()
-    found.leave(place)
+    found.release(place)
     assert list(found) == ["made"]
     del found["made"]
     found.let_in("made", "late")
     assert not found
 
 
-def test_a_released_place_admits_no_session_and_is_released_once():
+def test_a_place_that_was_released_twice_is_counted_once_and_admits_no_session():
     places = Places()
     place = places.take("192.0.2.1")
     places.let_in(place, "ann")
@@ -160,7 +162,7 @@ def test_a_released_place_admits_no_session_and_is_released_once():
     places.give_back(place)
     places.give_back(place)
     places.let_in(place, "ann")
-    assert (places.count, places.strangers, dict(places._by_credential)) == (0, 0, {})
+    assert (places.all.count, places.strangers.count, dict(places.known.held)) == (0, 0, {})
 
 
 def _kept() -> int:

@@ -10,7 +10,8 @@ import aiohttp
 import pytest
 import requests
 
-from hub.api.callers.users import Shown
+from hub.api.callers.caller import STRANGER
+from hub.api.callers.finding import Shown
 from hub.api.sockets import rooms
 from hub.api.sockets.rooms import NAME_MAX, ROOMS_MAX
 from hub.errors import StoreFault
@@ -95,7 +96,7 @@ async def test_a_client_that_sends_too_many_messages_is_delayed_alone(serve, lis
 
 
 def test_messages_within_the_allowed_rate_are_not_delayed():
-    connection = rooms.SocketConnection(None, Shown(), names_realm=False)
+    connection = rooms.SocketConnection(STRANGER, Shown(), names_realm=False)
     assert [connection.early_s(1000.0) for _ in range(rooms.EVENTS_AT_ONCE)] == [0.0] * rooms.EVENTS_AT_ONCE
     waits = [connection.early_s(1000.0) for _ in range(3)]
     assert waits == pytest.approx([1 / rooms.EVENTS_PER_S, 2 / rooms.EVENTS_PER_S, 3 / rooms.EVENTS_PER_S], rel=1e-6)

@@ -6,7 +6,7 @@ import pytest
 
 from hub.core import Hub
 from hub.errors import StoreFull, StoreUnavailable
-from hub.jobs.models import LOST, Claim, JobRequest, ProviderRequest, Result
+from hub.jobs.models import LOST, Claim, JobRequest, Options, ProviderRequest, Result
 from hub.jobs.rules import Rule
 from hub.jobs.schedules import Schedule
 from hub.store.library import library
@@ -43,7 +43,7 @@ def adding() -> list[str]:
     return [f"{path.parent.name}/{path.stem}" for path in files if "command.add(" in path.read_text()]
 
 
-def test_the_commands_that_only_add_are_listed():
+def test_the_list_of_commands_that_only_add_data_is_complete():
     assert adding() == [
         "jobs/register", "providers/ask", "providers/register", "providers/upload", "schedules/fire", "schedules/put",
         "tasks/again", "tasks/submit", "tasks/submit_internal",
@@ -235,7 +235,9 @@ async def test_a_hub_takes_over_a_restarted_redis_that_is_completely_full(api, r
     assert given.status_code == 200
 
 
-async def test_what_a_full_store_refuses_of_a_restore_is_repeated_until_it_is_taken(hub, restart_while_full, redis):
+async def test_writes_of_a_restore_that_a_full_store_refuses_are_repeated_until_it_accepts_them(
+    hub, restart_while_full, redis
+):
     said: list[str] = []
 
     async def say() -> None:
@@ -255,7 +257,9 @@ async def test_what_a_full_store_refuses_of_a_restore_is_repeated_until_it_is_ta
 
 
 @pytest.mark.parametrize("move", ["report", "move"])
-async def test_a_result_is_lost_and_the_end_is_kept_where_it_would_use_the_reserve(hub, near_the_end, redis, move):
+async def test_a_task_ends_without_its_result_when_the_result_would_use_the_reserve_memory(
+    hub, near_the_end, redis, move
+):
     job, _ = await hub.jobs.register(WANTED, {}, USER, superuser=False)
     await hub.tasks.submit("r1", JOB, ["{}", "{}"], USER)
     full, free = await hub.tasks.claim(job.worker, USER, Claim(2, start=True))
@@ -275,6 +279,40 @@ async def test_a_result_is_lost_and_the_end_is_kept_where_it_would_use_the_reser
     await near_the_end(0.5)
     await end(free)
     assert (await hub.tasks.show(free.id)).result == value
+
+
+@pytest.mark.parametrize("move", ["report", "move", "retry"])
+async def test_a_failure_is_kept_and_its_text_is_cut_where_it_would_use_the_reserve(hub, near_the_end, redis, move):
+    job, _ = await hub.jobs.register(WANTED, {}, USER, superuser=False)
+    attempts = Options(max_attempts=2 if move == "retry" else 1)
+    await hub.tasks.submit("r1", JOB, ["{}", "{}"], USER, attempts)
+    full, free = await hub.tasks.claim(job.worker, USER, Claim(2, start=True))
+    text = "x" + "\u00e4" * 30_000
+
+    async def fail(task) -> str:
+        if move == "move":
+            await hub.tasks.move(task.id, "failed", text, user=USER, claim=task.claim)
+        else:
+            failed = Result(task.id, "failed", text, task.claim)
+            assert await hub.tasks.finish(job.worker, USER, [failed]) == ["ok"]
+        ended = await hub.tasks.get(task.id)
+        assert ended.status == ("pending" if move == "retry" else "failed")
+        return redis.xrevrange("hub:history", count=1)[0][1]["why"] if move == "retry" else ended.error
+
+    await near_the_end(0.05)
+    cut = await fail(full)
+    assert cut.startswith("x" + "\u00e4" * 127 + " ... (cut: Redis had no memory left")
+    assert len(cut) < 200
+    await near_the_end(0.5)
+    assert await fail(free) == text
+
+
+async def test_a_repeated_end_of_a_lost_task_waits_with_a_cut_text_in_a_full_store(hub, near_the_end, redis):
+    await near_the_end(0.05)
+    recall = hub.store.script("tasks/recall")
+    end = {"id": "0" * 32, "status": "failed", "claim": "1", "request": "r", "worker": "", "result": ""}
+    assert await recall(error="x" * 60_000, **end) == ["task"]
+    assert len(redis.lrange(f"hub:early_ends:{'0' * 32}", 0, -1)[1]) < 400
 
 
 async def test_expiry_is_switched_and_a_console_is_served_on_a_completely_full_redis(hub, near_the_end, redis):

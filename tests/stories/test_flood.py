@@ -22,12 +22,9 @@ PAYLOAD = {"payload": {"text": "x" * 100_000}}
 @pytest.fixture
 def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
     """A Redis of 20 MB that drops nothing."""
-    with tempfile.TemporaryDirectory(prefix="hub-test-") as folder:
-        server = RedisServer(Path(folder))
-        server.start()
+    with tempfile.TemporaryDirectory(prefix="hub-test-") as folder, RedisServer(Path(folder)) as server:
         server.client().config_set("maxmemory", MOST_BYTES)
         yield server
-        server.stop()
 
 
 def used_bytes(redis: Redis) -> int:
@@ -111,7 +108,7 @@ async def test_a_hub_starts_on_a_redis_without_memory(start_hub, redis):
 
 
 def renamed(about: dict[str, str]) -> dict[str, str]:
-    """As `give_back` has its arguments."""
+    """Return the fields of a lease under the names of the arguments of `give_back`."""
     return {"label": about["labelKey"], "slot": about["browserId"], "leaseToken": about["leaseToken"]}
 
 

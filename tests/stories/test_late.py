@@ -15,11 +15,11 @@ from tests.world import answers, borrow, eventually, give_back, listed, picture,
 
 pytestmark = pytest.mark.story
 LABEL = "a:b"
-IMPATIENT = httpx.Timeout(60, read=1.0)  # of those who are connected: a busy machine is given its time for that
+IMPATIENT = httpx.Timeout(60, read=1.0)  # for reads only: connecting may take long on a busy machine
 
 
 async def asked_in_vain(hub, method, path, **body):
-    """A request to a hub that stands still: its caller gives up, and his connection is closed."""
+    """Send a request to a stopped hub, give up waiting, and close the connection."""
     async with hub.client("runner", timeout=httpx.Timeout(60, read=0.3)) as api:
         with pytest.raises(httpx.ReadTimeout):
             await api.request(method, path, **body)
@@ -28,11 +28,7 @@ async def asked_in_vain(hub, method, path, **body):
 async def stands_still_for(redis, ms):
     """Wait until the hub clock, which other hubs tick, has advanced by so much."""
     begun = int(redis.hget("hub:store", "clock_ms"))
-
-    async def passed():
-        return int(redis.hget("hub:store", "clock_ms")) - begun > ms
-
-    await eventually(passed)
+    await eventually(lambda: int(redis.hget("hub:store", "clock_ms")) - begun > ms)
 
 
 @pytest.fixture
@@ -82,7 +78,7 @@ async def test_a_borrow_delayed_in_a_stopped_hub_lends_nothing(two, redis, heade
 
 @pytest.fixture
 def wires(redis_server):
-    """What stands between a hub and Redis, and can be cut: what is under way then arrives afterwards."""
+    """Yield a proxy between a hub and Redis. Cut, it keeps the bytes under way and delivers them once mended."""
     found = Wires([redis_server.port])
     yield found
     found.stop()
@@ -113,7 +109,7 @@ async def test_a_call_is_not_carried_out_after_the_time_that_its_caller_waits(st
 
 
 async def test_a_delayed_return_without_a_token_ends_no_later_lease(start_hub, wires, redis_server, redis):
-    """It names neither token nor run, and its caller says nothing of his patience: an old client."""
+    """An old client: it sends no token, no run and no `Prefer: wait`."""
     far = start_hub(HUB_REDIS_URL=f"redis://127.0.0.1:{wires.ports[0]}", HUB_NODE_TIMEOUT="60")
     near = start_hub(HUB_NODE_TIMEOUT="60")
     back = {"labelKey": LABEL, "browserId": "s1"}

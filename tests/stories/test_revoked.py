@@ -1,4 +1,4 @@
-"""A lease that ends before its time: its holder hears of it at once, and its slot waits until he has stopped."""
+"""A lease that ends before its time: its holder is told at once, and its slot is held until the holder has stopped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.cli.command import Command
 from tests.client.live import LABEL, agent_of, client_of
 from tests.world import HubProcess, age_node, beat, borrow, eventually, give_back, publish
 
-NEVER = "600"  # a grace for which no test waits: the slot goes on because its holder has said that he has stopped
+NEVER = "600"  # a grace for which no test waits: the slot is freed because its holder reports that it has stopped
 GRACE_MS = 5_000
 STEP_MS = 2_500
 # A call that listens is answered by a notification or not at all: no test could tell a poll from it that comes in time.
@@ -39,7 +39,7 @@ Watching.wait = lambda self, leases, _, ended: wait(self, leases, 3600, ended)
 How = Callable[[HubProcess, Slot], Awaitable[None]]
 
 
-# -- with a listening holder: he has stopped before anybody else has the slot
+# -- with a listening holder: it has stopped before the slot is lent again
 
 
 @pytest.fixture
@@ -75,14 +75,11 @@ async def by_its_own_node(hub: HubProcess, slot: Slot) -> None:
 
 
 async def until_over(hub: HubProcess, slot: Slot) -> None:
-    async def over() -> bool:
-        return hub.redis.hget(f"session:{slot.id}", "leaseToken") != slot.token
-
-    await eventually(over)
+    await eventually(lambda: hub.redis.hget(f"session:{slot.id}", "leaseToken") != slot.token)
 
 
 class Holder:
-    """Holds a slot in a block until he is told that it is over; `said` is what happened, in order."""
+    """A borrower that holds a slot in a block until it is told that the lease is over; `said` has its events."""
 
     def __init__(self, hub: HubProcess, name: str, said: list[str]) -> None:
         self.slot: Slot | None = None
@@ -106,10 +103,7 @@ class Holder:
             self._said.append(f"{self._name} ends")
 
     async def has(self) -> Slot:
-        async def begun() -> bool:
-            return self.slot is not None
-
-        await eventually(begun)
+        await eventually(lambda: self.slot is not None)
         assert self.slot
         return self.slot
 
@@ -221,7 +215,7 @@ async def test_a_holder_whose_footprint_was_deleted_is_told_although_the_slot_ha
             await holding
 
 
-# -- with a holder who does not listen: his slot waits for the grace, and no longer
+# -- with a holder that does not listen: its slot is held for the grace, and no longer
 
 
 @pytest.fixture
@@ -255,7 +249,7 @@ async def test_a_revoked_slot_is_held_for_the_grace_and_no_longer(
 
 
 @pytest.mark.parametrize(("renewed_every_ms", "overlap_ms"), [(GRACE_MS, 0), (4 * GRACE_MS, 3 * GRACE_MS)])
-async def test_a_client_that_only_renews_overlaps_at_most_until_its_next_renewal(
+async def test_a_holder_that_only_renews_overlaps_with_the_next_holder_at_most_until_its_next_renewal(
     lent: httpx.AsyncClient, hub: Hub, redis: Redis, renewed_every_ms: int, overlap_ms: int
 ) -> None:
     """The bound of the manual, on the hub clock, for a lease that ends at any moment between two renewals."""
@@ -297,7 +291,7 @@ async def test_the_grace_of_a_revoked_slot_outlives_an_emptied_store(lent: httpx
 
 async def test_the_return_by_its_last_holder_ends_the_grace(lent: httpx.AsyncClient, hub: Hub) -> None:
     await give_back(lent, LABEL, "s1", revoke=True)
-    await give_back(lent, LABEL, "s1", leaseToken="1")  # of nobody who held it
+    await give_back(lent, LABEL, "s1", leaseToken="1")  # a token that was never given out
     assert not await is_free(lent, hub)
     answer = await give_back(lent, LABEL, "s1", leaseToken=lent.token)
     assert (answer.status_code, answer.json()["note"]) == (200, "already returned")
@@ -334,7 +328,7 @@ async def test_a_watch_call_is_answered_when_the_first_of_its_leases_is_over(
     await give_back(lent, LABEL, "s1", revoke=True)
     ended = {"browserId": "s1", "leaseToken": lent.token, "reason": "not lent"}
     assert await listening == [ended]
-    assert await over(lent, 30, ("s1", lent.token)) == [ended]  # who asks later is told as well
+    assert await over(lent, 30, ("s1", lent.token)) == [ended]  # a later call is told too
 
 
 async def test_a_watch_call_listens_again_after_its_connection_to_redis_died(
@@ -358,7 +352,7 @@ async def test_a_watch_call_listens_again_after_its_connection_to_redis_died(
 
 
 async def heard(redis: Redis, before: set[str]) -> bool:
-    """Whether somebody listens for the end of a lease, on another connection than these."""
+    """Return whether a connection other than `before` listens for the end of a lease."""
     others = [client for client in redis.client_list(_type="pubsub") if client["id"] not in before]
     return bool(others) and any("revoked_bell" in channel for channel in redis.pubsub_channels())
 

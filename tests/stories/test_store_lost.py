@@ -112,7 +112,7 @@ async def test_leases_made_by_two_hubs_are_restored_by_both(serving, redis, sett
 
 
 async def test_a_slot_returned_at_another_hub_is_not_valid_before_that_hub_has_reported(serving, redis, settings):
-    """The hub that lent it brings it back first; who checks a token meanwhile is asked to ask again."""
+    """The lending hub restores the lease first; until the other hub has reported, a token check must be repeated."""
     api, first = serving
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     over, kept = [(await borrow(api, LABEL)).json() for _ in range(2)]
@@ -209,10 +209,7 @@ async def test_a_repeated_return_is_recognised_by_the_hub_that_answered_the_firs
 
 
 async def test_a_killed_server_that_comes_back_older_does_not_lend_a_lent_slot_again(tmp_path, make_api):
-    server = RedisServer(tmp_path / "server", append_fsync="no")
-    server.folder.mkdir()
-    server.start()
-    try:
+    with RedisServer(tmp_path / "server", append_fsync="no") as server:
         async with make_api(redis_url=server.url, redis_timeout_s=5) as api:
             hub = api._transport.app.app.state.serving.hub
             await publish(api, "n1", **{LABEL: ["s1", "s2"]})
@@ -236,8 +233,6 @@ async def test_a_killed_server_that_comes_back_older_does_not_lend_a_lent_slot_a
             await tell(api)
             later = (await borrow(api, LABEL)).json()
             assert (later["browserId"], int(later["leaseToken"]) > int(lease["leaseToken"])) == ("s2", True)
-    finally:
-        server.stop()
 
 
 async def tell(api):
@@ -272,7 +267,7 @@ async def wiped(api, hub, redis):
 
 
 async def report(api, held, *, again=False):
-    """The node beats, registers, and says what it knows to be lent."""
+    """Let the node beat, register, and report its lease."""
     assert (await beat(api, "n1"))["known"] is again
     slots = [{"labelKey": LABEL, "slotId": "s1"}]
     body = {"nodeId": "n1", "slots": slots, "lent": {"s1": held["leaseToken"]}}
@@ -325,7 +320,7 @@ async def test_a_restored_lease_stays_when_its_node_reports_it(serving, redis):
 
 
 @pytest.mark.parametrize("lender_first", [True, False])
-async def test_a_slot_lent_at_one_hub_and_returned_at_another_is_free_whichever_reports_first(
+async def test_a_slot_lent_at_one_hub_and_returned_at_another_is_free_in_either_order_of_reports(
     serving, redis, settings, lender_first
 ):
     api, lender = serving
@@ -367,7 +362,7 @@ async def test_a_slot_returned_just_before_the_loss_is_free_although_its_node_re
     assert await report(api, lease) == "published"
 
 
-async def test_a_lease_that_nobody_reports_ends_after_one_timeout(serving, redis, settings):
+async def test_a_lease_that_no_node_reports_ends_after_one_timeout(serving, redis, settings):
     api, hub = serving
     held = await wiped(api, hub, redis)
     redis.hincrby("hub:store", "clock_ms", int(settings.node_timeout_s * 1000))
@@ -388,7 +383,7 @@ async def test_after_a_restart_no_node_expires_before_all_had_one_timeout_to_be_
 
 
 async def test_a_later_lease_reported_by_the_node_replaces_an_older_one_in_the_store(serving, redis):
-    """The store knows the holder before; the node reports the one after him, whose token is higher."""
+    """The store has an earlier lease of the slot; the node reports the next one, whose token is higher."""
     api, hub = serving
     await publish(api, "n1", **{LABEL: ["s1"]})
     old = (await borrow(api, LABEL, run="old")).json()["leaseToken"]
@@ -416,20 +411,18 @@ async def test_an_unopened_store_is_opened_by_the_first_request(redis, settings)
             await hub.leases.borrow(BorrowRequest(LABEL, 900_000, "r", "q", "q", "f", 60))
 
 
-async def test_while_redis_is_away_every_call_is_refused_at_once_and_reads_work_again_afterwards(tmp_path):
-    server = RedisServer(tmp_path)
-    server.start()
-    settings = settings_for(server.url, redis_timeout_s=5, redis_connect_timeout_s=5)
+async def test_while_redis_is_away_every_call_is_refused_at_once_and_reads_work_again_afterwards(own_redis):
+    settings = settings_for(own_redis.url, redis_timeout_s=5, redis_connect_timeout_s=5)
     async with open_store(settings) as store:
         hub = Hub(store, settings)
-        server.kill()
+        own_redis.kill()
         await hub.clock.tick()
         started = asyncio.get_running_loop().time()
         for _ in range(20):
             with pytest.raises(StoreUnavailable):
                 await hub.nodes.ids()
         assert asyncio.get_running_loop().time() - started < SLACK_S  # and not 20 times as long as Redis may take
-        server.start()
+        own_redis.start()
 
         async def back():
             await hub.clock.tick()
@@ -437,4 +430,3 @@ async def test_while_redis_is_away_every_call_is_refused_at_once_and_reads_work_
 
         await eventually(back)
         assert await hub.nodes.ids() == []
-        server.stop()

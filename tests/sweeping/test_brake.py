@@ -70,14 +70,16 @@ async def status(hub):
         (200_001, 1_000_000, 20, 3, True),
     ],
 )  # fmt: skip
-def test_too_many_silent_nodes_are_more_than_the_share_and_the_minimum(stale, registered, percent, minimum, suspicious):
+def test_the_brake_engages_above_its_share_and_its_minimum_of_silent_nodes(
+    stale, registered, percent, minimum, suspicious
+):
     assert too_many(stale, registered, percent, minimum) is suspicious
 
 
 @pytest.mark.parametrize(
     ("registered", "percent", "most"), [(10, 20, 2), (9, 20, 1), (3, 20, 1), (1, 1, 1), (1000, 33, 330)]
 )
-def test_per_interval_the_brake_lets_the_limit_but_at_least_one_node_go(registered, percent, most):
+def test_the_brake_lets_its_limit_of_nodes_but_at_least_one_be_removed_per_interval(registered, percent, most):
     assert per_interval(registered, percent) == most
 
 
@@ -173,7 +175,7 @@ async def test_a_hub_that_loses_and_regains_its_nodes_bit_by_bit_removes_none(hu
     assert told(caplog) == ["brake engaged", "brake ended"]
 
 
-async def test_without_a_known_start_the_timeout_of_the_brake_starts_now(hub, redis):
+async def test_a_brake_record_without_a_start_time_begins_its_timeout_now(hub, redis):
     await fleet(hub, redis, 10, 3)
     redis.hincrby("hub:store", "clock_ms", 600_000)
     await engage(hub, redis)
@@ -423,7 +425,7 @@ async def test_a_pause_after_an_outage_does_not_change_the_brake(hub, redis):
     assert (await status(hub))["state"] == "released"
 
 
-async def test_a_repeated_question_of_one_pass_gets_the_same_answer_and_no_further_removals(hub, redis):
+async def test_the_brake_script_repeated_within_a_pass_allows_no_further_removals(hub, redis):
     script = hub.store.script("sweeping/brake")
     facts = {"too_many": 1, "stale": 10, "registered": 20, "limit": 4, "window_ms": 20_000, "dry_run": 0, "of": "nodes"}
     facts |= {"grace_ms": 60_000, "others": "none"}

@@ -75,7 +75,7 @@ async def test_a_remembered_token_needs_no_look_up_while_none_may_have_been_revo
     assert await holders.resolve(secret) == ANN
     assert (holders.remembered(secret), holders.remembered(secret + "x"), holders.remembered("")) == (ANN, None, None)
     now[0] += holders_module.REMEMBERED_S
-    assert holders.remembered(secret) is None  # somebody has to look first
+    assert holders.remembered(secret) is None  # unknown until the next look-up
     await holders.look()
     assert holders.remembered(secret) == ANN
     await hub.tokens.revoke(token.id)
@@ -84,9 +84,7 @@ async def test_a_remembered_token_needs_no_look_up_while_none_may_have_been_revo
     assert holders.remembered(secret) is None
 
 
-async def test_a_token_is_looked_up_again_after_some_minutes_whatever_older_hubs_have_done(
-    hub, holders, redis, monkeypatch
-):
+async def test_a_token_is_looked_up_again_after_some_minutes_beside_older_hubs(hub, holders, redis, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(holders_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     secret, token = await make(hub)

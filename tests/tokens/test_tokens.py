@@ -33,7 +33,7 @@ def test_secrets_of_tokens_are_long_and_unique():
 
 
 @pytest.mark.parametrize("text", NOT_A_SECRET, ids=lambda text: repr(text)[:20])
-async def test_a_text_that_is_no_token_identifies_nobody(hub, text):
+async def test_a_text_that_is_no_token_identifies_no_caller(hub, text):
     await make(hub, ANN)
     assert await hub.tokens.resolve(text) is None
 
@@ -43,7 +43,7 @@ async def test_the_id_and_the_digest_of_a_token_are_no_secret(hub):
     assert [await hub.tokens.resolve(text) for text in (token.id, token.digest)] == [None, None]
 
 
-async def test_a_revoked_token_identifies_nobody_and_leaves_no_key(hub, redis):
+async def test_a_revoked_token_identifies_no_caller_and_leaves_no_key(hub, redis):
     before = picture(redis, own=True)
     assert await hub.tokens.none()
     secret, token = await make(hub, ANN)
@@ -96,7 +96,7 @@ async def test_the_secret_of_a_token_is_not_stored(hub, redis):
     assert secret.removeprefix("hub_") not in str(picture(redis, own=True))
 
 
-async def test_an_incomplete_record_of_a_token_identifies_nobody(hub, redis):
+async def test_an_incomplete_record_of_a_token_identifies_no_caller(hub, redis):
     secret, token = await make(hub, ANN)
     redis.hdel(hub.store.keys.token(token.id), "user")
     assert await hub.tokens.resolve(secret) is None

@@ -8,11 +8,10 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import Scope
 
-from hub.api.callers.users import bearer
+from hub.api.callers.finding import Shown, is_open
 from hub.api.handling.context import Serving, remote_ip, serving
 from hub.errors import StoreUnavailable, Unauthorized
 from hub.tokens.models import id_of
-from hub.tokens.secrets import HEADER
 
 NONE = "none: the hub is open"
 
@@ -28,13 +27,12 @@ async def credential(request: Request) -> str:
 
 async def _credential(request: Request) -> str:
     found = serving(request)
-    if found.secrets.open and await found.holders.none():
+    if await is_open(found):
         return NONE
-    secret = request.headers.get(HEADER, "")
-    if name := found.secrets.name(secret):
+    shown = Shown.of(request.headers)
+    if name := found.secrets.name(shown.secret):
         return name
-    token = bearer(request.headers.getlist("authorization")) or secret
-    holder, digest = await found.holders.resolve(token), found.holders.digest_of(token)
+    holder, digest = await found.holders.resolve(shown.token), found.holders.digest_of(shown.token)
     return f"token {id_of(digest)} of {holder.kind} {holder.name}" if holder and digest else NONE
 
 
@@ -54,12 +52,11 @@ async def slow_down(found: Serving, scope: Scope, token: str = "") -> None:
     not sent in a header. A caller that has shown none is not delayed."""
     if found.stopping:
         return
-    headers = Headers(scope=scope)
-    secret, token = headers.get(HEADER, ""), token or bearer(headers.getlist("authorization"))
-    if not (secret or token or "authorization" in headers):
+    shown = Shown.of(Headers(scope=scope))
+    if not (shown.secret or token or shown.authorization):
         return
     try:
-        if found.secrets.name(secret) or await found.holders.resolve(token or secret):
+        if found.secrets.name(shown.secret) or await found.holders.resolve(token or shown.token):
             return  # a known credential that may not do this: no guess
     except StoreUnavailable:
         return  # the hub cannot look up the token now

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import time
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 
-from hub.api.callers.admission import hub_of, serving_of, speaker_of
-from hub.api.callers.credentials import origin
+from hub import core
 from hub.api.handling import traces
 from hub.api.handling.context import in_ms, is_gone
+from hub.api.inputs import Audit, Caller, Hub, Page, Query, Sent, Unread, hub_of, serving_of
 from hub.api.operations import NO_SLOT, TOKEN, Subject, operation
-from hub.api.realms.spilling import lender, where_else
+from hub.api.realms.spilling import at_lender, where_else
 from hub.api.realms.subjects import UnknownRealm
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
@@ -31,7 +31,6 @@ from hub.api.shapes.leases import (
 from hub.capacity.labels import Label, parse_kinds, parse_label
 from hub.capacity.leases import KEEP_OWN_S, keep_key_s, new_attempt
 from hub.capacity.models import RUN_MAX, BorrowRequest, Lease, LeaseRecord, text_of
-from hub.core import Hub
 from hub.errors import (
     CallerGone,
     Forbidden,
@@ -57,12 +56,26 @@ from hub.tokens.secrets import ADMIN, NODE, RUNNER
 
 router = APIRouter(tags=["sessions"])
 IN_VAIN = (WaitedInVain, CallerGone)
-# Replies of a script after which another realm is asked: it may have made the lease.
-ELSEWHERE = ("not lent", "stale token", "ended")
 
 
 async def _denied(_: Request) -> None:
+    _note_denied()
+
+
+def _note_denied() -> None:
     metrics.borrow_outcomes.labels("unknown", "denied").inc()
+
+
+def _lending(request: Request) -> core.Hub:
+    """Return the hub; raises `Stopping` when it lends no more."""
+    found = serving_of(request)
+    if found.stopping:
+        _note_denied()
+        raise Stopping()
+    return found.hub
+
+
+LendingHub = Annotated[core.Hub, Depends(_lending)]
 
 
 @router.post(
@@ -72,14 +85,13 @@ async def _denied(_: Request) -> None:
         (RUNNER,),
         p.KEY,
         *p.RUN,
-        body=BorrowBody,
         headers=("Correlation-Id",),
         refusals=(InvalidLabel, NoSuchPool, UnknownRealm, LeaseOver, Withdrawn, KeyReused, *NO_SLOT),
         about=Subject("borrow", in_body=True),
         denied=_denied,
     ),
 )
-async def borrow(request: Request) -> Answer[GrantShape]:
+async def borrow(request: Request, hub: LendingHub, sent: Unread[BorrowBody]) -> Answer[GrantShape]:
     """Borrow a slot of a pool, waiting in the queue while none is free.
 
     Answers 503 when no slot is lent in time; `code` says why: `timeout`, `deadline`, `per-label-cap`, `per-run-cap`.
@@ -87,21 +99,16 @@ async def borrow(request: Request) -> Answer[GrantShape]:
     `no-such-pool` at once.
     """
     try:
-        hub = hub_of(request)
-        if serving_of(request).stopping:
-            raise Stopping()
-        document = await bodies.read_body(request)
-        label = _wanted(document, hub)
-    except HubError as error:
-        if isinstance(error, Stopping | MissingMember | InvalidLabel):
-            await _denied(request)
+        label = _wanted(sent.document, hub)
+    except (MissingMember, InvalidLabel):
+        _note_denied()
         raise
     shown = metrics.bounded(label.text)
     counted = metrics.borrows_of(shown)
     counted.requests.inc()
     started = time.monotonic()
     try:
-        said = BorrowBody.read(document)
+        said = sent.read()
         wanted = _borrow_request(request, hub, said, label, bodies.run_id(request, said.run_id))
         if tracing.on and wanted.keyed:  # a repeat with the same key is the same ticket
             await traces.follow(hub.store, traces.ticket(wanted.request))
@@ -144,7 +151,12 @@ def _wanted(document: dict[str, Any], hub: Hub) -> Label:
     given = bodies.text(document, "labelKey")
     if not given:
         raise MissingMember("missing labelKey", member="labelKey")
-    return parse_label(given, parse_kinds(hub.settings.label_kinds), wildcards=hub.agreed.holds.wildcards)
+    return asked_label(hub, given)
+
+
+def asked_label(hub: Hub, text: str) -> Label:
+    """Return the label that a borrower asks for, which may have wildcards; raises `InvalidLabel`."""
+    return parse_label(text, parse_kinds(hub.settings.label_kinds), wildcards=hub.agreed.holds.wildcards)
 
 
 def _borrow_request(request: Request, hub: Hub, said: BorrowBody, label: Label, run: str) -> BorrowRequest:
@@ -203,6 +215,14 @@ def granted(hub: Hub, lease: Lease, run_name: str | None) -> GrantShape:
     return shown
 
 
+def _arrived_ms(request: Request) -> int | None:
+    """Return when the head of a call arrived, on the clock of the store."""
+    return hub_of(request).store.latest_ms()
+
+
+ArrivedMs = Annotated[int | None, Depends(_arrived_ms)]
+
+
 @router.post(
     "/session/return",
     **operation(
@@ -210,13 +230,14 @@ def granted(hub: Hub, lease: Lease, run_name: str | None) -> GrantShape:
         (RUNNER, NODE, TOKEN),
         p.KEY,
         *p.RUN,
-        body=ReturnBody,
         headers=("Correlation-Id",),
         refusals=(InvalidLabel, Forbidden, KeyReused),
         about=Subject("lease", in_body=True),
     ),
 )
-async def give_back(request: Request) -> Answer[ReturnedShape]:
+async def give_back(
+    request: Request, hub: Hub, arrived_ms: ArrivedMs, caller: Caller, said: Sent[ReturnBody], audit: Audit
+) -> Answer[ReturnedShape]:
     """Give a slot back. Any number of repetitions is answered 200; an answer with a `note` says that the call changed
     nothing.
 
@@ -225,25 +246,20 @@ async def give_back(request: Request) -> Answer[ReturnedShape]:
     operator goes into the audit log. With `onlyRun` the lease is ended only if it belongs to the run that the call
     names.
     """
-    hub = hub_of(request)
-    arrived_ms = hub.store.latest_ms()
-    who = speaker_of(request)
-    said = ReturnBody.read(await bodies.read_body(request))
     slot, label = said.browser_id, parse_label(said.label_key)
     run = bodies.run_id(request, said.run_id)
     key = bodies.request_key(request)
-    await who.check_slot(request, key_part(slot.strip()))
+    await caller.check_slot(hub, key_part(slot.strip()))
     if tracing.on and said.lease_token:
         await traces.follow(hub.store, traces.lease(slot, said.lease_token))
-    word, _, run_of_grant = await hub.leases.give_back(
-        key_part(slot.strip()), label.text, said.lease_token,
-        run=run, only_run=said.only_run, key=key, revokes=said.revokes, arrived_ms=arrived_ms,
-    )  # fmt: skip
-    if word in ELSEWHERE and (other := await lender(request, hub, key_part(slot.strip()), said.lease_token)):
-        word, _, run_of_grant = await other.leases.give_back(
-            key_part(slot.strip()), label.text, said.lease_token,
-            run=run, only_run=said.only_run, key=key, revokes=said.revokes, arrived_ms=None,
+
+    async def end(lending: Hub) -> tuple[str, str, str]:
+        return await lending.leases.give_back(
+            key_part(slot.strip()), label.text, said.lease_token, run=run, only_run=said.only_run, key=key,
+            revokes=said.revokes, arrived_ms=arrived_ms if lending is hub else None,
         )  # fmt: skip
+
+    word, _, run_of_grant = await at_lender(request, hub, key_part(slot.strip()), said.lease_token, end)
     answer = ReturnedShape(returned=slot)
     if word != "returned":
         answer["note"] = "already returned"
@@ -251,36 +267,26 @@ async def give_back(request: Request) -> Answer[ReturnedShape]:
         answer["runId"] = run_of_grant
     if said.reason and said.revokes and word in ("returned", "ended"):
         facts = {"slotId": slot, "runId": run_of_grant, "reason": said.reason}
-        await hub.audit.write("session", "session.revoke", **await origin(request), **facts)
+        await audit.write("session", "session.revoke", **facts)
     return Answer(answer, run=(run or run_of_grant) if word in ("returned", "ended") else "")
 
 
 @router.post(
     "/session/renew",
-    **operation(
-        "renewLease",
-        (RUNNER,),
-        body=RenewBody,
-        refusals=(LeaseOver, Settling),
-        about=Subject("lease", in_body=True),
-    ),
+    **operation("renewLease", (RUNNER,), refusals=(LeaseOver, Settling), about=Subject("lease", in_body=True)),
 )
-async def renew(request: Request) -> Answer[RenewedShape]:
+async def renew(request: Request, hub: Hub, said: Sent[RenewBody]) -> Answer[RenewedShape]:
     """Extend a lease, never beyond its longest life. Answers 409 `grant-over` when the lease has ended."""
-    hub = hub_of(request)
-    said = RenewBody.read(await bodies.read_body(request))
     slot, token, ttl_s = said.browser_id, said.lease_token, said.ttl_seconds
     if ttl_s is not None:
         ttl_s = min(max(ttl_s, hub.settings.borrow_ttl_min_s), hub.settings.max_session_ttl_s)
     if tracing.on:
         await traces.follow(hub.store, traces.lease(slot, token))
     ttl_ms = None if ttl_s is None else int(ttl_s * 1000)
-    try:
-        held, left_ms = await hub.leases.renew(key_part(slot.strip()), token, ttl_ms)
-    except (LeaseOver, Settling):
-        if (other := await lender(request, hub, key_part(slot.strip()), token)) is None:
-            raise
-        held, left_ms = await other.leases.renew(key_part(slot.strip()), token, ttl_ms)
+    held, left_ms = await at_lender(
+        request, hub, key_part(slot.strip()), token,
+        lambda lending: lending.leases.renew(key_part(slot.strip()), token, ttl_ms),
+    )  # fmt: skip
     return Answer(
         RenewedShape(browserId=slot, leaseToken=held, ttlSeconds=left_ms / 1000, expiresAtUtc=in_ms(hub, left_ms))
     )
@@ -290,82 +296,51 @@ async def renew(request: Request) -> Answer[RenewedShape]:
     "/leases/{slot}/verify",
     **operation("verifyLease", (RUNNER, NODE, ADMIN, TOKEN), p.FENCE, refusals=(Forbidden, Settling)),
 )
-async def verify(request: Request, slot: str) -> Answer[VerifiedShape]:
+async def verify(request: Request, hub: Hub, caller: Caller, query: Query, slot: str) -> Answer[VerifiedShape]:
     """Compare a fencing token with that of the lease that holds the slot now. The side that owns the resource calls
     this."""
-    who, hub = speaker_of(request), hub_of(request)
-    token = request.query_params.get("token", "")
+    token = query.get("token", "")
     if not token:
         raise MissingMember("missing token: ask with ?token=", member="token")
-    await who.check_slot(request, key_part(slot))
-    try:
-        word, left_ms = await hub.leases.verify(key_part(slot), token)
-    except Settling:
-        if (other := await lender(request, hub, key_part(slot), token)) is None:
-            raise
-        word, left_ms = await other.leases.verify(key_part(slot), token)
-    else:
-        if word in ELSEWHERE and (other := await lender(request, hub, key_part(slot), token)):
-            word, left_ms = await other.leases.verify(key_part(slot), token)
+    await caller.check_slot(hub, key_part(slot))
+    word, left_ms = await at_lender(
+        request, hub, key_part(slot), token, lambda lending: lending.leases.verify(key_part(slot), token)
+    )
     if word == "ok":
         return Answer(VerifiedShape(slotId=slot, valid=True, ttlSeconds=left_ms / 1000))
     return Answer(VerifiedShape(slotId=slot, valid=False, reason=word))
 
 
 @router.get(
-    "/sessions",
-    **operation(
-        "listLeases",
-        (RUNNER, ADMIN),
-        p.OFFSET,
-        p.LIMIT,
-        p.OF_LABEL,
-        p.OF_POOL,
-        p.OF_NODE,
-        p.OF_RUN,
-        shared=True,
-    ),
+    "/sessions", **operation("listLeases", (RUNNER, ADMIN), p.OF_LABEL, p.OF_POOL, p.OF_NODE, p.OF_RUN, shared=True)
 )
-async def sessions(request: Request) -> Answer[SessionPageShape]:
+async def sessions(hub: Hub, page: Page, query: Query) -> Answer[SessionPageShape]:
     """Return a page of the live leases, those that end first at the top: all, or those of one label, pool, node or
     run."""
-    hub = hub_of(request)
-    offset, limit = bodies.page(request)
-    filters = {
-        name: request.query_params[name] for name in ("label", "pool", "node", "run") if name in request.query_params
-    }
-    if len(filters) > 1:
-        raise InvalidValue("filter by one of label, pool, node or run at a time")
-    total, slots = await _page(hub, offset, limit, **filters)
+    total, slots = await _page(hub, page, query)
     found = await hub.leases.find_all(slots)
     return Answer(SessionPageShape(total=total, sessions=[_session(each) for each in found if each]))
 
 
-async def _page(
-    hub: Hub,
-    offset: int,
-    limit: int,
-    label: str | None = None,
-    pool: str | None = None,
-    node: str | None = None,
-    run: str | None = None,
-) -> tuple[int, list[str]]:
+async def _page(hub: Hub, page: Page, query: Query) -> tuple[int, list[str]]:
     keys = hub.store.keys
-    if label is not None:
-        return await hub.leases.page(keys.in_flight(label), offset, limit)
-    if run is not None:
-        return await hub.leases.page(keys.run(run), offset, limit)
-    if node is not None:
-        return await hub.nodes.lent(node, offset, limit)
-    if pool is not None:
-        return await hub.pools.lent(pool, offset, limit)
-    return await hub.leases.page(keys.deadlines, offset, limit)
+    match [(name, query[name]) for name in ("label", "pool", "node", "run") if name in query]:
+        case []:
+            return await hub.leases.page(keys.deadlines, *page)
+        case [("label", label)]:
+            return await hub.leases.page(keys.in_flight(label), *page)
+        case [("run", run)]:
+            return await hub.leases.page(keys.run(run), *page)
+        case [("node", node)]:
+            return await hub.nodes.lent(node, *page)
+        case [("pool", pool)]:
+            return await hub.pools.lent(pool, *page)
+    raise InvalidValue("filter by one of label, pool, node or run at a time")
 
 
 @router.get("/sessions/{slot}", **operation("getLease", (RUNNER, ADMIN), refusals=(NotFound,)))
-async def session(request: Request, slot: str) -> Answer[SessionShape]:
+async def session(hub: Hub, slot: str) -> Answer[SessionShape]:
     """Return the live lease of a slot; 404 when it is not lent."""
-    hub = hub_of(request)
     found = await hub.leases.find(key_part(slot))
     if found is None:
         raise NotFound(f"slot {slot} is not lent")
@@ -385,11 +360,9 @@ def _session(found: LeaseRecord) -> SessionShape:
     )
 
 
-@router.post("/results/browser/{slot}/test", **operation("mapSlotToTest", (RUNNER,), *p.RUN, body=AttributeBody))
-async def attribute(request: Request, slot: str) -> Answer[MappedShape]:
+@router.post("/results/browser/{slot}/test", **operation("mapSlotToTest", (RUNNER,), *p.RUN))
+async def attribute(request: Request, hub: Hub, said: Sent[AttributeBody], slot: str) -> Answer[MappedShape]:
     """Note which test runs on a slot, for six hours or until the slot's lease ends."""
-    hub = hub_of(request)
-    said = AttributeBody.read(await bodies.read_body(request))
     test = said.test_id.strip()
     await hub.leases.attribute(slot, test[:RUN_MAX], bodies.run_id(request, said.run_id))
     return Answer(MappedShape(mapped=slot, testId=test))

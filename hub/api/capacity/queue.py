@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.callers.admission import hub_of, serving_of
 from hub.api.capacity.leases import granted, hung_up, longest_wait_s
 from hub.api.handling import traces
-from hub.api.handling.context import allowed, is_gone
+from hub.api.handling.context import is_gone
+from hub.api.inputs import Hub, Page, Query, Serving, Wait
 from hub.api.operations import NO_SLOT, operation
 from hub.api.realms.spilling import served
 from hub.api.shapes import parameters as p
-from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.leases import (
     CancelledShape,
@@ -26,7 +25,6 @@ from hub.capacity.labels import parse_label
 from hub.capacity.leases import keep_key_s, new_attempt
 from hub.capacity.models import BorrowRequest, Ticket
 from hub.capacity.tickets import LabelQueue
-from hub.core import Hub
 from hub.errors import (
     InvalidLabel,
     InvalidValue,
@@ -48,28 +46,16 @@ SHOWN_MAX = 20_000  # tickets of all labels in an answer
 
 
 @router.get(
-    "/queue",
-    **operation(
-        "listQueue",
-        (RUNNER, ADMIN),
-        p.OFFSET,
-        p.LIMIT,
-        p.TICKETS,
-        p.OF_LABEL,
-        refusals=(InvalidLabel,),
-        shared=True,
-    ),
+    "/queue", **operation("listQueue", (RUNNER, ADMIN), p.TICKETS, p.OF_LABEL, refusals=(InvalidLabel,), shared=True)
 )
-async def queue(request: Request) -> Answer[QueueShape]:
+async def queue(hub: Hub, page: Page, query: Query) -> Answer[QueueShape]:
     """Return the borrows that wait, by label, those whose turn is next at the top: a page of the labels, or one label,
     each with the first `tickets` of its queue.
 
     `away` counts tickets that no call attends at the moment: the hub passes them over, and they keep their place for a
     minute.
     """
-    hub = hub_of(request)
-    offset, limit = bodies.page(request)
-    query = request.query_params
+    offset, limit = page
     tickets = whole_number(query.get("tickets", "20"), "tickets", 0, TICKETS_MAX)
     if limit * tickets > SHOWN_MAX:
         raise InvalidValue(f"limit times tickets must not be above {SHOWN_MAX}", member="tickets")
@@ -114,12 +100,13 @@ def _estimate(estimate_ms: int) -> float | None:
     **operation(
         "getTicket",
         (RUNNER, ADMIN),
-        p.PREFER,
         headers=("Correlation-Id", "Preference-Applied"),
         refusals=(UnknownTicket, LeaseOver, Withdrawn, KeyReused, *NO_SLOT),
     ),
 )
-async def look(request: Request, ticket: str) -> Answer[WaitingTicketShape | GrantedTicketShape]:
+async def look(
+    request: Request, serving: Serving, ticket: str, wait: Wait
+) -> Answer[WaitingTicketShape | GrantedTicketShape]:
     """Return the state of a borrow, named by its `Idempotency-Key` or by its ticket: `waiting`, `away` or `granted`.
 
     A plain look changes nothing; a lease in the answer belongs to the waiter. With `Prefer: wait=N` and the runner's
@@ -128,14 +115,16 @@ async def look(request: Request, ticket: str) -> Answer[WaitingTicketShape | Gra
     another minute after that, and after the caller hangs up. Answers 409 `grant-over` when the lease has ended, and 409
     `withdrawn` when the ticket is given up meanwhile.
     """
-    hub = hub_of(request)
+    hub = serving.hub
     found = await hub.tickets.find(*ticket_ids(ticket))
     if found.place is not None:
         found = await served(request, found, found.place)
-    wait_s = min(bodies.wait_preference(request) or 0, int(longest_wait_s(hub.settings)))
+    wait_s = min(wait, int(longest_wait_s(hub.settings)))
     if not wait_s or not found.keyed:
         return _shown(hub, found)
-    allowed(request, RUNNER)
+    serving.secrets.check(request.headers, RUNNER)
+    if serving.stopping:
+        raise Stopping()
     answer = _shown(hub, await _attend(request, hub, found, wait_s))
     answer.headers["preference-applied"] = f"wait={wait_s}"
     return answer
@@ -144,8 +133,6 @@ async def look(request: Request, ticket: str) -> Answer[WaitingTicketShape | Gra
 async def _attend(request: Request, hub: Hub, ticket: Ticket, wait_s: int) -> Ticket:
     """Wait in the queue for a ticket, at most `wait_s` seconds; return the ticket with its lease, or as it is at the
     end."""
-    if serving_of(request).stopping:
-        raise Stopping()
     wanted = BorrowRequest(
         label=ticket.label,
         ttl_ms=ticket.ttl_ms,
@@ -184,12 +171,11 @@ def _shown(hub: Hub, ticket: Ticket) -> Answer[WaitingTicketShape | GrantedTicke
     "/queue/{ticket:path}",
     **operation("cancelTicket", (RUNNER, ADMIN), refusals=(UnknownTicket, LeaseOver, TicketGranted)),
 )
-async def give_up(request: Request, ticket: str) -> Answer[CancelledShape]:
+async def give_up(hub: Hub, ticket: str) -> Answer[CancelledShape]:
     """Give up a borrow that waits; the call that attends it is answered 409 `withdrawn` at once. A repeat changes
     nothing.
 
     Answers 409 `ticket-granted` when the borrow holds a slot by now, and 409 `grant-over` when its lease has ended.
     """
-    hub = hub_of(request)
     await hub.tickets.cancel(*ticket_ids(ticket))
     return Answer(CancelledShape(cancelled=True))

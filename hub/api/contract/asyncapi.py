@@ -68,7 +68,7 @@ def _channel(name: str, places: dict[str, str]) -> dict[str, Any]:
     }
     if parts:
         found["parameters"] = {
-            part: {"description": said, "examples": [shown]} for part, (said, shown) in parts.items()
+            part: {"description": text, "examples": [shown]} for part, (text, shown) in parts.items()
         }
     return found
 

@@ -10,20 +10,19 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
 from hub import __version__, errors
 from hub.api.callers.logins import NoReason
-from hub.api.contract.neutral import Twins, beside
-from hub.api.contract.schemas import Components, example, tidied
-from hub.api.operations import ANYBODY, TOKEN, Operation, Raw, facts_of
+from hub.api.contract.neutral import PREFIX as NEUTRAL_PREFIX
+from hub.api.contract.neutral import in_neutral_names, with_both_names
+from hub.api.contract.schemas import Components, example, models_within, tidied
+from hub.api.operations import ANYBODY, TOKEN, Operation, Raw, Takes, answers_of, facts_of, taken
 from hub.api.paths import PREFIX, PROBLEMS, is_ours
-from hub.api.shapes.answer import answered
 from hub.api.shapes.fields import RUN, TASK
 from hub.api.shapes.neutral import MEDIA_TYPE, NamesDiffer
 from hub.api.shapes.parameters import PATH, Parameter
 from hub.api.shapes.problems import DetailShape, ProblemShape, ValidationFaultShape
-from hub.api.shapes.readers import Member
 from hub.tokens.secrets import ADMIN, NODE, RUNNER
 
 PROBLEM: Final = "application/problem+json"
@@ -68,12 +67,14 @@ def document(routes: Iterable[APIRoute]) -> dict[str, Any]:
     """Return the OpenAPI document of these routes."""
     listed = [route for route in routes if route.include_in_schema]
     components = Components(list(_shapes(listed)))
-    twins = Twins(components.schemas)
-    schemas = {name: beside(each) if name.endswith("Body") else each for name, each in components.schemas.items()}
+    schemas = {
+        name: with_both_names(schema) if name.endswith("Body") else schema
+        for name, schema in sorted(components.schemas.items(), key=lambda named: named[0].startswith(NEUTRAL_PREFIX))
+    }
     paths: dict[str, Any] = {}
     for route in listed:
         for method in route.methods or ():
-            paths.setdefault(route.path_format, {})[method.lower()] = _operation(route, components, twins)
+            paths.setdefault(route.path_format, {})[method.lower()] = _operation(route, components)
     used = {str(route.tags[0]) for route in listed}
     return {
         "openapi": "3.1.0",
@@ -89,7 +90,7 @@ def document(routes: Iterable[APIRoute]) -> dict[str, Any]:
         "tags": [{"name": name, "description": about} for name, about in _TAGS.items() if name in used],
         "paths": dict(sorted(paths.items())),
         "components": {
-            "schemas": schemas | twins.schemas(),
+            "schemas": schemas,
             "responses": dict(sorted(components.responses.items())),
             "securitySchemes": {
                 scheme: {"type": "apiKey", "in": "header", "name": "x-hub-secret", "description": f"One of {about}."}
@@ -100,31 +101,18 @@ def document(routes: Iterable[APIRoute]) -> dict[str, Any]:
     }
 
 
-def _answers(route: APIRoute) -> dict[int, Any]:
-    """Return the shape of each good answer by its status; the ordinary answer comes first."""
-    facts = facts_of(route)
-    return {facts.status: facts.raw or answered(route.endpoint), **facts.also}
-
-
 def _shapes(routes: Iterable[APIRoute]) -> Iterator[Any]:
     yield from (ProblemShape, DetailShape, ValidationFaultShape)
     for route in routes:
-        said = facts_of(route)
-        for shape in (said.body, *_answers(route).values()):
+        answers = answers_of(route).values()
+        for shape in (taken(route).body, *answers, *map(in_neutral_names, answers)):
             if not (shape is None or isinstance(shape, Raw)):
                 yield shape
-                yield from _within(shape)
+                yield from models_within(shape)
 
 
-def _within(shape: Any) -> Iterator[type[BaseModel]]:
-    """Yield the models that the `Member` annotations of a model refer to."""
-    for field in getattr(shape, "model_fields", {}).values():
-        for member in (each for each in field.metadata if isinstance(each, Member)):
-            yield from (each for each in member.schema.values() if isinstance(each, type))
-
-
-def _operation(route: APIRoute, components: Components, twins: Twins) -> dict[str, Any]:
-    said, name = facts_of(route), str(route.operation_id)
+def _operation(route: APIRoute, components: Components) -> dict[str, Any]:
+    said, takes, name = facts_of(route), taken(route), str(route.operation_id)
     words = re.sub(r"([A-Z])", lambda found: f" {found[1].lower()}", name)
     written: dict[str, Any] = {
         "operationId": name,
@@ -134,22 +122,22 @@ def _operation(route: APIRoute, components: Components, twins: Twins) -> dict[st
         "security": [{} if each == ANYBODY else {_SCHEMES[each][0]: []} for each in said.who],
     }
     parameters = [PATH[part] for part in re.findall(r"\{(\w+)\}", route.path_format)]
-    parameters += [*_of_query(said), *said.parameters]
+    parameters += [*_of_query(takes), *takes.parameters, *said.parameters]
     if parameters:
         written["parameters"] = [_parameter(each) for each in parameters]
-    if said.body is not None:
-        written["requestBody"] = {"required": not said.optional, "content": _content(said.body, components)}
+    if takes.body is not None:
+        written["requestBody"] = {"required": not takes.optional, "content": _content(takes.body, components)}
     written["responses"] = {
-        **{str(status): _good(status, shape, said, components, twins) for status, shape in _answers(route).items()},
-        **_refused(route, said, components),
+        **{str(status): _good(status, shape, said, components) for status, shape in answers_of(route).items()},
+        **_refused(route, said, takes, components),
     }
     return written
 
 
-def _of_query(said: Operation) -> Iterator[Parameter]:
-    if said.query is None:
+def _of_query(takes: Takes) -> Iterator[Parameter]:
+    if takes.query is None:
         return
-    for name, schema in TypeAdapter(said.query).json_schema()["properties"].items():
+    for name, schema in TypeAdapter(takes.query).json_schema()["properties"].items():
         schema = tidied(schema, defaults=True)
         yield Parameter(name, schema.pop("description", ""), schema.pop("examples", [None])[0], schema)
 
@@ -161,24 +149,23 @@ def _parameter(each: Parameter) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _content(shape: Any, components: Components, twins: Twins | None = None) -> dict[str, Any]:
+def _content(shape: Any, components: Components, *, neutral: bool = False) -> dict[str, Any]:
     if isinstance(shape, Raw):
         schema = {"type": "string"} if shape.media_type.startswith("text/") else {"type": "string", "format": "binary"}
         return {shape.media_type: {"schema": schema, "example": shape.example}}
     schema = components.of(shape)
-    shown = example(schema, components.schemas)
-    found = {"application/json": {"schema": schema, "example": shown}}
-    if twins is not None:
-        put = twins.put(schema)
-        found[MEDIA_TYPE] = {"schema": twins.of(schema), "example": put(shown) if put else shown}
+    found = {"application/json": {"schema": schema, "example": example(schema, components.schemas)}}
+    if neutral:
+        schema = components.of(in_neutral_names(shape))
+        found[MEDIA_TYPE] = {"schema": schema, "example": example(schema, components.schemas)}
     return found
 
 
-def _good(status: int, shape: Any, said: Operation, components: Components, twins: Twins) -> dict[str, Any]:
+def _good(status: int, shape: Any, said: Operation, components: Components) -> dict[str, Any]:
     about = shape.__doc__ if isinstance(shape, type) and shape.__doc__ else HTTPStatus(status).phrase + "."
     written: dict[str, Any] = {"description": inspect.cleandoc(about).partition("\n\n")[0]}
     if shape is not None:
-        written["content"] = _content(shape, components, twins)
+        written["content"] = _content(shape, components, neutral=True)
     if said.headers:
         written["headers"] = {name: _header(name) for name in said.headers}
     return written
@@ -189,8 +176,8 @@ def _header(name: str) -> dict[str, Any]:
     return {"description": about, "schema": schema, "example": shown}
 
 
-def _refused(route: APIRoute, said: Operation, components: Components) -> dict[str, Any]:
-    raised: set[type[errors.HubError]] = {*_ALWAYS, *said.refusals}
+def _refused(route: APIRoute, said: Operation, takes: Takes, components: Components) -> dict[str, Any]:
+    raised: set[type[errors.HubError]] = {*_ALWAYS, *takes.refusals, *said.refusals}
     ours = is_ours(route.path_format)
     if route.methods != {"GET"}:
         raised.update(_CHANGING)
@@ -198,7 +185,7 @@ def _refused(route: APIRoute, said: Operation, components: Components) -> dict[s
         raised.add(errors.Unauthorized)
     if ours:
         raised.update((errors.Malformed, errors.Forbidden))
-    elif said.body is not None or said.parameters:
+    elif takes.body is not None or takes.parameters or said.parameters:
         raised.update(_OF_BODIES)
     found: dict[str, Any] = {}
     for status in sorted({each.status for each in raised}):

@@ -1,31 +1,88 @@
-"""The schemas of answers in neutral names (`slotId` for `browserId`), and the functions that rename the members of an
-answer."""
+"""The neutral names in the contract: the types of answers in neutral names, and bodies with the names of both kinds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from functools import cache
+from typing import Annotated, Any, NotRequired, Union, get_args, get_origin
 
-from hub.api.shapes.neutral import FREE, LEASE, attributes, name_of, renamed
+from pydantic import TypeAdapter, WithJsonSchema
+from typing_extensions import TypedDict, is_typeddict
 
-_REF: Final = "#/components/schemas/"
+from hub.api.contract.schemas import Components, models_within
+from hub.api.contract.unknown_members import UnknownMember, find
+from hub.api.operations import Raw, Row, answers_of, taken
+from hub.api.shapes.fields import doc
+from hub.api.shapes.neutral import LEASE, name_of
+from hub.api.shapes.renaming import members_of, members_of_lease, renaming
+
 Schema = dict[str, Any]
-Put = Callable[[Any], Any]
+_typed_dict: Any = TypedDict  # mypy knows it with literal names only
+PREFIX = "Neutral"  # before the names of types in neutral names
 
 
-def twin(name: str) -> str:
-    """Return the name of a schema's twin, the same schema in neutral names."""
-    return f"Neutral{name}"
+def in_neutral_names(shape: Any) -> Any:
+    """Return the type of a document in neutral names; the same type when no name changes."""
+    if renaming(shape) is None:
+        return shape
+    if is_typeddict(shape):
+        return _twin(shape)
+    origin, parts = get_origin(shape), get_args(shape)
+    if origin is Annotated:
+        return Annotated[in_neutral_names(parts[0]), *parts[1:]]
+    if origin is NotRequired:
+        return NotRequired[in_neutral_names(parts[0])]
+    parts = tuple(in_neutral_names(part) for part in parts)
+    return origin[parts] if origin in (list, dict) else Union[parts]  # noqa: UP007 - the parts are a tuple
 
 
-def beside(schema: Schema) -> Schema:
+@cache
+def _twin(shape: Any) -> Any:
+    members = members_of(shape)
+    lease = {name: type for name, type in members.items() if name in members_of_lease(members)}
+    found: dict[str, Any] = {}
+    for name, type in members.items():
+        if name in lease:
+            found["lease"] = _lease(lease)
+        else:
+            found[name_of(name)] = _member(name, type)
+    twin = _typed_dict(PREFIX + shape.__name__, found)
+    twin.__doc__ = shape.__doc__
+    twin.__pydantic_config__ = getattr(shape, "__pydantic_config__", {})
+    return twin
+
+
+def _member(name: str, type: Any) -> Any:
+    if name == "item":
+        return Annotated[
+            dict[str, Any], doc("What else the node published of the slot.", {"labels": {"memory": "80G"}})
+        ]
+    if name == "lastSeen":
+        plain, *metadata = get_args(type)
+        return Annotated[plain | None, *metadata]
+    return in_neutral_names(type)
+
+
+def _lease(members: dict[str, Any]) -> Any:
+    required = [LEASE[name] for name, type in members.items() if get_origin(type) is not NotRequired]
+    schema = {
+        "type": "object",
+        "description": "The lease.",
+        "properties": {LEASE[name]: TypeAdapter(type).json_schema() for name, type in members.items()},
+        "required": required,
+    }
+    member = Annotated[Any, WithJsonSchema(schema)]
+    return member if required else NotRequired[member]
+
+
+def with_both_names(schema: Schema) -> Schema:
     """Return the schema of a body with its neutral names added to the old ones. A member with two names is not required
     any more."""
-    members, others = schema["properties"], {name for name in schema["properties"] if _said_otherwise(name)}
-    if not others:
+    members = schema["properties"]
+    renamed = {name for name in members if name == "leaseToken" or name_of(name) != name}
+    if not renamed:
         return schema
     found = dict(members)
-    for name in sorted(others):
+    for name in sorted(renamed):
         if name == "leaseToken":
             token = {**members[name], "description": "The token of the lease."}
             shown = {"token": token["examples"][0]}
@@ -33,160 +90,46 @@ def beside(schema: Schema) -> Schema:
             found["lease"] = {**lease, "description": "Its `token` is the same as `leaseToken`."}
         else:
             found.setdefault(name_of(name), {**members[name], "description": f"The same as `{name}`."})
-    required = [name for name in schema.get("required", ()) if name not in others and name not in map(name_of, others)]
+    two_names = renamed | {name_of(name) for name in renamed}
+    required = [name for name in schema.get("required", ()) if name not in two_names]
     rest = {name: value for name, value in schema.items() if name != "required"}
     return {**rest, "properties": found, **({"required": required} if required else {})}
 
 
-def _said_otherwise(name: str) -> bool:
-    return name == "leaseToken" or name_of(name) != name
+class NeutralNames:
+    """The neutral names of one operation, which stand in the scope of a call that asks for them. An operation outside
+    the contract has none."""
 
+    def __init__(self, row: Row | None) -> None:
+        listed = row is not None and row.route.include_in_schema
+        shapes = answers_of(row.route) if row is not None and listed else {}
+        self.answers = {
+            status: renaming(shape)
+            for status, shape in shapes.items()
+            if status < 300 and not (shape is None or isinstance(shape, Raw))
+        }
+        self._body = taken(row.route).body if row is not None and listed else None
 
-class Twins:
-    """The twins of a document's schemas: the same schemas in neutral names. A schema has no twin if no name changes in
-    it or in the schemas that it refers to."""
+    def rename(self, status: int, document: Any) -> Any:
+        """Return the document of an answer with this status in neutral names."""
+        rename = self.answers[status]
+        return document if rename is None else rename(document)
 
-    def __init__(self, schemas: Mapping[str, Schema]) -> None:
-        self._schemas = schemas
-        answered = {name: schema for name, schema in schemas.items() if not name.endswith("Body")}
-        self._differ = {name for name, schema in answered.items() if _is_other(schema)}
-        while more := {name for name in answered if name not in self._differ and self._leads_there(schemas[name])}:
-            self._differ |= more
-
-    def schemas(self) -> dict[str, Schema]:
-        """Return the twins by their names."""
-        return {twin(name): self.of(self._schemas[name]) for name in sorted(self._differ)}
-
-    def of(self, schema: Schema) -> Schema:
-        """Return a schema in neutral names."""
-        if "$ref" in schema:
-            name = schema["$ref"].removeprefix(_REF)
-            return {**schema, "$ref": _REF + twin(name)} if name in self._differ else schema
-        found = dict(schema)
-        if "properties" in schema:
-            found |= self._members(schema)
-        for name in ("items", "additionalProperties"):
-            if isinstance(schema.get(name), dict):
-                found[name] = self.of(schema[name])
-        if "anyOf" in schema:
-            found["anyOf"] = [self.of(each) for each in schema["anyOf"]]
-        if "examples" in schema and "properties" not in schema:
-            put = self.put(schema)
-            found["examples"] = [put(each) for each in schema["examples"]] if put else schema["examples"]
-        return found
-
-    def _members(self, schema: Schema) -> Schema:
-        held = _held(schema)
-        properties: Schema = {}
-        for name, member in schema["properties"].items():
-            if name in held:
-                lease = properties.setdefault("lease", _lease())
-                lease["properties"][LEASE[name]] = member
-                lease["required"] += [LEASE[name]] if name in schema.get("required", ()) else []
-            else:
-                properties[name_of(name)] = self._member(name, member)
-        if "lease" in properties:
-            shown = properties["lease"]["properties"]
-            properties["lease"]["examples"] = [{name: each["examples"][0] for name, each in shown.items()}]
-        required = list(
-            dict.fromkeys("lease" if each in held else name_of(each) for each in schema.get("required", ()))
-        )
-        return {"properties": properties, **({"required": required} if required else {})}
-
-    def _member(self, name: str, member: Schema) -> Schema:
-        if name == "item":
-            told = "What else the node published of the slot."
-            return {**member, "description": told, "examples": [{"labels": {"memory": "80G"}}]}
-        return {**member, "type": ["string", "null"]} if name == "lastSeen" else self.of(member)
-
-    def put(self, schema: Schema) -> Put | None:
-        """Return a function that renames the members of a document of this schema; None when no member changes its
-        name."""
-        if "$ref" in schema:
-            name = schema["$ref"].removeprefix(_REF)
-            return self._put_named(name) if name in self._differ else None
-        if "properties" in schema:
-            return self._put_members(schema)
-        if "anyOf" in schema:
-            return self._put_one_of(schema["anyOf"])
-        if isinstance(schema.get("items"), dict) and (each := self.put(schema["items"])):
-            return lambda found: [each(one) for one in found] if isinstance(found, list) else found
-        inner = schema.get("additionalProperties")
-        if isinstance(inner, dict) and (value := self.put(inner)):
-            return lambda found: {name: value(one) for name, one in found.items()} if isinstance(found, dict) else found
-        return None
-
-    def _put_named(self, name: str) -> Put:
-        made: list[Put] = []
-
-        def put(found: Any) -> Any:
-            if not made:  # made at the first call, because a schema may refer to itself
-                made.append(self._put_members(self._schemas[name]))
-            return made[0](found)
-
-        return put
-
-    def _put_members(self, schema: Schema) -> Put:
-        held = _held(schema)
-        ways = {name: (name_of(name), self.put(member)) for name, member in schema["properties"].items()}
-        if "item" in ways:
-            ways["item"] = (ways["item"][0], attributes)
-        for free in FREE & ways.keys():
-            ways[free] = (free, lambda found: renamed(found) if isinstance(found, dict) else found)
-        if "lastSeen" in ways:  # an empty text becomes null
-            ways["lastSeen"] = ("lastSeen", lambda text: text or None)
-
-        def put(found: Any) -> Any:
-            if not isinstance(found, dict):
-                return found
-            shown: dict[str, Any] = {}
-            for name, value in found.items():
-                if name in held:
-                    shown.setdefault("lease", {})[LEASE[name]] = value
-                    continue
-                called, inner = ways.get(name, (name, None))
-                shown[called] = value if inner is None or value is None else inner(value)
-            return shown
-
-        return put
-
-    def _put_one_of(self, schemas: list[Schema]) -> Put | None:
-        ways = [(self._required(each), each.get("type") == "array", self.put(each)) for each in schemas]
-        if not any(put for _, _, put in ways):
+    def unknown(self, document: Any) -> UnknownMember | None:
+        """Return the first member of a body that the operation does not have; None when there is none."""
+        if self._body is None or isinstance(self._body, Raw):
             return None
-
-        def put(found: Any) -> Any:
-            for required, is_list, inner in ways:
-                fits = isinstance(found, list) if is_list else isinstance(found, dict) and required <= found.keys()
-                if fits and inner is not None:
-                    return inner(found)
-            return found
-
-        return put
-
-    def _required(self, schema: Schema) -> frozenset[str]:
-        known = self._schemas[schema["$ref"].removeprefix(_REF)] if "$ref" in schema else schema
-        return frozenset(known.get("required", ()))
-
-    def _leads_there(self, schema: Any) -> bool:
-        if isinstance(schema, dict):
-            return any(
-                (name == "$ref" and value.removeprefix(_REF) in self._differ) or self._leads_there(value)
-                for name, value in schema.items()
-                if name != "examples"
-            )
-        return isinstance(schema, list) and any(self._leads_there(each) for each in schema)
+        schema, schemas = _body_schemas(self._body)
+        return find(schema, document, schemas)
 
 
-def _is_other(schema: Schema) -> bool:
-    names = schema.get("properties", {}).keys()
-    return any(name_of(name) != name or name == "lastSeen" for name in names)
+@cache
+def neutral_names(row: Row | None) -> NeutralNames:
+    """Return the neutral names of an operation; they are made at the first call that asks for them."""
+    return NeutralNames(row)
 
 
-def _held(schema: Schema) -> frozenset[str]:
-    names = frozenset(schema.get("properties", ()))
-    return names & LEASE.keys() if "expiresAtUtc" in names else names & {"leaseToken"}
-
-
-def _lease() -> Schema:
-    return {"type": "object", "description": "The lease.", "properties": {}, "required": []}
+@cache
+def _body_schemas(body: Any) -> tuple[Schema, dict[str, Schema]]:
+    components = Components([body, *models_within(body)])
+    return components.of(body), {name: with_both_names(schema) for name, schema in components.schemas.items()}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
+
+from hub.api.shapes.readers import Member
 
 _REF: Final = "#/components/schemas/"
 
@@ -36,6 +38,14 @@ class Components:
         return found
 
 
+def models_within(shape: Any) -> Iterator[type[BaseModel]]:
+    """Yield the models that the `Member` annotations of a model refer to."""
+    for field in getattr(shape, "model_fields", {}).values():
+        for member in field.metadata:
+            if isinstance(member, Member):
+                yield from (value for value in member.schema.values() if isinstance(value, type))
+
+
 def _called(name: str) -> str:
     """Return the name of a type in the contract, without `Shape`."""
     return name.removesuffix("Shape")
@@ -44,7 +54,7 @@ def _called(name: str) -> str:
 def tidied(schema: dict[str, Any], *, defaults: bool = False) -> dict[str, Any]:
     """Return a schema without titles, without defaults unless `defaults` asks for them, and with null as one more
     type."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for name, value in schema.items():
         if name == "$ref":
             value = _called(value)
@@ -60,8 +70,8 @@ def tidied(schema: dict[str, Any], *, defaults: bool = False) -> dict[str, Any]:
             value = [tidied(each, defaults=defaults) for each in value]
         elif name == "description":
             value = re.sub(r"(?<!\n)\n(?!\n)", " ", value)
-        found[name] = value
-    return _with_null(found)
+        result[name] = value
+    return _with_null(result)
 
 
 def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
@@ -74,9 +84,9 @@ def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
     rest = {name: value for name, value in schema.items() if name != "anyOf"}
     if isinstance(plain.get("type"), str) and "enum" not in plain:
         return {**plain, **rest, "type": [plain["type"], "null"]}
-    said = {name: plain[name] for name in ("description", "examples") if name in plain}
-    inner = {name: value for name, value in plain.items() if name not in said}
-    return {**said, **rest, "anyOf": [inner, {"type": "null"}]}
+    documentation = {name: plain[name] for name in ("description", "examples") if name in plain}
+    inner = {name: value for name, value in plain.items() if name not in documentation}
+    return {**documentation, **rest, "anyOf": [inner, {"type": "null"}]}
 
 
 def example(schema: dict[str, Any], named: dict[str, Any]) -> Any:

@@ -10,8 +10,8 @@ from starlette.types import Scope
 
 from hub.api.handling.browsers import Gate
 from hub.api.handling.large_bodies import LargeBodies
-from hub.api.handling.poll_places import LongPolls
 from hub.api.handling.proxies import FORWARDED, Proxies
+from hub.api.handling.shares import LongPolls
 from hub.api.handling.stalls import READ_S, Stalls
 from hub.api.handling.wrong_secrets import WrongSecrets
 from hub.core import Hub
@@ -24,7 +24,7 @@ from hub.wire import time_at
 
 CYCLE = "hub.cycle"  # in the scope of a request: uvicorn's `RequestResponseCycle`, where the server is uvicorn
 
-CALLER = "hub.caller"  # in the scope of a request that was let in: the caller, which has a `key`; None for a stranger
+CALLER = "hub.caller"  # in the scope of a request that was let in: its `hub.api.callers.caller.Caller`
 
 SERVING = "hub.serving"  # in the scope of a request: the `Serving` of its application, when it has been found
 
@@ -65,13 +65,6 @@ def serving(request: Request) -> Serving:
     if found is None:
         raise Stopping("The hub is starting", retry_after_s=1)
     return found
-
-
-def allowed(request: Request, *roles: str) -> Hub:
-    """Return the hub for a caller with the secret of one of these roles; raises `Unauthorized` for any other caller."""
-    found = serving(request)
-    found.secrets.check(request.headers, *roles)
-    return found.hub
 
 
 _GONE = "The caller hung up before anything was done"

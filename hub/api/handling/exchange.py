@@ -22,7 +22,7 @@ class Exchange:
         self._caller = ""
         self._announced = self._loaded = 0
         self._receive = receive
-        self._wire = self._send = send
+        self._send = send
         self._heard: Callable[[Message], None] | None = None
         self.before_answer: Callable[[], None] | None = None
         self.limit = limit
@@ -32,27 +32,15 @@ class Exchange:
         self.started = False
         self.status = 0
 
-    def speak(self, send: Send) -> None:
-        """Send the messages of the answer through `send` from now on, and not directly to the client."""
-        self._send = send
-
     def tell(self, hear: Callable[[Message], None]) -> None:
         """Call `hear` with each message of the answer as it goes out."""
         self._heard = hear
-        if self._send is self._wire:
-            self._send = self.put
-
-    async def put(self, message: Message) -> None:
-        """Send a message to the client, and before that give it to the function that `tell` was called with."""
-        if self._heard is not None:
-            self._heard(message)
-        await self._wire(message)
 
     async def repeat(self, messages: Sequence[Message]) -> None:
         """Answer with these messages, which another caller was answered with."""
         self.started, self.status = True, 200
         for message in messages:
-            await self._wire(message)
+            await self._send(message)
 
     def check_length(self, announced: bytes) -> None:
         """Raise `TooLarge` when the announced length of the body is above the limit, before the request is looked at
@@ -62,11 +50,11 @@ class Exchange:
             if self._announced > self.limit:
                 raise TooLarge(too_large(self.limit))
 
-    def weigh(self, large_bodies: LargeBodies, scope: Scope) -> None:
+    def count_body(self, large_bodies: LargeBodies, scope: Scope) -> None:
         """From now on count the body among `large_bodies` when it is large; call this before the body is read."""
         self._large_bodies, self._scope = large_bodies, scope
 
-    def unload(self) -> None:
+    def release_body(self) -> None:
         """Stop counting the body among the large ones, when the request is over."""
         if self._large_bodies is not None and self._loaded:
             self._large_bodies.unload(self._caller, self._loaded)
@@ -92,6 +80,8 @@ class Exchange:
             self.before_answer()
         self.started = True
         self.status = message.get("status", self.status)
+        if self._heard is not None:
+            self._heard(message)
         await self._send(message)
 
 

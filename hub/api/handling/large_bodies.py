@@ -4,8 +4,8 @@ is parsed at a time."""
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 
+from hub.api.handling.shares import Shares
 from hub.errors import Unavailable
 from hub.settings import Settings
 
@@ -19,10 +19,8 @@ class LargeBodies:
 
     def __init__(self, settings: Settings) -> None:
         largest = max(16 * 1024 * 1024, settings.task_payload_max_bytes, settings.provider_result_max_bytes) + LIGHT
-        self._most = max(settings.max_bytes_under_way, largest)
-        self._most_each = max(self._most // 2, largest)
-        self._loaded: Counter[str] = Counter()
-        self._all = 0
+        most = max(settings.max_bytes_under_way, largest)
+        self._bytes = Shares(most, max(most // 2, largest))
         self._waiting: list[tuple[str, int, asyncio.Future[None]]] = []
         self.turn = asyncio.Lock()  # held by the request whose large body is being parsed
 
@@ -30,7 +28,7 @@ class LargeBodies:
         """Count `size` bytes for a caller as soon as there is room; raises `Unavailable` when there is none for
         `WAIT_S` seconds."""
         if not self._waiting and self._fits(caller, size):
-            self._take(caller, size)
+            self._bytes.take(caller, size)
             return
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         entry = (caller, size, place)
@@ -51,27 +49,20 @@ class LargeBodies:
 
     def unload(self, caller: str, size: int) -> None:
         """Stop counting `size` bytes for a caller, and let in bodies that wait."""
-        self._all -= size
-        self._loaded[caller] -= size
-        if not self._loaded[caller]:
-            del self._loaded[caller]
+        self._bytes.give_back(caller, size)
         self._let_in()
 
     def _fits(self, caller: str, size: int) -> bool:
-        return self._all + size <= self._most and self._loaded[caller] + size <= self._most_each
-
-    def _take(self, caller: str, size: int) -> None:
-        self._all += size
-        self._loaded[caller] += size
+        return not (self._bytes.is_used_up(size) or self._bytes.is_used_up_by(caller, size))
 
     def _let_in(self) -> None:
         """Let in the bodies that wait, in their order, while there is room. A caller with too many bytes of its own
         holds up no other caller."""
         for entry in list(self._waiting):
             caller, size, place = entry
-            if self._all + size > self._most:
+            if self._bytes.is_used_up(size):
                 return
             if self._fits(caller, size) and not place.done():
                 self._waiting.remove(entry)
-                self._take(caller, size)
+                self._bytes.take(caller, size)
                 place.set_result(None)

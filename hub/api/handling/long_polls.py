@@ -47,5 +47,4 @@ async def wait(request: Request, seconds: float, look: Callable[[float], Awaitab
 def _who(request: Request) -> str:
     """Return a name for the caller that waits: that of the caller that was let in, or a stranger's address. The headers
     do not say it, since a caller may add to them what it likes."""
-    let_in = request.scope.get(CALLER)
-    return str(let_in.key) if let_in is not None else neighbourhood(remote_ip(request))
+    return str(request.scope[CALLER].key) or neighbourhood(remote_ip(request))

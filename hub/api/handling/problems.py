@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import cast
 
@@ -14,6 +15,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from hub.api.paths import PROBLEMS, is_ours, read_id
+from hub.api.shapes import neutral
 from hub.api.shapes.problems import DetailShape, ProblemShape, ValidationFaultShape
 from hub.capacity.nodes.asking import NodeRefused, NodeSilent
 from hub.errors import (
@@ -56,22 +58,24 @@ def problem(error: HubError, path: str) -> ProblemShape:
     return document
 
 
-def answer(error: HubError, path: str) -> Response:
-    """Return the whole response to a refusal, with `Retry-After` where a later attempt may succeed."""
+def answer(error: HubError, scope: Scope) -> Response:
+    """Return the whole response to a refusal, with `Retry-After` where a later attempt may succeed; in neutral names
+    for a call that asks for them."""
     headers = {}
     if error.retry_after_s is not None:
         headers["retry-after"] = str(max(1, math.ceil(error.retry_after_s)))
-    path = read_id(path)
+    path = read_id(scope["path"])
+    is_neutral = neutral.NEUTRAL in scope
     if is_ours(path):
-        return _answer_of_jobs(error, headers)
+        return _answer_of_jobs(error, headers, is_neutral)
     if isinstance(error, Unauthorized):
         headers["www-authenticate"] = "x-hub-secret"
-    return Response(orjson.dumps(problem(error, path)), error.status, headers, MEDIA_TYPE)
+    return _problem_response(problem(error, path), error.status, headers, is_neutral)
 
 
 async def refuse(refusal: HubError, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer a request with a refusal; the request may also be the handshake of a WebSocket."""
-    response = answer(refusal, scope["path"])
+    response = answer(refusal, scope)
     if scope["type"] == "http":
         await response(scope, receive, send)
         return
@@ -80,7 +84,7 @@ async def refuse(refusal: HubError, scope: Scope, receive: Receive, send: Send) 
     await send({"type": "websocket.http.response.body", "body": response.body})
 
 
-def _answer_of_jobs(error: HubError, headers: dict[str, str]) -> Response:
+def _answer_of_jobs(error: HubError, headers: dict[str, str], is_neutral: bool) -> Response:
     """Return the response of the jobs API to a refusal: FastAPI's own bodies for 401 and for a body that does not
     validate, else a problem document of at most four members."""
     if isinstance(error, Unauthorized):
@@ -93,15 +97,23 @@ def _answer_of_jobs(error: HubError, headers: dict[str, str]) -> Response:
     document = {"type": f"{PROBLEMS}/{error.code}", "title": _title(error.status), "status": error.status}
     if detail := _detail(error):
         document["detail"] = detail
-    return Response(orjson.dumps(document), error.status, headers, MEDIA_TYPE)
+    return _problem_response(document, error.status, headers, is_neutral)
+
+
+def _problem_response(
+    document: Mapping[str, object], status: int, headers: dict[str, str], is_neutral: bool
+) -> Response:
+    if is_neutral:
+        document, headers["vary"] = neutral.problem(document), "Accept"
+    return Response(orjson.dumps(document), status, headers, MEDIA_TYPE)
 
 
 async def on_hub_error(request: Request, error: Exception) -> Response:
     """Return the response to an exception that a route has raised; count and log it when it is a failure of the hub."""
     if isinstance(error, HubError):
         note_failure(error, error, request.scope)
-        return answer(error, request.scope["path"])
-    return answer(as_hub_error(error), request.scope["path"])
+        return answer(error, request.scope)
+    return answer(as_hub_error(error), request.scope)
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:
@@ -111,12 +123,12 @@ async def on_http_error(request: Request, error: Exception) -> Response:
     if is_ours(path) and isinstance(error, HTTPException):
         return Response(orjson.dumps({"detail": error.detail}), status, error.headers, "application/json")
     if status == 405:
-        refusal = answer(MethodNotAllowed(f"{path} does not take {request.method}"), path)
+        refusal = answer(MethodNotAllowed(f"{path} does not take {request.method}"), request.scope)
         refusal.headers.update(getattr(error, "headers", None) or {})
         return refusal
     if status == 404:
-        return answer(NotFound(f"There is nothing at {path}; GET /docs shows what there is"), path)
-    return answer(Internal(), path)
+        return answer(NotFound(f"There is nothing at {path}; GET /docs shows what there is"), request.scope)
+    return answer(Internal(), request.scope)
 
 
 def as_hub_error(error: Exception) -> HubError:

@@ -30,8 +30,8 @@ class Proxies:
         found: str | None = client[0] if client else None
         if not self._any and not self._trusts(found):
             return found
-        for said in reversed(_said(scope)):
-            address = _address(said)
+        for text in reversed(_forwarded(scope)):
+            address = _address(text)
             if address is None:
                 return found
             found = address
@@ -47,7 +47,7 @@ class Proxies:
         return any(address in network for network in self._networks)
 
 
-def _said(scope: Scope) -> list[str]:
+def _forwarded(scope: Scope) -> list[str]:
     values = [value.decode("latin-1") for name, value in scope["headers"] if name == _HEADER]
     return [part.strip() for part in ",".join(values).split(",")] if values else []
 

@@ -27,8 +27,8 @@ class _SharedList:
         self._heard: list[Message] = []
 
     def hear(self, message: Message) -> None:
-        """Note a message that goes to the first caller. Once all are there the other callers get the answer, however
-        slowly the first caller reads."""
+        """Keep a part of the answer on its way to the first caller. With the last part the answer is complete, and the
+        waiting callers get it, however slowly the first one reads."""
         self._heard.append(message)
         if message["type"] == "http.response.body" and not message.get("more_body") and not self.messages.done():
             good = self._heard[0].get("status") == 200

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final
 
+from hub.api.handling.shares import SHARE, Shares
 from hub.api.handling.wrong_secrets import neighbourhood
 from hub.errors import Unavailable
 from hub.observability.logs import get_logger
 
 SESSIONS_MAX: Final = 20_000  # sessions in this process, some 14 kB each
-SHARE: Final = 0.75  # of `SESSIONS_MAX` for one address or one credential
 STRANGERS_MAX: Final = 4_000  # sessions that have shown no known credential
 STRANGERS_EACH: Final = 1_000  # such sessions of one address; workers show their credential at once
 WARNING_S: Final = 60.0  # between two lines in the log
@@ -38,24 +37,21 @@ class Places:
     none."""
 
     def __init__(self) -> None:
-        self.count = self.strangers = 0
-        self._by_address: Counter[str] = Counter()
-        self._strangers_of: Counter[str] = Counter()
-        self._by_credential: Counter[object] = Counter()
+        share = int(SESSIONS_MAX * SHARE)
+        self.all = Shares(SESSIONS_MAX, share)  # by address
+        self.strangers = Shares(STRANGERS_MAX, STRANGERS_EACH)  # by address
+        self.known = Shares(SESSIONS_MAX, share)  # by credential
         self._warned = -WARNING_S
 
     def take(self, address: str | None) -> Place:
         """Return a place for a request that begins a session."""
         place = Place(neighbourhood(address))
-        each = int(SESSIONS_MAX * SHARE)
-        if self._by_address[place.address] >= each or self._strangers_of[place.address] >= STRANGERS_EACH:
+        if self.all.is_used_up_by(place.address) or self.strangers.is_used_up_by(place.address):
             raise self._refusal("This address has too many Socket.IO sessions", place.address)
-        if self.count >= SESSIONS_MAX or self.strangers >= STRANGERS_MAX:
+        if self.all.is_used_up() or self.strangers.is_used_up():
             raise self._refusal("The hub has too many Socket.IO sessions", place.address)
-        self.count += 1
-        self.strangers += 1
-        self._by_address[place.address] += 1
-        self._strangers_of[place.address] += 1
+        self.all.take(place.address)
+        self.strangers.take(place.address)
         return place
 
     def let_in(self, place: Place, credential: object) -> None:
@@ -63,34 +59,29 @@ class Places:
         raises `Unavailable` when too many sessions have shown it."""
         if place.given_back or not place.stranger:
             return
-        if self._by_credential[credential] >= int(SESSIONS_MAX * SHARE):
+        if self.known.is_used_up_by(credential):
             raise self._refusal("This credential has too many Socket.IO sessions", place.address)
-        self._end_as_stranger(place)
-        place.credential = credential
-        self._by_credential[credential] += 1
+        self.strangers.give_back(place.address)
+        self.known.take(credential)
+        place.stranger, place.credential = False, credential
 
     def give_back(self, place: Place) -> None:
         """Free a place; a second call changes nothing."""
         if place.given_back:
             return
         place.given_back = True
-        self.count -= 1
-        _less(self._by_address, place.address)
+        self.all.give_back(place.address)
         if place.stranger:
-            self._end_as_stranger(place)
+            self.strangers.give_back(place.address)
         else:
-            _less(self._by_credential, place.credential)
-
-    def _end_as_stranger(self, place: Place) -> None:
-        place.stranger = False
-        self.strangers -= 1
-        _less(self._strangers_of, place.address)
+            self.known.give_back(place.credential)
 
     def _refusal(self, why: str, address: str) -> Unavailable:
         now = time.monotonic()
         if now - self._warned >= WARNING_S:
             self._warned = now
-            _log.warning("socket limit reached", why=why, address=address, open=self.count, strangers=self.strangers)
+            counts = {"open": self.all.count, "strangers": self.strangers.count}
+            _log.warning("socket limit reached", why=why, address=address, **counts)
         return Unavailable(f"{why}; try again in {_AGAIN_S:g} s.", retry_after_s=_AGAIN_S)
 
 
@@ -101,18 +92,18 @@ class Sessions(dict[str, Any]):
         super().__init__()
         self._places = places
         self._taken: dict[str, Place] = {}
-        self._coming: ContextVar[list[Place] | None] = ContextVar("coming", default=None)
+        self._reserved: ContextVar[list[Place] | None] = ContextVar("coming", default=None)
 
-    def come(self, address: str | None) -> Place:
+    def reserve(self, address: str | None) -> Place:
         """Take a place for the session that the current request is about to begin; raises `Unavailable` when there is
         none."""
         place = self._places.take(address)
-        self._coming.set([place])  # in a list that `__setitem__` empties: asyncio tasks started later share the list
+        self._reserved.set([place])  # in a list that `__setitem__` empties: asyncio tasks started later share the list
         return place
 
-    def leave(self, place: Place) -> None:
+    def release(self, place: Place) -> None:
         """Free the place of a request unless it has begun a session, which keeps the place."""
-        self._coming.set(None)
+        self._reserved.set(None)
         if not place.begun:
             self._places.give_back(place)
 
@@ -132,9 +123,9 @@ class Sessions(dict[str, Any]):
         return super().pop(sid, *default)
 
     def __setitem__(self, sid: str, session: Any) -> None:
-        if not (coming := self._coming.get()):  # each request begins one session at most
+        if not (reserved := self._reserved.get()):  # each request begins one session at most
             raise Unavailable("This request has no place for a session.")
-        place = coming.pop()
+        place = reserved.pop()
         place.begun = True
         self._taken[sid] = place
         super().__setitem__(sid, session)
@@ -146,9 +137,3 @@ class Sessions(dict[str, Any]):
     def _free(self, sid: str) -> None:
         if place := self._taken.pop(sid, None):
             self._places.give_back(place)
-
-
-def _less(counter: Counter[Any], key: Any) -> None:
-    counter[key] -= 1
-    if not counter[key]:
-        del counter[key]

@@ -146,7 +146,7 @@ def _in_body(kind: str, document: Mapping[str, Any]) -> About:
         case "leases":
             leases = get("leases")
             document = leases[0] if isinstance(leases, list) and leases and isinstance(leases[0], dict) else {}
-    get = neutral.said(dict(document)).get
+    get = neutral.in_old_names(dict(document)).get
     rules: tuple[tuple[Kind, str], ...] = (("labels", label(_text(get("labelKey")))),)
     if kind == "borrow":
         names = get("realms")

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from fastapi import Request
 
-from hub.api.callers.users import Caller
+from hub.api.callers.caller import Caller
 from hub.api.realms.others import ServedRealms
 from hub.api.realms.search import LOOK_S
 from hub.api.realms.subjects import NAMED

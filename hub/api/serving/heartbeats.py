@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from hub.api.callers.nodes import speaks
+from hub.api.callers.finding import speaks
 from hub.api.capacity.nodes import heartbeat, router
 from hub.api.capacity.orders import orders_json
 from hub.api.handling import request_counts

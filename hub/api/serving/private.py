@@ -14,13 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.supervisors import Multiprocess
 
-__all__ = [
-    "HIGH_WATER_LIMIT",
-    "Cycle",
-    "HttpToolsProtocol",
-    "Multiprocess",
-    "WebSocketsSansIOProtocol",
-]
+__all__ = ["HIGH_WATER_LIMIT", "Cycle", "HttpToolsProtocol", "Multiprocess", "WebSocketsSansIOProtocol"]
 
 
 class Cycle(Protocol):

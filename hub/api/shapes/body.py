@@ -18,11 +18,13 @@ class Body(BaseModel):
 
     model_config = ConfigDict(alias_generator=to_wire)
     spellings: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """The names of a member that has several; the first that is there counts."""
+    """The names of each member that has several, by its own name; the first one that the body has counts."""
     missing: ClassVar[Mapping[str, tuple[str, str]]] = {}
-    """What is said of a member that must be there, and what it is called there."""
+    """By required member: the text of the refusal of a body without it, and the name of the member in that refusal."""
     nulls: ClassVar[bool] = False
-    """Whether null means something."""
+    """Whether null is a value; otherwise a member with null counts as missing."""
+    optional: ClassVar[bool] = False
+    """Whether the body may be left out."""
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
@@ -41,11 +43,11 @@ class Body(BaseModel):
     def _refusal(cls, fault: ErrorDetails) -> MissingMember | InvalidValue:
         name = str(fault["loc"][0])
         if fault["type"] == "missing":
-            said, called = cls.missing.get(name, (f"missing {name}", name))
-            return MissingMember(said, member=called)
+            text, member = cls.missing.get(name, (f"missing {name}", name))
+            return MissingMember(text, member=member)
         return InvalidValue(f"{name}: {fault['msg']}", member=name)
 
 
 def _called(document: Mapping[str, Any], name: str, spelled: tuple[str, ...]) -> Mapping[str, Any]:
-    found = next((other for other in spelled if other in document), name)
-    return document if found == name else {**document, name: document[found]}
+    spelling = next((other for other in spelled if other in document), name)
+    return document if spelling == name else {**document, name: document[spelling]}

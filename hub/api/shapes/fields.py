@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 
-def told(text: str, example: Any, **more: Any) -> Any:
+def doc(text: str, example: Any, **more: Any) -> Any:
     """Return pydantic's description of a member: a sentence and an example for the contract."""
     return Field(description=text, examples=[example], **more)
 
@@ -22,55 +22,54 @@ TASK, WORKER, JOB = (
     "lab:modifiers:Rotate",
 )
 
-SlotId = Annotated[str, told("The id of the slot.", SLOT)]
-NodeId = Annotated[str, told("The id of the node.", NODE)]
-Label = Annotated[str, told("A label: two to eight segments.", LABEL)]
-AskedLabel = Annotated[str, told("The label that was asked for.", "gpu:a100")]
-PoolLabel = Annotated[str, told("The label of the pool that the slot is of.", LABEL)]
-LeaseToken = Annotated[str, told("The fencing token of the lease: digits, greater than any before.", TOKEN)]
-RunId = Annotated[str, told("The run, which groups the leases of one caller.", RUN)]
-MaybeRunId = Annotated[str, told("The run of the lease that was meant; empty where there is none.", RUN)]
-TicketId = Annotated[str, told("The ticket: a borrow that waits, or was asked for under a key.", "key-5f0c0ffee")]
-Position = Annotated[int, told("The place in the queue of the label, from 1.", 3, ge=0)]
+SlotId = Annotated[str, doc("The id of the slot.", SLOT)]
+NodeId = Annotated[str, doc("The id of the node.", NODE)]
+Label = Annotated[str, doc("A label: two to eight segments.", LABEL)]
+AskedLabel = Annotated[str, doc("The label that was asked for.", "gpu:a100")]
+PoolLabel = Annotated[str, doc("The label of the pool that the slot is of.", LABEL)]
+LeaseToken = Annotated[str, doc("The fencing token of the lease: digits, greater than any before.", TOKEN)]
+RunId = Annotated[str, doc("The run, which groups the leases of one caller.", RUN)]
+MaybeRunId = Annotated[str, doc("The run of the lease that was meant; empty where there is none.", RUN)]
+TicketId = Annotated[str, doc("The ticket: a borrow that waits, or was asked for under a key.", "key-5f0c0ffee")]
+Position = Annotated[int, doc("The place in the queue of the label, from 1.", 3, ge=0)]
 Estimate = Annotated[
-    float | None, told("How long the wait may be, from the pace of the queue; null while it is unknown.", 12.5)
+    float | None, doc("How long the wait may be, from the pace of the queue; null while it is unknown.", 12.5)
 ]
-SecondsLeft = Annotated[float, told("How many seconds are left, on the hub clock.", 17.25)]
-DeadlineLeft = Annotated[float | None, told("Seconds until what is lent of it ends; null without a deadline.", 600.0)]
-Note = Annotated[str, told("Why nothing was changed; not there when something was.", "already returned")]
-Now = Annotated[str, told("The time of the store.", TIME, json_schema_extra=DATE_TIME)]
-Utc = Annotated[str, told("When, by the clock of the store.", TIME, json_schema_extra=DATE_TIME)]
-SetBy = Annotated[str | None, told("The name given by the caller that did it; null when it was not done.", "ann")]
-Slots = Annotated[int, told("How many slots it has on offer or lent.", 8, ge=0)]
-Lent = Annotated[int, told("How many of its slots are lent.", 3, ge=0)]
-Free = Annotated[int, told("How many of its slots are free.", 4, ge=0)]
-HeldBack = Annotated[int, told("How many of its slots are published and not on offer.", 1, ge=0)]
-Ended = Annotated[int, told("How many leases ended by this.", 1, ge=0)]
-Total = Annotated[int, told("How many there are in all, on this page or not.", 42, ge=0)]
-Version = Annotated[int, told("The version of what the hub told the node; the node names it with its next beat.", 7)]
-NextBeat = Annotated[int, told("In how many milliseconds the next heartbeat is due.", 5000, ge=0)]
-Maintenance = Annotated[bool, told("Whether all slots of the pool are being replaced, so that none is lent.", False)]
+SecondsLeft = Annotated[float, doc("How many seconds are left, on the hub clock.", 17.25)]
+DeadlineLeft = Annotated[float | None, doc("Seconds until what is lent of it ends; null without a deadline.", 600.0)]
+Note = Annotated[str, doc("Why nothing was changed; not there when something was.", "already returned")]
+Now = Annotated[str, doc("The time of the store.", TIME, json_schema_extra=DATE_TIME)]
+Utc = Annotated[str, doc("When, by the clock of the store.", TIME, json_schema_extra=DATE_TIME)]
+SetBy = Annotated[str | None, doc("The name given by the caller that did it; null when it was not done.", "ann")]
+Slots = Annotated[int, doc("How many slots it has on offer or lent.", 8, ge=0)]
+Lent = Annotated[int, doc("How many of its slots are lent.", 3, ge=0)]
+Free = Annotated[int, doc("How many of its slots are free.", 4, ge=0)]
+HeldBack = Annotated[int, doc("How many of its slots are published and not on offer.", 1, ge=0)]
+Ended = Annotated[int, doc("How many leases ended by this.", 1, ge=0)]
+Total = Annotated[int, doc("How many there are in all, on this page or not.", 42, ge=0)]
+Version = Annotated[int, doc("The version of what the hub told the node; the node names it with its next beat.", 7)]
+NextBeat = Annotated[int, doc("In how many milliseconds the next heartbeat is due.", 5000, ge=0)]
+Maintenance = Annotated[bool, doc("Whether all slots of the pool are being replaced, so that none is lent.", False)]
 Source = Annotated[
-    Literal["setting", "run-time"], told("Whether a setting or an operator at run time says so.", "setting")
+    Literal["setting", "run-time"], doc("Whether a setting or an operator at run time says so.", "setting")
 ]
-Complete = Annotated[bool, told("Whether there is nothing older, neither beyond the limit nor trimmed.", True)]
-ElapsedMs = Annotated[float, told("How long the pass took, in milliseconds.", 1.5)]
-Errors = Annotated[int, told("How many could not be looked at.", 0, ge=0)]
+Complete = Annotated[bool, doc("Whether there is nothing older, neither beyond the limit nor trimmed.", True)]
+ElapsedMs = Annotated[float, doc("How long the pass took, in milliseconds.", 1.5)]
+Errors = Annotated[int, doc("How many could not be looked at.", 0, ge=0)]
 Playwright = Annotated[
-    str | None, told("The runtime version that the node reports; null when it reports none.", "1.48.0")
+    str | None, doc("The runtime version that the node reports; null when it reports none.", "1.48.0")
 ]
 
-Uuid = Annotated[str, told("A UUID.", TASK, json_schema_extra={"format": "uuid"})]
-TaskId = Annotated[str, told("The id of the task.", TASK, json_schema_extra={"format": "uuid"})]
-WorkerId = Annotated[str, told("The id of the worker.", WORKER, json_schema_extra={"format": "uuid"})]
+Uuid = Annotated[str, doc("A UUID.", TASK, json_schema_extra={"format": "uuid"})]
+TaskId = Annotated[str, doc("The id of the task.", TASK, json_schema_extra={"format": "uuid"})]
+WorkerId = Annotated[str, doc("The id of the worker.", WORKER, json_schema_extra={"format": "uuid"})]
 Moment = Annotated[
-    str,
-    told("When, by the clock of the store.", "2026-01-02T03:04:05.678901Z", json_schema_extra=DATE_TIME),
+    str, doc("When, by the clock of the store.", "2026-01-02T03:04:05.678901Z", json_schema_extra=DATE_TIME)
 ]
-Room = Annotated[str, told("The room: a namespace of jobs, tasks and providers.", "lab")]
-Category = Annotated[str, told("The category, the middle part of the full name.", "modifiers")]
-Name = Annotated[str, told("The name, the last part of the full name.", "Rotate")]
-FullName = Annotated[str, told("The full name: room:category:name.", JOB)]
+Room = Annotated[str, doc("The room: a namespace of jobs, tasks and providers.", "lab")]
+Category = Annotated[str, doc("The category, the middle part of the full name.", "modifiers")]
+Name = Annotated[str, doc("The name, the last part of the full name.", "Rotate")]
+FullName = Annotated[str, doc("The full name: room:category:name.", JOB)]
 Object = Annotated[Any, Field(json_schema_extra={"additionalProperties": True, "type": "object"})]  # as it was sent
-Schema = Annotated[Object, told("The JSON Schema of the payload, as the worker registered it.", {"type": "object"})]
-Payload = Annotated[Object, told("What the task was submitted with.", {"angle": 90})]
+Schema = Annotated[Object, doc("The JSON Schema of the payload, as the worker registered it.", {"type": "object"})]
+Payload = Annotated[Object, doc("What the task was submitted with.", {"angle": 90})]

@@ -6,10 +6,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, FailFast, Field, StrictBool, StrictInt, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    FailFast,
+    Field,
+    StrictBool,
+    StrictInt,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from hub.api.shapes.fields import JOB, TASK, WORKER, told
+from hub.api.shapes.fields import JOB, TASK, WORKER, doc
 from hub.jobs.models import Options, Status
 
 NAME_MAX = 4096  # characters; a longer name does not fit into a path
@@ -46,42 +57,42 @@ def moment_us(text: str) -> int:
 Moment = Annotated[
     str,
     AfterValidator(_is_moment),
-    told("Before that it is not claimed: ISO 8601 with an offset.", "2030-01-02T03:04:05Z"),
+    doc("Before that it is not claimed: ISO 8601 with an offset.", "2030-01-02T03:04:05Z"),
 ]
 Seconds = Annotated[float, Field(allow_inf_nan=False)]
 Name = Annotated[str, Field(max_length=NAME_MAX)]
-Attempts = Annotated[StrictInt, told("How often it may be tried.", 3, ge=1, le=100)]
-Backoff = Annotated[Seconds, told("Seconds before the next attempt, twice as many each time.", 5, ge=0, le=3600)]
-ClaimName = Annotated[str, told("The name of the claim that is meant.", "1790000000000000", pattern=r"^[0-9]{1,20}$")]
-MediaType = Annotated[str, told("Of what it answers.", "application/json", max_length=255, pattern=r"^[ -~]*$")]
-TaskId = Annotated[UUID, told("The id of the task.", TASK)]
-WorkerId = Annotated[UUID, told("The id of the worker.", WORKER)]
-Why = Annotated[str, told("Why it failed.", "the scene is empty")]
+Attempts = Annotated[StrictInt, doc("How often it may be tried.", 3, ge=1, le=100)]
+Backoff = Annotated[Seconds, doc("Seconds before the next attempt, twice as many each time.", 5, ge=0, le=3600)]
+ClaimName = Annotated[str, doc("The name of the claim that is meant.", "1790000000000000", pattern=r"^[0-9]{1,20}$")]
+MediaType = Annotated[str, doc("Of what it answers.", "application/json", max_length=255, pattern=r"^[ -~]*$")]
+TaskId = Annotated[UUID, doc("The id of the task.", TASK)]
+WorkerId = Annotated[UUID, doc("The id of the worker.", WORKER)]
+Why = Annotated[str, doc("Why it failed.", "the scene is empty")]
 
 
 Process = Annotated[  # a random text, new with each start of the process
-    str, told("Which process of the worker calls.", "c0ffee01", max_length=64, pattern=r"^[0-9A-Za-z_-]*$")
+    str, doc("Which process of the worker calls.", "c0ffee01", max_length=64, pattern=r"^[0-9A-Za-z_-]*$")
 ]
 
 
-_RESULT = told("What a completed task came to: any JSON, null for nothing.", {"images": 40}, default=None)
+_RESULT = doc("What a completed task came to: any JSON, null for nothing.", {"images": 40}, default=None)
 
 
-def _result_of_completed(said: Any) -> Any:
-    if said.result is not None and said.status != "completed":
+def _result_of_completed(body: Any) -> Any:
+    if body.result is not None and body.status != "completed":
         raise PydanticCustomError("result", "A result should come with the status completed, and with no other")
-    return said
+    return body
 
 
 class JobBody(BaseModel):
     """A job or a provider, as a worker registers it."""
 
-    category: Annotated[Name, told("The category, the middle part of its full name.", "modifiers")]
-    name: Annotated[Name, told("The name, the last part of its full name.", "Rotate")]
-    schema_: Annotated[Object, told("The JSON Schema of what it takes.", {"type": "object"})] = Field(
+    category: Annotated[Name, doc("The category, the middle part of its full name.", "modifiers")]
+    name: Annotated[Name, doc("The name, the last part of its full name.", "Rotate")]
+    schema_: Annotated[Object, doc("The JSON Schema of what it takes.", {"type": "object"})] = Field(
         default={}, validation_alias=AliasChoices("schema", "schema_")
     )
-    worker_id: Annotated[UUID | None, told("The worker; one is made for it when it is left out.", WORKER)] = None
+    worker_id: Annotated[UUID | None, doc("The worker; one is made for it when it is left out.", WORKER)] = None
 
 
 class ServedBody(JobBody):
@@ -92,7 +103,7 @@ class ServedBody(JobBody):
     incarnation: Process = ""
     max_attempts: Attempts = Field(default=1, alias="maxAttempts")
     backoff_s: Backoff = Field(default=1, alias="backoffSeconds")
-    result_schema: Annotated[Object, told("The JSON Schema of what its tasks come to.", {"type": "object"})] | None = (
+    result_schema: Annotated[Object | None, doc("The JSON Schema of what its tasks come to.", {"type": "object"})] = (
         Field(default=None, alias="resultSchema")
     )
 
@@ -106,67 +117,58 @@ class ProviderBody(JobBody):
 class TaskOptions(BaseModel):
     """The options of tasks that a plain submit does not use."""
 
-    priority: Annotated[StrictInt, told("The higher one is claimed first.", 0, ge=-100, le=100)] | None = None
-    max_attempts: Attempts | None = Field(default=None, alias="maxAttempts")
-    backoff_s: Backoff | None = Field(default=None, alias="backoffSeconds")
-    max_silence_s: (
-        Annotated[Seconds, told("It fails when it says nothing for so long.", 60, ge=1, le=YEAR_S)] | None
-    ) = Field(default=None, alias="maxSilenceSeconds")
-    unique_key: (
-        Annotated[
-            str,
-            told(
-                "Of its job in its room there is one task under it at a time.",
-                "import-42",
-                min_length=1,
-                max_length=255,
-            ),
-        ]
-        | None
-    ) = Field(default=None, alias="uniqueKey")
-    unique_s: (
-        Annotated[Seconds, told("For so long after its submit also when it was completed.", 60, ge=0, le=YEAR_S)] | None
-    ) = Field(default=None, alias="uniqueSeconds")
+    model_config = ConfigDict(alias_generator=to_camel)
+
+    priority: Annotated[StrictInt | None, doc("The higher one is claimed first.", 0, ge=-100, le=100)] = None
+    max_attempts: Attempts | None = None
+    backoff_seconds: Backoff | None = None
+    max_silence_seconds: Annotated[
+        Seconds | None, doc("It fails when it says nothing for so long.", 60, ge=1, le=YEAR_S)
+    ] = None
+    unique_key: Annotated[
+        str | None,
+        doc("Of its job in its room there is one task under it at a time.", "import-42", min_length=1, max_length=255),
+    ] = None
+    unique_seconds: Annotated[
+        Seconds | None, doc("For so long after its submit also when it was completed.", 60, ge=0, le=YEAR_S)
+    ] = None
 
     @model_validator(mode="after")
     def _is_unique_by_a_key(self) -> Self:
-        if self.unique_s is not None and self.unique_key is None:
+        if self.unique_seconds is not None and self.unique_key is None:
             raise PydanticCustomError("unique", "uniqueSeconds should come with a uniqueKey")
         return self
 
 
-def options_of(said: TaskOptions, **more: Any) -> Options:
+def options_of(body: TaskOptions, **more: Any) -> Options:
     """Return the options that a body asks for, together with those of `more` that are not None."""
-    asked = {
-        "priority": said.priority,
-        "max_attempts": said.max_attempts,
-        "backoff_ms": None if said.backoff_s is None else int(said.backoff_s * 1000),
-        "max_silence_ms": None if said.max_silence_s is None else int(said.max_silence_s * 1000),
-        "unique_key": said.unique_key,
-        "unique_ms": None if said.unique_s is None else int(said.unique_s * 1000),
+    options = {
+        "priority": body.priority,
+        "max_attempts": body.max_attempts,
+        "backoff_ms": None if body.backoff_seconds is None else int(body.backoff_seconds * 1000),
+        "max_silence_ms": None if body.max_silence_seconds is None else int(body.max_silence_seconds * 1000),
+        "unique_key": body.unique_key,
+        "unique_ms": None if body.unique_seconds is None else int(body.unique_seconds * 1000),
         **more,
     }
-    given = {name: value for name, value in asked.items() if value is not None}
-    return Options(**given, as_the_job=said.max_attempts is None and said.backoff_s is None)
+    given = {name: value for name, value in options.items() if value is not None}
+    return Options(**given, as_the_job=body.max_attempts is None and body.backoff_seconds is None)
 
 
 class SubmitBody(TaskOptions):
     """A task that is submitted, or with `payloads` several tasks, and their options."""
 
-    payload: Annotated[Object, told("What the task is about.", {"angle": 90})] = {}
-    payloads: (
-        Annotated[list[Object], told("Of many tasks, one each.", [{"angle": 90}], min_length=1, max_length=MANY)] | None
-    ) = None
-    not_before: Moment | None = Field(default=None, alias="notBefore")
-    after: (
-        Annotated[
-            list[TaskId], told("It waits until these tasks are over.", [TASK], min_length=1, max_length=PARENTS_MAX)
-        ]
-        | None
-    ) = None
-    on_failure: (
-        Annotated[Literal["fail", "run"], told("What becomes of it when one of those is not completed.", "fail")] | None
-    ) = Field(default=None, alias="onFailure")
+    payload: Annotated[Object, doc("What the task is about.", {"angle": 90})] = {}
+    payloads: Annotated[
+        list[Object] | None, doc("Of many tasks, one each.", [{"angle": 90}], min_length=1, max_length=MANY)
+    ] = None
+    not_before: Moment | None = None
+    after: Annotated[
+        list[TaskId] | None, doc("It waits until these tasks are over.", [TASK], min_length=1, max_length=PARENTS_MAX)
+    ] = None
+    on_failure: Annotated[
+        Literal["fail", "run"] | None, doc("What becomes of it when one of those is not completed.", "fail")
+    ] = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -180,31 +182,28 @@ class SubmitBody(TaskOptions):
 class ScheduleBody(TaskOptions):
     """A schedule: the job that gets a task, the payload, and the times."""
 
-    job: Annotated[Name, told("The full name of the job.", JOB)]
-    payload: Annotated[Object, told("What each task is about.", {"angle": 90})] = {}
-    cron: (
-        Annotated[
-            str,
-            told("Minute, hour, day of month, month, day of week.", "30 2 * * mon-fri", min_length=1, max_length=255),
-        ]
-        | None
-    ) = None
-    every_s: (
-        Annotated[Seconds, told("In the place of `cron`: once in so many seconds.", 60, ge=1, le=YEAR_S)] | None
-    ) = Field(default=None, alias="everySeconds")
+    job: Annotated[Name, doc("The full name of the job.", JOB)]
+    payload: Annotated[Object, doc("What each task is about.", {"angle": 90})] = {}
+    cron: Annotated[
+        str | None,
+        doc("Minute, hour, day of month, month, day of week.", "30 2 * * mon-fri", min_length=1, max_length=255),
+    ] = None
+    every_seconds: Annotated[
+        Seconds | None, doc("In the place of `cron`: once in so many seconds.", 60, ge=1, le=YEAR_S)
+    ] = None
     time_zone: Annotated[
-        str, told("In which `cron` counts.", "Europe/Berlin", max_length=255, json_schema_extra={"default": "UTC"})
-    ] = Field(default="UTC", alias="timeZone")
+        str, doc("In which `cron` counts.", "Europe/Berlin", max_length=255, json_schema_extra={"default": "UTC"})
+    ] = "UTC"
     catch_up: Annotated[
-        Literal["skip", "one", "all"], told("What becomes of times at which no hub was there.", "one")
-    ] = Field(default="one", alias="catchUp")
-    paused: Annotated[StrictBool, told("Whether it makes no tasks.", False)] = False
+        Literal["skip", "one", "all"], doc("What becomes of times at which no hub was there.", "one")
+    ] = "one"
+    paused: Annotated[StrictBool, doc("Whether it makes no tasks.", False)] = False
 
     @model_validator(mode="after")
     def _has_times(self) -> Self:
-        if (self.cron is None) == (self.every_s is None):
+        if (self.cron is None) == (self.every_seconds is None):
             raise PydanticCustomError("schedule", "Either cron or everySeconds should be given")
-        if self.every_s is not None and self.time_zone != "UTC":
+        if self.every_seconds is not None and self.time_zone != "UTC":
             raise PydanticCustomError("schedule", "timeZone should come with cron")
         return self
 
@@ -212,7 +211,7 @@ class ScheduleBody(TaskOptions):
 class PauseBody(BaseModel):
     """The switch that pauses a schedule or lets it go on."""
 
-    paused: Annotated[StrictBool, told("Whether it makes no tasks.", True)]
+    paused: Annotated[StrictBool, doc("Whether it makes no tasks.", True)]
 
 
 class ResultBody(BaseModel):
@@ -221,7 +220,7 @@ class ResultBody(BaseModel):
 
     id: TaskId
     status: Annotated[
-        Literal["completed", "failed", "cancelled", "running", "pending"], told("What it is now.", "completed")
+        Literal["completed", "failed", "cancelled", "running", "pending"], doc("What it is now.", "completed")
     ]
     error: Why | None = None
     claim: ClaimName | None = None
@@ -234,18 +233,18 @@ class ClaimBody(BaseModel):
     """A claim, with reports on the tasks that were claimed before."""
 
     worker_id: WorkerId
-    limit: Annotated[StrictInt, told("How many tasks at most.", 10, ge=0, le=CLAIM_MAX)] | None = None
-    wait_s: Annotated[Seconds, told("How long to wait for the first one.", 20, ge=0)] | None = Field(
+    limit: Annotated[StrictInt | None, doc("How many tasks at most.", 10, ge=0, le=CLAIM_MAX)] = None
+    wait_s: Annotated[Seconds | None, doc("How long to wait for the first one.", 20, ge=0)] = Field(
         default=None, alias="waitSeconds"
     )
-    start: Annotated[StrictBool, told("Take them as running.", True)] | None = None
-    runtime_s: Annotated[Seconds, told("They fail when they run for longer.", 600, ge=0.001, le=YEAR_S)] | None = Field(
+    start: Annotated[StrictBool | None, doc("Take them as running.", True)] = None
+    runtime_s: Annotated[Seconds | None, doc("They fail when they run for longer.", 600, ge=0.001, le=YEAR_S)] = Field(
         default=None, alias="maxRuntimeSeconds"
     )
     incarnation: Process = ""
-    results: (
-        Annotated[list[ResultBody], told("What has become of those before.", [], max_length=RESULTS_MAX)] | None
-    ) = None
+    results: Annotated[list[ResultBody] | None, doc("What has become of those before.", [], max_length=RESULTS_MAX)] = (
+        None
+    )
 
 
 class SaidBody(BaseModel):
@@ -254,16 +253,16 @@ class SaidBody(BaseModel):
 
     id: TaskId
     claim: ClaimName | None = None
-    progress: Annotated[Seconds, told("How far it is.", 0.4, ge=0, le=1)] | None = None
-    message: Annotated[str, told("What it does now.", "step 3")] | None = None
-    log: Annotated[list[str], FailFast(), told("Lines for its log.", ["12 of 40 images"], max_length=LOG_MAX)] = []
+    progress: Annotated[Seconds | None, doc("How far it is.", 0.4, ge=0, le=1)] = None
+    message: Annotated[str | None, doc("What it does now.", "step 3")] = None
+    log: Annotated[list[str], FailFast(), doc("Lines for its log.", ["12 of 40 images"], max_length=LOG_MAX)] = []
 
 
 class ProgressBody(BaseModel):
     """The progress of tasks that a worker runs."""
 
     worker_id: WorkerId
-    tasks: Annotated[list[SaidBody], told("The tasks.", [], min_length=1, max_length=HELD_MAX)]
+    tasks: Annotated[list[SaidBody], doc("The tasks.", [], min_length=1, max_length=HELD_MAX)]
 
 
 class HeldTaskBody(BaseModel):
@@ -276,10 +275,10 @@ class HeldTaskBody(BaseModel):
 class WorkerBeatBody(BaseModel):
     """The tasks that a worker holds, if it lists them, and the keys of its claims that have not been answered yet."""
 
-    tasks: Annotated[list[HeldTaskBody], told("The tasks it holds.", [], max_length=HELD_MAX)] | None = None
+    tasks: Annotated[list[HeldTaskBody] | None, doc("The tasks it holds.", [], max_length=HELD_MAX)] = None
     claims: Annotated[
         list[Annotated[str, Field(max_length=255)]],
-        told("The keys of its claims that have had no answer yet.", ["claim-7"], max_length=CLAIM_MAX),
+        doc("The keys of its claims that have had no answer yet.", ["claim-7"], max_length=CLAIM_MAX),
     ] = []
     incarnation: Process = ""
 
@@ -288,7 +287,7 @@ class MoveBody(BaseModel):
     """The status that a task is to have. With `claim` the status changes only while the task is held under that
     claim."""
 
-    status: Annotated[Status, told("What it is to be.", "cancelled")]
+    status: Annotated[Status, doc("What it is to be.", "cancelled")]
     error: Why | None = None
     claim: ClaimName | None = None
     result: Any = _RESULT
@@ -299,8 +298,8 @@ class MoveBody(BaseModel):
 class PageQuery(BaseModel):
     """The part of a list that the caller asks for."""
 
-    limit: Annotated[int, told("How many are answered at most.", 50, ge=0, le=500)] = 50
-    offset: Annotated[int, told("How many are left out at the top.", 0, ge=0)] = 0
+    limit: Annotated[int, doc("How many are answered at most.", 50, ge=0, le=500)] = 50
+    offset: Annotated[int, doc("How many are left out at the top.", 0, ge=0)] = 0
 
 
 class LeaveQuery(BaseModel):
@@ -312,10 +311,10 @@ class LeaveQuery(BaseModel):
 class TakenQuery(BaseModel):
     """The number of tasks taken from the worker that the caller was answered last."""
 
-    since: Annotated[int, told("The number that was answered last.", 0, ge=0, le=2**53)] = 0
+    since: Annotated[int, doc("The number that was answered last.", 0, ge=0, le=2**53)] = 0
 
 
 class TasksQuery(PageQuery):
     """The part of a list of tasks that the caller asks for: of all tasks, or of those with one status."""
 
-    status: Annotated[Status | None, told("Only tasks of this status.", "pending")] = None
+    status: Annotated[Status | None, doc("Only tasks of this status.", "pending")] = None

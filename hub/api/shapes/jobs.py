@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from hub.api.shapes import fields as w
-from hub.api.shapes.fields import told
+from hub.api.shapes.fields import doc
 from hub.jobs.models import Outcome, Status
 
-Count = Annotated[int, told("How many there are in all.", 42, ge=0)]
-Limit = Annotated[int, told("How many were asked for.", 50, ge=0)]
-Offset = Annotated[int, told("From which on.", 0, ge=0)]
-Workers = Annotated[list[w.Uuid], told("The workers that serve it.", [w.WORKER])]
+Count = Annotated[int, doc("How many there are in all.", 42, ge=0)]
+Limit = Annotated[int, doc("How many were asked for.", 50, ge=0)]
+Offset = Annotated[int, doc("From which on.", 0, ge=0)]
+Workers = Annotated[list[w.Uuid], doc("The workers that serve it.", [w.WORKER])]
 
 
 class WorkerShape(TypedDict):
@@ -21,7 +21,7 @@ class WorkerShape(TypedDict):
 
     id: w.WorkerId
     last_heartbeat: w.Moment
-    lost: NotRequired[Annotated[list[w.Uuid], told("Of the tasks it named those that are not its own any more.", [])]]
+    lost: NotRequired[Annotated[list[w.Uuid], doc("Of the tasks it named those that are not its own any more.", [])]]
 
 
 class ListedWorkerShape(TypedDict):
@@ -29,13 +29,13 @@ class ListedWorkerShape(TypedDict):
 
     id: w.WorkerId
     last_heartbeat: w.Moment
-    job_count: Annotated[int, told("How many jobs it serves.", 2, ge=0)]
+    job_count: Annotated[int, doc("How many jobs it serves.", 2, ge=0)]
 
 
 class WorkerPageShape(TypedDict):
     """A page of workers."""
 
-    items: Annotated[list[ListedWorkerShape], told("The workers, newest first.", [])]
+    items: Annotated[list[ListedWorkerShape], doc("The workers, newest first.", [])]
     total: Count
     limit: Limit
     offset: Offset
@@ -45,7 +45,7 @@ class TakenShape(TypedDict):
     """The number of tasks that were taken from a worker."""
 
     id: w.WorkerId
-    taken: Annotated[int, told("How often.", 1, ge=0)]
+    taken: Annotated[int, doc("How often.", 1, ge=0)]
 
 
 class JobShape(TypedDict):
@@ -58,11 +58,10 @@ class JobShape(TypedDict):
     full_name: w.FullName
     schema: w.Schema
     workers: Workers
-    worker_id: Annotated[str | None, told("The worker that registered it.", w.WORKER)]
+    worker_id: Annotated[str | None, doc("The worker that registered it.", w.WORKER)]
     resultSchema: NotRequired[
         Annotated[
-            w.Object,
-            told("The JSON Schema of what its tasks come to, where a worker said it.", {"type": "object"}),
+            w.Object, doc("The JSON Schema of what its tasks come to, where a worker said it.", {"type": "object"})
         ]
     ]
 
@@ -80,24 +79,23 @@ class JobDemandShape(TypedDict):
     """The number of tasks of a job that there are to work on."""
 
     job: w.FullName
-    pending: Annotated[int, told("How many of its tasks can be claimed.", 7, ge=0)]
-    putOff: Annotated[int, told("How many of its tasks are not due yet.", 1, ge=0)]
-    held: Annotated[int, told("How many of its tasks are claimed or run.", 4, ge=0)]
-    workers: Annotated[int, told("How many workers serve it; executors of `@internal` jobs are none.", 1, ge=0)]
+    pending: Annotated[int, doc("How many of its tasks can be claimed.", 7, ge=0)]
+    putOff: Annotated[int, doc("How many of its tasks are not due yet.", 1, ge=0)]
+    held: Annotated[int, doc("How many of its tasks are claimed or run.", 4, ge=0)]
+    workers: Annotated[int, doc("How many workers serve it; executors of `@internal` jobs are none.", 1, ge=0)]
     runSeconds: Annotated[
-        float | None,
-        told("How long its tasks ran that ended of late, a moving mean; null until one has.", 2.5, ge=0),
+        float | None, doc("How long its tasks ran that ended of late, a moving mean; null until one has.", 2.5, ge=0)
     ]
-    desired: Annotated[int, told("How many tasks there should be room for.", 11, ge=0)]
+    desired: Annotated[int, doc("How many tasks there should be room for.", 11, ge=0)]
     truncated: Annotated[
-        bool, told("Its workers hold so much that `held` and `desired` are the least there may be.", False)
+        bool, doc("Its workers hold so much that `held` and `desired` are the least there may be.", False)
     ]
 
 
 class JobPageShape(TypedDict):
     """A page of jobs."""
 
-    items: Annotated[list[ListedJobShape], told("The jobs, newest first.", [])]
+    items: Annotated[list[ListedJobShape], doc("The jobs, newest first.", [])]
     total: Count
     limit: Limit
     offset: Offset
@@ -107,42 +105,40 @@ class TaskShape(TypedDict):
     """A task."""
 
     id: w.TaskId
-    job_name: Annotated[str, told("The full name of its job.", w.JOB)]
+    job_name: Annotated[str, doc("The full name of its job.", w.JOB)]
     room_id: w.Room
-    status: Annotated[Status, told("How far it is.", "pending")]
+    status: Annotated[Status, doc("How far it is.", "pending")]
     created_at: w.Moment
     started_at: Annotated[
-        str | None, told("When it began to run.", "2026-01-02T03:04:06.000000Z", json_schema_extra=w.DATE_TIME)
+        str | None, doc("When it began to run.", "2026-01-02T03:04:06.000000Z", json_schema_extra=w.DATE_TIME)
     ]
     completed_at: Annotated[
-        str | None, told("When it ended.", "2026-01-02T03:04:09.000000Z", json_schema_extra=w.DATE_TIME)
+        str | None, doc("When it ended.", "2026-01-02T03:04:09.000000Z", json_schema_extra=w.DATE_TIME)
     ]
-    worker_id: Annotated[str | None, told("The worker that holds it.", w.WORKER)]
-    error: Annotated[str | None, told("Why it failed.", "the scene is empty")]
+    worker_id: Annotated[str | None, doc("The worker that holds it.", w.WORKER)]
+    error: Annotated[str | None, doc("Why it failed.", "the scene is empty")]
     payload: w.Payload
-    queue_position: Annotated[
-        int | None, told("Its place in the queue of its job, from 1; null once it is claimed.", 1)
-    ]
-    attempt: NotRequired[Annotated[int, told("Which attempt this is, where it may have several.", 1)]]
-    maxAttempts: NotRequired[Annotated[int, told("How many it may have.", 3)]]
-    priority: NotRequired[Annotated[int, told("From -100 to 100; left out when it is 0.", 10)]]
+    queue_position: Annotated[int | None, doc("Its place in the queue of its job, from 1; null once it is claimed.", 1)]
+    attempt: NotRequired[Annotated[int, doc("Which attempt this is, where it may have several.", 1)]]
+    maxAttempts: NotRequired[Annotated[int, doc("How many it may have.", 3)]]
+    priority: NotRequired[Annotated[int, doc("From -100 to 100; left out when it is 0.", 10)]]
     notBefore: NotRequired[
         Annotated[
-            str, told("Before that it is not claimed.", "2026-01-02T03:04:05.678901Z", json_schema_extra=w.DATE_TIME)
+            str, doc("Before that it is not claimed.", "2026-01-02T03:04:05.678901Z", json_schema_extra=w.DATE_TIME)
         ]
     ]
-    waitsFor: NotRequired[Annotated[int, told("How many tasks it waits for, where it does.", 2, ge=1)]]
-    why: NotRequired[Annotated[str, told("Why it cannot be claimed, where it waits.", "waits until 2 tasks are over")]]
+    waitsFor: NotRequired[Annotated[int, doc("How many tasks it waits for, where it does.", 2, ge=1)]]
+    why: NotRequired[Annotated[str, doc("Why it cannot be claimed, where it waits.", "waits until 2 tasks are over")]]
 
 
 class ClaimedTaskShape(TaskShape):
     """A task, as the worker that has claimed it is answered."""
 
-    claim: NotRequired[Annotated[str, told("The name of this claim, which reports repeat.", "1790000000000000")]]
+    claim: NotRequired[Annotated[str, doc("The name of this claim, which reports repeat.", "1790000000000000")]]
     traceparent: NotRequired[
         Annotated[
             str,
-            told(
+            doc(
                 "The trace it belongs to, where traces are kept.",
                 "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
             ),
@@ -154,28 +150,28 @@ class LoggedShape(TypedDict):
     """A line in the log of a task."""
 
     at: w.Moment
-    text: Annotated[str, told("The line.", "12 of 40 images")]
+    text: Annotated[str, doc("The line.", "12 of 40 images")]
 
 
 class TaskInFullShape(TaskShape):
     """A task with its result, its progress and its log."""
 
     result: NotRequired[
-        Annotated[Any, told("What it came to, any JSON; left out when that is nothing.", {"images": 40})]
+        Annotated[Any, doc("What it came to, any JSON; left out when that is nothing.", {"images": 40})]
     ]
-    after: NotRequired[Annotated[list[w.Uuid], told("The tasks it waits for, where it does.", [w.TASK])]]
-    resultLost: NotRequired[Annotated[bool, told("The result is lost: Redis lost or could not hold it.", True)]]
-    maxSilenceSeconds: NotRequired[Annotated[float, told("How long it may say nothing while it runs.", 60.0)]]
-    progress: NotRequired[Annotated[float | None, told("How far it is, from 0 to 1.", 0.4, ge=0, le=1)]]
-    message: NotRequired[Annotated[str | None, told("What it says of itself.", "step 3")]]
+    after: NotRequired[Annotated[list[w.Uuid], doc("The tasks it waits for, where it does.", [w.TASK])]]
+    resultLost: NotRequired[Annotated[bool, doc("The result is lost: Redis lost or could not hold it.", True)]]
+    maxSilenceSeconds: NotRequired[Annotated[float, doc("How long it may say nothing while it runs.", 60.0)]]
+    progress: NotRequired[Annotated[float | None, doc("How far it is, from 0 to 1.", 0.4, ge=0, le=1)]]
+    message: NotRequired[Annotated[str | None, doc("What it says of itself.", "step 3")]]
     progress_at: NotRequired[w.Moment]
-    log: NotRequired[Annotated[list[LoggedShape], told("The latest 100 lines it logged.", [])]]
+    log: NotRequired[Annotated[list[LoggedShape], doc("The latest 100 lines it logged.", [])]]
 
 
 class TaskPageShape(TypedDict):
     """A page of tasks."""
 
-    items: Annotated[list[TaskShape], told("The tasks, newest first.", [])]
+    items: Annotated[list[TaskShape], doc("The tasks, newest first.", [])]
     total: Count
     limit: Limit
     offset: Offset
@@ -184,37 +180,37 @@ class TaskPageShape(TypedDict):
 class ScheduleShape(TypedDict):
     """A schedule."""
 
-    name: Annotated[str, told("Its name in its room.", "nightly")]
+    name: Annotated[str, doc("Its name in its room.", "nightly")]
     room: w.Room
     job: w.FullName
     payload: w.Payload
-    cron: NotRequired[Annotated[str, told("When it is due, where it has a cron expression.", "30 2 * * mon-fri")]]
-    timeZone: NotRequired[Annotated[str, told("In which that counts.", "Europe/Berlin")]]
-    everySeconds: NotRequired[Annotated[float, told("How often it is due, where it has none.", 60.0)]]
-    catchUp: Annotated[Literal["skip", "one", "all"], told("What becomes of times that were missed.", "one")]
-    paused: Annotated[bool, told("Whether it makes no tasks.", False)]
+    cron: NotRequired[Annotated[str, doc("When it is due, where it has a cron expression.", "30 2 * * mon-fri")]]
+    timeZone: NotRequired[Annotated[str, doc("In which that counts.", "Europe/Berlin")]]
+    everySeconds: NotRequired[Annotated[float, doc("How often it is due, where it has none.", 60.0)]]
+    catchUp: Annotated[Literal["skip", "one", "all"], doc("What becomes of times that were missed.", "one")]
+    paused: Annotated[bool, doc("Whether it makes no tasks.", False)]
     createdAt: w.Moment
     nextAt: Annotated[
-        str | None, told("When it is due next; null for never, paused, or put aside.", "2026-01-03T01:30:00.000000Z")
+        str | None, doc("When it is due next; null for never, paused, or put aside.", "2026-01-03T01:30:00.000000Z")
     ]
-    lastAt: Annotated[str | None, told("When it was due that made its last task.", "2026-01-02T01:30:00.000000Z")]
-    lastTask: Annotated[str | None, told("That task.", w.TASK)]
-    fired: Annotated[int, told("How many tasks it has made.", 3, ge=0)]
-    why: Annotated[str | None, told("Why its last time made no task, where it made none.", "its time was missed")]
+    lastAt: Annotated[str | None, doc("When it was due that made its last task.", "2026-01-02T01:30:00.000000Z")]
+    lastTask: Annotated[str | None, doc("That task.", w.TASK)]
+    fired: Annotated[int, doc("How many tasks it has made.", 3, ge=0)]
+    why: Annotated[str | None, doc("Why its last time made no task, where it made none.", "its time was missed")]
     problem: Annotated[
         str | None,
-        told("Why it is put aside: it makes no task until it can be read again, or is replaced.", "no zone US/Eastern"),
+        doc("Why it is put aside: it makes no task until it can be read again, or is replaced.", "no zone US/Eastern"),
     ]
-    priority: NotRequired[Annotated[int, told("Of its tasks; left out when it is 0.", 10)]]
-    maxAttempts: NotRequired[Annotated[int, told("How often a task is tried, where it says so.", 3)]]
-    backoffSeconds: NotRequired[Annotated[float, told("Before the next attempt, where it says so.", 5.0)]]
-    maxSilenceSeconds: NotRequired[Annotated[float, told("How long a task may say nothing while it runs.", 60.0)]]
+    priority: NotRequired[Annotated[int, doc("Of its tasks; left out when it is 0.", 10)]]
+    maxAttempts: NotRequired[Annotated[int, doc("How often a task is tried, where it says so.", 3)]]
+    backoffSeconds: NotRequired[Annotated[float, doc("Before the next attempt, where it says so.", 5.0)]]
+    maxSilenceSeconds: NotRequired[Annotated[float, doc("How long a task may say nothing while it runs.", 60.0)]]
 
 
 class SchedulePageShape(TypedDict):
     """A page of schedules."""
 
-    items: Annotated[list[ScheduleShape], told("The schedules, newest first.", [])]
+    items: Annotated[list[ScheduleShape], doc("The schedules, newest first.", [])]
     total: Count
     limit: Limit
     offset: Offset
@@ -223,7 +219,7 @@ class SchedulePageShape(TypedDict):
 class TaskIdsShape(TypedDict):
     """The ids of the tasks that a submit with `payloads` has made."""
 
-    ids: Annotated[list[w.Uuid], told("One for each payload, in order.", [w.TASK])]
+    ids: Annotated[list[w.Uuid], doc("One for each payload, in order.", [w.TASK])]
 
 
 class OutcomeShape(TypedDict):
@@ -232,7 +228,7 @@ class OutcomeShape(TypedDict):
     id: w.TaskId
     outcome: Annotated[
         Literal[Outcome, "too-large"],
-        told(
+        doc(
             "Anything but `ok`: it changed nothing, as the task is not the worker's; `too-large`: the task failed.",
             "ok",
         ),
@@ -242,21 +238,21 @@ class OutcomeShape(TypedDict):
 class ClaimedShape(TypedDict):
     """The tasks that a worker has claimed."""
 
-    task: Annotated[ClaimedTaskShape | None, told("The first of them; null when there is none.", None)]
-    tasks: NotRequired[Annotated[list[ClaimedTaskShape], told("All of them, where a `limit` was given.", [])]]
-    results: NotRequired[Annotated[list[OutcomeShape], told("What has become of the reports, in order.", [])]]
+    task: Annotated[ClaimedTaskShape | None, doc("The first of them; null when there is none.", None)]
+    tasks: NotRequired[Annotated[list[ClaimedTaskShape], doc("All of them, where a `limit` was given.", [])]]
+    results: NotRequired[Annotated[list[OutcomeShape], doc("What has become of the reports, in order.", [])]]
 
 
 class ProgressedShape(TypedDict):
     """The outcomes of the reports of progress."""
 
-    tasks: Annotated[list[OutcomeShape], told("One for each, in order.", [])]
+    tasks: Annotated[list[OutcomeShape], doc("One for each, in order.", [])]
 
 
 class ProviderShape(TypedDict):
     """A provider: a source of data that a worker answers reads for."""
 
-    id: Annotated[str, told("The id of the provider.", w.TASK, json_schema_extra={"format": "uuid"})]
+    id: Annotated[str, doc("The id of the provider.", w.TASK, json_schema_extra={"format": "uuid"})]
     room_id: w.Room
     category: w.Category
     name: w.Name
@@ -269,7 +265,7 @@ class ProviderShape(TypedDict):
 class ProviderPageShape(TypedDict):
     """A page of providers."""
 
-    items: Annotated[list[ProviderShape], told("The providers, newest first.", [])]
+    items: Annotated[list[ProviderShape], doc("The providers, newest first.", [])]
     total: Count
     limit: Limit
     offset: Offset

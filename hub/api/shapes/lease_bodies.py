@@ -9,7 +9,7 @@ from pydantic_core.core_schema import any_schema, float_schema
 
 from hub.api.shapes import neutral
 from hub.api.shapes.body import Body
-from hub.api.shapes.fields import RUN, SLOT, TOKEN, told
+from hub.api.shapes.fields import RUN, SLOT, TOKEN, doc
 from hub.api.shapes.readers import (
     LABEL,
     Member,
@@ -40,28 +40,28 @@ _NOT_HELD = "each of leases needs browserId and leaseToken"
 
 
 def _run_name(value: Any, name: str) -> str:
-    said = as_text(value, name).strip()
-    if len(said) > RUN_NAME_MAX:
+    text = as_text(value, name).strip()
+    if len(text) > RUN_NAME_MAX:
         raise InvalidValue(f"{name} has at most {RUN_NAME_MAX} characters", member=name)
-    if any(ord(c) < 32 or 127 <= ord(c) < 160 for c in said):
+    if any(ord(c) < 32 or 127 <= ord(c) < 160 for c in text):
         raise InvalidValue(f"{name} must not contain control characters", member=name)
-    if not set(said) <= _PLAIN:
+    if not set(text) <= _PLAIN:
         raise InvalidValue(f"{name} may contain letters, digits, blanks and . _ - only", member=name)
-    return said
+    return text
 
 
 def _why(value: Any, name: str) -> str:
-    said = as_text(value, name).strip()
-    if len(said) > REASON_MAX or not said.isprintable():
+    text = as_text(value, name).strip()
+    if len(text) > REASON_MAX or not text.isprintable():
         raise InvalidValue(f"{name} has at most {REASON_MAX} characters, and no control characters", member=name)
-    return said
+    return text
 
 
 def _ttl(value: Any, name: str) -> float:
-    found = as_seconds(value)
-    if found is None:
+    seconds = as_seconds(value)
+    if seconds is None:
         raise InvalidValue(f"{name} must be a number of seconds", member=name)
-    return found
+    return seconds
 
 
 def _any_ttl(value: Any, _: str) -> float | None:
@@ -73,8 +73,8 @@ def _leases(value: Any, name: str) -> list[tuple[str, str]]:
         raise MissingMember(WatchBody.missing[name][0], member=name)
     if len(value) > LEASES_MAX:
         raise InvalidValue(f"{name} has {len(value)} entries; at most {LEASES_MAX} in one call", member=name)
-    found = [HeldBody.read(neutral.said(each) if isinstance(each, dict) else {}) for each in value]
-    return [(each.browser_id.strip(), each.lease_token) for each in found]
+    leases = [HeldBody.read(neutral.in_old_names(lease) if isinstance(lease, dict) else {}) for lease in value]
+    return [(lease.browser_id.strip(), lease.lease_token) for lease in leases]
 
 
 def _realms(value: Any, name: str) -> tuple[str, ...]:
@@ -89,11 +89,11 @@ _FINITE = float_schema(strict=True, allow_inf_nan=False)
 RunId = Annotated[
     Any,
     Member(lambda value, _: value, any_schema(), type="string", maxLength=RUN_MAX),
-    told("The run, looked at where neither a header nor the query names it.", RUN),
+    doc("The run, looked at where neither a header nor the query names it.", RUN),
 ]
 
-Slot = told("The id of the slot; it may be called `slotId` as well.", SLOT)
-Token = told("The fencing token of the lease.", TOKEN)
+Slot = doc("The id of the slot; it may be called `slotId` as well.", SLOT)
+Token = doc("The fencing token of the lease.", TOKEN)
 
 
 class BorrowBody(Body):
@@ -103,21 +103,21 @@ class BorrowBody(Body):
     ttl_seconds: Annotated[
         float | None,
         Member(_any_ttl, _FINITE, type=["number", "string"]),
-        told("After so many seconds the lease lapses unless it is renewed.", 60),
+        doc("After so many seconds the lease lapses unless it is renewed.", 60),
     ] = None
     run_name: Annotated[
-        str, Member(_run_name, type="string", maxLength=RUN_NAME_MAX), told("What people call the run.", "nightly")
+        str, Member(_run_name, type="string", maxLength=RUN_NAME_MAX), doc("What people call the run.", "nightly")
     ] = ""
     run_id: RunId = None
-    priority: Annotated[int, whole(-100, 100), told("The higher one is served first.", 0)] = 0
+    priority: Annotated[int, whole(-100, 100), doc("The higher one is served first.", 0)] = 0
     max_wait_seconds: Annotated[
-        float | None, number(0, WAIT_MAX_S), told("Refused at once when the wait is expected to take longer.", 20)
+        float | None, number(0, WAIT_MAX_S), doc("Refused at once when the wait is expected to take longer.", 20)
     ] = None
-    wait_for_pool: Annotated[UnlessFalse, told("False refuses at once where no pool serves the label.", False)] = True
+    wait_for_pool: Annotated[UnlessFalse, doc("False refuses at once where no pool serves the label.", False)] = True
     realms: Annotated[
         tuple[str, ...],
         Member(_realms, type="array", maxItems=SPILL_MAX, items={"type": "string"}),
-        told("Where it may be served. It waits in the first, unless the call names another.", ["eu", "us"]),
+        doc("Where it may be served. It waits in the first, unless the call names another.", ["eu", "us"]),
     ] = ()
 
 
@@ -128,14 +128,14 @@ class ReturnBody(Body):
     missing = dict.fromkeys(("labelKey", "browserId"), (_NEITHER, "labelKey|browserId"))
     label_key: Annotated[str, LABEL]
     browser_id: Annotated[str, given_text(_NEITHER, "labelKey|browserId"), Slot]
-    lease_token: Annotated[
-        Text, told("The fencing token: no other lease is ended than the one that has it.", TOKEN)
-    ] = ""
-    revoke: Annotated[Truth, told("End a lease of another holder, which is told and has a grace.", False)] = False
-    force: Annotated[Truth, told("The same, without a grace.", False)] = False
-    only_run: Annotated[Truth, told("End no lease but one of the run that the call names.", False)] = False
+    lease_token: Annotated[Text, doc("The fencing token: no other lease is ended than the one that has it.", TOKEN)] = (
+        ""
+    )
+    revoke: Annotated[Truth, doc("End a lease of another holder, which is told and has a grace.", False)] = False
+    force: Annotated[Truth, doc("The same, without a grace.", False)] = False
+    only_run: Annotated[Truth, doc("End no lease but one of the run that the call names.", False)] = False
     reason: Annotated[
-        str, Member(_why, type="string", maxLength=REASON_MAX), told("Why, for the audit log.", "the rack is on fire")
+        str, Member(_why, type="string", maxLength=REASON_MAX), doc("Why, for the audit log.", "the rack is on fire")
     ] = ""
     run_id: RunId = None
 
@@ -153,7 +153,7 @@ class RenewBody(Body):
     browser_id: Annotated[str, given_text("missing browserId"), Slot]
     lease_token: Annotated[Text, Token] = ""
     ttl_seconds: Annotated[
-        float | None, Member(_ttl, type="number"), told("For how many seconds; as long as before unless told.", 60)
+        float | None, Member(_ttl, type="number"), doc("For how many seconds; as long as before unless told.", 60)
     ] = None
 
 
@@ -171,23 +171,17 @@ class WatchBody(Body):
 
     missing = {"leases": ("missing leases: name at least one, as {browserId, leaseToken}", "leases")}
     wait_seconds: Annotated[
-        float, number(0, WATCH_MAX_S, "is a number"), told("How long to wait for the first of them.", 20)
+        float, number(0, WATCH_MAX_S, "is a number"), doc("How long to wait for the first of them.", 20)
     ] = 0.0
     leases: Annotated[
         list[tuple[str, str]],
-        Member(
-            _leases,
-            type="array",
-            minItems=1,
-            maxItems=LEASES_MAX,
-            items=HeldBody,
-        ),
-        told("Those that the caller holds.", []),
+        Member(_leases, type="array", minItems=1, maxItems=LEASES_MAX, items=HeldBody),
+        doc("Those that the caller holds.", []),
     ]
 
 
 class AttributeBody(Body):
     """The test to which a slot is mapped: the test that runs on it."""
 
-    test_id: Annotated[str, given_text("missing testId"), told("The test.", "login.spec.ts")]
+    test_id: Annotated[str, given_text("missing testId"), doc("The test.", "login.spec.ts")]
     run_id: RunId = None

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from hub.api.shapes import fields as w
-from hub.api.shapes.fields import told
+from hub.api.shapes.fields import doc
 
 
 class GrantShape(TypedDict):
@@ -15,26 +15,26 @@ class GrantShape(TypedDict):
 
     browserId: w.SlotId
     webSocketEndpoint: Annotated[
-        str, told("Where the slot is reached; empty where it has no address.", "ws://10.0.0.7:9222/")
+        str, doc("Where the slot is reached; empty where it has no address.", "ws://10.0.0.7:9222/")
     ]
     labelKey: w.AskedLabel
     browserType: Annotated[
-        Any, told("What kind of slot its node says it is; usually the second segment of the label.", "a100")
+        Any, doc("What kind of slot its node says it is; usually the second segment of the label.", "a100")
     ]
-    nodeId: Annotated[str | None, told("The node that offers it.", w.NODE)]
-    runName: Annotated[str | None, told("What the borrower called its run.", "nightly")]
+    nodeId: Annotated[str | None, doc("The node that offers it.", w.NODE)]
+    runName: Annotated[str | None, doc("What the borrower called its run.", "nightly")]
     expiresAtUtc: Annotated[
-        str, told("When the lease lapses unless it is renewed.", w.TIME, json_schema_extra=w.DATE_TIME)
+        str, doc("When the lease lapses unless it is renewed.", w.TIME, json_schema_extra=w.DATE_TIME)
     ]
     matchedLabel: w.PoolLabel
     leaseToken: w.LeaseToken
-    ttlSeconds: Annotated[float, told("In how many seconds that is.", 60)]
+    ttlSeconds: Annotated[float, doc("In how many seconds that is.", 60)]
     runId: w.RunId
     item: Annotated[
-        dict[str, Any], told("All that the node published of the slot.", {"nodeId": w.NODE, "browserId": w.SLOT})
+        dict[str, Any], doc("All that the node published of the slot.", {"nodeId": w.NODE, "browserId": w.SLOT})
     ]
     realm: NotRequired[
-        Annotated[str, told("The realm that lends it, where that is not the one in which the borrow waited.", "us")]
+        Annotated[str, doc("The realm that lends it, where that is not the one in which the borrow waited.", "us")]
     ]
 
 
@@ -51,20 +51,20 @@ class RenewedShape(TypedDict):
 
     browserId: w.SlotId
     leaseToken: w.LeaseToken
-    ttlSeconds: Annotated[float, told("In how many seconds it lapses.", 60.0)]
-    expiresAtUtc: Annotated[str, told("When that is.", w.TIME, json_schema_extra=w.DATE_TIME)]
+    ttlSeconds: Annotated[float, doc("In how many seconds it lapses.", 60.0)]
+    expiresAtUtc: Annotated[str, doc("When that is.", w.TIME, json_schema_extra=w.DATE_TIME)]
 
 
 class VerifiedShape(TypedDict):
     """The result of comparing a token with that of the current lease of a slot."""
 
     slotId: w.SlotId
-    valid: Annotated[bool, told("Whether it is.", True)]
-    ttlSeconds: NotRequired[Annotated[float, told("For how many seconds still, where it is.", 17.25)]]
+    valid: Annotated[bool, doc("Whether it is.", True)]
+    ttlSeconds: NotRequired[Annotated[float, doc("For how many seconds still, where it is.", 17.25)]]
     reason: NotRequired[
         Annotated[
             Literal["not lent", "stale token", "lapsed", "settling"],
-            told(
+            doc(
                 "Why not. `settling`: the store was lost, and hubs or the node have yet to say what is lent.",
                 "stale token",
             ),
@@ -80,8 +80,8 @@ class SessionShape(TypedDict):
     poolLabel: w.PoolLabel
     runId: w.RunId
     nodeId: w.NodeId
-    borrowedAtUtc: Annotated[str, told("Since when it is lent.", w.TIME, json_schema_extra=w.DATE_TIME)]
-    ttlSeconds: Annotated[float, told("For how many seconds it was lent, or renewed.", 60.0)]
+    borrowedAtUtc: Annotated[str, doc("Since when it is lent.", w.TIME, json_schema_extra=w.DATE_TIME)]
+    ttlSeconds: Annotated[float, doc("For how many seconds it was lent, or renewed.", 60.0)]
     secondsLeft: w.SecondsLeft
 
 
@@ -89,14 +89,14 @@ class SessionPageShape(TypedDict):
     """A page of live leases."""
 
     total: w.Total
-    sessions: Annotated[list[SessionShape], told("The leases, those that end first at the top.", [])]
+    sessions: Annotated[list[SessionShape], doc("The leases, those that end first at the top.", [])]
 
 
 class MappedShape(TypedDict):
     """The confirmation that a slot was mapped to the test that runs on it."""
 
     mapped: w.SlotId
-    testId: Annotated[str, told("The test.", "login.spec.ts")]
+    testId: Annotated[str, doc("The test.", "login.spec.ts")]
 
 
 class EndedLeaseShape(TypedDict):
@@ -106,14 +106,14 @@ class EndedLeaseShape(TypedDict):
     leaseToken: w.LeaseToken
     reason: Annotated[
         Literal["not lent", "stale token", "lapsed"],
-        told("How the store knows: the slot is not lent, has another holder, or the time is over.", "not lent"),
+        doc("How the store knows: the slot is not lent, has another holder, or the time is over.", "not lent"),
     ]
 
 
 class WatchedShape(TypedDict):
     """The watched leases that are over."""
 
-    over: Annotated[list[EndedLeaseShape], told("Empty when the time was over before any of them was.", [])]
+    over: Annotated[list[EndedLeaseShape], doc("Empty when the time was over before any of them was.", [])]
 
 
 class PlaceShape(TypedDict):
@@ -122,17 +122,17 @@ class PlaceShape(TypedDict):
     ticket: w.TicketId
     position: w.Position
     runId: w.RunId
-    priority: Annotated[int, told("From -100 to 100; the higher one is served first.", 0)]
-    sinceUtc: Annotated[str, told("Since when it waits.", w.TIME, json_schema_extra=w.DATE_TIME)]
+    priority: Annotated[int, doc("From -100 to 100; the higher one is served first.", 0)]
+    sinceUtc: Annotated[str, doc("Since when it waits.", w.TIME, json_schema_extra=w.DATE_TIME)]
     estimatedWaitSeconds: w.Estimate
-    secondsLeft: Annotated[float, told("Seconds until it is given up unless it is attended.", 60.0)]
+    secondsLeft: Annotated[float, doc("Seconds until it is given up unless it is attended.", 60.0)]
 
 
 class WaitingTicketShape(PlaceShape):
     """A borrow that waits for a slot."""
 
     state: Annotated[
-        Literal["waiting", "away"], told("`away`: no call attends it; it keeps its place for a minute.", "waiting")
+        Literal["waiting", "away"], doc("`away`: no call attends it; it keeps its place for a minute.", "waiting")
     ]
     labelKey: w.AskedLabel
 
@@ -141,31 +141,31 @@ class GrantedTicketShape(GrantShape):
     """A borrow that has got its slot."""
 
     ticket: w.TicketId
-    state: Annotated[Literal["granted"], told("It has a slot.", "granted")]
+    state: Annotated[Literal["granted"], doc("It has a slot.", "granted")]
 
 
 class LabelQueueShape(TypedDict):
     """The queue of one label."""
 
     labelKey: w.AskedLabel
-    waiting: Annotated[int, told("How many wait for the label.", 3, ge=0)]
-    turn: Annotated[int, told("Its place among the labels that are waited for.", 1)]
-    cap: Annotated[int, told("Most leases in flight under it; 0 for no limit.", 0, ge=0)]
-    inFlight: Annotated[int, told("How many leases under it are live.", 2, ge=0)]
+    waiting: Annotated[int, doc("How many wait for the label.", 3, ge=0)]
+    turn: Annotated[int, doc("Its place among the labels that are waited for.", 1)]
+    cap: Annotated[int, doc("Most leases in flight under it; 0 for no limit.", 0, ge=0)]
+    inFlight: Annotated[int, doc("How many leases under it are live.", 2, ge=0)]
     estimatedWaitSeconds: w.Estimate
-    tickets: Annotated[list[PlaceShape], told("The first of them.", [])]
+    tickets: Annotated[list[PlaceShape], doc("The first of them.", [])]
 
 
 class QueueShape(TypedDict):
     """The borrows that wait, by label."""
 
-    total: Annotated[int, told("How many labels are waited for.", 1, ge=0)]
-    waiting: Annotated[int, told("How many borrows wait, for any label.", 3, ge=0)]
-    away: Annotated[int, told("How many of them no call attends now.", 0, ge=0)]
-    labels: Annotated[list[LabelQueueShape], told("The queues, those whose turn is next at the top.", [])]
+    total: Annotated[int, doc("How many labels are waited for.", 1, ge=0)]
+    waiting: Annotated[int, doc("How many borrows wait, for any label.", 3, ge=0)]
+    away: Annotated[int, doc("How many of them no call attends now.", 0, ge=0)]
+    labels: Annotated[list[LabelQueueShape], doc("The queues, those whose turn is next at the top.", [])]
 
 
 class CancelledShape(TypedDict):
     """The confirmation that a borrow was given up."""
 
-    cancelled: Annotated[bool, told("It is.", True)]
+    cancelled: Annotated[bool, doc("It is.", True)]

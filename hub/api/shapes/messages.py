@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, NotRequired
 from typing_extensions import TypedDict
 
 from hub.api.shapes import fields as w
-from hub.api.shapes.fields import told
+from hub.api.shapes.fields import doc
 from hub.api.shapes.operators import EventShape
 from hub.jobs.models import Status
 
@@ -30,13 +30,13 @@ class TaskStatusShape(TypedDict):
     id: w.TaskId
     name: w.FullName
     room_id: w.Room
-    status: Annotated[Status, told("How far it is now.", "claimed")]
+    status: Annotated[Status, doc("How far it is now.", "claimed")]
     created_at: w.Moment
-    started_at: Annotated[str | None, told("When it began to run.", "2026-01-02T03:04:06.000000Z")]
-    completed_at: Annotated[str | None, told("When it ended.", "2026-01-02T03:04:09.000000Z")]
-    queue_position: Annotated[int | None, told("Its place in the queue of its job; null once it is claimed.", 1)]
-    worker_id: Annotated[str | None, told("The worker that holds it.", w.WORKER)]
-    error: Annotated[str | None, told("Why it failed.", "the scene is empty")]
+    started_at: Annotated[str | None, doc("When it began to run.", "2026-01-02T03:04:06.000000Z")]
+    completed_at: Annotated[str | None, doc("When it ended.", "2026-01-02T03:04:09.000000Z")]
+    queue_position: Annotated[int | None, doc("Its place in the queue of its job; null once it is claimed.", 1)]
+    worker_id: Annotated[str | None, doc("The worker that holds it.", w.WORKER)]
+    error: Annotated[str | None, doc("Why it failed.", "the scene is empty")]
 
 
 class TaskProgressShape(TypedDict):
@@ -45,39 +45,39 @@ class TaskProgressShape(TypedDict):
     id: w.TaskId
     name: w.FullName
     room_id: w.Room
-    worker_id: Annotated[str | None, told("The worker that runs it.", w.WORKER)]
-    progress: Annotated[float | None, told("How far it is, from 0 to 1.", 0.4, ge=0, le=1)]
-    message: Annotated[str | None, told("What it does now.", "step 3")]
+    worker_id: Annotated[str | None, doc("The worker that runs it.", w.WORKER)]
+    progress: Annotated[float | None, doc("How far it is, from 0 to 1.", 0.4, ge=0, le=1)]
+    message: Annotated[str | None, doc("What it does now.", "step 3")]
     progress_at: w.Moment
 
 
 class ProviderRequestShape(TypedDict):
     """A read that a provider should answer."""
 
-    request_id: Annotated[str, told("The hash of the request, which the answer names.", "9f86d081884c7d65")]
+    request_id: Annotated[str, doc("The hash of the request, which the answer names.", "9f86d081884c7d65")]
     provider_name: w.FullName
-    params: Annotated[str, told("The parameters of the query, as the text of a JSON object.", '{"path": "/"}')]
+    params: Annotated[str, doc("The parameters of the query, as the text of a JSON object.", '{"path": "/"}')]
 
 
 class ResultReadyShape(TypedDict):
     """A provider has answered."""
 
     provider_name: w.FullName
-    request_hash: Annotated[str, told("The hash of the request.", "9f86d081884c7d65")]
+    request_hash: Annotated[str, doc("The hash of the request.", "9f86d081884c7d65")]
 
 
 class JobRoomShape(TypedDict):
     """The room of a job and the worker that joins it; the connection of the worker's user is bound to the worker."""
 
     job_name: w.FullName
-    worker_id: NotRequired[Annotated[str | None, told("The worker; without one only the room is joined.", w.WORKER)]]
+    worker_id: NotRequired[Annotated[str | None, doc("The worker; without one only the room is joined.", w.WORKER)]]
 
 
 class ProviderRoomShape(TypedDict):
     """The room of a provider, and the worker that answers its reads."""
 
     provider_name: w.FullName
-    worker_id: NotRequired[Annotated[str | None, told("The worker; without one only the room is joined.", w.WORKER)]]
+    worker_id: NotRequired[Annotated[str | None, doc("The worker; without one only the room is joined.", w.WORKER)]]
 
 
 class WatchedRoomShape(TypedDict):
@@ -90,21 +90,21 @@ class DoneShape(TypedDict):
     """The answer to a client's call that was carried out; a call that was refused is answered with a text that says
     why."""
 
-    status: Annotated[Literal["ok"], told("It is done.", "ok")]
+    status: Annotated[Literal["ok"], doc("It is done.", "ok")]
 
 
 class GapShape(TypedDict):
     """A gap in the stream: events before the next one have been trimmed."""
 
-    after: Annotated[str, told("The event that was seen last.", "1750000000000-0")]
-    oldest: Annotated[str, told("The oldest event that is still there.", "1750000000005-0")]
-    rule: Annotated[str, told("That in a sentence.", "Older events have been trimmed.")]
+    after: Annotated[str, doc("The event that was seen last.", "1750000000000-0")]
+    oldest: Annotated[str, doc("The oldest event that is still there.", "1750000000005-0")]
+    rule: Annotated[str, doc("That in a sentence.", "Older events have been trimmed.")]
 
 
 class SlowShape(TypedDict):
     """The end of a stream that the client did not read fast enough."""
 
-    rule: Annotated[str, told("That in a sentence.", "Too much waited to be sent; come back with the last id.")]
+    rule: Annotated[str, doc("That in a sentence.", "Too much waited to be sent; come back with the last id.")]
 
 
 class MessageChannel(NamedTuple):

@@ -15,6 +15,9 @@ from pydantic.alias_generators import to_camel
 from hub.errors import HubError
 
 MEDIA_TYPE: Final = "application/vnd.capacity-hub+json"
+CONTENT_TYPE: Final = MEDIA_TYPE.encode()
+NEUTRAL: Final = "hub.neutral"
+"""The key in the scope of a call that asks for neutral names; the value is the `NeutralNames` of the operation."""
 NAMES: Final[Mapping[str, str]] = {
     "browserId": "slotId",
     "labelKey": "label",
@@ -49,17 +52,17 @@ NAMES: Final[Mapping[str, str]] = {
     "submittedUtc": "submittedAt",
     "timestampUtc": "timestamp",
 }
-"""What is not here is called alike, in camelCase."""
+"""Neutral names by old names. Members that are not listed have the same name, in camelCase."""
 LEASE: Final = {"leaseToken": "token", "ttlSeconds": "ttlSeconds", "expiresAtUtc": "expiresAt"}
-"""These stand together in `lease`; the seconds only beside the time at which the lease ends."""
-FREE: Final = frozenset(("facts", "details"))
-"""Of an explanation, and of an entry of the audit log: no schema says what is in them."""
+"""Members that stand together in `lease`, by their old names. `ttlSeconds` does so only beside `expiresAtUtc`."""
 OF_SLOTS: Final = {"webSocketEndpoint": "address", "browserType": "kind", "browserVersion": "version"}
-"""The same, of a slot that is published, where `label` shows that it speaks these names."""
-BESIDE: Final = frozenset(("nodeId", "browserId", "slotId", "labelKey", "label", "webSocketEndpoint", "browserType"))
-"""What a lease says of its slot beside `attributes`."""
+"""Neutral names of members of a published slot, which count when the slot has `label`."""
+MEMBERS_OF_LEASES: Final = frozenset(
+    ("nodeId", "browserId", "slotId", "labelKey", "label", "webSocketEndpoint", "browserType")
+)
+"""Members of a slot that its lease has beside `attributes`."""
 
-_SAID_OF_BROWSERS: Final = "No browser available for"
+_NO_BROWSER: Final = "No browser available for"
 
 
 class NamesDiffer(HubError):
@@ -79,15 +82,15 @@ def renamed(document: Mapping[str, object]) -> dict[str, Any]:
     return {name_of(name): value for name, value in document.items()}
 
 
-def problem(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a refusal that speaks of slots, where the text for published clients speaks of browsers."""
-    detail = str(document.get("detail"))
-    if not detail.startswith(_SAID_OF_BROWSERS):
-        return document
-    return {**document, "detail": f"No slot available for{detail.removeprefix(_SAID_OF_BROWSERS)}"}
+def problem(document: Mapping[str, object]) -> dict[str, Any]:
+    """Return a refusal in neutral names. It speaks of slots where the text for published clients speaks of browsers."""
+    document, detail = renamed(document), str(document.get("detail"))
+    if detail.startswith(_NO_BROWSER):
+        document["detail"] = f"No slot available for{detail.removeprefix(_NO_BROWSER)}"
+    return document
 
 
-def said(document: dict[str, Any]) -> dict[str, Any]:
+def in_old_names(document: dict[str, Any]) -> dict[str, Any]:
     """Return a body with the old name of each member; raises `NamesDiffer` when a member has different values under its
     old and its neutral name."""
     if "label" in document:
@@ -106,16 +109,16 @@ def _either(document: dict[str, Any], old: str, new: str, value: Any) -> dict[st
     return document if value is None else {**document, old: value}
 
 
-def slot_said(slot: dict[str, Any]) -> dict[str, Any]:
+def slot_in_old_names(slot: dict[str, Any]) -> dict[str, Any]:
     """Return a published slot in the old names, with the members of its `attributes` as members of its own."""
     if "label" not in slot or "labelKey" in slot:
         return slot
-    said = dict(slot)
-    attributes = said.pop("attributes", None)
+    renamed = dict(slot)
+    attributes = renamed.pop("attributes", None)
     for old, new in OF_SLOTS.items():
-        if new in said and old not in said:
-            said[old] = said.pop(new)
-    return {**attributes, **said} if isinstance(attributes, dict) else said
+        if new in renamed and old not in renamed:
+            renamed[old] = renamed.pop(new)
+    return {**attributes, **renamed} if isinstance(attributes, dict) else renamed
 
 
 def attributes(item: Any) -> Any:
@@ -123,6 +126,8 @@ def attributes(item: Any) -> Any:
     already."""
     if not isinstance(item, dict):
         return item
-    old = {new: old for old, new in OF_SLOTS.items()}
-    found = {name: value for name, value in item.items() if name not in BESIDE and value not in (None, {})}
-    return {("version" if name == old["version"] else name): value for name, value in found.items()}
+    return {
+        ("version" if name == "browserVersion" else name): value
+        for name, value in item.items()
+        if name not in MEMBERS_OF_LEASES and value not in (None, {})
+    }

@@ -11,11 +11,12 @@ from pydantic_core.core_schema import str_schema
 from hub.api.shapes import neutral
 from hub.api.shapes.body import Body
 from hub.api.shapes.fields import LABEL as LABEL_SHOWN
-from hub.api.shapes.fields import NODE, RUN, SLOT, TOKEN, told
+from hub.api.shapes.fields import NODE, RUN, SLOT, TOKEN, doc
 from hub.api.shapes.readers import (
     LABEL,
     TEXT,
     TEXTS,
+    Digest,
     Incarnation,
     Member,
     Text,
@@ -39,7 +40,7 @@ from hub.capacity.nodes.models import (
     check_reason,
 )
 from hub.errors import InvalidValue, MissingMember
-from hub.tokens.models import read_digest, read_flag
+from hub.tokens.models import read_flag
 
 SLOTS_MAX = 1000  # slots per call
 BEATS_MAX = 1000
@@ -59,34 +60,34 @@ def _term(value: Any, name: str) -> str:
 
 
 def _drain_call(value: Any, name: str) -> DrainCall:
-    said = value if isinstance(value, dict) else {}
-    if not isinstance(said.get("on"), bool) or not _is_term(said.get("number")):
+    call = value if isinstance(value, dict) else {}
+    if not isinstance(call.get("on"), bool) or not _is_term(call.get("number")):
         wanted = f"{name} must be what the hub answered to a beat: an object with on, number and leftMs"
         raise InvalidValue(wanted, member=name)
-    left_ms = said.get("leftMs")
+    left_ms = call.get("leftMs")
     if left_ms is not None:
         left_ms = whole_number(left_ms, "leftMs", 0, DRAIN_DEADLINE_MAX_S * 1000)
-    reason = said.get("reason", "")
-    return DrainCall(said["on"], str(said["number"]), left_ms, "" if reason == "" else check_reason(reason))
+    reason = call.get("reason", "")
+    return DrainCall(call["on"], str(call["number"]), left_ms, "" if reason == "" else check_reason(reason))
 
 
 def _apps(value: Any, name: str) -> tuple[str, ...]:
     listed = value.split(",") if isinstance(value, str) else value
     if not isinstance(listed, list):
         raise InvalidValue(f"{name} must be a list of texts, or one text with commas", member=name)
-    return tuple(each.strip() for each in map(_in_short, listed) if each.strip())
+    return tuple(app.strip() for app in map(_in_short, listed) if app.strip())
 
 
 def _capacity(value: Any, _: str) -> int:
-    found = as_seconds(value)
-    return 1 if found is None else min(10**9, max(0, int(found)))
+    seconds = as_seconds(value)
+    return 1 if seconds is None else min(10**9, max(0, int(seconds)))
 
 
 def _labels(value: Any, name: str) -> dict[str, str]:
     labels = value or {}
     if not isinstance(labels, dict):
         raise InvalidValue(f"{name} must be an object of texts", member=name)
-    return {str(key): _in_short(each) for key, each in labels.items()}
+    return {str(key): _in_short(label) for key, label in labels.items()}
 
 
 def _in_short(value: Any) -> str:
@@ -101,9 +102,9 @@ def _slot_labels(value: Any, name: str) -> dict[str, Any]:
 
 def _slots(value: Any, name: str) -> list[dict[str, Any]]:
     listed = value or []
-    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+    if not isinstance(listed, list) or not all(isinstance(slot, dict) for slot in listed):
         raise InvalidValue(f"{name} must be a list of objects", member=name)
-    return [neutral.slot_said(each) for each in listed]
+    return [neutral.slot_in_old_names(slot) for slot in listed]
 
 
 def _pools(value: Any, name: str) -> dict[str, int]:
@@ -122,14 +123,14 @@ def _lent(value: Any, name: str) -> dict[str, str]:
 
 def _lent_for(value: Any, name: str) -> dict[str, LentFor]:
     listed = value or {}
-    if not isinstance(listed, dict) or not all(isinstance(each, dict) for each in listed.values()):
+    if not isinstance(listed, dict) or not all(isinstance(request, dict) for request in listed.values()):
         raise InvalidValue(f"{name} must be an object of slot id: object with labelKey and runId", member=name)
-    return {slot: _asked(each) for slot, each in listed.items()}
+    return {slot: _asked(request) for slot, request in listed.items()}
 
 
-def _asked(said: dict[str, Any]) -> LentFor:
-    said = neutral.said(said)
-    label, run = said.get("labelKey"), said.get("runId")
+def _asked(request: dict[str, Any]) -> LentFor:
+    request = neutral.in_old_names(request)
+    label, run = request.get("labelKey"), request.get("runId")
     return LentFor(
         "" if label is None else parse_label(as_text(label, "labelKey")).text,
         "" if run is None else check_run_id(as_text(run, "runId")),
@@ -158,10 +159,10 @@ def _node_id(value: Any, name: str) -> str:
 
 
 def _announced_id(value: Any, name: str) -> str:
-    said = as_text(value, name)
-    if not said.strip():
+    text = as_text(value, name)
+    if not text.strip():
         raise MissingMember("missing NodeId", member=name)
-    return check_node_id(said)
+    return check_node_id(text)
 
 
 def _slot_id(value: Any, name: str) -> str:
@@ -169,15 +170,15 @@ def _slot_id(value: Any, name: str) -> str:
 
 
 def _idle(value: Any, name: str) -> float | None:
-    found = as_seconds(value)
-    if found is not None and not 0 <= found <= IDLE_MAX_S:
+    seconds = as_seconds(value)
+    if seconds is not None and not 0 <= seconds <= IDLE_MAX_S:
         raise InvalidValue(f"{name} must be from 0 to {IDLE_MAX_S}", member=name)
-    return found
+    return seconds
 
 
 _PLAIN_ID = str_schema(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}$")  # most ids: taken as they are
 NodeId = Annotated[
-    str, Member(_node_id, _PLAIN_ID, type="string", minLength=1, maxLength=ID_MAX), told("The id of the node.", NODE)
+    str, Member(_node_id, _PLAIN_ID, type="string", minLength=1, maxLength=ID_MAX), doc("The id of the node.", NODE)
 ]
 
 
@@ -211,19 +212,19 @@ class SlotBody(Body):
     }
     label_key: Annotated[str, LABEL]
     slot_id: Annotated[
-        str, Member(_slot_id, type="string", pattern="^[A-Za-z0-9._-]{1,200}$"), told("The id of the slot.", SLOT)
+        str, Member(_slot_id, type="string", pattern="^[A-Za-z0-9._-]{1,200}$"), doc("The id of the slot.", SLOT)
     ]
-    node_id: Annotated[Text, told("The node that offers it, which the path names already.", NODE)] = ""
-    web_socket_endpoint: Annotated[Text, told("Where the slot is reached.", "ws://10.0.0.7:9222/")] = ""
-    endpoint: Annotated[Text, told("The same; `webSocketEndpoint` counts where both are there.", "10.0.0.7:9222")] = ""
+    node_id: Annotated[Text, doc("The node that offers it, which the path names already.", NODE)] = ""
+    web_socket_endpoint: Annotated[Text, doc("Where the slot is reached.", "ws://10.0.0.7:9222/")] = ""
+    endpoint: Annotated[Text, doc("The same; `webSocketEndpoint` counts where both are there.", "10.0.0.7:9222")] = ""
     browser_type: Annotated[
-        Text, told("What kind of slot it is; the second segment of the label unless told.", "a100")
+        Text, doc("What kind of slot it is; the second segment of the label unless told.", "a100")
     ] = ""
-    labels: Annotated[dict[str, Any], Member(_slot_labels, **TEXTS), told("What else it is.", {"memory": "80G"})] = {}
+    labels: Annotated[dict[str, Any], Member(_slot_labels, **TEXTS), doc("What else it is.", {"memory": "80G"})] = {}
     idle_timeout_seconds: Annotated[
         float | None,
         Member(_idle, type="number", minimum=0, maximum=IDLE_MAX_S),
-        told("After so many seconds without a borrow the node may close it.", 600),
+        doc("After so many seconds without a borrow the node may close it.", 600),
     ] = None
 
 
@@ -234,17 +235,17 @@ class PublishBody(CallerBody):
     slots: Annotated[
         list[dict[str, Any]],
         Member(_slots, type="array", items=SlotBody, maxItems=SLOTS_MAX),
-        told("The slots, one by one.", []),
+        doc("The slots, one by one.", []),
     ] = []
     pools: Annotated[
         dict[str, int],
         Member(_pools, type="object", additionalProperties={"type": "integer", "minimum": 0, "maximum": SLOTS_MAX}),
-        told("How many slots of each label; the hub names them.", {LABEL_SHOWN: 4}),
+        doc("How many slots of each label; the hub names them.", {LABEL_SHOWN: 4}),
     ] = {}
     lent: Annotated[
         dict[str, str],
         Member(_lent, type="object", additionalProperties={"type": "string", "pattern": "^[0-9]{1,19}$"}),
-        told("The tokens of those that are lent, by slot.", {SLOT: TOKEN}),
+        doc("The tokens of those that are lent, by slot.", {SLOT: TOKEN}),
     ] = {}
     lent_for: Annotated[
         dict[str, LentFor],
@@ -259,7 +260,7 @@ class PublishBody(CallerBody):
                 },
             },
         ),
-        told(
+        doc(
             "As what those were asked for, as the hub told the node; they count for the label of their pool otherwise.",
             {SLOT: {"labelKey": "gpu:a100", "runId": RUN}},
         ),
@@ -267,7 +268,7 @@ class PublishBody(CallerBody):
     policy: Annotated[
         Literal["recycle", "reuse"],
         one_of("recycle", "reuse"),
-        told("`recycle`: the node replaces a slot after each lease; `reuse`: it is lent again as it is.", "reuse"),
+        doc("`recycle`: the node replaces a slot after each lease; `reuse`: it is lent again as it is.", "reuse"),
     ] = "recycle"
 
 
@@ -279,14 +280,14 @@ class RegisterBody(PublishBody):
     }
     missing = {"nodeId": ("missing NodeId", "nodeId")}
     node_id: Annotated[
-        str, Member(_announced_id, type="string", minLength=1, maxLength=ID_MAX), told("The id of the node.", NODE)
+        str, Member(_announced_id, type="string", minLength=1, maxLength=ID_MAX), doc("The id of the node.", NODE)
     ]
     apps: Annotated[
-        tuple[str, ...], Member(_apps, type="array", items=TEXT), told("What it offers.", [LABEL_SHOWN])
+        tuple[str, ...], Member(_apps, type="array", items=TEXT), doc("What it offers.", [LABEL_SHOWN])
     ] = ()
-    capacity: Annotated[int, Member(_capacity, type="integer", minimum=0), told("How many slots it has.", 8)] = 1
-    labels: Annotated[dict[str, str], Member(_labels, **TEXTS), told("What it says of itself.", {"zone": "eu-1"})] = {}
-    base_url: Annotated[Text, told("Where it can be asked itself.", "http://10.0.0.7:5000")] = ""
+    capacity: Annotated[int, Member(_capacity, type="integer", minimum=0), doc("How many slots it has.", 8)] = 1
+    labels: Annotated[dict[str, str], Member(_labels, **TEXTS), doc("What it says of itself.", {"zone": "eu-1"})] = {}
+    base_url: Annotated[Text, doc("Where it can be asked itself.", "http://10.0.0.7:5000")] = ""
     drain_call: Annotated[
         DrainCall | None,
         Member(
@@ -320,11 +321,11 @@ class BeatBody(Body):
 
     spellings = {"nodeId": ("nodeId", "NodeId")}
     node_id: NodeId
-    version: Annotated[int, whole(0, NUMBER_MAX), told("The last one the hub answered.", 7)] = 0
+    version: Annotated[int, whole(0, NUMBER_MAX), doc("The last one the hub answered.", 7)] = 0
     recycled: Annotated[
         tuple[str, ...],
         Member(_recycled, type="array", items=TEXT, maxItems=SLOTS_MAX),
-        told("Slots that the node has replaced since.", [SLOT]),
+        doc("Slots that the node has replaced since.", [SLOT]),
     ] = ()
     incarnation: Incarnation = ""
 
@@ -338,7 +339,7 @@ class BeatsBody(Body):
     """A list of heartbeats; each is read on its own and refused on its own."""
 
     beats: Annotated[
-        list[Any], Member(_beats, type="array", items=BeatBody, maxItems=BEATS_MAX), told("The heartbeats.", [])
+        list[Any], Member(_beats, type="array", items=BeatBody, maxItems=BEATS_MAX), doc("The heartbeats.", [])
     ]
 
     @classmethod
@@ -354,13 +355,9 @@ class JoinBody(Body):
         "sha256": ("missing sha256: the digest of a secret the node has made up", "sha256"),
     }
     node_id: NodeId
-    sha256: Annotated[
-        str,
-        Member(reading_with(read_digest), type="string", pattern="^[0-9a-f]{64}$"),
-        told("The digest of a secret the node has made up.", "9f86d081884c7d65" * 4),
-    ]
+    sha256: Annotated[Digest, doc("The digest of a secret the node has made up.", "9f86d081884c7d65" * 4)]
     kept: Annotated[
         bool,
         Member(reading_with(read_flag), type="boolean"),
-        told("Whether the node keeps the secret for its next start; else the token ends when it leaves.", True),
+        doc("Whether the node keeps the secret for its next start; else the token ends when it leaves.", True),
     ] = True

@@ -9,8 +9,8 @@ from pydantic_core import ErrorDetails
 
 from hub.api.shapes.body import Body
 from hub.api.shapes.fields import NODE as NODE_SHOWN
-from hub.api.shapes.fields import TASK, told
-from hub.api.shapes.readers import Member, as_text, number, reading_with, whole
+from hub.api.shapes.fields import TASK, doc
+from hub.api.shapes.readers import Digest, Member, as_text, number, one_of, reading_with, whole
 from hub.capacity.nodes.models import DRAIN_DEADLINE_MAX_S, REASON_MAX, check_reason
 from hub.errors import InvalidValue, MissingMember
 from hub.tokens.models import (
@@ -20,7 +20,6 @@ from hub.tokens.models import (
     ROOMS_MAX,
     USER,
     Holder,
-    read_digest,
     read_flag,
     read_name,
     read_node,
@@ -46,12 +45,6 @@ def _switch(value: Any, name: str) -> bool | None:
     return value
 
 
-def _braked(value: Any, name: str) -> str:
-    if value not in ("nodes", "workers"):
-        raise InvalidValue(f"{name} must be nodes or workers", member=name)
-    return str(value)
-
-
 def _said_by(value: Any, name: str) -> str:
     return "" if value is None else as_text(value, name)
 
@@ -63,18 +56,18 @@ def _setting(value: Any, name: str) -> str | None:
 
 
 _CAP = whole(0, CAP_MAX)
-
-
+HolderName = Annotated[str, Member(reading_with(read_name), type="string", minLength=1, maxLength=200)]
 By = Annotated[
-    str, Member(_said_by, type="string"), told("Who does it, for the audit log; the address unless told.", "ann")
+    str, Member(_said_by, type="string"), doc("Who does it, for the audit log; the address unless told.", "ann")
 ]
 
 
 class DrainBody(Body):
     """The time for which holders of the node's slots may keep them."""
 
+    optional = True
     deadline_seconds: Annotated[
-        float | None, number(1, DRAIN_DEADLINE_MAX_S), told("What is lent ends after so many; never unless told.", 600)
+        float | None, number(1, DRAIN_DEADLINE_MAX_S), doc("What is lent ends after so many; never unless told.", 600)
     ] = None
 
 
@@ -83,7 +76,7 @@ class SwitchBody(Body):
 
     nulls = True
     expire: Annotated[
-        bool | None, Member(_switch, type=["boolean", "null"]), told("Whether they do; null for the settings.", True)
+        bool | None, Member(_switch, type=["boolean", "null"]), doc("Whether they do; null for the settings.", True)
     ]
     by: By = ""
 
@@ -105,7 +98,7 @@ class CapBody(Body):
             minimum=0,
             maximum=CAP_MAX,
         ),
-        told("Most leases in flight under the label; 0 for no limit, null clears what was set.", 4),
+        doc("Most leases in flight under the label; 0 for no limit, null clears what was set.", 4),
     ]
     by: By = ""
 
@@ -118,7 +111,7 @@ class SettingBody(Body):
     value: Annotated[
         str | None,
         Member(_setting, type=["string", "null"], maxLength=SETTING_MAX),
-        told("The value, as it is written in the environment; null clears what was set.", "90"),
+        doc("The value, as it is written in the environment; null clears what was set.", "90"),
     ]
     by: By = ""
 
@@ -126,19 +119,17 @@ class SettingBody(Body):
 class ReleaseBody(Body):
     """The brake that is to be released: the one on nodes or the one on workers."""
 
+    optional = True
     by: By = ""
-    of: Annotated[
-        Literal["nodes", "workers"],
-        Member(_braked, type="string", enum=["nodes", "workers"]),
-        told("Whose brake.", "nodes"),
-    ] = "nodes"
+    of: Annotated[Literal["nodes", "workers"], one_of("nodes", "workers"), doc("Whose brake.", "nodes")] = "nodes"
 
 
 class SweepBody(Body):
     """A pass of the sweepers; with `dryRun` the pass changes nothing and only reports."""
 
     nulls = True
-    dry_run: Annotated[bool, Member(_flag, type="boolean"), told("Only say what it would do.", True)] = False
+    optional = True
+    dry_run: Annotated[bool, Member(_flag, type="boolean"), doc("Only say what it would do.", True)] = False
 
 
 class CordonBody(Body):
@@ -147,35 +138,27 @@ class CordonBody(Body):
     reason: Annotated[
         str,
         Member(lambda raw, _: check_reason(raw), type="string", minLength=1, maxLength=REASON_MAX),
-        told("Shown with the node, on one line.", "fan is broken"),
+        doc("Shown with the node, on one line.", "fan is broken"),
     ]
 
 
 class TokenBody(Body):
     """A token for exactly one of `user`, `node` and `join`. The members from `userId` to `rooms` are for users only."""
 
-    user: Annotated[
-        str,
-        Member(reading_with(read_name), type="string", minLength=1, maxLength=200),
-        told("The name of a user.", "ann"),
-    ] = ""
+    user: Annotated[HolderName, doc("The name of a user.", "ann")] = ""
     node: Annotated[
         str,
         Member(reading_with(read_node), type="string", minLength=1, maxLength=512),
-        told("The node it speaks for, and for no other.", NODE_SHOWN),
+        doc("The node it speaks for, and for no other.", NODE_SHOWN),
     ] = ""
-    join: Annotated[
-        str,
-        Member(reading_with(read_name), type="string", minLength=1, maxLength=200),
-        told("Nodes exchange it for tokens of their own.", "fleet"),
-    ] = ""
+    join: Annotated[HolderName, doc("Nodes exchange it for tokens of their own.", "fleet")] = ""
     user_id: Annotated[
         str,
         Member(reading_with(read_user), type="string", format="uuid"),
-        told("Derived from the name when it is left out.", TASK),
+        doc("Derived from the name when it is left out.", TASK),
     ] = ""
     superuser: Annotated[
-        bool, Member(reading_with(read_flag), type="boolean"), told("Whether the user may do everything.", False)
+        bool, Member(reading_with(read_flag), type="boolean"), doc("Whether the user may do everything.", False)
     ] = False
     scopes: Annotated[
         frozenset[str],
@@ -185,17 +168,15 @@ class TokenBody(Body):
             items={"type": "string", "enum": ["worker", "submit", "read", "admin"]},
             minItems=1,
         ),
-        told("What it is for.", ["submit"]),
+        doc("What it is for.", ["submit"]),
     ] = frozenset()
     rooms: Annotated[
         frozenset[str],
         Member(reading_with(read_rooms), type="array", items={"type": "string"}, minItems=1, maxItems=ROOMS_MAX),
-        told("The rooms it is bound to.", ["lab"]),
+        doc("The rooms it is bound to.", ["lab"]),
     ] = frozenset()
     sha256: Annotated[
-        str,
-        Member(reading_with(read_digest), type="string", pattern="^[0-9a-f]{64}$"),
-        told("The digest of a secret that the caller made and keeps to itself.", "9f86d081884c7d65" * 4),
+        Digest, doc("The digest of a secret that the caller made and keeps to itself.", "9f86d081884c7d65" * 4)
     ] = ""
 
     @classmethod
@@ -204,11 +185,11 @@ class TokenBody(Body):
         kinds: list[str] = [kind for kind in KINDS if document.get(kind) is not None]
         if not kinds:
             raise MissingMember("missing user: the name of the user who will show the token", member="user")
-        kind, *beside = kinds
+        kind, *excluded = kinds
         if kind != USER:
-            beside += [name for name in ("userId", "superuser", "scopes", "rooms") if document.get(name) is not None]
-        if beside:
-            raise InvalidValue(f"{beside[0]} must be left out beside {kind}", member=beside[0])
+            excluded += [name for name in ("userId", "superuser", "scopes", "rooms") if document.get(name) is not None]
+        if excluded:
+            raise InvalidValue(f"{excluded[0]} must be left out beside {kind}", member=excluded[0])
         return super().read(document)
 
     @property

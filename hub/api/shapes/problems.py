@@ -7,7 +7,7 @@ from typing import Annotated, Any, NotRequired
 from typing_extensions import TypedDict
 
 from hub.api.shapes import fields as w
-from hub.api.shapes.fields import told
+from hub.api.shapes.fields import doc
 
 
 class ProblemShape(TypedDict):
@@ -15,31 +15,31 @@ class ProblemShape(TypedDict):
 
     type: Annotated[
         str,
-        told(
+        doc(
             "Where the kind of refusal is explained; in the jobs API its last part is the code.",
             "https://httpstatuses.com/503",
         ),
     ]
-    title: Annotated[str, told("The status in words.", "Service Unavailable")]
-    status: Annotated[int, told("The HTTP status.", 503)]
+    title: Annotated[str, doc("The status in words.", "Service Unavailable")]
+    status: Annotated[int, doc("The HTTP status.", 503)]
     code: NotRequired[
-        Annotated[str, told("The machine-readable reason; in the jobs API the last part of `type` is it.", "timeout")]
+        Annotated[str, doc("The machine-readable reason; in the jobs API the last part of `type` is it.", "timeout")]
     ]
     detail: NotRequired[
         Annotated[
             str,
-            told(
+            doc(
                 "A sentence for people: what is wrong, and what would be right.",
                 "Nobody returned a slot of gpu:a100 in time.",
             ),
         ]
     ]
-    instance: NotRequired[Annotated[str, told("The path that was called.", "/session/borrow")]]
+    instance: NotRequired[Annotated[str, doc("The path that was called.", "/session/borrow")]]
     traceId: NotRequired[
-        Annotated[str, told("Names this refusal, for who asks the operator about it.", "9f86d081884c7d65")]
+        Annotated[str, doc("Names this refusal, for who asks the operator about it.", "9f86d081884c7d65")]
     ]
-    reason: NotRequired[Annotated[str, told("What exactly is wrong, as a word.", "empty-segment")]]
-    member: NotRequired[Annotated[str, told("The member, parameter or header that is wrong.", "ttlSeconds")]]
+    reason: NotRequired[Annotated[str, doc("What exactly is wrong, as a word.", "empty-segment")]]
+    member: NotRequired[Annotated[str, doc("The member, parameter or header that is wrong.", "ttlSeconds")]]
     ticket: NotRequired[w.TicketId]
     position: NotRequired[w.Position]
     estimatedWaitSeconds: NotRequired[w.Estimate]
@@ -47,7 +47,7 @@ class ProblemShape(TypedDict):
     hint: NotRequired[
         Annotated[
             str,
-            told(
+            doc(
                 "That no pool serves the label, and what may be meant.",
                 "no pool serves gpu:a10O; did you mean gpu:a100?",
             ),
@@ -58,19 +58,19 @@ class ProblemShape(TypedDict):
 class DetailShape(TypedDict):
     """A refusal of the jobs API that has no code."""
 
-    detail: Annotated[str, told("What is wrong.", "Unauthorized")]
+    detail: Annotated[str, doc("What is wrong.", "Unauthorized")]
 
 
 class WrongShape(TypedDict):
     """A fault in a request."""
 
-    type: Annotated[str, told("What kind of fault it is.", "missing")]
-    loc: Annotated[list[str | int], told("Where it is.", ["body", "worker_id"])]
-    msg: Annotated[str, told("What would be right.", "Field required")]
-    input: Annotated[Any, told("What stood there.", "")]
+    type: Annotated[str, doc("What kind of fault it is.", "missing")]
+    loc: Annotated[list[str | int], doc("Where it is.", ["body", "worker_id"])]
+    msg: Annotated[str, doc("What would be right.", "Field required")]
+    input: Annotated[Any, doc("What stood there.", "")]
 
 
 class ValidationFaultShape(TypedDict):
     """The refusal of a request to the jobs API that does not validate."""
 
-    detail: Annotated[list[WrongShape], told("All that is wrong with it.", [])]
+    detail: Annotated[list[WrongShape], doc("All that is wrong with it.", [])]

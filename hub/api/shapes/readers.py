@@ -26,6 +26,7 @@ from pydantic_core.core_schema import (
 
 from hub.capacity.nodes.models import INCARNATION, check_incarnation
 from hub.errors import InvalidValue, MissingMember
+from hub.tokens.models import read_digest
 
 
 @cache
@@ -98,13 +99,13 @@ class Member:
 def reading_with(read: Callable[[Any], Any]) -> Callable[[Any, str], Any]:
     """Return a reader of a member that calls `read`, and raises `InvalidValue` for a value that `read` refuses."""
 
-    def found(value: Any, name: str) -> Any:
+    def read_member(value: Any, name: str) -> Any:
         try:
             return read(value)
         except ValueError as error:
             raise InvalidValue(f"{name} {error}", member=name) from None
 
-    return found
+    return read_member
 
 
 _NOT_BLANK = r"[^\s\x1c-\x1f]"  # what `str.strip` keeps, as a pattern of pydantic's library
@@ -115,9 +116,9 @@ def given_text(missing: str, named: str = "") -> Member:
     member `named`."""
 
     def read(value: Any, name: str) -> str:
-        if not (found := as_text(value, name)).strip():
+        if not (text := as_text(value, name)).strip():
             raise MissingMember(missing, member=named or name)
-        return found
+        return text
 
     return Member(read, str_schema(strict=True, pattern=_NOT_BLANK), type="string")
 
@@ -132,15 +133,15 @@ def whole(low: int, high: int, **schema: Any) -> Member:
     return Member(read, plain, type="integer", minimum=low, maximum=high, **schema)
 
 
-def number(low: int, high: int, says: str = "must be a number") -> Member:
-    """Return the reader of a number of seconds within bounds. `says` is the text of the refusal between the member's
+def number(low: int, high: int, wanted: str = "must be a number") -> Member:
+    """Return the reader of a number of seconds within bounds. `wanted` is the text of the refusal between the member's
     name and the bounds."""
 
     def read(value: Any, name: str) -> float:
-        found = as_seconds(value)
-        if found is None or not low <= found <= high:
-            raise InvalidValue(f"{name} {says} from {low} to {high}", member=name)
-        return found
+        seconds = as_seconds(value)
+        if seconds is None or not low <= seconds <= high:
+            raise InvalidValue(f"{name} {wanted} from {low} to {high}", member=name)
+        return seconds
 
     plain = float_schema(strict=True, ge=low, le=high, allow_inf_nan=False)
     return Member(read, plain, type="number", minimum=low, maximum=high)
@@ -163,8 +164,10 @@ STRING = str_schema(strict=True)
 LABEL = Member(as_text, STRING, type="string", description="Two to eight segments.", examples=["gpu:a100:eu"])
 Text = Annotated[str, Member(as_text, STRING, type="string")]
 Truth = Annotated[bool, Member(lambda value, _: value is True, bool_schema(strict=True), type="boolean")]
+"""True for `true`, and False for any other value."""
 UnlessFalse = Annotated[bool, Member(lambda value, _: value is not False, bool_schema(strict=True), type="boolean")]
-"""Set by `true` and by nothing else."""
+"""False for `false`, and True for any other value."""
+Digest = Annotated[str, Member(reading_with(read_digest), type="string", pattern="^[0-9a-f]{64}$")]
 Incarnation = Annotated[
     str,
     Member(

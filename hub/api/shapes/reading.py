@@ -19,7 +19,6 @@ from hub.wire import second_text
 PAGE_MAX = 1000
 _DIGITS_ALONE = str.maketrans("", "", "-:T")
 SEARCH_MAX = 200  # characters
-SPEECH = "hub.speech"  # in the scope of a call that asks for neutral names: its `NeutralAnswers`
 
 
 def read_object(body: bytes) -> dict[str, Any]:
@@ -46,16 +45,16 @@ async def read_body(request: Request, *, optional: bool = False) -> dict[str, An
     if optional and not body.strip():
         return {}
     document = read_object(body)
-    if (found := unknown(request, document)) is not None:
-        raise InvalidValue(f"{found.name} is no member here; {found.hint}", member=found.name)
-    return neutral.said(document)
+    if (fault := unknown(request, document)) is not None:
+        raise InvalidValue(f"{fault.name} is no member here; {fault.hint}", member=fault.name)
+    return neutral.in_old_names(document)
 
 
 def unknown(request: Request, document: Any) -> Any:
     """Return the first member of a body that its operation does not have; None where there is none, and for a caller
     that does not ask for neutral names."""
-    speech = request.scope.get(SPEECH)
-    return None if speech is None else speech.unknown(request.scope["endpoint"], document)
+    names = request.scope.get(neutral.NEUTRAL)
+    return None if names is None else names.unknown(document)
 
 
 def text(document: dict[str, Any], *names: str) -> str | None:
@@ -67,14 +66,14 @@ def text(document: dict[str, Any], *names: str) -> str | None:
     return None
 
 
-def run_id(request: Request, said: Any) -> str:
-    """Return the run of a call, from the first place that names it: x-run-id, query runId, Correlation-Id, or `said`,
-    the member of the body; empty when none does."""
+def run_id(request: Request, in_body: Any) -> str:
+    """Return the run of a call, from the first place that names it: x-run-id, query runId, Correlation-Id, or
+    `in_body`, the member of the body; empty when none does."""
     return check_run_id(
         _header(request, "x-run-id").strip()
         or (request.query_params.get("runId") or "").strip()
         or _header(request, "correlation-id").strip()
-        or ("" if said is None else as_text(said, "runId"))
+        or ("" if in_body is None else as_text(in_body, "runId"))
     )
 
 

@@ -14,11 +14,12 @@ from socketio.exceptions import ConnectionRefusedError as Refused
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
+from hub.api.callers import finding
+from hub.api.callers.caller import READ, STRANGER, WORKER, Caller, room_of
 from hub.api.callers.credentials import slow_down
-from hub.api.callers.users import Caller, Shown, allow, known
+from hub.api.callers.finding import Shown
 from hub.api.handling.context import Serving
 from hub.api.handling.socket_places import Sessions
-from hub.api.jobs import room_access
 from hub.api.realms.subjects import NAMED
 from hub.api.shapes.messages import DoneShape
 from hub.api.sockets.events import Events
@@ -45,10 +46,10 @@ class Ignored(Exception):
 
 
 class SocketConnection:
-    """A client that was let in, with the credentials that it has shown. `caller` is None for a stranger, which may read
-    where strangers may."""
+    """A client that was let in, with the credentials that it has shown. A stranger may read where
+    strangers may."""
 
-    def __init__(self, caller: Caller | None, shown: Shown, *, names_realm: bool) -> None:
+    def __init__(self, caller: Caller, shown: Shown, *, names_realm: bool) -> None:
         self.caller = caller
         self.shown = shown
         self.names_realm = names_realm
@@ -97,7 +98,7 @@ class Rooms:
             caller = await self._who(shown, environ.get("HTTP_HOST"))
             if not await self._here.channel.hears(HEARD_S):
                 raise StoreUnavailable(_AGAIN)
-            if caller is not None:
+            if caller is not STRANGER:
                 credential = None if shown == Shown() else shown
                 self._sessions.let_in(self._server.manager.eio_sid_from_sid(sid, "/"), credential)
         except Exception as error:  # noqa: BLE001 - refused below
@@ -115,7 +116,7 @@ class Rooms:
         names_realm = environ["asgi.scope"].get(NAMED) is not None
         self.connections[sid] = SocketConnection(caller, shown, names_realm=names_realm)
         self._serving.hub.presence.connected(sid)
-        _log.debug("socket connected", sid=sid, user=caller.user if caller else None)
+        _log.debug("socket connected", sid=sid, user=caller.user or None)
 
     async def disconnect(self, sid: str, reason: str) -> None:
         """Forget a client that is gone, whichever side has ended the connection, and tell the store that the workers
@@ -133,7 +134,7 @@ class Rooms:
     async def changed(self) -> list[str]:
         """Return the ids of the connections whose credential does not give the same caller any more: their tokens were
         revoked, or give less than before. Raises `StoreUnavailable` when the tokens cannot be looked up."""
-        return [sid for sid, connection in list(self.connections.items()) if not await self._is_who_came(connection)]
+        return [sid for sid, connection in list(self.connections.items()) if not await self._is_same_caller(connection)]
 
     def moved(self) -> list[str]:
         """Return the ids of the connections that are in rooms of a realm that is gone or whose store has moved."""
@@ -143,18 +144,18 @@ class Rooms:
             if not all(self._others.is_there(place) for place in connection.places)
         ]
 
-    async def _is_who_came(self, connection: SocketConnection) -> bool:
+    async def _is_same_caller(self, connection: SocketConnection) -> bool:
         shown = connection.shown
-        return await known(self._serving, shown.authorization, shown.secret) == connection.caller
+        return await finding.known_user(self._serving, shown) == connection.caller
 
-    async def _who(self, shown: Shown, host: str | None) -> Caller | None:
+    async def _who(self, shown: Shown, host: str | None) -> Caller:
         if self._serving.stopping:
             raise Stopping("The hub is stopping; connect to another one.")
         if self._serving.hub.store.away:
             raise StoreUnavailable(_AGAIN)
-        caller = await known(self._serving, shown.authorization, shown.secret)
+        caller = await finding.known_user(self._serving, shown)
         may_read = self._serving.hub.settings.anonymous_reads and self._serving.gate.may_read_unnamed(host)
-        if caller is None and (shown != Shown() or not may_read):
+        if caller is STRANGER and (shown != Shown() or not may_read):
             raise Unauthorized("Unauthorized")
         return caller
 
@@ -162,22 +163,22 @@ class Rooms:
         """Return the handler of an event, for python-socketio. The handler answers `{"status": "ok"}`, or a text that
         says why the event was refused."""
 
-        async def take(sid: str, *said: Any) -> Any:
+        async def take(sid: str, *message: Any) -> Any:
             connection = self.connections.get(sid)
             if connection is None:
                 return "This connection has ended."
             with tracing.event(event, self._server.get_environ(sid)["asgi.scope"]["headers"]):
-                return await answer(sid, connection, *said)
+                return await answer(sid, connection, *message)
 
-        async def answer(sid: str, connection: SocketConnection, *said: Any) -> Any:
+        async def answer(sid: str, connection: SocketConnection, *message: Any) -> Any:
             if early_s := connection.early_s(time.monotonic()):
                 await asyncio.sleep(early_s)  # python-engineio reads nothing from this client during the sleep
             try:
                 with suppress(StoreUnavailable):  # `recheck` looks again when the store answers
-                    if not await self._is_who_came(connection):
+                    if not await self._is_same_caller(connection):
                         tracing.refused(Unauthorized.code)
                         return "Unauthorized"
-                await act(sid, connection, said[0] if said else None)
+                await act(sid, connection, message[0] if message else None)
             except Ignored as reason:
                 tracing.refused("ignored")
                 _log.debug("socket event ignored", said=event, why=str(reason), sid=sid)
@@ -195,56 +196,56 @@ class Rooms:
 
         return take
 
-    async def _join_jobs(self, sid: str, connection: SocketConnection, said: Any) -> None:
-        await self._join_as_worker(sid, connection, said, "job_name", "jobs:")
+    async def _join_jobs(self, sid: str, connection: SocketConnection, message: Any) -> None:
+        await self._join_as_worker(sid, connection, message, "job_name", "jobs:")
 
-    async def _join_providers(self, sid: str, connection: SocketConnection, said: Any) -> None:
-        place = await self._join_as_worker(sid, connection, said, "provider_name", "providers:")
+    async def _join_providers(self, sid: str, connection: SocketConnection, message: Any) -> None:
+        place = await self._join_as_worker(sid, connection, message, "provider_name", "providers:")
         with place.within():
-            await place.serving.hub.providers.joined(_full_name(said, "provider_name"))
+            await place.serving.hub.providers.joined(_full_name(message, "provider_name"))
 
     async def _join_as_worker(
-        self, sid: str, connection: SocketConnection, said: Any, member: str, kind: str
+        self, sid: str, connection: SocketConnection, message: Any, member: str, kind: str
     ) -> RealmPlace:
         """Join the room of a job or a provider as one of its workers. The room is joined also when the worker is
         unknown or another user's. The connection is bound to the worker only if the worker is the user's own: then the
         end of the connection counts as the end of the worker."""
-        full, worker = _full_name(said, member), _worker(said)
-        place, caller = await self._place(sid, connection, room_access.room_of(full), worker)
-        if caller is None:
+        full, worker = _full_name(message, member), _worker(message)
+        place, caller = await self._place(sid, connection, room_of(full), worker)
+        if caller is STRANGER:
             raise Unauthorized("Unauthorized")
-        allow(caller, "worker")
-        room_access.enter(caller, room_access.room_of(full))
+        caller.check_scope(WORKER)
+        caller.enter(room_of(full))
         with place.within():
             if worker is not None:
-                await room_access.reach_worker(caller, place.serving.hub, worker)
+                await caller.reach_worker(place.serving.hub, worker)
             await self._enter(sid, connection, place.room(kind + full))
             if worker is not None:
                 await place.serving.hub.presence.bind(worker, caller.user, sid)
             await self._be_heard(place)
         return place
 
-    async def _join_room(self, sid: str, connection: SocketConnection, said: Any) -> None:
-        room = _text_of(said, "room_id")
+    async def _join_room(self, sid: str, connection: SocketConnection, message: Any) -> None:
+        room = _text_of(message, "room_id")
         check_room(room)
         place, caller = await self._place(sid, connection, room, None)
         if not self._serving.hub.settings.anonymous_reads:
-            if caller is None:
+            if caller is STRANGER:
                 raise Unauthorized("Unauthorized")
-            allow(caller, "read")
-        room_access.look_into(caller, room)
+            caller.check_scope(READ)
+        caller.look_into(room)
         await self._enter(sid, connection, place.room(f"room:{room}"))
         await self._be_heard(place)
 
     async def _place(
         self, sid: str, connection: SocketConnection, room: str, worker: str | None
-    ) -> tuple[RealmPlace, Caller | None]:
+    ) -> tuple[RealmPlace, Caller]:
         """Return the place of a room, and the caller that the client is in that realm. Raises `Unauthorized` when the
         client's credential gives another caller there."""
         place = None if connection.names_realm else self._others.find(room, worker or "")
         if place is None:
             return self._here, connection.caller
-        caller = await known(place.serving, connection.shown.authorization, connection.shown.secret)
+        caller = await finding.known_user(place.serving, connection.shown)
         if caller != connection.caller:
             raise Unauthorized("Unauthorized")
         if sid not in self.connections:  # the connection has ended, and that realm would never hear of it
@@ -254,14 +255,14 @@ class Rooms:
             place.serving.hub.presence.connected(sid)
         return place, caller
 
-    async def _leave_jobs(self, sid: str, connection: SocketConnection, said: Any) -> None:
-        await self._leave(sid, connection, f"jobs:{_full_name(said, 'job_name')}")
+    async def _leave_jobs(self, sid: str, connection: SocketConnection, message: Any) -> None:
+        await self._leave(sid, connection, f"jobs:{_full_name(message, 'job_name')}")
 
-    async def _leave_providers(self, sid: str, connection: SocketConnection, said: Any) -> None:
-        await self._leave(sid, connection, f"providers:{_full_name(said, 'provider_name')}")
+    async def _leave_providers(self, sid: str, connection: SocketConnection, message: Any) -> None:
+        await self._leave(sid, connection, f"providers:{_full_name(message, 'provider_name')}")
 
-    async def _leave_room(self, sid: str, connection: SocketConnection, said: Any) -> None:
-        await self._leave(sid, connection, f"room:{_text_of(said, 'room_id')}")
+    async def _leave_room(self, sid: str, connection: SocketConnection, message: Any) -> None:
+        await self._leave(sid, connection, f"room:{_text_of(message, 'room_id')}")
 
     async def _enter(self, sid: str, connection: SocketConnection, room: str) -> None:
         if room not in connection.rooms and len(connection.rooms) >= ROOMS_MAX:
@@ -290,8 +291,8 @@ def _shown(scope: Scope, auth: Any) -> Shown:
     return Shown(tuple(authorization), headers.get(HEADER, ""))
 
 
-def _text_of(said: Any, member: str) -> str:
-    text = said.get(member) if isinstance(said, dict) else None
+def _text_of(message: Any, member: str) -> str:
+    text = message.get(member) if isinstance(message, dict) else None
     if not isinstance(text, str) or not text:
         raise Ignored(f"There must be an object with a text as {member}.")
     if len(text) > NAME_MAX:
@@ -301,17 +302,17 @@ def _text_of(said: Any, member: str) -> str:
     return text
 
 
-def _full_name(said: Any, member: str) -> str:
-    full = _text_of(said, member)
+def _full_name(message: Any, member: str) -> str:
+    full = _text_of(message, member)
     if parse_full_name(full) is None:
         raise Ignored(f"{member} must be room:category:name.")
     return full
 
 
-def _worker(said: dict[str, Any]) -> str | None:
+def _worker(message: dict[str, Any]) -> str | None:
     """Return the id of the worker in a message; None when there is none. Clients without a worker send the word
     `None`."""
-    named = said.get("worker_id")
+    named = message.get("worker_id")
     try:
         return to_id(named) if isinstance(named, str) else None
     except ValueError:

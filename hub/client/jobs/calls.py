@@ -8,31 +8,16 @@ import math
 import os
 import random
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
 
-import httpx
-
 from hub.client import calls
 from hub.client.backlog import ONCE, Backlog, Message
-from hub.client.exchange import (
-    HubAnswer,
-    Outcome,
-    Pause,
-    Send,
-    Steps,
-    accepted,
-    passing,
-    readable,
-    refusal,
-)
+from hub.client.exchange import HubAnswer, Left, Pause, Send, Steps, lasting, passing, readable, repeated
 from hub.client.jobs.tasks import Held, Report, TaskInfo
-from hub.client.jobs.wire import Upload
-from hub.client.refusals import from_problem
-from hub.errors import HubError, HubUnavailable, JobsProblem, Malformed, TooLarge, WorkerNotFound
-from hub.retries import now_s, pause_s
+from hub.errors import HubError, HubUnavailable, TooLarge, WorkerNotFound
 
 log = logging.getLogger("hub.client")
 
@@ -46,62 +31,28 @@ LONGEST_PAUSE_S = 5.0
 MOST_RESULTS = 100
 MOST_CLAIMED = 100
 
-# A function that returns for how many seconds a call may still be repeated.
-Left = Callable[[], float]
-
 
 def place(*parts: str) -> str:
     """Return a path of the jobs API, each part escaped."""
     return PREFIX + calls.path(*parts)
 
 
-def lasting(seconds: float) -> Left:
-    """Return a function that says how many of `seconds`, counted from now, are left."""
-    until_s = now_s() + seconds
-    return lambda: until_s - now_s()
-
-
-def judged(outcome: Outcome) -> tuple[HubError, bool]:
-    """Return the error of an outcome and whether to repeat the call: never after a refusal of the jobs API itself."""
-    error, again = refusal(outcome)
-    if isinstance(outcome, httpx.Response):
-        try:
-            problem = outcome.json()
-        except ValueError:
-            problem = None
-        told = from_problem({"status": outcome.status_code, **problem}) if isinstance(problem, dict) else None
-        if isinstance(told, JobsProblem | Malformed):
-            told.retry_after_s = error.retry_after_s or told.retry_after_s
-            return told, False
-    return error, again
-
-
 def ask(send: Send, left_s: Left, attempt_s: float = ATTEMPT_S) -> Steps[HubAnswer]:
     """Send until the hub accepts, and return its answer; raises the last error when it is final or no time is left."""
-    for attempt in itertools.count():
-        sent_s = now_s()
-        outcome = yield replace(send, timeout_s=attempt_s)
-        if isinstance(outcome, httpx.Response) and outcome.is_success:
-            return accepted(outcome, sent_s)
-        error, again = judged(outcome)
-        if not again or left_s() <= 0:
-            raise error
-        yield Pause(min(pause_s(attempt, error.retry_after_s), LONGEST_PAUSE_S, max(0.0, left_s())))
-    raise AssertionError("unreachable")
+    return repeated(send, attempt_s, left_s, LONGEST_PAUSE_S)
 
 
 def starting(send: Send, attempts: int) -> Steps[dict[str, Any]]:
     """Send up to `attempts` times, with growing pauses after passing failures; return the JSON object of the answer."""
     for attempt in itertools.count(1):
-        sent_s = now_s()
-        outcome = yield replace(send, timeout_s=ATTEMPT_S)
-        if isinstance(outcome, httpx.Response) and outcome.is_success:
-            return _object(accepted(outcome, sent_s))
-        error, _ = judged(outcome)
-        if not passing(error) or attempt >= attempts:
-            raise error
-        log.warning("%s %s failed (attempt %d of %d): %s", send.method, send.path, attempt, attempts, error)
-        yield Pause(max(min(2.0 ** (attempt - 1), 30.0) + random.random(), min(error.retry_after_s or 0.0, 30.0)))
+        try:
+            return _object((yield from ask(send, lasting(0.0))))
+        except HubError as error:
+            if not passing(error) or attempt >= attempts:
+                raise
+            log.warning("%s %s failed (attempt %d of %d): %s", send.method, send.path, attempt, attempts, error)
+            asked_s = min(error.retry_after_s or 0.0, 30.0)
+        yield Pause(max(min(2.0 ** (attempt - 1), 30.0) + random.random(), asked_s))
     raise AssertionError("unreachable")
 
 
@@ -123,28 +74,18 @@ def new_worker() -> Send:
     return Send("POST", place("workers"))
 
 
-def job(
-    room: str,
-    category: str,
-    name: str,
-    schema: Mapping[str, Any],
-    worker_id: str | None,
-    attempts: int = 1,
-    backoff_s: float = 1.0,
-    result_schema: Mapping[str, Any] | None = None,
-) -> Send:
+def job(room: str, body: Mapping[str, Any], worker_id: str | None) -> Send:
     """Return the request that registers a job; without `worker_id` the hub creates a worker for it."""
-    body: dict[str, Any] = {"category": category, "name": name, "schema": schema, "incarnation": incarnation()}
-    if attempts > 1:
-        body |= {"maxAttempts": attempts, "backoffSeconds": backoff_s}
-    if result_schema is not None:
-        body["resultSchema"] = result_schema
-    return Send("PUT", place("rooms", room, "jobs"), {**body, **({"worker_id": worker_id} if worker_id else {})})
+    return _registration("jobs", room, {**body, "incarnation": incarnation()}, worker_id)
 
 
 def provider(room: str, body: Mapping[str, Any], worker_id: str | None) -> Send:
     """Return the request that registers a provider; without `worker_id` the hub creates a worker for it."""
-    return Send("PUT", place("rooms", room, "providers"), {**body, **({"worker_id": worker_id} if worker_id else {})})
+    return _registration("providers", room, body, worker_id)
+
+
+def _registration(kind: str, room: str, body: Mapping[str, Any], worker_id: str | None) -> Send:
+    return Send("PUT", place("rooms", room, kind), {**body, **({"worker_id": worker_id} if worker_id else {})})
 
 
 def drop_provider(provider_id: str, left_s: Left, attempt_s: float = ATTEMPT_S) -> Steps[None]:
@@ -157,16 +98,16 @@ def upload(
 ) -> Steps[None]:
     """Upload the bytes that a provider has read for the request `request_hash`. Safe to repeat."""
     headers = {"X-Request-Hash": request_hash}
-    send = Upload("POST", place("providers", provider_id, "results"), headers=headers, content=content)
+    send = Send("POST", place("providers", provider_id, "results"), headers=headers, content=content)
     yield from ask(send, left_s, attempt_s)
 
 
-def beat(worker_id: str, attempt_s: float = ATTEMPT_S, held: Held | None = None) -> Steps[list[str]]:
-    """Send one heartbeat, which names the held tasks; return the ids of those that the worker has lost."""
+def beat(worker_id: str, attempt_s: float = ATTEMPT_S, held: Held | None = None) -> Steps[dict[str, str | None]]:
+    """Send one heartbeat, which names the held tasks; return those that the worker has lost, with their claims."""
     send = Send("PATCH", place("workers", worker_id), held.body(incarnation()) if held is not None else None)
     answer = yield from ask(send, lasting(0.0), attempt_s)
     with readable():
-        return [str(task_id) for task_id in answer.data.get("lost", ())]
+        return {str(task_id): held.tasks.get(task_id) if held else None for task_id in answer.data.get("lost", ())}
 
 
 def taken(worker_id: str, since: int, wait_s: float) -> Steps[int]:
@@ -250,28 +191,28 @@ def _object(answer: HubAnswer) -> dict[str, Any]:
         return dict(answer.data)
 
 
-def leave(worker_id: str, unsaid: Sequence[ClaimCall], backlog: Backlog) -> Steps[None]:
+def leave(worker_id: str, unanswered: Sequence[ClaimCall], backlog: Backlog) -> Steps[None]:
     """Send the last calls of a worker and delete it; what is not done within a few seconds is done in the background.
 
-    `unsaid` are the calls that the hub has not answered. A claim is repeated unchanged, and the tasks that it got are
-    given back. A refusal of the hub is logged.
+    The calls in `unanswered` are sent once more: a claim is repeated unchanged, and the tasks that it got are given
+    back. A refusal of the hub is logged.
     """
-    left = list(unsaid)
+    left = list(unanswered)
     try:
         if backlog.waiting():
             raise HubUnavailable("reports come first that could not be told yet")
-        yield from _told(worker_id, left, lasting(0.0 if left else LEAVE_S), LEAVE_S)
+        yield from _last_calls(worker_id, left, lasting(0.0 if left else LEAVE_S), LEAVE_S)
     except HubError as error:
         reports = sum(len(claim.reports) for claim in left)
-        what = f"tell what came of {reports} tasks and that worker {worker_id} leaves"
+        action = f"tell what came of {reports} tasks and that worker {worker_id} leaves"
         if passing(error):
-            steps = partial(_told, worker_id, left, lasting(0.0), ONCE.attempt_s)
-            backlog.add(Message(what, steps, math.inf, "the hub misses it by itself, and fails what it held"), error)
+            steps = partial(_last_calls, worker_id, left, lasting(0.0), ONCE.attempt_s)
+            backlog.add(Message(action, steps, math.inf, "the hub misses it by itself, and fails what it held"), error)
         else:
-            log.info("could not %s (%s); the hub misses it by itself", what, error)
+            log.info("could not %s (%s); the hub misses it by itself", action, error)
 
 
-def _told(worker_id: str, left: list[ClaimCall], left_s: Left, attempt_s: float) -> Steps[None]:
+def _last_calls(worker_id: str, left: list[ClaimCall], left_s: Left, attempt_s: float) -> Steps[None]:
     """Send the calls in `left`, drop each from it once it is answered, and delete the worker."""
     while left:
         try:

@@ -11,9 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hub.client.backlog import KEEP_S, ONCE, Backlog, Message
-from hub.client.exchange import passing
+from hub.client.exchange import lasting, passing
 from hub.client.jobs.beating import fatal
-from hub.client.jobs.calls import TROUBLE_S, drop_provider, lasting, upload
+from hub.client.jobs.calls import TROUBLE_S, drop_provider, upload
 from hub.client.jobs.wire import SyncWire
 from hub.errors import HubError
 from hub.retries import now_s
@@ -60,8 +60,8 @@ class ServedProviders(dict[str, RegisteredProvider]):
                 on_end(error)
             elif passing(error) and self.backlog.waiting() < MOST_WAITING:
                 steps = partial(upload, provider.id, request_id, content, lasting(0.0), ONCE.attempt_s)
-                what = f"hand in what provider {name} has read"
-                self.backlog.add(Message(what, steps, now_s() + KEEP_S, "who asks for it is told nothing"), error)
+                action = f"hand in what provider {name} has read"
+                self.backlog.add(Message(action, steps, now_s() + KEEP_S, "who asks for it is told nothing"), error)
             else:
                 log.warning("what provider %s has read was not handed in: %s", name, error)
 
@@ -72,8 +72,8 @@ class ServedProviders(dict[str, RegisteredProvider]):
         except HubError as error:
             if passing(error):
                 steps = partial(drop_provider, provider.id, lasting(0.0), ONCE.attempt_s)
-                otherwise = "the hub drops it with its worker"
-                self.backlog.add(Message(f"unregister provider {name}", steps, math.inf, otherwise), error)
+                consequence = "the hub drops it with its worker"
+                self.backlog.add(Message(f"unregister provider {name}", steps, math.inf, consequence), error)
             raise
 
 

@@ -10,10 +10,9 @@ from typing import Any, Self, Unpack
 
 import httpx
 
-from hub.client.exchange import Pause, Send, Steps, readable
-from hub.client.jobs.calls import TROUBLE_S, ask, lasting, move, place, task
-from hub.client.jobs.scheduling import ScheduleOptions, schedule, unschedule
-from hub.client.jobs.tasks import ResultLost, SubmitOptions, TaskCancelled, TaskFailed, TaskInfo
+from hub.client.exchange import Pause, Send, Steps, lasting, readable
+from hub.client.jobs.calls import TROUBLE_S, ask, move, place, task
+from hub.client.jobs.tasks import ResultLost, ScheduleOptions, SubmitOptions, TaskCancelled, TaskFailed, TaskInfo
 from hub.client.jobs.wire import SyncWire, Token, Wire
 from hub.client.options import spelt_out
 from hub.errors import TooLarge
@@ -24,6 +23,14 @@ LONGEST_WAIT_S = 25.0
 # The most payloads and bytes in one call. When the hub answers that this is too much, the batch is sent in two halves.
 MOST_AT_ONCE = 1000
 MOST_BYTES = 512 * 1024
+
+
+# The name of each option in the body of a request, where it is sent unchanged.
+_MEMBERS = {
+    "priority": "priority", "max_attempts": "maxAttempts", "backoff": "backoffSeconds",
+    "max_silence": "maxSilenceSeconds", "unique_key": "uniqueKey", "unique_for": "uniqueSeconds",
+    "on_failure": "onFailure", "cron": "cron", "every": "everySeconds", "zone": "timeZone", "catch_up": "catchUp",
+}  # fmt: skip
 
 
 def submit(job: str, payload: Mapping[str, Any], room: str, options: SubmitOptions) -> Steps[str]:
@@ -67,17 +74,7 @@ def _submission(job: str, room: str, body: dict[str, Any], options: SubmitOption
         if not_before.tzinfo is None:
             raise ValueError("not_before needs an offset from UTC: datetime.now(UTC) + timedelta(minutes=5)")
         body["notBefore"] = not_before.isoformat()
-    for name, member in (
-        ("priority", "priority"),
-        ("max_attempts", "maxAttempts"),
-        ("backoff", "backoffSeconds"),
-        ("max_silence", "maxSilenceSeconds"),
-        ("unique_key", "uniqueKey"),
-        ("unique_for", "uniqueSeconds"),
-        ("on_failure", "onFailure"),
-    ):
-        if (value := options.get(name)) is not None:
-            body[member] = value
+    body |= _members_of(options)
     if after := options.get("after"):
         body["after"] = list(after)
     key = options.get("idempotency_key") or uuid.uuid4().hex
@@ -94,6 +91,10 @@ def _batches(payloads: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping
         size += length
     if begin < len(payloads):
         yield payloads[begin:]
+
+
+def _members_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {_MEMBERS[name]: value for name, value in options.items() if name in _MEMBERS and value is not None}
 
 
 def wait_for(task_id: str, timeout: float | None = None) -> Steps[TaskInfo]:
@@ -126,6 +127,12 @@ def result(task_id: str, timeout: float | None = None) -> Steps[Any]:
             "the task was completed, and its result was lost with the last second of the store", task=info.id
         )
     return info.result
+
+
+def schedule(name: str, job: str, payload: Mapping[str, Any], room: str, options: ScheduleOptions) -> Steps[None]:
+    """Create a schedule, or change the caller's schedule of this name."""
+    body = {"job": job, "payload": payload, **_members_of(options)}
+    yield from ask(Send("PUT", place("rooms", room, "schedules", name), body), lasting(TROUBLE_S))
 
 
 class JobsClient:
@@ -192,7 +199,7 @@ class JobsClient:
 
     async def unschedule(self, name: str, room: str) -> None:
         """Remove a schedule; the tasks that it has submitted stay."""
-        await self._wire.run(unschedule(name, room))
+        await self._wire.run(ask(Send("DELETE", place("rooms", room, "schedules", name)), lasting(TROUBLE_S)))
 
     async def cancel(self, task_id: str) -> None:
         """Cancel a task; raises `InvalidTaskTransition` when it has ended."""
@@ -246,8 +253,7 @@ class SyncJobsClient:
     def result(self, task_id: str, timeout: float | None = None) -> Any:
         """Return the result of the task once it is completed: the value that its handler returned.
 
-        Raises `TaskFailed`, `TaskCancelled` or `ResultLost` when the task ended otherwise, and `TimeoutError` when it
-        has not ended within `timeout` seconds (None: waits for ever).
+        See `JobsClient.result` for the rest.
         """
         return self._wire.run(result(task_id, timeout))
 
@@ -264,7 +270,7 @@ class SyncJobsClient:
 
     def unschedule(self, name: str, room: str) -> None:
         """Remove a schedule; the tasks that it has submitted stay."""
-        self._wire.run(unschedule(name, room))
+        self._wire.run(ask(Send("DELETE", place("rooms", room, "schedules", name)), lasting(TROUBLE_S)))
 
     def cancel(self, task_id: str) -> None:
         """Cancel a task; raises `InvalidTaskTransition` when it has ended."""

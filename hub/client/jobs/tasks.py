@@ -66,29 +66,52 @@ class ResultLost(TaskEnded):
     code = "result-lost"
 
 
-class SubmitOptions(TypedDict, total=False):
-    """The options of a submitter; each is optional."""
+class CommonTaskOptions(TypedDict, total=False):
+    """The options that programs and schedules have in common when they submit a task; each is optional."""
 
     priority: int
-    """From -100 to 100: a point counts as a second in the queue."""
-    not_before: datetime
-    """No worker gets the task before this time, which says its offset from UTC."""
+    """From -100 to 100; a point counts as a second in the queue."""
     max_attempts: int
-    """How often the task is tried when it fails; without it once."""
+    """How often the task is tried when it fails; once unless given."""
     backoff: float
-    """Seconds to the second attempt, doubled with each further one up to an hour."""
+    """Seconds before the second attempt; the wait doubles with each further one, up to an hour."""
     max_silence: float
-    """A task that runs and says nothing (`task.progress`, `task.log`) for so many seconds fails, or is tried again."""
+    """A running task that reports nothing (`task.progress`, `task.log`) for this many seconds fails, or is tried again
+    while it has attempts left."""
     unique_key: str
-    """Of its job in its room there is one task under this key at a time: another submit gets that one."""
+    """At most one task of the job in the room has this key: while one does, another submit returns that task, and a
+    schedule submits none."""
     unique_for: float
-    """For so many seconds after its submit also when it was completed; without it only until then."""
+    """A completed task keeps its `unique_key` for this many seconds after its submit; unless given, only until it is
+    completed."""
+
+
+class SubmitOptions(CommonTaskOptions, total=False):
+    """The options of a submitter; each is optional."""
+
+    not_before: datetime
+    """No worker gets the task before this time, which must have an offset from UTC."""
     after: Sequence[str]
-    """The task waits until these tasks are over, 100 at most."""
+    """The ids of up to 100 tasks; this task waits until they have ended."""
     on_failure: Literal["fail", "run"]
-    """What becomes of it when one of those is not completed: it fails, or runs all the same; without it `fail`."""
+    """What happens to the task when one of the tasks in `after` is not completed: it fails (`fail`, the default), or
+    runs nevertheless (`run`)."""
     idempotency_key: str
-    """The same key with the same tasks gives the tasks that were submitted with it before, for 24 hours."""
+    """A second submit of the same tasks with the same key within 24 hours returns the tasks of the first."""
+
+
+class ScheduleOptions(CommonTaskOptions, total=False):
+    """The options of a schedule: the times, given by `cron` or by `every`, and the options of its tasks."""
+
+    cron: str
+    """Minute, hour, day of month, month and day of week: `30 2 * * mon-fri`."""
+    every: float
+    """Seconds between two tasks, in place of `cron`."""
+    zone: str
+    """The time zone of `cron`; UTC unless given."""
+    catch_up: Literal["skip", "one", "all"]
+    """Which of the times that passed while no hub ran still get a task: none, the latest (the default), or the latest
+    100."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +132,17 @@ class TaskInfo:
     attempt: int = 1
     max_attempts: int = 1
     claim: str = ""
-    """Which claim of it this is: reports name it, so that they count for no other one."""
+    """The id of the claim under which a worker holds the task; its reports name this claim and count for no other."""
     result: Any = None
-    """What it came to, when it was asked for alone and is completed; `JobsClient.result` waits for it."""
+    """The result of a completed task, in an answer about this task alone; `JobsClient.result` waits for it."""
     result_lost: bool = False
-    """Set when it came to something, and the store has lost that."""
+    """True when the task had a result, and the store has lost it."""
     progress: float | None = None
-    """How far it is, from 0 to 1, and with it what it does, as it said last; where it was asked for alone."""
+    """The last share that the task has reported, from 0 to 1, with `message`; in an answer about this task alone."""
     message: str | None = None
     progress_at: datetime | None = None
     log: tuple[str, ...] = ()
-    """The latest lines of its log."""
+    """The latest lines of the log of the task."""
 
     @property
     def finished(self) -> bool:
@@ -135,28 +158,23 @@ class TaskInfo:
     def of(cls, data: Mapping[str, Any]) -> TaskInfo:
         """Return the task that an answer describes; raises `HubError` when the answer is no task."""
         with readable():
-            return cls(
-                id=str(data["id"]),
-                job_name=str(data["job_name"]),
-                room_id=str(data["room_id"]),
-                status=str(data["status"]),
-                payload=dict(data.get("payload") or {}),
-                created_at=datetime.fromisoformat(data["created_at"]),
-                started_at=_time(data.get("started_at")),
-                completed_at=_time(data.get("completed_at")),
-                worker_id=data.get("worker_id"),
-                error=data.get("error"),
-                queue_position=data.get("queue_position"),
-                attempt=int(data.get("attempt") or 1),
-                max_attempts=int(data.get("maxAttempts") or 1),
-                claim=str(data.get("claim") or ""),
-                result=data.get("result"),
-                result_lost=bool(data.get("resultLost")),
-                progress=data.get("progress"),
-                message=data.get("message"),
-                progress_at=_time(data.get("progress_at")),
-                log=tuple(str(each["text"]) for each in data.get("log", ())),
-            )
+            values = {
+                name: read(data[member]) for name, (member, read) in _MEMBERS.items() if data.get(member) is not None
+            }
+            return cls(**{"payload": {}, **values, "result": data.get("result"), "progress": data.get("progress")})
+
+
+# The member of an answer for each field of a `TaskInfo`, and the function that reads its value.
+_MEMBERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    **{name: (name, str) for name in ("id", "job_name", "room_id", "status", "worker_id", "error", "message", "claim")},
+    **{name: (name, datetime.fromisoformat) for name in ("created_at", "started_at", "completed_at", "progress_at")},
+    "payload": ("payload", dict),
+    "queue_position": ("queue_position", int),
+    "attempt": ("attempt", int),
+    "max_attempts": ("maxAttempts", int),
+    "result_lost": ("resultLost", bool),
+    "log": ("log", lambda lines: tuple(str(line["text"]) for line in lines)),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +194,9 @@ class Report:
 
     def body(self) -> dict[str, Any]:
         """Return the report in the form of a request body."""
-        said = {"id": self.task, "status": self.status, "error": self.error, "claim": self.claim}
+        body = {"id": self.task, "status": self.status, "error": self.error, "claim": self.claim}
         result = {} if self.value.document is None else {"result": self.value.document}
-        return {name: value for name, value in said.items() if value} | result
+        return {name: value for name, value in body.items() if value} | result
 
     def shorter(self) -> Report:
         """Return a smaller report: without its result, as a failure that says why, or with its error cut."""
@@ -221,7 +239,3 @@ def text_of(error: BaseException) -> str:
 def sayable(text: str) -> str:
     """Return a text cut to the length that a report takes, with surrogates escaped, which file names may hold."""
     return text[:LONGEST_REASON].encode("utf-8", "backslashreplace").decode()[:LONGEST_REASON]
-
-
-def _time(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None

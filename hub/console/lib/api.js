@@ -3,7 +3,7 @@
 const TIMEOUT_MS = 10_000;
 const NEUTRAL = { accept: "application/vnd.capacity-hub+json" };
 
-/** The hub said no. `status` 0: it did not answer at all. */
+/** A refusal of the hub. `status` 0: it did not answer. */
 export class Refused extends Error {
   /** @param {number} status @param {string} code @param {string} said */
   constructor(status, code, said) {
@@ -12,7 +12,7 @@ export class Refused extends Error {
     this.code = code;
   }
 
-  /** The hub is there, its store is not. */
+  /** Whether the hub answers, but its store does not. */
   get storeAway() {
     return this.status === 503 && this.code === "store-unavailable";
   }
@@ -62,7 +62,7 @@ export function send(method, path, body, reason) {
  * @param {Record<string,string>} headers @param {{signal?: AbortSignal}} more
  */
 async function call(method, path, body, headers, more) {
-  // A browser takes such a part of a path for a step up or none, however it is written.
+  // A browser resolves such parts of a path, even when they are escaped.
   if (/(^|\/)\.{1,2}(?=\/|\?|$)/.test(path)) {
     throw new Refused(400, "no-path", "A browser cannot ask for an id that is . or .., but the hub command can.");
   }

@@ -60,7 +60,7 @@ function options(width, lines, unit) {
   return {
     width: width || 300,
     height: HEIGHT,
-    padding: [8, 20, 0, 0], // the last time stands under its line, half of it beyond
+    padding: [8, 20, 0, 0], // half of the last time stands to the right of its line
     cursor: { show: false },
     legend: { show: false },
     scales: { y: { range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) =>
@@ -72,7 +72,7 @@ function options(width, lines, unit) {
     ],
     series: [{}, ...lines.map((line) => ({
       stroke: colour(line.tone), width: 1.75, dash: line.dash, spanGaps: true,
-      // A single value: no line shows it.
+      // A point, because a single value makes no line.
       points: { size: 5, show: (/** @type {any} */ plot, /** @type {number} */ at) =>
         plot.data[at].filter((/** @type {any} */ value) => value !== null).length === 1 },
       fill: line.fill ? colour(line.tone, 0.13) : undefined,

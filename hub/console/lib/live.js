@@ -1,8 +1,8 @@
 // Live events: one stream per browser. The tab that holds the lock listens, and passes the events on to the others.
 import { Refused } from "./api.js";
 
-const CHANNEL = `hub-live ${location.pathname}`; // another realm of the same hub is another story
-const SILENT_MS = 25_000; // the hub says something every 15 s
+const CHANNEL = `hub-live ${location.pathname}`; // each realm of a hub has events of its own
+const SILENT_MS = 25_000; // the hub sends something every 15 s
 const AGAIN_MS = 1_000;
 
 /** @typedef {{id: string, event: string, at: string, rule: string, [fact: string]: any}} HubEvent */
@@ -79,7 +79,7 @@ if (others) {
 
 /** Listen, as soon as no other tab of this browser does. */
 export async function start() {
-  if (!("locks" in navigator)) return lead(); // not over plain HTTP from elsewhere: then each tab has its own
+  if (!("locks" in navigator)) return lead(); // none over plain HTTP from elsewhere: then each tab has a stream
   tell({ ask: true });
   return navigator.locks.request(CHANNEL, lead);
 }
@@ -161,7 +161,7 @@ function read(frame) {
     tell({ overview });
     return;
   }
-  const { atUtc: at, ...facts } = JSON.parse(fields.data); // a stream calls the time as it always did
+  const { atUtc: at, ...facts } = JSON.parse(fields.data); // streams keep the old name of the time
   const event = { event: fields.event, at, ...facts };
   if (fields.event === "gap" || fields.event === "slow") event.id = "";
   hear(event);

@@ -8,7 +8,7 @@ import { useEffect, useState } from "./dom.js";
  */
 /** @type {Me|null} */
 let me = null;
-/** Whether there was a login here, and there is none any more. */
+/** Whether a login of this tab has ended. */
 export let over = false;
 /** @type {Set<() => void>} */
 const views = new Set();
@@ -31,7 +31,7 @@ export function leave() {
   if (me) me = { ...me, login: null };
 }
 
-setInterval(() => document.hidden || !me?.login || askMe(), 15_000); // any refusal of what is shown asks at once
+setInterval(() => document.hidden || !me?.login || askMe(), 15_000); // a refusal (401) asks at once
 
 /** @returns {Me|null} */
 export function useMe() {

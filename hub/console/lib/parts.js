@@ -68,7 +68,7 @@ export function hearing(state, error) {
     refused: ["bad", "No live events: not allowed"] }[state];
 }
 
-/** Whether the page hears the hub, and how old its numbers are when it does not. */
+/** Show whether the page hears the hub, or else how old its numbers are. */
 export function ConnectionMonitor() {
   useTick(1000);
   const at = newest();

@@ -4,7 +4,7 @@ import { listen } from "./live.js";
 
 export const STEP_S = 5;
 const KEPT = 180; // steps: a quarter of an hour
-const WAITERS = 2000; // whose waits are drawn; of more those that came first
+const WAITERS = 2000; // borrowers whose waits are drawn: the first that came
 /** @typedef {{grants: number, expiries: number, atOnce: number, lent: number|null, free: number|null, waiting: number|null}} Step */
 /** @type {Map<number, Step>} */
 const steps = new Map();
@@ -27,7 +27,7 @@ function stepAt(ms) {
 
 /** @param {any} event */
 function count(event) {
-  if (!event.id) return waiting.clear(); // a gap: it may hide the end of some waits
+  if (!event.id) return waiting.clear(); // events are missing: ends of waits may be among them
   const at = Number(event.id.split("-")[0]);
   if (event.event === "ticket.waiting") {
     if (!waiting.has(event.ticket) && waiting.size < WAITERS) waiting.set(event.ticket, at);
@@ -81,7 +81,7 @@ export function sample(seen) {
   Object.assign(step, { lent: seen.slots.lent, free: seen.slots.free, waiting: seen.queue.waiting });
   const oldest = Math.floor(Date.parse(seen.now) / 1000 / STEP_S) - KEPT;
   for (const at of steps.keys()) if (at < oldest) steps.delete(at);
-  if (!seen.queue.waiting) waiting.clear(); // an end that was not heard of is no wait that goes on
+  if (!seen.queue.waiting) waiting.clear(); // nobody waits: forget those whose end was missed
   waited = waited.filter(([, until]) => until >= oldest * STEP_S * 1000);
 }
 

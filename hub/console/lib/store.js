@@ -1,5 +1,5 @@
-// The fetched data, by path: shared by all components that show it, marked dirty by events, fetched at most once a second. How the hub
-// is comes with the events, and is fetched while none come.
+// The fetched data, by path: shared by all components that show it, marked dirty by events, fetched at most once a second. The
+// overview comes with the events, and is fetched while none come.
 import { Refused, ageOf, get, noteTime } from "./api.js";
 import { useEffect, useRef, useState } from "./dom.js";
 import { listen, onOverview, stream, watch } from "./live.js";
@@ -8,8 +8,8 @@ import { askMe } from "./me.js";
 const LEAST_MS = 1_000;
 const KEPT_MS = 60_000; // after its last view is gone
 const OVERVIEW = "console/overview";
-const OVERVIEW_S = 2; // at most this often: a busy hub has an event at any moment, and fifty consoles may ask for the whole
-const HEARD_MS = 4_000; // after an overview came with the events the next one should have come
+const OVERVIEW_S = 2; // at most this often, as a busy hub has many events and many consoles
+const HEARD_MS = 4_000; // the next overview should have come with the events by then
 const ASKED_MS = 30_000; // the hub sends the overview for a minute after a browser has asked
 
 /**
@@ -80,7 +80,7 @@ watch(() => {
 });
 onOverview(({ seen, ageMs }) => {
   const cell = cells.get(OVERVIEW);
-  // The first one is asked for, one that is being asked for comes, and what was made before what is shown says nothing.
+  // Ignore an overview before the first is fetched, while one is being fetched, and when it is older than the one shown.
   if (!cell?.views.size || !cell.at || cell.busy || Date.parse(seen.now) < Date.parse(cell.data.now)) return;
   noteTime(seen.now, ageMs);
   Object.assign(cell, { data: seen, at: Date.now() - ageMs, heard: Date.now(), error: null });
@@ -101,14 +101,14 @@ export function forget() {
   refresh();
 }
 
-/** The newest answer there is, whichever list it was. */
+/** The time of the newest answer. */
 export function newest() {
   let found = 0;
   for (const cell of cells.values()) if (cell.views.size) found = Math.max(found, cell.at);
   return found;
 }
 
-/** The trouble that looks at the hub meet now, if any. */
+/** The error of the fetches that fail now, if any. */
 export function trouble() {
   for (const { views, error } of cells.values()) if (views.size && error && (error.silent || error.status >= 500)) return error;
   return null;
@@ -116,7 +116,7 @@ export function trouble() {
 
 /**
  * The data of a path, kept up to date. `kinds`: events that make it dirty; `every`: seconds after which it is old.
- * Where the path has just changed, what was there before stays until the answer is in: it is an `earlier` one.
+ * When the path changes, the data of the old path stays until the answer is in; then `earlier` is true.
  * @param {string|null} path @param {string[]} [kinds] @param {number} [every]
  * @returns {{data: any, error: Refused|null, at: number, earlier: boolean}}
  */
@@ -143,5 +143,5 @@ export function useData(path, kinds = [], every = 5) {
   return { data: shown?.data, error: shown?.error ?? null, at: shown?.at ?? 0, earlier };
 }
 
-/** How the hub is. */
+/** The overview. */
 export const useOverview = () => useData(OVERVIEW, [], OVERVIEW_S);

@@ -1,4 +1,4 @@
-// Tables: rows keyed by id, columns that give way on narrow screens, and choosing several rows.
+// Tables: rows keyed by id, columns that narrow screens hide, and choosing several rows.
 import { cls, html, useMemo, useState } from "./dom.js";
 import { some } from "./format.js";
 

@@ -9,7 +9,7 @@ import { Table } from "../lib/table.js";
 import { columns } from "./told.js";
 
 const SHOWN = 200;
-const TOGETHER_MS = 20; // events that come together are drawn together; the hub sends some five times a second
+const TOGETHER_MS = 20; // events within this time are drawn at once; the hub sends them five times a second
 /** @type {[string, string][]} */
 const KINDS = [["", "All"], ["node", "Nodes"], ["pool", "Pools"], ["grant", "Leases"], ["ticket", "Tickets"], ["worker", "Workers"],
   ["task", "Tasks"], ["job", "Jobs"], ["schedule", "Schedules"], ["sweep", "Sweeps"]];
@@ -38,7 +38,7 @@ function Follow({ route }) {
     /** @type {any[]|undefined} */
     let read;
     /** @type {any[]} */
-    let heard = []; // since it was read, or while that was on its way; the newest first
+    let heard = []; // the events since the list was asked for, newest first
     const show = () => {
       const known = new Set(heard.map((each) => each.id));
       const older = read?.filter((each) => !known.has(each.id));

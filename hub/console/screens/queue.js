@@ -63,7 +63,7 @@ export default function Queue({ route }) {
         <h2><a href=${to(["pools", line.label])}>${line.label}</a> <span class="faint">${num(line.waiting)} waiting</span></h2>
         <p class=${`why-line ${tone}`}>
           <${State} state=${tone === "bad" ? "critical" : "waiting"} text="waits because"/> ${why}. ${line.estimatedWaitSeconds === null
-            ? "The wait is unknown: this line has not moved yet." : `A new borrower waits about ${span(line.estimatedWaitSeconds)}.`}</p>
+            ? "The wait is unknown: this queue has not moved yet." : `A new borrower waits about ${span(line.estimatedWaitSeconds)}.`}</p>
         <${Table} caption=${`Borrowers that wait for ${line.label}`} rows=${line.tickets} id=${(/** @type {any} */ t) => t.ticket}
           chosen=${may("lease")
           ? chosen : null} columns=${[

@@ -1,4 +1,4 @@
-// Records of databases around the hub whose work was begun and lost.
+// Stuck records: their work was begun and never ended.
 import { get, part, query, send } from "../lib/api.js";
 import { ask } from "../lib/dialog.js";
 import { html } from "../lib/dom.js";

@@ -20,7 +20,7 @@ function expire(to, now) {
   ask({
     title: to === "default" ? "Clear the switch of expiry?" : `Switch expiry ${to}?`,
     load: async () => {
-      const silent = await get("nodes?detail=1&state=stale&limit=1000"); // those that are kept among them, which no pass names
+      const silent = await get("nodes?detail=1&state=stale&limit=1000"); // also nodes that are stale and kept
       const goes = silent.total > 0 && (to === "on" || (to === "default" && now.setting));
       const said = html`<b>${some(silent.total, "node")}</b> ${silent.total === 1 ? "is" : "are"} silent now`;
       return {

@@ -57,7 +57,7 @@ function Detail({ task }) {
   const more = useData(`${J}/tasks/${part(task.id)}`, ["task"], 3).data ?? {};
   const links = useData(`console/tasks/${part(task.id)}/links`, ["task"], 3).data;
   const box = useRef(/** @type {HTMLElement|null} */ (null));
-  useEffect(() => box.current?.scrollIntoView({ block: "nearest" }), []); // the list above it may be long
+  useEffect(() => box.current?.scrollIntoView({ block: "nearest" }), []); // the list above may be long
   const share = more.progress == null ? "" : `${Math.round(100 * more.progress)}% `;
   return html`<div class="detail" ref=${box} id=${`detail-${task.id}`}><${Facts} of=${[
     ["Task", html`<code>${task.id}</code>`], ["Room", task.roomId],

@@ -10,10 +10,10 @@ class OfJobs(Section):
     title = "Workers, jobs and tasks"
     owner = "hub/jobs/"
 
-    # Fields: user, at, beat (times of the registration and the last heartbeat); claim and tasks: the last claim
-    # with an idempotency key and what it got; odd: task:claim:hub clock for each task that its heartbeats do
-    # not name; incarnation: the process that is the worker; past: the processes before; taken: how often a task
-    # was taken from it. Deleted with the worker.
+    # Fields: user, at, beat (times of the registration and the last heartbeat); claim and tasks: the last claim with an
+    # idempotency key and what it got; odd: task:claim:hub clock for each task that its heartbeats do not name;
+    # incarnation: the process that is the worker; past: the processes before; taken: how often a task was taken from
+    # it.
     worker = Each(
         "hub:worker:{worker}", "hash", "user, times, last claim with an idempotency key, incarnation", "with the worker"
     )
@@ -30,92 +30,68 @@ class OfJobs(Section):
         "hub:worker_providers:{worker}", "set", "full names of the providers of the worker", "with the worker"
     )
     dead_workers = One(
-        "hub:dead_workers",
-        "set",
-        "removed workers with tasks that are still to fail",
+        "hub:dead_workers", "set", "removed workers with tasks that are still to fail",
         "a member until its last task has failed",
-    )
+    )  # fmt: skip
     # Fields: those of `brake`, for workers; unsure: 1 when the store was just away, or no worker was heard.
-    # Deleted when the brake ends.
     worker_brake = One("hub:worker_brake", "hash", "the brake on removing silent workers", "when the brake ends")
     room_workers = Each(
         "hub:room_workers:{room}", "zset", "workers with a job in this room", "a member with its worker"
     )
-    # Fields: id, at, schema, digest; result: schema of the results; attempts and backoff_ms: defaults for its
-    # tasks, where there is more than one attempt; by and bytes: the user for whom its schemas count, and their
-    # bytes; tasks: number of task records; later: number of tasks put off or waiting for others; run_us: mean
-    # run time of its tasks; back: id in the request that took the job back; deleted: when it was soft-deleted.
-    # Deleted HUB_TASK_RETENTION_SECONDS after the soft deletion, when no task record is left.
+    # Fields: id, at, schema, digest; result: schema of the results; attempts and backoff_ms: defaults for its tasks,
+    # where there is more than one attempt; by and bytes: the user for whom its schemas count, and their bytes; tasks:
+    # number of task records; later: number of tasks put off or waiting for others; run_us: mean run time of its tasks;
+    # back: id in the request that took the job back; deleted: when it was soft-deleted.
     job = Each(
-        "hub:job:{job}",
-        "hash",
-        "id, times, schema and its digest, numbers of tasks, mean run time",
+        "hub:job:{job}", "hash", "id, times, schema and its digest, numbers of tasks, mean run time",
         "`HUB_TASK_RETENTION_SECONDS` after its soft deletion, with its last task",
-    )
+    )  # fmt: skip
     job_workers = Each("hub:job_workers:{job}", "set", "workers of the job", "a member with its worker")
     slow_schema = Each(
-        "hub:slow_schema:{digest}",
-        "string",
-        "how long checking a payload against this schema took",
-        "one day",
-        seconds=86400,
-    )
+        "hub:slow_schema:{digest}", "string", "how long checking a payload against this schema took",
+        "one day", seconds=86400,
+    )  # fmt: skip
     room_jobs = Each(
         "hub:room_jobs:{room}", "zset", "full name of an active job -> when it was made", "a member with its job"
     )
     deleted_jobs = One(
-        "hub:deleted_jobs",
-        "zset",
-        "full name of a job -> when it was soft-deleted",
+        "hub:deleted_jobs", "zset", "full name of a job -> when it was soft-deleted",
         "a member until its job is taken back or deleted",
-    )
+    )  # fmt: skip
     executors = One("hub:executors", "set", "full names of `@internal` jobs that executors run", "never deleted")
-    # Fields: job, room, user, at, status; then worker, started, done, error; claimed: hub clock of the claim,
-    # unless it was started at once; last: request of the last change of status; back: the latest four requests
-    # that gave it back, by line; claim: name of its last claim, which only rises; had: user of the worker from
-    # which it was taken back; unstuck: how often it was taken back because it was not started; entry: its
-    # message in the stream, for an @internal job; bytes: what it counts while it is open. Where asked for:
-    # prio, attempt, max, backoff_ms, due, silence (ms), unique (unique key and its window), after (fail or run,
-    # while it waits for others), followed (1 while others wait for it). Of its progress: progress, message,
-    # said (when) and heard (request). Deleted HUB_TASK_RETENTION_SECONDS after its end.
+    # Fields: job, room, user, at, status; then worker, started, done, error; claimed: hub clock of the claim, unless it
+    # was started at once; last: request of the last change of status; back: the latest four requests that gave it back,
+    # by line; claim: name of its last claim, which only rises; had: user of the worker from which it was taken back;
+    # unstuck: how often it was taken back because it was not started; entry: its message in the stream, for an
+    # @internal job; bytes: what it counts while it is open. Where asked for: prio, attempt, max, backoff_ms, due,
+    # silence (ms), unique (unique key and its window), after (fail or run, while it waits for others), followed (1
+    # while others wait for it). Of its progress: progress, message, said (when) and heard (request).
     task = Each(
-        "hub:task:{task}",
-        "hash",
-        "job, room, user, status, worker, times, error, options",
+        "hub:task:{task}", "hash", "job, room, user, status, worker, times, error, options",
         "`HUB_TASK_RETENTION_SECONDS` after its end",
-    )
+    )  # fmt: skip
     payload = Each("hub:payload:{task}", "string", "payload of the task, as JSON", "with the task")
     task_result = Each(
-        "hub:task_result:{task}",
-        "string",
-        "result of the task, as JSON; `!` where the store has lost it",
+        "hub:task_result:{task}", "string", "result of the task, as JSON; `!` where the store has lost it",
         "with the task",
-    )
+    )  # fmt: skip
     task_log = Each(
-        "hub:task_log:{task}",
-        "list",
-        "the latest 100 texts that the task logged, each behind its time",
+        "hub:task_log:{task}", "list", "the latest 100 texts that the task logged, each behind its time",
         "with the task",
-    )
+    )  # fmt: skip
     job_queue = Each(
-        "hub:queue:{job}",
-        "zset",
-        "task -> when it was submitted, less a second per point of priority",
+        "hub:queue:{job}", "zset", "task -> when it was submitted, less a second per point of priority",
         "a member until its task is claimed",
-    )
+    )  # fmt: skip
     heads = One(
-        "hub:heads",
-        "zset",
-        "full name of a job -> score of the first task in its queue",
+        "hub:heads", "zset", "full name of a job -> score of the first task in its queue",
         "a member with the last task of its queue",
-    )
+    )  # fmt: skip
     later = One("hub:later", "zset", "task that is put off -> when it can be claimed", "a member until then")
     blocked = One(
-        "hub:blocked",
-        "zset",
-        "task that waits for others -> when those are checked again, on the hub clock",
+        "hub:blocked", "zset", "task that waits for others -> when those are checked again, on the hub clock",
         "a member until its task can be claimed",
-    )
+    )  # fmt: skip
     task_parents = Each(
         "hub:task_parents:{task}", "set", "tasks that this task waits for", "a member until its task is over"
     )
@@ -123,37 +99,27 @@ class OfJobs(Section):
         "hub:task_children:{task}", "set", "tasks that wait for this task", "until this task is over and they were told"
     )
     settling = One(
-        "hub:settling",
-        "zset",
-        "task and its terminal status -> when it ended, while tasks that wait for it are told",
+        "hub:settling", "zset", "task and its terminal status -> when it ended, while tasks that wait for it are told",
         "a few seconds",
-    )
+    )  # fmt: skip
     room_tasks = Each("hub:room_tasks:{status:room}", "zset", "task -> when it was submitted", "with the task")
     job_tasks = Each("hub:job_tasks:{status:room:job}", "zset", "task -> when it was submitted", "with the task")
     runtimes = One(
-        "hub:runtimes",
-        "zset",
-        "task -> when it will have run for too long, on the hub clock",
+        "hub:runtimes", "zset", "task -> when it will have run for too long, on the hub clock",
         "a member until its task ends",
-    )
+    )  # fmt: skip
     silences = One(
-        "hub:silences",
-        "zset",
-        "running task -> when it will have been silent for too long, on the hub clock",
+        "hub:silences", "zset", "running task -> when it will have been silent for too long, on the hub clock",
         "a member until its task ends",
-    )
+    )  # fmt: skip
     ownerless = One(
-        "hub:ownerless",
-        "zset",
-        "claimed task -> since when it has no worker, on the hub clock",
+        "hub:ownerless", "zset", "claimed task -> since when it has no worker, on the hub clock",
         "a member until its task ends",
-    )
+    )  # fmt: skip
     internal_tasks = One(
-        "hub:internal_tasks",
-        "zset",
-        "task of an `@internal` job -> its start, on the hub clock",
+        "hub:internal_tasks", "zset", "task of an `@internal` job -> its start, on the hub clock",
         "a member until its task ends",
-    )
+    )  # fmt: skip
     held_tasks = One(
         "hub:held_tasks", "zset", "claimed or running task -> when it was submitted", "a member until its task ends"
     )
@@ -161,61 +127,46 @@ class OfJobs(Section):
     dead = One("hub:dead", "zset", "dead letter, a failed task without attempts left -> when it ended", "with the task")
     # Five texts for each end: status, error, claim, request and worker.
     early_ends = Each(
-        "hub:early_ends:{task}",
-        "list",
+        "hub:early_ends:{task}", "list",
         "ends of a task that the store has lost and that a hub has yet to submit again",
-        "until a hub submits the task, 60 s at most",
-        seconds=60,
-    )
+        "until a hub submits the task, 60 s at most", seconds=60,
+    )  # fmt: skip
     claim = Each("hub:claim:{request}", "string", "tasks with which a claim was answered", "60 s", seconds=60)
     submitted = Each(
-        "hub:submitted:{request}",
-        "string",
+        "hub:submitted:{request}", "string",
         "fingerprint of a submit with a key, and the task under its unique key that was its answer",
-        "24 h, or the retention of its tasks if that is shorter",
-        seconds=86400,
-    )
+        "24 h, or the retention of its tasks if that is shorter", seconds=86400,
+    )  # fmt: skip
     unique = Each(
-        "hub:unique:{key}",
-        "string",
-        "the task that stands for a unique key",
+        "hub:unique:{key}", "string", "the task that stands for a unique key",
         "until its task ends; of a completed task until the window of the key is over",
-    )
-    # Fields: room, name, user, at; job, payload, cron or every_ms, zone, catch_up, paused; prio, max,
-    # backoff_ms, silence and unique of its tasks; due: when it is due next; task: the last task that it made;
-    # last: when it was due for that; fired: number of tasks made; why: why its last firing made none; bytes:
-    # what it counts; broken: why it was put aside; again: when it is looked at again.
+    )  # fmt: skip
+    # Fields: room, name, user, at; job, payload, cron or every_ms, zone, catch_up, paused; prio, max, backoff_ms,
+    # silence and unique of its tasks; due: when it is due next; task: the last task that it made; last: when it was due
+    # for that; fired: number of tasks made; why: why its last firing made none; bytes: what it counts; broken: why it
+    # was put aside; again: when it is looked at again.
     schedule = Each("hub:schedule:{room:name}", "hash", "job, payload, times and options", "until it is deleted")
     schedules = One(
-        "hub:schedules",
-        "zset",
+        "hub:schedules", "zset",
         "room and name -> when the schedule is due, or is looked at again; infinite while paused",
         "a member with its schedule",
-    )
+    )  # fmt: skip
     room_schedules = Each(
         "hub:room_schedules:{room}", "zset", "name of a schedule -> when it was made", "a member with its schedule"
     )
-    # Kinds: tasks and schemas (bytes), schedules, providers, rooms (numbers). A member is `user:` or `room:`
-    # and an id.
+    # Kinds: tasks and schemas (bytes), schedules, providers, rooms (numbers). A member is `user:` or `room:` and an id.
     used = Each(
-        "hub:used:{kind}",
-        "zset",
-        "user or room -> how much of this kind it holds",
+        "hub:used:{kind}", "zset", "user or room -> how much of this kind it holds",
         "a member until its owner holds nothing",
-    )
+    )  # fmt: skip
     room_openers = One(
-        "hub:room_openers",
-        "hash",
-        "room that holds something -> the user who opened it",
+        "hub:room_openers", "hash", "room that holds something -> the user who opened it",
         "a field until its room holds nothing",
-    )
+    )  # fmt: skip
     recent = Each(
-        "hub:recent:{kind:user}",
-        "hash",
-        "an eighth of the period -> number of keys or questions of a user in it",
-        "27 h",
-        seconds=97200,
-    )
+        "hub:recent:{kind:user}", "hash", "an eighth of the period -> number of keys or questions of a user in it",
+        "27 h", seconds=97200,
+    )  # fmt: skip
     task_done = Each("hub:task_done:{task}", "channel", "this task has ended", "")
     job_notice = Each("hub:job_bell:{job}", "channel", "a task of this job can be claimed", "")
     worker_notice = Each("hub:worker_bell:{worker}", "channel", "a task was taken from this worker", "")
@@ -226,11 +177,9 @@ class OfProviders(Section):
     owner = "hub/jobs/"
 
     provider = Each(
-        "hub:provider:{provider}",
-        "hash",
-        "id, times, schema, content type, worker, user",
+        "hub:provider:{provider}", "hash", "id, times, schema, content type, worker, user",
         "with the provider or its worker",
-    )
+    )  # fmt: skip
     provider_name = Each(
         "hub:provider_name:{id}", "string", "full name of the provider with this id", "with the provider"
     )
@@ -238,19 +187,13 @@ class OfProviders(Section):
         "hub:room_providers:{room}", "zset", "full name of a provider -> when it was made", "a member with its provider"
     )
     result = Each(
-        "hub:result:{provider:hash}",
-        "string",
-        "an answer of the provider",
-        "`HUB_PROVIDER_RESULT_TTL_SECONDS`",
-        seconds=300,
-    )
+        "hub:result:{provider:hash}", "string", "an answer of the provider",
+        "`HUB_PROVIDER_RESULT_TTL_SECONDS`", seconds=300,
+    )  # fmt: skip
     inflight = Each(
-        "hub:inflight:{provider:hash}",
-        "string",
-        "when the provider was asked",
-        "`HUB_PROVIDER_INFLIGHT_TTL_SECONDS`",
-        seconds=30,
-    )
+        "hub:inflight:{provider:hash}", "string", "when the provider was asked",
+        "`HUB_PROVIDER_INFLIGHT_TTL_SECONDS`", seconds=30,
+    )  # fmt: skip
     wanted = Each(
         "hub:wanted:{provider:hash}", "string", "empty: a client has asked for this answer", "one hour", seconds=3600
     )
@@ -258,11 +201,9 @@ class OfProviders(Section):
         "hub:room_results:{room}", "zset", "provider and hash -> when the answer lapses", "until the last answer lapses"
     )
     room_sizes = Each(
-        "hub:room_sizes:{room}",
-        "hash",
-        "provider and hash -> bytes of the answer; the sum of all",
+        "hub:room_sizes:{room}", "hash", "provider and hash -> bytes of the answer; the sum of all",
         "until the last answer lapses",
-    )
+    )  # fmt: skip
     result_notice = Each("hub:result_bell:{provider:hash}", "channel", "the answer is there", "")
 
 

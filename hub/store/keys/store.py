@@ -7,19 +7,18 @@ class OfTheStore(Section):
     title = "Store"
     owner = "hub/store/"
 
-    # Fields: format (of the stored data; 1 where the field is missing), generation, born (the generation with
-    # which the store began), run_id (of the Redis server), token (counter), last_us (last instant given),
-    # clock_ms, tick_ms, resumed_ms (hub clock a second after it went on), confirm (a write for which a
-    # connection waits), settle_ms, leader, leader_until_ms; expire, expire_by, expire_at (the run-time switch);
-    # turn (counter of turns), line_ms (last arrival in a queue) and line_clock_ms (the hub clock then), options
-    # (of matching), timeout_ms (of nodes), grace_ms (after a lease that ended early), revoked_ms (until when a
-    # last holder may believe in such a lease), history_max (most events), limits (of memory), noted:<event> (id
-    # of the last such event of a hub), shared (settings on which the hubs agree), given:<hub> (settings that
-    # this hub was given), set:<setting> (what an operator set over them), tokens_changed (when a token was last
-    # revoked, or the first was made), counted_us (until when ended tasks are counted for the metrics). Of a
-    # move to another server: moving (its id), moving_by (the attempt that copies), moving_to, moving_generation
-    # and moving_format (what stood in these fields), moved (URL of the server that has the store now). One
-    # record per store, never deleted.
+    # Fields: format (of the stored data; 1 where the field is missing), generation, born (the generation with which the
+    # store began), run_id (of the Redis server), token (counter), last_us (last instant given), clock_ms, tick_ms,
+    # resumed_ms (hub clock a second after it went on), confirm (a write for which a connection waits), settle_ms,
+    # leader, leader_until_ms; expire, expire_by, expire_at (the run-time switch); turn (counter of turns), line_ms
+    # (last arrival in a queue) and line_clock_ms (the hub clock then), options (of matching), timeout_ms (of nodes),
+    # grace_ms (after a lease that ended early), revoked_ms (until when a last holder may believe in such a lease),
+    # history_max (most events), limits (of memory), noted:<event> (id of the last such event of a hub), shared
+    # (settings on which the hubs agree), given:<hub> (settings that this hub was given), set:<setting> (what an
+    # operator set over them), tokens_changed (when a token was last revoked, or the first was made), counted_us (until
+    # when ended tasks are counted for the metrics). Of a move to another server: moving (its id), moving_by (the
+    # attempt that copies), moving_to, moving_generation and moving_format (what stood in these fields), moved (URL of
+    # the server that has the store now).
     store = One(
         "hub:store",
         "hash",
@@ -28,11 +27,10 @@ class OfTheStore(Section):
         "never deleted",
     )
     canary = One(
-        "hub:canary",
-        "string",
+        "hub:canary", "string",
         "nothing: in a cluster commands read it first, so that they fail before they write while the keys move",
         "never exists",
-    )
+    )  # fmt: skip
     restoring = One(
         "hub:restoring",
         "string",
@@ -41,42 +39,31 @@ class OfTheStore(Section):
         "until the copy is complete",
     )
     telling = One(
-        "hub:telling",
-        "set",
-        "hubs that have yet to say what they remember, after the store was lost",
+        "hub:telling", "set", "hubs that have yet to say what they remember, after the store was lost",
         "a member until its hub has said so",
-    )
+    )  # fmt: skip
     hubs = One(
-        "hub:hubs",
-        "zset",
-        "hub -> its last tick, on the hub clock",
+        "hub:hubs", "zset", "hub -> its last tick, on the hub clock",
         "a member until its hub stops or has been silent for 3 s",
-    )
+    )  # fmt: skip
     history = One(
         "hub:history", "stream", "events: what happened, with a reason code", "trimmed to `HUB_HISTORY_MAX_ENTRIES`"
     )
     refusals = One(
-        "hub:refusals",
-        "list",
-        "audit entries of refused calls, newest first",
+        "hub:refusals", "list", "audit entries of refused calls, newest first",
         "about 1,000; of the oldest those of the address with the most go",
-    )
+    )  # fmt: skip
     trace = Each(
-        "hub:trace:{ticket, lease or task}",
-        "string",
+        "hub:trace:{ticket, lease or task}", "string",
         "the `traceparent` of the call that made it, where traces are on",
-        "86,400 s",
-        seconds=86400,
-    )
-    # The answer to a request and the attempts that got it; 60 s, with an idempotency key
-    # HUB_IDEMPOTENCY_SECONDS or the length of its lease, if that is longer.
+        "86,400 s", seconds=86400,
+    )  # fmt: skip
+    # The answer to a request and the attempts that got it; 60 s, with an idempotency key HUB_IDEMPOTENCY_SECONDS or the
+    # length of its lease, if that is longer.
     request = Each(
-        "hub:request:{request}",
-        "string",
-        "answer to a request, and the attempts that got it",
-        "60 s; with an `Idempotency-Key` `HUB_IDEMPOTENCY_SECONDS`, or the lease if that is longer",
-        seconds=86400,
-    )
+        "hub:request:{request}", "string", "answer to a request, and the attempts that got it",
+        "60 s; with an `Idempotency-Key` `HUB_IDEMPOTENCY_SECONDS`, or the lease if that is longer", seconds=86400,
+    )  # fmt: skip
 
 
 class OfTokens(Section):
@@ -84,110 +71,76 @@ class OfTokens(Section):
     owner = "hub/tokens/"
 
     tokens = One("hub:tokens", "zset", "token id -> when it was made", "a member until its token is revoked")
-    # Fields: digest (SHA-256 of the secret), name, user, superuser, scopes, at, kind, rooms, part (key part of
-    # a node's id), joined (where a node made it; "once": deleted when the node leaves), by (id of the token to
-    # join with). Deleted with its member in `tokens`.
+    # Fields: digest (SHA-256 of the secret), name, user, superuser, scopes, at, kind, rooms, part (key part of a node's
+    # id), joined (where a node made it; "once": deleted when the node leaves), by (id of the token to join with).
+    # Deleted with its member in `tokens`.
     token = Each(
         "hub:token:{token}", "hash", "SHA-256 of the secret, name, user, scopes, kind, rooms, node", "until revoked"
     )
     node_tokens = Each("hub:node_tokens:{node}", "set", "ids of the tokens of a node", "a member with its token")
     joined = One(
-        "hub:joined",
-        "zset",
+        "hub:joined", "zset",
         "id of a token that a node made for itself -> when it ends unless shown, on the hub clock",
         "a member with its token",
-    )
+    )  # fmt: skip
     joining = Each(
-        "hub:joining:{token}",
-        "zset",
+        "hub:joining:{token}", "zset",
         "token that a node made with this token to join with, before it registers -> when it is forgotten",
-        "one day; a member until its node registers, or with its token",
-        seconds=86400,
-    )
+        "one day; a member until its node registers, or with its token", seconds=86400,
+    )  # fmt: skip
     barred = Each(
-        "hub:barred:{node}",
-        "string",
-        "empty: a token of this node was revoked, and no node joins under its id",
-        "one week",
-        seconds=604800,
-    )
-    # Login of the console -> JSON: digest of its key, the credential behind it, its role, when and from where
-    # it was made. A field is deleted when its login ends; a login that is over, when another one is made.
+        "hub:barred:{node}", "string", "empty: a token of this node was revoked, and no node joins under its id",
+        "one week", seconds=604800,
+    )  # fmt: skip
+    # Login of the console -> JSON: digest of its key, the credential behind it, its role, when and from where it was
+    # made. A field is deleted when its login ends; a login that is over, when another one is made.
     logins = One(
-        "hub:logins",
-        "hash",
-        "login of the console -> SHA-256 of its key, the credential behind it, its role",
+        "hub:logins", "hash", "login of the console -> SHA-256 of its key, the credential behind it, its role",
         "a field until its login ends",
-    )
+    )  # fmt: skip
     logins_seen = One("hub:logins_seen", "zset", "login -> when it was used last", "a member with its login")
     login_links = One(
-        "hub:login_links",
-        "hash",
-        "SHA-256 of a one-time link -> the login that it makes, and when it was made",
-        "300 s after the last link; a field until its link is opened",
-        seconds=300,
-    )
+        "hub:login_links", "hash", "SHA-256 of a one-time link -> the login that it makes, and when it was made",
+        "300 s after the last link; a field until its link is opened", seconds=300,
+    )  # fmt: skip
 
 
 class OfRecovery(Section):
     title = "Recovery"
     owner = "hub/recovery/ and hub/sweeping/"
 
-    # Record and claim -> JSON of an outcome that is still to be written into its database. Lives seven days
-    # from the last outcome; a field is deleted when its outcome is written.
+    # Record and claim -> JSON of an outcome that is still to be written into its database.
     outcomes = Each(
-        "hub:outcomes:{source}",
-        "hash",
-        "record and claim -> outcome that is still to be written into its database",
-        "a field until it is written; seven days from the last outcome",
-        seconds=604800,
-    )
+        "hub:outcomes:{source}", "hash", "record and claim -> outcome that is still to be written into its database",
+        "a field until it is written; seven days from the last outcome", seconds=604800,
+    )  # fmt: skip
     zombie_turn = Each(
-        "hub:zombie_turn:{source}",
-        "string",
-        "hub and pass that have the turn at this source",
-        "90 s from the last batch",
-        seconds=90,
-    )
+        "hub:zombie_turn:{source}", "string", "hub and pass that have the turn at this source",
+        "90 s from the last batch", seconds=90,
+    )  # fmt: skip
     zombie_leader = Each(
-        "hub:zombie_office:{source}",
-        "string",
-        "hub that is the leader of this source",
-        "seven days, or three intervals",
-        seconds=604800,
-    )
-    # Source -> when it was declared first and when a hub declared it last (ms). A field is deleted seven days
-    # or three intervals after the last declaration, when a new source is declared, or by `hub recovery forget`.
+        "hub:zombie_office:{source}", "string", "hub that is the leader of this source",
+        "seven days, or three intervals", seconds=604800,
+    )  # fmt: skip
+    # Source -> when it was declared first and when a hub declared it last (ms). A field is deleted seven days or three
+    # intervals after the last declaration, when a new source is declared, or by `hub recovery forget`.
     zombie_sources = One(
-        "hub:zombie_sources",
-        "hash",
-        "source -> when a hub declared it first and last",
+        "hub:zombie_sources", "hash", "source -> when a hub declared it first and last",
         "seven days or three intervals, or `hub recovery forget`",
-    )
-    # Fields: found, at (ms) and pass of the last pass that could count; level and before: levels of the alert
-    # at that pass and before it; told and told_at (ms): the number that was told last. Lives seven days or
-    # three intervals from the last pass.
+    )  # fmt: skip
+    # Fields: found, at (ms) and pass of the last pass that could count; level and before: levels of the alert at that
+    # pass and before it; told and told_at (ms): the number that was told last.
     zombies = Each(
-        "hub:zombies:{source}",
-        "hash",
-        "number of stuck records that the last pass found, and the level of the alert",
-        "seven days, or three intervals",
-        seconds=604800,
-    )
+        "hub:zombies:{source}", "hash", "number of stuck records that the last pass found, and the level of the alert",
+        "seven days, or three intervals", seconds=604800,
+    )  # fmt: skip
     zombie_counts = Each(
-        "hub:zombie_counts:{source}",
-        "zset",
-        "number of stuck records that a pass found -> time of the pass",
-        "`HUB_ZOMBIE_GROWTH_WINDOW_MINUTES`",
-        seconds=3600,
-    )
-    # The day is the number of days since 1970, UTC. Fields: passes, reset, failed, written, errors, most (most
-    # records found by a pass), worst (level of the alert: 0 ok to 2 critical), pass (the last one counted).
-    # Lives 92 days from the last pass of the day.
+        "hub:zombie_counts:{source}", "zset", "number of stuck records that a pass found -> time of the pass",
+        "`HUB_ZOMBIE_GROWTH_WINDOW_MINUTES`", seconds=3600,
+    )  # fmt: skip
+    # The day is the number of days since 1970, UTC. Fields: passes, reset, failed, written, errors, most (most records
+    # found by a pass), worst (level of the alert: 0 ok to 2 critical), pass (the last one counted).
     zombie_day = Each(
-        "hub:zombie_day:{day:source}",
-        "hash",
-        "sums of what the passes of a day did, for `hub recovery report`",
-        "92 days",
-        seconds=7948800,
-    )
+        "hub:zombie_day:{day:source}", "hash", "sums of what the passes of a day did, for `hub recovery report`",
+        "92 days", seconds=7948800,
+    )  # fmt: skip

@@ -23,16 +23,17 @@ command.add('providers/register', {
     if later or redis.call('EXISTS', keys.claim(a.id)) == 1 then return {'later'} end
   end
   if p[1] and p[4] ~= a.user and a.superuser ~= '1' then return {'forbidden'} end
-  local room, bytes, how = names.room_of(a.full), #a.schema + quotas.EACH, {is_free = a.made_for == 'told'}
-  local same = p[4] == a.user and tonumber(p[6] or '')
-  local refusal = quotas.take('providers', a.user, room, same and 0 or 1, how)
+  local room, bytes, is_free = names.room_of(a.full), #a.schema + quotas.EACH, a.made_for == 'told'
+  local counted = p[4] and tonumber(p[6] or '')  -- bytes that count for the owner so far
+  local same, other = p[4] == a.user and counted, p[4] ~= a.user and counted or nil
+  local refusal = quotas.take('providers', a.user, room, same and 0 or 1, {is_free = is_free, before = other and 1})
   if refusal then return refusal end
-  refusal = quotas.take('schemas', a.user, room, bytes - (same or 0), how)
+  refusal = quotas.take('schemas', a.user, room, bytes - (same or 0), {is_free = is_free, before = other})
   if refusal then
-    quotas.release('providers', a.user, room, same and 0 or 1)
+    quotas.release('providers', a.user, room, same and 0 or 1, other and 0)
     return refusal
   end
-  if not same then providers.uncount(a.full, p[4], p[6]) end
+  if other then providers.uncount(a.full, p[4], other, 0) end
 
   local word = p[1] and p[1] ~= a.id and 'replaced' or 'created'
   local since = numbers.digits(store.next_us())

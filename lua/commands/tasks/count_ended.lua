@@ -2,7 +2,8 @@
 -- time of each job. Tasks that ended before the first count are not counted. Not safe to repeat: when the answer is lost, so is its
 -- count.
 -- Returns {'ok', 1 | 0 (there may be more), {job, status, number, ...}, {{job, kind, microseconds in all, number in each bucket, ...},
---   ...}}; kind: 'wait' (from the submit until it was started last) | 'run' (from then to its end)
+--   ...}}; status: also 'result lost', of completed tasks; kind: 'wait' (from the submit until it was started last) | 'run' (from then
+--   to its end)
 command.finish('tasks/count_ended', {
   'limit: number',  -- about the most tasks in this call
   '...bounds',      -- bounds of the buckets in microseconds, rising; one more bucket is above the last
@@ -54,6 +55,8 @@ command.finish('tasks/count_ended', {
     local t = lenient.fields(keys.task(id), 'job', 'status', 'at', 'started', 'done')
     if t[1] and tonumber(t[5] or '') and tonumber(t[3] or '') then
       count(t[1], t[2])
+      -- `outcomes.keep_result` stores '!' for a lost result.
+      if t[2] == 'completed' and redis.pcall('GETRANGE', keys.task_result(id), 0, 0) == '!' then count(t[1], 'result lost') end
       if tonumber(t[4] or '') then
         observe(t[1], 'wait', t[4] - t[3])
         observe(t[1], 'run', t[5] - t[4])

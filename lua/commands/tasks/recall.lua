@@ -12,7 +12,7 @@ command.finish('tasks/recall', {
 }, function(a)
   local t = tasks.read(a.id)
   if t then return {recalls.end_again(t, a.status, a.error, a.claim, a.request, a.worker, a.result)} end
-  recalls.wait_for(a.id, a.status, a.error, a.claim, a.request, a.worker)
+  recalls.wait_for(a.id, a.status, reserve.shortened(a.error), a.claim, a.request, a.worker)
   recalls.keep_result(a.id, a.result)
   return {'task'}
 end)

@@ -35,5 +35,5 @@ async def people(make_people: Callable[..., Any]) -> AsyncIterator[dict[str, Per
 
 @pytest.fixture
 def alice(people: dict[str, Person]) -> Person:
-    """A user with a token that may do whatever a plain user may."""
+    """A plain user: its token is restricted to no scopes."""
     return people["alice"]

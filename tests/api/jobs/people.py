@@ -1,4 +1,4 @@
-"""People who call the jobs API: each shows a token of his own, or none."""
+"""Callers of the jobs API: each shows a token of its own, or none."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ JOB = "modifiers:Rotate"
 
 
 class Person:
-    """Calls the API by what he wants; paths are those below the prefix, and go out as they are written."""
+    """A caller with a method for each kind of call. Paths are below the prefix and are sent unescaped."""
 
     def __init__(self, api: httpx.AsyncClient, name: str) -> None:
         self.api = api

@@ -54,7 +54,7 @@ async def test_an_option_with_an_impossible_value_does_not_validate(alice, wrong
     assert (await alice.call("GET", "/rooms/lab/tasks")).json()["total"] == 0
 
 
-async def test_payloads_exclude_payload_and_each_of_them_must_be_an_object(alice):
+async def test_a_submit_with_payload_and_payloads_is_refused_and_each_payload_must_be_an_object(alice):
     await alice.offering()
     is_invalid(await alice.submit({"payload": {}, "payloads": [{}]}), ["body", "payload"])
     is_invalid(await alice.submit({"payloads": [{}, None, []]}), ["body", "payloads", 1], ["body", "payloads", 2])
@@ -114,7 +114,7 @@ async def test_a_claim_with_a_limit_answers_with_a_list_of_tasks(alice):
     assert (await alice.claim(worker)).json() == {"task": None}
 
 
-async def test_a_claim_with_limit_0_is_also_for_the_owner_of_the_worker_alone(people):
+async def test_a_claim_with_limit_0_by_another_user_than_the_owner_of_the_worker_is_refused(people):
     worker = await people["alice"].offering()
     for body in (
         {"limit": 0},
@@ -125,7 +125,7 @@ async def test_a_claim_with_limit_0_is_also_for_the_owner_of_the_worker_alone(pe
         is_problem(await people["root"].claim(SOME, **body), 404, "worker-not-found")
 
 
-async def test_a_claim_reports_results_of_other_tasks_before_it_takes_new_ones(people):
+async def test_results_sent_with_a_claim_are_stored_before_the_claim_takes_tasks(people):
     alice = people["alice"]
     worker, other = await alice.offering(), await alice.offering()
     done, failed, back, foreign = [await alice.task(n=n) for n in range(4)]
@@ -186,7 +186,7 @@ async def test_a_move_repeated_with_its_key_gets_the_same_answer(alice):
     is_problem(await move("running", "m2"), 409, "invalid-task-transition")
 
 
-async def test_a_submitter_may_cancel_with_a_token_that_lets_him_only_submit(people):
+async def test_a_submitter_may_cancel_its_task_with_a_token_for_submits_only(people):
     worker = await people["alice"].offering()
     task = await people["alice"].task()
     is_problem(await people["reader"].move(task, "cancelled"), 403, "forbidden")

@@ -56,7 +56,7 @@ class Jobs(Quarry):
         }  # fmt: skip
 
     def stored(self) -> dict[bytes, tuple[bytes, int]]:
-        """Of a job without how long its tasks ran: a sweep notes that every second, whoever calls."""
+        """Return the stored keys, without the run times of jobs: a sweep writes those every second."""
         found = super().stored()
         for key, (_, left) in found.items():
             if key.startswith(f"{self.prefix}hub:job:".encode()):

@@ -116,7 +116,7 @@ async def test_long_polls_end_when_the_hub_stops(alice, monkeypatch):
 
 
 class Ghost:
-    """Calls, and hangs up as soon as his request is sent, or once the hub has looked so often whether he has."""
+    """A caller that hangs up once its request is sent, or after the hub has checked `looks` times for a hang-up."""
 
     def __init__(self, person, looks=0):
         self._app = edge_of(person)
@@ -131,7 +131,7 @@ class Ghost:
                 return messages.pop()
             if self._looks:
                 self._looks -= 1
-                await asyncio.Event().wait()  # whoever looks does not wait for it
+                await asyncio.Event().wait()  # the hub only checks; it does not wait for the answer
             return {"type": "http.disconnect"}
 
         async def send(message):
@@ -157,7 +157,7 @@ async def test_a_task_claimed_for_a_caller_who_hung_up_goes_back_into_the_queue(
         assert [task["worker_id"] for task in found] == [None, None]
 
 
-async def test_a_caller_with_a_key_can_ask_again_for_the_task_that_was_claimed_for_him(alice):
+async def test_a_claim_repeated_with_its_key_gets_the_task_of_the_first_attempt(alice):
     worker = await alice.offering()
     task = await alice.task()
     body = json.dumps({"worker_id": worker}).encode()

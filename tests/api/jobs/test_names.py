@@ -63,7 +63,7 @@ async def test_a_provider_is_found_by_its_full_name_in_every_url_encoding(people
 
 
 @pytest.mark.parametrize("room", ROOMS)
-async def test_rooms_have_names_of_their_own(people, room):
+async def test_a_room_may_have_any_name_in_any_url_encoding(people, room):
     root = people["root"]
     job = await registered(root, "jobs", room, "Rotate")
     spelt = quote(room, safe="")
@@ -77,7 +77,7 @@ async def test_rooms_have_names_of_their_own(people, room):
 
 
 @pytest.mark.parametrize("full", ["", "lab", "lab:modifiers", "@global", ":", "tasks", "@internal:modifiers"])
-async def test_a_name_of_fewer_than_three_parts_is_not_found_and_says_why(alice, full):
+async def test_a_job_name_of_fewer_than_three_parts_is_answered_404_with_the_reason(alice, full):
     for method, path in (("GET", "jobs/{}"), ("GET", "jobs/{}/tasks"), ("POST", "tasks/{}")):
         answer = await alice.call(
             method, "/rooms/lab/" + path.format(full), content=b"{}" if method == "POST" else None

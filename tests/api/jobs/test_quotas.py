@@ -1,4 +1,4 @@
-"""Quotas: a user who fills what he may have is told so, and others still get in; what is over counts no more."""
+"""Quotas: a user at its quota is refused, other users are not, and tasks that have ended do not count."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ THINGS = [
 
 
 @pytest.mark.parametrize("thing", THINGS, ids=lambda each: each.add.__name__)
-async def test_a_user_at_his_quota_is_refused_and_another_user_is_not(shop, thing):
+async def test_a_user_at_its_quota_is_refused_and_another_user_is_not(shop, thing):
     weak, strong = shop.people["alice"], shop.people["bob"]
     taken = [await thing.add(shop, weak, f"n{number}") for number in range(thing.fits)]
     assert [each.status_code for each in taken] == [thing.ok] * thing.fits, taken[-1].text

@@ -212,7 +212,7 @@ async def test_a_token_made_in_the_store_is_bound_to_its_rooms_like_one_of_the_f
     assert status == {"lab": 200, "a%20b": 200, "%C3%BCn%C3%AF%2F%2520": 200, "other": 403, "a+b": 403}
 
 
-async def test_strangers_read_where_reads_are_open_and_a_bound_token_is_still_bound(make_api, tmp_path):
+async def test_a_token_bound_to_rooms_is_refused_reads_elsewhere_even_where_strangers_may_read(make_api, tmp_path):
     path = tmp_path / "tokens.toml"
     path.write_text(FILE)
     async with make_api(tokens_file=path) as api:
@@ -239,7 +239,7 @@ async def test_a_room_named_like_the_list_of_shared_workers_is_an_ordinary_room(
     assert (await listed("*"), await listed("lab")) == ({shared}, lists["lab"])
 
 
-async def test_a_bound_token_cannot_speak_for_a_worker_of_another_room(rooms):
+async def test_a_heartbeat_with_a_bound_token_for_a_worker_of_another_room_is_refused(rooms):
     """A heartbeat names the tasks that its worker holds: those it leaves out would fail."""
     theirs = rooms.worker["other"]
     assert (await rooms.free.claim(theirs)).json()["task"]["id"] == rooms.task["other"]

@@ -31,7 +31,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 async def holder(token: Annotated[str, Depends(OAuth2PasswordBearer(tokenUrl="none"))]) -> User:
-    """Whoever a token belongs to."""
+    """Return the user that a token belongs to."""
     if token not in TOKENS:
         raise HTTPException(401, "Unauthorized")
     return TOKENS[token]

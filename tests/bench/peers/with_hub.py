@@ -51,7 +51,7 @@ async def submitter(url: str) -> AsyncIterator[Enqueue]:
 
 
 async def _registered(url: str) -> None:
-    """Until the worker has said what it offers: there are no tasks of a job nobody knows."""
+    """Wait until the worker has registered its job: before, no task of it can be submitted."""
     async with httpx.AsyncClient(base_url=url) as client:
         path = f"/v1/joblib/rooms/{ROOM}/jobs/@global:{CATEGORY}:{NAME}"
         await eventually(lambda: _is_there(client, path))

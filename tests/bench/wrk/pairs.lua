@@ -1,4 +1,4 @@
--- Borrow and return in turn: whatever has been lent is given back with the next request. Arguments: secret, file of
+-- Borrow and return in turn: the slot that was lent is returned with the next request. Arguments: secret, file of
 -- borrow bodies, one a line, and perhaps the realm that every call names, and a pause before
 -- each in ms.
 local borrows = {}

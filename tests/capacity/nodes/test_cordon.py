@@ -75,7 +75,7 @@ async def test_the_hub_restores_a_cordon_that_the_node_had_not_heard_of(api, red
 
 
 @pytest.mark.parametrize("cordoned_last", [True, False])
-async def test_the_later_of_a_drain_and_a_cordon_holds(api, redis, cordoned_last):
+async def test_the_last_of_several_drain_and_cordon_calls_decides_the_state_of_a_node(api, redis, cordoned_last):
     await register(api)
     for is_cordon in (not cordoned_last, cordoned_last):
         await (cordon(api) if is_cordon else drain(api, deadlineSeconds=600))

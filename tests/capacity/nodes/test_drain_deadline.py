@@ -110,7 +110,7 @@ async def test_the_last_drain_call_decides_about_the_deadline(api, redis):
 
 
 @pytest.mark.parametrize("how", ["undrained", "left", "expired"])
-async def test_a_deadline_ends_with_its_drain_or_its_node(api, redis, how):
+async def test_an_undrain_or_the_end_of_the_node_removes_the_drain_deadline(api, redis, how):
     await lent_node(api)
     await drain(api, 60)
     if how == "undrained":
@@ -129,7 +129,7 @@ async def test_a_deadline_ends_with_its_drain_or_its_node(api, redis, how):
         assert (await shown(api))[2] == 2
 
 
-async def test_time_in_which_no_hub_can_hear_does_not_bring_the_deadline_nearer(api, redis):
+async def test_an_outage_of_all_hubs_does_not_bring_the_drain_deadline_nearer(api, redis):
     await lent_node(api)
     await drain(api, 60)
     redis.hincrby("hub:store", "tick_ms", -3_600_000)

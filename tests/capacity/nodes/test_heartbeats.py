@@ -30,7 +30,7 @@ async def test_a_heartbeat_of_an_unknown_node_is_answered_as_unknown_and_stores_
     assert picture(redis) == {}
 
 
-async def test_a_node_with_the_current_version_is_told_nothing(api):
+async def test_a_heartbeat_with_the_current_version_is_answered_without_the_lists_of_leases_and_marks(api):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     token = (await borrow(api, LABEL)).json()["leaseToken"]
     full = await beat(api, "n1")
@@ -67,7 +67,7 @@ async def test_every_change_of_leases_or_recycle_marks_changes_the_version(api, 
     assert len({answer["version"] for answer in seen}) == len(seen)
 
 
-async def test_a_node_with_an_unknown_version_is_told_all_its_leases(api):
+async def test_a_heartbeat_with_an_unknown_version_is_answered_with_all_leases_of_the_node(api):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     await borrow(api, LABEL)
     await give_back(api, LABEL, "s1")

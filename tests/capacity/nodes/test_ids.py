@@ -56,7 +56,7 @@ async def test_an_id_with_the_key_part_of_a_registered_node_is_refused(api):
 
 
 @pytest.mark.parametrize("call", ["leave", "admin removes", "publish", "withdraw", "drain", "look", "beat"])
-async def test_no_call_for_one_id_touches_the_node_with_the_same_key_part(api, redis, call):
+async def test_a_call_for_an_id_whose_key_part_belongs_to_another_node_changes_nothing_of_that_node(api, redis, call):
     await publish(api, "a:b", **{"x:y": ["s1"]})
     before = picture(redis, own=True)
     slots = {"slots": [{"labelKey": "x:y", "slotId": "s1"}, {"labelKey": "x:y", "slotId": "s2"}]}
@@ -77,7 +77,7 @@ async def test_no_call_for_one_id_touches_the_node_with_the_same_key_part(api, r
     assert after == before
 
 
-async def test_a_node_whose_id_begins_with_the_id_of_another_is_a_different_node(api, redis):
+async def test_the_removal_of_n1_leaves_n10_alone(api, redis):
     await publish(api, "n1", **{"a:b": ["s1"]})
     await publish(api, "n10", **{"a:b": ["s2"]})
     age_node(redis, "n1", 3600)

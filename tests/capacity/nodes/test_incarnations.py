@@ -98,7 +98,7 @@ async def test_a_late_call_does_not_bring_back_a_process_that_left(api, redis):
 
 
 async def test_a_process_that_takes_over_is_told_the_leases_at_once(api):
-    """Before its first beat: should the store be lost now, nobody but it knows of older leases."""
+    """If the store is lost before its first heartbeat, that process alone can report the older leases."""
     first = await register(api, "old", 1, "s1", "s2")
     given = (await borrow(api, LABEL)).json()
     again = await register(api, "old", 2, "s1", "s2")
@@ -120,7 +120,7 @@ async def test_a_store_that_lost_both_processes_learns_from_the_term_which_is_ne
     assert (await heard(api, "new"))["known"]
 
 
-async def test_a_process_that_the_store_lost_is_asked_to_register_again(api, redis):
+async def test_a_process_whose_registration_the_store_lost_is_asked_to_register_again(api, redis):
     """The store came back without its last second, in which the newer process had registered."""
     await register(api, "old", 1, "s1")
     assert not (await heard(api, "new"))["known"]
@@ -210,7 +210,7 @@ async def test_a_late_report_of_leases_brings_no_old_token_back(api, redis):
     report = {"lent": {"s1": old}}
     assert words(await register(api, "first", 2, "s1", **report)) == {"s1": "lent"}
     await give_back(api, LABEL, "s1", leaseToken=old)
-    redis.delete("hub:ended:s1")  # whatever else keeps it from coming back
+    redis.delete("hub:ended:s1")  # so the lower token must keep it from coming back
     assert words(await register(api, "first", 2, "s1", **report)) == {"s1": "unchanged"}
     assert (await api.get("/leases/s1/verify", params={"token": old})).json()["valid"] is False
     assert redis.hget("hub:slot:s1", "place") == "free"
@@ -231,7 +231,7 @@ async def test_the_next_process_counts_its_calls_from_the_start(api, redis):
     assert redis.zrange("hub:withdrawn:n1", 0, -1, withscores=True) == [("s1", 2)]
 
 
-async def test_a_thousand_withdrawals_are_remembered_and_none_of_a_node_that_is_gone(api, redis):
+async def test_the_last_thousand_withdrawals_of_a_node_are_remembered_until_it_leaves(api, redis):
     await register(api, "first", 1)
     redis.zadd("hub:withdrawn:n1", {f"x{n}": n for n in range(2, 1100)})
     await withdraw(api, "first", 2000, "s1")
@@ -243,7 +243,7 @@ async def test_a_thousand_withdrawals_are_remembered_and_none_of_a_node_that_is_
 # -- what the hub offers of a node ---------------------------------------------------------------------------------
 
 
-async def test_a_heartbeat_is_answered_with_a_summary_of_the_offered_slots_when_it_changed(api, redis):
+async def test_the_answer_to_a_heartbeat_has_a_summary_of_the_offered_slots_when_that_changed(api, redis):
     await register(api, "first", 1, "s1", "s2")
     told = await heard(api)
     assert told["offers"] == in_short("s1", "s2")

@@ -1,4 +1,4 @@
-"""Leaving, and being removed: everything of the node is gone at once, and nothing of anybody else."""
+"""Leaving, and being removed: everything of the node is gone at once, and nothing of other nodes."""
 
 from __future__ import annotations
 

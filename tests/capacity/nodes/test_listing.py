@@ -1,4 +1,4 @@
-"""Looking at nodes: ids for everybody, pages with exact totals for those who may."""
+"""Listing nodes: ids for every caller, pages with exact totals for admins."""
 
 from __future__ import annotations
 

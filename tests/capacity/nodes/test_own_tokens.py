@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from typing import Any
@@ -118,6 +119,19 @@ async def test_a_node_with_a_revoked_token_is_refused_as_a_stranger(shut):
     assert (await shut.delete(f"/admin/tokens/{made['id']}", headers=ADMIN)).status_code == 200
     for path, body in (("/node/heartbeat", {"nodeId": "rack-7"}), ("/node/register", {"nodeId": "rack-7"})):
         assert (await shut.post(path, json=body, headers=mine)).status_code == 401
+
+
+async def test_a_node_that_waits_for_its_orders_is_refused_once_its_token_is_revoked(shut, redis):
+    made = await make(shut, node="rack-7")
+    mine = {"x-hub-secret": made["token"]}
+    await on_offer(shut, "rack-7", "s7", mine)
+    since = (await shut.get("/nodes/rack-7/orders", headers=mine)).json()["version"]
+    call = shut.get(f"/nodes/rack-7/orders?since={since}", headers={**mine, "prefer": "wait=20"}, timeout=PATIENCE_S)
+    waiting = asyncio.create_task(call)
+    await eventually(lambda: any("orders" in channel for channel in redis.pubsub_channels()))
+    assert (await shut.delete(f"/admin/tokens/{made['id']}", headers=ADMIN)).status_code == 200
+    assert (await shut.post("/admin/nodes/rack-7/drain", headers=ADMIN)).status_code == 200
+    assert (await waiting).status_code == 401
 
 
 @pytest.mark.slow

@@ -85,7 +85,7 @@ async def test_an_emptied_store_gets_the_timeout_that_was_in_force(
 
 
 @pytest.mark.slow
-async def test_a_hub_that_was_stopped_learns_that_the_settings_changed_meanwhile(
+async def test_a_hub_that_was_stopped_while_the_timeout_changed_uses_the_new_one_and_logs_a_warning(
     first: HubProcess, start_hub: Start, redis: Redis
 ) -> None:
     second = start_hub(HUB_NODE_TIMEOUT="400")

@@ -59,7 +59,7 @@ async def test_a_repeated_return_with_its_key_gets_the_same_answer_and_ends_noth
         await crowd.hub.leases.give_back("s2", POOL, key="key-1")
 
 
-async def test_the_next_holder_can_return_the_slot_by_naming_his_run(crowd, redis):
+async def test_the_next_holder_can_return_the_slot_by_naming_its_run(crowd, redis):
     await held_and_awaited(crowd)
     await crowd.hub.leases.give_back("s1", POOL, run="r1")
     await crowd.grant("second")

@@ -80,7 +80,7 @@ async def test_a_freed_slot_goes_to_the_label_it_can_serve_even_out_of_turn(crow
     assert crowd.waiting() == ["chromium"]
 
 
-async def test_a_newcomer_does_not_overtake_a_waiter_when_a_slot_was_pushed_unnoticed(crowd, redis):
+async def test_a_slot_pushed_by_another_program_goes_to_the_first_waiter_and_not_to_a_newcomer(crowd, redis):
     """The slot is pushed by another program; the newcomer's own borrow finds it, and the waiter gets it."""
     await offer(crowd.hub, "pay:chromium", "s1")
     await crowd.come("holder", "pay:chromium")

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from hub.capacity import queue
 from hub.capacity.models import BorrowRequest, Lease
 from hub.capacity.nodes import nodes
 from hub.core import Hub
@@ -17,14 +16,9 @@ from hub.errors import NoCapacity, StoreUnavailable, WaitedInVain
 from tests.capacity.queue.crowd import offer, wanted
 from tests.world import add_node, age_node, beat, borrow, eventually, listed, publish, push
 
+pytestmark = pytest.mark.usefixtures("no_rounds")
 POOL = "gpu:a100"
 _numbers = itertools.count()
-
-
-@pytest.fixture(autouse=True)
-def _no_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The hub behind `api` looks after the line when a test has it do so, and not once a second by itself."""
-    monkeypatch.setattr(queue, "ROUND_S", 3600.0)
 
 
 async def ask(hub: Hub, label: str = POOL, at: str = "h1", *, key: str = "", **more: Any) -> list[Any]:
@@ -57,7 +51,7 @@ async def test_a_newcomer_cannot_exceed_a_cap_that_a_waiter_has_just_reached(hub
     await add_node(hub, "n1")
     await hub.queue.set_cap(POOL, 1)
     assert (await ask(hub))[0] == "waiting"
-    push(redis, POOL, ("s1", "n1"), ("s2", "n1"))  # nobody was told
+    push(redis, POOL, ("s1", "n1"), ("s2", "n1"))  # written past the hub, so no waiter was served
     assert (await ask(hub, wait_ms=0))[0] == "empty"
     assert len(listed(redis, f"inuse:{POOL}")) == 1
     assert redis.zcard(f"hub:queue:{POOL}") == 0
@@ -77,7 +71,8 @@ async def test_a_publication_that_ends_a_maintenance_serves_all_waiters(hub, red
     assert not listed(redis, f"available:{POOL}")
 
 
-async def test_a_heartbeat_of_a_suspect_node_that_ends_a_maintenance_serves_all_waiters(api, hub, redis):
+@pytest.mark.parametrize("sign", ["a heartbeat", "an alive key"])
+async def test_a_sign_of_life_of_a_suspect_node_that_ends_a_maintenance_serves_all_waiters(api, hub, redis, sign):
     await publish(api, "n2", **{POOL: ["s5"]})
     age_node(redis, "n2", 40)
     assert (await ask(hub, wait_ms=0))[0] == "empty"  # it is held back
@@ -89,25 +84,11 @@ async def test_a_heartbeat_of_a_suspect_node_that_ends_a_maintenance_serves_all_
         await hub.pools.withdraw("n1", slot)
     await publish(api, "n1", **{POOL: ["s3", "s4"]})
     redis.pexpire(f"maintenance:{POOL}", 1_800_000 - 10_500)
-    await beat(api, "n2", recycled=["s5"])
-    assert len(listed(redis, f"inuse:{POOL}")) == 3
-    assert not listed(redis, f"available:{POOL}")
-
-
-async def test_a_return_to_a_suspect_node_that_ends_a_maintenance_serves_all_waiters(api, hub, redis):
-    await publish(api, "n2", **{POOL: ["s5"]})
-    age_node(redis, "n2", 40)
-    assert (await ask(hub, wait_ms=0))[0] == "empty"  # it is held back
-    await publish(api, "n1", **{POOL: ["s1", "s2"]})
-    await hub.pools.restart(POOL)
-    for _ in range(3):
-        assert (await ask(hub))[0] == "waiting"
-    for slot in ("s1", "s2"):
-        await hub.pools.withdraw("n1", slot)
-    await publish(api, "n1", **{POOL: ["s3", "s4"]})
-    redis.pexpire(f"maintenance:{POOL}", 1_800_000 - 10_500)
-    redis.set(hub.store.keys.node_alive("n2"), "1", px=90_000)  # it beats by writing its key, which nobody is told of
-    await hub.queue.look_after()
+    if sign == "a heartbeat":
+        await beat(api, "n2", recycled=["s5"])
+    else:
+        redis.set(hub.store.keys.node_alive("n2"), "1", px=90_000)  # which sends no notification
+        await hub.queue.look_after()
     assert len(listed(redis, f"inuse:{POOL}")) == 3
     assert not listed(redis, f"available:{POOL}")
 
@@ -145,7 +126,7 @@ async def test_removing_the_last_slots_of_a_node_serves_a_waiter_below_a_cap(hub
     "end", ["lapses", "is taken off offer", "was not delivered", "was handed to a hub that is gone"]
 )
 async def test_the_end_of_a_lease_lets_a_waiter_below_its_cap_take_a_slot_of_another_pool(hub, redis, end):
-    """Its own slot is for somebody else, or for nobody any more."""
+    """The slot that the lease held goes to another waiter, or is off offer."""
     first, second = f"{POOL}:x", f"{POOL}:y"
     await hub.queue.set_cap(POOL, 1)
     if end == "was handed to a hub that is gone":
@@ -198,7 +179,7 @@ async def test_slots_of_a_node_that_came_back_go_to_waiters_without_further_hear
     assert redis.zcard("hub:deadlines") == 100
 
 
-async def test_one_script_holds_back_a_few_hundred_slots_and_the_next_finds_a_free_one(hub, api, redis):
+async def test_a_borrow_that_meets_hundreds_of_slots_of_a_suspect_node_holds_them_back_over_two_calls(hub, api, redis):
     for pool in "abc":
         await publish(api, "n1", **{f"{POOL}:{pool}": [f"{pool}{n}" for n in range(150)]})
     await publish(api, "n2", **{f"{POOL}:d": ["healthy"]})
@@ -240,7 +221,7 @@ async def test_many_waiters_of_a_dead_hub_do_not_delay_the_waiter_behind_them(hu
 
 
 async def test_any_script_that_ends_a_maintenance_serves_all_waiters(hub, redis):
-    """The newcomer's label reaches its cap with the first of the slots; the other one is for somebody else."""
+    """The newcomer's label reaches its cap with the first of the slots; the other slot goes to the other label."""
     await offer(hub, POOL, "s1", "s2")
     await hub.pools.restart(POOL)
     await hub.queue.set_cap(POOL, 1)
@@ -261,7 +242,7 @@ async def test_a_newcomer_who_let_the_only_waiter_be_served_gets_the_next_return
     assert redis.get("hub:request:newcomer").split("|")[1] == "s1"
 
 
-async def test_an_away_ticket_that_asks_without_waiting_is_not_refused_beside_a_free_slot(hub, redis):
+async def test_a_repeated_borrow_without_a_wait_gets_the_slot_that_is_free_by_then(hub, redis):
     await offer(hub, POOL, "s1")
     token = (await ask(hub))[2]
     await ask(hub, key="k", attempt="a1")
@@ -273,10 +254,10 @@ async def test_an_away_ticket_that_asks_without_waiting_is_not_refused_beside_a_
     assert (await ask(hub, key="k", wait_ms=0))[:2] == ["ok", "s1"]
 
 
-# -- leases that are taken back from those who hold them
+# -- leases that are undone while a caller holds them
 
 
-async def test_a_call_that_was_repeated_elsewhere_does_not_undo_the_lease_of_its_repeat(hub, redis):
+async def test_a_waiting_call_whose_repeat_got_the_lease_at_another_hub_does_not_undo_it(hub, redis):
     """The first call, at another hub, still waits: it finds the lease as well, and then that its caller is gone."""
     await offer(hub, POOL, "s1")
     token = (await ask(hub))[2]
@@ -298,7 +279,7 @@ async def test_a_call_that_arrives_after_its_repeat_does_not_undo_the_lease_of_t
     assert (await ask(hub, at="h1", key="k", attempt="a1"))[:3] == held[:3]
     assert await undo(hub, "k", "a1", "h1") == ["nothing"]
     assert redis.hget("session:s1", "leaseToken") == held[2]
-    assert (await undo(hub, "k", "b1", "h2"))[:2] == ["undone", "s1"]  # he is gone as well
+    assert (await undo(hub, "k", "b1", "h2"))[:2] == ["undone", "s1"]  # that caller has hung up as well
 
 
 async def test_a_waiting_call_regains_its_place_when_its_repeat_is_gone(hub, redis):
@@ -345,11 +326,7 @@ async def test_after_a_long_outage_a_hub_still_knows_what_it_lent_just_before(hu
 async def in_line(hub: Hub, redis: Redis, waiter: BorrowRequest) -> asyncio.Task[Lease]:
     """Borrow in the background; nothing tells this hub of leases unless the test does."""
     task = asyncio.create_task(hub.leases.borrow(waiter))
-
-    async def waits() -> bool:
-        return redis.zscore(f"hub:line:{waiter.label}", waiter.request) is not None
-
-    await eventually(waits)
+    await eventually(lambda: redis.zscore(f"hub:line:{waiter.label}", waiter.request) is not None)
     return task
 
 
@@ -417,7 +394,7 @@ async def test_a_lease_undone_at_the_moment_its_wait_ends_leaves_no_place_behind
         if reply == ["granted"]:
             await silence(hub, redis, hub.queue.hub_id)
             await hub.store.script("queue/retire")(limit=25)
-            await ask(hub, wait_ms=0)  # somebody else takes the slot
+            await ask(hub, wait_ms=0)  # another borrower takes the slot
         return reply
 
     hub.leases._undo = overtaken

@@ -2,18 +2,12 @@
 
 import pytest
 
-from hub.capacity import queue
 from hub.store.store import SETTLE_MS
 from tests.capacity.queue.crowd import Crowd
 from tests.world import add_node, age_node, beat, borrow, give_back, listed, publish
 
+pytestmark = pytest.mark.usefixtures("no_rounds")
 POOL = "gpu:a100"
-
-
-@pytest.fixture(autouse=True)
-def _no_rounds(monkeypatch):
-    """The hub behind `api` looks after the line when a test has it do so, and not once a second by itself."""
-    monkeypatch.setattr(queue, "ROUND_S", 3600.0)
 
 
 async def test_slots_of_a_suspect_node_are_not_lent_and_its_next_heartbeat_offers_them_again(api, redis):
@@ -46,7 +40,7 @@ async def test_leases_of_a_suspect_node_last_and_their_slots_come_back_to_it(api
 
 
 @pytest.mark.parametrize("skew_s", [-3600, 0, 3600])
-async def test_a_node_that_writes_redis_itself_is_not_suspect_whatever_its_clock_says(api, redis, skew_s):
+async def test_a_node_that_writes_redis_itself_is_not_suspect_even_with_a_wrong_clock(api, redis, skew_s):
     await publish(api, "n1", **{POOL: ["s1"]})
     age_node(redis, "n1", 50 - skew_s)
     redis.zadd("hub:beats", {"n1": int(redis.hget("hub:store", "clock_ms")) - 50_000})
@@ -99,7 +93,7 @@ async def test_held_slots_beyond_one_batch_are_offered_again_with_the_next_heart
         assert redis.llen(f"available:{POOL}") == expected
 
 
-async def test_unreported_slots_of_a_node_do_not_keep_its_reported_slots_from_a_waiter(hub, api, redis):
+async def test_after_a_restart_a_waiter_gets_a_reported_slot_of_a_node_that_has_many_unreported_ones(hub, api, redis):
     """After a restart: what the node has yet to report is not lent, what it has reported is lent at its next beat."""
     unreported = [f"s{n}" for n in range(9)]
     await publish(api, "n1", **{POOL: ["known", *unreported]})

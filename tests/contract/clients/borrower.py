@@ -41,7 +41,7 @@ def client(url: str, secret: str) -> AuthenticatedClient:
 
 
 def good(kind: type[T], said: object) -> T:
-    """What was answered, which must be of this type."""
+    """Return the answer, which must be of this type."""
     assert isinstance(said, kind), said
     return said
 

@@ -17,7 +17,7 @@ from tests.world import PATIENCE_S
 
 
 class Api:
-    """What the client asks of its host; every request goes to the next of the hubs."""
+    """The methods that the published client calls on its host; every request goes to the next of the hubs."""
 
     def __init__(self, http: httpx.Client, hubs: Sequence[str], token: str) -> None:
         self.http = http

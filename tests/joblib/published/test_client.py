@@ -93,7 +93,7 @@ def test_a_manager_sends_heartbeats_as_long_as_it_serves(hubs, alice, manage, ro
 @pytest.mark.parametrize("sockets", [False, True])
 def test_two_managers_share_the_tasks_and_run_none_twice(hubs, alice, manage, ended, room, tmp_path, sockets):
     done_by = {"one": [], "two": []}
-    both = threading.Barrier(2)  # nobody has done everything before the other was there
+    both = threading.Barrier(2)  # each manager waits in its first task for the other one
 
     def execute(task, ran):
         ran.append(task.task_id)

@@ -33,5 +33,5 @@ async def test_during_an_outage_known_outcomes_are_parked_and_the_loop_waits(pg_
     assert redis_server.client().keys("*") == []
 
 
-async def test_without_a_place_to_park_the_loop_waits_for_the_end_of_an_outage(pg_jobs, tmp_path):
+async def test_without_a_redis_for_parked_outcomes_the_loop_waits_for_the_end_of_an_outage(pg_jobs, tmp_path):
     await Trial(pg_jobs, tmp_path).everywhere([CUT], length=12, first=AFTER_REFLECTION + 1, every=4)

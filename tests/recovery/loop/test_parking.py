@@ -166,7 +166,7 @@ async def test_a_parked_outcome_that_cannot_be_read_or_written_is_dropped_with_a
     assert caplog.text.count("parked outcome dropped") >= 2
 
 
-async def test_without_a_place_to_park_an_unwritten_outcome_is_logged(world, jobs, caplog):
+async def test_without_a_redis_for_parked_outcomes_an_unwritten_outcome_is_logged(world, jobs, caplog):
     counts = await world.park(noting, park=False)
     assert (counts.parked, counts.zombies) == (0, 1)
     assert "ZOMBIE RECORD ALERT" in caplog.text
@@ -179,7 +179,7 @@ async def test_with_redis_away_an_unwritten_outcome_is_logged(world, jobs, caplo
     assert [line.id for line in alerts(caplog)] == [1]
 
 
-async def test_settling_raises_different_errors_for_redis_and_the_database(world, jobs):
+async def test_writing_parked_outcomes_raises_different_errors_for_a_dead_redis_and_a_dead_database(world, jobs):
     rows = await reflect(world.engine, source_of(jobs))
     away = Redis.from_url("redis://127.0.0.1:1")
     with pytest.raises(StoreUnavailable):
@@ -193,7 +193,7 @@ async def test_settling_raises_different_errors_for_redis_and_the_database(world
     assert len(await world.parked()) == 1
 
 
-async def test_a_handlers_writes_are_there_once_after_a_lost_answer_to_its_commit(world, jobs):
+async def test_the_writes_of_a_handler_are_made_once_although_the_answer_to_its_commit_was_lost(world, jobs):
     class Lost(AsyncSession):
         async def commit(self):
             await super().commit()

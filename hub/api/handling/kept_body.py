@@ -1,5 +1,5 @@
-"""The body of a call whose realm is not known yet: it is read to find the realm, and then given to the realm's
-application."""
+"""The body of a call that is read before the application that serves the call gets it: to find its realm, or to bound
+the body of a poll of Socket.IO."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 
 from starlette.types import Message, Receive, Scope
 
+from hub.api.handling.exchange import too_large
 from hub.api.handling.large_bodies import LIGHT, LargeBodies
-from hub.errors import RequestTimedOut
+from hub.errors import RequestTimedOut, TooLarge
 
 
-class Read:
-    """A request's body that is kept while it is read, so that a realm's application can receive it again. All other
-    attributes are those of uvicorn's `RequestResponseCycle`, which later steps read."""
+class KeptBody:
+    """A request's body that is kept while it is read, so that an application can receive it again. All other attributes
+    are those of uvicorn's `RequestResponseCycle`, which later steps read."""
 
     def __init__(self, scope: Scope, receive: Receive, large_bodies: LargeBodies) -> None:
         self._receive = receive
@@ -25,9 +26,9 @@ class Read:
         self._loaded = 0
 
     async def whole(self, most: int, seconds: float) -> bytes | None:
-        """Read and return the body; None when it has more than `most` bytes, or when its caller is gone. Raises
-        `RequestTimedOut` when the body does not arrive within `seconds`, and `Unavailable` when too many large bodies
-        are under way."""
+        """Read and return the body; None when its caller is gone. Raises `TooLarge` when it has more than `most` bytes,
+        `RequestTimedOut` when it does not arrive within `seconds`, and `Unavailable` when too many large bodies are
+        under way."""
         size, complete = 0, False
         try:
             async with asyncio.timeout(seconds):
@@ -41,9 +42,11 @@ class Read:
                     complete = not message.get("more_body", False)
         except TimeoutError:
             raise RequestTimedOut(f"The body did not arrive within {seconds:g} s.") from None
-        if size > most or self._messages[-1]["type"] != "http.request":
+        if size > most:
+            raise TooLarge(too_large(most))
+        if self._messages[-1]["type"] != "http.request":
             return None
-        return b"".join(message["body"] for message in self._messages)
+        return b"".join(message.get("body", b"") for message in self._messages)
 
     async def receive(self) -> Message:
         """Return the messages that `whole` has read, one by one, and then further messages of the server."""
