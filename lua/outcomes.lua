@@ -16,8 +16,8 @@ local function let_go(t)
   end
 end
 
--- Store the result of a task, with further arguments of SET. In its place '!' is stored, which no JSON begins with, where the result
--- would use the reserve of memory: reports of ends are never refused, so nothing else bounds what they add.
+-- Store the result of a task; further arguments go to SET. Where the result would use the reserve of memory, '!' is stored instead,
+-- which no JSON begins with: reports of ends are never refused, so nothing else bounds what they add.
 function outcomes.keep_result(id, result, ...)
   redis.call('SET', keys.task_result(id), reserve.would_use(#result) and '!' or result, ...)
 end

@@ -1,7 +1,7 @@
 -- Pools: the index of labels with free slots, and maintenance.
 local pools = {}
 
--- Add a label to the index of labels with free slots, of which there is one per number of segments. Returns whether it was not in it.
+-- Add a label to the index of labels with free slots, of which there is one per number of segments. Returns whether it is new there.
 function pools.open(label)
   local _, colons = string.gsub(label, ':', '')
   return redis.call('ZADD', keys.open_pools(colons + 1), 0, label) == 1

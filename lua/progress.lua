@@ -3,12 +3,12 @@ local progress = {}
 
 local KEPT = 100  -- most texts of the log of a task
 
--- Let a task be silent for as long as its submitter allowed, from now on the hub clock.
+-- Begin anew, on the hub clock, the time for which a task may be silent.
 function progress.listen(t)
   if t.silence then redis.call('ZADD', keys.silences, store.clock_ms + t.silence, t.id) end
 end
 
--- Note what a task said. `share` and `message` are '' where they stay as they are; `texts` are lines for its log, '' for none.
+-- Store a progress report of a task. `share` and `message` are '' where they stay as they are; `texts` are lines for its log, '' for none.
 function progress.note(t, share, message, texts, request)
   local said = numbers.digits(store.now_us)
   redis.call('HSET', keys.task(t.id), 'said', said, 'heard', request)

@@ -1,8 +1,8 @@
 -- Reports: leases that the store has lost, as nodes and hubs remember them.
 local reports = {}
 
--- Return whether a lease with this token was made in what a restart or a wipe of the store has lost; after a wipe that is all leases
--- before. A lease with any other token is known to the store or has ended.
+-- Return whether a lease with this token was made in the time whose writes a restart or a wipe of the store has lost; after a wipe those
+-- are all leases before. A lease with any other token is known to the store or has ended.
 function reports.is_lost(token)
   local lost = redis.call('HMGET', keys.store, 'lost_above', 'lost_below')
   return lost[2] and token ~= '' and not string.find(token, '%D') and numbers.above(token, lost[1]) and not numbers.above(token, lost[2])

@@ -3,7 +3,7 @@ local submissions = {}
 
 local ASKED = {'prio', 'attempt', 'max', 'backoff_ms', 'silence', 'unique', 'due', 'after', 'bytes'}
 
--- Make a task. t: id, job, room, user, and those of ASKED that were asked for. It cannot be claimed before `due_us`, nor before its
+-- Make a task. t: id, job, room, user, and the options of ASKED that the submit names. It cannot be claimed before `due_us`, nor before its
 -- parents, if any, are over. Returns the task, which has ended already where a hub said so after a loss.
 function submissions.make(t, payload, due_us, parents)
   t.status, t.at = 'pending', numbers.digits(store.next_us())

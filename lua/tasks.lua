@@ -1,7 +1,7 @@
 -- Tasks: their records, and the lists in which they stand.
 local tasks = {}
 
--- The fields of a task. A task stands by its status in a list of its room and in one of its job in that room.
+-- The fields of a task. By its status, each task is in one list of its room and in one of its job in that room.
 local FIELDS = {'job', 'room', 'status', 'at', 'worker', 'started', 'done', 'error', 'user', 'attempt', 'max', 'prio', 'due',
   'backoff_ms', 'last', 'back', 'claim', 'silence', 'unique', 'after', 'followed', 'bytes'}
 
@@ -21,7 +21,7 @@ function tasks.was_heard(t, request)
   return t.last == request or (t.back and string.find('\n' .. t.back .. '\n', '\n' .. request .. '\n', 1, true) and true)
 end
 
--- Return whether hubs may yet say again what the store has lost of tasks.
+-- Return whether hubs may still report tasks that the store has lost.
 function tasks.may_come_back()
   return store.reopened_ms and store.clock_ms - store.reopened_ms <= keys.seconds.early_ends * 1000
 end

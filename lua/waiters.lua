@@ -1,7 +1,7 @@
 -- Waiters: which waiter is served next.
 local waiters = {}
 
--- Return whether a label with `*` matches a pool, under the options that hold.
+-- Return whether a label with `*` matches a pool, under the matching options of the store.
 function waiters.wild_serves(want, pool)
   local a, b = string.gmatch(want, '[^:]+'), string.gmatch(pool, '[^:]+')
   local left, right = a(), b()

@@ -179,7 +179,7 @@ class RequestPipeline:
         if not row.is_plain:
             await self.app(scope, exchange.receive, exchange.send)
             return
-        response = await row.call(request)
+        response = await row.call(request, self.app.dependency_overrides)
         await response(scope, exchange.receive, exchange.send)
 
     async def _refuse(self, error: Exception, exchange: Exchange, scope: Scope) -> None:

@@ -121,7 +121,7 @@ class Queue:
                 ) as subscription:
                     while not subscription.cut:
                         await subscription.wait(ROUND_S)
-                        for ticket in subscription.said():
+                        for ticket in subscription.texts():
                             self.wake(ticket)
             await asyncio.sleep(ROUND_S)
 

@@ -6,13 +6,14 @@ import asyncio
 import logging
 import math
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
 from hub.client.backlog import CLOSE_S, ONCE, Message, backlog_of
 from hub.client.credential import Credential
 from hub.client.exchange import passing
+from hub.client.guard import is_set_within
 from hub.client.node_calls import NodeCalls
 from hub.client.pod_annotations import PodAnnotations
 from hub.client.state import AgentOptions, AgentState
@@ -48,15 +49,10 @@ class Announcing:
         self._failures = 0
         self._stalled = False
         self._recycling: dict[str, asyncio.Task[None]] = {}
-        self._soon = asyncio.Event()
+        self._beat_soon = asyncio.Event()
         self._stop = asyncio.Event()
         self._notices: asyncio.Queue[tuple[Callable[..., Any], Any]] = asyncio.Queue()
-        self._told: dict[str, Any] = {"on_lent": {}, "on_drain": False}
-
-    @property
-    def node_id(self) -> str:
-        """Return the id of the node."""
-        return self.state.node_id
+        self._last_news: dict[str, Any] = {"on_lent": {}, "on_drain": False}
 
     def stop(self) -> None:
         """Make `live` leave the hub and return; also while it has not reached a hub yet."""
@@ -64,7 +60,7 @@ class Announcing:
 
     async def live(self, ready: Callable[[], None]) -> None:
         """Register the node, call `ready`, send heartbeats until `stop`, then leave. Raises what ended it early."""
-        self._credential = Credential(self.node_id, self._options)
+        self._credential = Credential(self.state.node_id, self._options)
         self._http = http = self._credential.transport()
         self.calls = NodeCalls(self.state, http)
         try:
@@ -73,8 +69,8 @@ class Announcing:
                 raise failure
             ready()
             beside = [] if self._pod is None else [self._pod.write_for_ever()]
-            beside += [self._hear_for_ever()] if self._options.get("on_lent") else []
-            failure = await self._until_stopped(self._beat_for_ever(), self._tell_for_ever(), *beside)
+            beside += [self._watch_orders()] if self._options.get("on_lent") else []
+            failure = await self._until_stopped(self._beat_for_ever(), self._notify_for_ever(), *beside)
             if not isinstance(failure, Unauthorized | Superseded):
                 await self._leave()
             if failure is not None:
@@ -82,24 +78,16 @@ class Announcing:
         finally:
             await http.close()
 
-    async def publish(self, slots: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Publish slots; see `NodeAgent.publish`."""
-        return await self.calls.offer(slots)
-
-    async def withdraw(self, slot_id: str) -> bool:
-        """Withdraw a slot; see `NodeAgent.withdraw`."""
-        return await self.calls.withdraw(slot_id)
-
     async def verify(self, slot_id: str, token: str) -> dict[str, Any]:
         """Check a fencing token; see `NodeAgent.verify`."""
-        said = await self.calls.verify(slot_id, token)
-        if said.get("valid") and self.state.lent.get(slot_id) != token:
-            self._soon.set()  # a lease that no heartbeat has told us of yet
-        return said
+        answer = await self.calls.verify(slot_id, token)
+        if answer.get("valid") and self.state.lent.get(slot_id) != token:
+            self._beat_soon.set()  # no heartbeat has brought this lease yet
+        return answer
 
-    async def _until_stopped(self, *works: Coroutine[Any, Any, Any]) -> BaseException | None:
-        """Run `works` until `stop`, or until one of them has ended; then cancel the rest. Return the error, if any."""
-        tasks = [asyncio.create_task(work) for work in (self._stop.wait(), *works)]
+    async def _until_stopped(self, *coroutines: Coroutine[Any, Any, Any]) -> BaseException | None:
+        """Run coroutines until `stop` or the end of one of them; then cancel the rest. Return the error, if any."""
+        tasks = [asyncio.create_task(work) for work in (self._stop.wait(), *coroutines)]
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         running = [*tasks, *self._recycling.values()]
         for task in running:
@@ -111,13 +99,13 @@ class Announcing:
         try:
             await self.calls.leave()
         except HubError as refused:
-            what = f"tell that node {self.node_id} leaves"
+            action = f"tell that node {self.state.node_id} leaves"
             if not passing(refused):
-                log.warning("could not %s (%s); its slots stay until the hub misses it", what, refused)
+                log.warning("could not %s (%s); its slots stay until the hub misses it", action, refused)
                 return
             backlog = backlog_of(self._http)
             steps = partial(self.calls.left, ONCE)  # of this process only, not of a later one with the same id
-            backlog.add(Message(what, steps, math.inf, "its slots stay until the hub misses it"), refused)
+            backlog.add(Message(action, steps, math.inf, "its slots stay until the hub misses it"), refused)
             if backlog.end_with_client():
                 await asyncio.to_thread(backlog.close, CLOSE_S)
 
@@ -130,9 +118,9 @@ class Announcing:
                 if not passing(error) and not isinstance(error, UnknownNode):
                     raise
                 await asyncio.sleep(self._after_failure(error))
-        self._tell_changes()
+        self._queue_notices()
         self._failures = 0
-        self._soon.set()  # a registration keeps a node alive for 90 s, a heartbeat for less: beat at once
+        self._beat_soon.set()  # a registration keeps a node alive for 90 s, a heartbeat for less: beat at once
 
     # -- heartbeats -----------------------------------------------------------------------------------------------
 
@@ -152,12 +140,12 @@ class Announcing:
                 wait_s = self._after_failure(error)
             else:
                 if self._failures:
-                    log.info("node %s reaches the hub again", self.node_id)
+                    log.info("node %s reaches the hub again", self.state.node_id)
                 self._failures = 0
                 # Never later than the hub asked for: a node that is late may be taken for silent.
                 wait_s = self.calls.pace_s * random.uniform(0.9, 1.0)
 
-    async def _hear_for_ever(self) -> None:
+    async def _watch_orders(self) -> None:
         """Send a heartbeat at once when the orders for the node change; after a failed call, ask again later."""
         known = self.state.version
         while True:
@@ -170,23 +158,23 @@ class Announcing:
                 await asyncio.sleep(CALM_S)  # a hub that answers at once would be asked without end
                 continue
             known = version
-            self._soon.set()
+            self._beat_soon.set()
 
     def _stalls(self) -> bool:
         why = self._watchdog.stalled()
         if why and not self._stalled:
-            log.error("node %s does not beat: %s", self.node_id, why)
+            log.error("node %s does not beat: %s", self.state.node_id, why)
         elif self._stalled and not why:
-            log.warning("node %s beats again: its program gets on", self.node_id)
+            log.warning("node %s beats again: its program gets on", self.state.node_id)
         self._stalled = why is not None
         return self._stalled
 
     async def _beat(self) -> None:
         node = self.calls
         if node.registered and await node.beat():
-            self._tell_changes()
+            self._queue_notices()
             if self._on_recycle is None and self.state.acknowledge():
-                self._soon.set()
+                self._beat_soon.set()
             if not node.busy:  # else another asyncio task is sending changes right now
                 await node.repair()
             if self._on_recycle is not None and not node.busy:
@@ -195,24 +183,21 @@ class Announcing:
                 await node.compare()
             return
         await node.register()
-        self._tell_changes()
+        self._queue_notices()
         await node.repair()
 
     async def _wait(self, seconds: float) -> None:
         """Wait until the next heartbeat is due, or shortly after a change, so that it carries several changes."""
         due_s = now_s() + seconds
-        try:
-            async with asyncio.timeout(seconds):
-                await self._soon.wait()
-        except TimeoutError:
+        if not await is_set_within(seconds, self._beat_soon):
             return
         await asyncio.sleep(min(max(0.0, due_s - now_s()), 0.2, self.calls.pace_s / 8))
-        self._soon.clear()
+        self._beat_soon.clear()
 
     def _after_failure(self, error: HubError) -> float:
         pace_s = self.calls.pace_s
         if not self._failures:
-            log.warning("node %s does not get through to the hub and goes on trying: %s", self.node_id, error)
+            log.warning("node %s does not get through to the hub and goes on trying: %s", self.state.node_id, error)
         wait_s = pause_s(self._failures, error.retry_after_s, longest_s=pace_s)
         self._failures += 1
         return min(wait_s, pace_s * random.uniform(0.75, 1.0))
@@ -226,7 +211,7 @@ class Announcing:
         async with self.calls.lock:
             for slot_id in sorted(state.to_rebuild() - self._recycling.keys()):
                 if now_s() > until_s:
-                    self._soon.set()
+                    self._beat_soon.set()
                     return
                 if not state.rebuilding.get(slot_id):  # else the slot is withdrawn, and its callback has failed
                     asked_before = slot_id in state.rebuilding
@@ -251,13 +236,15 @@ class Announcing:
             if offered:
                 await self.calls.repair()
             else:
-                log.info("node %s: slot %s was taken care of by hand while it was made fresh", self.node_id, slot_id)
+                log.info(
+                    "node %s: slot %s was taken care of by hand while it was made fresh", self.state.node_id, slot_id
+                )
         except HubError as error:
-            log.warning("node %s could not publish what replaces slot %s yet: %s", self.node_id, slot_id, error)
+            log.warning("node %s could not publish what replaces slot %s yet: %s", self.state.node_id, slot_id, error)
         finally:
             self._recycling.pop(slot_id, None)
 
-    async def _tell_for_ever(self) -> None:
+    async def _notify_for_ever(self) -> None:
         while True:
             callback, news = await self._notices.get()
             try:
@@ -265,15 +252,15 @@ class Announcing:
             except Exception as error:  # noqa: BLE001 - the node must live on after any error of its callbacks
                 self._callback_failed(getattr(callback, "__name__", "a callback"), error)
 
-    def _tell_changes(self) -> None:
+    def _queue_notices(self) -> None:
         if self._pod is not None:
             self._pod.lends(len(self.state.lent))
         now = {"on_lent": dict(self.state.lent), "on_drain": self.state.draining}
         for name, news in now.items():
             callback: Callable[..., Any] | None = self._options.get(name)  # type: ignore[assignment]
-            if callback is not None and news != self._told[name]:
+            if callback is not None and news != self._last_news[name]:
                 self._notices.put_nowait((callback, news))
-        self._told = now
+        self._last_news = now
 
     async def _called(self, callback: Callable[..., Any], news: Any) -> Any:
         try:
@@ -286,4 +273,4 @@ class Announcing:
 
     def _callback_failed(self, name: str, error: Exception) -> None:
         self.callback_errors += 1
-        log.error("node %s: %s raised", self.node_id, name, exc_info=error)
+        log.error("node %s: %s raised", self.state.node_id, name, exc_info=error)

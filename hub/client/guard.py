@@ -1,8 +1,29 @@
-"""Cancelling the block of an `async with` from outside, as `asyncio.timeout` does."""
+"""Reaching into an event loop: the block of an `async with` is cancelled, or a function called, from outside."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+
+def call_in(loop: asyncio.AbstractEventLoop | None, function: Callable[..., object], *arguments: Any) -> None:
+    """Call a function on an event loop, from any thread; do nothing when the loop has ended, or there is none."""
+    if loop is not None:
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(function, *arguments)
+
+
+async def is_set_within(seconds: float, event: asyncio.Event) -> bool:
+    """Wait until the event is set, for at most `seconds`; return whether it is set.
+
+    `asyncio.wait_for` is not used: on Python 3.11 it can drop a cancellation that comes just when the event is set.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    return event.is_set()
 
 
 class Guard:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from contextlib import suppress
 from types import MappingProxyType, TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from hub.client.announcing import Announcing
-from hub.client.guard import Guard
+from hub.client.guard import Guard, call_in
 from hub.client.node_thread import NodeThread
 from hub.client.options import spelt_out
 from hub.client.state import AgentOptions, AgentState
@@ -23,6 +22,7 @@ class Announced:
     """The facts about a node that `NodeAgent` and `SyncNodeAgent` both have; no property can be written through."""
 
     _state: AgentState
+    _watchdog: Watchdog
     _announcing: Announcing
 
     @property
@@ -50,6 +50,14 @@ class Announced:
         """Return the number of callbacks that have raised; each is also logged."""
         return self._announcing.callback_errors
 
+    def alive_while(self, check: Callable[[], object]) -> None:
+        """Send heartbeats only while `check()` is true, so that the hub expires a node whose program hangs or failed.
+
+        `check` is called before each heartbeat, in the thread that sends it, and must return at once; raising counts as
+        false. Several checks may be given. When all are true again, the heartbeats go on.
+        """
+        self._watchdog.alive_while(check)
+
 
 class NodeAgent(Announced):
     """The agent of a node, with its heartbeats: `async with NodeAgent("n1", pools={"gpu:a100": 4}) as agent:`.
@@ -68,9 +76,13 @@ class NodeAgent(Announced):
     @spelt_out(AgentOptions)
     def __init__(self, node_id: str, **options: Unpack[AgentOptions]) -> None:
         self._state = AgentState(node_id, options)
-        self._watchdog = Watchdog(options.get("max_silence"), self._soon)
+        self._watchdog = Watchdog(options.get("max_silence"), lambda answer: call_in(self._home, answer))
         self._announcing = Announcing(self._state, options, self._watchdog, self._call)
-        self._thread = NodeThread(self._announcing, self._say_ready, self._say_ended)
+        self._thread = NodeThread(
+            self._announcing,
+            on_ready=lambda: call_in(self._home, _set, self._ready),
+            on_end=lambda: call_in(self._home, _set, self._ended),
+        )
         self._stop = asyncio.Event()
 
     async def __aenter__(self) -> Self:
@@ -115,38 +127,30 @@ class NodeAgent(Announced):
         self._stop.set()
         self._thread.stop()
 
-    def alive_while(self, check: Callable[[], object]) -> None:
-        """Send heartbeats only while `check()` is true, so that the hub expires a node whose program hangs or failed.
-
-        `check` is called before each heartbeat, in the thread that sends it, and must return at once; raising counts as
-        false. Several checks may be given. When all are true again, the heartbeats go on.
-        """
-        self._watchdog.alive_while(check)
-
     async def publish(self, slots: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Publish more slots; return `{"slotId", "label", "status", "reason"?}` for each, along with the former names.
 
         `status` is published, unchanged, lent or refused. Raises `BadInput` when the hub takes none of the slots, and
         another `HubError` when the call fails now: then the agent keeps the slots and publishes them later.
         """
-        return await self._in_thread(self._announcing.publish(slots))
+        return await self._in_thread(lambda: self._announcing.calls.offer(slots))
 
     async def withdraw(self, slot_id: str) -> bool:
         """Withdraw a slot; return whether that ended a lease of it. Safe to repeat.
 
         Raises a `HubError` when the call fails now; the agent withdraws the slot later.
         """
-        return await self._in_thread(self._announcing.withdraw(slot_id))
+        return await self._in_thread(lambda: self._announcing.calls.withdraw(slot_id))
 
     async def verify(self, slot_id: str, token: str) -> dict[str, Any]:
         """Return `{"slotId", "valid", "reason"?, "ttlSeconds"?}`: whether the slot is now lent under this token."""
-        return await self._in_thread(self._announcing.verify(slot_id, token))
+        return await self._in_thread(lambda: self._announcing.verify(slot_id, token))
 
     def _break_off(self, _: asyncio.Future[None]) -> None:
         if self._thread.failure is not None:
             self._guard.break_off()
 
-    async def _in_thread(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _in_thread(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         done = self._thread.submit(work)
         try:
             return await asyncio.wrap_future(done)
@@ -160,20 +164,6 @@ class NodeAgent(Announced):
 
     def _has_a_loop(self) -> bool:
         return not self._home.is_closed()
-
-    def _soon(self, answer: Callable[[], None]) -> None:
-        with suppress(RuntimeError):  # the loop is closed, as `_has_a_loop` returns
-            self._home.call_soon_threadsafe(answer)
-
-    def _say_ready(self) -> None:
-        self._settle(self._ready)
-
-    def _say_ended(self) -> None:
-        self._settle(self._ended)
-
-    def _settle(self, awaited: asyncio.Future[None]) -> None:
-        with suppress(RuntimeError):  # the loop is closed: no task waits any more
-            self._home.call_soon_threadsafe(_set, awaited)
 
     async def _call(self, callback: Callable[..., Any], news: Any) -> Any:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_called(callback, news), self._home))

@@ -6,11 +6,11 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from hub.client import forks
 from hub.client.announcing import Announcing
+from hub.client.guard import call_in
 from hub.errors import HubUnavailable
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class NodeThread:
         self._lock = threading.Lock()
         forks.note(self)
         self._asked: set[concurrent.futures.Future[Any]] | None = set()  # None: the thread has ended
-        self._thread = threading.Thread(target=self._run, name=f"node-{announcing.node_id}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"node-{announcing.state.node_id}", daemon=True)
 
     def begin_anew(self) -> None:
         """Mark the thread as ended in a forked child: the node is the parent's, which goes on with the heartbeats."""
@@ -47,9 +47,7 @@ class NodeThread:
     def stop(self) -> None:
         """Make the node leave the hub and the thread end, without waiting. Safe at any time and from any thread."""
         self._stopping = True
-        if self._loop is not None:
-            with suppress(RuntimeError):  # the loop has just ended by itself
-                self._loop.call_soon_threadsafe(self._announcing.stop)
+        call_in(self._loop, self._announcing.stop)
 
     def join(self) -> None:
         """Wait until the thread has ended."""
@@ -61,23 +59,26 @@ class NodeThread:
         """Return whether the thread runs: the node is being registered or sends heartbeats."""
         return self._loop is not None and self._asked is not None
 
-    def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Run a coroutine in the thread; return a future of its result, which is cancelled when the thread ends first.
+    def submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]:
+        """Call and await `work` in the thread; return a future of its result, cancelled when the thread ends first.
 
         When the thread does not run, raises the error that ended it, or `HubUnavailable`.
         """
+
+        async def run() -> T:
+            return await work()
+
         with self._lock:
             if self._loop is not None and self._asked is not None:
-                done = asyncio.run_coroutine_threadsafe(work, self._loop)
+                done = asyncio.run_coroutine_threadsafe(run(), self._loop)
                 self._asked.add(done)
                 done.add_done_callback(self._asked.discard)
                 return done
-        work.close()
         raise self.failure or self.gone()
 
     def gone(self) -> HubUnavailable:
         """Return the error for calls to a node whose thread does not run."""
-        return HubUnavailable(f"the agent of node {self._announcing.node_id} does not run")
+        return HubUnavailable(f"the agent of node {self._announcing.state.node_id} does not run")
 
     def _run(self) -> None:
         try:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar, cast, get_type_hints
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast, get_type_hints
 
 F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def spelt_out(options: type) -> Callable[[F], F]:
@@ -39,5 +41,17 @@ def spelt_out(options: type) -> Callable[[F], F]:
         checked: Any = awaited if inspect.iscoroutinefunction(function) else called
         checked.__signature__ = signature.replace(parameters=[*plain, *named])
         return cast(F, checked)
+
+    return shown
+
+
+def with_parameters_of(
+    other: Callable[Concatenate[Any, P], Any],
+) -> Callable[[Callable[..., R]], Callable[Concatenate[Any, P], R]]:
+    """Return a decorator that shows the parameters of another method, to which the decorated one passes them."""
+
+    def shown(method: Callable[..., R]) -> Callable[Concatenate[Any, P], R]:
+        method.__signature__ = inspect.signature(other)  # type: ignore[attr-defined]
+        return method
 
     return shown

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 # These ask the process to end.
@@ -36,6 +39,24 @@ def ending() -> list[int]:
         or (signal.getsignal(number) is signal.SIG_DFL and not handled >> (number - 1) & 1)
         or (signal.getsignal(number) is signal.SIG_IGN and named(number) == _BY_SHELLS)
     ]
+
+
+@contextmanager
+def handled(on_signal: Callable[[int], object]) -> Iterator[None]:
+    """Call `on_signal` with the number of each signal that would end the process; then put the former handlers back.
+
+    Outside the main thread, which alone may set handlers, nothing is handled. `on_signal` is called in the main thread
+    at any moment, and so must not set an event for which that thread may be waiting: it holds the lock of the event.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, lambda number, _: on_signal(number)) for number in ending()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
 
 
 def _handled_outside_python() -> int:

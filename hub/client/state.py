@@ -20,66 +20,68 @@ class AgentOptions(TypedDict, total=False):
     """The options of `NodeAgent` and `SyncNodeAgent`."""
 
     slots: Iterable[Mapping[str, Any]]
-    """`{"label": "gpu:a100", "slotId"?: ..., "address"?: ..., "kind"?: ..., anything else the borrower should see}`;
-    before, these were `labelKey`, `browserId`, `endpoint` and `browserType`."""
+    """Each `{"label": "gpu:a100", "slotId"?: ..., "address"?: ..., "kind"?: ...}` with any other facts for borrowers.
+    The older names `labelKey`, `browserId`, `endpoint` and `browserType` are accepted as well."""
     pools: Mapping[str, int]
-    """Label -> how many slots; they are named `<node>-<label with dots>-<1..n>`."""
+    """Label -> number of slots, which get the ids `<node>-<label with dots>-<1..n>`."""
     labels: Mapping[str, str]
     """Facts about the node, such as region or os."""
     apps: Iterable[str]
+    """The names of the programs that the node runs."""
     base_url: str
-    """Where the node itself can be reached."""
+    """The URL of the node itself."""
     capacity: int
-    """How much the node says it can do; the number of its slots unless given."""
+    """The capacity to show for the node; the number of its slots unless given."""
     url: str
-    """The hub; `HUB_URL` or http://127.0.0.1:8080 unless given."""
+    """The URL of the hub; `HUB_URL` or http://127.0.0.1:8080 unless given."""
     secret: str
     """The node secret; `HUB_NODE_SECRET` unless given."""
     join_token: str
-    """What the node joins with when the hub refuses its secret, or it has none: it makes a token of its own, which
-    speaks for it alone; `HUB_JOIN_TOKEN` unless given."""
+    """A token to join with when the hub refuses the secret, or there is none: the node then makes a token of its own,
+    which is valid for this node alone. `HUB_JOIN_TOKEN` unless given."""
     token_file: str
-    """Where that token, or one that `hub token create --node` made, is kept; `HUB_NODE_TOKEN_FILE` unless given."""
+    """The file that keeps that token, or one of `hub token create --node`; `HUB_NODE_TOKEN_FILE` unless given."""
     policy: Literal["recycle", "reuse"]
-    """Whether the hub asks for a slot to be recycled after each return (its default) or lends it again as it is."""
+    """What the hub does with a returned slot: `recycle`, its default, has the node rebuild it first; `reuse` lends it
+    again as it is."""
     on_recycle: Callable[[str], Any]
-    """Called with the id of a slot that should be made fresh and was taken off offer for that: nobody has it or can
-    borrow it meanwhile. May be async. Answers the slot that replaces it, or None when the same slot is ready again;
-    only that puts it back on offer. When it raises it is called again about a beat later, and the slot stays off offer
-    until it succeeds. What it answers is ignored when the slot was withdrawn or published by hand meanwhile."""
+    """Called with the id of a slot to rebuild, which was withdrawn before, so that nobody holds or borrows it. May be
+    async. Returns the slot that replaces it, or None when the same slot is ready again; then that is published. When it
+    raises, it is called again about one heartbeat later. The returned slot is ignored when the program has withdrawn or
+    published the slot meanwhile."""
     on_drain: Callable[[bool], Any]
-    """Called with True when the hub stops lending from this node, with False when it starts again. May be async."""
+    """Called with True when the hub stops lending slots of this node, with False when it begins again. May be async."""
     on_lent: Callable[[Mapping[str, str]], Any]
-    """Called with slot id -> fencing token of all that is lent, as soon as that has changed. May be async."""
+    """Called with slot id -> fencing token of all leases, as soon as one has begun or ended. May be async."""
     max_silence: float
-    """Seconds after which the hub is to miss a node whose program hangs: beats stop when the event loop has run nothing
-    for so long, with `SyncNodeAgent` when `progress` was not called for so long, and go on when it is back. Never
-    unless given: a program may be busy for as long as it likes."""
+    """The seconds for which the program may hang before the heartbeats stop: the event loop runs nothing, or, with
+    `SyncNodeAgent`, `progress` is not called. They go on when it does again. No limit unless given."""
     pod: bool
-    """Whether this node is all that its pod on Kubernetes is for: then the pod `POD_NAME` in `POD_NAMESPACE` gets the
-    annotations by which a scale-down takes the idle. Off unless given; `hub agent` and `python -m hub.client` do."""
+    """True when the pod `POD_NAME` in `POD_NAMESPACE` on Kubernetes exists for this node alone: the agent then keeps
+    annotations by which a scale-down removes idle pods first. False unless given; `hub agent` and
+    `python -m hub.client` set it."""
     transport: Any
-    """A `httpx.AsyncBaseTransport` instead of the network, for tests; it is used in the thread of the agent."""
+    """A `httpx.AsyncBaseTransport` for tests, in place of the network; it is used in the thread of the agent."""
 
 
 class AgentState:
-    """The state of one node: its slots, and what it and the hub have told each other about them."""
+    """The state of one node: its slots, its leases, and the changes that the hub has not confirmed yet."""
 
     def __init__(self, node_id: str, options: AgentOptions) -> None:
         self.node_id = node_id
         self.slots: dict[str, dict[str, Any]] = {}
         self.lent: dict[str, str] = {}
-        self.lent_for: dict[str, dict[str, str]] = {}  # slot id -> label asked for and run, as the hub told
+        self.lent_for: dict[str, dict[str, str]] = {}  # slot id -> requested label, and run
         self.version = 0
         self.incarnation = uuid.uuid4().hex
-        self.term = ""  # the hub gave it to this incarnation
-        self.offers = ""  # the hub's sum of our slots as of the last heartbeat, see `in_short`
+        self.term = ""  # given by the hub to this incarnation
+        self.offers = ""  # the hub's sum of our slots as of the last heartbeat, see `sum_of`
         self.drain_call: dict[str, Any] | None = None  # the last drain or undrain, for a hub that has lost it
-        self._told_s = 0.0  # when the hub sent `drain_call`, on the clock of `now_s`
+        self._drain_call_s = 0.0  # when the hub sent `drain_call`, on the clock of `now_s`
         self.refused: set[str] = set()  # our slots that the hub refused
         self.draining = False
         self.marked: set[str] = set()  # slots the hub wants recycled
-        self.acknowledged: set[str] = set()  # recycled slots of which the hub has not been told yet
+        self.acknowledged: set[str] = set()  # recycled slots that no heartbeat has reported yet
         self.unpublished: set[str] = set()  # our slots that the hub may not have
         self.unwithdrawn: set[str] = set()  # slots that are no longer ours and that the hub may have
         self.rebuilding: dict[str, bool] = {}  # our slots being rebuilt -> whether the hub has surely withdrawn them
@@ -128,13 +130,13 @@ class AgentState:
         published by other calls: one that the hub refuses must not prevent the registration.
         """
         capacity = len(self.slots) if self._capacity is None else self._capacity
-        told = [slot_id for slot_id in self.slots if slot_id not in self.unpublished and not self._off_offer(slot_id)]
-        batches = list(self.batches(sorted(told, key=lambda slot_id: slot_id not in self.lent)))
+        shown = [slot_id for slot_id in self.slots if slot_id not in self.unpublished and not self._off_offer(slot_id)]
+        batches = list(self.batches(sorted(shown, key=lambda slot_id: slot_id not in self.lent)))
         first = batches.pop(0) if batches else {}
-        named: dict[str, Any] = {"incarnation": self.incarnation, **({"term": self.term} if self.term else {})}
+        identity: dict[str, Any] = {"incarnation": self.incarnation, **({"term": self.term} if self.term else {})}
         if self.drain_call is not None:
-            named["drainCall"] = self._drain_call()
-        return {**self._facts, **named, "capacity": capacity, **self._policy, **first}, batches
+            identity["drainCall"] = self._drain_call()
+        return {**self._facts, **identity, "capacity": capacity, **self._policy, **first}, batches
 
     def registered(self, answer: Mapping[str, Any]) -> None:
         """Store the answer to a registration, except the results of the slots, for which `published` is called."""
@@ -152,21 +154,21 @@ class AgentState:
             if slot_id in self.lent_for:
                 length += len(json.dumps(self.lent_for[slot_id])) + len(slot_id)
             if batch and (len(batch) == BITE_SLOTS or size + length > BITE_BYTES):
-                yield self._bite(batch)
+                yield self._publication(batch)
                 batch, size = [], 0
             batch.append(slot_id)
             size += length
         if batch:
-            yield self._bite(batch)
+            yield self._publication(batch)
 
-    def _bite(self, ids: list[str]) -> dict[str, Any]:
+    def _publication(self, ids: list[str]) -> dict[str, Any]:
         lent = {slot_id: self.lent[slot_id] for slot_id in ids if slot_id in self.lent}
-        said: dict[str, Any] = {"slots": [self.slots[slot_id] for slot_id in ids], **self._policy}
+        body: dict[str, Any] = {"slots": [self.slots[slot_id] for slot_id in ids], **self._policy}
         if lent:
-            said["lent"] = lent
+            body["lent"] = lent
         if lent_for := {slot_id: self.lent_for[slot_id] for slot_id in lent if slot_id in self.lent_for}:
-            said["lentFor"] = lent_for
-        return said
+            body["lentFor"] = lent_for
+        return body
 
     def published(self, results: Iterable[Mapping[str, Any]]) -> None:
         """Store the result that the hub answered for each published slot."""
@@ -227,7 +229,7 @@ class AgentState:
     def _drain_call(self) -> dict[str, Any]:
         call = dict(self.drain_call or {})
         if isinstance(call.get("leftMs"), int | float):
-            call["leftMs"] = max(0, int(call["leftMs"] - (now_s() - self._told_s) * 1000))
+            call["leftMs"] = max(0, int(call["leftMs"] - (now_s() - self._drain_call_s) * 1000))
         return call
 
     def expected(self) -> set[str] | None:
@@ -239,43 +241,43 @@ class AgentState:
     def differs(self) -> bool:
         """Return whether the hub, as of the last heartbeat, had other slots than it should."""
         expected = self.expected()
-        return bool(self.offers) and expected is not None and in_short(expected) != self.offers
+        return bool(self.offers) and expected is not None and sum_of(expected) != self.offers
 
     def compare(self, known: Iterable[str]) -> None:
         """Note which of the slots `known` to the hub it should not have, and which it lacks."""
-        found, expected = set(known), self.expected() or set()
-        self.unwithdrawn |= found - self.slots.keys()
-        self.unpublished |= expected - found
+        at_hub, expected = set(known), self.expected() or set()
+        self.unwithdrawn |= at_hub - self.slots.keys()
+        self.unpublished |= expected - at_hub
 
     def _off_offer(self, slot_id: str) -> bool:
-        sure = self.rebuilding.get(slot_id)
-        return sure is not None and (sure or slot_id not in self.lent)
+        withdrawn = self.rebuilding.get(slot_id)
+        return withdrawn is not None and (withdrawn or slot_id not in self.lent)
 
     def beat(self) -> dict[str, Any]:
         """Return the body of the next heartbeat."""
         recycled = sorted(self.acknowledged)[:ACKNOWLEDGED_AT_ONCE]
-        named = {"nodeId": self.node_id, "incarnation": self.incarnation, "version": self.version}
-        return {**named, **({"recycled": recycled} if recycled else {})}
+        body = {"nodeId": self.node_id, "incarnation": self.incarnation, "version": self.version}
+        return {**body, **({"recycled": recycled} if recycled else {})}
 
     def heard(self, beat: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
         """Store the answer to a heartbeat of a node that the hub knows."""
         self.acknowledged.difference_update(beat.get("recycled", ()))
         self.version = int(answer.get("version", 0))
         self.draining = bool(answer.get("drain"))
-        wanted = set(answer.get("recycle", ()))
-        if "lent" in answer:  # only then the answer has everything
+        to_recycle = set(answer.get("recycle", ()))
+        if "lent" in answer:  # only then the answer is complete
             self.lent, self.lent_for = dict(answer["lent"]), dict(answer.get("lentFor", {}))
-            self.marked = wanted
+            self.marked = to_recycle
             self.offers = str(answer.get("offers", ""))
-            self.drain_call, self._told_s = answer.get("drainCall", self.drain_call), now_s()
+            self.drain_call, self._drain_call_s = answer.get("drainCall", self.drain_call), now_s()
         else:
-            self.marked |= wanted
+            self.marked |= to_recycle
 
 
-def in_short(slots: Collection[str]) -> str:
+def sum_of(slots: Collection[str]) -> str:
     """Return the sum by which the hub compares slots: their number, a dash, and their SHA-1s summed in 40 bits."""
-    found = (int(hashlib.sha1(slot.encode(), usedforsecurity=False).hexdigest()[:10], 16) for slot in slots)
-    return f"{len(slots)}-{sum(found) % 2**40}"
+    hashes = (int(hashlib.sha1(slot.encode(), usedforsecurity=False).hexdigest()[:10], 16) for slot in slots)
+    return f"{len(slots)}-{sum(hashes) % 2**40}"
 
 
 def _pool(node_id: str, label: str, count: int) -> Iterator[dict[str, Any]]:

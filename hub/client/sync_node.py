@@ -83,10 +83,6 @@ class SyncNodeAgent(Announced):
         """Tell the agent that the program does not hang; with `max_silence` the program must call this that often."""
         self._watchdog.made()
 
-    def alive_while(self, check: Callable[[], object]) -> None:
-        """Send heartbeats only while `check()` is true; see `NodeAgent.alive_while`."""
-        self._watchdog.alive_while(check)
-
     @property
     def failure(self) -> Exception | None:
         """Return the error that ended the agent, or None while it lives."""
@@ -94,21 +90,21 @@ class SyncNodeAgent(Announced):
 
     def publish(self, slots: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Publish more slots; return the outcome for each; see `NodeAgent.publish`."""
-        return self._call(self._announcing.publish(slots))
+        return self._call(lambda: self._announcing.calls.offer(slots))
 
     def withdraw(self, slot_id: str) -> bool:
         """Withdraw a slot; return whether that ended a lease of it; see `NodeAgent.withdraw`."""
-        return self._call(self._announcing.withdraw(slot_id))
+        return self._call(lambda: self._announcing.calls.withdraw(slot_id))
 
     def verify(self, slot_id: str, token: str) -> dict[str, Any]:
         """Return whether the slot is now lent under this token, as a dict; see `NodeAgent.verify`."""
-        return self._call(self._announcing.verify(slot_id, token))
+        return self._call(lambda: self._announcing.verify(slot_id, token))
 
     def _end(self) -> None:
         self._ended.set()
         self._ready.set()
 
-    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+    def _call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         done = self._thread.submit(work)
         try:
             return done.result()

@@ -7,13 +7,12 @@ import math
 import os
 import threading
 import time
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import httpx
 
 from hub.client import forks
-from hub.client.exchange import Outcome, Pause, Send, Steps, T, Unreachable
-from hub.client.refusals import heard
+from hub.client.exchange import Outcome, Pause, Send, Steps, T, Unreachable, heard, words_of
 from hub.client.trust import tls_context, warn_of_plain_text
 from hub.errors import HubError
 from hub.outgoing import options_for
@@ -33,38 +32,39 @@ class Stopped(Exception):
     """The end of `SyncTransport.run` after its `stop` event was set before the steps were done."""
 
 
-class Credentials(Protocol):
+class Credentials:
     """What requests show to the hub, to say who sends them."""
+
+    noun = "secret"
+    key: str | None = None
+    """A text that clients with the same credentials have in common; None when they share nothing."""
+
+    def __init__(self, variable: str) -> None:
+        self._variable = variable  # the environment variable that holds them; empty when the program gave them
 
     def headers(self) -> dict[str, str]:
         """Return the headers for the next request; may raise anything, which counts as a hub that is away."""
+        return {}
 
     def shown(self) -> str:
-        """Return words on an environment variable, to add to a refusal; empty when the program gave the secret."""
+        """Return words on the environment variable, to add to a refusal; empty when the program gave the secret."""
+        if not self._variable:
+            return ""
+        if os.environ.get(self._variable):
+            return f"the {self.noun} shown was that of {self._variable}"
+        return f"no {self.noun} was shown: {self._variable} is not set"
 
-    @property
-    def key(self) -> str | None:
-        """Return a text that clients with the same credentials have in common; None when they share nothing."""
 
-
-class Secret:
-    """A shared secret; None stands for that of an environment variable, `variable`, as it is now."""
+class Secret(Credentials):
+    """A shared secret; None stands for that of an environment variable, as it is now."""
 
     def __init__(self, secret: str | None, variable: str = "") -> None:
+        super().__init__(variable if secret is None else "")
         self.key = (os.environ.get(variable, "") if secret is None else secret) or ""
-        self._variable = variable if secret is None else ""
 
     def headers(self) -> dict[str, str]:
         """Return the header with the secret; none without a secret."""
         return {"x-hub-secret": self.key} if self.key else {}
-
-    def shown(self) -> str:
-        """Return words on the environment variable; empty when a secret was given."""
-        if not self._variable:
-            return ""
-        if os.environ.get(self._variable):
-            return f"the secret shown was that of {self._variable}"
-        return f"no secret was shown: {self._variable} is not set"
 
 
 def _options(url: str | None, transport: object) -> dict[str, Any]:
@@ -100,8 +100,7 @@ class _Remaining(dict[str, float]):
 
 
 def _unreachable(client: httpx.Client | httpx.AsyncClient, error: Exception) -> Unreachable:
-    reason = str(error) or type(error).__name__
-    return Unreachable(f"no answer from {client.base_url}: {reason}", not isinstance(error, _UNSENT))
+    return Unreachable(f"no answer from {client.base_url}: {words_of(error)}", not isinstance(error, _UNSENT))
 
 
 def _next(steps: Steps[T], outcome: Outcome, broken: BaseException | None) -> Send | Pause:
@@ -153,10 +152,10 @@ class _Transport(Generic[C]):
     def _request(self, send: Send) -> tuple[C, httpx.Request | Unreachable]:
         """Return the HTTP client for a step and the request, or `Unreachable` when the credentials cannot be had.
 
-        The headers of a change say how long its caller waits, so that the hub drops it when it is late.
+        A request that changes something names the wait of its caller, after which the hub does not carry it out.
         """
         client = self._opened()[1 if send.wait_s else 0]
-        late = {} if send.method == "GET" else {"prefer": f"wait={math.ceil(send.timeout_s + send.wait_s)}"}
+        wait = {} if send.method == "GET" else {"prefer": f"wait={math.ceil(send.timeout_s + send.wait_s)}"}
         try:
             credentials = self.credentials.headers()
         except Exception as error:  # noqa: BLE001 - a callable of the program may fail in any way
@@ -167,7 +166,7 @@ class _Transport(Generic[C]):
             json=send.body,
             content=send.content,
             params=dict(send.query) or None,
-            headers={**late, **credentials, **send.headers},
+            headers={**wait, **credentials, **send.headers},
             timeout=httpx.Timeout(send.timeout_s, read=send.timeout_s + send.wait_s),
         )
 
@@ -178,7 +177,10 @@ class AsyncTransport(_Transport[httpx.AsyncClient]):
     _kind = httpx.AsyncClient
 
     async def run(self, steps: Steps[T]) -> T:
-        """Play the steps and return their result. A cancellation of the asyncio task is raised in them first."""
+        """Play the steps and return their result.
+
+        When the asyncio task is cancelled, the steps get the `CancelledError` first and may clean up.
+        """
         outcome: Outcome = None
         broken: asyncio.CancelledError | None = None
         while True:
@@ -226,8 +228,8 @@ class SyncTransport(_Transport[httpx.Client]):
     def run(self, steps: Steps[T], stop: threading.Event | None = None) -> T:
         """Play the steps and return their result; raise `Stopped` once `stop` is set.
 
-        An interruption, by Ctrl-C or an error that a signal handler raises, is raised in the steps first, so that they
-        can clean up.
+        When the thread is interrupted, by Ctrl-C or an error of a signal handler, the steps get that error first and
+        may clean up.
         """
         outcome: Outcome = None
         broken: BaseException | None = None

@@ -77,7 +77,11 @@ class Watch:
             await asyncio.wait([self._task])
 
     async def _run(self) -> None:
-        while await self._calm():
+        while True:
+            await asyncio.sleep(CALM_S)
+            self._changed.clear()
+            if not self._slots:
+                return
             parts = batched(list(self._slots), LEASES_MAX)
             asking = [asyncio.ensure_future(self._http.run(look(part, WAIT_S))) for part in parts]
             changing = asyncio.ensure_future(self._changed.wait())
@@ -94,11 +98,6 @@ class Watch:
                 when_lost = self._slots.pop(slot)
                 if not slot.returned:
                     when_lost()
-
-    async def _calm(self) -> bool:
-        await asyncio.sleep(CALM_S)
-        self._changed.clear()
-        return bool(self._slots)
 
 
 async def _answered(asking: asyncio.Future[bool]) -> bool:

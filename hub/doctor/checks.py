@@ -7,41 +7,11 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from hub.batched import batched
+from hub.doctor import words
 from hub.doctor.counts import RecordCounts
 from hub.doctor.holdings import Holdings
-from hub.doctor.job_words import (
-    COUNTS,
-    ENTRIES,
-    ENTRY_STRAYS,
-    HOLDINGS,
-    JOBS,
-    LINKS,
-    PROVIDERS,
-    SCHEDULES,
-    TASKS,
-    WORKERS,
-)  # fmt: skip
-from hub.doctor.words import (
-    HUBS,
-    KEYS,
-    LIBRARIES,
-    LIFETIMES,
-    MEMBERS,
-    NODES,
-    PARTS,
-    PLACES,
-    POOLS,
-    QUEUES,
-    RUNS,
-    SLOTS,
-    STORE,
-    STRAYS,
-    TICKETS,
-    TOKENS,
-    UNREADABLE,
-    WAITS,
-    Trouble,
-)
+from hub.doctor.words import Trouble
 from hub.errors import ForeignKey, StoreFault
 from hub.jobs.names import dashed
 from hub.settings import Settings
@@ -103,50 +73,49 @@ class Checks:
         nodes_ms = int((settings.node_sweep_interval_s + SLACK_S) * 1000)
         timeout_ms = int(settings.node_timeout_s * 1000)
         return {
-            "slots": Check(SLOTS, _called("slot"), timeout_ms=timeout_ms + nodes_ms, grace_ms=leases_ms),
-            "places": Check(PLACES, self._shown_place, batch=PLACES_BATCH),
-            "members": Check(MEMBERS, self._shown_member, batch=MEMBERS_BATCH),
-            "pools": Check(POOLS, _called("pool")),
-            "nodes": Check(NODES, _called("node"), timeout_ms=timeout_ms, grace_ms=nodes_ms),
-            "parts": Check(PARTS, _called("node")),
-            "store": Check(STORE, lambda _: keys.store),
-            "tickets": Check(TICKETS, _called("ticket"), grace_ms=GONE_MS),
-            "queues": Check(QUEUES, _called("label")),
-            "waits": Check(WAITS, _called("pool"), batch=10),
-            "runs": Check(RUNS, _called("run"), batch=1),
-            "hubs": Check(HUBS, _called("hub"), grace_ms=GONE_MS),
-            "lifetimes": Check(LIFETIMES, "".join, plainly=self._lifetimes),
-            "keys": Check(KEYS, lambda subject: subject[0], plainly=self._types),
-            "libraries": Check(LIBRARIES, lambda subject: subject[0], plainly=self._libraries),
-            "tokens": Check(TOKENS, lambda subject: f"slots {', '.join(subject[1:])}", plainly=self._tokens),
+            "slots": Check(words.SLOTS, _called("slot"), timeout_ms=timeout_ms + nodes_ms, grace_ms=leases_ms),
+            "places": Check(words.PLACES, self._shown_place, batch=PLACES_BATCH),
+            "members": Check(words.MEMBERS, self._shown_member, batch=MEMBERS_BATCH),
+            "pools": Check(words.POOLS, _called("pool")),
+            "nodes": Check(words.NODES, _called("node"), timeout_ms=timeout_ms, grace_ms=nodes_ms),
+            "parts": Check(words.PARTS, _called("node")),
+            "store": Check(words.STORE, lambda _: keys.store),
+            "tickets": Check(words.TICKETS, _called("ticket"), grace_ms=GONE_MS),
+            "queues": Check(words.QUEUES, _called("label")),
+            "waits": Check(words.WAITS, _called("pool"), batch=10),
+            "runs": Check(words.RUNS, _called("run"), batch=1),
+            "hubs": Check(words.HUBS, _called("hub"), grace_ms=GONE_MS),
+            "lifetimes": Check(words.LIFETIMES, "".join, plainly=self._lifetimes),
+            "keys": Check(words.KEYS, lambda subject: subject[0], plainly=self._types),
+            "libraries": Check(words.LIBRARIES, lambda subject: subject[0], plainly=self._libraries),
+            "tokens": Check(words.TOKENS, lambda subject: f"slots {', '.join(subject[1:])}", plainly=self._tokens),
         }
 
     def _at_jobs(self, settings: Settings) -> dict[str, Check]:
         timeout_ms = int(settings.worker_timeout_s * 1000)
         grace_ms = int((settings.worker_sweep_interval_s + SLACK_S) * 1000)
-        workers = Check(WORKERS, _called_by_id("worker"), timeout_ms=timeout_ms, grace_ms=grace_ms, batch=WORKERS_BATCH)
+        worker = _called_by_id("worker")
         return {
-            "tasks": Check(TASKS, _called_by_id("task")),
-            "entries": Check(ENTRIES, self._shown_member, batch=MEMBERS_BATCH),
-            "workers": workers,
-            "links": Check(LINKS, _shown_link),
-            "jobs": Check(JOBS, _called("job")),
-            "counts": Check(COUNTS, _called("job"), batch=ALL_AT_ONCE, plainly=self._miscounts),
-            "holdings": Check(HOLDINGS, lambda each: self._store.keys.used(each[0]), plainly=self._held),
-            "providers": Check(PROVIDERS, _called("provider")),
-            "schedules": Check(SCHEDULES, _called("schedule")),
+            "tasks": Check(words.TASKS, _called_by_id("task")),
+            "entries": Check(words.ENTRIES, self._shown_member, batch=MEMBERS_BATCH),
+            "workers": Check(words.WORKERS, worker, timeout_ms, grace_ms, batch=WORKERS_BATCH),
+            "links": Check(words.LINKS, _shown_link),
+            "jobs": Check(words.JOBS, _called("job")),
+            "counts": Check(words.COUNTS, _called("job"), batch=ALL_AT_ONCE, plainly=self._miscounts),
+            "holdings": Check(words.HOLDINGS, lambda each: self._store.keys.used(each[0]), plainly=self._held),
+            "providers": Check(words.PROVIDERS, _called("provider")),
+            "schedules": Check(words.SCHEDULES, _called("schedule")),
         }
 
     async def at(self, name: str, subjects: Iterable[Subject]) -> dict[Suspicion, Words]:
         """Check these subjects; return those that break an invariant, each with the words of the check."""
-        check, wanted = self._checks[name], list(dict.fromkeys(subjects))
-        found: dict[Suspicion, Words] = {}
-        for start in range(0, len(wanted), check.batch):
-            batch = wanted[start : start + check.batch]
-            for subject, words in zip(batch, await self._ask(name, check, batch), strict=True):
-                if words:
-                    found[Suspicion(name, subject)] = frozenset(words)
-        return found
+        check = self._checks[name]
+        broken: dict[Suspicion, Words] = {}
+        for batch in batched(list(dict.fromkeys(subjects)), check.batch):
+            for subject, answer in zip(batch, await self._ask(name, check, batch), strict=True):
+                if answer:
+                    broken[Suspicion(name, subject)] = frozenset(answer)
+        return broken
 
     async def again(self, suspicions: Mapping[Suspicion, Words]) -> dict[Suspicion, Words]:
         """Check these suspicions again; return those that are confirmed, with the words that came both times."""
@@ -154,17 +123,17 @@ class Checks:
         seen: dict[Suspicion, Words] = {}
         for name in names:
             seen |= await self.at(name, (each.subject for each in suspicions if each.check == name))
-        both = {each: words & seen.get(each, frozenset()) for each, words in suspicions.items()}
-        return {each: words for each, words in both.items() if words}
+        both = {each: before & seen.get(each, frozenset()) for each, before in suspicions.items()}
+        return {each: twice for each, twice in both.items() if twice}
 
     def trouble(self, suspicion: Suspicion, word: str) -> Trouble:
         """Return the trouble (a broken invariant) that a word in the answer of a check stands for."""
         if word == UNREAD:
-            return UNREADABLE
-        if suspicion.check == "members" and suspicion.subject[0] in STRAYS:
-            return STRAYS[suspicion.subject[0]]
-        if suspicion.check == "entries" and suspicion.subject[0] in ENTRY_STRAYS:
-            return ENTRY_STRAYS[suspicion.subject[0]]
+            return words.UNREADABLE
+        if suspicion.check == "members" and suspicion.subject[0] in words.STRAYS:
+            return words.STRAYS[suspicion.subject[0]]
+        if suspicion.check == "entries" and suspicion.subject[0] in words.ENTRY_STRAYS:
+            return words.ENTRY_STRAYS[suspicion.subject[0]]
         return self._checks[suspicion.check].troubles[word]
 
     def shown(self, suspicion: Suspicion) -> str:
@@ -188,7 +157,7 @@ class Checks:
             # One record of the batch has the wrong type, so each is checked alone.
             if len(batch) == 1:
                 return [[UNREAD]]
-            return [words for subject in batch for words in await self._ask(name, check, [subject])]
+            return [answer for subject in batch for answer in await self._ask(name, check, [subject])]
 
     async def _lifetimes(self, batch: Sequence[Subject]) -> list[Sequence[str]]:
         left = await self._store.read_all(("PTTL", key) for (key,) in batch)
@@ -237,7 +206,7 @@ def fields_of(suspicion: Suspicion) -> Subject:
     return suspicion.subject
 
 
-def seen_subject(slot: str, seen: Iterable[tuple[str, str, str]]) -> Subject:
+def place_subject(slot: str, seen: Iterable[tuple[str, str, str]]) -> Subject:
     """Return a subject of the check "places": a slot with each (place, label, item) in which it was seen."""
     return (json.dumps([slot, sorted(set(seen))], ensure_ascii=False),)
 

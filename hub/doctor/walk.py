@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from hub.capacity.labels import parse_label
 from hub.capacity.models import listed_id
-from hub.doctor.checks import Checks, Subject, Suspicion, Words, seen_subject
+from hub.doctor.checks import Checks, Subject, Suspicion, Words, place_subject
 from hub.doctor.job_walk import JobWalk
 from hub.errors import InvalidLabel
 from hub.store.keys import TABLE, Keys, key_part, name_of
@@ -51,7 +51,7 @@ class Walk:
             await self._page(names)
             seen(keys := keys + len(names))
         await self._jobs.finish()
-        await self._check("places", [seen_subject(slot, seen) for slot, seen in self._doubtful.items()])
+        await self._check("places", [place_subject(slot, seen) for slot, seen in self._doubtful.items()])
         return self.suspicions
 
     async def _page(self, names: Iterable[str]) -> None:

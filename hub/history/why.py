@@ -20,7 +20,10 @@ from hub.store.keys import key_part
 
 KINDS = get_args(Kind)
 _IDS = ("task", "worker")  # kinds whose ids are UUIDs, which callers may write with or without hyphens
-_WIDE = 1000  # events of a run that are searched for its tickets, however few events are shown
+_NOW = {
+    "node": node_now, "slot": slot_now, "ticket": ticket_now, "task": task_now, "worker": worker_now, "job": job_now,
+    "schedule": schedule_now,
+}  # fmt: skip
 # Events of ordinary lending are not shown for a node: they would push out the events about the node itself.
 _LENDING = frozenset({"grant.lent", "grant.handed", "grant.returned"})
 
@@ -51,22 +54,7 @@ def _names(kind: str, given: str) -> tuple[str, ...]:
 
 
 async def _now(hub: Hub, kind: str, name: str, past: FoundEvents) -> Now | None:
-    match kind:
-        case "node":
-            return await node_now(hub, name)
-        case "slot":
-            return await slot_now(hub, name)
-        case "ticket":
-            return await ticket_now(hub, name)
-        case "task":
-            return await task_now(hub, name)
-        case "worker":
-            return await worker_now(hub, name)
-        case "job":
-            return await job_now(hub, name)
-        case "schedule":
-            return await schedule_now(hub, name)
-    return await run_now(hub, name, past)
+    return await run_now(hub, name, past) if kind == "run" else await _NOW[kind](hub, name)
 
 
 def _gone(past: FoundEvents) -> Now:

@@ -26,11 +26,11 @@ from hub.jobs.dispatch import formatter
 from hub.jobs.models import value_of
 from hub.jobs.names import dashed, to_id
 from hub.observability.logs import get_logger
+from hub.retries import pause_s
 from hub.store.group import Entry, GroupReader
 
 GROUP = "taskiq"  # the consumer group, named as taskiq-redis names it by default
 IDLE_S = 5.0  # a message that is not acknowledged after this long was left by a worker that died
-RETRY_S = (0.2, 5.0)  # first and longest pause while the store does not answer; each pause is twice the last
 REPORT_S = 5.0  # for storing the last results when the worker stops
 STOPPED = "Internal worker stopped"
 _log = get_logger("hub.internal")
@@ -114,21 +114,19 @@ class InternalWorker:
                     self._start(entry_id, fields)
 
     async def _next(self, most: int) -> list[Entry]:
-        pause_s, longest_s = RETRY_S
-        away = False
+        failures = 0
         while not self._stopping:
             try:
-                found = await self._queue.next(most)
+                entries = await self._queue.next(most)
             except (StoreUnavailable, StoreFault) as error:
-                if not away:
+                if not failures:
                     _log.warning("internal queue unreachable", why=str(error))
-                away = True
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, longest_s)
+                await asyncio.sleep(pause_s(failures))
+                failures += 1
                 continue
-            if away:
+            if failures:
                 _log.info("internal queue reachable again")
-            return found
+            return entries
         return []
 
     def _start(self, entry_id: str, fields: Mapping[str, str]) -> None:
@@ -195,8 +193,8 @@ class InternalWorker:
     async def _move(self, order: WorkOrder, status: str, error: str = "", value: str = "") -> bool:
         """Move the task to this status, trying until the store answers; return False if its status no longer allows
         that."""
-        pause_s, longest_s = RETRY_S
         request = secrets.token_hex(8)  # one id for all tries, so that a repeated move is known as the same
+        failures = 0
         while True:
             try:
                 await self._tasks.move(order.task, status, error, superuser=True, request=request, value=value)
@@ -204,8 +202,8 @@ class InternalWorker:
                 _log.info("internal task already ended", task=dashed(order.task), job=order.full, why=over.detail)
                 return False
             except StoreUnavailable:
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, longest_s)
+                await asyncio.sleep(pause_s(failures))
+                failures += 1
             else:
                 return True
 

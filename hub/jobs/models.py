@@ -120,7 +120,7 @@ class TaskInFull:
     """A task with the details that only a request for this one task shows.
 
     result: the JSON of its result, '' for none, `LOST` for a lost one. after: the tasks it waits for. progress, message
-    and log: what it reported, the last time at said_us. max_silence_ms: how long it may report nothing, 0 for ever.
+    and log: what it reported, the last time at reported_us. max_silence_ms: how long it may report nothing, 0 for ever.
     """
 
     task: TaskRecord
@@ -128,13 +128,13 @@ class TaskInFull:
     after: tuple[str, ...] = ()
     progress: float | None = None
     message: str = ""
-    said_us: int | None = None
+    reported_us: int | None = None
     max_silence_ms: int = 0
     log: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True)
-class Said:
+class ReportedProgress:
     """A report of a running task. claim: the claim under which it runs, '' for any claim. progress: a share from 0 to
     1, None leaves it as it is. message: '' leaves it as it is. log: texts to add.
     """

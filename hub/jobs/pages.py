@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from hub.batched import batched
 from hub.jobs.models import Page
 from hub.store.store import Store
 
@@ -26,6 +27,6 @@ class Pages:
         """
         total, *members = await self._page(limit=limit, offset=offset, rest=keys)
         found: list[R] = []
-        for start in range(0, len(members), BATCH):
-            found += await describe(members[start : start + BATCH])
+        for batch in batched(members, BATCH):
+            found += await describe(list(batch))
         return Page(found, total)

@@ -62,7 +62,7 @@ class Presence:
         """Unbind the workers of a connection that has ended: each is removed after the grace, unless it is bound again
         or has another connection.
 
-        While Redis is away this is put off, and the grace begins only when the store has been told.
+        While Redis is away this is put off, and the grace begins when the store hears of the end.
         """
         if not self._open.pop(connection, None):
             return

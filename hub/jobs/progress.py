@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hub.jobs.models import Outcome, Said
+from hub.batched import batched
+from hub.jobs.models import Outcome, ReportedProgress
 from hub.jobs.workers import not_yours, unknown
 from hub.randoms import random_hex
 from hub.store.store import Store
@@ -20,7 +21,9 @@ class Progress:
     def __init__(self, store: Store) -> None:
         self._progress = store.script("tasks/progress")
 
-    async def note(self, worker: str, user: str, said: Sequence[Said], request: str = "") -> list[Outcome]:
+    async def note(
+        self, worker: str, user: str, reports: Sequence[ReportedProgress], request: str = ""
+    ) -> list[Outcome]:
         """Store reports of the tasks of a worker; return a word per report: ok, gone, forbidden or conflict. Raises
         `WorkerNotFound` and `Forbidden`.
 
@@ -28,8 +31,8 @@ class Progress:
         """
         words: list[Outcome] = []
         request = f"{user}:{request}" if request else random_hex(6)
-        for start in range(0, len(said), BATCH):
-            rest = [text for each in said[start : start + BATCH] for text in _texts(each)]
+        for batch in batched(reports, BATCH):
+            rest = [text for report in batch for text in _texts(report)]
             reply = await self._progress(worker=worker, user=user, request=request, rest=rest)
             if reply == ["worker"]:
                 raise unknown(worker)
@@ -39,10 +42,10 @@ class Progress:
         return words
 
 
-def _texts(said: Said) -> tuple[str, ...]:
-    share = "" if said.progress is None else f"{said.progress:.6g}"
-    log = [cut(text, TEXT_BYTES) for given in said.log for text in given.splitlines() if text.strip()]
-    return said.task, said.claim, share, cut(" ".join(said.message.split()), MESSAGE_BYTES), "\n".join(log[-100:])
+def _texts(report: ReportedProgress) -> tuple[str, ...]:
+    share = "" if report.progress is None else f"{report.progress:.6g}"
+    log = [cut(text, TEXT_BYTES) for given in report.log for text in given.splitlines() if text.strip()]
+    return report.task, report.claim, share, cut(" ".join(report.message.split()), MESSAGE_BYTES), "\n".join(log[-100:])
 
 
 def cut(text: str, most: int) -> str:

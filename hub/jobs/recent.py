@@ -90,12 +90,12 @@ class Recent:
             return
         since = (self._store.heard_at or time.monotonic()) - KEEP_S  # an outage does not count: nothing was done in it
         calls = [again for at, _, again in self._calls if at >= since]
-        recalled = await self._say([again for again in calls if again in self._jobs])
-        recalled += await self._say([again for again in calls if again not in self._jobs])
+        recalled = await self._repeat([again for again in calls if again in self._jobs])
+        recalled += await self._repeat([again for again in calls if again not in self._jobs])
         if calls:
             _log.warning("tasks re-reported after Redis lost data", sent=len(calls), missing_ends=recalled)
 
-    async def _say(self, calls: Sequence[Again]) -> int:
+    async def _repeat(self, calls: Sequence[Again]) -> int:
         """Repeat these calls, and return how many ends of tasks the store had lost."""
         recalled = 0
         until = time.monotonic() + OTHERS_S

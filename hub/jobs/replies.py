@@ -10,25 +10,9 @@ from hub.jobs.models import TaskInFull, TaskRecord
 def task_of(reply: Any) -> TaskRecord:
     """Return the task that a reply of `lua/job_queue.lua` describes."""
     (
-        task,
-        job,
-        room,
-        status,
-        at,
-        user,
-        started,
-        done,
-        worker,
-        error,
-        attempt,
-        most,
-        priority,
-        due,
-        payload,
-        place,
-        claim,
-        waits_for,
-    ) = reply
+        task, job, room, status, at, user, started, done, worker, error, attempt, most, priority, due, payload, place,
+        claim, waits_for,
+    ) = reply  # fmt: skip
     return TaskRecord(
         id=task,
         job=job,
@@ -51,9 +35,9 @@ def task_of(reply: Any) -> TaskRecord:
     )
 
 
-def shown_of(task: Any, result: str, said: list[str], after: list[str]) -> TaskInFull:
+def shown_of(task: Any, result: str, progress: list[str], after: list[str]) -> TaskInFull:
     """Return a task with its result, the tasks it waits for (`after`), and its progress from `lua/progress.lua`."""
-    share, message, at, silence, *log = said
+    share, message, at, silence, *log = progress
     split = (text.partition(" ") for text in log)
     return TaskInFull(
         task_of(task),
@@ -61,7 +45,7 @@ def shown_of(task: Any, result: str, said: list[str], after: list[str]) -> TaskI
         after=tuple(sorted(after)),
         progress=float(share) if share else None,
         message=message,
-        said_us=int(at) if at else None,
+        reported_us=int(at) if at else None,
         max_silence_ms=int(silence or 0),
         log=tuple((int(at), text) for at, _, text in split),
     )

@@ -38,7 +38,6 @@ from hub.store.store import Store
 
 PLAIN, ONE = Options(), Claim()
 KEY_S = 86_400  # most seconds for which an Idempotency-Key of a submit is remembered
-RECHECK_S = 5.0  # a call that waits for a notification asks the store at least so often
 SETTLES_S = 5.0  # most seconds that a claim waits, after a loss, for hubs to report ended tasks; they take two at most
 LOOK_S = 0.25  # how often such a claim asks again, because it can go on as soon as all hubs have reported
 
@@ -86,23 +85,12 @@ class Tasks:
         for start, end in batches(payloads):
             pairs = zip(ids[start:end], payloads[start:end], strict=True)
             submit = partial(
-                self._submit,
-                full=full,
-                room=room,
-                user=user,
-                priority=options.priority,
-                due_us=options.due_us,
-                attempts="" if options.as_the_job else options.max_attempts,
-                backoff_ms=options.backoff_ms,
-                silence_ms=options.max_silence_ms,
-                unique=unique_of(room, full, options),
-                after=after_of(options),
-                key=key,
-                fingerprint=fingerprint,
-                keep_s=self._keep_s,
-                later=-1 if start else _bytes_of(payloads[end:]),
+                self._submit, full=full, room=room, user=user, priority=options.priority, due_us=options.due_us,
+                attempts="" if options.as_the_job else options.max_attempts, backoff_ms=options.backoff_ms,
+                silence_ms=options.max_silence_ms, unique=unique_of(room, full, options), after=after_of(options),
+                key=key, fingerprint=fingerprint, keep_s=self._keep_s, later=-1 if start else _bytes_of(payloads[end:]),
                 rest=[text for pair in pairs for text in pair],
-            )
+            )  # fmt: skip
             found = self._submitted(await submit(told=0), full, options.after)
             if [task.id for task in found] == ids[start:end]:
                 self._recent.note(partial(submit, told=1), sum(map(len, payloads[start:end])))
@@ -149,16 +137,10 @@ class Tasks:
         request = wanted.request or random_hex(8)
         try:
             reply = await self._claim(
-                worker=worker,
-                user=user,
-                most=wanted.most,
-                start=int(wanted.start),
-                runtime_ms=wanted.max_runtime_ms,
-                request=request,
-                keyed=int(bool(wanted.request)),
-                final=int(wanted.final),
+                worker=worker, user=user, most=wanted.most, start=int(wanted.start), runtime_ms=wanted.max_runtime_ms,
+                request=request, keyed=int(bool(wanted.request)), final=int(wanted.final),
                 incarnation=wanted.incarnation,
-            )
+            )  # fmt: skip
         except (StoreUnavailable, asyncio.CancelledError) as error:
             if not (isinstance(error, NotSent) or wanted.request):  # the caller cannot ask again for its tasks
                 self._store.later(partial(self._give_back, worker, user, request))
@@ -211,7 +193,7 @@ class Tasks:
             ) as subscription:
                 if found := await self.claim(worker, user, wanted, gone):
                     return found
-                await subscription.wait(min(max(0.0, until - time.monotonic()), RECHECK_S))
+                await subscription.wait_until(until)
         return found
 
     async def move(
@@ -295,10 +277,8 @@ class Tasks:
         async with self._store.notifications.listen(self._store.keys.task_done(task)) as subscription:
             while True:
                 found = await self.show(task)
-                left_s = until - time.monotonic()
-                if found.task.status in TERMINAL or left_s <= 0:
+                if found.task.status in TERMINAL or not await subscription.wait_until(until):
                     return found
-                await subscription.wait(min(left_s, RECHECK_S))
 
     async def page_of_room(self, room: str, status: str | None, limit: int, offset: int) -> Page[TaskRecord]:
         """Return a page of the tasks that were submitted in a room, of one status or of all."""

@@ -17,7 +17,7 @@ LONGEST_S = 1.0  # processor time for all payloads of a submit, because some sch
 STALLED_S = 10.0  # time to wait for an answer by the clock: the process may hang, or the machine be overloaded
 SMALL = 65_536  # characters; when payloads up to this size take too long, the schema is to blame
 BEGIN_S = 20.0  # time for the process to start
-TOLD_MAX = 100  # most jobs about whose schema a line is logged
+LOGGED_MAX = 100  # most jobs about whose schema a line is logged
 _log = get_logger("hub.jobs")
 
 
@@ -40,7 +40,7 @@ class Validation:
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
         self._turns = JobTurns()
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     async def check(self, job: str, schema: str, payloads: Sequence[str], user: str) -> Fault | None:
         """Check payloads against a schema; return the first fault, None when all fit or the schema is invalid."""
@@ -55,8 +55,8 @@ class Validation:
         if found is None:
             return Fault(0, [], f"Input could not be checked against the schema of {job}; try again")
         if broken := found.get("broken"):
-            if job not in self._told and len(self._told) < TOLD_MAX:
-                self._told.add(job)
+            if job not in self._logged and len(self._logged) < LOGGED_MAX:
+                self._logged.add(job)
                 _log.warning("payload schema unusable", job=job, why=broken)
             return None
         return Fault(found["number"], found["path"], found["message"]) if found else None

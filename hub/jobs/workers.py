@@ -17,7 +17,6 @@ from hub.store.batches import Batches
 from hub.store.store import Store
 
 BATCH = 128  # heartbeats, or tasks of a removed worker, per script: about 1 and 4 ms
-RECHECK_S = 5.0  # a call that waits for a notification asks the store at least so often
 
 
 class Workers:
@@ -60,13 +59,9 @@ class Workers:
         `Superseded` for a process that is not the worker any more.
         """
         reply = await self._compare(
-            worker=worker,
-            user=user,
-            patience_ms=self._patience_ms,
-            open="\n".join(open_claims),
-            incarnation=incarnation,
-            rest=[text for pair in held.items() for text in pair],
-        )
+            worker=worker, user=user, patience_ms=self._patience_ms, open="\n".join(open_claims),
+            incarnation=incarnation, rest=[text for pair in held.items() for text in pair],
+        )  # fmt: skip
         match reply:
             case ["ok", *lost]:
                 return lost
@@ -88,10 +83,8 @@ class Workers:
                     raise unknown(worker)
                 if owner != user:
                     raise not_yours(worker)
-                left_s = until - time.monotonic()
-                if int(taken or 0) != since or left_s <= 0:
+                if int(taken or 0) != since or not await subscription.wait_until(until):
                     return int(taken or 0)
-                await subscription.wait(min(left_s, RECHECK_S))
 
     async def delete(self, worker: str, user: str, superuser: bool, incarnation: str = "") -> None:
         """Remove a worker and fail the tasks it holds; raises `WorkerNotFound`, `Forbidden`, and `Superseded` for a
@@ -126,15 +119,9 @@ class Workers:
         self, worker: str, user: str, superuser: bool, why: str, silent_ms: int, incarnation: str = ""
     ) -> str:
         reply = await self._remove(
-            worker=worker,
-            user=user,
-            superuser=int(superuser),
-            why=why,
-            silent_ms=silent_ms,
-            limit=BATCH,
-            request=random_hex(8),
-            incarnation=incarnation,
-        )
+            worker=worker, user=user, superuser=int(superuser), why=why, silent_ms=silent_ms, limit=BATCH,
+            request=random_hex(8), incarnation=incarnation,
+        )  # fmt: skip
         match reply:
             case ["ok", left]:
                 if left:

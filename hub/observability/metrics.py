@@ -42,20 +42,20 @@ class ByRealm(Collector):
         registry.register(self)
 
     @property
-    def found(self) -> Any:
+    def numbers(self) -> Any:
         """Return the numbers last read for the current realm, by label."""
         return self.of.setdefault(realm.get(), {})
 
-    @found.setter
-    def found(self, found: Any) -> None:
-        self.of[realm.get()] = found
+    @numbers.setter
+    def numbers(self, numbers: Any) -> None:
+        self.of[realm.get()] = numbers
 
     def family(self, name: str, what: str, label: str, rows: Iterable[tuple[str, str, float]]) -> Metric:
         """Return a gauge with a sample for each row (realm, value of the label, number)."""
-        found = GaugeMetricFamily(name, what, labels=[label])
+        gauge = GaugeMetricFamily(name, what, labels=[label])
         for of, value, number in rows:
-            found.add_sample(name, {label: value, "realm": of} if of else {label: value}, number)
-        return found
+            gauge.add_sample(name, {label: value, "realm": of} if of else {label: value}, number)
+        return gauge
 
     def rows(self) -> list[tuple[str, Any]]:
         """Return pairs of a realm and the numbers read for it."""
@@ -66,7 +66,7 @@ class QueueLength(ByRealm):
     """A gauge of live waiters by label, as last read from the store."""
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the gauge."""
+        """Yield the number of live waiters by label."""
         rows = ((of, label, n) for of, found in self.rows() for label, n in found.items())
         yield self.family("hub_borrow_queue_length", "Live waiters, read when scraped.", "label", rows)
 
@@ -79,7 +79,7 @@ class ByJob(ByRealm):
         super().__init__()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the gauges."""
+        """Yield the gauges, each with a sample for each job."""
         for place, (name, what) in enumerate(self._gauges.items()):
             rows = ((of, job, n[place]) for of, found in self.rows() for job, n in found.items())
             yield self.family(name, what, "job_name", rows)
@@ -93,7 +93,7 @@ class StuckRecords(ByRealm):
         super().__init__()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the three gauges."""
+        """Yield stuck records, alert level and time of the last pass, by source."""
         for place, (name, what) in enumerate(
             {
                 "hub_zombie_records": "Records of a source that its last pass found stuck, read when scraped.",

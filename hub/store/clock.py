@@ -34,7 +34,7 @@ class HubClock:
         self._tick = store.script("store/tick")
         self._switch = store.script("store/switch_expire")
         self._restore = store.script("store/restore_expire")
-        self._told = store.script("store/told")
+        self._reported = store.script("store/told")
         self._resign = store.script("store/resign")
         self.hub_id = secrets.token_hex(8)
         self.leads = asyncio.Event()
@@ -48,7 +48,7 @@ class HubClock:
         self.moved_to: str | None = None  # the URL of the server to which the store has moved
         self.moved = asyncio.Event()  # set when `moved_to` is
         store.when_replaced(self._restore_switch)
-        store.when_told = self._say_told
+        store.after_reports = self._report_end
 
     def paused_by_outage(self, grace_s: float, outage_s: float = 10.0) -> bool:
         """Return whether Redis is away, or was for `outage_s` or more and is back for less than `grace_s` seconds."""
@@ -104,7 +104,7 @@ class HubClock:
                 await self._store.check()
                 asked_at = time.monotonic()
                 said = {"hub_id": self.hub_id, "leader_ms": OFFICE_MS, "limits": self._limits}
-                await self._heard(await self._tick.probe(**said), asked_at)
+                await self._take_answer(await self._tick.probe(**said), asked_at)
             except LostAgain:  # try again at once: until its next tick the hub would refuse calls
                 if tries == OPENINGS - 1:
                     raise
@@ -117,7 +117,7 @@ class HubClock:
         while self._answered <= before:
             await self._answer.wait()
 
-    async def _heard(self, reply: list[Any], asked_at: float) -> None:
+    async def _take_answer(self, reply: list[Any], asked_at: float) -> None:
         match reply:
             case ["ok", generation, clock_ms, leads, _, expire, by, at, now_ms, token, used, most]:
                 metrics.store_memory.set(used)
@@ -159,10 +159,10 @@ class HubClock:
         if at and await self._restore(expire=expire, by=by, at=at) == ["restored"]:
             _log.warning("expiry switch restored", expire=expire or "default", by=by, at=at)
 
-    async def _say_told(self) -> None:
+    async def _report_end(self) -> None:
         """Tell the store that this hub has reported what it remembers; when all hubs have, lending goes on earlier."""
         store = self._store
-        await self._told(hub_id=self.hub_id, floor=store.highest_token, heard_ms=store.highest_ms)
+        await self._reported(hub_id=self.hub_id, floor=store.highest_token, heard_ms=store.highest_ms)
 
     async def _lost(self, error: Exception) -> None:
         self._store.set_away(str(error) if isinstance(error, StoreMoves | StoreTooNew) else AWAY)

@@ -1,8 +1,5 @@
 """Reading a stream as one of a group of readers: each entry goes to one reader, and to another if that one does not
-acknowledge it in time.
-
-A reader has a connection of its own, because a read that waits would block other calls.
-"""
+acknowledge it in time."""
 
 from __future__ import annotations
 
@@ -10,11 +7,8 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from redis.exceptions import RedisError, ResponseError
-
-from hub.errors import ForeignKey, StoreFault, StoreUnavailable
-from hub.store.faults import translated
-from hub.store.follow import WAIT_MS
+from hub.errors import ForeignKey, HubError, StoreFault, StoreUnavailable
+from hub.store.follow import StreamConnection
 from hub.store.store import Store
 
 _GONE = ("NOGROUP", "UNBLOCKED")  # the stream was deleted with its groups, before the read or during it
@@ -23,21 +17,17 @@ _IDLE_S = 60  # a reader that is silent for longer and holds no entry is removed
 Entry = tuple[str, dict[str, str]]
 
 
-class GroupReader:
+class GroupReader(StreamConnection):
     """A reader of a stream. It also gets entries that another reader has not acknowledged for `idle_s` seconds."""
 
     def __init__(self, store: Store, key: str, group: str, reader: str, idle_s: float) -> None:
-        self._key = key
+        super().__init__(store, key)
         self._group = group
         self._reader = reader
         self._idle_ms = int(idle_s * 1000)
         self._forget = store.script("internal/forget_readers")
         self._leave = store.script("internal/leave")
         self._store = store
-        self._client = store.client.client()
-        # The read must end before the timeout of the connection, which would be an error.
-        timeout_s = store.client.connection_pool.connection_kwargs.get("socket_timeout")
-        self._wait_ms = min(WAIT_MS, max(1, int(timeout_s * 500))) if timeout_s else WAIT_MS
         self._looked_at = float("-inf")
         self._cursor = "0-0"
 
@@ -66,7 +56,7 @@ class GroupReader:
         """Leave the group, let other readers have the entries that were not acknowledged, and return the connection."""
         with suppress(StoreUnavailable, StoreFault):
             await self._leave(key=self._key, group=self._group, reader=self._reader, idle_ms=self._idle_ms + 1)
-        await self._client.aclose()
+        await super().close()
 
     async def _left_over(self, most: int) -> list[Entry]:
         """Return entries that other readers did not acknowledge within `idle_s`; looks for them twice in that time."""
@@ -85,18 +75,16 @@ class GroupReader:
 
     async def _ask(self, *command: Any) -> Any:
         try:
-            return await self._client.execute_command(*command)  # type: ignore[no-untyped-call]
-        except (RedisError, OSError) as error:
-            if str(error).startswith(_GONE):
+            return await super()._ask(*command)
+        except HubError as error:
+            reason = str(error.__cause__)
+            if reason.startswith(_GONE):
                 raise _Gone from error
-            if str(error).startswith("BUSYGROUP"):
+            if reason.startswith("BUSYGROUP"):
                 raise _There from error
-            if "WRONGTYPE" in str(error):
+            if isinstance(error, ForeignKey):
                 raise ForeignKey(f"The key {self._key} of Redis is no stream; another program uses it.") from error
-            known = translated(error)
-            if known is error and isinstance(error, ResponseError):
-                known = StoreFault(f"{command[0]}: {error}")
-            raise known from error
+            raise
 
 
 class _Gone(Exception):

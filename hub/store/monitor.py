@@ -14,18 +14,18 @@ SILENT_S = 5.0  # after so long without a message Redis is pinged; after as long
 
 
 class ConnectionMonitor:
-    """A monitor of one connection. The reader calls `heard` for each message, and `look` when none came for a while."""
+    """A monitor of one connection. The reader calls `note_message` for each message, `check` after a while without."""
 
     def __init__(self, pubsub: PubSub) -> None:
         self._pubsub = pubsub
         self._heard_at = time.monotonic()
-        self._looks = 0  # calls of `look` since Redis was pinged, with the one that pinged; 0 when no ping is open
+        self._looks = 0  # calls of `check` since Redis was pinged, with the one that pinged; 0 when no ping is open
 
-    def heard(self) -> None:
+    def note_message(self) -> None:
         """Note that a message came, which may be the answer to a ping."""
         self._heard_at, self._looks = time.monotonic(), 0
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Ping Redis when no message came for 5 s; raise redis-py's ConnectionError when none came for 10 s.
 
         It raises only after one more read without a message since the ping: if this process stood still meanwhile, the

@@ -6,6 +6,7 @@ A channel is subscribed to only while a call in this process waits for it, so Re
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -17,7 +18,8 @@ from hub.errors import StoreUnavailable
 from hub.store.monitor import CUT_OFF, ConnectionMonitor
 
 IDLE_S = 1.0  # how long one read waits for a message
-HEARD, SAID = ("subscribe", "ssubscribe"), ("message", "smessage")  # types of confirmations, and of messages
+CONFIRMATIONS, MESSAGES = ("subscribe", "ssubscribe"), ("message", "smessage")  # types of what a channel sends
+RECHECK_S = 5.0  # a call that waits for a notification asks the store at least so often
 CONFIRM_S = 5.0  # how long Redis may take to confirm a subscription: the default timeout of any answer
 
 
@@ -26,7 +28,7 @@ class Subscription:
     lost; the call then asks the store what has happened.
 
     Once `cut` is True it gets no more messages, and a call that waits on must listen anew. With `keep` the texts of the
-    messages are kept for `said`.
+    messages are kept for `texts`.
     """
 
     def __init__(self, *, keep: bool = False) -> None:
@@ -40,8 +42,8 @@ class Subscription:
             self._kept.append(word)
         self._notified.set()
 
-    def said(self) -> list[str]:
-        """Return the texts of the messages since the last call of `said`, in their order; empty without `keep`."""
+    def texts(self) -> list[str]:
+        """Return the texts of the messages since the last call of `texts`, in their order; empty without `keep`."""
         words = self._kept
         if not words:
             return []
@@ -56,6 +58,13 @@ class Subscription:
         notified = self._notified.is_set()
         self._notified.clear()
         return notified
+
+    async def wait_until(self, until: float) -> bool:
+        """Wait for a notification, for `RECHECK_S` at most; return False at once after `until` (monotonic time)."""
+        left_s = until - time.monotonic()
+        if left_s > 0:
+            await self.wait(min(left_s, RECHECK_S))
+        return left_s > 0
 
 
 class Notifications:
@@ -79,14 +88,14 @@ class Notifications:
     async def listen(self, *channels: str, keep: bool = False) -> AsyncIterator[Subscription]:
         """Subscribe to channels while the block runs; it begins once Redis has confirmed. Raises `StoreUnavailable`.
 
-        With `keep` the subscription keeps the texts of messages until its `said` is called.
+        With `keep` the subscription keeps the texts of messages until its `texts` is called.
         """
         subscription = Subscription(keep=keep)
         for channel in channels:
             self._waiting.setdefault(channel, set()).add(subscription)
         try:
             subscribing = asyncio.ensure_future(self._subscribe(channels))
-            subscribing.add_done_callback(_look_at)
+            subscribing.add_done_callback(_retrieve_error)
             try:
                 async with asyncio.timeout(CONFIRM_S):
                     for answer in await asyncio.shield(subscribing):
@@ -97,14 +106,14 @@ class Notifications:
         finally:
             over = self._leave(subscription, channels)
             if over:
-                asyncio.ensure_future(self._unsubscribe(over)).add_done_callback(_look_at)
+                asyncio.ensure_future(self._unsubscribe(over)).add_done_callback(_retrieve_error)
 
     async def close(self) -> None:
         """Notify all subscriptions and close the connection."""
         self._closing = True
         if self._reader is not None:
             waking = asyncio.ensure_future(self._wake_reader())
-            waking.add_done_callback(_look_at)
+            waking.add_done_callback(_retrieve_error)
             await asyncio.wait([self._reader], timeout=2 * IDLE_S)
         with suppress(TimeoutError):
             async with asyncio.timeout(2 * IDLE_S), self._lock:  # after a command that connects again
@@ -162,7 +171,7 @@ class Notifications:
             while True:
                 message = await pubsub.get_message(timeout=IDLE_S)
                 if message is not None:
-                    monitor.heard()
+                    monitor.note_message()
                     self._take(message["type"], message["channel"], message["data"])
                     if not self._closing:
                         continue
@@ -171,7 +180,7 @@ class Notifications:
                         await self._give_back(pubsub)
                         return
                     if self._pubsub is pubsub:
-                        await monitor.look()
+                        await monitor.check()
         except CUT_OFF:  # the hub clock logs that Redis is away
             async with self._lock:
                 if self._pubsub is pubsub:
@@ -192,13 +201,13 @@ class Notifications:
             await pubsub.aclose()  # type: ignore[no-untyped-call]
 
     def _take(self, kind: str, channel: str, word: Any) -> None:
-        if kind in HEARD:
+        if kind in CONFIRMATIONS:
             answer = self._confirmed.get(channel)
             if answer is None or answer.done():  # redis-py has connected again: messages may be missing
                 self._notify(channel)
             else:
                 answer.set_result(None)
-        elif kind in SAID:
+        elif kind in MESSAGES:
             self._notify(channel, word)
 
     def _notify(self, channel: str, word: str | None = None) -> None:
@@ -206,7 +215,7 @@ class Notifications:
             subscription.notify(word)
 
 
-def _look_at(done: asyncio.Future[Any]) -> None:
+def _retrieve_error(done: asyncio.Future[Any]) -> None:
     """Fetch the exception of a future that is not awaited any more, so that asyncio does not log it: the reader of the
     connection meets the same failure.
     """

@@ -55,10 +55,10 @@ class Store:
         self.ticks = False  # whether a hub clock runs on this store
         self.silence = Silence()
         self.fence: tuple[Any, Any] = NO_FENCE  # sent with every call: generation and hub clock as heard last
-        self.when_told: Callable[[], Awaitable[None]] | None = None  # called after the actions of `when_replaced`
+        self.after_reports: Callable[[], Awaitable[None]] | None = None  # called after the actions of `when_replaced`
         self._wall_s: float | None = None  # the time of Redis minus the monotonic clock
         self._tick_over = asyncio.Event()
-        self._telling: asyncio.Event | None = None  # not None while those actions run; set when they are done
+        self._reporting: asyncio.Event | None = None  # not None while those actions run; set when they are done
         self.away, self._why_away = False, AWAY  # while `away` is True, calls are refused at once, with `_why_away`
         self.library: Library = library()
         self._queue: deque[tuple[tuple[Any, ...], asyncio.Future[Any]]] = deque()
@@ -189,7 +189,7 @@ class Store:
     async def _replaced(self, generation: str) -> None:
         """Run the actions of `when_replaced`, which report what this hub remembers; all other calls wait meanwhile."""
         _log.warning("store replaced", generation=generation, before=self.generation)
-        self._telling = asyncio.Event()
+        self._reporting = asyncio.Event()
         try:
             with urgent():
                 self.emptied = (born := await self.read("HGET", self.keys.store, "born") or "") != self._born
@@ -198,10 +198,10 @@ class Store:
                         await action()
                     except StoreFull:  # it is repeated with each tick, and the hub goes on meanwhile
                         self.later(action)
-                if self.when_told is not None:
-                    await self.when_told()
+                if self.after_reports is not None:
+                    await self.after_reports()
         finally:
-            told, self._telling = self._telling, None
+            told, self._reporting = self._reporting, None
             told.set()
         self.generation, self._born = generation, born  # last, so that a loss meanwhile starts this again
 
@@ -233,7 +233,7 @@ class Store:
             self.fence = (generation, clock_ms)
 
     def wall_s(self) -> float:
-        """Return the time of Redis in seconds since 1970, that of this machine as long as Redis gave none."""
+        """Return the time of Redis in seconds since 1970, or that of this machine until Redis has told its own."""
         return time.time() if self._wall_s is None else time.monotonic() + self._wall_s
 
     def latest_ms(self) -> int | None:
@@ -330,8 +330,8 @@ class Store:
     async def _send(self, command: tuple[Any, ...]) -> Any:
         if is_urgent():
             return await self._send_alone(command)
-        while self._telling is not None:
-            await self._telling.wait()
+        while self._reporting is not None:
+            await self._reporting.wait()
         if self.away:
             raise NotSent(self._why_away)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

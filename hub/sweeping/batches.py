@@ -11,7 +11,7 @@ from hub.observability.logs import get_logger
 _log = get_logger("hub.sweeping")
 
 
-async def each(
+async def in_batches(
     records: Sequence[str], size: int, script: Callable[[Sequence[str]], Awaitable[list[str]]]
 ) -> tuple[list[tuple[str, str]], int]:
     """Call `script` with batches of `size` records; return pairs (record, word that it gave), and how many failed.
@@ -28,7 +28,7 @@ async def each(
                 failed += 1
                 _log.warning("key has the wrong type", record=batch[0], why=str(error))
             else:
-                more, errors = await each(batch, 1, script)
+                more, errors = await in_batches(batch, 1, script)
                 words += more
                 failed += errors
     return words, failed

@@ -17,7 +17,7 @@ from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.keys import key_part
 from hub.store.store import Store
-from hub.sweeping.batches import each
+from hub.sweeping.batches import in_batches
 
 BATCH = 100  # nodes that one script looks at, in under 1 ms
 SUSPECTS_MAX = 2_000  # nodes checked for being suspect; if there are more, the share of suspects counts for all
@@ -151,7 +151,7 @@ class Brake:
         if self._of == "workers":  # every worker is in the index, and only its heartbeats count
             verdict = await self._ask(nominated.silent_total, nominated, dry_run)
             return replace(verdict, ids=tuple(nominated.silent))
-        words, errors = await each(nominated.ids, BATCH, self._look)
+        words, errors = await in_batches(nominated.ids, BATCH, self._look)
         ids = tuple(node for node, word in words if word == "stale")
         stale = stale_in_all(nominated, ids)
         nominated = replace(nominated, suspected=await self._suspected(nominated.suspected) if stale else 0)
@@ -214,7 +214,7 @@ class Brake:
         clock_ms = int(await self._store.read("HGET", keys.store, "clock_ms") or 0)
         between = f"{clock_ms - self._timeout_ms}", f"({clock_ms - self._timeout_ms // 2}"
         some = await self._store.read("ZRANGE", keys.beats, *between, "BYSCORE", "LIMIT", 0, SUSPECTS_MAX)
-        words, _ = await each(some, BATCH, self._look)
+        words, _ = await in_batches(some, BATCH, self._look)
         found = sum(word == "suspect" for _, word in words)
         return found * max(by_index, len(some)) // max(1, len(some))
 
@@ -225,17 +225,11 @@ class Brake:
     async def _ask(self, stale: int, nominated: Nominated, dry_run: bool) -> Verdict:
         registered = nominated.registered
         word, allowed = await self._brake(
-            pass_id=secrets.token_hex(8),
-            too_many=int(self._too_many(stale, nominated)),
-            stale=stale,
-            registered=registered,
-            limit=per_interval(registered, self._percent),
-            window_ms=int(self._interval_ms * JITTER),
-            grace_ms=self._timeout_ms,
-            dry_run=int(dry_run),
-            of=self._of,
+            pass_id=secrets.token_hex(8), too_many=int(self._too_many(stale, nominated)), stale=stale,
+            registered=registered, limit=per_interval(registered, self._percent),
+            window_ms=int(self._interval_ms * JITTER), grace_ms=self._timeout_ms, dry_run=int(dry_run), of=self._of,
             others=nominated.others,
-        )
+        )  # fmt: skip
         if not dry_run:
             self._tell(word, stale, nominated)
         if word in ("engaged", "held"):

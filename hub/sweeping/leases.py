@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from hub.audit import AuditLog
 from hub.capacity.leases import Leases
@@ -13,9 +12,10 @@ from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.store import Store
-from hub.sweeping.batches import each
+from hub.sweeping.batches import in_batches
 from hub.sweeping.drains import DrainDeadlines
 from hub.sweeping.reconciler import Reconciler
+from hub.sweeping.steps import Sweep
 
 BATCH = 32  # leases per script, which takes under 4 ms if all end and their slots go to waiters
 OVERDUE_MAX = 20_000  # overdue leases per pass; the next pass has the others
@@ -25,14 +25,10 @@ _log = get_logger("hub.sweeping")
 
 
 @dataclass
-class LeaseSweep:
+class LeaseSweep(Sweep):
     """The result of one pass. `scanned`: leases looked at, live ones too. `expired`: leases ended. `drained`: leases
     ended by the deadline of their node's drain. `rewritten`, `adopted`: entries of other programs taken in."""
 
-    scanned: int = 0
-    expired: int = 0
-    errors: int = 0
-    elapsed_ms: float = 0
     rewritten: int = 0
     adopted: int = 0
     drained: int = 0
@@ -40,10 +36,6 @@ class LeaseSweep:
     @property
     def eventful(self) -> bool:
         return bool(self.expired or self.errors or self.rewritten or self.adopted or self.drained)
-
-    def facts(self) -> dict[str, Any]:
-        """Return the fields of the log line that sums up the pass."""
-        return asdict(self)
 
 
 class LeaseSweeperService:
@@ -70,7 +62,7 @@ class LeaseSweeperService:
         else:
             done.adopted = await self._audit.look(self._patience_s)
             nominated = list(dict.fromkeys([*overdue, *await self._stretch()]))
-            words, failed = await each(nominated, BATCH, self._leases.lapse)
+            words, failed = await in_batches(nominated, BATCH, self._leases.lapse)
             done.scanned = len(nominated)
             done.errors = failed + self._audit.errors
             await self._count(words, done)

@@ -71,7 +71,7 @@ class SweepLoop:
         self._leads = leads
         self._about = about or {}
         self._last_line = self._due_from = float("-inf")
-        self._untold = 0  # passes since the last log line
+        self._unlogged = 0  # passes since the last log line
 
     async def run(self) -> None:
         """Sweep until cancelled. A failed pass is logged and counted, and the next pass comes as usual.
@@ -99,7 +99,7 @@ class SweepLoop:
         try:
             while not (await asyncio.wait({turn}, timeout=max(LOOK_S, self._due_s())))[0]:
                 if self._clock.away_since is not None and self._due_s() > -LATELY_S:
-                    self._tell_unmade(0)
+                    self._log_unmade(0)
         finally:
             await cancel_all([turn])
         turn.result()
@@ -123,12 +123,12 @@ class SweepLoop:
                 done = await self._sweep()
                 tracing.facts(done.facts() if done is not None else {})
         except StoreUnavailable:
-            self._tell_unmade(time.monotonic() - started)
+            self._log_unmade(time.monotonic() - started)
             return False
         except Exception as error:  # noqa: BLE001 - the next pass must come; this one is logged and counted
             metrics.sweep_errors.labels(self._name).inc()
             _log.error("sweep failed", service=self._name, why=repr(error))
-            self._tell_failed(time.monotonic() - started)
+            self._log_failed(time.monotonic() - started)
             return True
         if done is None:
             return False
@@ -136,29 +136,29 @@ class SweepLoop:
         metrics.sweep_errors.labels(self._name).inc(done.errors)
         metrics.sweep_scanned.labels(self._name).inc(done.scanned)
         metrics.sweep_seconds.labels(self._name).observe(time.monotonic() - started)
-        self._tell(done)
+        self._log_pass(done)
         return True
 
-    def _tell_unmade(self, took_s: float) -> None:
+    def _log_unmade(self, took_s: float) -> None:
         """Log a pass that was missed because Redis does not answer, once per interval, however often it is tried."""
         if self._due_s() <= 0:
-            self._tell_failed(took_s, store="away")
+            self._log_failed(took_s, store="away")
 
-    def _tell_failed(self, took_s: float, **why: str) -> None:
+    def _log_failed(self, took_s: float, **why: str) -> None:
         self._last_line = self._due_from = time.monotonic()
         elapsed_ms = round(took_s * 1000, 1)
         _log.info(f"{self._name} sweep", **self._about, scanned=0, expired=0, errors=1, elapsed_ms=elapsed_ms, **why)
 
-    def _tell(self, done: Pass) -> None:
-        self._untold += 1
+    def _log_pass(self, done: Pass) -> None:
+        self._unlogged += 1
         facts = {name: value for name, value in done.facts().items() if name in ALWAYS or value != 0}
         if self._only_changes:
             self._due_from = time.monotonic()
         if not self._is_worth_a_line(done, facts) and time.monotonic() - self._last_line < self._line_s:
             return
-        more = {"passes": self._untold} if self._line_s else {}
+        more = {"passes": self._unlogged} if self._line_s else {}
         self._last_line = self._due_from = time.monotonic()
-        self._untold = 0
+        self._unlogged = 0
         _log.info(f"{self._name} sweep", **facts, **more)
 
     def _is_worth_a_line(self, done: Pass, facts: Mapping[str, Any]) -> bool:

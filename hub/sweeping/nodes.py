@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from hub.audit import AuditLog
@@ -22,6 +22,7 @@ from hub.store.lenient import read_each
 from hub.store.store import Store
 from hub.sweeping.brake import Brake, Nominated, Verdict
 from hub.sweeping.reconciler import Reconciler
+from hub.sweeping.steps import Sweep
 
 PAGE = 1000  # node ids fetched per read
 AT_ONCE = 64  # nodes checked at the same time: their calls go to Redis in one batch
@@ -32,13 +33,9 @@ _log = get_logger("hub.sweeping")
 
 
 @dataclass
-class NodeSweep:
+class NodeSweep(Sweep):
     """The result of one pass. `scanned` is the number of registered nodes; `names` are the ids of stale ones."""
 
-    scanned: int = 0
-    expired: int = 0
-    errors: int = 0
-    elapsed_ms: float = 0
     stale: int = 0
     refreshed: int = 0
     slots: int = 0
@@ -54,8 +51,7 @@ class NodeSweep:
         return bool(self.stale or self.errors or self.adopted)
 
     def facts(self) -> dict[str, Any]:
-        """Return the fields of the log line that sums up the pass."""
-        return {name: value for name, value in asdict(self).items() if name not in ("names", "named")}
+        return {name: value for name, value in super().facts().items() if name not in ("names", "named")}
 
 
 class NodeSweeperService:
@@ -75,7 +71,7 @@ class NodeSweeperService:
         self._grace_s = settings.sweeper_reconnect_grace_s
         self._patience_s = settings.node_sweep_interval_s / 2  # longest wait for reconciling
         self._unmanaged_cursor: Any = "0"
-        self._told_ahead: set[str] = set()
+        self._logged_ahead: set[str] = set()
 
     @property
     def expires(self) -> bool:
@@ -213,7 +209,7 @@ class NodeSweeperService:
                 done.ended += len(ended)
                 metrics.nodes_expired.inc()
                 metrics.leases_ended.labels("node expired").inc(len(ended))
-                self._told_ahead.discard(node_id)
+                self._logged_ahead.discard(node_id)
                 if done.expired <= NAMES_MAX:
                     _log.warning(
                         "node expired", node=node_id, last_seen=seen or "missing", slots=slots, ended=len(ended)
@@ -225,8 +221,8 @@ class NodeSweeperService:
                     why = "expiry is paused" if self.expires else "HUB_SWEEPER_EXPIRE is off"
                     _log.info("node refreshed", node=node_id, last_seen=seen or "missing", for_s=30, why=why)
             case ["ahead", seen]:
-                if node_id not in self._told_ahead and len(self._told_ahead) < 10_000:
-                    self._told_ahead.add(node_id)
+                if node_id not in self._logged_ahead and len(self._logged_ahead) < 10_000:
+                    self._logged_ahead.add(node_id)
                     _log.warning("node clock ahead", node=node_id, last_seen=seen)
                 return
             case ["stale", _]:

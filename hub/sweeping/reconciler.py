@@ -12,7 +12,7 @@ from hub.errors import ForeignKey, StoreUnavailable
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.store import Store
-from hub.sweeping.batches import each
+from hub.sweeping.batches import in_batches
 
 BATCH = 100  # slots or lease records per script
 SCAN_BATCH = 1000
@@ -116,8 +116,11 @@ class Reconciler:
             _log.info("slots removed by another program", pool=label, slots=dropped)
         return dropped
 
+    async def _adopt(self, slots: Sequence[str]) -> list[str]:
+        return list(await self._adopt_sessions(ttl_ms=self._ttl_ms, rest=slots))
+
     async def _take_in(self, slots: Sequence[str]) -> tuple[int, int]:
-        words, failed = await each(slots, BATCH, lambda batch: self._adopt_sessions(ttl_ms=self._ttl_ms, rest=batch))
+        words, failed = await in_batches(slots, BATCH, self._adopt)
         adopted = [(slot, word) for slot, word in words if word in ("adopted", "over", "stray")]
         for slot, word in adopted:
             _log.info("session of another program adopted", session=slot, state=word)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
 
 from hub.errors import StoreFull, StoreUnavailable
 from hub.observability import metrics
@@ -12,13 +13,21 @@ from hub.observability.logs import get_logger
 _log = get_logger("hub.sweeping")
 
 
-class Counted(Protocol):
-    """A result of a pass that counts errors."""
+@dataclass
+class Sweep:
+    """The result of one pass: how many records were looked at and how many were ended, removed or failed; errors."""
 
-    errors: int
+    scanned: int = 0
+    expired: int = 0
+    errors: int = 0
+    elapsed_ms: float = 0
+
+    def facts(self) -> dict[str, Any]:
+        """Return the fields of the log line that sums up the pass."""
+        return asdict(self)
 
 
-P = TypeVar("P", bound=Counted)
+P = TypeVar("P", bound=Sweep)
 
 
 async def in_turn(service: str, done: P, *steps: Callable[[P], Awaitable[None]]) -> None:

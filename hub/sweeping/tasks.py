@@ -4,8 +4,7 @@ workers that lost their connection, and forgets tasks that ended long ago."""
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from hub.errors import UnknownReply
 from hub.jobs.pages import Pages
@@ -16,7 +15,7 @@ from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.store import Store
 from hub.sweeping.ended import Ended
-from hub.sweeping.steps import in_turn
+from hub.sweeping.steps import Sweep, in_turn
 from hub.sweeping.workers import BATCH, BITES_MAX, OverdueWorkers
 
 INTERVAL_S = 1.0  # between two passes: so late may a task be queued or a disconnected worker be removed
@@ -27,13 +26,9 @@ _log = get_logger("hub.sweeping")
 
 
 @dataclass
-class TaskSweep:
+class TaskSweep(Sweep):
     """The result of one pass. `scanned` sums all changes; `expired` counts tasks that ran too long or were silent."""
 
-    scanned: int = 0
-    expired: int = 0
-    errors: int = 0
-    elapsed_ms: float = 0
     due: int = 0
     fired: int = 0
     hung_up: int = 0
@@ -42,10 +37,6 @@ class TaskSweep:
     @property
     def eventful(self) -> bool:
         return bool(self.expired or self.hung_up or self.errors)
-
-    def facts(self) -> dict[str, Any]:
-        """Return the fields of the log line that sums up the pass."""
-        return asdict(self)
 
 
 class TaskSweeperService:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from hub.errors import UnknownReply
 from hub.jobs.workers import Workers
@@ -15,7 +14,7 @@ from hub.settings import Settings
 from hub.store.lenient import read_each
 from hub.store.store import Store
 from hub.sweeping.brake import Brake, Nominated
-from hub.sweeping.steps import in_turn
+from hub.sweeping.steps import Sweep, in_turn
 
 SILENT_MAX = 5_000  # workers removed per pass; the next pass removes the others
 BATCH = 50  # tasks failed per script, which takes under 4 ms
@@ -25,13 +24,9 @@ _log = get_logger("hub.sweeping")
 
 
 @dataclass
-class WorkerSweep:
+class WorkerSweep(Sweep):
     """The result of one pass. `scanned` is the number of workers, `expired` how many of them were removed."""
 
-    scanned: int = 0
-    expired: int = 0
-    errors: int = 0
-    elapsed_ms: float = 0
     stale: int = 0
     stuck: int = 0
     ownerless: int = 0
@@ -41,10 +36,6 @@ class WorkerSweep:
     @property
     def eventful(self) -> bool:
         return bool(self.stale or self.errors or self.stuck or self.ownerless)
-
-    def facts(self) -> dict[str, Any]:
-        """Return the fields of the log line that sums up the pass."""
-        return asdict(self)
 
 
 class WorkerSweeperService:
@@ -91,7 +82,7 @@ class WorkerSweeperService:
                 await self._remove(worker, done)
 
     async def _that_ever_beat(self, workers: Sequence[str]) -> dict[str, None]:
-        """Return, in order, those that sent a heartbeat after they registered; others do not count for the brake."""
+        """Return, in order, the workers that beat after they registered; the others do not count for the brake."""
         times = await read_each(
             self._store, [("HMGET", self._store.keys.worker(name), "at", "beat") for name in workers]
         )

@@ -8,7 +8,7 @@ import httpx
 from redis import Redis
 
 from hub.core import Hub
-from hub.doctor.checks import seen_subject
+from hub.doctor.checks import place_subject
 from hub.store.keys import TABLE
 from tests.doctor.test_examine import problems
 from tests.world import borrow, listed, picture, publish, push
@@ -128,7 +128,7 @@ async def test_repairs_of_an_intact_store_change_nothing(api: httpx.AsyncClient,
         assert await hub.store.script("doctor/repair")(kind=kind, rest=subject) == ["ok", 0]
 
     for slot in ("s1", "s2", "s9", "s77"):
-        (seen,) = seen_subject(slot, [("free", POOL, "x"), ("lent", POOL, redis.lindex("inuse:gpu:a100", 0) or "")])
+        (seen,) = place_subject(slot, [("free", POOL, "x"), ("lent", POOL, redis.lindex("inuse:gpu:a100", 0) or "")])
         if slot == "s1":
             await run("places", seen)
         await run("slots", slot)

@@ -74,6 +74,13 @@ def test_every_excerpt_of_code_on_a_page_is_in_the_code(document):
         assert any(lines[start : start + len(wanted)] == wanted for start in starts), path
 
 
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+def test_every_table_of_a_page_is_in_one_piece(document):
+    text = re.sub(r"(?ms)^```.*?^```", "", document.read_text())
+    tables = [table.splitlines() for table in re.findall(r"(?m)(?:^\|.*\n)+", text)]
+    assert [table[0] for table in tables if not re.fullmatch(r"\|[-| ]+", "".join(table[1:2]))] == []
+
+
 def used_numbers() -> set[str]:
     """Every number by which code or tests speak of a rule or an example of the manual."""
     found = set()

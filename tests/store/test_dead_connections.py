@@ -46,10 +46,10 @@ async def test_notifications_report_a_cut_when_their_connection_dies(store, wire
     async with store.notifications.listen("channel", keep=True) as subscription:
         redis.publish("channel", "first")
         assert await subscription.wait(30)
-        assert subscription.said() == ["first"]
+        assert subscription.texts() == ["first"]
         await wire.die()
         assert await subscription.wait(30)
-        assert (subscription.said(), subscription.cut) == ([], True)
+        assert (subscription.texts(), subscription.cut) == ([], True)
 
 
 async def test_notifications_go_on_after_a_long_silence_of_the_channel(store, redis, monkeypatch):
@@ -59,4 +59,4 @@ async def test_notifications_go_on_after_a_long_silence_of_the_channel(store, re
         assert not await subscription.wait(8)
         redis.publish("channel", "late")
         assert await subscription.wait(30)
-        assert (subscription.said(), subscription.cut) == (["late"], False)
+        assert (subscription.texts(), subscription.cut) == (["late"], False)

@@ -3,10 +3,12 @@ shape."""
 
 from __future__ import annotations
 
-from typing import TypeVar, cast
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import orjson
 
+from hub.api.jobs.bodies import Slice
 from hub.api.paths import PREFIX
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.jobs import (
@@ -21,11 +23,18 @@ from hub.api.shapes.jobs import (
     TaskShape,
     WorkerShape,
 )
-from hub.jobs.models import LOST, Job, ProviderRecord, TaskInFull, TaskRecord, WorkerRecord
+from hub.jobs.models import LOST, Job, Page, ProviderRecord, TaskInFull, TaskRecord, WorkerRecord
 from hub.jobs.names import dashed, time_text
 from hub.jobs.schedules import NO_TASK, Schedule
 
-T = TypeVar("T")
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+def page(shape: Callable[..., S], found: Page[R], asked: Slice, shown: Callable[[R], Any]) -> S:
+    """Return a page of records, each as `shown` shows it."""
+    items = [shown(each) for each in found.items]
+    return shape(items=items, total=found.total, limit=asked.limit, offset=asked.offset)
 
 
 def nothing() -> Answer[None]:
@@ -113,9 +122,9 @@ def shown(found: TaskInFull) -> TaskInFullShape:
         document["after"] = [dashed(parent) for parent in found.after]
     if found.max_silence_ms:
         document["maxSilenceSeconds"] = found.max_silence_ms / 1000
-    if found.said_us is not None:
+    if found.reported_us is not None:
         document["progress"], document["message"] = found.progress, found.message or None
-        document["progress_at"] = time_text(found.said_us)
+        document["progress_at"] = time_text(found.reported_us)
         document["log"] = [LoggedShape(at=time_text(at_us), text=text) for at_us, text in found.log]
     return document
 

@@ -16,7 +16,7 @@ from hub.observability.logs import get_logger
 from hub.store.cancelling import cancel_all
 from hub.store.faults import translated
 from hub.store.monitor import ConnectionMonitor
-from hub.store.notifications import HEARD, SAID
+from hub.store.notifications import CONFIRMATIONS, MESSAGES
 from hub.store.store import Store
 
 IDLE_S = 1.0  # the time without an event after which the reader checks its connection to Redis
@@ -62,12 +62,12 @@ class Channel:
             while True:
                 message = await subscription.get_message(timeout=IDLE_S)
                 if message is None:
-                    await monitor.look()
+                    await monitor.check()
                     continue
-                monitor.heard()
-                if message["type"] in HEARD:
+                monitor.note_message()
+                if message["type"] in CONFIRMATIONS:
                     self._subscribed.set()
-                elif message["type"] in SAID and (event := self._read(message["data"])):
+                elif message["type"] in MESSAGES and (event := self._read(message["data"])):
                     yield event
 
     def _read(self, text: str) -> dict[str, Any] | None:

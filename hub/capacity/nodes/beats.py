@@ -55,6 +55,6 @@ def _orders(beat: Beat, reply: Any) -> Orders:
             return _SUPERSEDED
         case [version, drain, lent, recycle, offers, call, asked]:
             tokens = dict(zip(lent[::2], lent[1::2], strict=True))
-            told, names = DrainCall.told(call), LentFor.told(asked)
+            told, names = DrainCall.read(call), LentFor.read(asked)
             return Orders(True, bool(drain), int(version), tokens, tuple(recycle), offers, False, told, names)
     raise ValueError(f"nodes/beat answered {reply!r}")

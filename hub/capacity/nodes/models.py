@@ -47,7 +47,7 @@ class DrainCall(NamedTuple):
     reason: str = ""  # why the node is cordoned; '' for a drain
 
     @classmethod
-    def told(cls, reply: Sequence[Any]) -> DrainCall | None:
+    def read(cls, reply: Sequence[Any]) -> DrainCall | None:
         """Return the call that a reply of `lua/drains.lua` describes; None for an empty reply."""
         if not reply:
             return None
@@ -62,7 +62,7 @@ class LentFor(NamedTuple):
     run: str = ""
 
     @classmethod
-    def told(cls, reply: Sequence[str]) -> dict[str, LentFor]:
+    def read(cls, reply: Sequence[str]) -> dict[str, LentFor]:
         """Return slot -> label and run, from a reply that lists slot, label and run of each lent slot in turn."""
         return {slot: cls(label, run) for slot, label, run in zip(*[iter(reply)] * 3, strict=True)}
 

@@ -35,7 +35,6 @@ from hub.store.store import Store
 BATCH = 64  # slots per script, where each slot costs a dozen Redis commands: under 2 ms
 UPGRADE_S, UPGRADE_BATCH = 300, 500  # seconds for which nodes are asked to rebuild their slots; nodes per script
 LOOK = 1000  # slots per script, where the script only reads whether they are free, lent or held: under 2 ms
-RECHECK_S = 5.0  # a call that waits for a notification reads the store at least so often
 SEARCHED = 20_000  # nodes that one call looks through for a text
 _log = get_logger("hub.capacity.nodes")
 
@@ -98,10 +97,8 @@ class Nodes:
                 )
                 if not known:
                     raise _unknown(node_id)
-                left_s = until - time.monotonic()
-                if int(version or 0) != since or left_s <= 0:
+                if int(version or 0) != since or not await subscription.wait_until(until):
                     return int(version or 0)
-                await subscription.wait(min(left_s, RECHECK_S))
 
     async def register(
         self,
@@ -120,28 +117,18 @@ class Nodes:
         part = key_part(node.node_id)
         while True:
             reply = await self._register(
-                id=node.node_id,
-                part=part,
-                apps=",".join(node.apps),
-                capacity=max(0, node.capacity),
-                labels=orjson.dumps(node.labels).decode(),
-                base_url=node.base_url,
-                timeout_ms=self.timeout_ms,
-                audit_new=audit_new,
-                audit_old=audit_old,
-                audit_max=audit_max,
-                incarnation=node.incarnation,
-                said_term=node.term,
-                token_ms=self._token_ms,
-                rest=pool_labels,
-            )
+                id=node.node_id, part=part, apps=",".join(node.apps), capacity=max(0, node.capacity),
+                labels=orjson.dumps(node.labels).decode(), base_url=node.base_url, timeout_ms=self.timeout_ms,
+                audit_new=audit_new, audit_old=audit_old, audit_max=audit_max, incarnation=node.incarnation,
+                said_term=node.term, token_ms=self._token_ms, rest=pool_labels,
+            )  # fmt: skip
             match reply:
                 case ["registered" | "updated" as word, version, term, before, kept, lent, asked]:
-                    await self._draining.bring_back(node.node_id, drained, DrainCall.told(kept))
+                    await self._draining.bring_back(node.node_id, drained, DrainCall.read(kept))
                     if before:
                         _log.warning("node process replaced", node=node.node_id, by=node.incarnation, before=before)
                     tokens = dict(zip(lent[::2], lent[1::2], strict=True))
-                    return Registered(word == "registered", int(version), term, tokens, LentFor.told(asked))
+                    return Registered(word == "registered", int(version), term, tokens, LentFor.read(asked))
                 case ["superseded"]:
                     raise _superseded(node.node_id)
                 case ["collides", other]:

@@ -15,8 +15,7 @@ The classes `SyncWorker` and `SyncJobsClient` are for programs without asyncio.
 
 from typing import TYPE_CHECKING, Any
 
-from hub.client.jobs.claimed import ClaimedTask
-from hub.client.jobs.handlers import Task
+from hub.client.jobs.handlers import ClaimedTask, Task
 from hub.client.jobs.manager import JobManager
 from hub.client.jobs.submitting import JobsClient, SyncJobsClient
 from hub.client.jobs.sync_worker import SyncWorker

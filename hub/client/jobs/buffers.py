@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 
 from hub.client.jobs.calls import MOST_CLAIMED, MOST_RESULTS
 from hub.client.jobs.tasks import Report
@@ -21,9 +20,6 @@ class Outbox:
     def __init__(self) -> None:
         self._reports: deque[Report] = deque()
 
-    def __len__(self) -> int:
-        return len(self._reports)
-
     def add(self, report: Report) -> None:
         """Add a report at the end."""
         self._reports.append(report)
@@ -31,10 +27,6 @@ class Outbox:
     def reports(self) -> list[Report]:
         """Return the reports. Safe from any thread."""
         return list(self._reports)
-
-    def put_back(self, reports: Iterable[Report]) -> None:
-        """Put reports that were not delivered back to the front."""
-        self._reports.extendleft(reversed(list(reports)))
 
     def take(self) -> list[Report]:
         """Remove and return the oldest reports, as many as fit into one call."""

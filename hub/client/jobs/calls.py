@@ -74,28 +74,18 @@ def new_worker() -> Send:
     return Send("POST", place("workers"))
 
 
-def job(
-    room: str,
-    category: str,
-    name: str,
-    schema: Mapping[str, Any],
-    worker_id: str | None,
-    attempts: int = 1,
-    backoff_s: float = 1.0,
-    result_schema: Mapping[str, Any] | None = None,
-) -> Send:
+def job(room: str, body: Mapping[str, Any], worker_id: str | None) -> Send:
     """Return the request that registers a job; without `worker_id` the hub creates a worker for it."""
-    body: dict[str, Any] = {"category": category, "name": name, "schema": schema, "incarnation": incarnation()}
-    if attempts > 1:
-        body |= {"maxAttempts": attempts, "backoffSeconds": backoff_s}
-    if result_schema is not None:
-        body["resultSchema"] = result_schema
-    return Send("PUT", place("rooms", room, "jobs"), {**body, **({"worker_id": worker_id} if worker_id else {})})
+    return _registration("jobs", room, {**body, "incarnation": incarnation()}, worker_id)
 
 
 def provider(room: str, body: Mapping[str, Any], worker_id: str | None) -> Send:
     """Return the request that registers a provider; without `worker_id` the hub creates a worker for it."""
-    return Send("PUT", place("rooms", room, "providers"), {**body, **({"worker_id": worker_id} if worker_id else {})})
+    return _registration("providers", room, body, worker_id)
+
+
+def _registration(kind: str, room: str, body: Mapping[str, Any], worker_id: str | None) -> Send:
+    return Send("PUT", place("rooms", room, kind), {**body, **({"worker_id": worker_id} if worker_id else {})})
 
 
 def drop_provider(provider_id: str, left_s: Left, attempt_s: float = ATTEMPT_S) -> Steps[None]:
@@ -112,12 +102,12 @@ def upload(
     yield from ask(send, left_s, attempt_s)
 
 
-def beat(worker_id: str, attempt_s: float = ATTEMPT_S, held: Held | None = None) -> Steps[list[str]]:
-    """Send one heartbeat, which names the held tasks; return the ids of those that the worker has lost."""
+def beat(worker_id: str, attempt_s: float = ATTEMPT_S, held: Held | None = None) -> Steps[dict[str, str | None]]:
+    """Send one heartbeat, which names the held tasks; return those that the worker has lost, with their claims."""
     send = Send("PATCH", place("workers", worker_id), held.body(incarnation()) if held is not None else None)
     answer = yield from ask(send, lasting(0.0), attempt_s)
     with readable():
-        return [str(task_id) for task_id in answer.data.get("lost", ())]
+        return {str(task_id): held.tasks.get(task_id) if held else None for task_id in answer.data.get("lost", ())}
 
 
 def taken(worker_id: str, since: int, wait_s: float) -> Steps[int]:
@@ -201,28 +191,28 @@ def _object(answer: HubAnswer) -> dict[str, Any]:
         return dict(answer.data)
 
 
-def leave(worker_id: str, unsaid: Sequence[ClaimCall], backlog: Backlog) -> Steps[None]:
+def leave(worker_id: str, unanswered: Sequence[ClaimCall], backlog: Backlog) -> Steps[None]:
     """Send the last calls of a worker and delete it; what is not done within a few seconds is done in the background.
 
-    `unsaid` are the calls that the hub has not answered. A claim is repeated unchanged, and the tasks that it got are
-    given back. A refusal of the hub is logged.
+    The calls in `unanswered` are sent once more: a claim is repeated unchanged, and the tasks that it got are given
+    back. A refusal of the hub is logged.
     """
-    left = list(unsaid)
+    left = list(unanswered)
     try:
         if backlog.waiting():
             raise HubUnavailable("reports come first that could not be told yet")
-        yield from _told(worker_id, left, lasting(0.0 if left else LEAVE_S), LEAVE_S)
+        yield from _last_calls(worker_id, left, lasting(0.0 if left else LEAVE_S), LEAVE_S)
     except HubError as error:
         reports = sum(len(claim.reports) for claim in left)
-        what = f"tell what came of {reports} tasks and that worker {worker_id} leaves"
+        action = f"tell what came of {reports} tasks and that worker {worker_id} leaves"
         if passing(error):
-            steps = partial(_told, worker_id, left, lasting(0.0), ONCE.attempt_s)
-            backlog.add(Message(what, steps, math.inf, "the hub misses it by itself, and fails what it held"), error)
+            steps = partial(_last_calls, worker_id, left, lasting(0.0), ONCE.attempt_s)
+            backlog.add(Message(action, steps, math.inf, "the hub misses it by itself, and fails what it held"), error)
         else:
-            log.info("could not %s (%s); the hub misses it by itself", what, error)
+            log.info("could not %s (%s); the hub misses it by itself", action, error)
 
 
-def _told(worker_id: str, left: list[ClaimCall], left_s: Left, attempt_s: float) -> Steps[None]:
+def _last_calls(worker_id: str, left: list[ClaimCall], left_s: Left, attempt_s: float) -> Steps[None]:
     """Send the calls in `left`, drop each from it once it is answered, and delete the worker."""
     while left:
         try:

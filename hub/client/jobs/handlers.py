@@ -7,15 +7,20 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from types import SimpleNamespace
-from typing import Any, Protocol, Self, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, get_type_hints
 
 from hub.client.jobs.tasks import Report, TaskInfo, reason
 from hub.client.jobs.threads import Threads
 from hub.jobs.models import value_of
 from hub.retries import now_s
 
+if TYPE_CHECKING:  # only programs with extensions need pydantic
+    from hub.client.jobs.extension import Extension
+
 log = logging.getLogger("hub.client")
+E = TypeVar("E", bound="Extension")
 
 RUNTIME_EXCEEDED = "Runtime exceeded"
 LONGEST_TEXT_BYTES = 4096  # of a line of a log; the rest is cut off
@@ -44,12 +49,12 @@ class Task:
     attempt: int = 1
     max_attempts: int = 1
     lost: bool = False
-    """Set when the task is no longer this worker's: what a handler still does for it is in vain."""
+    """True once the task is no longer this worker's: then no work of its handler counts any more."""
     reported: bool = False
     taken_s: float = field(default_factory=now_s)
     claim: str = ""
     tell: Tell | None = None
-    """How it says something of itself; set by the worker that runs it."""
+    """Takes progress and lines of the log; set by the worker that runs the task."""
 
     @classmethod
     def of(cls, info: TaskInfo) -> Task:
@@ -76,6 +81,28 @@ class Task:
     def _say(self, share: float | None, message: str | None, text: str | None) -> None:
         if self.tell is not None and not self.reported and not self.lost:
             self.tell(self.id, self.claim, share, None if message is None else cut(str(message)), text)
+
+
+@dataclass(eq=False, slots=True)
+class ClaimedTask(Generic[E]):
+    """A task that this worker has claimed. `extension` has its parameters; `run_kwargs` come from the registration."""
+
+    task_id: str
+    job_name: str
+    room_id: str
+    extension: E
+    run_kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+def category_of(extension: type[Extension]) -> str:
+    """Return the category of an extension as text, also where it is a member of an enum."""
+    category = extension.category
+    return str(category.value) if isinstance(category, Enum) else category
+
+
+def job_name(extension: type[Extension], room: str) -> str:
+    """Return the full name of the job that an extension becomes in a room."""
+    return f"{room}:{category_of(extension)}:{extension.__name__}"
 
 
 Tell = Callable[[str, str, float | None, str | None, str | None], None]
@@ -109,15 +136,14 @@ class Handler:
         """Return the full name of the job, `room:category:name`."""
         return f"{self.room}:{self.category}:{self.name}"
 
-    @property
-    def offer(self) -> tuple[str, str, str, Mapping[str, Any]]:
-        """Return room, category, name and schema, with which the job is registered."""
-        return self.room, self.category, self.name, self.schema
-
-    @property
-    def result_schema(self) -> Mapping[str, Any] | None:
-        """Return the JSON schema of results, which the hub shows; None without a model for them."""
-        return self.result.model_json_schema() if self.result is not None else None
+    def registration(self) -> dict[str, Any]:
+        """Return the body of the request that registers the job."""
+        body: dict[str, Any] = {"category": self.category, "name": self.name, "schema": self.schema}
+        if self.attempts > 1:
+            body |= {"maxAttempts": self.attempts, "backoffSeconds": self.backoff_s}
+        if self.result is not None:
+            body["resultSchema"] = self.result.model_json_schema()
+        return body
 
     def fitting(self, returned: Any) -> Any:
         """Return the value of the handler as an object of the result model; raises ValueError when it does not fit."""
@@ -169,12 +195,12 @@ class Handler:
             raise
 
     async def _in_thread(self, task: Task, threads: Threads, say: Say) -> Any:
-        ended = threads.run(self.called, task)
-        if self.max_runtime_s is not None and not (await asyncio.wait([ended], timeout=self.max_runtime_s))[0]:
+        running = threads.run(self.called, task)
+        if self.max_runtime_s is not None and not (await asyncio.wait([running], timeout=self.max_runtime_s))[0]:
             # A thread cannot be stopped: the task is reported, and its place stays taken until the function returns.
             say(Report(task.id, "failed", RUNTIME_EXCEEDED))
             task.lost = True
-        result = await ended
+        result = await running
         return await result if inspect.isawaitable(result) else result
 
 
@@ -192,33 +218,33 @@ def model_of(function: Callable[..., Any]) -> type[Model] | None:
 def result_of(function: Callable[..., Any]) -> type[Model] | None:
     """Return the model in the annotation of the returned value; None where there is none."""
     try:
-        said = inspect.signature(function).return_annotation
+        annotation = inspect.signature(function).return_annotation
     except (TypeError, ValueError):  # of something built in
         return None
-    return _model(function, "result", said)
+    return _model(function, "result", annotation)
 
 
-def _model(function: Callable[..., Any], what: str, annotation: Any) -> type[Model] | None:
+def _model(function: Callable[..., Any], role: str, annotation: Any) -> type[Model] | None:
     if annotation is inspect.Parameter.empty or annotation is None:
         return None
-    found = SimpleNamespace(__annotations__={what: annotation})
+    annotated = SimpleNamespace(__annotations__={role: annotation})
     plain = inspect.unwrap(function)
     names = getattr(plain, "__globals__", None) or getattr(type(plain).__call__, "__globals__", {})
     try:
-        said = get_type_hints(found, globalns=names)[what]
+        hint = get_type_hints(annotated, globalns=names)[role]
     except Exception as error:  # noqa: BLE001 - an annotation may be anything, also a name that does not exist
-        log.warning("the %s of %r is taken as it is: its annotation is not known (%s)", what, function, error)
+        log.warning("the %s of %r is taken as it is: its annotation is not known (%s)", role, function, error)
         return None
-    is_model = isinstance(said, type) and all(
-        callable(getattr(said, name, None)) for name in ("model_json_schema", "model_validate")
+    is_model = isinstance(hint, type) and all(
+        callable(getattr(hint, name, None)) for name in ("model_json_schema", "model_validate")
     )
-    return said if is_model else None
+    return hint if is_model else None
 
 
 def takes_task(function: Callable[..., Any]) -> bool:
     """Return whether a handler takes payload and task: not when it has one parameter, which is the payload."""
-    found = _positional(function)
-    return found is None or len(found) != 1 or found[0].kind is inspect.Parameter.VAR_POSITIONAL
+    positional = _positional(function)
+    return positional is None or len(positional) != 1 or positional[0].kind is inspect.Parameter.VAR_POSITIONAL
 
 
 def _positional(function: Callable[..., Any]) -> list[inspect.Parameter] | None:

@@ -1,21 +1,21 @@
-"""`Listener`: claims tasks and reports their outcomes, one in each call, from any number of threads."""
+"""Claiming tasks and reporting their outcomes, one in each call, from any number of threads."""
 
 from __future__ import annotations
 
 import logging
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hub.client.backlog import ONCE, Message, backlog_of
 from hub.client.exchange import Left, Send, lasting, passing
 from hub.client.jobs import calls
-from hub.client.jobs.beating import fatal
-from hub.client.jobs.calls import TROUBLE_S, ClaimCall
-from hub.client.jobs.claimed import ClaimedTask
-from hub.client.jobs.serving import LONGEST_WAIT_S, StopSignals
+from hub.client.jobs.beating import StopSignals, fatal
+from hub.client.jobs.calls import LEAVE_S, TROUBLE_S, ClaimCall
+from hub.client.jobs.handlers import ClaimedTask
 from hub.client.jobs.sockets import Socket
 from hub.client.jobs.tasks import Held, Report, TaskInfo, reason, sayable
 from hub.client.jobs.wire import SyncWire
@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from hub.client.jobs.extension import Extension
 
 log = logging.getLogger("hub.client")
+
+# Seconds for which the hub may hold a claim while no task is pending. A stop waits for no longer than that.
+LONGEST_WAIT_S = 2.0
+# HTTP statuses that refuse a report for its size, shape or content.
+REFUSED = frozenset({400, 413, 415, 422})
 
 
 class Listener:
@@ -77,7 +82,7 @@ class Listener:
             signals.wake.clear()
             until_s = now_s() + polling_interval
             try:
-                task = self.claim(wait=0.0 if self._told() else min(polling_interval, LONGEST_WAIT_S))
+                task = self.claim(wait=0.0 if self.hears_of_tasks() else min(polling_interval, LONGEST_WAIT_S))
             except HubError as error:
                 if signals.over(error):
                     raise
@@ -159,19 +164,19 @@ class Listener:
     def _owe(self, task_id: str, status: str, send: Send, error: HubError) -> None:
         """Report the end of a task in the background; until that is done, heartbeats name the task as held."""
         steps = partial(calls.ask, send, lasting(0.0), ONCE.attempt_s)
-        what = f"tell that task {task_id} is {status}"
-        otherwise = "the hub ends it when it misses the worker"
-        self._backlog.add(Message(what, steps, math.inf, otherwise, lambda _: self._claims.pop(task_id, None)), error)
+        action, consequence = f"tell that task {task_id} is {status}", "the hub ends it when it misses the worker"
+        message = Message(action, steps, math.inf, consequence, lambda _: self._claims.pop(task_id, None))
+        self._backlog.add(message, error)
 
     def _held(self) -> Held:
         """Return the tasks that heartbeats name: those claimed and not ended, with their claims."""
         claim = self._unanswered
         return Held(dict(list(self._claims.items())), [claim.key] if claim is not None else [])
 
-    def _lose(self, held: Held, lost: list[str]) -> None:
+    def _lose(self, lost: Mapping[str, str | None]) -> None:
         """Forget the claims of tasks that have ended or belong to another worker."""
-        for task_id in lost:
-            if self._claims.get(task_id) == held.tasks.get(task_id):
+        for task_id, claim in lost.items():
+            if self._claims.get(task_id) == claim:
                 self._claims.pop(task_id, None)
 
     def start(self, task: ClaimedTask[Any]) -> None:
@@ -200,6 +205,93 @@ class Listener:
             raise ValueError("there is no worker yet: register something, or call create_worker()")
         self._wire.run(calls.beat(self._worker_id))
 
-    def _told(self) -> bool:
+    def hears_of_tasks(self) -> bool:
         """Return whether a socket is connected, over which the hub announces new tasks."""
         return self._socket is not None and self._socket.connected
+
+
+@dataclass(eq=False)
+class WorkerServing:
+    """A thread that claims tasks and calls `execute` for each. After a claim without a task it waits for news."""
+
+    listener: Listener
+    execute: Callable[[ClaimedTask[Any]], Any]
+    signals: StopSignals
+    polling_s: float
+    report_s: float
+    """The seconds for which the report of an outcome is tried."""
+
+    def __post_init__(self) -> None:
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Make a new thread, not started yet; also called in a forked child."""
+        self.thread = threading.Thread(target=self._serve, name="claims", daemon=True)
+
+    def _serve(self) -> None:
+        try:
+            self._serve_for_ever()
+        except Exception as error:  # noqa: BLE001 - a bug: better no worker than one that only heartbeats
+            self.signals.end(HubError(f"serving broke off with {error!r}"))
+
+    def _serve_for_ever(self) -> None:
+        signals = self.signals
+        while not signals.stop.is_set():
+            signals.wake.clear()
+            asked_s = now_s()
+            wait_s = 0.0 if self.listener.hears_of_tasks() else min(self.polling_s, LONGEST_WAIT_S)
+            try:
+                taken = self.listener.take(start=True, wait_s=wait_s, left_s=lambda: 0.0)
+            except HubError as error:
+                self._not_claimed(error)
+                continue
+            signals.contact.heard()
+            if taken is None:
+                if (rest_s := self.polling_s - (now_s() - asked_s)) > 0:
+                    signals.wake.wait(rest_s)
+            elif signals.stop.is_set():
+                self._report(taken[0], "pending", None)
+            else:
+                self._run(*taken)
+
+    def _not_claimed(self, error: HubError) -> None:
+        if not self.signals.stop.is_set() and not self.signals.over(error):
+            log.warning("claim failed: %s", error)
+            self.signals.wake.wait(max(self.polling_s, min(error.retry_after_s or 0.0, LEAVE_S)))
+
+    def _run(self, task: ClaimedTask[Any], running: bool) -> None:
+        if not running and not self._report(task, "running", None):
+            self._report(task, "pending", None)  # else the worker would hold it for ever, and never run it
+            return
+        try:
+            result = self._value(self.execute(task), task)
+        except BaseException as error:  # noqa: BLE001 - also `sys.exit`: a dead thread would hold the task for ever
+            log.error("task %s of %s failed: %r", task.task_id, task.job_name, error)
+            self._report(task, "failed", reason(error))
+        else:
+            self._report(task, "completed", None, result)
+
+    def _value(self, returned: Any, task: ClaimedTask[Any]) -> Any:
+        """Return the result of a task as JSON; None, with a warning in the log, for a value that is not JSON.
+
+        Programs may return such values here; their tasks are completed without a result.
+        """
+        try:
+            return value_of(returned).document
+        except ValueError as error:
+            log.warning("task %s is completed without its result: %s", task.task_id, error)
+            return None
+
+    def _report(self, task: ClaimedTask[Any], status: str, error: str | None, result: Any = None) -> bool:
+        try:
+            self.listener.put(task.task_id, status, error, self.signals.policy(self.report_s), result)
+        except HubError as refused:
+            if fatal(refused):
+                self.signals.end(refused)
+            elif status == "completed" and int(refused.facts.get("status") or refused.status) in REFUSED:
+                self._report(task, "failed", reason(refused))
+            elif not passing(refused) or status == "running":  # else it is reported in the background
+                log.warning("task %s is not %s for the hub: %s", task.task_id, status, refused)
+            return False
+        self.signals.contact.heard()
+        return True

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from types import FrameType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from uuid import UUID
 
@@ -16,17 +14,16 @@ from hub.client import forks
 from hub.client.backlog import CLOSE_S, backlog_of
 from hub.client.exchange import Send, readable
 from hub.client.jobs import calls, submitting
-from hub.client.jobs.beating import Contact, Heartbeat
+from hub.client.jobs.beating import Contact, Heartbeat, StopSignals
 from hub.client.jobs.calls import leave
-from hub.client.jobs.claimed import ClaimedTask, category_of, job_name
-from hub.client.jobs.listening import Listener
+from hub.client.jobs.handlers import ClaimedTask, category_of, job_name
+from hub.client.jobs.listening import Listener, WorkerServing
 from hub.client.jobs.providers import RegisteredProvider, ServedProviders
-from hub.client.jobs.serving import StopSignals, WorkerServing
 from hub.client.jobs.sockets import Message, Socket
 from hub.client.jobs.tasks import SubmitOptions, TaskInfo
 from hub.client.jobs.wire import SyncWire, Token
 from hub.client.options import spelt_out
-from hub.client.signals import ending
+from hub.client.signals import handled
 from hub.errors import HubError
 
 if TYPE_CHECKING:
@@ -84,9 +81,7 @@ class JobManager(Listener):
             )
         self._serving: WorkerServing | None = None
         if execute is not None:
-            self._serving = WorkerServing(
-                self, execute, self._signals, polling_interval, max_unreachable_seconds, self._told
-            )
+            self._serving = WorkerServing(self, execute, self._signals, polling_interval, max_unreachable_seconds)
 
         forks.note(self)
 
@@ -173,15 +168,13 @@ class JobManager(Listener):
 
     def _register(self, kind: type[Extension], room: str, run_kwargs: dict[str, Any]) -> None:
         with self._registering:
-            body = (room, category_of(kind), kind.__name__, kind.model_json_schema())
+            body = {"category": category_of(kind), "name": kind.__name__, "schema": kind.model_json_schema()}
             full_name = job_name(kind, room)
             before = self._registry.get(full_name)
-            self._registry[full_name] = (
-                kind,
-                run_kwargs,
-            )  # before the call, because a task of the job may be claimed before the answer comes
+            # Before the call, because a task of the job may be claimed before the answer comes.
+            self._registry[full_name] = kind, run_kwargs
             try:
-                self._take_worker(self._start(calls.job(*body, self._worker_id)))
+                self._take_worker(self._start(calls.job(room, body, self._worker_id)))
             except BaseException:
                 if before is None:
                     del self._registry[full_name]
@@ -270,27 +263,20 @@ class JobManager(Listener):
         In the main thread a signal that would end the process calls `disconnect`; a second signal interrupts that with
         `KeyboardInterrupt`. The former signal handlers are put back.
         """
-        if threading.current_thread() is not threading.main_thread():
-            self._signals.stop.wait()
-            return
         signalled = 0
 
-        def leave(number: int, _: FrameType | None) -> None:
+        def on_signal(number: int) -> None:
             nonlocal signalled
             signalled += 1
             if signalled > 1:
                 raise KeyboardInterrupt(f"signal {number}, again")
 
-        before = {number: signal.signal(number, leave) for number in ending()}
-        try:
+        with handled(on_signal):
             while not signalled and not self._signals.stop.wait(NOTICE_S):
                 pass
             if signalled:
                 log.info("told to stop by a signal")
                 self.disconnect()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler if handler is not None else signal.SIG_DFL)
 
     def disconnect(self) -> None:
         """Leave the hub: claim no more, wait up to ten seconds for the running task, and delete the worker.
@@ -308,8 +294,8 @@ class JobManager(Listener):
             if worker_id is not None:
                 for event, message in self._joined(worker_id):
                     self._emit(event.replace("join", "leave"), message, worker_id)
-                unsaid = [self._unanswered] if self._unanswered is not None else []
-                self._wire.run(leave(worker_id, unsaid, self._backlog))
+                unanswered = [self._unanswered] if self._unanswered is not None else []
+                self._wire.run(leave(worker_id, unanswered, self._backlog))
             if self._socket is not None:
                 self._socket.close()
             for backlog in (self._backlog, self._providers.backlog):

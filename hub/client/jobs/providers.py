@@ -60,8 +60,8 @@ class ServedProviders(dict[str, RegisteredProvider]):
                 on_end(error)
             elif passing(error) and self.backlog.waiting() < MOST_WAITING:
                 steps = partial(upload, provider.id, request_id, content, lasting(0.0), ONCE.attempt_s)
-                what = f"hand in what provider {name} has read"
-                self.backlog.add(Message(what, steps, now_s() + KEEP_S, "who asks for it is told nothing"), error)
+                action = f"hand in what provider {name} has read"
+                self.backlog.add(Message(action, steps, now_s() + KEEP_S, "who asks for it is told nothing"), error)
             else:
                 log.warning("what provider %s has read was not handed in: %s", name, error)
 
@@ -72,8 +72,8 @@ class ServedProviders(dict[str, RegisteredProvider]):
         except HubError as error:
             if passing(error):
                 steps = partial(drop_provider, provider.id, lasting(0.0), ONCE.attempt_s)
-                otherwise = "the hub drops it with its worker"
-                self.backlog.add(Message(f"unregister provider {name}", steps, math.inf, otherwise), error)
+                consequence = "the hub drops it with its worker"
+                self.backlog.add(Message(f"unregister provider {name}", steps, math.inf, consequence), error)
             raise
 
 

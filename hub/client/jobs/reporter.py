@@ -6,10 +6,10 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from hub.client.exchange import passing
+from hub.client.guard import is_set_within
 from hub.client.jobs import calls
 from hub.client.jobs.buffers import Outbox, Prefetch
 from hub.client.jobs.calls import LEAVE_S, LONGEST_PAUSE_S, ClaimCall, Claimed
@@ -32,25 +32,18 @@ BUSY_LINGER_S = 0.05
 HELD_S = 0.5
 
 
+@dataclass(eq=False)
 class ClaimReporter:
-    """The sender of claims and reports of one worker. A call is repeated unchanged until the hub has answered it.
+    """The sender of claims and reports of one worker. A call is repeated unchanged until the hub has answered it."""
 
-    `on_lost(worker_id)` is awaited when the hub no longer has the worker; it sets `worker_id` to that of a new worker.
-    """
+    wire: Wire
+    prefetch: Prefetch
+    counts: Counter[str]
+    polling_s: float
+    on_lost: Callable[[str], Awaitable[object]]
+    """Awaited with the id of the worker when the hub no longer has it; sets `worker_id` to that of a new worker."""
 
-    def __init__(
-        self,
-        wire: Wire,
-        prefetch: Prefetch,
-        counts: Counter[str],
-        polling_s: float,
-        on_lost: Callable[[str], Awaitable[object]],
-    ) -> None:
-        self._wire = wire
-        self._prefetch = prefetch
-        self._counts = counts
-        self._polling_s = polling_s
-        self._on_lost = on_lost
+    def __post_init__(self) -> None:
         self._outbox = Outbox()
         self._open: dict[str, ClaimCall] = {}
         self._news = asyncio.Event()
@@ -71,7 +64,7 @@ class ClaimReporter:
         """Return the keys of claims that the hub has not answered. Safe from any thread."""
         return [claim.key for claim in list(self._open.values()) if claim.limit]
 
-    def unsaid(self) -> dict[str, str]:
+    def unreported(self) -> dict[str, str]:
         """Return the tasks whose reports the hub has not taken yet, with their claims. Safe from any thread."""
         reports = [
             *self._outbox.reports(),
@@ -81,7 +74,7 @@ class ClaimReporter:
 
     def forget(self) -> None:
         """Drop all reports and count their tasks as lost, because the hub no longer has the worker."""
-        self._counts["lost"] += self._outbox.clear() + sum(len(claim.reports) for claim in self._open.values())
+        self.counts["lost"] += self._outbox.clear() + sum(len(claim.reports) for claim in self._open.values())
         self._open.clear()
 
     async def claim_for_ever(self, runner: TaskRunner) -> None:
@@ -101,22 +94,22 @@ class ClaimReporter:
             took_s = now_s() - asked_s
             runner.put(Task.of(info) for info in claimed.tasks)
             if len(claimed.tasks) == limit:
-                self._prefetch.travelled(took_s)
+                self.prefetch.travelled(took_s)
                 self._calm.clear()
             else:
                 self._calm.set()
             self._holds = self._holds or (not claimed.tasks and took_s > HELD_S)
             early = early + 1 if not claimed.tasks and took_s < HELD_S else 0
             if early > 1:  # woken in vain, or the hub does not hold claims: pause, so as not to ask all the time
-                rest_s = 0.02 if self._holds else min(self._polling_s, 0.05 * 2.0 ** min(early, 10))
-                await _first(self.woken, rest_s)
+                rest_s = 0.02 if self._holds else min(self.polling_s, 0.05 * 2.0 ** min(early, 10))
+                await is_set_within(rest_s, self.woken)
 
     async def report_for_ever(self) -> None:
         """Send the reports that no claim carries soon enough, for ever."""
         while True:
             await self._news.wait()
             if not self._calm.is_set():
-                await _first(self._calm, BUSY_LINGER_S)
+                await is_set_within(BUSY_LINGER_S, self._calm)
             elif self._away_since_s is None or now_s() - self._away_since_s < 2 * LINGER_S:
                 await asyncio.sleep(LINGER_S)
             self._news.clear()
@@ -135,22 +128,22 @@ class ClaimReporter:
             pass
         except HubError as error:
             log.warning("the hub does not take a report, and the worker ends without it: %s", error)
-        unsaid = list(self._open.values())
+        unanswered = list(self._open.values())
         while reports := self._outbox.take():
-            unsaid.append(ClaimCall(self.worker_id, limit=0, reports=reports))
-        return unsaid
+            unanswered.append(ClaimCall(self.worker_id, limit=0, reports=reports))
+        return unanswered
 
     async def _deliver(self, claim: ClaimCall, wait_s: float = 0.0) -> Claimed:
         self._open[claim.key] = claim
         failures = 0
         while True:
             try:
-                claimed = await self._wire.run(calls.claim(claim, lambda: 0.0, wait_s))
+                claimed = await self.wire.run(calls.claim(claim, lambda: 0.0, wait_s))
                 break
             except WorkerNotFound:
-                await self._on_lost(claim.worker_id)
+                await self.on_lost(claim.worker_id)
                 if self._open.pop(claim.key, None) is not None:  # made for a worker that was lost before
-                    self._counts["lost"] += len(claim.reports)
+                    self.counts["lost"] += len(claim.reports)
                 return Claimed([], {})
             except HubError as error:
                 if claim.key not in self._open:  # the worker was lost meanwhile
@@ -185,23 +178,13 @@ class ClaimReporter:
         return claim
 
     def _heard(self, claim: ClaimCall, claimed: Claimed) -> None:
-        if unheard := [report.task for report in claim.reports if report.task not in claimed.outcomes]:
-            raise HubError(f"this hub does not take reports with a claim: it says nothing of {unheard}")
+        if missing := [report.task for report in claim.reports if report.task not in claimed.outcomes]:
+            raise HubError(f"this hub does not take reports with a claim: it says nothing of {missing}")
         for task_id, outcome in claimed.outcomes.items():
             if outcome != "ok":
-                self._counts["refused"] += 1
+                self.counts["refused"] += 1
                 log.info("the hub does not take the report on task %s: %s", task_id, outcome)
 
     def _curable(self, error: HubError) -> bool:
         # While hubs are replaced, a proxy may answer 404; a 404 of the hub itself has another code.
         return passing(error) or error.code == "not-found"
-
-
-async def _first(event: asyncio.Event, seconds: float) -> None:
-    """Wait until the event is set, for at most `seconds`.
-
-    `asyncio.wait_for` is not used: on Python 3.11 it can drop a cancellation that comes just when the event is set.
-    """
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import InitVar, dataclass, replace
 from typing import TYPE_CHECKING
 
 from hub.client.jobs.buffers import Prefetch
@@ -26,37 +26,30 @@ log = logging.getLogger("hub.client")
 READY_S = 1.0
 
 
+@dataclass(eq=False)
 class TaskRunner:
-    """A runner of up to `concurrency` tasks at once.
+    """A runner of up to `concurrency` tasks at once, in `processes` processes if that is not 0."""
 
-    It calls `say` with each report, and sets `changed` when it has room for more tasks.
-    """
+    concurrency: int
+    prefetch: Prefetch
+    counts: Counter[str]
+    report: Callable[[Report], None]
+    """Called with the report of each task that is over, or given back."""
+    progress: ProgressReporter | None = None
+    cancel_grace_s: float = 5.0
+    processes: InitVar[int] = 0
 
-    def __init__(
-        self,
-        concurrency: int,
-        prefetch: Prefetch,
-        counts: Counter[str],
-        say: Callable[[Report], None],
-        progress: ProgressReporter | None = None,
-        cancel_grace_s: float = 5.0,
-        processes: int = 0,
-    ) -> None:
+    def __post_init__(self, processes: int) -> None:
         self.handlers: dict[str, Handler] = {}
-        self._concurrency = concurrency
-        self._prefetch = prefetch
-        self._counts = counts
-        self._say = say
-        self._progress = progress
+        self.changed = asyncio.Event()
+        """Set when there is room for more tasks."""
         self._flushing: set[asyncio.Task[None]] = set()
-        self._cancel_grace_s = cancel_grace_s
         self._begun: dict[Task, float] = {}
-        self._threads = Threads(concurrency)
+        self._threads = Threads(self.concurrency)
         self._processes = _processes(processes) if processes else None
         self._waiting: deque[Task] = deque()
         self._running: dict[Task, asyncio.Task[None]] = {}
         self._closing = False
-        self.changed = asyncio.Event()
 
     async def start(self) -> None:
         """Start the processes, if there are any; raises ValueError for a handler that they cannot import."""
@@ -75,16 +68,16 @@ class TaskRunner:
 
     def wanted(self) -> int:
         """Return the number of tasks to claim now: none while enough are ready."""
-        ready = self._prefetch.ready
+        ready = self.prefetch.ready
         if self._closing or len(self._waiting) > ready // 2:
             return 0
-        return max(0, min(MOST_CLAIMED, self._concurrency + ready - self.held))
+        return max(0, min(MOST_CLAIMED, self.concurrency + ready - self.held))
 
     def put(self, tasks: Iterable[Task]) -> None:
         """Run claimed tasks, at once or when a place is free; fail a task for which there is no handler."""
         for task in tasks:
-            self._counts["claimed"] += 1
-            task.tell = self._progress.say if self._progress else None
+            self.counts["claimed"] += 1
+            task.tell = self.progress.say if self.progress else None
             if self._closing:
                 self._tell(task, Report(task.id, "pending"))
             elif task.job_name in self.handlers:
@@ -96,9 +89,9 @@ class TaskRunner:
 
     def give_back_old(self) -> None:
         """Give back all waiting tasks when the oldest has waited too long, because tasks take longer than before."""
-        if self._prefetch.adaptive and self._waiting and now_s() - self._waiting[0].taken_s > READY_S:
+        if self.prefetch.adaptive and self._waiting and now_s() - self._waiting[0].taken_s > READY_S:
             log.info("%d tasks that were held ready are given back: others take longer", len(self._waiting))
-            self._prefetch.forget()
+            self.prefetch.forget()
             self._give_back_waiting()
 
     def names(self) -> dict[str, str]:
@@ -114,7 +107,7 @@ class TaskRunner:
             task.lost = True
             if (running := self._running.get(task)) is None:
                 self._waiting.remove(task)
-                self._counts["lost"] += 1
+                self.counts["lost"] += 1
             elif self._can_stop(task):
                 self._cancel(task, running)
 
@@ -122,7 +115,7 @@ class TaskRunner:
         """Stop all tasks and report on none, because the hub no longer has the worker."""
         for task in [*self._waiting, *self._running]:
             task.lost = True
-        self._counts["lost"] += len(self._waiting)
+        self.counts["lost"] += len(self._waiting)
         self._waiting.clear()
         for task, running in self._running.items():
             if self._can_stop(task):
@@ -146,7 +139,7 @@ class TaskRunner:
                 log.warning("task %s was cancelled, and its handler goes on", task.id)
                 self._cancel(task, running)
 
-        asyncio.get_running_loop().call_later(self._cancel_grace_s, again)
+        asyncio.get_running_loop().call_later(self.cancel_grace_s, again)
 
     async def close(self, grace_s: float, hurry: asyncio.Event) -> None:
         """Begin no more tasks, wait for running ones for `grace_s` seconds or until `hurry`, and give back the rest."""
@@ -179,7 +172,7 @@ class TaskRunner:
             self._tell(task, Report(task.id, "pending"))
 
     def _begin(self) -> None:
-        while self._waiting and len(self._running) < self._concurrency:
+        while self._waiting and len(self._running) < self.concurrency:
             task = self._waiting.popleft()
             self._running[task] = asyncio.create_task(self._run(task, self.handlers[task.job_name]))
         self.changed.set()
@@ -192,7 +185,7 @@ class TaskRunner:
         except asyncio.CancelledError:  # by `lose`, after which nothing is sent, or by `close`
             self._tell(task, Report(task.id, "pending"))
         finally:
-            self._prefetch.ran(now_s() - begun_s)
+            self.prefetch.ran(now_s() - begun_s)
             del self._running[task], self._begun[task]
             self._begin()
 
@@ -201,14 +194,14 @@ class TaskRunner:
         if task.reported:
             return
         task.reported = True
-        self._counts["lost" if task.lost else "given back" if report.status == "pending" else report.status] += 1
+        self.counts["lost" if task.lost else "given back" if report.status == "pending" else report.status] += 1
         if task.lost:
             return
         report = replace(report, claim=task.claim)
-        if self._progress is None or not self._progress.has_news(task.id):
-            self._say(report)
+        if self.progress is None or not self.progress.has_news(task.id):
+            self.report(report)
             return
-        flushing = asyncio.create_task(self._say_after_news(self._progress, report))
+        flushing = asyncio.create_task(self._say_after_news(self.progress, report))
         self._flushing.add(flushing)
         flushing.add_done_callback(self._flushing.discard)
 
@@ -216,7 +209,7 @@ class TaskRunner:
         try:
             await progress.flush(report.task)
         finally:
-            self._say(report)
+            self.report(report)
 
 
 def _processes(number: int) -> Processes:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
-import httpx
-
 from hub.client import forks
-from hub.client.jobs.handlers import Model, is_async
-from hub.client.jobs.wire import Token
+from hub.client.jobs.handlers import is_async
 from hub.client.jobs.worker import Worker
-from hub.client.signals import ending
+from hub.client.options import with_parameters_of
+from hub.client.signals import handled
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -31,28 +27,9 @@ class SyncWorker:
     thread does everything else.
     """
 
-    def __init__(
-        self,
-        url: str | None = None,
-        token: Token = None,
-        *,
-        concurrency: int = 10,
-        processes: int = 0,
-        prefetch: int | None = None,
-        room: str = "@global",
-        grace: float = 30.0,
-        cancel_grace: float = 5.0,
-        heartbeat_interval: float = 30.0,
-        polling_interval: float = 2.0,
-        socket: Any = None,
-        transport: httpx.AsyncBaseTransport | None = None,
-        sync_transport: httpx.BaseTransport | None = None,
-    ) -> None:
-        self._worker = Worker(
-            url, token, concurrency=concurrency, processes=processes, prefetch=prefetch, room=room, grace=grace,
-            cancel_grace=cancel_grace, heartbeat_interval=heartbeat_interval, polling_interval=polling_interval,
-            socket=socket, transport=transport, sync_transport=sync_transport,
-        )  # fmt: skip
+    @with_parameters_of(Worker.__init__)
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._worker = Worker(*arguments, **options)
         self._stopping = False
         self._failure: BaseException | None = None
         self._ready, self._ended = threading.Event(), threading.Event()
@@ -65,21 +42,10 @@ class SyncWorker:
         self._ready.set()
         self._ended.set()
 
-    def job(
-        self,
-        category: str,
-        name: str | None = None,
-        *,
-        schema: Mapping[str, Any] | type[Model] | None = None,
-        room: str | None = None,
-        max_runtime: float | None = None,
-        attempts: int = 1,
-        backoff: float = 1.0,
-    ) -> Callable[[Function], Function]:
+    @with_parameters_of(Worker.job)
+    def job(self, *arguments: Any, **options: Any) -> Callable[[Function], Function]:
         """Run the tasks of a job with the decorated function; see `Worker.job`."""
-        registered = self._worker.job(
-            category, name, schema=schema, room=room, max_runtime=max_runtime, attempts=attempts, backoff=backoff
-        )
+        registered = self._worker.job(*arguments, **options)
 
         def plain(function: Function) -> Function:
             if is_async(function):
@@ -100,7 +66,12 @@ class SyncWorker:
 
     def run(self) -> None:
         """Run tasks until `stop` or a signal; a second signal hurries (see `stop`). Raises what ended the worker."""
-        with self._signals(), self:
+
+        def on_signal(_: int) -> None:
+            self._stopping, hurry = True, self._stopping
+            self._worker.stop(hurry=hurry)
+
+        with handled(on_signal), self:
             self.ended()
 
     def ended(self) -> None:
@@ -147,21 +118,3 @@ class SyncWorker:
             self._ready.set()
             await self._worker.ended()
             self._ended.set()
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Stop the worker on signals that would end the process; the former handlers come back at the end."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def told(*_: object) -> None:  # sets no event: this thread may be waiting for it, and hold its lock
-            self._stopping, hurry = True, self._stopping
-            self._worker.stop(hurry=hurry)
-
-        before = {number: signal.signal(number, told) for number in ending()}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler or signal.SIG_DFL)

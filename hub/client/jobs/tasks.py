@@ -66,8 +66,8 @@ class ResultLost(TaskEnded):
     code = "result-lost"
 
 
-class TaskOptions(TypedDict, total=False):
-    """The options of every task, be it submitted by a program or by a schedule; each is optional."""
+class CommonTaskOptions(TypedDict, total=False):
+    """The options that programs and schedules have in common when they submit a task; each is optional."""
 
     priority: int
     """From -100 to 100; a point counts as a second in the queue."""
@@ -86,7 +86,7 @@ class TaskOptions(TypedDict, total=False):
     completed."""
 
 
-class SubmitOptions(TaskOptions, total=False):
+class SubmitOptions(CommonTaskOptions, total=False):
     """The options of a submitter; each is optional."""
 
     not_before: datetime
@@ -100,7 +100,7 @@ class SubmitOptions(TaskOptions, total=False):
     """A second submit of the same tasks with the same key within 24 hours returns the tasks of the first."""
 
 
-class ScheduleOptions(TaskOptions, total=False):
+class ScheduleOptions(CommonTaskOptions, total=False):
     """The options of a schedule: the times, given by `cron` or by `every`, and the options of its tasks."""
 
     cron: str
@@ -132,17 +132,17 @@ class TaskInfo:
     attempt: int = 1
     max_attempts: int = 1
     claim: str = ""
-    """Which claim of it this is: reports name it, so that they count for no other one."""
+    """The id of the claim under which a worker holds the task; its reports name this claim and count for no other."""
     result: Any = None
-    """What it came to, when it was asked for alone and is completed; `JobsClient.result` waits for it."""
+    """The result of a completed task, in an answer about this task alone; `JobsClient.result` waits for it."""
     result_lost: bool = False
-    """Set when it came to something, and the store has lost that."""
+    """True when the task had a result, and the store has lost it."""
     progress: float | None = None
-    """How far it is, from 0 to 1, and with it what it does, as it said last; where it was asked for alone."""
+    """The last share that the task has reported, from 0 to 1, with `message`; in an answer about this task alone."""
     message: str | None = None
     progress_at: datetime | None = None
     log: tuple[str, ...] = ()
-    """The latest lines of its log."""
+    """The latest lines of the log of the task."""
 
     @property
     def finished(self) -> bool:
@@ -158,28 +158,23 @@ class TaskInfo:
     def of(cls, data: Mapping[str, Any]) -> TaskInfo:
         """Return the task that an answer describes; raises `HubError` when the answer is no task."""
         with readable():
-            return cls(
-                id=str(data["id"]),
-                job_name=str(data["job_name"]),
-                room_id=str(data["room_id"]),
-                status=str(data["status"]),
-                payload=dict(data.get("payload") or {}),
-                created_at=datetime.fromisoformat(data["created_at"]),
-                started_at=_time(data.get("started_at")),
-                completed_at=_time(data.get("completed_at")),
-                worker_id=data.get("worker_id"),
-                error=data.get("error"),
-                queue_position=data.get("queue_position"),
-                attempt=int(data.get("attempt") or 1),
-                max_attempts=int(data.get("maxAttempts") or 1),
-                claim=str(data.get("claim") or ""),
-                result=data.get("result"),
-                result_lost=bool(data.get("resultLost")),
-                progress=data.get("progress"),
-                message=data.get("message"),
-                progress_at=_time(data.get("progress_at")),
-                log=tuple(str(each["text"]) for each in data.get("log", ())),
-            )
+            values = {
+                name: read(data[member]) for name, (member, read) in _MEMBERS.items() if data.get(member) is not None
+            }
+            return cls(**{"payload": {}, **values, "result": data.get("result"), "progress": data.get("progress")})
+
+
+# The member of an answer for each field of a `TaskInfo`, and the function that reads its value.
+_MEMBERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    **{name: (name, str) for name in ("id", "job_name", "room_id", "status", "worker_id", "error", "message", "claim")},
+    **{name: (name, datetime.fromisoformat) for name in ("created_at", "started_at", "completed_at", "progress_at")},
+    "payload": ("payload", dict),
+    "queue_position": ("queue_position", int),
+    "attempt": ("attempt", int),
+    "max_attempts": ("maxAttempts", int),
+    "result_lost": ("resultLost", bool),
+    "log": ("log", lambda lines: tuple(str(line["text"]) for line in lines)),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +194,9 @@ class Report:
 
     def body(self) -> dict[str, Any]:
         """Return the report in the form of a request body."""
-        said = {"id": self.task, "status": self.status, "error": self.error, "claim": self.claim}
+        body = {"id": self.task, "status": self.status, "error": self.error, "claim": self.claim}
         result = {} if self.value.document is None else {"result": self.value.document}
-        return {name: value for name, value in said.items() if value} | result
+        return {name: value for name, value in body.items() if value} | result
 
     def shorter(self) -> Report:
         """Return a smaller report: without its result, as a failure that says why, or with its error cut."""
@@ -244,7 +239,3 @@ def text_of(error: BaseException) -> str:
 def sayable(text: str) -> str:
     """Return a text cut to the length that a report takes, with surrogates escaped, which file names may hold."""
     return text[:LONGEST_REASON].encode("utf-8", "backslashreplace").decode()[:LONGEST_REASON]
-
-
-def _time(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None

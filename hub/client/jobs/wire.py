@@ -8,17 +8,21 @@ from collections.abc import Callable
 import httpx
 
 from hub.client.exchange import Outcome, Send, Unreachable
-from hub.client.transport import AsyncTransport, SyncTransport
+from hub.client.transport import AsyncTransport, Credentials, SyncTransport
 
 Token = str | Callable[[], str] | None
 
 
-class BearerToken:
-    """The token of each request. A callable is called for each; None stands for `HUB_TOKEN`, where that is set."""
+class BearerToken(Credentials):
+    """The token of each request. A callable is called for each; None stands for `HUB_TOKEN`, where that is set.
 
-    key = None  # clients share nothing, as the token may differ for each request
+    Clients share nothing, as the token may differ for each request.
+    """
+
+    noun = "token"
 
     def __init__(self, token: Token) -> None:
+        super().__init__("HUB_TOKEN" if token is None else "")
         self._token = token
 
     def now(self) -> str | None:
@@ -30,13 +34,6 @@ class BearerToken:
         """Return the header with the token; none without a token. Raises what the callable raises."""
         token = self.now()
         return {"authorization": f"Bearer {token}"} if token else {}
-
-    def shown(self) -> str:
-        """Return words on `HUB_TOKEN` to add to a refusal; empty when the program gave a token itself."""
-        if self._token is not None:
-            return ""
-        named = os.environ.get("HUB_TOKEN")
-        return "the token shown was that of HUB_TOKEN" if named else "no token was shown: HUB_TOKEN is not set"
 
 
 class Wire(AsyncTransport):

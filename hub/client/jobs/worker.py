@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
-import threading
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Self, TypeVar
 
 import httpx
 
 from hub.client.backlog import CLOSE_S, backlog_of
 from hub.client.exchange import Send, lasting, passing, readable
+from hub.client.guard import call_in, is_set_within
 from hub.client.jobs import calls
-from hub.client.jobs.beating import Contact, Heartbeat
+from hub.client.jobs.beating import Contact, Heartbeat, LostTasks
 from hub.client.jobs.buffers import Prefetch
 from hub.client.jobs.calls import LONGEST_PAUSE_S, ClaimCall, leave
 from hub.client.jobs.handlers import Handler, Model, model_of, result_of, takes_task
-from hub.client.jobs.lost_tasks import LostTasks
 from hub.client.jobs.progress import ProgressReporter
 from hub.client.jobs.reporter import ClaimReporter
 from hub.client.jobs.runner import READY_S, TaskRunner
 from hub.client.jobs.sockets import Message, Socket
 from hub.client.jobs.tasks import Held
 from hub.client.jobs.wire import SyncWire, Token, Wire
-from hub.client.signals import ending
+from hub.client.signals import handled
 from hub.errors import HubError, WorkerNotFound
 from hub.retries import pause_s
 
@@ -88,22 +85,22 @@ class Worker:
         ahead = Prefetch(concurrency, prefetch)
         self._wire = Wire(url, token, transport)
         self._backlog = backlog_of(self._wire)
-        self._unsaid: list[ClaimCall] = []
+        self._unanswered: list[ClaimCall] = []
         self._reporter = ClaimReporter(self._wire, ahead, self.counts, polling_interval, self._lost)
-        self._progress = ProgressReporter(self._wire, lambda: self._reporter.worker_id, self._not_ours)
+        self._progress = ProgressReporter(self._wire, lambda: self._reporter.worker_id, self._lose)
         self._runner = TaskRunner(
             concurrency, ahead, self.counts, self._reporter.say, self._progress, cancel_grace, processes
         )
         self._lost_tasks = LostTasks(
-            self._wire, lambda: self._reporter.worker_id, self._runner.runs_longer, self._held, self._not_ours
+            self._wire, lambda: self._reporter.worker_id, self._runner.runs_longer, self._held, self._lose
         )
         beats = SyncWire(url, token, sync_transport)
-        self._heartbeat = Heartbeat(
-            beats, heartbeat_interval, Contact(None), self._heartbeat_ended, self._held, self._lost_some
-        )
+        ended, lost = self._on_loop(self._not_beating), self._on_loop(self._lose)
+        self._heartbeat = Heartbeat(beats, heartbeat_interval, Contact(None), ended, self._held, lost)
         self._socket: Socket | None = None
         if socket is not None and socket is not False:
-            self._socket = Socket(socket, beats.url, beats.token, self._joined, self._news, lambda _: None)
+            wake = self._on_loop(self._reporter.woken.set)
+            self._socket = Socket(socket, beats.url, beats.token, self._joined, wake)
         self._failure: Exception | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._claiming: asyncio.Task[None] | None = None
@@ -161,7 +158,7 @@ class Worker:
 
     async def run(self) -> None:
         """Run tasks until `stop` or a signal; a second signal hurries (see `stop`). Raises what ended the worker."""
-        with self._signals():
+        with handled(lambda _: self.stop(hurry=self._stopping)):
             async with self:
                 await self.ended()
 
@@ -173,9 +170,11 @@ class Worker:
         """Stop the worker, from any thread; may be called again. With `hurry` running tasks are given back at once."""
         self._stopping = True
         self._hurried = self._hurried or hurry
-        if self._loop is not None:
-            with suppress(RuntimeError):  # its loop has ended
-                self._loop.call_soon_threadsafe(self._show_stop)
+        call_in(self._loop, self._show_stop)
+
+    def _on_loop(self, function: Callable[..., object]) -> Callable[..., None]:
+        """Return a function that, from any thread, has `function` called on the event loop of the worker."""
+        return lambda *arguments: call_in(self._loop, function, *arguments)
 
     def _show_stop(self) -> None:
         if self._stopping:
@@ -203,7 +202,7 @@ class Worker:
                 self._join()
             self._claiming = self._spawn(self._reporter.claim_for_ever(self._runner))
             works = (
-                self._reporter.report_for_ever(), self._progress.tell_for_ever(), self._lost_tasks.hear_for_ever(),
+                self._reporter.report_for_ever(), self._progress.send_for_ever(), self._lost_tasks.hear_for_ever(),
                 self._watch(),
             )  # fmt: skip
             self._others |= {self._spawn(work) for work in works}
@@ -217,7 +216,7 @@ class Worker:
             await self._runner.close(0.0 if self._failure else self._grace_s, self._hurry)
             await self._end(*self._others)
             if self._reporter.worker_id:
-                self._unsaid = await self._reporter.close(self._runner)
+                self._unanswered = await self._reporter.close(self._runner)
         finally:
             await self._end(self._claiming, *self._others)
             await self._close()
@@ -235,7 +234,7 @@ class Worker:
         try:
             worker_id, self._reporter.worker_id = self._reporter.worker_id, ""
             if worker_id:
-                await self._wire.run(leave(worker_id, self._unsaid, self._backlog))
+                await self._wire.run(leave(worker_id, self._unanswered, self._backlog))
         finally:
             await asyncio.to_thread(self._runner.end)
             if self._socket is not None:
@@ -266,27 +265,6 @@ class Worker:
             await asyncio.sleep(READY_S / 2)
             self._runner.give_back_old()
 
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Stop the worker on signals that would end the process; the former handlers come back at the end."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        loop = asyncio.get_running_loop()
-        before = {number: signal.getsignal(number) for number in ending()}
-
-        def told() -> None:
-            self.stop(hurry=self._stopping)
-
-        for number in before:
-            loop.add_signal_handler(number, told)
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                loop.remove_signal_handler(number)
-                signal.signal(number, handler or signal.SIG_DFL)
-
     # -- being known to the hub ---------------------------------------------------------------------------------------
 
     async def _register(self) -> None:
@@ -300,7 +278,7 @@ class Worker:
                     worker_id = await self._id_of(calls.new_worker(), "id")
                 while left:
                     job = left[0]
-                    offer = calls.job(*job.offer, worker_id, job.attempts, job.backoff_s, job.result_schema)
+                    offer = calls.job(job.room, job.registration(), worker_id)
                     worker_id = await self._id_of(offer, "worker_id")  # another one for a room of another realm
                     left.pop(0)
                 break
@@ -312,9 +290,7 @@ class Worker:
                     raise
                 if not failures:
                     log.warning("the hub does not take the worker yet: %s", error)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(min(LONGEST_PAUSE_S, pause_s(failures))):
-                    await self._stop.wait()
+            await is_set_within(min(LONGEST_PAUSE_S, pause_s(failures)), self._stop)
             failures += 1
         self._reporter.worker_id = worker_id or ""
         if worker_id is not None:
@@ -351,24 +327,10 @@ class Worker:
         """Return the held tasks, for the heartbeat. Claims are read first, reports last: a task moves in that order."""
         claims = self._reporter.unanswered()
         runner = self._runner.names()
-        return Held({**self._reporter.unsaid(), **runner}, claims)
+        return Held({**self._reporter.unreported(), **runner}, claims)
 
-    def _lost_some(self, held: Held, lost: list[str]) -> None:
-        """Stop lost tasks on the event loop; called in the thread of the heartbeat."""
-        assert self._loop is not None
-        with suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(
-                self._runner.lose_some, {task_id: held.tasks.get(task_id) for task_id in lost}
-            )
-
-    def _not_ours(self, lost: Mapping[str, str | None]) -> None:
+    def _lose(self, lost: Mapping[str, str | None]) -> None:
         self._runner.lose_some(lost)
-
-    def _heartbeat_ended(self, worker_id: str, error: HubError) -> None:
-        """End the worker, or register it again, on the event loop; called in the thread of the heartbeat."""
-        assert self._loop is not None
-        with suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self._not_beating, worker_id, error)
 
     def _not_beating(self, worker_id: str, error: HubError) -> None:
         if self._stop.is_set() or worker_id != self._reporter.worker_id:
@@ -379,12 +341,6 @@ class Worker:
             self._fail(error)
 
     # -- the socket ---------------------------------------------------------------------------------------------------
-
-    def _news(self) -> None:
-        """Wake the loop that claims tasks; called in a thread of the socket."""
-        if self._loop is not None:
-            with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._reporter.woken.set)
 
     def _joined(self) -> list[Message]:
         worker_id = self._reporter.worker_id
