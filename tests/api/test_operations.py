@@ -57,7 +57,7 @@ def test_the_path_of_an_operation_is_written_in_its_table_row_alone() -> None:
     found = [named for path in FILES for named in beside_rows(path)]
     assert len(found) <= PREFIXES_AND_EXAMPLES, found
     rows = (TOP / API / "capacity/leases.py").read_text()
-    assert '"/session/borrow"' in rows  # what is looked for is written so
+    assert '"/session/borrow"' in rows  # these files hold the text that is searched for
 
 
 def test_a_chain_of_imports_between_packages_of_the_api_has_ten_packages_at_most() -> None:
@@ -76,7 +76,7 @@ def test_a_chain_of_imports_between_packages_of_the_api_has_ten_packages_at_most
 
 
 def test_endpoints_leave_the_check_of_the_caller_to_the_pipeline() -> None:
-    """They are given the caller by `admission`; what finds out who it is they do not import."""
+    """Endpoints get the caller from `admission`, and do not import the modules that identify it."""
     asks = {"admit", "find_user", "node", "joiner", "finding"}
     found = []
     for path in FILES:

@@ -18,7 +18,7 @@ from hub.api.operations import unlisted
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.readers import whole_number
 from hub.errors import InvalidValue, NotFound, RecordsUnavailable
-from hub.recovery.alerts import Thresholds, level
+from hub.recovery.alerts import level
 from hub.recovery.leadership import known_sources
 from hub.recovery.models import Stuck
 from hub.recovery.records import Records
@@ -59,12 +59,11 @@ async def sources(request: Request, hub: Hub) -> Response:
         for row, hub_id in zip(found, leads, strict=True)
     ]
     settings = hub.settings
-    limits = Thresholds.of(settings)
     return Answer(
         {
             "sources": rows, "enabled": settings.zombie_cleanup_enabled,
-            "intervalMinutes": settings.zombie_cleanup_interval_minutes, "warningAbove": limits.warning_above,
-            "criticalAbove": limits.critical_above, "now": in_ms(hub, 0),
+            "intervalMinutes": settings.zombie_cleanup_interval_minutes, "warningAbove": settings.zombie_warning_above,
+            "criticalAbove": settings.zombie_critical_above, "now": in_ms(hub, 0),
         }
     )  # fmt: skip
 
@@ -117,7 +116,7 @@ class StuckNow:
 
     def __init__(self, records: Mapping[str, Records], settings: Settings) -> None:
         self.records = records
-        self._limits = Thresholds.of(settings)
+        self._settings = settings
         self._counted: dict[str, tuple[float, int | None]] = {}
         self._counting: dict[str, asyncio.Task[int | None]] = {}
 
@@ -139,7 +138,7 @@ class StuckNow:
     def _level(self, stuck: int | None, found: str | None, noted: str | None) -> str:
         if stuck is None:
             return noted or "unknown"
-        said = level(stuck, None, self._limits)[0]
+        said = level(stuck, None, self._settings)[0]
         grew = noted == "warning" and found is not None and stuck >= int(found)  # as many as when it warned
         return "warning" if said == "ok" and grew else said
 

@@ -40,7 +40,7 @@ async def realms(request: Request, hub: Hub) -> Answer[RealmsShape]:
 def _part(found: Realms, part: Part) -> RealmShape:
     seen = time_at(part.seen_s) if part.seen_s else None
     state: State = "opening" if part.serving is None else "away" if part.error else "open"
-    known = found.said_of(part.name)
+    known = found.declared(part.name)
     return _shown(part.name or DEFAULT, part.where, state, seen, part.error or None, known)
 
 

@@ -14,7 +14,7 @@ from hub.api.shapes.answer import Answer
 from hub.api.shapes.job_bodies import ProgressBody
 from hub.api.shapes.jobs import OutcomeShape, ProgressedShape
 from hub.errors import WorkerNotFound
-from hub.jobs.models import ProgressReport
+from hub.jobs.models import ReportedProgress
 from hub.jobs.names import dashed
 
 router = APIRouter(prefix=PREFIX, tags=["tasks"])
@@ -44,7 +44,7 @@ async def note(
     await caller.reach_worker(hub, worker)
     await check_listening(request)
     reports = [
-        ProgressReport(task.id.hex, task.claim or "", task.progress, task.message or "", tuple(task.log))
+        ReportedProgress(task.id.hex, task.claim or "", task.progress, task.message or "", tuple(task.log))
         for task in body.tasks
     ]
     words = await hub.progress.note(worker, caller.user, reports, key)

@@ -52,7 +52,7 @@ def where_else(request: Request, hub: Hub, named: tuple[str, ...]) -> tuple[tupl
     here first. The realms are those that the call names, else those of the realms file. Raises `UnknownRealm` when this
     hub does not serve a realm that the call names."""
     realms: ServedRealms | None = request.app.state.realms
-    own = realms.said_of(hub.settings.realm) if realms else None
+    own = realms.declared(hub.settings.realm) if realms else None
     if not named:
         return (own.spill_to, own.spill_after_s) if own else ((), 0.0)
     served = [name or DEFAULT for name in realms.parts] if realms else [DEFAULT]
