@@ -243,10 +243,8 @@ class ReturnedValue(NamedTuple):
 
 
 def value_of(returned: Any, most: int = MOST_RESULT_BYTES) -> ReturnedValue:
-    """Return the `ReturnedValue` of what a handler returned.
-
-    Raises ValueError, with a sentence for the author of the handler, when it is not JSON, longer than `most` bytes or
-    nested too deeply.
+    """Return the `ReturnedValue` of what a handler returned; raises ValueError, with a sentence for the author of the
+    handler, when it is not JSON, longer than `most` bytes or nested too deeply.
     """
     if callable(dump := getattr(returned, "model_dump", None)):
         returned = dump(mode="json")
