@@ -143,7 +143,7 @@ class View:
             self.sort[tab.name] = (by + 1) % len(tab.columns), turned
 
     def turn_round(self) -> None:
-        """Reverse the order of the shown tabs."""
+        """Reverse the order in which the rows of each shown tab are sorted."""
         for tab in self.shown:
             by, turned = self.sort[tab.name]
             self.sort[tab.name] = by, not turned
