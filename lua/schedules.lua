@@ -58,7 +58,7 @@ end
 -- Fields that a firing changes: a change of them alone is no change of the schedule.
 local FIRED = {due = true, last = true, task = true, fired = true, why = true, broken = true, again = true, bytes = true}
 
--- Return whether a schedule was changed.
+-- Return whether two readings of a schedule differ in more than what a firing changes.
 function schedules.differs(before, after)
   for _, name in ipairs(FIELDS) do
     if not FIRED[name] and before[name] ~= after[name] then return true end

@@ -59,7 +59,7 @@ def logged_events() -> set[object]:
                     ):
                         events.add(_FACTS.split(event.value)[0])
                 case ast.Call(
-                    func=ast.Attribute(value=ast.Name(id="self"), attr="_say"), args=[ast.Constant(str(event))]
+                    func=ast.Attribute(value=ast.Name(id="self"), attr="_warn"), args=[ast.Constant(str(event))]
                 ):
                     events.add(event)
     return events

@@ -66,9 +66,11 @@ def reset(
 @app.add("watch")
 def watch(
     source: list[str] | None = _SOURCES,
-    interval: float = Input("TIME", span(0.1, 86_400, "0.1s to 1d")).option("The time between looks.", default="5s"),
+    interval: float = Input("TIME", span(0.1, 86_400, "0.1s to 1d")).option(
+        "The time between two counts.", default="5s"
+    ),
     file: Path | None = _FILE,
-    as_json: bool = Option(False, "--json", help="Print a line of JSON for each look."),
+    as_json: bool = Option(False, "--json", help="Print a line of JSON for each count."),
 ) -> Coroutine[Any, Any, None]:
     """Show how many records of each source are stuck, again and again until Ctrl-C."""
     return _watch(choose(file, source), interval, as_json)

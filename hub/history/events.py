@@ -112,7 +112,7 @@ class Wanted:
 
     @cached_property
     def everything(self) -> bool:
-        """Return whether every event passes the filter."""
+        """Return whether the filter is empty, so that every event passes it."""
         return not (self.kinds or self.names or self.without)
 
     def fits(self, event: Event) -> bool:

@@ -108,7 +108,7 @@ class Cluster:
         return (hostname if self._tls and hostname else host, int(port))  # a certificate names a host
 
     async def _keep(self, servers: set[Address]) -> None:
-        """Close the connections to all servers but `servers` and, unless that is empty, those that the URL names."""
+        """Close the connections to servers that neither `servers` nor the URL names; if `servers` is empty, to all."""
         gone = self._clients.keys() - servers - (set(self._named) if servers else set())
         await asyncio.gather(*(self._clients.pop(address).aclose() for address in gone))
 

@@ -60,6 +60,6 @@ _PACKED: dict[Any, type[AbstractConnection]] = {
 
 
 def packed(pool: ConnectionPool) -> ConnectionPool:
-    """Make a pool use these connections and return it; call this before its first connection is made."""
+    """Make a pool open connections whose commands hiredis packs; return the pool. It must have no connection yet."""
     pool.connection_class = _PACKED[pool.connection_class]
     return pool

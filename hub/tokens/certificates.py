@@ -14,5 +14,6 @@ _KEY: Final = secrets.token_bytes(32)
 
 
 def secret_of(name: str) -> str:
-    """Return the secret by which this process represents a certificate of this name."""
+    """Return a secret for client certificates of this name: a client that shows one counts as if it had sent this
+    secret. It is different in each process."""
     return f"certificate.{hmac.digest(_KEY, name.encode('utf-8', 'surrogateescape'), 'sha256').hex()}"

@@ -43,7 +43,7 @@ def _read_secret(value: Any) -> str:
 
 
 def _read_certificate(value: Any) -> str:
-    """Return the digest of the secret by which this process represents a certificate of this name."""
+    """Return the digest of the secret that stands for client certificates of this name (`secret_of`)."""
     return str(digest_of(secret_of(read_name(value))))
 
 

@@ -58,7 +58,7 @@ def test_the_brake_command_shows_an_engaged_and_a_released_brake(own_command: Co
     assert own_command("brake").stdout == OFF
 
 
-def test_after_the_first_timeout_the_brake_command_says_how_many_nodes_go(own_command: Command, own_hub):
+def test_after_its_grace_the_brake_command_says_how_many_nodes_each_sweep_removes(own_command: Command, own_hub):
     register(own_hub, "n1")
     own_command("sweep", "--once")
     own_hub.redis.hincrby("hub:brake", "since_ms", -62_000)

@@ -57,7 +57,7 @@ async def test_the_latest_registration_sets_the_defaults_even_if_it_names_none(a
 @pytest.mark.parametrize(
     "wrong", [{"maxAttempts": 0}, {"maxAttempts": 101}, {"maxAttempts": "3"}, {"backoffSeconds": -1}]
 )
-async def test_impossible_defaults_are_refused(api, wrong):
+async def test_a_job_with_impossible_retry_defaults_for_its_tasks_is_refused(api, wrong):
     answer = await api.put(f"{ROAD}/jobs", json={"category": "analysis", "name": "Flaky", **wrong})
     assert answer.status_code == 422
     assert answer.json()["detail"][0]["loc"] == ["body", next(iter(wrong))]

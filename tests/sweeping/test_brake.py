@@ -313,7 +313,7 @@ async def test_silent_nodes_beyond_the_size_of_a_pass_count_for_the_brake(hub, r
         ("", 0, "wxyz", 400, "w", 100), ("ab", 3, "wxyz", 400, "aw", 102), ("", 0, "", 50, "", 0),
     ],
 )  # fmt: skip
-def test_unchecked_nodes_are_counted_fully_if_silent_and_by_share_if_unmanaged(
+def test_silent_nodes_not_fetched_count_as_stale_and_unmanaged_ones_at_the_share_of_those_fetched(
     silent, silent_total, unmanaged, unmanaged_total, stale, in_all
 ):
     nominated = Nominated(1000, list(silent), silent_total, list(unmanaged), unmanaged_total)

@@ -197,7 +197,7 @@ def wait_preference(request: Request) -> int | None:
 
 
 def part(request: Request, model: type[PageQuery]) -> Slice:
-    """Return the part of a list that the query asks for; raises `Malformed`."""
+    """Return which part of a list the query asks for: limit, offset and, of tasks, the status; raises `Malformed`."""
     asked = validated(model, dict(request.query_params), "query")
     return Slice(asked.limit, min(asked.offset, OFFSET_MAX), asked.status if isinstance(asked, TasksQuery) else None)
 

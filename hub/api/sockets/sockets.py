@@ -204,7 +204,7 @@ class Sockets:
 
     def _cleanup_failed(self, error: Exception) -> None:
         metrics.unhandled.inc()
-        _log.error("socket cleanup failed", why=repr(error))
+        _log.error("abandoned sockets not closed", why=repr(error))
 
     def _recheck_failed(self, error: Exception) -> None:
         metrics.unhandled.inc()

@@ -226,7 +226,7 @@ async def test_a_token_made_by_an_operator_outlives_the_leaving_of_its_node(shut
         assert (await shut.delete("/node/rack-7", headers=mine)).status_code == 200
 
 
-async def test_joined_tokens_that_were_unused_for_long_are_forgotten(make_api, redis):
+async def test_tokens_that_nodes_made_with_a_join_token_are_forgotten_when_unused_for_long(make_api, redis):
     async with make_api(**SECRETS, node_token_s=30 * 86_400.0) as api:
         token = (await make(api, join="fleet"))["token"]
         secrets = {node: new_secret() for node in ("gone", "here")}
