@@ -32,6 +32,7 @@ class PublishedSlot:
     idle_ms: str = ""  # idle timeout of this slot; '' for the hub's setting
     token: str = ""  # token of the lease under which the node says that the slot is lent; '' for none
     asked: tuple[str, str] = ("", "")  # label and run that this lease was asked for with
+    fresh: tuple[str, str] = ("", "")  # the last end for which its node has made it fresh, and one for which not yet
 
 
 class Offered(NamedTuple):

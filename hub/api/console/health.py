@@ -76,7 +76,24 @@ def _of_nodes(seen: dict[str, Any]) -> list[HealthTrouble]:
 
 
 def _of_slots(seen: dict[str, Any]) -> list[HealthTrouble]:
-    conflicts = seen["conflicts"]
+    return [*_of_used_slots(seen["unfresh"]), *_of_conflicts(seen["conflicts"])]
+
+
+def _of_used_slots(unfresh: dict[str, Any]) -> list[HealthTrouble]:
+    if not unfresh["slots"]:
+        return []
+    said = [f"{each['slot']} of {each['node']}" for each in unfresh["first"][:3]]
+    more = f" and {unfresh['slots'] - 3:,} more" if unfresh["slots"] > 3 else ""
+    return [
+        HealthTrouble(
+            "not-fresh", "warning", f"{some(unfresh['slots'], 'slot is', 'slots are')} not made fresh",
+            f"{', '.join(said)}{more}: held back since their last lease, for longer than HUB_RECYCLE_TIMEOUT_SECONDS. "
+            "Look at the callback on_recycle of these nodes.", "nodes",
+        )
+    ]  # fmt: skip
+
+
+def _of_conflicts(conflicts: list[dict[str, Any]]) -> list[HealthTrouble]:
     if not conflicts:
         return []
     said = [f"{each['slot']} is of {each['node']}, and {each['other']} offered it" for each in conflicts[:3]]

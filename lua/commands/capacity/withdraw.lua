@@ -30,6 +30,7 @@ command.finish('capacity/withdraw', {
     history.slot('grant.ended', record, 'withdrawn')
   end
   slots.drop(a.slot, record.pool, record.part)
+  redis.call('SET', keys.last_end(a.slot), '', 'XX', 'KEEPTTL')  -- what its node publishes under this id is another slot
   node_processes.note_withdrawn(a.slot, a.part, number)
   history.slot('slot.withdrawn', record, 'asked')
   serving.opened()
