@@ -18,7 +18,7 @@ pytestmark = pytest.mark.story
 SLOT = "n1-gpu.a100-1"
 
 
-class Rooms:
+class Leftovers:
     """What was left in each slot, and a callback that clears it after a while."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Rooms:
 
 
 async def test_no_waiter_gets_a_slot_in_which_another_has_left_something(live_hub: HubProcess) -> None:
-    rooms = Rooms()
+    rooms = Leftovers()
     async with agent_of(live_hub, slots=3, on_recycle=rooms.clear) as agent, client_of(live_hub) as client:
         found = await asyncio.gather(*(rooms.use(client, f"test-{number}") for number in range(12)))
         assert found == [None] * 12
@@ -48,7 +48,7 @@ async def test_no_waiter_gets_a_slot_in_which_another_has_left_something(live_hu
 
 
 async def test_with_the_policy_recycle_waiters_get_slots_as_they_are(live_hub: HubProcess) -> None:
-    rooms = Rooms()
+    rooms = Leftovers()
     async with agent_of(live_hub, policy="recycle", on_recycle=rooms.clear), client_of(live_hub) as client:
         found = await asyncio.gather(*(rooms.use(client, f"test-{number}") for number in range(3)))
         assert any(found)
