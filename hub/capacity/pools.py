@@ -165,7 +165,14 @@ class Pools:
         return sorted(fits, key=lambda each: each.at_ms, reverse=True)
 
     async def withdraw(
-        self, node_id: str, slot: str, *, only_free: bool = False, incarnation: str = "", number: str = ""
+        self,
+        node_id: str,
+        slot: str,
+        *,
+        only_free: bool = False,
+        incarnation: str = "",
+        number: str = "",
+        reason: str = "",
     ) -> tuple[str, bool]:
         """Withdraw a slot. Return `withdrawn`, `unknown`, or `late` when a later call published it; and whether a lease
         ended.
@@ -180,6 +187,7 @@ class Pools:
             only_free=int(only_free),
             incarnation=incarnation,
             said_number=number,
+            reason=reason,
         )
         match reply:
             case ["withdrawn", ended]:

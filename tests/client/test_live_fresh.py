@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hub.client import HubClient, NodeAgent
-from hub.errors import Superseded
+from hub.errors import LeaseLost, Superseded
 from tests.client.fake_hub import eventually
 from tests.client.live import LABEL, agent_of, client_of, until_slots
 from tests.world import HubProcess
@@ -111,6 +111,18 @@ async def test_an_emptied_store_holds_a_used_slot_back_again(live_hub: HubProces
         assert live_hub.redis.hget(f"hub:slot:{SLOT}", "place") == "held"
         go_on.set()
         assert (await client.acquire(LABEL, wait=60)).id == SLOT
+
+
+async def test_a_lost_lease_says_why_its_node_withdrew_the_slot(live_hub: HubProcess) -> None:
+    async with agent_of(live_hub) as agent, client_of(live_hub) as client:
+
+        async def use() -> None:
+            async with client.borrow(LABEL, wait=60):
+                await agent.withdraw(SLOT, "profile could not be wiped")
+                await asyncio.sleep(60)
+
+        with pytest.raises(LeaseLost, match="its node withdrew the slot: profile could not be wiped"):
+            await use()
 
 
 def test_an_agent_that_cannot_make_slots_fresh_does_not_promise_it() -> None:

@@ -181,7 +181,7 @@ class Base(RuleBasedStateMachine):
         self.call(
             "capacity/give_back", lambda: self.model.give_back(slot, token, run, request, revokes),
             slot=slot, hint="a:b", token=token, run=run, only_run="", request=request, keyed=keyed, keep_s=600,
-            arrived_ms="", revokes=revokes,
+            arrived_ms="", revokes=revokes, reason="",
         )  # fmt: skip
 
     def do_lapse(self, nominated: list[str]) -> None:

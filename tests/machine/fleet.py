@@ -265,7 +265,7 @@ class Fleet(Base):
             node = self.model.slots[slot].node
         self.call(
             "capacity/withdraw", lambda: self.model.withdraw(node, slot, only_free),
-            slot=slot, node=node, part=node, only_free=int(only_free), incarnation="", said_number="",
+            slot=slot, node=node, part=node, only_free=int(only_free), incarnation="", said_number="", reason="",
         )  # fmt: skip
 
     @step(pool=pools, waiting=st.lists(labels, max_size=3), on_s=st.sampled_from([5, 121, 121]), look=st.booleans())

@@ -252,11 +252,13 @@ async def give_back(
     word, _, run_of_grant = await hub.leases.give_back(
         key_part(slot.strip()), label.text, said.lease_token,
         run=run, only_run=said.only_run, key=key, revokes=said.revokes, arrived_ms=arrived_ms,
+        reason=said.reason,
     )  # fmt: skip
     if word in ELSEWHERE and (other := await lender(request, hub, key_part(slot.strip()), said.lease_token)):
         word, _, run_of_grant = await other.leases.give_back(
             key_part(slot.strip()), label.text, said.lease_token,
             run=run, only_run=said.only_run, key=key, revokes=said.revokes, arrived_ms=None,
+            reason=said.reason,
         )  # fmt: skip
     answer = ReturnedShape(returned=slot)
     if word != "returned":

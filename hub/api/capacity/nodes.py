@@ -44,6 +44,7 @@ from hub.capacity.nodes.models import (
     Order,
     Registration,
     check_node_id,
+    check_reason,
     next_beat_ms,
 )
 from hub.core import Hub
@@ -160,19 +161,21 @@ async def publish(request: Request, node_id: str) -> Answer[PublishedShape]:
         "withdrawSlot",
         (NODE, TOKEN),
         p.ONLY_FREE,
+        p.REASON,
         p.INCARNATION,
         p.NUMBER,
-        refusals=(Forbidden, UnknownNode, SlotLent, Superseded),
+        refusals=(InvalidValue, Forbidden, UnknownNode, SlotLent, Superseded),
     ),
 )
 async def withdraw(request: Request, node_id: str, slot_id: str) -> Answer[WithdrawnShape]:
     """Take a slot off offer because it is gone; a lease of the slot ends at once. With `onlyFree=1` a slot that is lent
-    is left as it is, and the call is refused."""
+    is left as it is, and the call is refused. The holder of a lease that ends is told the `reason`."""
     who, hub, node = caller_of(request), hub_of(request), check_node_id(node_id)
     who.check_node(node)
     query = request.query_params
     only_free, caller = bodies.switch(request, "onlyFree"), CallerBody.read(query).caller()
-    word, ended = await hub.pools.withdraw(node, slot_id, only_free=only_free, **caller._asdict())
+    reason = check_reason(query["reason"]) if query.get("reason") else ""
+    word, ended = await hub.pools.withdraw(node, slot_id, only_free=only_free, reason=reason, **caller._asdict())
     answer = WithdrawnShape(withdrawn=slot_id, ended=ended)
     if word == "unknown":
         answer["note"] = "not published"

@@ -116,6 +116,10 @@ class OfLeases(Section):
     revoked_tokens = One(
         "hub:revoked_tokens", "hash", "slot whose lease ended early -> token of that lease", "as above"
     )
+    end_reason = Each(
+        "hub:end_reason:{slot}", "string", "token, code and words: why a lease of the slot ended early", "600 s",
+        seconds=600,
+    )  # fmt: skip
     unfresh = One(
         "hub:unfresh", "zset", "slot that its node is to make fresh -> when its last lease ended, on the hub clock",
         "a member until that is done, or with its slot",
