@@ -62,13 +62,16 @@ class AuditLog:
         self._store = store
         self._write = store.script("store/audit")
         self.max_entries = max_entries
-        self._told: OrderedDict[tuple[str | None, ...], float] = OrderedDict()
-        self._untold: Counter[tuple[str | None, ...]] = Counter()
+        self._written: OrderedDict[tuple[str | None, ...], float] = OrderedDict()  # refusals of the last minute -> when
+        self._left_out: Counter[tuple[str | None, ...]] = Counter()  # refusals since then that got no entry
 
     async def write(self, category: str, action: str, **facts: Any) -> None:
         """Add an entry. Where the store does not take it, log a warning; nothing is raised."""
+        await self._add("", self.max_entries, category, action, **facts)
+
+    async def _add(self, refused: str, most: int, category: str, action: str, /, **facts: Any) -> None:
         try:
-            await self._write(refused="", entry=entry(category, action, **facts), max=self.max_entries)
+            await self._write(refused=refused, entry=entry(category, action, **facts), max=most)
         except (StoreUnavailable, ForeignKey) as error:
             _log.warning("audit entry lost", category=category, action=action, why=str(error))
 
@@ -80,20 +83,16 @@ class AuditLog:
         """
         metrics.refusals.labels(action, reason).inc()
         what, now = (category, action, remote_ip, reason), time.monotonic()
-        while self._told and now - next(iter(self._told.values())) >= REFUSAL_S:
-            self._told.popitem(last=False)
-        of_address = sum(told[2] == remote_ip for told in self._told)
-        if what in self._told or of_address >= REFUSALS_EACH or len(self._told) >= REFUSALS_PER_MINUTE:
-            self._untold[what if what in self._told else ()] += 1
+        while self._written and now - next(iter(self._written.values())) >= REFUSAL_S:
+            self._written.popitem(last=False)
+        of_address = sum(written[2] == remote_ip for written in self._written)
+        if what in self._written or of_address >= REFUSALS_EACH or len(self._written) >= REFUSALS_PER_MINUTE:
+            self._left_out[what if what in self._written else ()] += 1
             return
-        self._told[what] = now
-        left_out = self._untold.pop(what, 0) + self._untold.pop((), 0)
+        self._written[what] = now
+        left_out = self._left_out.pop(what, 0) + self._left_out.pop((), 0)
         facts: dict[str, Any] = {"reason": reason, **({"leftOut": left_out} if left_out else {})}
-        text = entry(category, action, severity="Warning", remote_ip=remote_ip, **facts)
-        try:
-            await self._write(refused="1", entry=text, max=REFUSALS_MAX)
-        except (StoreUnavailable, ForeignKey) as error:
-            _log.warning("audit entry lost", category=category, action=action, why=str(error))
+        await self._add("1", REFUSALS_MAX, category, action, severity="Warning", remote_ip=remote_ip, **facts)
 
     async def read(
         self, skip: int, take: int, category: str | None, action: str | None, since: datetime | None, text: str = ""

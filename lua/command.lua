@@ -42,12 +42,12 @@ local function declare(name, arguments, action, begin, flags)
   register({function_name = FUNCTIONS[name], callback = callback, flags = flags})
 end
 
--- Refuse the call of a command without a clock unless this server has opened the store.
+-- Refuse a command that reads no clock of the store (`*_unclocked`), unless a hub has opened the store on this server.
 local function unclocked()
   if not store.opened_as then return store.is_shut() end
 end
 
--- Refuse a change without a clock also when the store has another generation by now, or none as while it moves to another server.
+-- Refuse such a change also when the store has another generation by now, or none, as while it moves to another server.
 local function unmoved()
   if not store.opened_as or redis.call('HGET', keys.store, 'generation') ~= store.opened_as then return store.is_shut() end
 end

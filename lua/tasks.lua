@@ -1,7 +1,7 @@
 -- Tasks: their records, and the lists in which they stand.
 local tasks = {}
 
--- The fields of a task. A task stands by its status in a list of its room and in one of its job in that room.
+-- The fields of a task. By its status, each task is in one list of its room and in one of its job in that room.
 local FIELDS = {'job', 'room', 'status', 'at', 'worker', 'started', 'done', 'error', 'user', 'attempt', 'max', 'prio', 'due',
   'backoff_ms', 'last', 'back', 'claim', 'silence', 'unique', 'after', 'followed', 'bytes'}
 

@@ -6,7 +6,6 @@ import fcntl
 import gc
 import logging
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -111,17 +110,20 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def _server() -> Iterator[RedisServer]:
-    folder = Path(tempfile.mkdtemp(prefix="hub-test-"))
-    server = RedisServer(folder)
-    server.start()
-    yield server
-    server.stop()
-    shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="hub-test-") as folder, RedisServer(Path(folder)) as server:
+        yield server
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
+    """A Redis server of the test alone, to be killed and started again; it keeps everything that it has answered."""
+    with RedisServer(tmp_path / "redis", append_fsync="always") as server:
+        yield server
 
 
 @pytest.fixture
 def redis_server(_server: RedisServer) -> RedisServer:
-    """A running Redis server, emptied; tests that kill it start one of their own."""
+    """A running Redis server, emptied; tests that kill one take `own_redis`."""
     _server.client().flushall()
     return _server
 

@@ -145,7 +145,7 @@ def begin(
 
 
 def _serve(control: socket.socket) -> None:
-    """Until the tests have ended: for each process a keeper, who waits for it and says how it ended."""
+    """Serve until the tests have ended: fork a keeper for each process, which waits for it and reports its end."""
     signal.signal(signal.SIGCHLD, _let_go)
     while True:
         told, descriptors, _, _ = socket.recv_fds(control, 1, 3)

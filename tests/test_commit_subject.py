@@ -18,7 +18,7 @@ from tests.commit_subject import fault
         'Revert "Refuse a handshake with a body, which had been answered by the server until now, or not"',
     ],
 )
-def test_a_good_subject_passes(message):
+def test_a_commit_subject_that_follows_the_rules_is_accepted(message):
     assert fault(message) is None
 
 
@@ -35,5 +35,5 @@ def test_a_good_subject_passes(message):
         ("Refuse a body\nand say why", "its second line is not empty"),
     ],
 )
-def test_a_bad_subject_is_refused_with_the_reason(message, said):
+def test_a_commit_subject_that_breaks_a_rule_is_refused_with_the_reason(message, said):
     assert fault(message) == said

@@ -111,7 +111,7 @@ def nodes(path: Path) -> list[ast.AST]:
 
 
 def part(path: Path) -> str:
-    """The room that a file belongs to: the package or module right below hub/, or one of those that are apart."""
+    """Return the room of a file: the package or module right below hub/, or one of the rooms that are kept apart."""
     return path.parts[2] if path.parts[1:3] in APART else path.parts[1].removesuffix(".py")
 
 
@@ -357,7 +357,7 @@ def test_the_folders_of_commands_are_packages_of_the_hub():
 
 
 def script_calls(path: Path) -> Iterator[tuple[str, ast.Call]]:
-    """The calls of commands in a module: those that are kept in an attribute, and those that are made at once."""
+    """Yield the calls of commands in a module, whether the command is kept in an attribute or called at once."""
     kept: dict[str, str] = {}
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
@@ -384,7 +384,7 @@ def test_commands_are_called_with_the_arguments_they_declare(path):
     declared = library().commands
     for name, call in script_calls(path):
         given = {keyword.arg for keyword in call.keywords}
-        if None not in given:  # those of a ** are seen when it runs
+        if None not in given:  # arguments passed with ** are checked when the call runs
             assert given - {"rest"} == set(declared[name].arguments), f"{name} at line {call.lineno}"
             assert ("rest" in given) <= declared[name].takes_rest, f"{name} at line {call.lineno}"
 

@@ -146,11 +146,7 @@ async def test_an_alert_that_a_wrong_proxy_keeps_from_being_posted_is_logged(mon
     monkeypatch.setenv("https_proxy", "socks://h:1")
     webhook = Webhook("https://hooks.example/x")
     webhook.post({"source": "orders", "level": "critical"})
-
-    async def told() -> bool:
-        return any("https_proxy cannot be used" in str(record.msg) for record in caplog.records)
-
-    await eventually(told)
+    await eventually(lambda: any("https_proxy cannot be used" in str(record.msg) for record in caplog.records))
     await webhook.close()
 
 

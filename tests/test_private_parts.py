@@ -174,7 +174,7 @@ def test_every_listed_private_name_is_used():
     assert set(CYCLE) == {name for name in (*Cycle.__annotations__, *vars(Cycle)) if not name.startswith("_")}
 
 
-def test_the_private_members_of_a_metric_still_describe_it():
+def test_the_private_attributes_of_a_metric_hold_its_name_labels_and_buckets():
     options = {"registry": CollectorRegistry(), "labelnames": ["label"]}
     gauge = Gauge("hub_nodes", "Nodes.", multiprocess_mode="max", **options)
     histogram = Histogram("hub_seconds", "Seconds.", buckets=(0.5, 2.0), **options)

@@ -6,6 +6,7 @@ import asyncio
 import collections
 import contextlib
 import http.client
+import inspect
 import json
 import os
 import shutil
@@ -16,10 +17,10 @@ import subprocess
 import tempfile
 import time
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 from redis import Redis
@@ -97,7 +98,7 @@ def settings_for(redis_url: str, **changes: Any) -> Settings:
 
 
 class RedisServer:
-    """A real Redis server with an append-only file, on a port of its own."""
+    """A real Redis server with an append-only file, on a port of its own. `with RedisServer(folder) as server:`."""
 
     def __init__(self, folder: Path, *, append_fsync: str = "everysec") -> None:
         self.folder = folder
@@ -106,8 +107,16 @@ class RedisServer:
         self._append_fsync = append_fsync
         self._process: subprocess.Popen[bytes] | None = None
 
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
     def start(self) -> None:
         """Start the server on the data in its folder, and wait until it answers."""
+        self.folder.mkdir(exist_ok=True)
         binary = shutil.which("redis-server") or shutil.which("valkey-server")
         assert binary, "the tests need redis-server or valkey-server on the PATH"
         options = f"--port {self.port} --bind 127.0.0.1 --dir {self.folder} --appendonly yes --save"
@@ -148,8 +157,38 @@ class RedisServer:
         return Redis.from_url(self.url, decode_responses=True)
 
 
-class HubProcess:
-    """`hub serve` in a process of its own, with secrets, short timeouts and expiry on unless told otherwise."""
+class LoggedProcess:
+    """A command of `hub` in a process of its own, which runs until it is signalled or killed; its log is in a file."""
+
+    def __init__(self, words: Sequence[str], environment: dict[str, str], **options: Any) -> None:
+        """The options are those of `begin`."""
+        self.environment = {**clean_environment(), **environment, "DISABLE_DOTENV": "1"}
+        self.log_path, self.keep_log = log_file(self)
+        self._log = self.log_path.open("ab")
+        self.process = begin(words, self.environment, self._log, self._log, **options)
+
+    def log(self) -> str:
+        """Return the lines that it has logged so far, without one that is just being written."""
+        said = self.log_path.read_bytes()
+        return said[: said.rfind(b"\n") + 1].decode()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash would; safe when it has ended."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self._log.close()
+
+
+class HubProcess(LoggedProcess):
+    """`hub serve` in a process of its own, with secrets, short timeouts and expiry on unless told otherwise.
+
+    `with HubProcess(environment) as hub:` waits until it is ready, and kills it in the end.
+    """
 
     def __init__(
         self, environment: dict[str, str], *, linger_s: float | None = None, before: str = "", anew: bool = False
@@ -160,17 +199,25 @@ class HubProcess:
         self.port = int(environment.get("HUB_PORT", 0)) or free_port()
         self.over_tls = "HUB_TLS_CERT" in environment
         self.url = f"{'https' if self.over_tls else 'http'}://127.0.0.1:{self.port}"
-        chosen = {**SECRETS, **SHORT, **environment, "HUB_PORT": str(self.port), "DISABLE_DOTENV": "1"}
-        self.environment = {**clean_environment(), **chosen}
+        chosen = {**SECRETS, **SHORT, **environment, "HUB_PORT": str(self.port)}
         self.redis_url = environment.get("HUB_REDIS_URL", "")
         self.runner_secret = chosen["HUB_RUNNER_SECRET"]
         self.node_secret = chosen["HUB_NODE_SECRET"]
         self.admin_secret = chosen["HUB_ADMIN_SECRET"]
-        self.log_path, self.keep_log = log_file(self)
-        self._log = self.log_path.open("ab")
         if linger_s is not None:
             before = LINGERING.format(linger_s)
-        self.process = begin(["serve"], self.environment, self._log, self._log, before=before, anew=anew)
+        super().__init__(["serve"], chosen, before=before, anew=anew)
+
+    def __enter__(self) -> Self:
+        try:
+            self.wait_until_ready()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
 
     @property
     def redis(self) -> Redis:
@@ -191,22 +238,6 @@ class HubProcess:
     def _ready(self) -> bool:
         assert self.process.poll() is None, f"the hub ended with {self.process.returncode}:\n{self.log()}"
         return answers(self.port, "/health/ready", over_tls=self.over_tls)
-
-    def log(self) -> str:
-        """The lines it has logged so far, and not a part of one that is just being written."""
-        said = self.log_path.read_bytes()
-        return said[: said.rfind(b"\n") + 1].decode()
-
-    def signal(self, number: signal.Signals) -> None:
-        """Send it a signal."""
-        self.process.send_signal(number)
-
-    def kill(self) -> None:
-        """SIGKILL, as a crash would; safe when it has ended."""
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        self._log.close()
 
 
 def log_file(owner: object) -> tuple[Path, Callable[[], object]]:
@@ -238,7 +269,9 @@ def clean_environment() -> dict[str, str]:
 
 
 def wait_until(
-    condition: Callable[[], bool], seconds: float = PATIENCE_S, why: Callable[[], str] = lambda: "it did not come true"
+    condition: Callable[[], object],
+    seconds: float = PATIENCE_S,
+    why: Callable[[], str] = lambda: "it did not come true",
 ) -> None:
     """Return as soon as the condition holds; fail when it does not within the time."""
     deadline = time.monotonic() + seconds
@@ -248,11 +281,11 @@ def wait_until(
 
 
 async def eventually(
-    condition: Callable[[], Awaitable[bool]], seconds: float = PATIENCE_S, pause_s: float = 0.02
+    condition: Callable[[], object | Awaitable[object]], seconds: float = PATIENCE_S, pause_s: float = 0.02
 ) -> None:
-    """Wait for a coroutine to return true, as `wait_until` does for functions."""
+    """Wait until a function, or the coroutine that it returns, returns something true; the event loop goes on."""
     deadline = time.monotonic() + seconds
-    while not await condition():
+    while not (await found if inspect.isawaitable(found := condition()) else found):
         assert time.monotonic() < deadline, f"it did not come true within {seconds} s"
         await asyncio.sleep(pause_s)
 
@@ -302,7 +335,7 @@ async def age_lease(hub: Hub, slot: str) -> None:
 
 
 async def end_graces(hub: Hub) -> None:
-    """Let all who hold what was taken from them have had their time to stop."""
+    """End the grace of every slot whose lease was revoked."""
     keys = hub.store.keys
     # A grace may have begun up to a second past the last tick, and after a standstill that second is not counted.
     await hub.store.read("HINCRBY", keys.store, "clock_ms", int(hub.settings.revoke_grace_s * 1000) + 1000)

@@ -47,11 +47,6 @@ def caller_of(request: Request) -> caller.Caller:
     return found
 
 
-Serving = Annotated[context.Serving, Depends(serving_of)]
-Hub = Annotated[core.Hub, Depends(hub_of)]
-Caller = Annotated[caller.Caller, Depends(caller_of)]
-
-
 class CallAudit:
     """The audit log, in which the entries of one call name its caller."""
 
@@ -73,7 +68,9 @@ def audit_of(request: Request) -> CallAudit:
     return CallAudit(request)
 
 
-Audit = Annotated[CallAudit, Depends(audit_of)]
+def query_of(request: Request) -> Mapping[str, str]:
+    """Return the parameters of the query."""
+    return request.query_params
 
 
 class UnreadBody(NamedTuple, Generic[B]):
@@ -109,48 +106,45 @@ def unread_body_of(model: type[Body]) -> Callable[..., Any]:
     return read
 
 
-if TYPE_CHECKING:
-    Sent = Annotated[B, "read from the body"]
-    Unread = Annotated[UnreadBody[B], "read from the body"]
-else:
+class ByModel:
+    """A kind of parameter that is completed by a model, such as `Sent[RenewBody]`; `reader` returns the function that
+    reads a parameter as a model."""
 
-    class Sent:
-        """`Sent[RenewBody]`: the body of the request as this model."""
+    def __init__(self, reader: Callable[[Any], Callable[[Request], Any]]) -> None:
+        self._reader = reader
 
-        def __class_getitem__(cls, model: type[Body]) -> Any:
-            return Annotated[model, Depends(body_of(model))]
-
-    class Unread:
-        """`Unread[BorrowBody]`: the body of the request, which the endpoint reads as this model itself."""
-
-        def __class_getitem__(cls, model: type[Body]) -> Any:
-            return Annotated[UnreadBody, Depends(unread_body_of(model))]
+    def __getitem__(self, model: Any) -> Any:
+        return Annotated[model, Depends(self._reader(model))]
 
 
-@takes(p.OFFSET, p.LIMIT)
-def page_of(request: Request) -> tuple[int, int]:
-    """Return (offset, limit) of the part of a list that the query asks for; raises `InvalidValue`."""
-    return reading.page(request)
-
-
-def query_of(request: Request) -> Mapping[str, str]:
-    """Return the parameters of the query."""
-    return request.query_params
-
-
-@takes(p.SEARCH)
-def search_of(request: Request) -> str:
-    """Return the text that the entries of a list must contain; raises `InvalidValue`."""
-    return reading.search(request)
-
-
-@takes(p.PREFER)
 def wait_of(request: Request) -> int:
     """Return for how many seconds the call wants to wait, `Prefer: wait=N`; 0 without this preference."""
     return reading.wait_preference(request) or 0
 
 
-Page = Annotated[tuple[int, int], Depends(page_of)]
+async def document_of(request: Request) -> dict[str, Any]:
+    """Return the JSON object in the body of a call that is not part of the contract; raises `InvalidJson`."""
+    return await reading.read_body(request)
+
+
+async def document_or_none(request: Request) -> dict[str, Any]:
+    """Return what `document_of` does, and an empty object for an empty body."""
+    return await reading.read_body(request, optional=True)
+
+
+if TYPE_CHECKING:
+    Sent = Annotated[B, "the body as this model"]
+    Unread = Annotated[UnreadBody[B], "the body, which the endpoint itself reads as this model"]
+else:
+    Sent, Unread = ByModel(body_of), ByModel(unread_body_of)
+
+Serving = Annotated[context.Serving, Depends(serving_of)]
+Hub = Annotated[core.Hub, Depends(hub_of)]
+Caller = Annotated[caller.Caller, Depends(caller_of)]
+Audit = Annotated[CallAudit, Depends(audit_of)]
+Document = Annotated[dict[str, Any], Depends(document_of)]
+DocumentOrNone = Annotated[dict[str, Any], Depends(document_or_none)]
 Query = Annotated[Mapping[str, str], Depends(query_of)]
-Search = Annotated[str, Depends(search_of)]
-Wait = Annotated[int, Depends(wait_of)]
+Page = Annotated[tuple[int, int], Depends(takes(p.OFFSET, p.LIMIT)(reading.page))]
+Search = Annotated[str, Depends(takes(p.SEARCH)(reading.search))]
+Wait = Annotated[int, Depends(takes(p.PREFER)(wait_of))]

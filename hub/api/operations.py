@@ -44,6 +44,7 @@ Bound = Literal["control", "schema", "schedule", "submit", "reports", "report", 
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+Reader = Callable[[Request], Any]  # of a parameter of an endpoint
 _TAKES: Final = "takes"
 
 
@@ -65,12 +66,13 @@ class Subject(NamedTuple):
 
 class Takes(NamedTuple):
     """What a parameter of an endpoint takes from the request, for the contract: a body, which may be left out if it is
-    `optional`; the members of a query; single parameters."""
+    `optional`; the members of a query; single parameters; and the errors that it may be refused with."""
 
     parameters: tuple[Parameter, ...] = ()
     body: Any = None
     optional: bool = False
     query: type[BaseModel] | None = None
+    refusals: tuple[type[HubError], ...] = ()
 
 
 def takes(*parameters: Parameter, **facts: Any) -> Callable[[F], F]:
@@ -101,9 +103,6 @@ class Operation:
     also: Mapping[int, Any] = field(default_factory=dict)
     raw: Raw | None = None
     parameters: tuple[Parameter, ...] = ()
-    body: Any = None
-    optional: bool = False
-    query: type[BaseModel] | None = None
     headers: tuple[str, ...] = ()
     refusals: tuple[type[HubError], ...] = ()
     scopes: tuple[str, ...] = ()  # a user's token must have one of these scopes
@@ -156,8 +155,8 @@ def taken(route: APIRoute) -> Takes:
     body = next((part for part in parts if part.body is not None), Takes())
     query = next((part.query for part in parts if part.query is not None), None)
     parameters = tuple(parameter for part in parts for parameter in part.parameters)
-    old = facts_of(route)
-    return Takes(parameters, body.body or old.body, body.optional or old.optional, query or old.query)
+    refusals = tuple(refusal for part in parts for refusal in part.refusals)
+    return Takes(parameters, body.body, body.optional, query, refusals)
 
 
 def answers_of(route: APIRoute) -> dict[int, Any]:
@@ -178,10 +177,11 @@ class Row:
         self._reads = _reads(route)
         self.is_plain = self._reads is not None  # FastAPI must call any other endpoint
 
-    async def call(self, request: Request) -> Response:
-        """Read the parameters of the endpoint in the order of its signature, and call the endpoint with them."""
-        given = []
-        for read, waits in self._reads or ():
+    async def call(self, request: Request, overrides: Mapping[Any, Any] | None = None) -> Response:
+        """Read the parameters of the endpoint in the order of its signature, and call the endpoint with them.
+        `overrides` are the `dependency_overrides` of FastAPI: functions that are called instead of others."""
+        given, reads = [], self._reads or ()
+        for read, waits in reads if not overrides else [_overridden(*each, overrides) for each in reads]:
             found = read(request)
             given.append(await found if waits else found)
         return await self.endpoint(*given)
@@ -201,11 +201,11 @@ class Row:
         return self.facts.least or ("viewer" if self.method in SAFE else "operator")
 
 
-def _reads(route: APIRoute) -> list[tuple[Callable[[Request], Any], bool]] | None:
+def _reads(route: APIRoute) -> list[tuple[Reader, bool]] | None:
     """Return how each parameter of an endpoint is read from a request, in the order of the signature, and whether the
     result must be awaited. None for an endpoint with a parameter that only FastAPI can read."""
     found = route.dependant
-    reads: dict[str, tuple[Callable[[Request], Any], bool]] = {}
+    reads: dict[str, tuple[Reader, bool]] = {}
     if found.request_param_name:
         reads[found.request_param_name] = (lambda request: request, False)
     for part in found.path_params:
@@ -218,7 +218,15 @@ def _reads(route: APIRoute) -> list[tuple[Callable[[Request], Any], bool]] | Non
     return [reads[name] for name in names] if reads.keys() == names.keys() else None
 
 
-def _part(name: str) -> Callable[[Request], Any]:
+def _overridden(read: Reader, waits: bool, overrides: Mapping[Any, Any]) -> tuple[Reader, bool]:
+    """Return the function that is called instead of a reader, and whether its result must be awaited."""
+    if (other := overrides.get(read)) is None:
+        return read, waits
+    reads = inspect.signature(other).parameters
+    return (other if reads else lambda _: other()), inspect.iscoroutinefunction(other)
+
+
+def _part(name: str) -> Reader:
     def read(request: Request) -> Any:
         return request.path_params[name]
 
@@ -253,8 +261,8 @@ class _Named(NamedTuple):
 
 
 class Table:
-    """The rows of a hub, found by their path in a dictionary, or by the part of their path before its first
-    parameter."""
+    """The rows of the table of operations that a hub serves. A row is found by its whole path, or by the part of the
+    path before its first parameter."""
 
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
         self._plain: dict[str, dict[str, Found]] = {}

@@ -95,7 +95,7 @@ class RequestPipeline:
                 exchange.check_length(headers.get(b"content-length", b""))
                 if (serving := getattr(self.app.state, "serving", None)) is not None:
                     scope[SERVING] = serving
-                    exchange.weigh(serving.large_bodies, scope)
+                    exchange.count_body(serving.large_bodies, scope)
                     if scope["method"] != "GET":
                         await check_caller(scope, serving)
                         if b"prefer" in headers:
@@ -112,7 +112,7 @@ class RequestPipeline:
         except Exception as error:  # noqa: BLE001 - every failure is answered
             await self._refuse(error, exchange, scope)
         finally:
-            exchange.unload()
+            exchange.release_body()
             request_counts.note(scope, exchange.status, time.perf_counter() - started, timed=not is_endless)
 
     async def _visited(self, scope: Scope, headers: Mapping[bytes, bytes], exchange: Exchange, found: Found) -> None:
@@ -179,7 +179,7 @@ class RequestPipeline:
         if not row.is_plain:
             await self.app(scope, exchange.receive, exchange.send)
             return
-        response = await row.call(request)
+        response = await row.call(request, self.app.dependency_overrides)
         await response(scope, exchange.receive, exchange.send)
 
     async def _refuse(self, error: Exception, exchange: Exchange, scope: Scope) -> None:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 import uvicorn
 
@@ -50,22 +50,6 @@ SECRET_MIN = 16  # characters
 _log = get_logger("hub.serve")
 
 
-class Stops(Protocol):
-    """An application that refuses new borrows when it is told to stop."""
-
-    stopping: bool
-
-    def stop(self) -> None:
-        """Refuse new borrows from now on."""
-
-
-class HangsUp(Protocol):
-    """An application with Socket.IO connections."""
-
-    def hang_up(self) -> None:
-        """Take no more Socket.IO connections, and cut those that wait."""
-
-
 def take_over(serving: Serving, sockets: Sockets) -> None:
     """Connect a started application with its server: heartbeats may take their short way, and a signal stops the hub in
     two steps."""
@@ -91,7 +75,7 @@ def keep_what_is_made() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
-def refuse_before_stopping(serving: Stops, sockets: HangsUp) -> None:
+def refuse_before_stopping(serving: Serving | Realms, sockets: Sockets | Realms) -> None:
     """Change the handlers of SIGTERM and SIGINT: on the first signal the hub refuses new borrows and is not ready any
     more, but takes returns; it stops `LINGER_S` seconds later.
 
@@ -196,11 +180,11 @@ def _warn_of_weak_secrets(settings: Settings) -> None:
         if any(0 < len(member) < SECRET_MIN for member in members):
             _log.warning("short secret", setting=name, why=f"fewer than {SECRET_MIN} characters can be guessed")
     if settings.runner_secret and not settings.admin_secret:
-        _log.warning("no admin secret", why="HUB_ADMIN_SECRET is not set: the runners' opens admin calls")
+        _log.warning("no admin secret", why="HUB_ADMIN_SECRET is not set: HUB_RUNNER_SECRET opens admin calls")
     if settings.anonymous_reads:
         _log.warning(
             "anonymous reads allowed",
-            why="HUB_ANONYMOUS_READS is true: who can connect reads the payloads of all tasks",
+            why="HUB_ANONYMOUS_READS is true: every caller that can connect may read the payloads of all tasks",
         )
 
 

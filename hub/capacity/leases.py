@@ -200,16 +200,10 @@ class Leases:
 
     async def _try(self, wanted: BorrowRequest, *, repeated: bool) -> Lease | Waiting:
         reply = await self._borrow(
-            **self._asked(wanted),
-            keyed=int(wanted.keyed),
-            repeated=int(repeated),
-            hub=self._queue.hub_id,
-            wait_ms=wanted.wait_ms,
-            limit_ms=wanted.limit_ms,
-            priority=wanted.priority,
-            max_label=self._max_per_label,
+            **self._asked(wanted), keyed=int(wanted.keyed), repeated=int(repeated), hub=self._queue.hub_id,
+            wait_ms=wanted.wait_ms, limit_ms=wanted.limit_ms, priority=wanted.priority, max_label=self._max_per_label,
             max_run=self._max_per_run,
-        )
+        )  # fmt: skip
         match reply:
             case ["ok", *_]:
                 return self._granted(wanted, reply)
@@ -305,7 +299,7 @@ class Leases:
 
     async def drop(self, request: str, attempt: str) -> bool:
         """Take back a lease that was made for another realm's ticket, unless another attempt has it too; return whether
-        the lease has ended by this."""
+        this ended the lease."""
         word, *_ = await self._gone(request, attempt)
         return bool(word == "undone")
 

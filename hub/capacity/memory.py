@@ -92,16 +92,9 @@ class Memory:
             return False
         node = lease.said.get("nodeId") or ""
         (word,) = await self._readopt(
-            slot=lease.slot,
-            pool=lease.pool,
-            item=lease.item,
-            node=node,
-            part=key_part(node),
-            label=lease.label,
-            run=lease.run,
-            token=lease.token,
-            ttl_ms=left_ms,
-        )
+            slot=lease.slot, pool=lease.pool, item=lease.item, node=node, part=key_part(node), label=lease.label,
+            run=lease.run, token=lease.token, ttl_ms=left_ms,
+        )  # fmt: skip
         return bool(word == "adopted")
 
     def _note(self, memory: Dated, name: str, what: Any) -> None:

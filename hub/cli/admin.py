@@ -18,7 +18,7 @@ from hub.cli.environment import caller
 from hub.cli.inputs import Usage
 from hub.cli.options import DRY_RUN
 from hub.cli.output import when
-from hub.cli.progress import Bar
+from hub.cli.progress import bar
 from hub.errors import HubError
 from hub.wire import time_at
 
@@ -72,7 +72,8 @@ def _errors(swept: Row) -> str:
 async def expire(
     hub: HubApi,
     switch: Switch | None = Argument(
-        None, help="The switch: on, off, or default for what HUB_SWEEPER_EXPIRE says. Without it the switch is shown."
+        None,
+        help="Set the switch: on, off, or default for what HUB_SWEEPER_EXPIRE says. Without it, show the switch.",
     ),
 ) -> CommandAnswer:
     """Switch the removal of dead nodes on or off for all hubs, or show the switch."""
@@ -93,7 +94,7 @@ async def expire(
 async def brake(
     hub: HubApi,
     action: Literal["status", "release"] = Argument(
-        "status", help="Show the brake with status, or remove all that are silent now with release."
+        "status", help="Show the brake, or release it: remove all that are silent now."
     ),
     workers: bool = Option(False, "--workers", help="The brake on workers instead of the brake on nodes."),
 ) -> CommandAnswer:
@@ -143,8 +144,8 @@ async def _doctor(*, repair: bool) -> CommandAnswer:
     settings = store_settings("The doctor works on Redis itself")
 
     async with open_store(settings) as store, _patience():
-        with Bar("keys", await store.read("DBSIZE")) as bar:
-            findings = await examine(store, repair=repair, settings=settings, seen=bar.to)
+        with bar("keys", await store.read("DBSIZE")) as moved_to:
+            findings = await examine(store, repair=repair, settings=settings, seen=moved_to)
         idle = await store.libraries()
     notes = [
         f"{library} is a library of another version of the hub, last used {_ago(idle_s)}."

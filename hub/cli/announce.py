@@ -16,7 +16,7 @@ from hub.cli.child import Child, Signals
 from hub.cli.connection import Address, address
 from hub.cli.environment import environment
 from hub.cli.inputs import Pair, PoolOption, Usage, check_command, each_once, read_id, read_pair, read_pool, read_url
-from hub.cli.options import COMMAND, SECRET, URL, ValueKind
+from hub.cli.options import COMMAND, FILE, SECRET, URL, Value
 from hub.client import AgentOptions, NodeAgent
 from hub.client.signals import named
 from hub.observability.logs import configure_logs, get_logger
@@ -29,23 +29,17 @@ _log = get_logger("hub.agent")
 
 def agent(
     command: list[str] | None = COMMAND,
-    node: str | None = ValueKind("NODE", read_id).option(
-        "The id of the node. Default: HUB_NODE_ID, then the host name."
-    ),
-    slots: list[PoolOption] | None = ValueKind("LABEL=N", read_pool).option("Lend N slots of LABEL. Repeatable."),
-    label: list[Pair] | None = ValueKind("KEY=VALUE", read_pair).option("A label of the machine. Repeatable."),
-    base_url: str | None = ValueKind("URL", read_url).option(
-        "The URL at which the machine itself is reached, apart from its slots."
-    ),
+    node: str | None = Value("NODE", read_id).option("The id of the node. Default: HUB_NODE_ID, then the host name."),
+    slots: list[PoolOption] | None = Value("LABEL=N", read_pool).option("Lend N slots of LABEL. Repeatable."),
+    label: list[Pair] | None = Value("KEY=VALUE", read_pair).option("A label of the machine. Repeatable."),
+    base_url: str | None = Value("URL", read_url).option("The URL of the machine itself, apart from its slots."),
     policy: Literal["reuse", "recycle"] = Option(
-        "reuse", help="Lend a returned slot again as it is, or have the node recycle it first."
+        "reuse", help="Lend a returned slot again as it is, or once the node has recycled it."
     ),
     join_token_file: Path | None = Option(
         None, exists=True, dir_okay=False, metavar="FILE", help="A file with a join token. Default: HUB_JOIN_TOKEN."
     ),
-    token_file: str | None = ValueKind("FILE").option(
-        "The file that keeps the token of this node. Default: HUB_NODE_TOKEN_FILE."
-    ),
+    token_file: str | None = FILE.option("The file that keeps the token of the node. Default: HUB_NODE_TOKEN_FILE."),
     url: str | None = URL,
     secret: str | None = SECRET,
 ) -> int:
@@ -104,7 +98,7 @@ class _Machine:
 
     def __init__(self, at: Address, node: str, options: AgentOptions) -> None:
         self._facts = {"node": node, "slots": sum(options.get("pools", {}).values()), "hub": mask_url(at.url)}
-        options["url"], options["secret"], options["on_drain"] = at.url, at.secret, _say_drain
+        options["url"], options["secret"], options["on_drain"] = at.url, at.secret, _log_drain
         self._agent = NodeAgent(node, **options)
         self._left = False
 
@@ -123,5 +117,5 @@ class _Machine:
         self._agent.stop()
 
 
-def _say_drain(on: bool) -> None:
+def _log_drain(on: bool) -> None:
     _log.info("node draining" if on else "node lending again", why="an operator said so")

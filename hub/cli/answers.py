@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from hub.cli import global_options, output, tables
+from hub.cli.child import interruptible
 from hub.cli.connection import PAGE, HubApi, Row, members
-from hub.cli.inputs import Usage
 from hub.errors import HubError
 
 T = TypeVar("T")
@@ -69,6 +69,19 @@ def facts(document: Row, columns: Columns, *, only_known: bool = False) -> Comma
     every = zip(columns, cells(columns, document), strict=True)
     shown = [(name, value) for name, value in every if not only_known or value not in (None, "")]
     return CommandAnswer(document, lambda: tables.put_facts(shown))
+
+
+async def refreshed(look: Callable[[], Awaitable[CommandAnswer]], every_s: float, *, as_json: bool) -> None:
+    """Print the answer of `look` again and again until a signal: in place on a terminal, as a line with `as_json`."""
+    with interruptible():
+        while True:
+            answer = await look()
+            if as_json:
+                output.put(output.json_text(answer.document))
+            else:
+                tables.begin_picture(f"every {output.duration(every_s)}, until Ctrl-C")
+                answer.put(as_json=False)
+            await asyncio.sleep(every_s)
 
 
 @dataclass(frozen=True)
@@ -180,17 +193,3 @@ def silent_realms(parts: list[RealmPart[T]]) -> tuple[list[str], int]:
     """Return a note for each realm without an answer, and the exit code: 1 if there is such a realm, else 0."""
     silent = [part for part in parts if part.answer is None]
     return [f"realm {part.realm} is not shown: {part.error}" for part in silent], 1 if silent else 0
-
-
-def check_realms(*given: tuple[str, object]) -> None:
-    """Raise `Usage` when a value is given together with `--realm '*'`; `given` are pairs of name and value."""
-    names = [name for name, value in given if value is not None]
-    if names and global_options.realm() == global_options.ALL:
-        raise Usage(f"--realm '*' lists what all realms have: leave {' and '.join(names)} out, or name the realm.")
-
-
-def check_one_of(*given: tuple[str, object]) -> None:
-    """Raise `Usage` when more than one of these options has a value; `given` are pairs of name and value."""
-    names = [name for name, value in given if value is not None]
-    if len(names) > 1:
-        raise Usage(f"{' and '.join(names)} exclude each other.")

@@ -22,8 +22,8 @@ class Entry(NamedTuple):
     "one" for the one thing.
     """
 
-    home: str
-    says: str
+    target: str
+    summary: str
     hidden: bool = False
     of: Literal["all", "one"] | None = None
 
@@ -151,23 +151,23 @@ class Listed(TyperGroup):
         """Return an empty command with the name and the help of this one, for the list of commands."""
         for group, entries in self.groups.items():
             if entry := entries.get(cmd_name):
-                return TyperCommand(cmd_name, help=entry.says, rich_help_panel=group, hidden=entry.hidden)
+                return TyperCommand(cmd_name, help=entry.summary, rich_help_panel=group, hidden=entry.hidden)
         return None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Return the name, the command, whose module is imported for that, and the rest of the line."""
-        name, found, rest = super().resolve_command(ctx, args)
-        if name is None or found is None:
+        name, command, rest = super().resolve_command(ctx, args)
+        if name is None or command is None:
             return name, None, rest
         return name, _load(name, next(entries[name] for entries in self.groups.values() if name in entries)), rest
 
 
 def _load(name: str, entry: Entry) -> Any:
-    if not entry.home:
-        noun = Listed(name=name, help=entry.says, no_args_is_help=True)
+    if not entry.target:
+        noun = Listed(name=name, help=entry.summary, no_args_is_help=True)
         noun.groups = {"Commands": NOUNS[name]}
         return noun
-    module, _, attribute = entry.home.partition(":")
+    module, _, attribute = entry.target.partition(":")
     target = getattr(importlib.import_module(f"hub.cli.{module}"), attribute)
     if isinstance(target, typer.Typer):
         group = typer.main.get_group(target)
@@ -198,15 +198,15 @@ def _name_values(command: Any) -> None:
 
 def _narrowed(command: Any, entry: Entry) -> Any:
     """Return the command for the whole list, without its argument, or for one thing, with its argument required."""
-    ids = [each for each in command.params if each.param_type_name == "argument"]
-    options = [each for each in command.params if each not in ids]
-    command.help = entry.says
+    arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
+    options = [parameter for parameter in command.params if parameter not in arguments]
+    command.help = entry.summary
     if entry.of == "all":
         command.params = options
         return command
-    for each in ids:
-        each.required, each.metavar = True, each.metavar.strip("[]")
-    command.params = [*ids, *(each for each in options if each.name in _OF_ONE)]
+    for argument in arguments:
+        argument.required, argument.metavar = True, argument.metavar.strip("[]")
+    command.params = [*arguments, *(option for option in options if option.name in _OF_ONE)]
     return command
 
 
@@ -247,8 +247,8 @@ def _root(
         "",
         REALM,
         metavar="NAME",
-        help="The realm. '*' shows all realms, where a command lists them.",
         autocompletion=_realms,
+        help="The realm. '*' shows all realms, where a command lists them.",
     ),
     wide: bool = Option(False, WIDE, help="Show whole tables, wider than the terminal."),
 ) -> None:

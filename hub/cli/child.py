@@ -33,14 +33,14 @@ class Child:
     work as usual. Otherwise it gets a group of its own, to which signals are sent.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process, *, own_group: bool, beside: set[int]) -> None:
-        """Take a started process; `beside` are the ids of the child processes that were there before it."""
+    def __init__(self, process: asyncio.subprocess.Process, *, own_group: bool, earlier_children: set[int]) -> None:
+        """Take a started process; `earlier_children` are the ids of the child processes that were there before it."""
         self._process = process
         self._own_group = own_group
-        self._beside = beside
-        self._told: set[int] = set()  # the signals that were sent to it
+        self._earlier_children = earlier_children
+        self._sent: set[int] = set()  # the signals that were sent to it
         self._timer: asyncio.TimerHandle | None = None
-        self.told_to_stop = False
+        self.asked_to_stop = False
 
     @classmethod
     async def start(cls, command: list[str], environment: Mapping[str, str], when_we_die: signal.Signals) -> Child:
@@ -48,7 +48,7 @@ class Child:
         own_group = not _in_front_of_a_terminal()
         if _libc is not None:
             _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
-        beside = set(_children(os.getpid()))
+        earlier_children = set(_children(os.getpid()))
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,
@@ -58,7 +58,7 @@ class Child:
             )
         except OSError as error:
             raise HubError(f"The command {command[0]!r} could not be started: {error.strerror or error}.") from None
-        child = cls(process, own_group=own_group, beside=beside)
+        child = cls(process, own_group=own_group, earlier_children=earlier_children)
         if _libc is not None:  # orphans of the command become our children, and are reaped
             asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, child._adopted)
         return child
@@ -74,7 +74,7 @@ class Child:
         When a signal ended the command, the processes that it has started are ended as well, after a grace period.
         """
         code = await self._process.wait()
-        if self._told or code < 0:
+        if self._sent or code < 0:
             await self._end_the_rest()
         if self._timer is not None:
             self._timer.cancel()
@@ -100,16 +100,16 @@ class Child:
         elif self._own_group:
             self._signal(signal.SIGINT)
         else:
-            self._told.add(signal.SIGINT)
+            self._sent.add(signal.SIGINT)
 
     def terminate(self) -> None:
         """Ask the command and its descendants to end, by SIGTERM."""
-        self.told_to_stop = True
+        self.asked_to_stop = True
         self._signal(signal.SIGTERM)
 
     async def stop(self, grace_s: float) -> int:
         """Ask the command to end, kill it if it still runs after `grace_s` seconds, and return its exit code."""
-        if not self.told_to_stop:
+        if not self.asked_to_stop:
             self.terminate()
         with suppress(TimeoutError):
             await asyncio.wait_for(self.wait(), grace_s)
@@ -124,7 +124,7 @@ class Child:
         """Wait for the end of the descendants, and kill those that run after the grace period."""
         loop = asyncio.get_running_loop()
         until_s = loop.time() + REST_GRACE_S
-        if not self._told & {signal.SIGTERM, signal.SIGHUP}:  # background processes of a shell ignore Ctrl-C
+        if not self._sent & {signal.SIGTERM, signal.SIGHUP}:  # background processes of a shell ignore Ctrl-C
             self._signal(signal.SIGTERM)
         while self._is_left():
             if loop.time() >= until_s:
@@ -143,7 +143,7 @@ class Child:
 
     def _signal(self, number: int) -> None:
         """Send a signal to the process group of the command, and to each descendant outside of it."""
-        self._told.add(number)
+        self._sent.add(number)
         if self._own_group:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
@@ -159,11 +159,11 @@ class Child:
         roots = self._adopted()
         if self._process.returncode is None:
             roots.append(self.pid)
-        return [each for root in roots for each in (root, *_descendants(root))]
+        return [pid for root in roots for pid in (root, *_descendants(root))]
 
     def _adopted(self) -> list[int]:
         """Reap the ended orphans of the command, and return the process ids of those that run."""
-        orphans = set(_children(os.getpid())) - self._beside - {self.pid}
+        orphans = set(_children(os.getpid())) - self._earlier_children - {self.pid}
         return [orphan for orphan in orphans if os.waitpid(orphan, os.WNOHANG) == (0, 0)]
 
 
@@ -219,16 +219,16 @@ def _in_front_of_a_terminal() -> bool:
 
 
 def _children(pid: int) -> list[int]:
-    found: list[int] = []
+    children: list[int] = []
     with suppress(OSError):  # the process may end at any moment
         for thread in os.listdir(f"/proc/{pid}/task"):
             with suppress(OSError):
-                found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
-    return found
+                children += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
+    return children
 
 
 def _descendants(pid: int) -> list[int]:
-    return [each for child in _children(pid) for each in (child, *_descendants(child))]
+    return [below for child in _children(pid) for below in (child, *_descendants(child))]
 
 
 def _group(pid: int) -> int:

@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, Literal
 
 import typer
@@ -76,21 +75,13 @@ complete --command hub --no-files --arguments '(_hub_complete)'
 """
 
 
-class Shell(StrEnum):
-    """The shells for which there is a completion script."""
-
-    bash = "bash"
-    zsh = "zsh"
-    fish = "fish"
-
-
-def completion(shell: Shell = Argument(..., help="The shell.")) -> None:
+def completion(shell: Literal["bash", "zsh", "fish"] = Argument(..., help="The shell.")) -> None:
     """Print the script that completes commands, options and ids, such as those of nodes and tasks, in a shell.
 
     bash: eval "$(hub completion bash)" in ~/.bashrc. zsh: the same in ~/.zshrc, after compinit. fish: hub completion
     fish > ~/.config/fish/completions/hub.fish.
     """
-    output.put_rendered({Shell.bash: _BASH, Shell.zsh: _ZSH, Shell.fish: _FISH}[shell].rstrip("\n"))
+    output.put_rendered({"bash": _BASH, "zsh": _ZSH, "fish": _FISH}[shell].rstrip("\n"))
 
 
 def begin() -> list[str]:
@@ -139,27 +130,29 @@ class Ids:
 
 def _at(document: Any, path: list[str]) -> Iterator[str]:
     if isinstance(document, list):
-        for each in document:
-            yield from _at(each, path)
+        for item in document:
+            yield from _at(item, path)
     elif path and isinstance(document, dict):
         yield from _at(document.get(path[0]), path[1:])
     elif isinstance(document, str):
         yield document
 
 
-def _of(*several: Ids) -> Callable[[typer.Context, str], list[str]]:
+def _of(*sources: Ids) -> Callable[[typer.Context, str], list[str]]:
     """Return a completer with the ids of these sources that begin with the typed text and are safe in a shell."""
 
     async def ask(context: typer.Context, incomplete: str) -> list[set[str] | BaseException]:
         async with asyncio.timeout(ASK_S):
-            return await asyncio.gather(*(each.ask(context, incomplete) for each in several), return_exceptions=True)
+            return await asyncio.gather(
+                *(source.ask(context, incomplete) for source in sources), return_exceptions=True
+            )
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         unseen = io.StringIO()  # stderr is dropped: the user is typing a command line
         with contextlib.suppress(Exception), contextlib.redirect_stderr(unseen):
             import hub.cli.connection  # noqa: F401 - before the time limit of the hub begins
 
-            answers = [each for each in asyncio.run(ask(context, incomplete)) if isinstance(each, set)]
+            answers = [ids for ids in asyncio.run(ask(context, incomplete)) if isinstance(ids, set)]
             fitting = (name for name in set().union(*answers) if name.startswith(incomplete) and _SAFE.fullmatch(name))
             return sorted(fitting)[:MOST]
         return []
@@ -168,7 +161,7 @@ def _of(*several: Ids) -> Callable[[typer.Context, str], list[str]]:
 
 
 def _tasks(*statuses: str) -> Callable[[typer.Context, str], list[str]]:
-    return _of(*(Ids("console/tasks", "tasks.id", {"status": each}, "admin") for each in statuses))
+    return _of(*(Ids("console/tasks", "tasks.id", {"status": status}, "admin") for status in statuses))
 
 
 NODES = Ids("nodes", "nodes.nodeId", {"detail": "1"}, search=True)

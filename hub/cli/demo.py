@@ -12,21 +12,20 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 from typer import Option
 
 from hub.cli import output, tables
-from hub.cli.child import Signals, die_with
+from hub.cli.child import die_with, interruptible
 from hub.cli.connection import plain_logs
 from hub.cli.environment import environment
-from hub.cli.inputs import Usage, shown
 from hub.client import HubClient
 from hub.client.signals import named
-from hub.errors import HubError, StartRefused
-from hub.settings.sources import is_set
+from hub.errors import HubError, StartRefused, Unavailable
+from hub.settings import load_settings
 
 # Short, so that a newcomer soon sees a node expire.
 TIMEOUT_S = 10
@@ -45,36 +44,20 @@ _WORTH_SHOWING = re.compile(
 
 
 def demo(
-    port: int | None = Option(
-        None, min=0, max=65_535, help="The port to listen on. Default: HUB_PORT, then 8080, then a free one."
-    ),
+    port: int | None = Option(None, min=0, max=65_535, help="The port. Default: HUB_PORT, then 8080, then a free one."),
 ) -> int:
     """Try the hub with a Redis of its own and three agents; nothing of it stays."""
     plain_logs()
-    return asyncio.run(_demo(_wanted_port() if port is None else port))
-
-
-def _wanted_port() -> int:
-    variables = environment()
-    if not is_set("HUB_PORT", variables):
-        return 8080
-    text = variables["HUB_PORT"].strip()
-    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= 65_535):
-        raise Usage(f"HUB_PORT: {shown(text)} is no port from 0 to 65535.")
-    return int(text)
+    if port is None:
+        port = load_settings({"HUB_PORT": environment().get("HUB_PORT", "")}).port
+    return asyncio.run(_demo(port))
 
 
 async def _demo(port: int) -> int:
     """Run the demo until Ctrl-C and return the exit code."""
-    task = asyncio.current_task()
-    assert task is not None
-    with Signals(lambda _: task.cancel()) as signals:
-        try:
-            async with AsyncExitStack() as stack:
-                await _run(stack, port)
-        except asyncio.CancelledError:
-            if signals.seen is None:
-                raise
+    with interruptible():
+        async with AsyncExitStack() as stack:
+            await _run(stack, port)
     output.note("the demo has ended, and nothing of it is left.")
     return 0
 
@@ -89,12 +72,22 @@ async def _run(stack: AsyncExitStack, wanted: int) -> None:
     log = _Log(hub.stderr)
     reader = asyncio.create_task(log.read())
     stack.callback(reader.cancel)
-    await _until_ready(hub, url, log)
+
+    async def answers(client: HubClient) -> bool:
+        if hub.returncode is not None:
+            await asyncio.sleep(0.1)  # the end of its log may still be in the pipe
+            raise StartRefused(f"The hub did not start. {log.last}")
+        return bool(await client.pools(limit=1))
+
+    async def has_agents(client: HubClient) -> bool:
+        return bool((await client.nodes(limit=1))["total"] >= len(AGENTS))
+
+    await _until(answers, url, lambda: f"The hub did not answer within {START_BOUND_S:g} s. {log.last}")
     agents = {}
     for node, slots in AGENTS.items():
         words = ["agent", "--node", node, *(word for slot in slots for word in ("--slots", slot))]
         agents[node] = await stack.enter_async_context(_running(words, environment, piped=False))
-    await _until_announced(url, len(AGENTS))
+    await _until(has_agents, url, lambda: f"The agents did not announce themselves within {START_BOUND_S:g} s.")
     _explain(url, port, hub.pid, {node: agent.pid for node, agent in agents.items()})
     log.show()
     for node, agent in agents.items():
@@ -192,30 +185,17 @@ class _Log:
             output.tell(text)
 
 
-async def _until_ready(hub: asyncio.subprocess.Process, url: str, log: _Log) -> None:
+async def _until(ask: Callable[[HubClient], Awaitable[bool]], url: str, refusal: Callable[[], str]) -> None:
+    """Wait until the hub at `url` answers `ask` with True; raises `StartRefused` when that takes too long."""
     try:
         async with asyncio.timeout(START_BOUND_S), HubClient(url, "", timeout=0.0) as client:
             while True:
-                if hub.returncode is not None:
-                    await asyncio.sleep(0.1)  # the end of its log may still be in the pipe
-                    raise StartRefused(f"The hub did not start. {log.last}")
-                with suppress(HubError):
-                    await client.pools(limit=1)
-                    return
+                with suppress(Unavailable):
+                    if await ask(client):
+                        return
                 await asyncio.sleep(0.05)
     except TimeoutError:
-        raise StartRefused(f"The hub did not answer within {START_BOUND_S:g} s. {log.last}") from None
-
-
-async def _until_announced(url: str, count: int) -> None:
-    try:
-        async with asyncio.timeout(START_BOUND_S), HubClient(url, "") as client:
-            while True:
-                if (await client.nodes(limit=1))["total"] >= count:
-                    return
-                await asyncio.sleep(0.05)
-    except TimeoutError:
-        raise StartRefused(f"The agents did not announce themselves within {START_BOUND_S:g} s.") from None
+        raise StartRefused(refusal()) from None
 
 
 async def _tell_end(node: str, agent: asyncio.subprocess.Process) -> None:
@@ -237,20 +217,17 @@ def _explain(url: str, port: int, hub_pid: int, agents: dict[str, int]) -> None:
         f"{command} borrow browser:chromium{at} -- sleep 15 & sleep 1; {command} leases{at}",
         f"kill -9 {victim}; sleep {TIMEOUT_S + SWEEP_S + 2}; {command} nodes{at}",
     )
-    output.put(f"A hub runs at {url} (pid {hub_pid}), with a throw-away Redis and three agents:")
-    output.put("")
+    output.put(f"A hub runs at {url} (pid {hub_pid}), with a throw-away Redis and three agents:\n")
     rows = [(node, pid, ", ".join(AGENTS[node])) for node, pid in agents.items()]
     tables.put_table(("AGENT", "PID", "LENDS"), rows, numbers=("PID",))
-    output.put("")
-    output.put("Try, in another terminal:")
-    output.put("")
+    output.put("\nTry, in another terminal:\n")
     for line in lines:
         output.put(f"  {line}")
-    output.put("")
-    output.put(f"The last one kills an agent and waits for it to expire ({TIMEOUT_S} s without a beat).")
-    output.put(f"Open {url}/ to watch it in the console; the API is at {url}/docs.")
-    output.put("Warnings and sweeps of the hub follow; Ctrl-C ends it all.")
-    output.put("")
+    output.put(
+        f"\nThe last one kills an agent and waits for it to expire ({TIMEOUT_S} s without a beat).\n"
+        f"Open {url}/ to watch it in the console; the API is at {url}/docs.\n"
+        "Warnings and sweeps of the hub follow; Ctrl-C ends it all.\n"
+    )
 
 
 def _hub_command() -> str:

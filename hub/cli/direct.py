@@ -51,11 +51,15 @@ def local_settings() -> Settings:
     settings, name = load_settings(), global_options.realm()
     if name is None or name == DEFAULT:
         return settings
-    realms = {realm.name: realm for realm in read_known(settings) if realm.name != DEFAULT}
+    realms = _realms(settings)
     if name not in realms:
         there = f"{settings.realms_file} has {', '.join([DEFAULT, *realms])}"
         raise Usage(f"There is no realm {output.one_line(name)}: {there if realms else 'HUB_REALMS_FILE names none'}.")
     return settings_of(realms[name], settings)
+
+
+def _realms(settings: Settings) -> dict[str, Realm]:
+    return {realm.name: realm for realm in read_known(settings) if realm.name != DEFAULT}
 
 
 def store_settings(why: str, or_say: str = "name its Redis in HUB_REDIS_URL") -> Settings:
@@ -69,26 +73,24 @@ def store_settings(why: str, or_say: str = "name its Redis in HUB_REDIS_URL") ->
             f"{why}, HUB_REDIS_URL names no Redis, and no embedded one runs in {settings.data_dir}; start a hub with "
             f"`hub serve`, or {or_say}."
         )
-    return _quiet(settings)
+    return quiet(settings)
 
 
 def every_realm() -> dict[str, Settings]:
     """Return realm -> settings for a command that works straight on Redis, for each realm that this hub serves."""
     environment()
     settings = load_settings()
-    settings_by_realm = {DEFAULT: settings} if serves(settings, DEFAULT) else {}
-    settings_by_realm |= {
-        realm.name: settings_of(realm, settings) for realm in read_known(settings) if realm.name != DEFAULT
-    }
-    return {name: _quiet(each) for name, each in settings_by_realm.items() if serves(settings, name)}
+    by_name = {DEFAULT: settings, **{name: settings_of(realm, settings) for name, realm in _realms(settings).items()}}
+    return {name: quiet(own) for name, own in by_name.items() if serves(settings, name)}
 
 
 def realm_settings(realm: Realm) -> Settings:
     """Return the settings for a command that works straight on the Redis of a realm."""
-    return _quiet(settings_of(realm, load_settings()))
+    return quiet(settings_of(realm, load_settings()))
 
 
-def _quiet(settings: Settings) -> Settings:
+def quiet(settings: Settings) -> Settings:
+    """Return the settings for a command that people run: only errors are logged, unless LOG_LEVEL says otherwise."""
     if not os.environ.get("LOG_LEVEL"):
         settings = settings.model_copy(update={"log_level": "ERROR"})
     configure_logs(settings)

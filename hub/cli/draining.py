@@ -13,8 +13,8 @@ from hub.cli.child import interruptible
 from hub.cli.command import command
 from hub.cli.connection import HubApi, Row
 from hub.cli.inputs import read_deadline
-from hub.cli.options import AS_JSON, NODE, TEXT, ValueKind
-from hub.cli.progress import Bar
+from hub.cli.options import AS_JSON, NODE, TEXT, Value
+from hub.cli.progress import bar
 from hub.errors import HubError, Unavailable, UnknownNode
 
 LOOK_S = 1.0
@@ -25,8 +25,8 @@ _NODE = NODE.argument("The id of the node.")
 async def drain(
     hub: HubApi,
     node: str = _NODE,
-    deadline: float | None = ValueKind("TIME", read_deadline).option(
-        "When to end the leases that are left: 90s, 10m, 2h. Default: never."
+    deadline: float | None = Value("TIME", read_deadline).option(
+        "End leases after this time: 90s, 10m, 2h. Default: never."
     ),
     wait: bool = Option(False, "--wait", help="Wait until the node is safe to switch off."),
     as_json: bool = AS_JSON,
@@ -74,12 +74,13 @@ def _draining(node: str, answer: Row) -> str:
 
 async def _until_safe(hub: HubApi, node: str) -> Row:
     """Wait until a draining node is safe to kill, and return the last answer."""
-    noted, bar = "", None
+    noted, moved_to = "", None
     with ExitStack() as drawn:
         while True:
             answer = await _departure(hub, node)
-            bar = bar or drawn.enter_context(Bar("returned", most := int(answer.get("lent") or 0)))
-            bar.to(most - int(answer.get("lent") or 0))
+            lent = int(answer.get("lent") or 0)
+            moved_to = moved_to or drawn.enter_context(bar("returned", most := lent))
+            moved_to(most - lent)
             if answer.get("safe"):
                 return answer
             if answer.get("draining") is False:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Literal
 
 import httpx
@@ -16,7 +16,7 @@ from hub.cli.child import interruptible
 from hub.cli.command import command
 from hub.cli.connection import Address, HubApi, Row, listens
 from hub.cli.inputs import given, read_id
-from hub.cli.options import AS_JSON, JOB, LABEL, NODE, RUN, SLOT, TASK, WORKER, ValueKind
+from hub.cli.options import AS_JSON, JOB, LABEL, NODE, RUN, SLOT, TASK, WORKER, Value
 from hub.client.trust import tls_context
 from hub.errors import HubError, HubUnavailable, NotFound
 from hub.jobs.names import parse_full_name, to_id
@@ -36,7 +36,7 @@ _LIMIT = Option(20, min=1, max=1000, help="Show at most the N latest events.")
 @command("runner")
 async def why(
     hub: HubApi,
-    subject: str = ValueKind("ID", read_id, completing.anything).argument(
+    subject: str = Value("ID", read_id, completing.anything).argument(
         "A node, slot, ticket (or its Idempotency-Key), run, task, worker, a job by its full name, or a schedule as "
         "ROOM:NAME."
     ),
@@ -122,15 +122,13 @@ async def _ask(hub: HubApi, kind: Kind, subject: str, limit: int) -> Row | None:
 
 
 def _put_explanation(answer: Row) -> None:
-    output.put(
-        output.one_line(f"{answer.get('kind')} {answer.get('id')} is {answer.get('state')}: {answer.get('because')}")
-    )
+    output.put_line(f"{answer.get('kind')} {answer.get('id')} is {answer.get('state')}: {answer.get('because')}")
     facts = {name: value for name, value in (answer.get("facts") or {}).items() if value not in (None, [], "")}
     tables.put_facts((f"  {_words(name)}", _fact(value)) for name, value in facts.items())
     for step in answer.get("next") or ():
         left = step.get("inSeconds")
         when = "" if left is None else f" in {output.duration(left)}"
-        output.put(output.one_line(f"next  {step.get('event')}{when}. {step.get('rule')}"))
+        output.put_line(f"next  {step.get('event')}{when}. {step.get('rule')}")
     for event in answer.get("history") or ():
         output.put(_line(event))
     if not answer.get("complete"):
@@ -213,9 +211,5 @@ def _words(name: str) -> str:
 
 def _fact(value: Any) -> Any:
     if isinstance(value, list):
-        return "; ".join(" ".join(_texts(each)) for each in value)
+        return "; ".join(output.pairs(item) if isinstance(item, dict) else str(item) for item in value)
     return value
-
-
-def _texts(value: Any) -> Iterable[str]:
-    return [f"{name}={each}" for name, each in value.items()] if isinstance(value, dict) else [str(value)]

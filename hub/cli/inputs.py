@@ -17,6 +17,7 @@ import typer
 
 from hub.capacity.labels import parse_label
 from hub.capacity.nodes.models import DRAIN_DEADLINE_MAX_S
+from hub.cli import global_options
 from hub.errors import InvalidLabel, InvalidRoomId
 from hub.jobs.names import check_room, dashed, parse_full_name, to_id
 
@@ -226,6 +227,20 @@ def each_once(pairs: Iterable[tuple[str, object]], option: str) -> None:
         if name in seen:
             raise Usage(f"{option} names {shown(name)} twice.")
         seen.add(name)
+
+
+def check_realms(*given: tuple[str, object]) -> None:
+    """Raise `Usage` when a value is given together with `--realm '*'`; `given` are pairs of name and value."""
+    names = [name for name, value in given if value is not None]
+    if names and global_options.realm() == global_options.ALL:
+        raise Usage(f"--realm '*' lists what all realms have: leave {' and '.join(names)} out, or name the realm.")
+
+
+def check_one_of(*given: tuple[str, object]) -> None:
+    """Raise `Usage` when more than one of these options has a value; `given` are pairs of name and value."""
+    names = [name for name, value in given if value is not None]
+    if len(names) > 1:
+        raise Usage(f"{' and '.join(names)} exclude each other.")
 
 
 def given(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,12 +31,12 @@ from hub.cli.options import (
     PROVIDER,
     ROOM,
     TASK,
-    ValueKind,
+    Value,
     list_limit,
 )
 from hub.errors import Unavailable
 from hub.jobs.models import TERMINAL
-from hub.jobs.names import GLOBAL, parse_full_name
+from hub.jobs.names import GLOBAL
 
 Status = Literal["pending", "claimed", "running", "completed", "failed", "cancelled"]
 
@@ -111,26 +111,18 @@ def submit(
     room: str | None = ROOM,
     wait: bool = Option(False, "--wait", help="Wait for the end of the task; exit with 1 unless it was completed."),
     priority: int | None = PRIORITY,
-    not_before: str | None = ValueKind("TIME", read_moment).option(
-        "Start the task no earlier than this time, in ISO 8601."
-    ),
+    not_before: str | None = Value("TIME", read_moment).option("Start the task at this time or later, in ISO 8601."),
     max_attempts: int | None = MAX_ATTEMPTS,
-    max_silence: float | None = Option(
-        None, min=1, help="Fail the task when it has run for this long without a sign of progress."
-    ),
+    max_silence: float | None = Option(None, min=1, help="Fail the task after this time without a sign of progress."),
     unique_key: str | None = KEY.option("Submit no task while one with this key exists; show that one."),
-    unique_for: float | None = Option(
-        None, min=0, help="Seconds from its submit for which a completed task keeps its key."
-    ),
-    after: list[str] | None = ValueKind("TASK", complete=completing.tasks_open).option(
-        "Start the task after this other task has ended. Repeatable."
+    unique_for: float | None = Option(None, min=0, help="How long after its submit a completed task keeps its key."),
+    after: list[str] | None = Value("TASK", complete=completing.tasks_open).option(
+        "Start after this other task. Repeatable."
     ),
     on_failure: Literal["fail", "run"] | None = Option(
         None, help="Fail the task, or run it, when a task of --after was not completed."
     ),
-    key: str | None = ValueKind("KEY", read_key).option(
-        "An idempotency key: the same key within 24 h gets the same task."
-    ),
+    key: str | None = Value("KEY", read_key).option("An idempotency key: the same key within 24 h gets the same task."),
     as_json: bool = AS_JSON,
 ) -> Work:
     """Submit a task to a job and print its id. Default of --room: the room of the job."""
@@ -204,7 +196,7 @@ def _put_job(job: Row) -> None:
 def _put_task(task: Row) -> None:
     facts(task, _TASK_FACTS, only_known=True).put(as_json=False)
     for line in task.get("log", ()):
-        output.put(output.one_line(f"{output.when(line.get('at'))}  {line.get('text')}"))
+        output.put_line(f"{output.when(line.get('at'))}  {line.get('text')}")
 
 
 def _progress(task: Row) -> str:
@@ -249,9 +241,7 @@ async def _until_ended(api: JobsApi, task: str) -> Row:
 
 def room_of(name: str) -> str:
     """Return the room in the full name of a job or provider."""
-    parts = parse_full_name(name)
-    assert parts is not None
-    return parts[0]
+    return name.partition(":")[0]
 
 
 _JOBS = Listing("jobs", {"JOB": "fullName", "WORKERS": lambda job: len(job.get("workers") or ())}, numbers=("WORKERS",))

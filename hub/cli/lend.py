@@ -12,17 +12,17 @@ from typing import Any
 
 from typer import Option
 
-from hub.cli import output, tables
-from hub.cli.answers import CommandAnswer
+from hub.cli import output
+from hub.cli.answers import Columns, CommandAnswer, facts
 from hub.cli.child import Child, Signals, interruptible
 from hub.cli.command import Work, command
-from hub.cli.connection import Address, HubApi, Row, listens, secret_refused
+from hub.cli.connection import Address, HubApi, Row, listens, over_http, secret_refused
 from hub.cli.environment import without_secrets
 from hub.cli.inputs import InputEnded, Usage, check_command, read_id, read_label, seconds
-from hub.cli.options import AS_JSON, COMMAND, LABEL, RUN, SECONDS, SLOT, TEXT, ValueKind
-from hub.cli.queue_position import tell_position
+from hub.cli.options import AS_JSON, COMMAND, LABEL, RUN, SECONDS, SLOT, TEXT, Value
+from hub.cli.progress import changing_line, is_watched
 from hub.client import HubClient, Slot
-from hub.client.backlog import EXIT_S, drop_everything, everything_told
+from hub.client.backlog import EXIT_S, all_delivered, drop_everything
 from hub.errors import HubError, HubUnavailable, LeaseLost, NoCapacity, NoSuchPool, NotFound, Unauthorized
 from hub.retries import now_s
 from hub.settings import mask_url
@@ -46,15 +46,13 @@ def borrow(
     at: Address,
     label: str = LABEL.argument("The label to borrow, such as gpu:a100."),
     command: list[str] | None = COMMAND,
-    ttl: float | None = ValueKind("SECONDS", seconds(least=0.1)).option(
-        "The length of the lease. It is renewed until you stop."
-    ),
+    ttl: float | None = Value("SECONDS", seconds(least=0.1)).option("The length of the lease, which is renewed."),
     run: str | None = RUN.option("The run that uses the slot."),
     wait: float = SECONDS.option("How long to wait in the queue while no slot is free.", default=0.0),
     priority: int = Option(0, min=-100, max=100, help="Each point counts as one second of waiting."),
     wait_for_pool: bool = Option(False, "--wait-for-pool", help="Wait as well while no pool serves LABEL yet."),
-    realms: str = ValueKind("NAMES").option(
-        "Realms that may lend the slot, such as eu,us. With --wait the borrow waits in the first.", default=""
+    realms: str | None = Value("NAMES").option(
+        "Realms that may lend the slot, such as eu,us. With --wait the borrow waits in the first."
     ),
     on_refusal: int = Option(
         NO_SLOT, "--exit-code-on-refusal", min=1, max=255, help="The exit code when no slot was lent."
@@ -73,7 +71,7 @@ def borrow(
         check_command(command)
         if as_json:
             raise Usage("--json prints the slot and COMMAND gets it in its environment: give one of the two.")
-    several = [name.strip() for name in realms.split(",") if name.strip()]
+    several = [name.strip() for name in (realms or "").split(",") if name.strip()]
     how = {"ttl": ttl, "run": run, "wait": wait, "priority": priority, "wait_for_pool": wait_for_pool}
     return _borrow(at, label, {**how, "realms": several}, command or [], on_refusal, quiet=quiet, as_json=as_json)
 
@@ -82,10 +80,8 @@ def borrow(
 def give_back(
     hub: HubApi,
     slot: str = SLOT.argument("The id of the slot."),
-    label: str | None = ValueKind("LABEL", read_label).option("The pool of the slot. Default: the hub is asked."),
-    token: str | None = ValueKind("TOKEN", read_id).option(
-        "Return the slot only if it is lent with this fencing token."
-    ),
+    label: str | None = Value("LABEL", read_label).option("The pool of the slot. Default: the hub is asked."),
+    token: str | None = Value("TOKEN", read_id).option("Return the slot only if it is lent with this fencing token."),
     run: str | None = RUN.option("Return the slot only if it is lent to this run."),
     force: bool = Option(False, "--force", help="End the lease of another holder. Needs --reason."),
     reason: str | None = TEXT.option("The reason, for the audit log."),
@@ -121,7 +117,7 @@ async def _borrow(
             if how["wait"] == 0 and not await listens(at.url):
                 raise HubUnavailable(f"No hub listens at {mask_url(at.url)}.")
             async with _delivered(signals), HubClient(at.url, at.secret) as client, AsyncExitStack() as held:
-                async with tell_position(at, ticket, label) if how["wait"] and not quiet else nullcontext():
+                async with _position_shown(at, ticket, label) if how["wait"] and not quiet else nullcontext():
                     slot = await held.enter_async_context(client.borrow(label, ticket=ticket, **how))
                 if command:
                     return await _run(slot, command, signals)
@@ -142,6 +138,38 @@ async def _borrow(
 
 
 @asynccontextmanager
+async def _position_shown(at: Address, ticket: str, label: str) -> AsyncIterator[None]:
+    """Show the position of a ticket in the queue on stderr while the block runs."""
+    task = asyncio.create_task(_show_position(at, ticket, label))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def _show_position(at: Address, ticket: str, label: str) -> None:
+    noted = None
+    async with over_http(at) as transport:
+        hub = HubApi(at, transport)
+        with changing_line(f"waiting for {label}") as show:
+            while True:
+                await asyncio.sleep(_LOOK_S)  # also before the first call, so that a short wait shows nothing
+                with suppress(HubError):  # the borrow itself reports the trouble
+                    place = await hub.get("queue", ticket)
+                    if place.get("state") == "waiting" and (is_watched() or place.get("position") != noted):
+                        noted = place.get("position")
+                        show(_position(label, place))
+
+
+def _position(label: str, place: Row) -> str:
+    """Return the sentence on a position in the queue, with the estimated wait where it is known."""
+    estimate = place.get("estimatedWaitSeconds")
+    takes = "how long it takes is not known" if estimate is None else f"about {output.duration(round(estimate))} to go"
+    return f"waiting for {label}: number {place.get('position')} in the queue, {takes}."
+
+
+@asynccontextmanager
 async def _delivered(signals: Signals) -> AsyncIterator[None]:
     """Wait after the block until the hub has taken all calls: up to half a minute, or five seconds after an error.
 
@@ -152,12 +180,12 @@ async def _delivered(signals: Signals) -> AsyncIterator[None]:
         yield
         patience_s = DELIVERY_S
     finally:
-        if not everything_told():
+        if not all_delivered():
             stop = asyncio.Event()
             signals.then = lambda _: stop.set()
             output.note(f"waiting up to {patience_s:.0f} s for the hub; Ctrl-C ends that.")
             until_s = now_s() + patience_s
-            while not everything_told() and not stop.is_set() and now_s() < until_s:
+            while not all_delivered() and not stop.is_set() and now_s() < until_s:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_DELIVERY_LOOK_S):
                         await stop.wait()
@@ -167,10 +195,8 @@ async def _delivered(signals: Signals) -> AsyncIterator[None]:
 async def _hold(slot: Slot, signals: Signals, as_json: bool) -> None:
     stop = asyncio.Event()
     signals.then = lambda _: stop.set()
-    if as_json:
-        output.put_json(_document(slot))
-    else:
-        tables.put_facts(_facts(slot))
+    facts(_document(slot), _FACTS, only_known=True).put(as_json=as_json)
+    if not as_json:
         output.note("the slot is yours until you stop this command (Ctrl-C).")
     await stop.wait()
 
@@ -186,11 +212,11 @@ async def _run(slot: Slot, command: list[str], signals: Signals) -> int:
     try:
         code = await child.wait()
     except asyncio.CancelledError:  # the lease is lost, which cancels this block
-        await child.stop(0.0 if child.told_to_stop else OVER_GRACE_S)
+        await child.stop(0.0 if child.asked_to_stop else OVER_GRACE_S)
         raise
     finally:
         watch.cancel()
-    if child.told_to_stop:
+    if child.asked_to_stop:
         child.kill()
         raise LeaseLost(f"The lease of {slot.id} could not be renewed, and the command was stopped.")
     return code
@@ -218,19 +244,6 @@ def _environment(slot: Slot) -> dict[str, str]:
         "HUB_LEASE_TOKEN": slot.token,
         "HUB_RUN_ID": slot.run or "",
     }
-
-
-def _facts(slot: Slot) -> list[tuple[str, Any]]:
-    return [
-        ("SLOT", slot.id),
-        ("ENDPOINT", slot.endpoint),
-        ("POOL", slot.matched_label),
-        *([("REALM", slot.realm)] if slot.realm else []),
-        ("NODE", slot.node_id),
-        ("RUN", slot.run),
-        ("TOKEN", slot.token),
-        ("LEASE", f"{output.duration(slot.ttl_s)}, renewed until you stop"),
-    ]
 
 
 def _document(slot: Slot) -> Row:
@@ -285,3 +298,10 @@ def _whose(slot: str, lease: Row) -> str:
         f"{output.when(lease.get('borrowedAt'))}, {left} left. "
         "Say --token or --run if it is yours, else --force --reason TEXT."
     )
+
+
+_FACTS: Columns = {
+    "SLOT": "slotId", "ENDPOINT": "address", "POOL": "pool", "REALM": "realm", "NODE": "nodeId", "RUN": "runId",
+    "TOKEN": lambda slot: slot["lease"]["token"],
+    "LEASE": lambda slot: f"{output.duration(slot['lease']['ttlSeconds'])}, renewed until you stop",
+}  # fmt: skip

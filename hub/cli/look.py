@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -11,21 +10,10 @@ from typer import Option
 
 from hub.capacity.nodes.models import State
 from hub.cli import output, tables
-from hub.cli.answers import (
-    Columns,
-    CommandAnswer,
-    Listing,
-    Rows,
-    check_one_of,
-    check_realms,
-    duration_of,
-    facts,
-    time_of,
-)
-from hub.cli.child import interruptible
+from hub.cli.answers import Columns, CommandAnswer, Listing, Rows, duration_of, facts, refreshed, time_of
 from hub.cli.command import Work, command
 from hub.cli.connection import PAGE, HubApi, Row, members
-from hub.cli.inputs import Usage
+from hub.cli.inputs import Usage, check_one_of, check_realms
 from hub.cli.options import AS_JSON, JOB, LABEL, NODE, RUN, SLOT, list_limit
 
 WATCH_S = 2.0
@@ -47,7 +35,7 @@ def nodes(
     async def look() -> CommandAnswer:
         return await _one_node(hub, node) if node else await _NODES.of_realms(hub, partial(_all_nodes, limit, state))
 
-    return _watch(look, as_json=as_json) if watch else look()
+    return refreshed(look, WATCH_S, as_json=as_json) if watch else look()
 
 
 @command(every_realm=True)
@@ -97,19 +85,6 @@ def autoscale(
         raise Usage("--min is above --max.")
     bounds = {"min": least, "max": most, "headroom": headroom}
     return _autoscale(hub, ["jobs", job] if job is not None else [str(label)], bounds)
-
-
-async def _watch(look: Callable[[], Awaitable[CommandAnswer]], *, as_json: bool) -> None:
-    """Print the answer of `look` every two seconds, until a signal."""
-    with interruptible():
-        while True:
-            answer = await look()
-            if as_json:
-                output.put(output.json_text(answer.document))
-            else:
-                tables.begin_picture(f"every {output.duration(WATCH_S)}, until Ctrl-C")
-                answer.put(as_json=False)
-            await asyncio.sleep(WATCH_S)
 
 
 async def _one_or_all(

@@ -14,7 +14,7 @@ from rich.markdown import Markdown
 import hub
 from hub.cli import output, tables
 from hub.cli.inputs import Usage, shown
-from hub.cli.options import ValueKind
+from hub.cli.options import Value
 
 FOLDER = Path(hub.__file__).parent / "manual"
 INDEX = "README.md"  # the name of the file that code hosts show with a folder
@@ -46,7 +46,7 @@ def pages() -> list[ManualPage]:
 
 
 def manual(
-    topic: str | None = ValueKind("PAGE|WORD").argument("A page, an alert such as HubDown, or a word.", default=None),
+    topic: str | None = Value("PAGE|WORD").argument("A page, an alert such as HubDown, or a word.", default=None),
 ) -> None:
     """Read the manual of this version: a page, or the paragraphs on an alert or a word. Default: list the pages."""
     if topic is None:
@@ -96,7 +96,7 @@ def _score(word: str, whole: re.Pattern[str], paragraph: Paragraph) -> int:
     mentions = len(whole.findall(paragraph.text))
     if not mentions:
         return 0
-    defines = _is_row_of(word, paragraph.text)
+    defines = word in _first_cell(paragraph.text)
     definition = (2 if paragraph.page == GLOSSARY else 1) * DEFINES if defines else 0
     return mentions + (3 if whole.search(paragraph.heading) else 0) + definition
 
@@ -119,12 +119,8 @@ def _paragraphs(page: str) -> Iterator[Paragraph]:
             lines.append(line)
 
 
-def _is_row_of(word: str, text: str) -> bool:
-    """Return whether a paragraph is a table row whose first cell is or lists this word."""
-    return word in _first_cell(text)
-
-
 def _first_cell(text: str) -> list[str]:
+    """Return the words in the first cell of a table row, separated by commas; none for another paragraph."""
     row = text.rpartition("\n")[2]
     return [_plain(name) for name in row.split("|")[1].split(",")] if row.startswith("| ") else []
 

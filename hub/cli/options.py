@@ -15,7 +15,7 @@ from hub.cli import completing
 from hub.cli.inputs import read_full_name, read_id, read_label, read_room, read_url, read_uuid, seconds
 
 
-class ValueKind(NamedTuple):
+class Value(NamedTuple):
     """A kind of value: its name in helps, its reader, and the function that completes it with ids of the hub."""
 
     metavar: str
@@ -31,27 +31,27 @@ class ValueKind(NamedTuple):
         return Argument(default, parser=self.read, metavar=self.metavar, help=text, autocompletion=self.complete)
 
 
-NODE = ValueKind("NODE", read_id, completing.nodes)
-SLOT = ValueKind("SLOT", read_id, completing.slots)
-RUN = ValueKind("RUN", read_id, completing.runs)
-TICKET = ValueKind("TICKET", read_id, completing.tickets)
-LABEL = ValueKind("LABEL", read_label, completing.pools)
-REALM = ValueKind("REALM", complete=completing.realms)
-SETTING = ValueKind("NAME", complete=completing.settings)
-JOB = ValueKind("JOB", read_full_name, completing.jobs)
-PROVIDER = ValueKind("PROVIDER", read_full_name, completing.providers)
-SCHEDULE = ValueKind("NAME", complete=completing.schedules)
-TASK = ValueKind("TASK", read_uuid, completing.tasks)
-WORKER = ValueKind("WORKER", read_uuid, completing.workers)
-TOKEN_ID = ValueKind("ID", read_id, completing.tokens)
-NAME, TEXT, FILE, KEY = map(ValueKind, ("NAME", "TEXT", "FILE", "KEY"))
-SECRET_FILE = ValueKind("@FILE|-")
-SECONDS = ValueKind("SECONDS", seconds(least=0))
+NODE = Value("NODE", read_id, completing.nodes)
+SLOT = Value("SLOT", read_id, completing.slots)
+RUN = Value("RUN", read_id, completing.runs)
+TICKET = Value("TICKET", read_id, completing.tickets)
+LABEL = Value("LABEL", read_label, completing.pools)
+REALM = Value("REALM", complete=completing.realms)
+SETTING = Value("NAME", complete=completing.settings)
+JOB = Value("JOB", read_full_name, completing.jobs)
+PROVIDER = Value("PROVIDER", read_full_name, completing.providers)
+SCHEDULE = Value("NAME", complete=completing.schedules)
+TASK = Value("TASK", read_uuid, completing.tasks)
+WORKER = Value("WORKER", read_uuid, completing.workers)
+TOKEN_ID = Value("ID", read_id, completing.tokens)
+NAME, TEXT, FILE, KEY = map(Value, ("NAME", "TEXT", "FILE", "KEY"))
+SECRET_FILE = Value("@FILE|-")
+SECONDS = Value("SECONDS", seconds(least=0))
 
 # Options and arguments of several commands.
 AS_JSON = Option(False, "--json", help="Print one JSON document.")
 DRY_RUN = Option(False, "--dry-run", help="Show what would be done, and change nothing.")
-URL = ValueKind("URL", read_url).option("The hub. Default: HUB_URL, then http://127.0.0.1:8080.", "--url")
+URL = Value("URL", read_url).option("The hub. Default: HUB_URL, then http://127.0.0.1:8080.", "--url")
 SECRET = SECRET_FILE.option(
     "A file with the secret, or - for stdin. Default: HUB_ADMIN_SECRET, HUB_RUNNER_SECRET or HUB_NODE_SECRET.",
     "--secret",
@@ -59,7 +59,7 @@ SECRET = SECRET_FILE.option(
 BEARER = SECRET_FILE.option(
     "A file with a bearer token of `hub token`, or - for stdin. Default: HUB_TOKEN, then the secret.", "--token"
 )
-ROOM = ValueKind("ROOM", read_room).option("The room.", "--room")
+ROOM = Value("ROOM", read_room).option("The room.", "--room")
 COMMAND = Argument(None, metavar="-- COMMAND", help="The command to run, after two dashes.")
 FULL_NAME = JOB.argument("The full name of the job, ROOM:CATEGORY:NAME.")
 OPEN_TASK, ENDED_TASK, DEAD_TASK = (

@@ -55,6 +55,11 @@ def put(text: str) -> None:
     put_rendered("\n".join(map(one_line, text.split("\n"))))
 
 
+def put_line(text: str) -> None:
+    """Print a text on stdout as one line."""
+    put(one_line(text))
+
+
 def put_rendered(text: str) -> None:
     """Print a text of this program on stdout unchanged, with its own control characters for the terminal.
 

@@ -1,11 +1,13 @@
-"""A progress bar on stderr, drawn on terminals only."""
+"""The progress of a command on stderr: a bar, or a line that changes; drawn on terminals only."""
 
 from __future__ import annotations
 
 import os
 import sys
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from hub.cli import output
 
 
 def is_watched() -> bool:
@@ -13,30 +15,29 @@ def is_watched() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
-class Bar:
-    """`with Bar("reset", total) as bar:` - a bar that `bar.to(done)` moves, and that the end of the block removes."""
+@contextmanager
+def bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """Draw a bar while the block runs; the function that the block gets moves the bar to that many of the total."""
+    if not is_watched():
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    def __init__(self, what: str, total: int | None) -> None:
-        self._what, self._total = what, total
-        self._drawn: Any = None
-        self._task: Any = None
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as drawn:
+        task = drawn.add_task(what, total=total)
+        yield lambda done: drawn.update(task, completed=done)
 
-    def __enter__(self) -> Self:
-        if is_watched():
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-            columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-            self._drawn = Progress(*columns, console=Console(stderr=True), transient=True)
-            self._task = self._drawn.add_task(self._what, total=self._total)
-            self._drawn.start()
-        return self
+@contextmanager
+def changing_line(text: str) -> Iterator[Callable[[str], None]]:
+    """Show a text while the block runs; the function that the block gets replaces it, or prints a note elsewhere."""
+    if not is_watched():
+        yield output.note
+        return
+    from rich.console import Console
+    from rich.text import Text
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if self._drawn is not None:
-            self._drawn.stop()
-
-    def to(self, done: int) -> None:
-        """Move the bar to `done` of the total."""
-        if self._drawn is not None:
-            self._drawn.update(self._task, completed=done)
+    with Console(stderr=True).status(Text(text)) as status:
+        yield lambda text: status.update(Text(output.one_line(text)))

@@ -8,7 +8,7 @@ import re
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from hub.cli.command import command
 from hub.cli.connection import HubApi, Row
 from hub.cli.environment import environment
 from hub.cli.inputs import Usage
-from hub.cli.options import REALM, ValueKind
+from hub.cli.options import REALM, Value
 from hub.errors import HubError, StartRefused, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _NAME = REALM.argument("The name of the realm.")
 _FILE = Option(None, dir_okay=False, metavar="FILE", help="The file of realms. Default: HUB_REALMS_FILE.")
-_PATTERNS = ValueKind("PATTERN").option("A pattern for what belongs to the realm, where * is any text. Repeatable.")
+_PATTERNS = Value("PATTERN").option("A pattern for what belongs to the realm, where * is any text. Repeatable.")
 _URL = re.compile(r"""(?m)^([ \t]*url[ \t]*=[ \t]*)(?:"[^"\n]*"|'[^'\n]*')""")
 _BEGINS = re.compile(r"(?m)^[ \t]*\[\[[ \t]*realms[ \t]*\]\]")
 
@@ -78,14 +78,12 @@ _FACTS: Columns = {
 
 
 def add(
-    name: str = ValueKind("REALM").argument("The name of the realm: 1 to 32 of a-z, 0-9 and -."),
-    url: str = ValueKind("URL").argument("The Redis of the realm, written as in HUB_REDIS_URL."),
+    name: str = Value("REALM").argument("The name of the realm: 1 to 32 of a-z, 0-9 and -."),
+    url: str = Value("URL").argument("The Redis of the realm, written as in HUB_REDIS_URL."),
     label: list[str] | None = _PATTERNS,
     room: list[str] | None = _PATTERNS,
     node: list[str] | None = _PATTERNS,
-    spill_to: list[str] | None = REALM.option(
-        "A realm that may serve its tickets, the preferred one first. Repeatable."
-    ),
+    spill_to: list[str] | None = REALM.option("A realm that may serve its tickets, best first. Repeatable."),
     spill_after: float | None = Option(None, help="How long a ticket waits in its own realm first. Default: 5."),
     file: Path | None = _FILE,
 ) -> None:
@@ -109,7 +107,7 @@ def rm(name: str = _NAME, file: Path | None = _FILE) -> None:
     path = _file(file)
     before, _, after, realms = _around(path, name)
     with _tried(path, before + after) as (made, left):
-        if left != [each for each in realms if each.name != name]:
+        if left != [other for other in realms if other.name != name]:
             raise Usage(f"{path} holds something between its realms; take the realm out by hand.")
         os.replace(made, path)
     output.put(f"{path} has realm {name} no longer. Hubs close it after SIGHUP; what is in its store stays there.")
@@ -117,7 +115,7 @@ def rm(name: str = _NAME, file: Path | None = _FILE) -> None:
 
 def move(
     name: str = _NAME,
-    to: str | None = ValueKind("URL").option("The new Redis of the realm, where nothing of the realm is yet."),
+    to: str | None = Value("URL").option("The new Redis of the realm, where nothing of the realm is yet."),
     back: bool = Option(False, "--back", help="Undo a move that is not finished: the store stays where it is."),
     file: Path | None = _FILE,
 ) -> None:
@@ -125,13 +123,11 @@ def move(
     if (to is not None) == back:
         raise Usage("Say where the store is to be with --to URL, or undo a move that is not over with --back.")
     path = _file(file)
-    realm = next(each for each in _around(path, name)[3] if each.name == name)
+    realm = next(realm for realm in _around(path, name)[3] if realm.name == name)
     if not realm.url:
-        raise Usage(
-            f"{name} lives where HUB_REDIS_URL says: copy it with hub store export and import, the hubs stopped."
-        )
+        raise Usage(f"{name} lives where HUB_REDIS_URL says: stop the hubs, and use hub store export and import.")
     if to is None:
-        asyncio.run(_stay(realm))
+        asyncio.run(_move(realm, None))
         output.put(f"The store of realm {name} stays at {realm.shown}.")
         return
     with _elsewhere(path, name, to) as (_, there):
@@ -139,23 +135,28 @@ def move(
     if there.url == realm.url:
         output.put(f"Realm {name} lives at {there.shown}.")
         return
-    keys, stood_s = asyncio.run(_carry(realm, there))
+    keys, stood_s = asyncio.run(_move(realm, there))
     with _elsewhere(path, name, to) as (made, there):
         os.replace(made, path)
     how = f"{output.plural(keys, 'key')} were copied in {output.duration(stood_s)}" if keys else "It was there before"
     output.put(f"Realm {name} lives at {there.shown}, and {path} says so. {how}; hubs follow by themselves.")
 
 
-async def _carry(realm: Realm, there: Realm) -> tuple[int, float]:
-    """Copy the store of a realm to its new place; return the number of keys and the seconds that it took."""
+async def _move(realm: Realm, there: Realm | None) -> tuple[int, float]:
+    """Copy the store of a realm to its new place; return the number of keys and the seconds that it took.
+
+    With None undo a move that is not finished.
+    """
     from hub.cli.direct import realm_settings
     from hub.store import moving
     from hub.store.connection import open_store
 
-    async with (
-        open_store(realm_settings(realm), opened=False) as old,
-        open_store(realm_settings(there), opened=False) as new,
-    ):
+    async with AsyncExitStack() as stack:
+        old = await stack.enter_async_context(open_store(realm_settings(realm), opened=False))
+        if there is None:
+            await moving.stay(old)
+            return 0, 0.0
+        new = await stack.enter_async_context(open_store(realm_settings(there), opened=False))
         output.note(f"realm {realm.name} stands still from now on, until everything is at {there.shown}.")
         began = time.monotonic()
         try:
@@ -165,25 +166,14 @@ async def _carry(realm: Realm, there: Realm) -> tuple[int, float]:
             raise HubError(f"{why}. Realm {realm.name} stands still: repeat this, or undo it with --back.") from error
 
 
-async def _stay(realm: Realm) -> None:
-    from hub.cli.direct import realm_settings
-    from hub.store import moving
-    from hub.store.connection import open_store
-
-    async with open_store(realm_settings(realm), opened=False) as old:
-        await moving.stay(old)
-
-
 @contextmanager
 def _elsewhere(path: Path, name: str, url: str) -> Iterator[tuple[Path, Realm]]:
     """Yield the path of a draft of the file with another URL for a realm, and that realm; raises `Usage`."""
     before, own, after, realms = _around(path, name)
-    with _tried(path, before + _URL.sub(lambda match: match[1] + _quoted(url), own, count=1) + after) as (
-        made,
-        changed,
-    ):
-        there = next(each for each in changed if each.name == name)
-        if [replace(each, url=there.url) if each.name == name else each for each in realms] != changed:
+    changed_text = before + _URL.sub(lambda match: match[1] + _quoted(url), own, count=1) + after
+    with _tried(path, changed_text) as (made, changed):
+        there = next(realm for realm in changed if realm.name == name)
+        if [replace(realm, url=there.url) if realm.name == name else realm for realm in realms] != changed:
             raise Usage(
                 f"{path} cannot be changed by this command: the url of {name} is not written in a line of its own."
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
@@ -13,41 +12,37 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Option
 
-from hub.cli import output, tables
-from hub.cli.answers import CommandAnswer, Listing, duration_of
+from hub.cli import output
+from hub.cli.answers import CommandAnswer, Listing, duration_of, refreshed
 from hub.cli.child import interruptible
 from hub.cli.command import Group, Work
 from hub.cli.connection import Row
 from hub.cli.direct import store_settings
 from hub.cli.inputs import YEAR_S, Usage, shown, span
-from hub.cli.options import DRY_RUN, NAME, ValueKind, list_limit
-from hub.cli.progress import Bar, is_watched
+from hub.cli.options import DRY_RUN, FILE, NAME, Value, list_limit
+from hub.cli.progress import bar, is_watched
 from hub.cli.recovery_report import report
-from hub.cli.recovery_sources import Chosen, Opened, SourceTrouble, choose
+from hub.cli.recovery_sources import Chosen, Opened, SourceTrouble, choose, opened
 from hub.errors import HubError
 
 if TYPE_CHECKING:
     from hub.recovery.models import Source, Stuck
     from hub.recovery.records import Records
 
-_COLUMNS = ("SOURCE", "ID", "STATUS", "UPDATED", "AGE", "RESETS")
-_PAUSE_S = 5.0
 _PREVIEW = 1000  # the most records that a dry run shows
 
 app = Group(help="Show records that are stuck in the databases around the hub, and reset them.")
 
 app.add("report", "admin")(report)
 
-_FILE = Option(
-    None, metavar="PATH", help="A TOML file of sources. Default: HUB_RECOVERY_FILE, then HUB_RECOVERY_SOURCES."
-)
+_FILE = FILE.option("A TOML file of sources. Default: HUB_RECOVERY_FILE, then HUB_RECOVERY_SOURCES.", "--file")
 _SOURCES = NAME.option("Only this source. Repeatable. Default: all sources.", "--source")
 
 
 @app.add("ls")
 def list_stuck(
     source: list[str] | None = _SOURCES,
-    older_than: float | None = ValueKind("TIME", span(0.1, YEAR_S, "0.1s to 366d")).option(
+    older_than: float | None = Value("TIME", span(0.1, YEAR_S, "0.1s to 366d")).option(
         "Show only records stuck for longer than this: 90m, 2h, 1d. Default: the threshold of the source."
     ),
     limit: int = list_limit(100),
@@ -60,9 +55,7 @@ def list_stuck(
 @app.add("reset")
 def reset(
     source: str = NAME.option("The name of the source.", "--source", default=...),
-    ids: list[str] | None = ValueKind("ID").option(
-        "Reset only this record. Repeatable. Default: all stuck records.", "--id"
-    ),
+    ids: list[str] | None = Value("ID").option("Reset only this record. Repeatable. Default: all stuck ones.", "--id"),
     dry_run: bool = DRY_RUN,
     file: Path | None = _FILE,
 ) -> Work:
@@ -73,14 +66,12 @@ def reset(
 @app.add("watch")
 def watch(
     source: list[str] | None = _SOURCES,
-    interval: float | None = ValueKind("TIME", span(0.1, 86_400, "0.1s to 1d")).option(
-        "The pause between two looks. Default: 5s."
-    ),
+    interval: float = Value("TIME", span(0.1, 86_400, "0.1s to 1d")).option("The time between looks.", default="5s"),
     file: Path | None = _FILE,
     as_json: bool = Option(False, "--json", help="Print a line of JSON for each look."),
 ) -> Coroutine[Any, Any, None]:
     """Show how many records of each source are stuck, again and again until Ctrl-C."""
-    return _watch(choose(file, source), _PAUSE_S if interval is None else interval, as_json)
+    return _watch(choose(file, source), interval, as_json)
 
 
 @app.add("check")
@@ -114,8 +105,8 @@ async def _list(chosen: Chosen, older_than_s: float | None, limit: int) -> Comma
             raise Usage(
                 f"--older-than is below the threshold of {source.name}, {least}: younger records are not stuck."
             )
-    async with Opened(chosen) as opened:
-        answers = await opened.ask(lambda records: records.look(limit + 1, older_than_s))
+    async with opened(chosen) as sources:
+        answers = await sources.ask(lambda records: records.look(limit + 1, older_than_s))
         stuck_records = sorted(
             ((source, stuck) for source, several in answers.answered for stuck in several),
             key=lambda pair: -pair[1].age_s,
@@ -124,13 +115,13 @@ async def _list(chosen: Chosen, older_than_s: float | None, limit: int) -> Comma
         if len(stuck_records) > limit:
             total = None
             if older_than_s is None:
-                total = sum(count for _, count in (await opened.ask(lambda records: records.count())).answered)
+                total = sum(count for _, count in (await sources.ask(lambda records: records.count())).answered)
     notes = answers.notes()
     if len(stuck_records) > limit:
         which = f"{limit} of {total}" if total else f"the first {limit} of the"
         notes.append(f"{which} stuck records shown; --limit shows more.")
     document = _document(stuck_records[:limit], total, answers.troubles)
-    return CommandAnswer(document, lambda: _put(stuck_records[:limit], answers.troubles), notes, answers.code)
+    return CommandAnswer(document, lambda: _put(document), notes, answers.code)
 
 
 async def _preview(chosen: Chosen, ids: Sequence[str] | None) -> CommandAnswer:
@@ -140,14 +131,12 @@ async def _preview(chosen: Chosen, ids: Sequence[str] | None) -> CommandAnswer:
         of_ids, others = await _of_ids(records, ids)
         return of_ids, others, len(of_ids)
 
-    async with Opened(chosen) as opened:
-        answers = await opened.ask(look)
+    async with opened(chosen) as sources:
+        answers = await sources.ask(look)
     name, notes = _name(chosen), answers.notes()
-    facts: dict[str, Any] = {"source": name, "dryRun": True}
+    facts: dict[str, Any] = {"source": name, "dryRun": True, "notStuck": []}
     if not answers.answered:
-        return CommandAnswer(
-            {**facts, "notStuck": [], **_document([], None, answers.troubles)}, None, notes, answers.code
-        )
+        return CommandAnswer({**facts, **_document([], None, answers.troubles)}, None, notes, answers.code)
     ((source, (stuck_records, others, total)),) = answers.answered
     pairs = [(source, stuck) for stuck in stuck_records]
     if others:
@@ -156,7 +145,7 @@ async def _preview(chosen: Chosen, ids: Sequence[str] | None) -> CommandAnswer:
         notes.append(f"{len(pairs)} of {total} stuck records shown.")
 
     def show() -> None:
-        _put(pairs, answers.troubles)
+        _put(document)
         output.put("Nothing was changed.")
 
     document = {**facts, "notStuck": others, **_document(pairs, total, answers.troubles)}
@@ -164,16 +153,16 @@ async def _preview(chosen: Chosen, ids: Sequence[str] | None) -> CommandAnswer:
 
 
 async def _reset(chosen: Chosen, ids: Sequence[str] | None) -> CommandAnswer:
-    async with Opened(chosen) as opened:
-        work = _Reset(opened, ids)
-        answers = await opened.ask(work.do)
+    async with opened(chosen) as sources:
+        work = _Reset(sources, ids)
+        answers = await sources.ask(work.do)
     name = _name(chosen)
 
     def show() -> None:
         if answers.answered or work.began:
             output.put(work.sentence(name))
             for record in work.failed:
-                output.put(output.one_line(f"  failed: {record}"))
+                output.put_line(f"  failed: {record}")
 
     left = work.left(name, refused=bool(answers.troubles))
     document = {"source": name, "dryRun": False, **work.facts(), "errors": _errors(answers.troubles)}
@@ -195,26 +184,11 @@ def _document(pairs: Sequence[tuple[Source, Stuck]], total: int | None, troubles
     return {"total": total, "records": records, "errors": _errors(troubles)}
 
 
-def _put(pairs: Sequence[tuple[Source, Stuck]], troubles: Sequence[SourceTrouble]) -> None:
-    if pairs:
-        rows = [
-            (
-                source.name,
-                stuck.id,
-                stuck.status,
-                _second(stuck.updated_at),
-                output.duration(stuck.age_s),
-                stuck.attempts,
-            )
-            for source, stuck in pairs
-        ]
-        tables.put_table(_COLUMNS, rows, numbers=("RESETS",), expendable=("RESETS", "STATUS"))
-    elif not troubles:
+def _put(document: Row) -> None:
+    if document["records"]:
+        _RECORDS.put(document["records"])
+    elif not document["errors"]:
         output.put("No stuck records.")
-
-
-def _second(time: datetime) -> str:
-    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _errors(troubles: Sequence[SourceTrouble]) -> list[Row]:
@@ -229,8 +203,8 @@ def _name(chosen: Chosen) -> str:
 class _Reset:
     """A reset of records. It keeps its results so far, for an interruption or the loss of the database."""
 
-    def __init__(self, opened: Opened, ids: Sequence[str] | None) -> None:
-        self._opened = opened
+    def __init__(self, sources: Opened, ids: Sequence[str] | None) -> None:
+        self._sources = sources
         self._ids = ids
         self.began = False
         self.interrupted = False
@@ -242,7 +216,7 @@ class _Reset:
     async def do(self, records: Records) -> None:
         """Reset the records of the given ids, or all stuck ones, batch by batch, and count those that stay stuck."""
         with interruptible() as signals:
-            await self._opened.write_parked(records)
+            await self._sources.write_parked(records)
             if self._ids is None:
                 await self._all(records)
             else:
@@ -251,9 +225,9 @@ class _Reset:
 
     async def _all(self, records: Records) -> None:
         try:
-            with Bar("reset", await records.count() if is_watched() else None) as bar:
+            with bar("reset", await records.count() if is_watched() else None) as moved_to:
                 while await self._batch(records, None):
-                    bar.to(len(self.reset) + len(self.failed))
+                    moved_to(len(self.reset) + len(self.failed))
         except HubError:
             with suppress(HubError):  # the error of the reset is raised, not one of the count
                 self.held = await records.count()
@@ -306,31 +280,28 @@ async def _of_ids(records: Records, ids: Sequence[str]) -> tuple[list[Stuck], li
     """Return the stuck records of these ids, and the other ids; asks for each alone, as an id has several spellings."""
     stuck_by_id: dict[str, Stuck] = {}
     others = []
-    for each in dict.fromkeys(ids):
+    for id in dict.fromkeys(ids):
         try:
-            stuck = await records.look(1, ids=[each])
+            stuck = await records.look(1, ids=[id])
         except ValueError as error:
-            raise Usage(f"--id {shown(each)}: {error}.") from None
+            raise Usage(f"--id {shown(id)}: {error}.") from None
         if not stuck:
-            others.append(each)
+            others.append(id)
         stuck_by_id |= {one.id: one for one in stuck}
     return list(stuck_by_id.values()), others
 
 
 async def _watch(chosen: Chosen, interval_s: float, as_json: bool) -> None:
-    with interruptible():
-        async with Opened(chosen) as opened:
-            while True:
-                _put_round(await _look_around(opened), interval_s, as_json)
-                await asyncio.sleep(interval_s)
+    async with opened(chosen) as sources:
+        await refreshed(lambda: _look_around(sources), interval_s, as_json=as_json)
 
 
-async def _look_around(opened: Opened) -> list[Row]:
+async def _look_around(sources: Opened) -> CommandAnswer:
     async def look(records: Records) -> tuple[int, float | None]:
         first = await records.look(1)
         return await records.count() if first else 0, first[0].age_s if first else None
 
-    answers = await opened.ask(look)
+    answers = await sources.ask(look)
     nothing = dict.fromkeys(("stuck", "oldestSeconds", "thresholdSeconds"))
     rows = [
         {
@@ -342,25 +313,22 @@ async def _look_around(opened: Opened) -> list[Row]:
         }
         for source, (count, age_s) in answers.answered
     ]
-    return rows + [{"source": trouble.source, **nothing, "trouble": trouble.why} for trouble in answers.troubles]
+    rows += [{"source": trouble.source, **nothing, "trouble": trouble.why} for trouble in answers.troubles]
 
+    def show() -> None:
+        _WATCHED.put(rows)
+        if not sys.stdout.isatty():
+            output.put("")
 
-def _put_round(rows: list[Row], interval_s: float, as_json: bool) -> None:
-    if as_json:
-        output.put(output.json_text({"at": output.instant(datetime.now(UTC)), "sources": rows}))
-        return
-    tables.begin_picture(f"every {output.duration(interval_s)}, until Ctrl-C")
-    _WATCHED.put(rows)
-    if not sys.stdout.isatty():
-        output.put("")
+    return CommandAnswer({"at": output.instant(datetime.now(UTC)), "sources": rows}, show)
 
 
 async def _check(chosen: Chosen) -> CommandAnswer:
     for sentence in chosen.settings.notes:
         if "ZOMBIE_" in sentence or "HUB_RECOVERY_" in sentence:
             output.note(f"{sentence}.")
-    async with Opened(chosen) as opened:
-        answers = await opened.ask(lambda records: records.check())
+    async with opened(chosen) as sources:
+        answers = await sources.ask(lambda records: records.check())
 
     def show() -> None:
         for source, _ in answers.answered:
@@ -374,14 +342,20 @@ async def _check(chosen: Chosen) -> CommandAnswer:
     return CommandAnswer(document, show, answers.notes(), code)
 
 
+_RECORDS = Listing(
+    "records",
+    {
+        "SOURCE": "source", "ID": "id", "STATUS": "status", "UPDATED": lambda record: f"{record['updatedAt'][:19]}Z",
+        "AGE": duration_of("ageSeconds"), "RESETS": "resets",
+    },
+    numbers=("RESETS",),
+    expendable=("RESETS", "STATUS"),
+)  # fmt: skip
 _WATCHED = Listing(
     "sources",
     {
-        "SOURCE": "source",
-        "STUCK": "stuck",
-        "OLDEST": duration_of("oldestSeconds"),
-        "THRESHOLD": duration_of("thresholdSeconds"),
-        "TROUBLE": "trouble",
+        "SOURCE": "source", "STUCK": "stuck", "OLDEST": duration_of("oldestSeconds"),
+        "THRESHOLD": duration_of("thresholdSeconds"), "TROUBLE": "trouble",
     },
     numbers=("STUCK", "OLDEST", "THRESHOLD"),
-)
+)  # fmt: skip

@@ -10,21 +10,22 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hub.cli import output
-from hub.cli.answers import CommandAnswer
+from hub.cli.answers import Columns, CommandAnswer, cells
 from hub.cli.connection import HubApi, Row, members
 from hub.cli.inputs import span
-from hub.cli.options import ValueKind
+from hub.cli.options import Value
 
 _DAY_S = 86_400.0
-_COLUMNS = (
-    "Source", "Most stuck at once", "Brought back", "Failed for good", "Late outcomes written", "Passes", "Errors",
-    "Worst level", "Found by the last pass",
-)  # fmt: skip
+_COLUMNS: Columns = {
+    "Source": "source", "Most stuck at once": "mostStuck", "Brought back": "reset", "Failed for good": "failed",
+    "Late outcomes written": "written", "Passes": "passes", "Errors": "errors", "Worst level": "worstLevel",
+    "Found by the last pass": "lastFound",
+}  # fmt: skip
 
 
 async def report(
     hub: HubApi,
-    since: float = ValueKind("TIME", span(_DAY_S, 90 * _DAY_S, "1d to 90d")).option(
+    since: float = Value("TIME", span(_DAY_S, 90 * _DAY_S, "1d to 90d")).option(
         "The days to report, today included, such as 7d.", default="7d"
     ),
 ) -> CommandAnswer:
@@ -42,32 +43,26 @@ def _markdown(report: Row) -> Iterable[str]:
         return
     yield _sentence(sources)
     yield ""
-    yield from _table(_COLUMNS, [_row(each) for each in sources])
-    days = [(day, each) for each in sources for day in each.get("days") or () if _eventful(day)]
-    if days:
+    yield from _table([*_COLUMNS], [cells(_COLUMNS, source) for source in sources])
+    days = ({**day, "source": source.get("source")} for source in sources for day in source.get("days") or ())
+    if rows := [(day.get("day"), *cells(_COLUMNS, day)[:-1]) for day in days if _eventful(day)]:
         yield from ("", "## Days on which something was stuck", "")
-        rows = [(day.get("day"), *_row({**day, "source": each.get("source")})[:-1]) for day, each in days]
-        yield from _table(("Day", *_COLUMNS[:-1]), sorted(rows, key=lambda row: str(row[0])))
+        yield from _table(["Day", *_COLUMNS][:-1], sorted(rows, key=lambda row: str(row[0])))
     yield ""
     yield "Days are UTC. What passes of the hub did is counted, and not what was reset by hand."
 
 
 def _sentence(sources: Sequence[Row]) -> str:
     reset, failed, errors = (
-        sum(int(each.get(name) or 0) for each in sources) for name in ("reset", "failed", "errors")
+        sum(int(source.get(name) or 0) for source in sources) for name in ("reset", "failed", "errors")
     )
     back = f"{output.plural(reset, 'record')} {'was' if reset == 1 else 'were'} brought back"
-    idle = [output.one_line(str(each.get("source"))) for each in sources if not each.get("passes")]
+    idle = [output.one_line(str(source.get("source"))) for source in sources if not source.get("passes")]
     unseen = f" No pass was made over {', '.join(idle)}." if idle else ""
     return (
         f"Over {output.plural(len(sources), 'source')} {back}, {failed} failed for good, and passes met "
         f"{output.plural(errors, 'error')}.{unseen}"
     )
-
-
-def _row(each: Row) -> tuple[Any, ...]:
-    names = ("source", "mostStuck", "reset", "failed", "written", "passes", "errors", "worstLevel", "lastFound")
-    return tuple(each.get(name) for name in names)
 
 
 def _eventful(day: Row) -> bool:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from hub.cli import output
-from hub.cli.direct import store_settings
+from hub.cli.direct import quiet, store_settings
 from hub.cli.inputs import Usage, shown
 from hub.errors import HubError, HubUnavailable, RecordsUnavailable, StartRefused, StoreUnavailable
-from hub.observability.logs import configure_logs
 from hub.settings import Settings, load_settings, mask_url
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from hub.recovery.models import Source
     from hub.recovery.records import Records
     from hub.store.store import Store
@@ -76,10 +72,7 @@ def choose(file: Path | None, names: Iterable[str] | None) -> Chosen:
 
     Raises `Usage` when no sources are declared, and for a name that no source has.
     """
-    settings = load_settings()
-    if not os.environ.get("LOG_LEVEL"):
-        settings = settings.model_copy(update={"log_level": "ERROR"})
-    configure_logs(settings)
+    settings = quiet(load_settings())
     if file is None and settings.recovery_file is None and not settings.recovery_sources:
         raise Usage("No source is declared: name a TOML file of sources with --file or HUB_RECOVERY_FILE.")
     from hub.recovery.file import survey  # imported only for recovery commands
@@ -88,44 +81,36 @@ def choose(file: Path | None, names: Iterable[str] | None) -> Chosen:
     troubles = [SourceTrouble.of(error.facts.get("source"), error) for error in refused]
     wanted = dict.fromkeys(names or ())
     if wanted:
-        known = dict.fromkeys([each.name for each in sources] + [each.source for each in troubles if each.source])
+        known = dict.fromkeys(
+            [source.name for source in sources] + [trouble.source for trouble in troubles if trouble.source]
+        )
         unknown = [name for name in wanted if name not in known]
         # With a trouble without a name, such as a file that cannot be read, an unknown name may be in it.
         if unknown and all(trouble.source for trouble in troubles):
             there = f"there are {', '.join(map(str, known))}" if known else "there is none at all"
             raise Usage(f"No source is called {shown(unknown[0])}; {there}.")
-        sources = [each for each in sources if each.name in wanted]
-        troubles = [each for each in troubles if each.source is None or each.source in wanted]
+        sources = [source for source in sources if source.name in wanted]
+        troubles = [trouble for trouble in troubles if trouble.source in {None, *wanted}]
     return Chosen(settings, sources, troubles)
 
 
 class Opened:
-    """`async with Opened(chosen) as opened:` - the records of sources, each opened at its first question."""
+    """The records of the chosen sources while `opened` runs."""
 
-    def __init__(self, chosen: Chosen) -> None:
+    def __init__(self, chosen: Chosen, stack: AsyncExitStack) -> None:
         self._chosen = chosen
-        self._stack = AsyncExitStack()
+        self._stack = stack
         self._store: Store | None = None
         self._records: dict[str, Records] = {}
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._stack.__aexit__(kind, error, trace)
 
     async def ask(self, question: Callable[[Records], Awaitable[T]]) -> Answers[T]:
         """Call `question` with the records of each source at the same time; return the answers and the troubles."""
         closed = await self._open_store() if any(map(_is_in_store, self._chosen.sources)) else None
         sources = self._chosen.sources
         answers = await asyncio.gather(*(self._ask(source, question, closed) for source in sources))
-        troubles = [*self._chosen.troubles, *(each for each in answers if isinstance(each, SourceTrouble))]
-        answered = [
-            (source, each) for source, each in zip(sources, answers, strict=True) if not isinstance(each, SourceTrouble)
-        ]
-        return Answers(answered, troubles)
+        troubles = [*self._chosen.troubles, *(answer for answer in answers if isinstance(answer, SourceTrouble))]
+        pairs = zip(sources, answers, strict=True)
+        return Answers([(source, it) for source, it in pairs if not isinstance(it, SourceTrouble)], troubles)
 
     async def _ask(
         self, source: Source, question: Callable[[Records], Awaitable[T]], closed: HubError | None
@@ -179,6 +164,13 @@ class Opened:
         except HubError as error:
             return error
         return None
+
+
+@asynccontextmanager
+async def opened(chosen: Chosen) -> AsyncIterator[Opened]:
+    """`async with opened(chosen) as sources:` - the records of sources, each opened at its first question."""
+    async with AsyncExitStack() as stack:
+        yield Opened(chosen, stack)
 
 
 def _is_in_store(source: Source) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from typer import Option
 
 from hub.cli.inputs import Usage, given
-from hub.cli.options import FILE, SECONDS, ValueKind
+from hub.cli.options import FILE, SECONDS, Value
 from hub.errors import StartRefused
 from hub.observability.logs import configure_logs, get_logger
 from hub.settings import Settings, load_settings
@@ -24,19 +24,15 @@ if TYPE_CHECKING:
 
 
 def serve(
-    host: str | None = ValueKind("HOST").option("The address to listen on. Default: HUB_HOST, then 127.0.0.1."),
+    host: str | None = Value("HOST").option("The address to listen on. Default: HUB_HOST, then 127.0.0.1."),
     port: int | None = Option(
-        None, min=0, max=65_535, help="The port to listen on; 0 is a free one. Default: HUB_PORT, then 8080."
+        None, min=0, max=65_535, help="The port, 0 for a free one. Default: HUB_PORT, then 8080."
     ),
     workers: int | None = Option(None, min=1, max=256, help="The number of processes. Default: HUB_WORKERS, then 1."),
-    realm: str | None = ValueKind("NAMES").option(
-        "The realms to serve, comma-separated. Default: HUB_REALMS, then all."
-    ),
+    realm: str | None = Value("NAMES").option("The realms to serve, comma-separated. Default: HUB_REALMS, then all."),
     tls_cert: str | None = FILE.option("The certificate of the hub. Default: HUB_TLS_CERT."),
     tls_key: str | None = FILE.option("The key of the certificate. Default: HUB_TLS_KEY."),
-    tls_client_ca: str | None = FILE.option(
-        "The authorities that sign certificates of callers. Default: HUB_TLS_CLIENT_CA."
-    ),
+    tls_client_ca: str | None = FILE.option("Authorities of the certificates of callers. Default: HUB_TLS_CLIENT_CA."),
 ) -> int:
     """Run a hub until SIGTERM or Ctrl-C."""
     if host is not None and not host.strip():
@@ -48,8 +44,10 @@ def serve(
     settings = load_settings()
     configure_logs(settings)
     _check_port(settings.host, settings.port)
-    get_logger("hub.serve").info("hub starting", env_file=str(settings.env_file or "none"), **settings.changed())
-    _log_notes("hub.serve", settings)
+    log = get_logger("hub.serve")
+    log.info("hub starting", env_file=str(settings.env_file or "none"), **settings.changed())
+    for note in settings.notes:
+        log.warning("setting problem", note=note)
     from hub.api.server import run  # after the logs above, so that they are printed even if this import fails
 
     for signum in (signal.SIGTERM, signal.SIGINT):
@@ -78,11 +76,6 @@ def _end(signum: int, frame: FrameType | None) -> None:
     raise SystemExit(0)
 
 
-def _log_notes(logger: str, settings: Settings) -> None:
-    for note in settings.notes:
-        get_logger(logger).warning("setting problem", note=note)
-
-
 def internal_worker(
     concurrency: int = Option(4, min=1, max=1000, help="Run at most N tasks at once."),
     grace: float = SECONDS.option("The grace period for running tasks at shutdown.", default=20.0),
@@ -90,7 +83,8 @@ def internal_worker(
     """Run tasks of the @internal jobs in HUB_INTERNAL_JOBS until SIGTERM or Ctrl-C. A second Ctrl-C ends it at once."""
     settings = load_settings()
     configure_logs(settings)
-    _log_notes("hub.internal", settings)
+    for note in settings.notes:
+        get_logger("hub.internal").warning("setting problem", note=note)
     # Imported here: the packages of the store cost half a second.
     from hub.internal.registry import load_internal_jobs
     from hub.store.embedded import find_server

@@ -29,10 +29,9 @@ async def status(hub: HubApi) -> CommandAnswer:
     overview, *usage = await asyncio.gather(*calls)
 
     def show() -> None:
-        output.put(output.one_line(str(overview.get("sentence"))))
+        output.put_line(str(overview.get("sentence")))
         for trouble in overview.get("troubles") or ():
-            sentence = f"{trouble.get('level')}: {trouble.get('title')}. {trouble.get('text')}"
-            output.put(f"  {output.one_line(sentence)}")  # it may have names that users chose
+            output.put_line(f"  {trouble.get('level')}: {trouble.get('title')}. {trouble.get('text')}")
         tables.put_facts(_facts(overview, usage[0]["holders"]))
 
     return CommandAnswer(overview, show, code=_code(overview))

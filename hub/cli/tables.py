@@ -27,7 +27,7 @@ IDS: Final = frozenset(
     }
 )  # fmt: skip
 
-_STATE_STYLES = {
+STATE_STYLES = {
     "alive": "green", "suspect": "yellow", "stale": "red", "draining": "cyan",
     "free": "green", "lent": "yellow", "held": "cyan",
 }  # fmt: skip
@@ -65,10 +65,10 @@ def put_table(
     output.put_rendered(render(table, sys.stdout, least))
 
 
-def begin_picture(beside: str) -> None:
-    """Print the time and `beside` above a table that is refreshed, on a terminal after clearing the screen."""
+def begin_picture(caption: str) -> None:
+    """Print the time and `caption` above a table that is refreshed, on a terminal after clearing the screen."""
     now = output.instant(datetime.now(UTC))
-    output.put_rendered(f"{_TOP_LEFT}{now}  {beside}" if sys.stdout.isatty() else now)
+    output.put_rendered(f"{_TOP_LEFT}{now}  {caption}" if sys.stdout.isatty() else now)
 
 
 def render(thing: Any, stream: TextIO, least: int = 0) -> str:
@@ -93,7 +93,7 @@ def _cell(value: Any) -> Text:
             return Text("yes" if value else "no")
         case _:
             text = output.one_line(str(value))
-            return Text(text, style=_STATE_STYLES.get(text, ""))
+            return Text(text, style=STATE_STYLES.get(text, ""))
 
 
 def put_facts(facts: Iterable[tuple[str, Any]]) -> None:

@@ -11,13 +11,13 @@ from pydantic import SecretStr
 from typer import Option
 
 from hub.cli import output
-from hub.cli.answers import CommandAnswer, Listing, check_one_of, time_of
+from hub.cli.answers import CommandAnswer, Listing, time_of
 from hub.cli.command import Group, Work
 from hub.cli.connection import HubApi, Row
 from hub.cli.direct import store_settings, store_shown, within_process
 from hub.cli.global_options import realm
-from hub.cli.inputs import Usage, given, shown
-from hub.cli.options import TOKEN_ID, ValueKind
+from hub.cli.inputs import Usage, check_one_of, given, shown
+from hub.cli.options import TOKEN_ID, Value
 from hub.errors import HubUnavailable, Unauthorized
 from hub.settings.realms import DEFAULT
 from hub.tokens.models import SCOPES, digest_of, new_secret, read_name, read_node, read_rooms, read_user
@@ -46,29 +46,30 @@ def _read_scope(text: str) -> str:
     return text
 
 
-_NAME = ValueKind("NAME", _reader(read_name))
+_NAME = Value("NAME", _reader(read_name))
 
 
 @app.add("create", "admin")
 def create(
     hub: HubApi,
     user: str | None = _NAME.option("The name of the user."),
-    node: str | None = ValueKind("NODE", _reader(read_node)).option("Make a token of this node instead."),
+    node: str | None = Value("NODE", _reader(read_node)).option("Make a token of this node instead."),
     join: str | None = _NAME.option("Make a join token of this name instead: nodes exchange it for their own."),
-    user_id: str | None = ValueKind("UUID", _reader(read_user)).option(
-        "The id of the user. Default: derived from the name."
-    ),
+    user_id: str | None = Value("UUID", _reader(read_user)).option("The id of the user. Default: made from the name."),
     superuser: bool = Option(False, "--superuser", help="Give the user the rights of a superuser."),
-    scope: list[str] | None = ValueKind("|".join(SCOPES), _read_scope).option(
-        "Allow only this scope. Repeatable. Default: all scopes."
+    scope: list[str] | None = Value("|".join(SCOPES), _read_scope).option(
+        "Allow only this scope. Repeatable. Default: all."
     ),
-    room: list[str] | None = ValueKind("ROOM").option("Allow only this room, and reading @global. Repeatable."),
+    room: list[str] | None = Value("ROOM").option("Allow only this room, and reading @global. Repeatable."),
 ) -> Work:
     """Make a token of a user or a node, or a join token, and print it. It is not shown again.
 
     On a hub without secrets the first token closes the jobs API to callers without one.
     """
-    body = _whose(user, node, join)
+    check_one_of(("--user", user), ("--node", node), ("--join", join))
+    body = given({"user": user, "node": node, "join": join})
+    if not body:
+        raise Usage("Missing option '--user': say one of --user, --node and --join.")
     if node or join:
         if user_id or superuser or scope or room:
             raise Usage("--user-id, --superuser, --scope and --room are for tokens of users.")
@@ -81,13 +82,6 @@ def create(
     if scope:
         body["scopes"] = list(dict.fromkeys(scope))
     return _create(hub, body)
-
-
-def _whose(user: str | None, node: str | None, join: str | None) -> dict[str, Any]:
-    check_one_of(("--user", user), ("--node", node), ("--join", join))
-    if whose := given({"user": user, "node": node, "join": join}):
-        return whose
-    raise Usage("Missing option '--user': say one of --user, --node and --join.")
 
 
 def _rooms(names: list[str]) -> list[str]:

@@ -139,7 +139,8 @@ class Top:
             view.text = ""
         elif key in ("up", "down", "page up", "page down", "j", "k"):
             step = {"up": -1, "k": -1, "down": 1, "j": 1, "page up": -10, "page down": 10}[key]
-            view.first = max(0, min(view.first + step, max(0, self._longest() - 1)))
+            longest = max((len(self._seen.rows.get(tab.name, (0, []))[1]) for tab in view.shown), default=0)
+            view.first = max(0, min(view.first + step, longest - 1))
         self._redraw.set()
 
     def _type(self, key: str) -> None:
@@ -156,6 +157,3 @@ class Top:
     def _choose(self, tab: str) -> None:
         self._view.choose(tab)
         self._dirty.set()
-
-    def _longest(self) -> int:
-        return max((len(self._seen.rows.get(tab.name, (0, []))[1]) for tab in self._view.shown), default=0)

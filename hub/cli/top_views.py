@@ -11,31 +11,35 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from hub.cli import output
-from hub.cli.connection import HubApi
+from hub.cli import output, tables
+from hub.cli.answers import Rows
+from hub.cli.connection import HubApi, Row, members
 
 ROWS: Final = 500  # rows in one call
 LABELS: Final = 20  # labels of the queue in one call
 ALL: Final = "all"
-_STYLES: Final = {
-    "alive": "green", "suspect": "yellow", "stale": "red", "draining": "cyan", "running": "green",
-    "pending": "yellow", "claimed": "cyan", "failed": "red", "dead": "red",
+_STYLES: Final = tables.STATE_STYLES | {
+    "running": "green", "pending": "yellow", "claimed": "cyan", "failed": "red", "dead": "red",
 }  # fmt: skip
 _LEVELS: Final = {"critical": "bold white on red", "warning": "bold black on yellow"}
 HELP: Final = "1-4 pane  0 all  s sort  r turn round  / filter  ↑↓ scroll  q quit"
 
 
 class Column(NamedTuple):
-    """A column: its title, the function that takes its value from a row, the function that makes a text of the value.
+    """A column: its title, the member that it shows of a row, or a function of the row, and how the value is shown.
 
-    `number` aligns it to the right; with `gives` it becomes narrower when the terminal is too narrow.
+    `number` aligns it to the right; with `shrinks` it becomes narrower when the terminal is too narrow.
     """
 
     title: str
-    value: Callable[[Mapping[str, Any]], Any]
+    cell: str | Callable[[Mapping[str, Any]], Any]
     text: Callable[[Any], str] = str
     number: bool = False
-    gives: bool = False
+    shrinks: bool = False
+
+    def value(self, row: Mapping[str, Any]) -> Any:
+        """Return the value of a row, by which the rows are sorted."""
+        return self.cell(row) if callable(self.cell) else row.get(self.cell)
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Tab:
     """A list of `hub top`: the function that fetches it, its columns, and the column and direction of its order."""
 
     name: str
-    ask: Callable[[HubApi], Awaitable[tuple[int, list[dict[str, Any]]]]]
+    ask: Callable[[HubApi], Awaitable[Rows]]
     columns: Sequence[Column]
     by: int = 0
     turned: bool = False
@@ -53,20 +57,16 @@ class Tab:
 class Snapshot:
     """The last fetch: the overview, and the rows of each tab with their total."""
 
-    overview: dict[str, Any] = field(default_factory=dict)
-    rows: dict[str, tuple[int, list[dict[str, Any]]]] = field(default_factory=dict)
-
-
-def _member(name: str) -> Callable[[Mapping[str, Any]], Any]:
-    return lambda row: row.get(name)
-
-
-def _of(title: str, member: str, text: Callable[[Any], str] = str, *, number: bool = False) -> Column:
-    return Column(title, _member(member), text, number)
+    overview: Row = field(default_factory=dict)
+    rows: dict[str, Rows] = field(default_factory=dict)
 
 
 def _name(title: str, member: str) -> Column:
-    return Column(title, _member(member), gives=True)
+    return Column(title, member, shrinks=True)
+
+
+def _number(title: str, member: str, text: Callable[[Any], str] = str) -> Column:
+    return Column(title, member, text, number=True)
 
 
 def _service(row: Mapping[str, Any]) -> str:
@@ -74,52 +74,45 @@ def _service(row: Mapping[str, Any]) -> str:
     return state if service == "lending" else f"{state}, {service}"
 
 
-async def _pools(hub: HubApi) -> tuple[int, list[dict[str, Any]]]:
-    return _listed(await hub.get("pools", limit=ROWS), "pools")
+async def _pools(hub: HubApi) -> Rows:
+    return members(await hub.get("pools", limit=ROWS), "pools")
 
 
-async def _nodes(hub: HubApi) -> tuple[int, list[dict[str, Any]]]:
-    return _listed(await hub.get("nodes", detail=1, limit=ROWS), "nodes")
+async def _nodes(hub: HubApi) -> Rows:
+    return members(await hub.get("nodes", detail=1, limit=ROWS), "nodes")
 
 
-async def _queue(hub: HubApi) -> tuple[int, list[dict[str, Any]]]:
+async def _queue(hub: HubApi) -> Rows:
     queue = await hub.get("queue", limit=LABELS, tickets=ROWS)
-    _, lines = _listed(queue, "labels")
+    _, lines = members(queue, "labels")
     rows = [{**ticket, "label": line.get("label")} for line in lines for ticket in line.get("tickets") or ()]
     return int(queue.get("waiting") or 0), rows
 
 
-async def _tasks(hub: HubApi) -> tuple[int, list[dict[str, Any]]]:
-    total, rows = 0, list[dict[str, Any]]()
+async def _tasks(hub: HubApi) -> Rows:
+    total, rows = 0, list[Row]()
     for status in ("running", "claimed", "pending", "dead"):
-        some, tasks = _listed(await hub.get("console", "tasks", status=status, limit=ROWS // 4), "tasks")
+        some, tasks = members(await hub.get("console", "tasks", status=status, limit=ROWS // 4), "tasks")
         total, rows = total + some, rows + [{**row, "status": status} for row in tasks]
     return total, rows
 
 
-def _listed(page: Mapping[str, Any], noun: str) -> tuple[int, list[dict[str, Any]]]:
-    rows = page.get(noun)
-    return int(page.get("total") or 0), list(rows) if isinstance(rows, list) else []
-
-
 TABS: Final = (
     Tab("pools", _pools, (
-        _name("POOL", "label"), _of("SLOTS", "total", number=True), _of("FREE", "available", number=True),
-        _of("LENT", "borrowed", number=True), _of("HELD BACK", "heldBack", number=True),
+        _name("POOL", "label"), _number("SLOTS", "total"), _number("FREE", "available"), _number("LENT", "borrowed"),
+        _number("HELD BACK", "heldBack"),
     )),
     Tab("nodes", _nodes, (
-        _name("NODE", "nodeId"), Column("STATE", _service), _of("SLOTS", "slots", number=True),
-        _of("LENT", "lent", number=True), _of("LAST BEAT", "sinceBeatMs", output.since, number=True),
+        _name("NODE", "nodeId"), Column("STATE", _service), _number("SLOTS", "slots"), _number("LENT", "lent"),
+        _number("LAST BEAT", "sinceBeatMs", output.since),
     )),
     Tab("queue", _queue, (
-        _name("LABEL", "label"), _of("POSITION", "position", number=True), _name("TICKET", "ticket"),
-        _name("RUN", "runId"),
-        _of("PRIORITY", "priority", number=True), _of("ESTIMATE", "estimatedWaitSeconds", output.duration, number=True),
+        _name("LABEL", "label"), _number("POSITION", "position"), _name("TICKET", "ticket"), _name("RUN", "runId"),
+        _number("PRIORITY", "priority"), _number("ESTIMATE", "estimatedWaitSeconds", output.duration),
     )),
     Tab("tasks", _tasks, (
-        _name("TASK", "id"), _name("JOB", "jobName"), _of("STATUS", "status"),
-        _of("SUBMITTED", "createdAt", output.when),
-        _of("ATTEMPT", "attempt", number=True), _name("ERROR", "error"),
+        _name("TASK", "id"), _name("JOB", "jobName"), Column("STATUS", "status"),
+        Column("SUBMITTED", "createdAt", output.when), _number("ATTEMPT", "attempt"), _name("ERROR", "error"),
     ), by=3),
 )  # fmt: skip
 
@@ -167,8 +160,8 @@ class Frame:
         head = self._head(width)
         foot = Text(f"filter: {self._view.text}▏" if self._view.typing else HELP, style="dim", no_wrap=True)
         tabs = self._view.shown
-        each = max(3, (height - len(head) - 1) // len(tabs))
-        parts = [*head, *(part for tab in tabs for part in self._pane(tab, width, each))]
+        lines_each = max(3, (height - len(head) - 1) // len(tabs))
+        parts = [*head, *(part for tab in tabs for part in self._pane(tab, width, lines_each))]
         lines = console.render_lines(Group(*parts), options.update(height=None), pad=False)[: height - 1]
         lines += [[] for _ in range(height - 1 - len(lines))]
         for line in (*lines, *console.render_lines(foot, options.update(height=1), pad=False)[:1]):
@@ -187,8 +180,8 @@ class Frame:
         if self._trouble:
             lines.append(Text(_cut(self._trouble, width), style="bold red"))
         lines += [
-            Text(_cut(f"{each.get('level')}: {each.get('title')}. {each.get('text')}", width), style="yellow")
-            for each in troubles[:3]
+            Text(_cut(f"{trouble.get('level')}: {trouble.get('title')}. {trouble.get('text')}", width), style="yellow")
+            for trouble in troubles[:3]
         ]
         tabs = Text(no_wrap=True)
         for number, tab in enumerate(TABS, 1):
@@ -213,13 +206,13 @@ class Frame:
             mark = ("▼" if turned else "▲") if place == by else ""
             justify = "right" if column.number else "left"
             # When there is no room, Rich makes columns narrower that may wrap; their cells are cut instead of wrapped.
-            table.add_column(Text(column.title + mark, no_wrap=True), justify=justify, no_wrap=not column.gives)  # type: ignore[arg-type]
+            table.add_column(Text(column.title + mark, no_wrap=True), justify=justify, no_wrap=not column.shrinks)  # type: ignore[arg-type]
         for row in rows:
             table.add_row(*row)
         return [table, *[Text("")] * (room - len(rows))]
 
 
-def arranged(tab: Tab, view: View, seen: Snapshot) -> list[dict[str, Any]]:
+def arranged(tab: Tab, view: View, seen: Snapshot) -> list[Row]:
     """Return the rows of a tab that fit the filter, sorted; rows without a value come last."""
     rows = seen.rows.get(tab.name, (0, []))[1]
     wanted = view.text.lower()

@@ -54,18 +54,13 @@ class Announcing:
         self._notices: asyncio.Queue[tuple[Callable[..., Any], Any]] = asyncio.Queue()
         self._last_news: dict[str, Any] = {"on_lent": {}, "on_drain": False}
 
-    @property
-    def node_id(self) -> str:
-        """Return the id of the node."""
-        return self.state.node_id
-
     def stop(self) -> None:
         """Make `live` leave the hub and return; also while it has not reached a hub yet."""
         self._stop.set()
 
     async def live(self, ready: Callable[[], None]) -> None:
         """Register the node, call `ready`, send heartbeats until `stop`, then leave. Raises what ended it early."""
-        self._credential = Credential(self.node_id, self._options)
+        self._credential = Credential(self.state.node_id, self._options)
         self._http = http = self._credential.transport()
         self.calls = NodeCalls(self.state, http)
         try:
@@ -105,7 +100,7 @@ class Announcing:
         try:
             await self.calls.leave()
         except HubError as refused:
-            action = f"tell that node {self.node_id} leaves"
+            action = f"tell that node {self.state.node_id} leaves"
             if not passing(refused):
                 log.warning("could not %s (%s); its slots stay until the hub misses it", action, refused)
                 return
@@ -146,7 +141,7 @@ class Announcing:
                 wait_s = self._after_failure(error)
             else:
                 if self._failures:
-                    log.info("node %s reaches the hub again", self.node_id)
+                    log.info("node %s reaches the hub again", self.state.node_id)
                 self._failures = 0
                 # Never later than the hub asked for: a node that is late may be taken for silent.
                 wait_s = self.calls.pace_s * random.uniform(0.9, 1.0)
@@ -169,9 +164,9 @@ class Announcing:
     def _stalls(self) -> bool:
         why = self._watchdog.stalled()
         if why and not self._stalled:
-            log.error("node %s does not beat: %s", self.node_id, why)
+            log.error("node %s does not beat: %s", self.state.node_id, why)
         elif self._stalled and not why:
-            log.warning("node %s beats again: its program gets on", self.node_id)
+            log.warning("node %s beats again: its program gets on", self.state.node_id)
         self._stalled = why is not None
         return self._stalled
 
@@ -203,7 +198,7 @@ class Announcing:
     def _after_failure(self, error: HubError) -> float:
         pace_s = self.calls.pace_s
         if not self._failures:
-            log.warning("node %s does not get through to the hub and goes on trying: %s", self.node_id, error)
+            log.warning("node %s does not get through to the hub and goes on trying: %s", self.state.node_id, error)
         wait_s = pause_s(self._failures, error.retry_after_s, longest_s=pace_s)
         self._failures += 1
         return min(wait_s, pace_s * random.uniform(0.75, 1.0))
@@ -245,9 +240,11 @@ class Announcing:
                 self._beat_soon.set()  # a beat says that a slot which was held back is fresh
                 await self.calls.repair()
             else:
-                log.info("node %s: slot %s was taken care of by hand while it was made fresh", self.node_id, slot_id)
+                log.info(
+                    "node %s: slot %s was taken care of by hand while it was made fresh", self.state.node_id, slot_id
+                )
         except HubError as error:
-            log.warning("node %s could not publish what replaces slot %s yet: %s", self.node_id, slot_id, error)
+            log.warning("node %s could not publish what replaces slot %s yet: %s", self.state.node_id, slot_id, error)
         finally:
             self._recycling.pop(slot_id, None)
 
@@ -280,4 +277,4 @@ class Announcing:
 
     def _callback_failed(self, name: str, error: Exception) -> None:
         self.callback_errors += 1
-        log.error("node %s: %s raised", self.node_id, name, exc_info=error)
+        log.error("node %s: %s raised", self.state.node_id, name, exc_info=error)

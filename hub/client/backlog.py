@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from hub.client import forks
-from hub.client.exchange import RetryPolicy, Steps, passing
+from hub.client.exchange import RetryPolicy, Steps, passing, words_of
 from hub.client.transport import AsyncTransport, SyncTransport
 from hub.errors import HubError, HubUnavailable
 from hub.retries import now_s, pause_s
@@ -76,7 +76,7 @@ class Backlog:
     def add(self, message: Message, error: BaseException) -> None:
         """Deliver a message in the background, after an attempt that ended with `error`."""
         log.warning(
-            "could not %s yet (%s); it is tried again, else %s", message.action, _why(error), message.consequence
+            "could not %s yet (%s); it is tried again, else %s", message.action, words_of(error), message.consequence
         )
         with self._changed:
             self._messages.append(message)
@@ -158,9 +158,9 @@ class Backlog:
                 error, again = _attempt(play, message)
                 if error is None or not again:
                     failures = 0
-                    self._done(message, "" if error is None else _why(error))
+                    self._done(message, "" if error is None else words_of(error))
                 else:
-                    last_error = _why(error)
+                    last_error = words_of(error)
                     self._pause(message, pause_s(failures, error.retry_after_s))
                     failures += 1
 
@@ -215,7 +215,7 @@ def backlog_of(http: AsyncTransport | SyncTransport) -> Backlog:
     return backlog
 
 
-def everything_told() -> bool:
+def all_delivered() -> bool:
     """Return whether no client of this process has a message left to deliver."""
     return not any(backlog.waiting() for backlog in list(_all))
 
@@ -235,10 +235,6 @@ def _attempt(play: Play, message: Message) -> tuple[HubError | None, bool]:
     except Exception as error:  # noqa: BLE001 - a bug, which must not stop the other messages
         return HubError(f"it broke off with {error!r}"), False
     return None, False
-
-
-def _why(error: BaseException) -> str:
-    return str(error) or type(error).__name__
 
 
 def _exiting() -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -81,7 +80,11 @@ class HubClient:
         `slot.check()`. Leaving gives the slot back. While no hub can be reached, giving back goes on in the background
         until the lease has ended, also after the client was closed; the exit of the program waits up to five seconds.
         """
-        acquire = partial(self.acquire, label, **options)
+        wanted = BorrowCall(label, options)
+
+        def acquire() -> Awaitable[Slot]:  # threads: def acquire() -> Slot:
+            return self._http.run(borrow(wanted, self._policy, self._backlog))
+
         return Borrowing(self, acquire)  # threads: return SyncBorrowing(self, acquire, on_lost)
 
     @spelt_out(BorrowOptions)

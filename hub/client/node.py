@@ -78,7 +78,11 @@ class NodeAgent(Announced):
         self._state = AgentState(node_id, options)
         self._watchdog = Watchdog(options.get("max_silence"), lambda answer: call_in(self._home, answer))
         self._announcing = Announcing(self._state, options, self._watchdog, self._call)
-        self._thread = NodeThread(self._announcing, self._say_ready, self._say_ended)
+        self._thread = NodeThread(
+            self._announcing,
+            on_ready=lambda: call_in(self._home, _set, self._ready),
+            on_end=lambda: call_in(self._home, _set, self._ended),
+        )
         self._stop = asyncio.Event()
 
     async def __aenter__(self) -> Self:
@@ -161,12 +165,6 @@ class NodeAgent(Announced):
 
     def _has_a_loop(self) -> bool:
         return not self._home.is_closed()
-
-    def _say_ready(self) -> None:
-        call_in(self._home, _set, self._ready)
-
-    def _say_ended(self) -> None:
-        call_in(self._home, _set, self._ended)
 
     async def _call(self, callback: Callable[..., Any], news: Any) -> Any:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_called(callback, news), self._home))

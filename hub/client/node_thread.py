@@ -33,7 +33,7 @@ class NodeThread:
         self._lock = threading.Lock()
         forks.note(self)
         self._asked: set[concurrent.futures.Future[Any]] | None = set()  # None: the thread has ended
-        self._thread = threading.Thread(target=self._run, name=f"node-{announcing.node_id}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"node-{announcing.state.node_id}", daemon=True)
 
     def begin_anew(self) -> None:
         """Mark the thread as ended in a forked child: the node is the parent's, which goes on with the heartbeats."""
@@ -78,7 +78,7 @@ class NodeThread:
 
     def gone(self) -> HubUnavailable:
         """Return the error for calls to a node whose thread does not run."""
-        return HubUnavailable(f"the agent of node {self._announcing.node_id} does not run")
+        return HubUnavailable(f"the agent of node {self._announcing.state.node_id} does not run")
 
     def _run(self) -> None:
         try:

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import httpx
 
+from hub.client.exchange import words_of
 from hub.outgoing import async_client
 
 log = logging.getLogger("hub.client")
@@ -99,4 +100,4 @@ class PodAnnotations:
 def _why(error: Exception) -> str:
     if isinstance(error, httpx.HTTPStatusError):
         return f"{error.response.status_code} for {error.request.url}"
-    return str(error) or type(error).__name__
+    return words_of(error)

@@ -19,7 +19,7 @@ MARGIN_SHARE = 0.05
 # The steps that renew look at the clock this often, so that after a suspension of the machine a late renewal is seen.
 LOOK_S = 1.0
 # The members of an item that a `Slot` has as attributes of its own.
-_SAID = frozenset(("nodeId", "browserId", "slotId", "labelKey", "label", "webSocketEndpoint", "browserType"))
+_NAMED_HERE = frozenset(("nodeId", "browserId", "slotId", "labelKey", "label", "webSocketEndpoint", "browserType"))
 
 
 class Slot:
@@ -72,7 +72,7 @@ class Slot:
     @property
     def attributes(self) -> dict[str, Any]:
         """Return what the node published of the slot and no other attribute of this class has."""
-        return {name: value for name, value in self.item.items() if name not in _SAID and value not in (None, {})}
+        return {name: value for name, value in self.item.items() if name not in _NAMED_HERE and value not in (None, {})}
 
     @property
     def endpoint(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import partial
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -135,7 +134,11 @@ class SyncHubClient:
         the slot back, or raises `LeaseLost`. While no hub can be reached, giving back goes on in the background
         until the lease has ended, also after the client was closed; the exit of the program waits up to five seconds.
         """
-        acquire = partial(self.acquire, label, **options)
+        wanted = BorrowCall(label, options)
+
+        def acquire() -> Slot:
+            return self._http.run(borrow(wanted, self._policy, self._backlog))
+
         return SyncBorrowing(self, acquire, on_lost)
 
     @spelt_out(BorrowOptions)

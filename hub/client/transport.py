@@ -12,8 +12,7 @@ from typing import Any, Generic, TypeVar
 import httpx
 
 from hub.client import forks
-from hub.client.exchange import Outcome, Pause, Send, Steps, T, Unreachable
-from hub.client.refusals import heard
+from hub.client.exchange import Outcome, Pause, Send, Steps, T, Unreachable, heard, words_of
 from hub.client.trust import tls_context, warn_of_plain_text
 from hub.errors import HubError
 from hub.outgoing import options_for
@@ -101,8 +100,7 @@ class _Remaining(dict[str, float]):
 
 
 def _unreachable(client: httpx.Client | httpx.AsyncClient, error: Exception) -> Unreachable:
-    reason = str(error) or type(error).__name__
-    return Unreachable(f"no answer from {client.base_url}: {reason}", not isinstance(error, _UNSENT))
+    return Unreachable(f"no answer from {client.base_url}: {words_of(error)}", not isinstance(error, _UNSENT))
 
 
 def _next(steps: Steps[T], outcome: Outcome, broken: BaseException | None) -> Send | Pause:
@@ -179,7 +177,10 @@ class AsyncTransport(_Transport[httpx.AsyncClient]):
     _kind = httpx.AsyncClient
 
     async def run(self, steps: Steps[T]) -> T:
-        """Play the steps and return their result. A cancellation of the asyncio task is raised in them first."""
+        """Play the steps and return their result.
+
+        When the asyncio task is cancelled, the steps get the `CancelledError` first and may clean up.
+        """
         outcome: Outcome = None
         broken: asyncio.CancelledError | None = None
         while True:
@@ -227,8 +228,8 @@ class SyncTransport(_Transport[httpx.Client]):
     def run(self, steps: Steps[T], stop: threading.Event | None = None) -> T:
         """Play the steps and return their result; raise `Stopped` once `stop` is set.
 
-        An interruption, by Ctrl-C or an error that a signal handler raises, is raised in the steps first, so that they
-        can clean up.
+        When the thread is interrupted, by Ctrl-C or an error of a signal handler, the steps get that error first and
+        may clean up.
         """
         outcome: Outcome = None
         broken: BaseException | None = None

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hub.batched import batched
-from hub.doctor import job_words, words
+from hub.doctor import words
 from hub.doctor.counts import RecordCounts
 from hub.doctor.holdings import Holdings
 from hub.doctor.words import Trouble
@@ -96,15 +96,15 @@ class Checks:
         grace_ms = int((settings.worker_sweep_interval_s + SLACK_S) * 1000)
         worker = _called_by_id("worker")
         return {
-            "tasks": Check(job_words.TASKS, _called_by_id("task")),
-            "entries": Check(job_words.ENTRIES, self._shown_member, batch=MEMBERS_BATCH),
-            "workers": Check(job_words.WORKERS, worker, timeout_ms, grace_ms, batch=WORKERS_BATCH),
-            "links": Check(job_words.LINKS, _shown_link),
-            "jobs": Check(job_words.JOBS, _called("job")),
-            "counts": Check(job_words.COUNTS, _called("job"), batch=ALL_AT_ONCE, plainly=self._miscounts),
-            "holdings": Check(job_words.HOLDINGS, lambda each: self._store.keys.used(each[0]), plainly=self._held),
-            "providers": Check(job_words.PROVIDERS, _called("provider")),
-            "schedules": Check(job_words.SCHEDULES, _called("schedule")),
+            "tasks": Check(words.TASKS, _called_by_id("task")),
+            "entries": Check(words.ENTRIES, self._shown_member, batch=MEMBERS_BATCH),
+            "workers": Check(words.WORKERS, worker, timeout_ms, grace_ms, batch=WORKERS_BATCH),
+            "links": Check(words.LINKS, _shown_link),
+            "jobs": Check(words.JOBS, _called("job")),
+            "counts": Check(words.COUNTS, _called("job"), batch=ALL_AT_ONCE, plainly=self._miscounts),
+            "holdings": Check(words.HOLDINGS, lambda each: self._store.keys.used(each[0]), plainly=self._held),
+            "providers": Check(words.PROVIDERS, _called("provider")),
+            "schedules": Check(words.SCHEDULES, _called("schedule")),
         }
 
     async def at(self, name: str, subjects: Iterable[Subject]) -> dict[Suspicion, Words]:
@@ -132,8 +132,8 @@ class Checks:
             return words.UNREADABLE
         if suspicion.check == "members" and suspicion.subject[0] in words.STRAYS:
             return words.STRAYS[suspicion.subject[0]]
-        if suspicion.check == "entries" and suspicion.subject[0] in job_words.ENTRY_STRAYS:
-            return job_words.ENTRY_STRAYS[suspicion.subject[0]]
+        if suspicion.check == "entries" and suspicion.subject[0] in words.ENTRY_STRAYS:
+            return words.ENTRY_STRAYS[suspicion.subject[0]]
         return self._checks[suspicion.check].troubles[word]
 
     def shown(self, suspicion: Suspicion) -> str:

@@ -45,19 +45,9 @@ class Dispatch:
         """
         message, why_not = _message(room, full, payload, task)
         again = partial(
-            self._submit,
-            full=full,
-            room=room,
-            user=user,
-            id=task,
-            payload=payload,
-            message=message,
-            key=key,
-            fingerprint=fingerprint,
-            keep_s=self._keep_s,
-            told=0,
-            later=later,
-        )
+            self._submit, full=full, room=room, user=user, id=task, payload=payload, message=message, key=key,
+            fingerprint=fingerprint, keep_s=self._keep_s, told=0, later=later,
+        )  # fmt: skip
         match await again():
             case ["ok", found]:
                 self._recent.note(partial(again, told=1), len(payload) + len(message))

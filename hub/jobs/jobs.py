@@ -51,18 +51,10 @@ class Jobs:
         check_category(wanted.category, self._categories, "HUB_ALLOWED_CATEGORIES")
         full = full_name(wanted.room, wanted.category, wanted.name)
         register = partial(
-            self._register,
-            full=full,
-            id=new_id(self._realm),
-            schema=wanted.schema,
-            digest=schema_digest(schema),
-            worker=wanted.worker or new_id(self._realm),
-            user=user,
-            incarnation=wanted.incarnation,
-            attempts=wanted.max_attempts,
-            backoff_ms=wanted.backoff_ms,
-            result_schema=wanted.result_schema,
-        )
+            self._register, full=full, id=new_id(self._realm), schema=wanted.schema, digest=schema_digest(schema),
+            worker=wanted.worker or new_id(self._realm), user=user, incarnation=wanted.incarnation,
+            attempts=wanted.max_attempts, backoff_ms=wanted.backoff_ms, result_schema=wanted.result_schema,
+        )  # fmt: skip
         reply = await register(made_for="known" if wanted.worker else "new")
         match reply:
             case [("created" | "joined") as word, job, worker, workers, *before]:

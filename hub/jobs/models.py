@@ -134,7 +134,7 @@ class TaskInFull:
 
 
 @dataclass(frozen=True)
-class ProgressReport:
+class ReportedProgress:
     """A report of a running task. claim: the claim under which it runs, '' for any claim. progress: a share from 0 to
     1, None leaves it as it is. message: '' leaves it as it is. log: texts to add.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hub.batched import batched
-from hub.jobs.models import Outcome, ProgressReport
+from hub.jobs.models import Outcome, ReportedProgress
 from hub.jobs.workers import not_yours, unknown
 from hub.randoms import random_hex
 from hub.store.store import Store
@@ -21,7 +21,9 @@ class Progress:
     def __init__(self, store: Store) -> None:
         self._progress = store.script("tasks/progress")
 
-    async def note(self, worker: str, user: str, reports: Sequence[ProgressReport], request: str = "") -> list[Outcome]:
+    async def note(
+        self, worker: str, user: str, reports: Sequence[ReportedProgress], request: str = ""
+    ) -> list[Outcome]:
         """Store reports of the tasks of a worker; return a word per report: ok, gone, forbidden or conflict. Raises
         `WorkerNotFound` and `Forbidden`.
 
@@ -40,7 +42,7 @@ class Progress:
         return words
 
 
-def _texts(report: ProgressReport) -> tuple[str, ...]:
+def _texts(report: ReportedProgress) -> tuple[str, ...]:
     share = "" if report.progress is None else f"{report.progress:.6g}"
     log = [cut(text, TEXT_BYTES) for given in report.log for text in given.splitlines() if text.strip()]
     return report.task, report.claim, share, cut(" ".join(report.message.split()), MESSAGE_BYTES), "\n".join(log[-100:])

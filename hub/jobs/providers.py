@@ -59,14 +59,9 @@ class Providers:
             check_category(wanted.category, self._categories, "HUB_ALLOWED_PROVIDER_CATEGORIES")
         full = full_name(wanted.room, wanted.category, wanted.name)
         register = partial(
-            self._register,
-            full=full,
-            schema=wanted.schema,
-            content_type=wanted.content_type,
-            worker=wanted.worker or new_id(self._realm),
-            user=user,
-            superuser=int(superuser),
-        )
+            self._register, full=full, schema=wanted.schema, content_type=wanted.content_type,
+            worker=wanted.worker or new_id(self._realm), user=user, superuser=int(superuser),
+        )  # fmt: skip
         reply = await register(id=new_id(self._realm), made_for="known" if wanted.worker else "new", since=0)
         match reply:
             case [("created" | "replaced") as word, provider, at, worker, since]:
@@ -123,14 +118,9 @@ class Providers:
         async with self._store.notifications.listen(self._store.keys.result_notice(about)) as subscription:
             while True:
                 asked = await self._ask(
-                    full=provider.full,
-                    id=provider.id,
-                    user=user,
-                    hash=digest,
-                    params=params_text(params),
-                    ttl_ms=self._inflight_ttl_ms,
-                    want_ms=max(self._inflight_ttl_ms, WANTED_MS),
-                )
+                    full=provider.full, id=provider.id, user=user, hash=digest, params=params_text(params),
+                    ttl_ms=self._inflight_ttl_ms, want_ms=max(self._inflight_ttl_ms, WANTED_MS),
+                )  # fmt: skip
                 if asked == ["ready"] and (found := await self._result(about)) is not None:
                     return found
                 if asked[0] == "quota":

@@ -122,25 +122,13 @@ class Schedules:
         """
         options = wanted.options
         reply = await self._put(
-            room=wanted.room,
-            name=wanted.name,
-            user=user,
-            superuser=int(superuser),
-            job=wanted.job,
-            payload=wanted.payload,
-            cron=wanted.rule.cron,
-            every_ms=wanted.rule.every_ms or "",
-            zone=wanted.rule.zone,
-            catch_up=wanted.catch_up,
-            paused=int(wanted.paused),
-            priority=options.priority,
-            attempts="" if options.as_the_job else options.max_attempts,
-            backoff_ms=options.backoff_ms,
-            silence_ms=options.max_silence_ms,
-            unique=unique_of(wanted.room, wanted.job, options),
-            due_us=await self._next(wanted.rule),
-            most=MOST,
-        )
+            room=wanted.room, name=wanted.name, user=user, superuser=int(superuser), job=wanted.job,
+            payload=wanted.payload, cron=wanted.rule.cron, every_ms=wanted.rule.every_ms or "", zone=wanted.rule.zone,
+            catch_up=wanted.catch_up, paused=int(wanted.paused), priority=options.priority,
+            attempts="" if options.as_the_job else options.max_attempts, backoff_ms=options.backoff_ms,
+            silence_ms=options.max_silence_ms, unique=unique_of(wanted.room, wanted.job, options),
+            due_us=await self._next(wanted.rule), most=MOST,
+        )  # fmt: skip
         match reply:
             case [("made" | "changed") as word, found]:
                 return _schedule_of(found), word == "made"
@@ -186,13 +174,9 @@ class Schedules:
         """Pause a schedule or end its pause, and return it; raises `ScheduleNotFound` and `Forbidden`."""
         found = await self.get(room, name)
         reply = await self._pause(
-            schedule=found.id,
-            user=user,
-            superuser=int(superuser),
-            paused=int(paused),
-            plan=found.plan,
+            schedule=found.id, user=user, superuser=int(superuser), paused=int(paused), plan=found.plan,
             due_us=await self._next(found.rule),
-        )
+        )  # fmt: skip
         match reply:
             case ["ok", changed]:
                 return _schedule_of(changed)

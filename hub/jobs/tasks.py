@@ -85,23 +85,12 @@ class Tasks:
         for start, end in batches(payloads):
             pairs = zip(ids[start:end], payloads[start:end], strict=True)
             submit = partial(
-                self._submit,
-                full=full,
-                room=room,
-                user=user,
-                priority=options.priority,
-                due_us=options.due_us,
-                attempts="" if options.as_the_job else options.max_attempts,
-                backoff_ms=options.backoff_ms,
-                silence_ms=options.max_silence_ms,
-                unique=unique_of(room, full, options),
-                after=after_of(options),
-                key=key,
-                fingerprint=fingerprint,
-                keep_s=self._keep_s,
-                later=-1 if start else _bytes_of(payloads[end:]),
+                self._submit, full=full, room=room, user=user, priority=options.priority, due_us=options.due_us,
+                attempts="" if options.as_the_job else options.max_attempts, backoff_ms=options.backoff_ms,
+                silence_ms=options.max_silence_ms, unique=unique_of(room, full, options), after=after_of(options),
+                key=key, fingerprint=fingerprint, keep_s=self._keep_s, later=-1 if start else _bytes_of(payloads[end:]),
                 rest=[text for pair in pairs for text in pair],
-            )
+            )  # fmt: skip
             found = self._submitted(await submit(told=0), full, options.after)
             if [task.id for task in found] == ids[start:end]:
                 self._recent.note(partial(submit, told=1), sum(map(len, payloads[start:end])))
@@ -148,16 +137,10 @@ class Tasks:
         request = wanted.request or random_hex(8)
         try:
             reply = await self._claim(
-                worker=worker,
-                user=user,
-                most=wanted.most,
-                start=int(wanted.start),
-                runtime_ms=wanted.max_runtime_ms,
-                request=request,
-                keyed=int(bool(wanted.request)),
-                final=int(wanted.final),
+                worker=worker, user=user, most=wanted.most, start=int(wanted.start), runtime_ms=wanted.max_runtime_ms,
+                request=request, keyed=int(bool(wanted.request)), final=int(wanted.final),
                 incarnation=wanted.incarnation,
-            )
+            )  # fmt: skip
         except (StoreUnavailable, asyncio.CancelledError) as error:
             if not (isinstance(error, NotSent) or wanted.request):  # the caller cannot ask again for its tasks
                 self._store.later(partial(self._give_back, worker, user, request))

@@ -59,13 +59,9 @@ class Workers:
         `Superseded` for a process that is not the worker any more.
         """
         reply = await self._compare(
-            worker=worker,
-            user=user,
-            patience_ms=self._patience_ms,
-            open="\n".join(open_claims),
-            incarnation=incarnation,
-            rest=[text for pair in held.items() for text in pair],
-        )
+            worker=worker, user=user, patience_ms=self._patience_ms, open="\n".join(open_claims),
+            incarnation=incarnation, rest=[text for pair in held.items() for text in pair],
+        )  # fmt: skip
         match reply:
             case ["ok", *lost]:
                 return lost
@@ -123,15 +119,9 @@ class Workers:
         self, worker: str, user: str, superuser: bool, why: str, silent_ms: int, incarnation: str = ""
     ) -> str:
         reply = await self._remove(
-            worker=worker,
-            user=user,
-            superuser=int(superuser),
-            why=why,
-            silent_ms=silent_ms,
-            limit=BATCH,
-            request=random_hex(8),
-            incarnation=incarnation,
-        )
+            worker=worker, user=user, superuser=int(superuser), why=why, silent_ms=silent_ms, limit=BATCH,
+            request=random_hex(8), incarnation=incarnation,
+        )  # fmt: skip
         match reply:
             case ["ok", left]:
                 if left:

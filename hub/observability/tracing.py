@@ -65,6 +65,7 @@ class Tracing:
         self.on = False
         self._provider: Any = None
         self._tracer: Any = None
+        self._api: Any = None  # the module `opentelemetry.trace`, imported only where traces are on
 
     def begin(self) -> None:
         """Make and send spans from now on, if the environment asks for traces."""
@@ -82,7 +83,9 @@ class Tracing:
 
     def use(self, provider: Any) -> None:
         """Make spans with this provider. It is not set as the global provider, so that libraries add no spans."""
-        self._provider, self._tracer = provider, provider.get_tracer("capacity-hub")
+        from opentelemetry import trace
+
+        self._api, self._provider, self._tracer = trace, provider, provider.get_tracer("capacity-hub")
         self.on = True
 
     def end(self) -> None:
@@ -97,10 +100,8 @@ class Tracing:
     @contextmanager
     def request(self, method: str, headers: Sequence[tuple[bytes, bytes]]) -> Iterator[None]:
         """Open a span while the block handles a request, as a child of the caller's. Call `answered` before its end."""
-        from opentelemetry.trace import SpanKind
-
         with self._tracer.start_as_current_span(
-            method, context=_parent(headers), kind=SpanKind.SERVER, record_exception=False,
+            method, context=_parent(headers), kind=self._api.SpanKind.SERVER, record_exception=False,
             attributes={"http.request.method": method},
         ):  # fmt: skip
             yield
@@ -111,10 +112,8 @@ class Tracing:
         if not self.on:
             yield
             return
-        from opentelemetry.trace import SpanKind
-
         with self._tracer.start_as_current_span(
-            f"socket {name}", context=_parent(headers), kind=SpanKind.SERVER, record_exception=False,
+            f"socket {name}", context=_parent(headers), kind=self._api.SpanKind.SERVER, record_exception=False,
             set_status_on_exception=False, attributes={"hub.socket.event": name},
         ):  # fmt: skip
             yield
@@ -122,30 +121,24 @@ class Tracing:
     def refused(self, code: str, *, failed: bool = False) -> None:
         """Note in the current span the code of a refusal; with `failed` mark it as a fault of the hub."""
         if self.on:
-            from opentelemetry.trace import Status, StatusCode, get_current_span
-
-            span = get_current_span()
+            span = self._api.get_current_span()
             span.set_attribute("hub.refused", code)
             if failed:
-                span.set_status(Status(StatusCode.ERROR))
+                span.set_status(self._api.Status(self._api.StatusCode.ERROR))
 
     def answered(self, method: str, route: str, code: int) -> None:
         """Note route and status code of the answer in the span of the current request."""
-        from opentelemetry.trace import Status, StatusCode, get_current_span
-
-        span = get_current_span()
+        span = self._api.get_current_span()
         span.update_name(f"{method} {route}")
         span.set_attributes({"http.route": route, "http.response.status_code": code})
         if code >= 500:
-            span.set_status(Status(StatusCode.ERROR))
+            span.set_status(self._api.Status(self._api.StatusCode.ERROR))
 
     def past(self, method: str, route: str, code: int, headers: Sequence[tuple[bytes, bytes]], since_ns: int) -> None:
         """Add the span of an answered request, for requests that are handled without an asyncio task of their own."""
-        from opentelemetry.trace import SpanKind
-
         facts = {"http.request.method": method, "http.route": route, "http.response.status_code": code}
         self._tracer.start_span(
-            f"{method} {route}", _parent(headers), SpanKind.SERVER, attributes=facts, start_time=since_ns
+            f"{method} {route}", _parent(headers), self._api.SpanKind.SERVER, attributes=facts, start_time=since_ns
         ).end()
 
     @contextmanager
@@ -160,10 +153,8 @@ class Tracing:
     def facts(self, facts: Mapping[str, Any]) -> None:
         """Note the numbers of a pass in the current span."""
         if self.on:
-            from opentelemetry.trace import get_current_span
-
             plain = {f"hub.sweep.{name}": fact for name, fact in facts.items() if isinstance(fact, str | int | float)}
-            get_current_span().set_attributes(plain)
+            self._api.get_current_span().set_attributes(plain)
 
     def parent_text(self) -> str:
         """Return the current span as the text of a `traceparent` header, "" without a span."""
@@ -175,11 +166,9 @@ class Tracing:
 
     def link(self, texts: Mapping[str, str]) -> None:
         """Link the current span to the spans in `texts`: subject -> `traceparent`. Each link names its subject."""
-        from opentelemetry.trace import get_current_span
-
-        span = get_current_span()
+        span = self._api.get_current_span()
         for of, text in texts.items():
-            context = get_current_span(_parent([(b"traceparent", text.encode())])).get_span_context()
+            context = self._api.get_current_span(_parent([(b"traceparent", text.encode())])).get_span_context()
             if context.is_valid:
                 span.add_link(context, {"hub.of": of})
 

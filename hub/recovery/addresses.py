@@ -51,14 +51,9 @@ def _names_a_server(parts: SplitResult) -> bool:
     if parts.scheme == "unix":
         return not servers and len(parts.path) > 1
     if parts.scheme in SCHEMES:
-        return all(_SERVER.fullmatch(server) for server in servers.split(",")) and _is_read(parts)
+        read_sentinel_url(parts._replace(path="").geturl())  # raises ValueError; the database is checked elsewhere
+        return all(_SERVER.fullmatch(server) for server in servers.split(","))
     return bool(_SERVER.fullmatch(servers)) and parts.port != 0
-
-
-def _is_read(parts: SplitResult) -> bool:
-    """Raise `ValueError` for a Sentinel URL with a faulty part, else return True. The database is not checked here."""
-    read_sentinel_url(parts._replace(path="").geturl())  # raises ValueError
-    return True
 
 
 def _refuse_database(parts: SplitResult, source: RedisSource) -> None:

@@ -18,9 +18,9 @@ class Aside:
         self._later: dict[Any, None] = {}  # to be tried when no other record is left, in this order
         self._refused: dict[Any, None] = {}  # refused in this pass, and not tried again in it
         self.left = 0
-        """How many the database left as they were without a word."""
+        """The number of records that the database left unchanged without an error."""
         self.refusal: Exception | None = None
-        """What it said about one of the others."""
+        """The last error of the database about another record."""
 
     @property
     def ids(self) -> list[Any]:

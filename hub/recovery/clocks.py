@@ -25,15 +25,15 @@ class Clock:
     """The SQL clauses for the column of the last update's time. Age and time are NULL in a record without a time."""
 
     now: sa.ColumnElement[Any]
-    """The time of the database, as the column holds it: the value that a write puts there."""
+    """The current time of the database, in the form in which a write puts it into the column."""
     age_s: sa.ColumnElement[float]
-    """Seconds since the time it holds."""
+    """The seconds from the time in the column to now."""
     at_s: sa.ColumnElement[float]
-    """The time it holds, in seconds since 1970."""
+    """The time in the column, in seconds since 1970."""
     older_than: Callable[[float], sa.ColumnElement[bool]]
-    """Returns the clause for "more than so many seconds ago"."""
+    """The function that returns the clause for "more than so many seconds ago"."""
     is_time: sa.ColumnElement[bool] | None = None
-    """Whether the value is a time; None where the type of the column guarantees it."""
+    """The clause for a value that is a time; None where the type of the column allows only times."""
 
 
 def postgresql(column: sa.ColumnElement[Any], zone: str) -> Clock:

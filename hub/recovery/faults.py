@@ -25,7 +25,7 @@ _KNOWN = (exc.SQLAlchemyError, OSError, TimeoutError, ValueError, TypeError, Ari
 
 
 @contextmanager
-def spoken(source: SqlSource) -> Iterator[None]:
+def translated_errors(source: SqlSource) -> Iterator[None]:
     """Run the block; raise errors of drivers and SQLAlchemy as `RecordsUnavailable` or `SourceRefused`."""
     try:
         yield
@@ -34,10 +34,10 @@ def spoken(source: SqlSource) -> Iterator[None]:
     except Exception as error:
         if not isinstance(error, _KNOWN) and _root(type(error).__module__) not in _DRIVERS:
             raise
-        raise in_a_sentence(source, error) from None
+        raise as_hub_error(source, error) from None
 
 
-def in_a_sentence(source: SqlSource, error: Exception) -> HubError:
+def as_hub_error(source: SqlSource, error: Exception) -> HubError:
     """Return `RecordsUnavailable` for an error that may pass by itself, else `SourceRefused`, for an operator."""
     why = _why(source, error)
     if is_away(error):

@@ -13,13 +13,12 @@ from hub.errors import RecordsUnavailable, SourceRefused, StoreFault, StoreUnava
 from hub.recovery.addresses import open_redis
 from hub.recovery.members import BATCH, Members
 from hub.recovery.models import RedisSource, Reset, Stuck
-from hub.recovery.nominees import Nominees, longest
+from hub.recovery.nominees import Nominees, longest, longest_of
 from hub.settings import Settings, mask_url
 from hub.store.external import ExternalRedis
 from hub.store.library import script
 from hub.store.store import Store
 
-ROOM = 1_000  # records that a search keeps beyond twice its limit before it drops all but the longest stuck
 SHOWN = 60  # characters of a value that an error shows; a longer value is no time and no number
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -58,7 +57,7 @@ class HashRecords:
 
         Raises `SourceRefused` for a field that no record has and for a time that cannot be read.
         """
-        with self._told():
+        with self._translated():
             async with aclosing(self._members.walk(math.inf)) as walk:
                 async for ids in walk:
                     if ids:
@@ -80,12 +79,7 @@ class HashRecords:
         found = await self._look_at(self._nominees.first(BATCH), threshold_s)
         if len(found) >= limit:
             return longest(limit, found)
-        kept: dict[str, Stuck] = {}
-        async for some in self._stuck(threshold_s, self._members.walk):
-            kept.update((stuck.id, stuck) for stuck in some)
-            if len(kept) > 2 * limit + ROOM:
-                kept = {stuck.id: stuck for stuck in longest(limit, kept.values())}
-        return longest(limit, kept.values())
+        return await longest_of(limit, self._stuck(threshold_s, self._members.walk))
 
     async def reset(self, ids: Sequence[str] | None = None) -> Reset:
         """Reset one batch of stuck records, the longest stuck first, or the stuck records among `ids`."""
@@ -101,9 +95,8 @@ class HashRecords:
     async def _bring_back(self, ids: Sequence[str]) -> Reset:
         source = self.source
         words: list[int] = []
-        for start in range(0, len(ids), BATCH):
-            batch = ids[start : start + BATCH]
-            with self._told():
+        for batch in batched(ids, BATCH):
+            with self._translated():
                 words += await self._redis.call(
                     self._reset,
                     self._keys(batch),
@@ -116,14 +109,13 @@ class HashRecords:
                     max_attempts=source.max_attempts or 0,
                     threshold_us=_us(source.threshold_s),
                 )
-        outcomes = list(zip(ids, words, strict=True))
-        return Reset(tuple(id for id, word in outcomes if word == 1), tuple(id for id, word in outcomes if word == 2))
+        return Reset.of(ids, words)
 
     async def _stuck(
         self, older_than_s: float, members: Callable[[float], AsyncGenerator[list[str]]]
     ) -> AsyncGenerator[list[Stuck]]:
         """Yield lists of stuck records older than this, in no order; a record may come twice."""
-        with self._told():
+        with self._translated():
             async with aclosing(members(_us(older_than_s))) as walk:
                 async for ids in walk:
                     yield await self._look_at(ids, older_than_s)
@@ -132,7 +124,7 @@ class HashRecords:
         """Return the records among these ids that are stuck, with their ages."""
         older_than_us = _us(max(self.source.threshold_s, older_than_s))
         found: list[Stuck] = []
-        with self._told():
+        with self._translated():
             for batch in batched(ids, BATCH):
                 now_us, *answers = await self._redis.call(self._find, self._keys(batch), batch, **self._fields)
                 pairs = ((id, answer) for id, answer in zip(batch, answers, strict=True) if answer)
@@ -193,7 +185,7 @@ class HashRecords:
         return self.source.key.replace("{id}", id)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translated(self) -> Iterator[None]:
         """Run the block; raise errors of Redis as `RecordsUnavailable` or `SourceRefused`, which name the source."""
         field = "index" if self._own else "url"
         try:

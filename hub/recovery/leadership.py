@@ -40,11 +40,11 @@ class Leadership:
     async def wait(self) -> None:
         """Wait until this hub is the leader of the source."""
         while True:
-            if await self._heard():
+            if await self._try_to_lead():
                 return
             await asyncio.sleep(AGAIN_S * random.uniform(0.8, 1.2))
 
-    async def _heard(self) -> bool:
+    async def _try_to_lead(self) -> bool:
         try:
             return await self.taken()
         except StoreUnavailable:  # the hub clock logs this error once

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
@@ -99,15 +100,15 @@ class FieldSource(Source):
     status_field: Text = "status"
     updated_at_field: Text = "updated_at"
     stuck: Status = "Processing"
-    """The status in which records get stuck: a worker works on them, or did."""
+    """The status of a record on which a worker works; a record gets stuck in it."""
     becomes: Status = "Pending"
-    """The status in which a worker takes them again."""
+    """The status of a record that waits for a worker; a reset gives a record this status again."""
     failed: Status = "Failed"
     """The status of a record that was brought back `max_attempts` times, and of one whose handler failed."""
     error_field: Perhaps = None
-    """Where the reason of a reset or a failure is written."""
+    """The field for the reason of a reset or a failure."""
     error_text: Text = "Stuck: not updated within the threshold"
-    """The text that recovery writes there."""
+    """The reason that recovery writes into `error_field`."""
     attempts_field: Perhaps = None
     """A whole number that recovery counts up with each reset; no value counts as 0."""
     max_attempts: Attempts = None
@@ -117,7 +118,7 @@ class FieldSource(Source):
         Field(max_length=20),
         Must("it must be a table of fields, and the text, whole number or truth each has"),
     ] = {}
-    """Only records with these fields: several sources on one table have a threshold for each kind of record."""
+    """Only records with these values count, so that several sources on one table can have different thresholds."""
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
@@ -156,12 +157,12 @@ class SqlSource(FieldSource):
     table: Text
     """The table, or `schema.table`."""
     restart_attempts: Annotated[bool, Field(strict=True), Must("it must be true or false")] = True
-    """Whether the processing loop sets the count to 0 in a record that its handler has done; false counts its life."""
+    """Whether the processing loop sets the count back to 0 once a handler is done with the record."""
     id_field: Perhaps = None
-    """The column that names a record, each another one; unset: the primary key."""
+    """The column whose value is different in each record; unset: the primary key."""
     time_zone: Text = "UTC"
-    """What clock a column without a time zone holds, such as Europe/Berlin. It must be said where a clock of the
-    database is not in UTC."""
+    """The zone of a column that stores no zone, such as Europe/Berlin. Required where a clock of the database is not in
+    UTC."""
 
 
 class RedisSource(FieldSource):
@@ -173,15 +174,15 @@ class RedisSource(FieldSource):
 
     kind: Literal["redis"] = "redis"
     url: Annotated[Perhaps, Field(repr=False)] = None
-    """The Redis they are in; unset: the hub's own."""
+    """The Redis with the records; unset: the hub's own."""
     time_zone: Annotated[Literal["UTC"] | None, Must('it must be "UTC", or left out')] = None
-    """The zone of a text without an offset: UTC, or unset for none; it is never guessed."""
+    """The zone of a time without an offset: UTC. Unset: such a text counts as no time."""
     index: Text
-    """A set of their ids, or a sorted set of them by the time of the last update (Unix time, in s or ms)."""
+    """The key of a set of the ids of the records, or of a sorted set by last update (Unix time, in s or ms)."""
     key: Annotated[
         Text, StringConstraints(pattern=r"\{id\}"), Must("it must have {id} in it, where the id of a record stands")
     ]
-    """The key of a hash, with `{id}` in it."""
+    """The key of the hash of one record, with `{id}` in it."""
 
 
 class TaskSource(Source):
@@ -195,7 +196,7 @@ class TaskSource(Source):
 
     kind: Literal["tasks"] = "tasks"
     max_attempts: Attempts = None
-    """After so many resets a task that gets stuck once more fails; unset: it goes round."""
+    """After so many resets a task that gets stuck once more fails; unset: it is reset each time."""
 
 
 KINDS: dict[str, type[Source]] = {"sql": SqlSource, "redis": RedisSource, "tasks": TaskSource}
@@ -257,6 +258,15 @@ class Reset:
 
     reset: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, ids: Iterable[str], words: Iterable[int]) -> Reset:
+        """Return the result for what a script answered about each id: 1 reset, 2 failed, another number neither."""
+        answers = list(zip(ids, words, strict=True))
+        return cls(tuple(id for id, word in answers if word == 1), tuple(id for id, word in answers if word == 2))
+
+    def __add__(self, other: Reset) -> Reset:
+        return Reset(self.reset + other.reset, self.failed + other.failed)
 
     @property
     def count(self) -> int:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from heapq import nlargest
 
 from hub.recovery.models import Reset, Stuck
 
+ROOM = 1_000  # records that a search keeps beyond twice its limit before it drops all but the longest stuck
 MOST = 100_000  # records kept of one search, the longest stuck first; the next search finds the others
 KEPT_S = 60.0  # the records of a search are used for this long; a reset checks again that each is stuck
 WALK_S = 30.0  # a search ends after this long, with what it has found: half the time limit of a step of a pass
@@ -27,17 +28,17 @@ class Nominees:
         """Search for stuck records, for `WALK_S` at most; keep their ids, and return how many were found."""
         self._ids.clear()
         seen: set[str] = set()
-        kept: dict[str, Stuck] = {}
         end = time.monotonic() + WALK_S
-        async with aclosing(self._walk()) as walk:
-            async for some in walk:
-                seen.update(stuck.id for stuck in some)
-                kept.update((stuck.id, stuck) for stuck in some)
-                if len(kept) > 2 * MOST:
-                    kept = {stuck.id: stuck for stuck in longest(MOST, kept.values())}
-                if time.monotonic() >= end:
-                    break
-        self._ids.extend(stuck.id for stuck in longest(MOST, kept.values()))
+
+        async def seen_walk() -> AsyncGenerator[list[Stuck]]:
+            async with aclosing(self._walk()) as walk:
+                async for some in walk:
+                    seen.update(stuck.id for stuck in some)
+                    yield some
+                    if time.monotonic() >= end:
+                        break
+
+        self._ids.extend(stuck.id for stuck in await longest_of(MOST, seen_walk()))
         self._until = time.monotonic() + KEPT_S
         return len(seen)
 
@@ -62,6 +63,16 @@ class Nominees:
             if done.count:
                 return done
         return Reset()
+
+
+async def longest_of(limit: int, walk: AsyncIterable[list[Stuck]]) -> list[Stuck]:
+    """Return up to `limit` of the records that a search finds, the longest stuck first; a record may come twice."""
+    kept: dict[str, Stuck] = {}
+    async for some in walk:
+        kept.update((stuck.id, stuck) for stuck in some)
+        if len(kept) > 2 * limit + ROOM:
+            kept = {stuck.id: stuck for stuck in longest(limit, kept.values())}
+    return longest(limit, kept.values())
 
 
 def longest(limit: int, found: Iterable[Stuck]) -> list[Stuck]:

@@ -7,7 +7,6 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeVar
@@ -17,7 +16,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from hub.errors import HubError, RecordsUnavailable
-from hub.recovery.faults import in_a_sentence
+from hub.recovery.faults import as_hub_error
 from hub.recovery.rows import Rows
 from hub.settings import Settings
 from hub.settings.cluster import prefix_for
@@ -53,7 +52,7 @@ class Outcome:
 
     def change(self, rows: Rows) -> dict[str, Any]:
         """Return the columns to set in the record, with their values."""
-        change: dict[str, Any] = {rows.status.name: self.status, **self.values, rows.updated_at.name: rows.now}
+        change: dict[str, Any] = {rows.status.name: self.status, **self.values, rows.updated_at.name: rows.clock.now}
         if self.error is not None and rows.error is not None:
             # Lone halves of surrogate pairs are replaced: no driver accepts them.
             change[rows.error.name] = rows.error_text(self.error.encode("utf-8", "replace").decode())
@@ -132,21 +131,20 @@ class Outcomes:
 
     async def park(self, parked: Parked) -> None:
         """Keep a parked outcome in Redis. Safe to repeat."""
-        with _heard():
-            pipe = self._client.pipeline(transaction=True)
-            pipe.hset(self._key, parked.name, parked.text())
-            pipe.expire(self._key, LIFETIME_S)
-            await pipe.execute()
+        pipe = self._client.pipeline(transaction=True)
+        pipe.hset(self._key, parked.name, parked.text())
+        pipe.expire(self._key, LIFETIME_S)
+        await self._answer(pipe.execute())
 
     async def count(self) -> int:
         """Return how many outcomes of the source are parked in Redis."""
-        return int(await self._asked(self._client.hlen(self._key)))
+        return int(await self._answer(self._client.hlen(self._key)))
 
     async def pages(self) -> AsyncIterator[dict[str, str]]:
         """Yield all parked outcomes, about `PAGE` at a time, as a dict of name to JSON."""
         cursor = 0
         while True:
-            cursor, found = await self._asked(self._client.hscan(self._key, cursor, count=PAGE))
+            cursor, found = await self._answer(self._client.hscan(self._key, cursor, count=PAGE))
             if found:
                 yield found
             if not cursor:
@@ -155,23 +153,17 @@ class Outcomes:
     async def forget(self, names: Iterable[str]) -> None:
         """Remove the parked outcomes of these names from Redis: they are written, or can never be written."""
         if names := list(names):
-            await self._asked(self._client.hdel(self._key, *names))
+            await self._answer(self._client.hdel(self._key, *names))
 
     async def close(self) -> None:
         """Close the connection to Redis."""
         await self._client.aclose()
 
-    async def _asked(self, answer: Awaitable[T]) -> T:
-        with _heard():
+    async def _answer(self, answer: Awaitable[T]) -> T:
+        try:
             return await answer
-
-
-@contextmanager
-def _heard() -> Any:
-    try:
-        yield
-    except Exception as error:
-        raise translated(error) from error
+        except Exception as error:
+            raise translated(error) from error
 
 
 async def settle(engine: AsyncEngine, rows: Rows, outcomes: Outcomes) -> int:
@@ -202,7 +194,7 @@ async def _settle_one(engine: AsyncEngine, rows: Rows, name: str, text: str) -> 
     source = rows.source
     try:
         parked = Parked.read(text, rows)
-        guard = [rows.named([rows.to_id(parked.id)]), rows.status_is(source.stuck), stamp(rows).in_(parked.stamps)]
+        guard = [rows.named([rows.to_id(parked.id)]), rows.status == source.stuck, stamp(rows).in_(parked.stamps)]
     except (ValueError, KeyError, TypeError) as error:
         return _dropped(rows, name, f"it cannot be read: {error!r}")
     refusal: HubError | None = None
@@ -211,7 +203,7 @@ async def _settle_one(engine: AsyncEngine, rows: Rows, name: str, text: str) -> 
             async with asyncio.timeout(OUTCOME_S), engine.begin() as connection:
                 return await _write(connection, rows, guard, outcome)
         except Exception as error:
-            known = in_a_sentence(source, error)
+            known = as_hub_error(source, error)
             if isinstance(known, RecordsUnavailable):
                 raise known from error
             refusal = refusal or known

@@ -19,21 +19,17 @@ class Records(Protocol):
     @property
     def source(self) -> Source:
         """Return the source as it was declared."""
-        ...
 
     async def check(self) -> None:
         """Check that the records have the fields that the source declares; raise `SourceRefused` if not."""
-        ...
 
     async def count(self) -> int:
         """Return how many records are stuck now; without an index by age, how many a search of 30 s finds."""
-        ...
 
     async def look(
         self, limit: int, older_than_s: float | None = None, ids: Sequence[str] | None = None
     ) -> list[Stuck]:
         """Return up to `limit` stuck records, the longest stuck first; `ids` and `older_than_s` narrow the search."""
-        ...
 
     async def reset(self, ids: Sequence[str] | None = None) -> Reset:
         """Reset one batch of stuck records, the longest stuck first, or the stuck records among `ids`.
@@ -41,8 +37,6 @@ class Records(Protocol):
         A batch is reset whole or not at all; many ids are several batches. A repeat, and a reset by another hub at the
         same time, do no harm: each record is reset once.
         """
-        ...
 
     async def close(self) -> None:
         """Close the connections to the database."""
-        ...

@@ -31,32 +31,9 @@ class Rows:
     attempts: sa.Column[Any] | None
     clock: Clock
     returning: bool
-    """Whether an UPDATE can say what it changed."""
+    """Whether an UPDATE of this database can return the rows that it changed."""
     keys: tuple[tuple[str, ...], ...] = ()
     """The columns of each key of the table; read where the source names its id field."""
-
-    @property
-    def now(self) -> sa.ColumnElement[Any]:
-        """Return the clause for the database's current time, in the form that a write puts into `updated_at`."""
-        return self.clock.now
-
-    @property
-    def age_s(self) -> sa.ColumnElement[float]:
-        """Return the SQL clause for the seconds since the last update of a record."""
-        return self.clock.age_s
-
-    @property
-    def at_s(self) -> sa.ColumnElement[float]:
-        """Return the SQL clause for the time of the last update of a record, in seconds since 1970."""
-        return self.clock.at_s
-
-    def older_than(self, seconds: float) -> sa.ColumnElement[bool]:
-        """Return the clause for "updated more than `seconds` ago"; it is never true of a record without a time."""
-        return self.clock.older_than(seconds)
-
-    def status_is(self, status: str | int) -> sa.ColumnElement[bool]:
-        """Return the SQL clause that selects records of this status."""
-        return self.status == status
 
     @property
     def filter(self) -> tuple[sa.ColumnElement[bool], ...]:

@@ -18,12 +18,12 @@ from hub.batched import batched
 from hub.errors import HubError, RecordsUnavailable, SourceRefused
 from hub.recovery.aside import Aside
 from hub.recovery.engines import make_engine, reading
-from hub.recovery.faults import is_away, spoken
+from hub.recovery.faults import is_away, translated_errors
 from hub.recovery.models import Reset, SqlSource, Stuck
+from hub.recovery.nominees import longest
 from hub.recovery.outcomes import Outcomes, settle
 from hub.recovery.rows import Rows
-from hub.recovery.tables import reflect
-from hub.recovery.unique import check_unique
+from hub.recovery.tables import check_unique, reflect
 from hub.recovery.zones import check_newest
 
 OPERATION_S = 45.0  # time limit of a call; a single statement has a shorter one
@@ -42,25 +42,20 @@ class SqlRecords:
 
     def __init__(self, source: SqlSource) -> None:
         self.engine = make_engine(source)
-        self._source = source
+        self.source = source
         self._rows: Rows | None = None
         self._aside = Aside()
-
-    @property
-    def source(self) -> SqlSource:
-        """Return the source as it was declared."""
-        return self._source
 
     async def rows(self) -> Rows:
         """Return the columns and clauses of the table, read from the database once, and again after an error."""
         async with self._bounded():
-            return await self._found()
+            return await self._current_rows()
 
     async def check(self) -> None:
         """Check that the table is as declared and may be read and written; change nothing; raise `SourceRefused`."""
         self._rows = None
         async with self._bounded():
-            rows = await self._found()
+            rows = await self._current_rows()
             async with self.engine.connect() as connection:
                 await connection.execute(_choice(rows, None).limit(0))
                 await connection.execute(_update(rows, []))
@@ -68,7 +63,7 @@ class SqlRecords:
                 odd = None if unread is None else (await connection.execute(unread)).first()
                 await connection.rollback()
             if odd is not None:
-                raise self._source.refused("updated_at_field", _no_time(rows, odd[0]))
+                raise self.source.refused("updated_at_field", _no_time(rows, odd[0]))
             async with reading(self.engine) as connection:
                 await check_newest(connection, rows)
                 await check_unique(connection, rows)
@@ -86,14 +81,15 @@ class SqlRecords:
 
         Raises `ValueError` with a sentence for a text that cannot be an id of this table.
         """
-        age_s = max(self._source.threshold_s, older_than_s or 0)
+        age_s = max(self.source.threshold_s, older_than_s or 0)
         found: list[Stuck] = []
         for wanted in await self._ids(ids, IDS_MAX):
             async with self._bounded(), self._reading() as (rows, connection):
                 asked = _first(rows, wanted, age_s).limit(limit)
-                shown = asked.add_columns(rows.age_s, rows.at_s, *_counted(rows))
-                found += [_shown(self._source, *row) for row in await connection.execute(shown)]
-        return sorted(found, key=_age_s, reverse=True)[:limit]  # SQLite sorts texts of several formats wrongly
+                counted = [] if rows.attempts is None else [sa.func.coalesce(rows.attempts, 0)]
+                shown = asked.add_columns(rows.clock.age_s, rows.clock.at_s, *counted)
+                found += [_shown(self.source, *row) for row in await connection.execute(shown)]
+        return longest(limit, found)  # sorted here: SQLite sorts texts of several formats wrongly
 
     async def reset(self, ids: Sequence[str] | None = None) -> Reset:
         """Reset one batch of stuck records, the longest stuck first, or the stuck records among `ids`.
@@ -103,10 +99,10 @@ class SqlRecords:
         that cannot be an id of this table.
         """
         if ids is not None:
-            return await self._reset_these(await self._ids(ids, min(self._source.batch_size, IDS_MAX)))
+            return await self._reset_these(await self._ids(ids, min(self.source.batch_size, IDS_MAX)))
         try:
             async with self._bounded():
-                done = await self._reset_next(await self._found())
+                done = await self._reset_next(await self._current_rows())
         except RecordsUnavailable:
             self._aside.end()
             raise
@@ -120,7 +116,7 @@ class SqlRecords:
     async def write_parked(self, outcomes: Outcomes) -> int:
         """Write parked outcomes into the table, up to a time limit; return how many were written."""
         rows = await self.rows()
-        with self._said():
+        with self._translated():
             return await settle(self.engine, rows, outcomes)
 
     async def close(self) -> None:
@@ -128,10 +124,10 @@ class SqlRecords:
         await self.engine.dispose()
 
     @contextmanager
-    def _said(self) -> Iterator[None]:
+    def _translated(self) -> Iterator[None]:
         """Run the block; raise its errors as errors of the hub, after which the table is read anew."""
         try:
-            with spoken(self._source):
+            with translated_errors(self.source):
                 yield
         except HubError:
             self._rows = None
@@ -140,19 +136,19 @@ class SqlRecords:
     @asynccontextmanager
     async def _bounded(self) -> AsyncIterator[None]:
         """Run the block for `OPERATION_S` at most; raise its errors as errors of the hub."""
-        with self._said():
+        with self._translated():
             async with asyncio.timeout(OPERATION_S):
                 yield
 
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[tuple[Rows, AsyncConnection]]:
-        rows = await self._found()
+        rows = await self._current_rows()
         async with reading(self.engine) as connection:
             yield rows, connection
 
-    async def _found(self) -> Rows:
+    async def _current_rows(self) -> Rows:
         if self._rows is None:
-            self._rows = await reflect(self.engine, self._source)
+            self._rows = await reflect(self.engine, self.source)
         return self._rows
 
     async def _ids(self, texts: Sequence[str] | None, size: int) -> list[list[Any] | None]:
@@ -167,7 +163,7 @@ class SqlRecords:
         aside, done = Aside(), Reset()
         for part in parts:
             async with self._bounded():
-                done = _both(done, (await self._try(await self._found(), part, aside))[1])
+                done += (await self._try(await self._current_rows(), part, aside))[1]
         if not done.count:
             self._raise_refusal(aside)
         return done
@@ -187,12 +183,12 @@ class SqlRecords:
 
     def _raise_refusal(self, aside: Aside) -> None:
         refusal, left = aside.end()
-        with self._said():
+        with self._translated():
             if refusal is not None:
                 raise refusal
             if left:
                 some = "1 record as it was" if left == 1 else f"{left} records as they were"
-                raise self._source.refused("table", f"the database left {some}")
+                raise self.source.refused("table", f"the database left {some}")
 
     async def _try(
         self, rows: Rows, ids: list[Any] | None, aside: Aside, until: float = inf, tries: float = inf
@@ -205,7 +201,7 @@ class SqlRecords:
         while parts:
             part = parts.popleft()
             chosen, more, refusal = await self._transact(rows, part, aside)
-            found, done = found or bool(chosen), _both(done, more)
+            found, done = found or bool(chosen), done + more
             whole = chosen if part is None else part
             if refusal is None:
                 aside.refuse(_unchanged(chosen, more), None)
@@ -234,10 +230,6 @@ class SqlRecords:
             return _names(chosen), Reset(), error
 
 
-def _both(one: Reset, other: Reset) -> Reset:
-    return Reset(one.reset + other.reset, one.failed + other.failed)
-
-
 def _names(chosen: list[Any]) -> list[Any]:
     """Return the first column of the rows, the ids, each once: the id column need not be unique."""
     return list(dict.fromkeys(row[0] for row in chosen))
@@ -264,13 +256,9 @@ def _listed(rows: Rows, ids: Sequence[Any]) -> sa.BindParameter[Any]:
 def _stuck(rows: Rows, age_s: float | None = None) -> tuple[sa.ColumnElement[bool], ...]:
     """Return the clauses for stuck records; a record whose id is NULL is left out, because it cannot be named."""
     source = rows.source
-    older = rows.older_than(source.threshold_s if age_s is None else age_s)
-    clauses = rows.status_is(source.stuck), older, *rows.filter
+    older = rows.clock.older_than(source.threshold_s if age_s is None else age_s)
+    clauses = rows.status == source.stuck, older, *rows.filter
     return (*clauses, rows.id.is_not(None)) if rows.id.nullable else clauses
-
-
-def _counted(rows: Rows) -> list[sa.ColumnElement[Any]]:
-    return [] if rows.attempts is None else [sa.func.coalesce(rows.attempts, 0)]
 
 
 def _shown(source: SqlSource, record: Any, age_s: float, at_s: float, attempts: int | None = None) -> Stuck:
@@ -289,7 +277,7 @@ def _unread(rows: Rows) -> sa.Select[Any] | None:
     if rows.clock.is_time is None:
         return None
     held = sa.type_coerce(rows.updated_at, sa.types.NullType())
-    odd = *rows.filter, rows.status_is(rows.source.stuck), rows.updated_at.is_not(None), sa.not_(rows.clock.is_time)
+    odd = *rows.filter, rows.status == rows.source.stuck, rows.updated_at.is_not(None), sa.not_(rows.clock.is_time)
     return sa.select(held).where(*odd).limit(1)
 
 
@@ -302,10 +290,6 @@ def _no_time(rows: Rows, held: Any) -> str:
             f"{name!r} holds {str(held)[:40]!r}, which SQLite does not read as a time; write 2026-03-01 12:00:00+00:00"
         )
     return f"{name!r} holds {str(held)[:19]!r}, which is no time, so that its record is never found; write one, or NULL"
-
-
-def _age_s(stuck: Stuck) -> float:
-    return stuck.age_s
 
 
 def _worn_out(rows: Rows) -> sa.ColumnElement[bool]:
@@ -325,7 +309,7 @@ def _update(rows: Rows, ids: list[Any]) -> sa.Update:
     """Return the UPDATE that resets these ids, if they still have the stuck status and age."""
     source = rows.source
     becomes: Any = source.becomes
-    values: list[tuple[Any, Any]] = [(rows.updated_at, rows.now)]
+    values: list[tuple[Any, Any]] = [(rows.updated_at, rows.clock.now)]
     if rows.error is not None:
         values.append((rows.error, source.error_text))
     if rows.attempts is not None:

@@ -11,19 +11,19 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.sqlite import DATETIME
 from sqlalchemy.engine import Connection
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from hub.errors import SourceRefused
 from hub.recovery.clocks import CLOCKS
 from hub.recovery.engines import reading
-from hub.recovery.faults import spoken
+from hub.recovery.faults import translated_errors
 from hub.recovery.models import SqlSource
 from hub.recovery.rows import Rows, whole
 from hub.recovery.zones import check_zone, refuse_to_guess
 
 
 class _Written(DATETIME):
-    """A type of SQLite column with times as texts in several formats; a text that is no time is returned as text."""
+    """The type of an SQLite column for times, which SQLite keeps as text; a text that is no time is read as text."""
 
     cache_ok = True
 
@@ -32,7 +32,7 @@ class _Written(DATETIME):
 
 
 class _Text(_Written):
-    """A type of SQLite column of texts that hold times; reading returns the text."""
+    """The type of an SQLite column that holds times as text; it is read as text."""
 
     def result_processor(self, dialect: Any, coltype: Any) -> Any:
         return None
@@ -51,7 +51,7 @@ def _read_time(value: Any) -> Any:
 
 async def reflect(engine: AsyncEngine, source: SqlSource) -> Rows:
     """Return the `Rows` of a source; raises `SourceRefused` for a table not as declared, or `RecordsUnavailable`."""
-    with spoken(source):
+    with translated_errors(source):
         async with reading(engine) as connection:
             found = await connection.run_sync(_find, source)
             await check_zone(connection, source)
@@ -127,7 +127,7 @@ def _rows(found: _FoundTable, source: SqlSource, engine: AsyncEngine) -> Rows:
     if not isinstance(updated_at.type, sa.DateTime):
         raise _wrong(source, "updated_at_field", updated_at, "a date with a time (TIMESTAMP or DATETIME)")
     for field in ("stuck", "becomes", "failed"):
-        _check_status(status, source, field)
+        check_status(status, source, field, getattr(source, field))
     for name, value in source.where.items():
         _check_wanted(_column(table, source, "where", name), source, value)
     return Rows(
@@ -174,15 +174,13 @@ def _id(table: sa.Table, source: SqlSource) -> sa.Column[Any]:
     return column
 
 
-def _check_status(column: sa.Column[Any], source: SqlSource, field: str) -> None:
-    kind, status = column.type, getattr(source, field)
+def check_status(column: sa.Column[Any], source: SqlSource, field: str, status: str | int) -> None:
+    """Raise `SourceRefused` about `field` if the column cannot hold this status."""
+    kind = column.type
     if isinstance(kind, sa.Integer):
         if not isinstance(status, int):
             raise source.refused(field, f"the column {column.name!r} holds whole numbers, and it is {status!r}")
-        try:
-            whole(str(status), kind, source)
-        except ValueError:
-            raise source.refused(field, f"{status} does not fit into {column.name!r}, which is {kind}") from None
+        _check_size(column, source, field, status)
         return
     if not isinstance(kind, sa.String):
         raise _wrong(source, "status_field", column, "an enum, a text or a whole number")
@@ -207,10 +205,15 @@ def _check_wanted(column: sa.Column[Any], source: SqlSource, value: bool | int |
     if isinstance(kind, sa.Enum) and value not in kind.enums:
         raise source.refused("where", f"{column.name!r} may be {_listed(kind.enums)}, and not {value!r}")
     if isinstance(kind, sa.Integer):
-        try:
-            whole(str(value), kind, source)
-        except ValueError:
-            raise source.refused("where", f"{value} does not fit into {column.name!r}, which is {kind}") from None
+        _check_size(column, source, "where", value)
+
+
+def _check_size(column: sa.Column[Any], source: SqlSource, field: str, value: Any) -> None:
+    """Raise `SourceRefused` about `field` if this whole number is too large for the column."""
+    try:
+        whole(str(value), column.type, source)  # type: ignore[arg-type]
+    except ValueError:
+        raise source.refused(field, f"{value} does not fit into {column.name!r}, which is {column.type}") from None
 
 
 def _error(table: sa.Table, source: SqlSource) -> sa.Column[Any] | None:
@@ -230,9 +233,29 @@ def _attempts(table: sa.Table, source: SqlSource) -> sa.Column[Any] | None:
     column = _column(table, source, "attempts_field", source.attempts_field)
     if not isinstance(column.type, sa.Integer):
         raise _wrong(source, "attempts_field", column, "a whole number")
-    try:
-        whole(str(source.max_attempts), column.type, source)
-    except ValueError:
-        why = f"{source.max_attempts} does not fit into {column.name!r}, which is {column.type}"
-        raise source.refused("max_attempts", why) from None
+    _check_size(column, source, "max_attempts", source.max_attempts)
     return column
+
+
+async def check_unique(connection: AsyncConnection, rows: Rows) -> None:
+    """Raise `SourceRefused` if two records of the source have, or could have, the same value in `id_field`.
+
+    A key of the table over `id_field` alone makes it unique. So does a key of `id_field` and columns that `where`
+    fixes: with `where = {queue = "mail"}` the key (queue, id) keeps `id` unique. A table without any key, and a view,
+    is searched for two records with one id, which reads all records of the source.
+    """
+    name = rows.id.name
+    if rows.source.id_field is None:
+        return
+    fixed = rows.source.where.keys()
+    if any([column for column in key if column == name or column not in fixed] == [name] for key in rows.keys):
+        return
+    if rows.keys:
+        shown = " or ".join(", ".join(key) for key in rows.keys)
+        why = f"nothing keeps {name!r} unique in {rows.source.table}, whose key is {shown}"
+        raise rows.source.refused("id_field", f"{why}; name that, or make a unique index on {name!r}")
+    named = sa.select(rows.id).where(rows.id.is_not(None), *rows.filter)
+    twice = named.group_by(rows.id).having(sa.func.count() > 1).limit(1)
+    if (found := (await connection.execute(twice)).first()) is not None:
+        why = f"{name!r} is not unique in {rows.source.table}: several records have {str(found[0])[:40]!r}"
+        raise rows.source.refused("id_field", f"{why}; name the column that tells them apart")

@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from uuid import UUID
 
+from hub.batched import batched
 from hub.errors import RecordsUnavailable, StoreUnavailable
 from hub.recovery.models import Reset, Stuck, TaskSource
-from hub.recovery.nominees import Nominees, longest
+from hub.recovery.nominees import Nominees, longest_of
 from hub.store.store import Store
 
 BATCH = 50  # tasks reset per script, which takes under 4 ms
@@ -32,7 +33,7 @@ class TaskRecords:
 
     async def check(self) -> None:
         """Check that the store answers; raises `RecordsUnavailable` if not."""
-        with self._told():
+        with self._translated():
             await self._store.read("ZCARD", self._store.keys.worker_beats)
 
     async def count(self) -> int:
@@ -43,12 +44,7 @@ class TaskRecords:
         self, limit: int, older_than_s: float | None = None, ids: Sequence[str] | None = None
     ) -> list[Stuck]:
         """Return up to `limit` stuck tasks, the longest stuck first; `ids` and `older_than_s` narrow the search."""
-        kept: dict[str, Stuck] = {}
-        async for some in self._stuck(max(self.source.threshold_s, older_than_s or 0), ids):
-            kept.update((stuck.id, stuck) for stuck in some)
-            if len(kept) > 2 * limit + LOOK_BATCH:
-                kept = {stuck.id: stuck for stuck in longest(limit, kept.values())}
-        return longest(limit, kept.values())
+        return await longest_of(limit, self._stuck(max(self.source.threshold_s, older_than_s or 0), ids))
 
     async def reset(self, ids: Sequence[str] | None = None) -> Reset:
         """Put a batch of stuck tasks back into the queues, the longest stuck first, or the stuck tasks among `ids`."""
@@ -62,20 +58,19 @@ class TaskRecords:
     async def _bring_back(self, ids: Sequence[str]) -> Reset:
         tasks = _tasks(ids)
         words: list[int] = []
-        for start in range(0, len(tasks), BATCH):
-            with self._told():
+        for batch in batched(tasks, BATCH):
+            with self._translated():
                 words += await self._unstick(
                     threshold_ms=self._ms(self.source.threshold_s),
                     most=self.source.max_attempts or 0,
                     error=ERROR,
-                    rest=tasks[start : start + BATCH],
+                    rest=batch,
                 )
-        outcomes = list(zip(map(_dashed, tasks), words, strict=True))
-        return Reset(tuple(id for id, word in outcomes if word == 1), tuple(id for id, word in outcomes if word == 2))
+        return Reset.of(map(_dashed, tasks), words)
 
     async def _stuck(self, older_than_s: float, ids: Sequence[str] | None) -> AsyncGenerator[list[Stuck]]:
         """Yield lists of stuck tasks older than this, in no order; a task may come twice."""
-        with self._told():
+        with self._translated():
             async for tasks in self._held() if ids is None else _batches(_tasks(ids)):
                 now_ms, *found = await self._look(rest=tasks)
                 yield [
@@ -110,7 +105,7 @@ class TaskRecords:
         return round(seconds * 1000)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translated(self) -> Iterator[None]:
         try:
             yield
         except StoreUnavailable:

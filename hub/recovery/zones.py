@@ -50,10 +50,10 @@ async def refuse_to_guess(connection: AsyncConnection, rows: Rows) -> None:
         return
     if foreign := await _foreign(connection, rows):
         name = rows.updated_at.name
-        told = await _told(connection, rows, foreign)
+        ages = await _ages_in_words(connection, rows, foreign)
         raise rows.source.refused(
             "time_zone",
-            f"the column {name!r} has no time zone, and clocks of the database are in {', '.join(foreign)}{told};"
+            f"the column {name!r} has no time zone, and clocks of the database are in {', '.join(foreign)}{ages};"
             f' write time_zone = "{foreign[0]}", or "UTC" if that is what it holds',
         )
 
@@ -69,9 +69,9 @@ async def check_newest(connection: AsyncConnection, rows: Rows) -> None:
     fresh = [zone for zone, other_s in ages.items() if other_s is not None and abs(other_s) < JUST_NOW_S]
     if age_s >= -AHEAD_S and (abs(age_s) < JUST_NOW_S or not fresh):
         return
-    told = await _told(connection, rows, zones or [each for each in ("UTC",) if source.time_zone not in UTC])
+    shown = await _ages_in_words(connection, rows, zones or [each for each in ("UTC",) if source.time_zone not in UTC])
     which = f'write time_zone = "{fresh[0]}"' if fresh else "time_zone must say what clock the column holds"
-    raise source.refused("time_zone", f"in {rows.updated_at.name!r}{told.removeprefix(':')}; {which}")
+    raise source.refused("time_zone", f"in {rows.updated_at.name!r}{shown.removeprefix(':')}; {which}")
 
 
 async def _foreign(connection: AsyncConnection, rows: Rows) -> list[str]:
@@ -90,12 +90,12 @@ async def _newest_s(connection: AsyncConnection, rows: Rows, zone: str | None = 
     source = rows.source
     ages = []
     for status in (source.stuck, source.becomes, source.failed):
-        newest = sa.select(clock.age_s).where(rows.status_is(status), *rows.filter, clock.older_than(-YEAR_S))
+        newest = sa.select(clock.age_s).where(rows.status == status, *rows.filter, clock.older_than(-YEAR_S))
         ages.append(await connection.scalar(newest.order_by(rows.updated_at.desc()).limit(1)))
     return min((age for age in ages if age is not None), default=None)
 
 
-async def _told(connection: AsyncConnection, rows: Rows, zones: Iterable[str]) -> str:
+async def _ages_in_words(connection: AsyncConnection, rows: Rows, zones: Iterable[str]) -> str:
     """Return in words, for an error, how old the newest record is if its time is read in each of these zones."""
     parts = []
     for zone in (rows.source.time_zone, *zones):

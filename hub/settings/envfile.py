@@ -85,7 +85,7 @@ def _believed(path: Path) -> str:
 def _refuse_a_strangers(facts: os.stat_result) -> None:
     if facts.st_uid not in (os.geteuid(), 0):
         what = "a link that leads to it" if stat.S_ISLNK(facts.st_mode) else "it"
-        raise _Unfit(f"{what} belongs to {_user(facts.st_uid)}, and only files of this user or root are believed")
+        raise _Unfit(f"{what} belongs to {user_name(facts.st_uid)}, and only files of this user or root are believed")
 
 
 def _is_private(group: int) -> bool:
@@ -98,7 +98,8 @@ def _is_private(group: int) -> bool:
     return user.pw_gid == group and found.gr_name == user.pw_name and set(found.gr_mem) <= {user.pw_name}
 
 
-def _user(uid: int) -> str:
+def user_name(uid: int) -> str:
+    """Return the name of a user of this machine, for the sentence of an error."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -27,7 +27,7 @@ from typing import Any, Final, Literal
 
 from hub.errors import StartRefused
 from hub.settings.knobs import BadSetting, mask_url, read_redis_url
-from hub.settings.toml import read_toml
+from hub.settings.toml import read_fields, read_toml
 
 DEFAULT: Final = "default"  # the name in commands and files of the realm that has no name
 REALMS_MAX: Final = 100
@@ -39,8 +39,6 @@ SPILL_MAX: Final = 8  # realms that one ticket may be served in
 SPILL_AFTER_S: Final = 5.0
 SPILL_AFTER_MAX_S: Final = 3600.0
 _NAME: Final = re.compile(r"[a-z0-9-]{1,32}")
-_SPILL: Final = ("spill_to", "spill_after_s")
-_FIELDS: Final = ("name", "url", *KINDS, *_SPILL)
 
 
 @dataclass(frozen=True)
@@ -75,8 +73,8 @@ class Rules:
             kind: [(pattern.split("*"), realm.name) for realm in realms for pattern in getattr(realm, kind)]
             for kind in KINDS
         }
-        said = repr([(realm.name, realm.labels, realm.rooms, realm.nodes, *_spill(realm)) for realm in realms])
-        self.version = hashlib.sha256(said.encode()).hexdigest()[:12]
+        text = repr([(realm.name, realm.labels, realm.rooms, realm.nodes, *_spill(realm)) for realm in realms])
+        self.version = hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def find(self, kind: Kind, text: str) -> str | None:
         """Return the name of the first realm with a pattern that fits the text; None when no pattern fits."""
@@ -174,21 +172,14 @@ def _check_place(realm: Realm, others: Sequence[str], default_prefix: str) -> No
 
 def _realm(entry: dict[str, Any]) -> Realm:
     of_default = entry.get("name") == DEFAULT
-    said: dict[str, Any] = {}
-    for field, value in entry.items():
-        if field not in _FIELDS:
-            raise ValueError(f"{field[:40]!r} is no field of a realm; there are {', '.join(_FIELDS)}")
-        if of_default and field not in ("name", *_SPILL):
+    for field in ("url", *KINDS) if of_default else ():
+        if field in entry:
             raise ValueError(f"{DEFAULT}, the realm of HUB_REDIS_URL, has no {field} of its own here")
-        try:
-            read: Callable[[Any], Any] = _READ.get(field, _read_patterns)
-            said[field] = read(value)
-        except ValueError as error:
-            raise ValueError(f"{field} {error}") from None
+    fields = read_fields(entry, _READERS, "realm")
     for field in ("name",) if of_default else ("name", "url"):
-        if field not in said:
+        if field not in fields:
             raise ValueError(f"{field} is missing")
-    return Realm(**{"url": "", **said})
+    return Realm(**{"url": "", **fields})
 
 
 def _read_url(value: Any) -> str:
@@ -216,12 +207,10 @@ def _read_after(value: Any) -> float:
     return float(value)
 
 
-_READ: Final[dict[str, Callable[[Any], Any]]] = {
-    "name": read_name,
-    "url": _read_url,
-    "spill_to": read_others,
+_READERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "name": read_name, "url": _read_url, **dict.fromkeys(KINDS, _read_patterns), "spill_to": read_others,
     "spill_after_s": _read_after,
-}
+}  # fmt: skip
 
 
 def _spill(realm: Realm) -> tuple[Any, ...]:

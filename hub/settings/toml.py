@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,3 +37,16 @@ def read_toml(where: str, path: Path, table: str) -> list[dict[str, Any]]:
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise refused(f": {table} is no list of tables; write [[{table}]] above each {table[:-1]}")
     return entries
+
+
+def read_fields(entry: Mapping[str, Any], readers: Mapping[str, Callable[[Any], Any]], what: str) -> dict[str, Any]:
+    """Return the fields of an entry, each as its reader returns it; raises ValueError, a sentence about one field."""
+    fields = {}
+    for field, value in entry.items():
+        if field not in readers:
+            raise ValueError(f"{field[:40]!r} is no field of a {what}; there are {', '.join(readers)}")
+        try:
+            fields[field] = readers[field](value)
+        except ValueError as error:
+            raise ValueError(f"{field} {error}") from None
+    return fields

@@ -5,7 +5,6 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import pwd
 import shutil
 import stat
 import sys
@@ -17,6 +16,7 @@ from urllib.parse import quote
 
 from hub.errors import StartRefused
 from hub.observability.logs import get_logger
+from hub.settings.envfile import user_name
 from hub.store import keeper
 
 # The system cuts socket paths at 107 bytes on Linux and at 103 on macOS.
@@ -159,7 +159,7 @@ def _keep_to_oneself(data_dir: Path) -> None:
     """
     facts = data_dir.stat()
     if facts.st_uid != os.geteuid():
-        raise StartRefused(f"The embedded Redis does not use {data_dir}: it belongs to {_user(facts.st_uid)}.")
+        raise StartRefused(f"The embedded Redis does not use {data_dir}: it belongs to {user_name(facts.st_uid)}.")
     if facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise StartRefused(
             f"The embedded Redis does not use {data_dir}: others can write to it; chmod 700 {data_dir} changes that."
@@ -175,13 +175,6 @@ def _tighten(path: Path, mode: int) -> None:
         facts = path.stat()
         if facts.st_uid == os.geteuid() and stat.S_IMODE(facts.st_mode) & ~mode:
             path.chmod(mode)
-
-
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"user {uid}"
 
 
 def _make_private(folder: Path) -> None:

@@ -233,7 +233,7 @@ class Store:
             self.fence = (generation, clock_ms)
 
     def wall_s(self) -> float:
-        """Return the time of Redis in seconds since 1970, that of this machine as long as Redis gave none."""
+        """Return the time of Redis in seconds since 1970, or that of this machine until Redis has told its own."""
         return time.time() if self._wall_s is None else time.monotonic() + self._wall_s
 
     def latest_ms(self) -> int | None:

@@ -225,17 +225,11 @@ class Brake:
     async def _ask(self, stale: int, nominated: Nominated, dry_run: bool) -> Verdict:
         registered = nominated.registered
         word, allowed = await self._brake(
-            pass_id=secrets.token_hex(8),
-            too_many=int(self._too_many(stale, nominated)),
-            stale=stale,
-            registered=registered,
-            limit=per_interval(registered, self._percent),
-            window_ms=int(self._interval_ms * JITTER),
-            grace_ms=self._timeout_ms,
-            dry_run=int(dry_run),
-            of=self._of,
+            pass_id=secrets.token_hex(8), too_many=int(self._too_many(stale, nominated)), stale=stale,
+            registered=registered, limit=per_interval(registered, self._percent),
+            window_ms=int(self._interval_ms * JITTER), grace_ms=self._timeout_ms, dry_run=int(dry_run), of=self._of,
             others=nominated.others,
-        )
+        )  # fmt: skip
         if not dry_run:
             self._tell(word, stale, nominated)
         if word in ("engaged", "held"):

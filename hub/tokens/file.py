@@ -13,7 +13,7 @@ from typing import Any
 
 from hub.errors import StartRefused
 from hub.observability.logs import get_logger
-from hub.settings.toml import read_toml
+from hub.settings.toml import read_fields, read_toml
 from hub.tokens.certificates import secret_of
 from hub.tokens.models import (
     NODE,
@@ -145,35 +145,28 @@ def read_tokens(path: Path) -> dict[str, Token]:
 
 
 def _token(entry: dict[str, Any]) -> Token:
-    said = {}
-    for field, value in entry.items():
-        if field not in _FIELDS:
-            raise ValueError(f"{field[:40]!r} is no field of a token; there are {', '.join(_FIELDS)}")
-        try:
-            said[field] = _FIELDS[field](value)
-        except ValueError as error:
-            raise ValueError(f"{field} {error}") from None
-    if "node" in said and (others := said.keys() & {"user", "user_id", "superuser", "scopes", "rooms"}):
+    fields = read_fields(entry, _FIELDS, "token")
+    if "node" in fields and (others := fields.keys() & {"user", "user_id", "superuser", "scopes", "rooms"}):
         raise ValueError(f"{min(others)} stands beside node; a node has none of it")
-    if "user" not in said and "node" not in said:
+    if "user" not in fields and "node" not in fields:
         raise ValueError("user is missing")
-    if len(said.keys() & {"token", "sha256", "certificate"}) != 1:
+    if len(fields.keys() & {"token", "sha256", "certificate"}) != 1:
         raise ValueError("one of token, sha256 and certificate must be there, and only one")
-    return Token(said.get("token") or said.get("sha256") or said["certificate"], _holder(said))
+    return Token(fields.get("token") or fields.get("sha256") or fields["certificate"], _holder(fields))
 
 
-def _holder(said: Mapping[str, Any]) -> Holder:
-    active = said.get("active", True)
-    if "node" in said:
-        return Holder(said["node"], user_of(said["node"]), active=active, kind=NODE)
-    name: str = said["user"]
+def _holder(fields: Mapping[str, Any]) -> Holder:
+    active = fields.get("active", True)
+    if "node" in fields:
+        return Holder(fields["node"], user_of(fields["node"]), active=active, kind=NODE)
+    name: str = fields["user"]
     return Holder(
         name,
-        said.get("user_id") or user_of(name),
-        said.get("superuser", False),
+        fields.get("user_id") or user_of(name),
+        fields.get("superuser", False),
         active,
-        said.get("scopes", frozenset()),
-        said.get("rooms", frozenset()),
+        fields.get("scopes", frozenset()),
+        fields.get("rooms", frozenset()),
     )
 
 

@@ -61,12 +61,13 @@ class Secrets:
 
     def check_value(self, given: str, *roles: str) -> None:
         """Raise `Unauthorized` unless `given`, the value of the header, is a secret of one of these roles."""
-        if not (self.open or self.accepts(given, *roles)):
+        if not self.accepts(given, *roles):
             raise Unauthorized()
 
     def accepts(self, given: str, *roles: str) -> bool:
-        """Return whether `given`, the value of the header, is a secret of one of these roles."""
-        accepted = False
+        """Return whether `given`, the value of the header, is a secret of one of these roles; with no secret set, any
+        value is."""
+        accepted = self.open
         shown = given.encode("latin-1", "replace")  # the bytes that the caller sent
         for role in roles:
             for secret in self._accepted[role]:

@@ -76,11 +76,7 @@ class Road:
             if not transport.closed:
                 protocol.data_received(piece)
                 await asyncio.sleep(0)
-
-        async def over() -> bool:
-            return transport.closed or _rests(protocol)
-
-        await eventually(over, pause_s=0.0005)
+        await eventually(lambda: transport.closed or _rests(protocol), pause_s=0.0005)
         closed = transport.closed
         protocol.connection_lost(None)
         if self._state.tasks:

@@ -90,11 +90,7 @@ class Stream:
 
     async def until(self, count: int) -> list[dict[str, Any]]:
         """The events, as soon as there are so many."""
-
-        async def there() -> bool:
-            return len(self.events) >= count
-
-        await eventually(there)
+        await eventually(lambda: len(self.events) >= count)
         return self.events
 
 
@@ -111,11 +107,7 @@ async def listening(
         "headers": [(name.encode(), value.encode()) for name, value in (headers or {}).items()],
     }  # fmt: skip
     task = asyncio.create_task(app(scope, stream.receive, stream.send))  # type: ignore[arg-type]
-
-    async def begun() -> bool:
-        return bool(stream.frames) or stream.ended or task.done() or not stream.reading.is_set()
-
-    await eventually(begun)
+    await eventually(lambda: bool(stream.frames) or stream.ended or task.done() or not stream.reading.is_set())
     try:
         yield stream
     finally:

@@ -24,22 +24,14 @@ def request(body=BEAT, path="/node/heartbeat", more="", secret="node-s3", method
 
 @pytest.fixture(scope="module")
 def hub(_server):
-    process = HubProcess(
-        {
-            "HUB_REDIS_URL": _server.url,
-            "HUB_KEY_PREFIX": "bounds:",
-            "HUB_NODE_TIMEOUT": "600",
-            "HUB_REQUEST_HEADERS_TIMEOUT_SECONDS": str(BOUND_S),
-            "HUB_REQUEST_TIMEOUT_SECONDS": str(BOUND_S),
-            "HUB_KEEP_ALIVE_TIMEOUT_SECONDS": str(BOUND_S),
-        }
-    )
-    process.wait_until_ready()
-    with Wire(process.port) as wire:
-        wire.send(request(path="/node/register"))
-        assert wire.answer()[0] == 200
-    yield process
-    process.kill()
+    limits = ("REQUEST_HEADERS_TIMEOUT", "REQUEST_TIMEOUT", "KEEP_ALIVE_TIMEOUT")
+    settings = {f"HUB_{limit}_SECONDS": str(BOUND_S) for limit in limits}
+    settings |= {"HUB_REDIS_URL": _server.url, "HUB_KEY_PREFIX": "bounds:", "HUB_NODE_TIMEOUT": "600"}
+    with HubProcess(settings) as process:
+        with Wire(process.port) as wire:
+            wire.send(request(path="/node/register"))
+            assert wire.answer()[0] == 200
+        yield process
 
 
 @pytest.fixture

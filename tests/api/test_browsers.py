@@ -114,7 +114,7 @@ def test_the_gate_refuses_requests_of_foreign_pages_and_hosts(settings, method, 
     sent = {"host": HOST, **headers}
     raw = [(name.encode(), value.encode("latin-1")) for name, value in sent.items() if value is not None]
     gate = Gate(settings)
-    for _ in range(2):  # what is remembered of the first changes nothing
+    for _ in range(2):  # the second check uses what the gate remembered of the first
         asking = nullcontext() if refusal is None else pytest.raises(refusal, match=r"\.$")
         with asking:
             row = TABLE.find("GET" if method == "HEAD" else method, path).row
@@ -124,12 +124,9 @@ def test_the_gate_refuses_requests_of_foreign_pages_and_hosts(settings, method, 
 @pytest.fixture(scope="module")
 def lax(_server):
     """A hub without secrets."""
-    process = HubProcess(
-        {"HUB_REDIS_URL": _server.url, "HUB_KEY_PREFIX": "lax:", "HUB_NODE_TIMEOUT": "600", **NO_SECRETS}
-    )
-    process.wait_until_ready()
-    yield process
-    process.kill()
+    settings = {"HUB_KEY_PREFIX": "lax:", "HUB_NODE_TIMEOUT": "600", **NO_SECRETS}
+    with HubProcess({"HUB_REDIS_URL": _server.url, **settings}) as process:
+        yield process
 
 
 def post(path, body=b"{}", **headers):

@@ -155,7 +155,7 @@ async def test_a_cap_on_an_invalid_label_is_refused(api, label):
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid-label")
 
 
-async def test_a_cap_of_a_kind_that_is_not_lent_is_refused(make_api):
+async def test_a_cap_on_a_label_of_a_kind_that_is_not_allowed_is_refused(make_api):
     async with make_api(label_kinds="Chromium") as api:
         assert (await api.put("/admin/caps/a:Firefox", json={"cap": 1})).status_code == 400
         assert (await put(api, "a:chromium", 1))["cap"] == 1

@@ -17,15 +17,11 @@ OFF_S = 3 * 3600.0
 @pytest.fixture(scope="module", params=[OFF_S, -OFF_S], ids=["fast", "slow"])
 def wrong(request, tmp_path_factory):
     """A hub whose time of day is three hours off; its log shows that it is. Each test has a node of its own in it."""
-    server = RedisServer(tmp_path_factory.mktemp("redis"))
-    server.start()
-    environment = {"HUB_REDIS_URL": server.url, "HUB_NODE_TIMEOUT": "600", "TEST_CLOCK_OFF_S": str(request.param)}
-    hub = HubProcess(environment, before=OFF, anew=True)
-    hub.wait_until_ready()
-    assert abs(of(hub.log().split()[0]) - time.time()) > OFF_S / 2
-    yield hub
-    hub.kill()
-    server.stop()
+    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+        environment = {"HUB_REDIS_URL": server.url, "HUB_NODE_TIMEOUT": "600", "TEST_CLOCK_OFF_S": str(request.param)}
+        with HubProcess(environment, before=OFF, anew=True) as hub:
+            assert abs(of(hub.log().split()[0]) - time.time()) > OFF_S / 2
+            yield hub
 
 
 def of(text):

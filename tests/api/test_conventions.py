@@ -1,4 +1,4 @@
-"""Rules for every path: the alias, problem documents, sizes, methods, and who is refused how."""
+"""Rules for every path: the alias, problem documents, sizes, methods, and refusals of callers."""
 
 from __future__ import annotations
 

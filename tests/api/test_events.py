@@ -22,7 +22,6 @@ from hub.store.follow import Follower
 from tests.api.streams import ENDLESS, listening
 from tests.world import (
     PATIENCE_S,
-    RedisServer,
     borrow,
     eventually,
     give_back,
@@ -279,11 +278,7 @@ async def test_a_silent_stream_sends_a_sign_of_life_with_its_position(served, re
     monkeypatch.setattr(live, "KEEP_ALIVE_S", 0.05)
     async with listening(served.app, kind="node") as stream:
         last = redis.xadd("hub:history", {"event": "grant.lent"})
-
-        async def told() -> bool:
-            return stream.last_id == last
-
-        await eventually(told)
+        await eventually(lambda: stream.last_id == last)
     assert stream.names == []
     assert " nothing new" in {frame.get("") for frame in stream.frames}
 
@@ -336,11 +331,7 @@ async def test_a_reader_that_misses_its_cancellation_still_ends(served, redis, m
         async with listening(served.app) as stream:
             redis.xadd("hub:history", {"event": "grant.lent"})
             await stream.until(1)
-
-    async def none() -> bool:
-        return int(redis.info("clients")["blocked_clients"]) == 0
-
-    await eventually(none)
+    await eventually(lambda: int(redis.info("clients")["blocked_clients"]) == 0)
 
 
 async def test_an_event_is_encoded_once_for_all_listeners_and_sent_to_a_crowd_in_parts(served, redis, monkeypatch):
@@ -389,11 +380,7 @@ async def test_a_slow_listener_is_told_and_misses_nothing_when_it_reconnects(ser
             redis.xadd("hub:history", {"event": "grant.lent", "slot": f"s{number}"})
             await quick.until(number + 1)
         slow.reading.set()
-
-        async def over() -> bool:
-            return slow.ended
-
-        await eventually(over)
+        await eventually(lambda: slow.ended)
     assert slow.names[-1] == "slow"
     heard = [event["slot"] for event in slow.events[:-1]]
     async with listening(served.app, {"last-event-id": slow.last_id}) as again:
@@ -406,21 +393,13 @@ async def test_a_listener_who_reads_nothing_is_cut_off(served, redis, monkeypatc
     async with listening(served.app) as stream:
         stream.reading.clear()
         redis.xadd("hub:history", {"event": "grant.lent"})
-
-        async def cut_off() -> bool:
-            return stream.aborted
-
-        await eventually(cut_off)
+        await eventually(lambda: stream.aborted)
 
 
 async def test_a_stopping_hub_ends_its_streams_at_once_and_accepts_no_new_ones(served):
     async with listening(served.app) as stream:
         served.app.app.state.serving.stop()
-
-        async def over() -> bool:
-            return stream.ended
-
-        await eventually(over)
+        await eventually(lambda: stream.ended)
         answer = await served.api.get("/events")
     assert (answer.status_code, answer.json()["code"]) == (503, "stopping")
 
@@ -446,10 +425,8 @@ async def test_the_latest_events_are_listed_newest_first(served, redis):
     assert (await served.api.get("/history", params={"limit": "0"})).json()["member"] == "limit"
 
 
-def test_over_a_real_connection_streams_survive_an_outage_of_redis_and_end_with_the_hub(tmp_path, start_hub):
-    server = RedisServer(tmp_path)
-    server.start()
-    hub = start_hub(HUB_REDIS_URL=server.url, HUB_NODE_TIMEOUT="600")
+def test_over_a_real_connection_streams_survive_an_outage_of_redis_and_end_with_the_hub(own_redis, start_hub):
+    hub = start_hub(HUB_REDIS_URL=own_redis.url, HUB_NODE_TIMEOUT="600")
     headers = {"x-hub-secret": hub.runner_secret}
     with (
         httpx.Client(base_url=hub.url, headers=headers, timeout=PATIENCE_S) as api,
@@ -458,9 +435,9 @@ def test_over_a_real_connection_streams_survive_an_outage_of_redis_and_end_with_
         heard = (line for line in answer.iter_lines() if line.startswith("data:"))
         register(hub, "n1")
         assert '"node":"n1"' in next(heard)
-        server.kill()
+        own_redis.kill()
         wait_until(lambda: "event history unreadable" in hub.log(), why=hub.log)
-        server.start()
+        own_redis.start()
         wait_until(lambda: api.get("/health/ready").status_code == 200, why=hub.log)
         register(hub, "n2")
         assert '"node":"n2"' in next(heard)
@@ -470,7 +447,6 @@ def test_over_a_real_connection_streams_survive_an_outage_of_redis_and_end_with_
         assert list(heard) == []  # it ends, and as a whole answer
     assert hub.process.wait(PATIENCE_S) in (0, -signal.SIGTERM)
     assert "Traceback" not in hub.log()
-    server.stop()
 
 
 def register(hub, node: str) -> None:

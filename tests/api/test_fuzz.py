@@ -58,7 +58,7 @@ end
 return found
 """
 KEPT = ("hub:patience", "hub:request:", "hub:ticket:")  # its place, when it has a key to come back with
-WAITED = ("hub:history", "hub:pace:")  # what is left of a borrow that waited in vain: that it did, and how fast it went
+WAITED = ("hub:history", "hub:pace:")  # kept after a borrow that waited in vain: its event, and the pace of the label
 
 
 class Quarry:

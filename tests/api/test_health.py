@@ -16,7 +16,7 @@ from hub.api.operators.health import StoreBreaker
 from hub.errors import StoreUnavailable
 from hub.observability import metrics
 from hub.store.notifications import Notifications
-from tests.world import PATIENCE_S, RedisServer, age_node, borrow, give_back, publish, push
+from tests.world import PATIENCE_S, age_node, borrow, give_back, publish, push
 
 LABEL = "a:b"
 
@@ -32,12 +32,10 @@ async def test_health_says_how_fast_redis_answers(api):
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-async def test_a_hub_without_redis_is_live_and_not_ready(tmp_path, make_api, method):
-    server = RedisServer(tmp_path)
-    server.start()
-    async with make_api(redis_url=server.url, redis_timeout_s=0.5, redis_connect_timeout_s=0.5) as api:
+async def test_a_hub_without_redis_is_live_and_not_ready(own_redis, make_api, method):
+    async with make_api(redis_url=own_redis.url, redis_timeout_s=0.5, redis_connect_timeout_s=0.5) as api:
         assert (await api.request(method, "/health/live")).status_code == 200
-        server.kill()
+        own_redis.kill()
         assert (await api.request(method, "/health/ready")).status_code == 503
         alive = await api.request(method, "/health/live")
         assert (alive.status_code, alive.content) == (200, b'{"status":"live"}' if method == "GET" else b"")
@@ -81,7 +79,7 @@ async def test_a_hub_whose_stop_was_noticed_late_leaves_nothing_running(make_api
 
 
 @pytest.mark.parametrize("disconnected", [False, True])
-async def test_the_breaker_stops_asking_until_its_cooldown_is_over(make_api, disconnected):
+async def test_the_health_breaker_stops_asking_redis_until_its_cooldown_is_over(make_api, disconnected):
     async with make_api(redis_breaker_threshold=3, redis_breaker_cooldown_ms=60_000) as api:
         asked = []
 
@@ -97,7 +95,7 @@ async def test_the_breaker_stops_asking_until_its_cooldown_is_over(make_api, dis
         assert len(asked) == (1 if disconnected else 3)
 
 
-def test_a_success_makes_the_breaker_forget_its_errors():
+def test_a_success_makes_the_health_breaker_forget_earlier_errors():
     breaker = StoreBreaker(2, 60)
     for _ in range(3):
         breaker.failed(disconnected=False)
@@ -108,7 +106,7 @@ def test_a_success_makes_the_breaker_forget_its_errors():
     assert breaker.is_open
 
 
-def test_the_breaker_asks_again_after_its_cooldown():
+def test_the_health_breaker_asks_redis_again_after_its_cooldown():
     breaker = StoreBreaker(1, 0)
     breaker.failed(disconnected=True)
     assert not breaker.is_open
@@ -224,7 +222,7 @@ async def test_metrics_of_the_contract_count_what_happened(make_api):
     assert (value(text, "hub_nodes_registered"), value(text, "hub_sessions")) == (1, 3)
 
 
-async def test_labels_beyond_a_bound_share_one_series(api, monkeypatch):
+async def test_labels_beyond_a_bound_share_one_metric_series(api, monkeypatch):
     monkeypatch.setattr(metrics, "_seen", set())
     for n in range(metrics.LABELS_MAX + 30):
         await borrow(api, f"cardinality:{n}", runName="#")  # counted, and refused before Redis is asked

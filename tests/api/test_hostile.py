@@ -163,7 +163,7 @@ class Others:
 
     async def _beat(self) -> None:
         while not self._over.is_set():
-            # Who stood still for longer than a connection may be idle finds it closed, and comes again.
+            # This process may have stood still for longer than a connection may be idle: connect again.
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
                 reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
                 try:
@@ -187,7 +187,7 @@ class Others:
     async def served(self, more: int) -> None:
         """Wait until so many more heartbeats have been answered."""
         enough = len(self.took) + more
-        await eventually(lambda: asyncio.sleep(0, len(self.took) >= enough or self._failed()))
+        await eventually(lambda: len(self.took) >= enough or self._failed())
 
     def _failed(self) -> bool:
         for task in self._tasks:

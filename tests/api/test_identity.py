@@ -1,4 +1,4 @@
-"""Who calls the jobs API, on a route of the test's own and on /admin/tokens."""
+"""How the jobs API identifies its callers, on a route of the test's own and on /admin/tokens."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hub.api.callers.caller import OPERATOR, READ, STRANGER
 from hub.tokens.holders import REMEMBERED_S
 from hub.tokens.models import user_of
 from hub.wire import to_json
-from tests.world import PATIENCE_S, SLACK_S, RedisServer, eventually, settings_for, wait_until
+from tests.world import PATIENCE_S, SLACK_S, eventually, settings_for, wait_until
 
 SECRETS = {"runner_secret": "runner-x", "node_secret": "node-x", "admin_secret": "admin-x"}
 FILE = """
@@ -263,15 +263,13 @@ async def test_a_revoked_token_is_refused_at_this_hub_at_once_and_at_others_with
         await eventually(refused, REMEMBERED_S + SLACK_S)
 
 
-async def test_while_redis_is_away_a_token_gets_503_and_is_not_called_unknown(make_who, tmp_path, tokens_file):
-    server = RedisServer(tmp_path)
-    server.start()
-    own = {"redis_url": server.url}
+async def test_while_redis_is_away_a_token_gets_503_and_is_not_called_unknown(make_who, own_redis, tokens_file):
+    own = {"redis_url": own_redis.url}
     async with make_who(**own) as open_hub, make_who(**own, **SECRETS, tokens_file=tokens_file) as shut:
         assert await ask(open_hub) == (200, OPEN)
         token = (await make(shut, headers={"x-hub-secret": "admin-x"}))["token"]
         assert await ask(shut, **bearer(token)) == (200, person("ann"))
-        server.kill()
+        own_redis.kill()
 
         async def away():
             return (await ask(shut, **bearer(token)), await ask(open_hub)) == ((503, None), (503, None))
@@ -294,13 +292,12 @@ async def test_while_redis_is_away_a_token_gets_503_and_is_not_called_unknown(ma
         ):
             refused = await shut.request(method, path, json={"user": "x"}, headers={"x-hub-secret": "admin-x"})
             assert (refused.status_code, refused.json()["code"]) == (503, "store-unavailable")
-        server.start()
+        own_redis.start()
 
         async def back():
             return await ask(shut, **bearer(token)) == (200, person("ann"))
 
         await eventually(back)
-    server.stop()
 
 
 async def test_only_superusers_with_the_scope_may_make_tokens(make_who, tokens_file):

@@ -10,7 +10,7 @@ import socket
 import httpx
 import pytest
 
-from tests.world import PATIENCE_S, HubProcess, RedisServer, eventually, wait_until
+from tests.world import PATIENCE_S, HubProcess, eventually, wait_until
 
 LINE = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (DEBUG|INFO |WARNING|ERROR) \S.*$")
 
@@ -18,10 +18,8 @@ LINE = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (DEBUG|INFO |WARNING
 @pytest.fixture(scope="module")
 def live(_server):
     """A hub with secrets and short timeouts, for the whole module; every test uses labels of its own."""
-    process = HubProcess({"HUB_REDIS_URL": _server.url, "HUB_KEY_PREFIX": "live:"})
-    process.wait_until_ready()
-    yield process
-    process.kill()
+    with HubProcess({"HUB_REDIS_URL": _server.url, "HUB_KEY_PREFIX": "live:"}) as process:
+        yield process
 
 
 def post(hub, role, path, body, **more):
@@ -255,22 +253,19 @@ async def test_a_hub_told_to_stop_refuses_borrows_accepts_returns_and_ends(start
     assert "Traceback" not in hub.log()
 
 
-def test_the_loss_and_the_return_of_redis_are_each_logged_once(tmp_path, start_hub):
-    server = RedisServer(tmp_path)
-    server.start()
-    hub = start_hub(HUB_REDIS_URL=server.url, REDIS_BREAKER_COOLDOWN_MS="500")
+def test_the_loss_and_the_return_of_redis_are_each_logged_once(own_redis, start_hub):
+    hub = start_hub(HUB_REDIS_URL=own_redis.url, REDIS_BREAKER_COOLDOWN_MS="500")
     offer(hub, "n1", **{"away:one": ["s1"]})
-    server.kill()
+    own_redis.kill()
     wait_until(lambda: "store unreachable" in hub.log(), why=hub.log)
     for _ in range(5):
         answer = post(hub, "runner", "/session/borrow", {"labelKey": "away:one"})
         assert (answer.status_code, answer.json()["code"]) == (503, "store-unavailable")
         assert get(hub, "/health").status_code == 503
         assert get(hub, "/metrics").status_code == 200
-    server.start()
+    own_redis.start()
     wait_until(lambda: "store reachable again" in hub.log(), why=hub.log)
     wait_until(lambda: get(hub, "/health/ready").status_code == 200, why=hub.log)
     assert (hub.log().count("store unreachable"), hub.log().count("store reachable again")) == (1, 1)
     assert "Traceback" not in hub.log()
     hub.kill()
-    server.stop()

@@ -53,10 +53,7 @@ def follow(door: LoginGate, key: str) -> asyncio.Task[None]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async def holds() -> bool:
-        return condition()
-
-    await eventually(holds, pause_s=0)
+    await eventually(condition, pause_s=0)
 
 
 async def end(*streams: asyncio.Task[None]) -> None:

@@ -8,12 +8,17 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Annotated
 
 import httpx
 import pytest
+from fastapi import APIRouter, Depends, Request
 
 from hub.api.app import TABLE, create_app
-from hub.api.operations import ANYBODY, CALLER
+from hub.api.operations import ANYBODY, CALLER, operation, row_of, taken, takes
+from hub.api.shapes import reading
+from hub.api.shapes.answer import Answer
+from hub.api.shapes.lease_bodies import RenewBody
 from tests.test_layout import TOP, imports, module_of, room
 from tests.world import settings_for
 
@@ -52,7 +57,7 @@ def test_the_path_of_an_operation_is_written_in_its_table_row_alone() -> None:
     found = [named for path in FILES for named in beside_rows(path)]
     assert len(found) <= PREFIXES_AND_EXAMPLES, found
     rows = (TOP / API / "capacity/leases.py").read_text()
-    assert '"/session/borrow"' in rows  # what is looked for is written so
+    assert '"/session/borrow"' in rows  # these files hold the text that is searched for
 
 
 def test_a_chain_of_imports_between_packages_of_the_api_has_ten_packages_at_most() -> None:
@@ -71,7 +76,7 @@ def test_a_chain_of_imports_between_packages_of_the_api_has_ten_packages_at_most
 
 
 def test_endpoints_leave_the_check_of_the_caller_to_the_pipeline() -> None:
-    """They are given the caller by `admission`; what finds out who it is they do not import."""
+    """Endpoints get the caller from `admission`, and do not import the modules that identify it."""
     asks = {"admit", "find_user", "node", "joiner", "finding"}
     found = []
     for path in FILES:
@@ -115,3 +120,55 @@ def test_an_operation_that_asks_more_of_its_caller_names_its_callers() -> None:
         assert facts.who or not asks_more, row.path
         assert facts.who != CALLER or facts.scopes or facts.superuser or facts.anonymous, row.path
         assert row.is_plain, f"{row.path}: the router of the framework would choose its endpoint again"
+
+
+READ: list[str] = []
+router = APIRouter()
+
+
+def first(request: Request) -> str:
+    READ.append("first")
+    return request.url.path
+
+
+@takes(body=RenewBody)
+async def second(_: Request) -> str:
+    READ.append("second")
+    return "body"
+
+
+@router.post("/things/{name}", **operation("make", (ANYBODY,)))
+async def make(
+    name: str, one: Annotated[str, Depends(first)], request: Request, two: Annotated[str, Depends(second)]
+) -> Answer[list[str]]:
+    return Answer([name, one, request.method, two])
+
+
+async def test_an_endpoint_is_called_with_what_its_signature_names_in_that_order() -> None:
+    row = row_of(router.routes, make)
+    assert (row.is_plain, taken(row.route).body) == (True, RenewBody)
+    scope = {"type": "http", "method": "POST", "path": "/things/x", "headers": [], "path_params": {"name": "x"}}
+    answer = await row.call(Request({**scope, "server": ("hub", 80), "query_string": b"", "scheme": "http"}))
+    assert (json.loads(answer.body), READ) == (["x", "/things/x", "POST", "body"], ["first", "second"])
+
+
+def test_an_endpoint_with_a_parameter_that_only_the_framework_can_read_is_left_to_it() -> None:
+    router = APIRouter()
+
+    @router.get("/things", **operation("list", (ANYBODY,)))
+    async def things(limit: int = 10) -> Answer[list[int]]:
+        return Answer([limit])
+
+    assert not row_of(router.routes, things).is_plain
+
+
+async def test_dependencies_of_endpoints_can_be_overridden(redis_server) -> None:  # type: ignore[no-untyped-def]
+    made = create_app(settings_for(redis_server.url), sweep=False)
+    transport = httpx.ASGITransport(app=made)  # type: ignore[arg-type]
+    async with (
+        made.app.router.lifespan_context(made.app),
+        httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as api,
+    ):
+        assert (await api.get("/sessions?limit=0")).status_code == 400
+        made.app.dependency_overrides[reading.page] = lambda: (0, 1)
+        assert (await api.get("/sessions?limit=0")).json() == {"total": 0, "sessions": []}

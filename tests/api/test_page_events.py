@@ -63,11 +63,7 @@ async def page_of(app: Any, api: httpx.AsyncClient) -> AsyncIterator[Stream]:
 
 async def told(stream: Stream, many: int) -> list[dict[str, Any]]:
     """The overviews that came, as soon as there are so many."""
-
-    async def there() -> bool:
-        return len(stream.overviews) >= many
-
-    await eventually(there)
+    await eventually(lambda: len(stream.overviews) >= many)
     return stream.overviews
 
 
@@ -76,11 +72,7 @@ async def test_an_open_page_is_sent_the_state_of_the_hub_without_asking(app, api
         assert (await told(page, 1))[0]["seen"]["nodes"]["registered"] == 0
         await publish(api, "n1", **{"gpu:a100": ["s1"]})
         await page.until(2)
-
-        async def seen() -> bool:
-            return bool(page.overviews[-1]["seen"]["slots"]["free"] == 1)
-
-        await eventually(seen)
+        await eventually(lambda: page.overviews[-1]["seen"]["slots"]["free"] == 1)
     assert page.names == ["node.registered", "slot.published"]
     assert page.last_id == page.events[-1]["id"], "an overview is no event to resume after"
 
@@ -135,11 +127,7 @@ async def test_a_page_that_reads_late_gets_only_the_newest_state(app, api, redis
         before, meanwhile = len(page.overviews), len(quick.overviews)
         await told(quick, meanwhile + 5)
         redis.sadd("nodes", "late")
-
-        async def seen() -> bool:
-            return bool(quick.overviews[-1]["seen"]["nodes"]["registered"] == 1)
-
-        await eventually(seen)
+        await eventually(lambda: quick.overviews[-1]["seen"]["nodes"]["registered"] == 1)
         page.reading.set()
         several = (await told(page, before + 2))[before:]
     registered = [each["seen"]["nodes"]["registered"] for each in several]
@@ -185,15 +173,12 @@ async def test_a_failed_look_at_the_state_ends_no_page_and_the_next_state_is_sen
         failed += 1
         raise error
 
-    async def twice() -> bool:
-        return failed >= 2
-
     monkeypatch.setattr(overview, "FRESH_S", 0.0)
     before = metrics.unhandled._value.get()
     async with page_of(app, api) as page:
         await told(page, 1)
         monkeypatch.setattr(overview, "_look", failing)
-        await eventually(twice)
+        await eventually(lambda: failed >= 2)
         monkeypatch.setattr(overview, "_look", real)
         so_far = len(page.overviews)
         await told(page, so_far + 2)

@@ -37,7 +37,7 @@ class Loop:
         return False
 
     def go_on(self, seconds: float) -> None:
-        """So many seconds of turns, each as short as those of a hub that is well."""
+        """Let so many seconds pass in turns as short as those of a healthy hub."""
         for _ in range(int(seconds / TURN_S)):
             self.stand_still(TURN_S)
 

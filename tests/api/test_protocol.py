@@ -22,18 +22,10 @@ def request(body=BEAT, path="/node/heartbeat", more="", secret="node-s3"):
 
 @pytest.fixture(scope="module")
 def hub(_server):
-    process = HubProcess(
-        {
-            "HUB_REDIS_URL": _server.url,
-            "HUB_KEY_PREFIX": "protocol:",
-            "HUB_NODE_TIMEOUT": "600",
-            "HUB_REQUEST_HEADERS_TIMEOUT_SECONDS": str(TIMEOUT_S),
-            "HUB_REQUEST_TIMEOUT_SECONDS": str(TIMEOUT_S),
-        }
-    )
-    process.wait_until_ready()
-    yield process
-    process.kill()
+    settings = {f"HUB_{limit}_SECONDS": str(TIMEOUT_S) for limit in ("REQUEST_HEADERS_TIMEOUT", "REQUEST_TIMEOUT")}
+    settings |= {"HUB_REDIS_URL": _server.url, "HUB_KEY_PREFIX": "protocol:", "HUB_NODE_TIMEOUT": "600"}
+    with HubProcess(settings) as process:
+        yield process
 
 
 @pytest.fixture

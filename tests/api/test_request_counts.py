@@ -179,7 +179,7 @@ async def test_the_metrics_count_held_tasks_and_dead_letters(make_api):
 
 
 async def test_the_tasks_of_very_many_workers_are_all_counted_and_found(make_api, redis):
-    """A thousand and one workers serve another job, and stand before the one that has a task in hand."""
+    """The worker that holds the task is listed behind 1,001 workers of another job."""
     async with make_api() as api:
         hub = api._transport.app.app.state.serving.hub
         last = await worker_of(hub, "Last")
@@ -225,7 +225,7 @@ async def test_a_scrape_costs_redis_the_same_however_many_tasks_and_jobs_wait(ma
         for n in range(metrics.LABELS_MAX + 100):
             redis.zadd("hub:heads", {f"r1:analysis:J{n}": n})
             redis.zadd(f"hub:queue:r1:analysis:J{n}", {"f" * 32: n})
-        assert await commands() == few + 2 * (metrics.LABELS_MAX - 1)  # what waits, and who works on it
+        assert await commands() == few + 2 * (metrics.LABELS_MAX - 1)  # a pending task and the worker of its job
 
 
 async def test_every_way_in_which_a_task_ends_is_counted_once(make_api, redis):
@@ -279,13 +279,13 @@ async def test_tasks_that_ended_in_the_same_millisecond_are_all_counted_across_b
     assert (sum(counted), more) == (7, 0)
 
 
-def test_jobs_beyond_a_bound_share_one_series():
+def test_jobs_beyond_a_bound_share_one_metric_series():
     shown = {metrics.bounded_job(f"r{n}:lab:J") for n in range(metrics.LABELS_MAX + 50)}
     assert len(shown) == metrics.LABELS_MAX + 1
     assert "other" in shown
 
 
-async def test_a_path_made_up_by_a_caller_gets_no_series_of_its_own(api):
+async def test_an_unknown_path_gets_no_metric_series_of_its_own(api):
     for n in range(30):
         await api.get(f"/made/up/{n}")
         await api.get(f"/nodes/made-up-{n}")

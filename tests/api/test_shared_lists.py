@@ -1,4 +1,4 @@
-"""Lists that many pages show: made once for all who ask the same just then, and never older than what has happened."""
+"""Lists that many pages show: made once for equal calls at the same time, and never older than the latest event."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ async def test_a_refusal_is_not_shared_and_without_listeners_every_list_is_made_
     assert made["/nodes"] == 4
 
 
-async def test_an_old_list_is_shown_to_no_other_page(app, made, monkeypatch):
+async def test_an_outdated_list_is_shown_to_no_other_page(app, made, monkeypatch):
     page = await Page(app).log_in("admin")
     monkeypatch.setattr(shared_lists, "KEPT_S", 0)
     async with listening(app, ADMIN):
@@ -138,7 +138,7 @@ async def test_an_old_list_is_shown_to_no_other_page(app, made, monkeypatch):
     assert made["/nodes"] == 3
 
 
-async def test_a_page_that_hangs_up_does_not_spoil_the_answer_it_shared(app, made, monkeypatch):
+async def test_a_page_that_hangs_up_does_not_cancel_the_list_that_other_pages_wait_for(app, made, monkeypatch):
     pages = [await Page(app).log_in("admin") for _ in range(2)]
     await register(app, "n1")
     begun, go_on, answer = asyncio.Event(), asyncio.Event(), RequestPipeline._answer

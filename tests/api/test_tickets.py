@@ -198,10 +198,8 @@ ONE_STORE = {"HUB_KEY_PREFIX": "tickets:", "HUB_NODE_TIMEOUT": "600", **dict.fro
 @pytest.fixture(scope="module")
 def live(_server):
     """A hub in a process of its own, whose connections can be cut; every test has a label and slots of its own."""
-    process = HubProcess({"HUB_REDIS_URL": _server.url, **ONE_STORE})
-    process.wait_until_ready()
-    yield process
-    process.kill()
+    with HubProcess({"HUB_REDIS_URL": _server.url, **ONE_STORE}) as process:
+        yield process
 
 
 @pytest.fixture

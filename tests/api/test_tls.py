@@ -76,7 +76,7 @@ def trusting(authority: Authority, monkeypatch):
 
 
 def believing(authority: Authority | None, pair: Pair | None = None) -> ssl.SSLContext:
-    """How a caller connects who believes the authority, and shows a certificate if there is one."""
+    """Return a context that trusts this authority, and shows this certificate if there is one."""
     context = ssl.create_default_context(cafile=authority.file if authority else None)
     if pair:
         context.load_cert_chain(pair.cert, pair.key)
@@ -206,7 +206,7 @@ async def test_workers_and_submitters_are_known_by_their_certificate_on_sockets_
         pass
 
     async with worker, JobsClient() as jobs:
-        await eventually(lambda: asyncio.sleep(0, worker._socket.connected))
+        await eventually(lambda: worker._socket.connected)
         task = await jobs.submit("lab:analysis:Square", {"n": 12}, "lab")
         assert (await jobs.wait_for(task, timeout=PATIENCE_S)).status == "completed"
 

@@ -52,11 +52,7 @@ class House:
             token = await self.made("POST", "/admin/tokens", {"user": f"token-{which}", "superuser": True})
             self.names[f"token_{which}"] = token["id"]
             self.api.headers.setdefault("authorization", f"Bearer {token['token']}")
-
-        async def in_line() -> bool:
-            return self.redis.exists("hub:line:wait:one", "hub:line:wait:two") == 2
-
-        await eventually(in_line)
+        await eventually(lambda: self.redis.exists("hub:line:wait:one", "hub:line:wait:two") == 2)
         [self.names["ticket"]] = self.redis.zrange("hub:line:wait:two", 0, -1)
 
     async def made(self, method: str, path: str, body: Any) -> Any:

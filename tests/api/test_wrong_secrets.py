@@ -1,4 +1,4 @@
-"""Guessing: counted and slowed down per address, and never those who know a secret."""
+"""Guessed secrets: addresses are counted and slowed down, but no caller that shows a known secret."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_a_caller_who_guesses_secrets_is_delayed_and_one_who_knows_a_secre
                 await api.post("/v1/joblib/workers", headers={"authorization": f"Bearer {token}"}),
             ]
             assert [answer.status_code for answer in known] == [200, 201]
-            # Known secrets that do not open this door, and those who show nothing, did not guess.
+            # Neither a known secret without the needed rights nor a call without a secret counts as a guess.
             for shown in ({"x-hub-secret": "runner-x"}, {"x-hub-secret": token}, {}):
                 assert (await api.get("/audit", headers=shown)).status_code == 401
         assert not waiting.done()
@@ -167,11 +167,7 @@ async def test_an_address_that_hangs_up_during_its_delay_still_owes_the_delay(
         async def hang_up() -> None:
             before = counted()
             waiting = asyncio.create_task(_guess(api, method, path, headers))
-
-            async def heard() -> bool:
-                return counted() > before
-
-            await eventually(heard)
+            await eventually(lambda: counted() > before)
             for _ in range(5):
                 assert (await api.get("/sessions", headers=ADMIN)).status_code == 200
             assert not waiting.done()

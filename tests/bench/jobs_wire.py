@@ -57,7 +57,7 @@ class Side:
         }
 
     def faults(self) -> int:
-        """Answers that are not what was asked for."""
+        """Count the answers that are not the expected ones."""
         return sum(each.refused + each.broken for loads in self.loads.values() for each in loads)
 
 

@@ -1,4 +1,4 @@
-"""The machine a benchmark runs on: who may use which core, the processes measured, and the load on them."""
+"""The machine of a benchmark: which process uses which core, the measured processes, and the load on them."""
 
 from __future__ import annotations
 

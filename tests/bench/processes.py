@@ -29,7 +29,7 @@ from tests.bench.report import Figure, Rounds
 PROCESSES = (1, 2, 4)
 CONNECTIONS = 64  # for each process
 ROUNDS, SECONDS = 3, 3
-PATIENT = {"HUB_NODE_TIMEOUT": "3600", "HUB_WORKER_TIMEOUT_SECONDS": "3600"}  # of those that never beat
+PATIENT = {"HUB_NODE_TIMEOUT": "3600", "HUB_WORKER_TIMEOUT_SECONDS": "3600"}  # of nodes that never beat
 LEAST = 0.9  # of what one process does: within a tenth
 ALONE = "... an application that only validates a body"
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -1,6 +1,7 @@
 """From the answer to a return at one hub to the answer of the borrower who waits at another, over HTTP.
 
-The yardstick is what no design can do without: a bare pub/sub round trip between two such processes, and one answer.
+It is compared with the least that any design needs: a bare pub/sub round trip between two such processes, and one
+answer.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from tests.bench.report import Figure, Rounds, kept, shown
         (Figure("f", 7), ""),
     ],
 )
-def test_a_figure_gets_the_verdict_that_its_bound_demands(figure, verdict):
+def test_a_figure_is_judged_by_its_bound(figure, verdict):
     assert (figure.verdict, verdict in figure.line()) == (verdict, True)
 
 
@@ -40,7 +40,7 @@ def test_the_confidence_interval_of_a_median_has_the_ranks_of_published_tables(r
     assert Rounds.of(quotients, [1] * rounds).interval == f"95 % interval {interval}"
 
 
-def test_rounds_measured_on_one_side_only_are_refused():
+def test_a_comparison_of_sides_with_different_numbers_of_rounds_is_refused():
     with pytest.raises(ValueError):
         Rounds.of([1, 2], [1])
 

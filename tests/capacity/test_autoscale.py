@@ -30,11 +30,7 @@ class Queue:
         before = self._redis.zcard(f"hub:line:{label}")
         runs = [f"q{next(self._runs)}" for _ in range(count)]
         self.tasks += [asyncio.create_task(borrow(self.api, label, run=run, **more)) for run in runs]
-
-        async def all_stand_in_line() -> bool:
-            return self._redis.zcard(f"hub:line:{label}") == before + count
-
-        await eventually(all_stand_in_line)
+        await eventually(lambda: self._redis.zcard(f"hub:line:{label}") == before + count)
 
     async def ask(self, label: str = POOL, **query: Any) -> dict[str, Any]:
         """Return the answer for an autoscaler."""
@@ -131,7 +127,7 @@ async def test_an_invalid_label_is_refused(api):
     assert (await api.get("/autoscale/gpu%3Aa100%20")).json()["label"] == "gpu:a100"
 
 
-# What is asked for, and whether a slot of gpu:a100:eu would do, by default and with one rule changed.
+# Requested label -> whether a slot of gpu:a100:eu would serve it, by default and with one rule changed.
 SERVES = {
     "gpu:a100:eu": {"", "no fallback", "no expansion", "wildcards"},
     "gpu:a100:eu:rack7": {"", "no expansion", "wildcards"},
@@ -162,11 +158,7 @@ async def test_only_waiters_that_the_pool_would_serve_count_as_its_demand(make_q
     served = {label for label, rules in SERVES.items() if rule in rules}
     assert await queue.demand() == (len(served), len(served))
     await publish(queue.api, "n1", **{POOL: [f"s{n}" for n in range(len(SERVES))]})
-
-    async def those_have_slots() -> bool:
-        return sum(task.done() for task in queue.tasks) == len(served)
-
-    await eventually(those_have_slots)
+    await eventually(lambda: sum(task.done() for task in queue.tasks) == len(served))
     assert {task.result().json()["labelKey"] for task in queue.tasks if task.done()} == served
     assert await queue.demand() == (0, 0)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.cli.command import Command
 
 
@@ -36,3 +38,14 @@ def test_without_a_hub_config_shows_the_settings_of_a_hub_started_here(lone_comm
     assert "hush" not in done.stdout
     named = lone_command("config", "show", "--url", "http://127.0.0.1:9")
     assert (named.returncode, named.stderr) == (1, "hub: No hub listens at http://127.0.0.1:9.\n")
+
+
+def test_without_a_hub_config_shows_the_settings_of_the_named_realm(lone_command: Command, tmp_path: Path):
+    file = tmp_path / "realms.toml"
+    file.write_text('[[realms]]\nname = "eu"\nurl = "redis://:hush@eu.test/1"\n')
+    done = lone_command("config", "show", "--realm", "eu", HUB_REALMS_FILE=str(file))
+    assert done.returncode == 0, done.stderr
+    assert rows(done.stdout)["HUB_REDIS_URL"] == ["redis://:***@eu.test/1", "-", "environment"]
+    unknown = lone_command("config", "show", "--realm", "us", HUB_REALMS_FILE=str(file))
+    assert (unknown.returncode, unknown.stdout) == (2, "")
+    assert unknown.stderr == f"hub: There is no realm us: {file} has default, eu.\n"

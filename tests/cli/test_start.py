@@ -46,13 +46,13 @@ def imported(environment: dict[str, str], *words: str) -> set[str]:
 def test_printing_the_version_imports_no_command(lone_command: Command):
     modules = imported(lone_command.environment, "--version")
     assert modules & (SERVER | CLIENT) == set()
-    assert modules & {f"hub.cli.{entry.home.partition(':')[0]}" for entry in ENTRIES.values()} == set()
+    assert modules & {f"hub.cli.{entry.target.partition(':')[0]}" for entry in ENTRIES.values()} == set()
 
 
 def test_listing_the_commands_imports_none_of_them(lone_command: Command):
     modules = imported(lone_command.environment, "--help")
     assert modules & (SERVER | {"httpx", "hub.client", "hub.settings"}) == set()
-    assert modules & {f"hub.cli.{entry.home.partition(':')[0]}" for entry in ENTRIES.values()} == set()
+    assert modules & {f"hub.cli.{entry.target.partition(':')[0]}" for entry in ENTRIES.values()} == set()
 
 
 @pytest.mark.parametrize("line", ["nodes", "pools", "leases", "queue", "status"])
@@ -63,13 +63,13 @@ def test_listing_from_a_live_hub_imports_nothing_of_the_server(line, command: Co
 def test_every_command_is_in_one_group_and_in_the_module_that_its_entry_names():
     assert sum(map(len, GROUPS.values())) == len(ENTRIES)
     assert list(GROUPS) == ["Lend", "Look", "Jobs", "Recover", "Run"]
-    assert {name for name, entry in ENTRIES.items() if not entry.home} == set(NOUNS)
+    assert {name for name, entry in ENTRIES.items() if not entry.target} == set(NOUNS)
     verbs = [entry for noun in NOUNS.values() for entry in noun.values()]
-    for entry in (*(each for each in ENTRIES.values() if each.home), *verbs):
-        module, _, name = entry.home.partition(":")
+    for entry in (*(each for each in ENTRIES.values() if each.target), *verbs):
+        module, _, name = entry.target.partition(":")
         found = getattr(import_module(f"hub.cli.{module}"), name)
         assert isinstance(found, typer.Typer) or found.__doc__
-        assert entry.hidden or entry.says.endswith((".", "is."))
+        assert entry.hidden or entry.summary.endswith((".", "is."))
 
 
 def test_help_shows_the_groups_in_their_order(capsys):
@@ -83,7 +83,7 @@ def verbs(name: str) -> list[str]:
     """Return the commands below a command of the first level."""
     if name in NOUNS:
         return [*NOUNS[name]]
-    module, _, attribute = ENTRIES[name].home.partition(":")
+    module, _, attribute = ENTRIES[name].target.partition(":")
     found = getattr(import_module(f"hub.cli.{module}"), attribute)
     return [str(each.name) for each in found.registered_commands] if isinstance(found, typer.Typer) else []
 

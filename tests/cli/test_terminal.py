@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -16,11 +16,9 @@ from tests.world import HubProcess, RedisServer, wait_until
 
 
 @pytest.fixture(autouse=True)
-def node(shared_hub: HubProcess) -> Iterator[None]:
+def node(announce: Callable[..., None]) -> None:
     """A node with one slot and a long label."""
-    register(shared_hub, "n1", pools={"gpu:a100": 1}, labels={"rack": "r" * 60})
-    yield
-    leave(shared_hub, "n1")
+    announce("n1", pools={"gpu:a100": 1}, labels={"rack": "r" * 60})
 
 
 def test_tables_have_colours_and_fit_the_width_of_the_terminal(terminal, command: Command):
@@ -147,7 +145,7 @@ def test_help_fits_its_groups_into_the_width_of_the_terminal(terminal, command: 
     assert places == sorted(places)
     said = " ".join(seen.plain.replace("│", " ").split())
     for name, entry in ((name, entry) for group in GROUPS.values() for name, entry in group.items()):
-        assert entry.hidden or f"{name} {entry.says}" in said, name
+        assert entry.hidden or f"{name} {entry.summary}" in said, name
 
 
 def test_the_doctor_and_a_reset_show_their_progress(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from hub.client import announcing, node_calls
+from tests.client.both import kind
 from tests.client.fake_cluster import clock, cluster
 from tests.client.fake_hub import FakeHub
 
-__all__ = ["clock", "cluster", "hub", "quick"]
+__all__ = ["clock", "cluster", "hub", "kind", "quick"]
 
 
 @pytest.fixture

@@ -200,10 +200,10 @@ def test_a_process_that_exits_while_no_hub_is_there_says_until_when_the_slot_is_
 def test_a_forked_child_sends_no_pending_message_of_its_parent(outage: Outage, impatient: None) -> None:
     with SyncHubClient(outage.hub.url, outage.hub.runner_secret) as client, client.borrow(LABEL):
         outage.redis.kill()
-    assert not backlog.everything_told()
+    assert not backlog.all_delivered()
     child = os.fork()
     if child == 0:
-        os._exit(0 if backlog.everything_told() and threading.active_count() == 1 else 1)
+        os._exit(0 if backlog.all_delivered() and threading.active_count() == 1 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     outage.redis.start()
     outage.until_free()
@@ -242,7 +242,7 @@ def test_a_late_leave_does_not_remove_the_next_process_of_the_node(outage: Outag
         outage.redis.kill()
     outage.redis.start()
     with agent_of(outage, "n2"):
-        wait_until(backlog.everything_told)
+        wait_until(backlog.all_delivered)
         assert outage.redis.client().sismember("nodes", "n2")
 
 
@@ -278,7 +278,7 @@ def test_the_first_message_that_gets_through_makes_the_others_go_at_once(
     for slot in slots:
         client.leave(slot)
     wait_until(lambda: hub.lent == {})
-    wait_until(backlog.everything_told)
+    wait_until(backlog.all_delivered)
     assert len(hub.said(RETURN)) <= 20 + 22
     wait_until(lambda: "the hub was told at last: return slot s19" in caplog.text)
 
@@ -289,7 +289,7 @@ def test_a_message_is_dropped_once_its_lease_has_ended(impatient: None, caplog: 
     slot = client.acquire("gpu")
     hub.say(RETURN, *[Reset()] * 1000)
     client.leave(slot)
-    wait_until(backlog.everything_told)
+    wait_until(backlog.all_delivered)
     assert (
         f"could not return slot {slot.id} (no answer from http://hub: connection reset); it stays lent" in caplog.text
     )
@@ -304,7 +304,7 @@ def test_a_refused_message_is_logged_and_delays_no_other(impatient: None, caplog
     client.leave(first)
     client.leave(second)
     wait_until(lambda: first.id in hub.lent and len(hub.lent) == 1)
-    wait_until(backlog.everything_told)
+    wait_until(backlog.all_delivered)
     assert f"could not return slot {first.id} (told forbidden); it stays lent until" in caplog.text
 
 
@@ -317,7 +317,7 @@ def test_a_client_with_its_own_transport_ends_within_seconds_and_logs_what_is_le
     with client_of(hub) as client, client.borrow("gpu"):
         pass
     assert "could not return slot s1 (" in caplog.text
-    assert backlog.everything_told()
+    assert backlog.all_delivered()
 
 
 def test_a_message_that_raises_is_logged_as_a_bug_and_stops_no_other(
@@ -333,7 +333,7 @@ def test_a_message_that_raises_is_logged_as_a_bug_and_stops_no_other(
     hub.say(RETURN, Reset(), Reset(), broken)
     client.leave(first)
     client.leave(second)
-    wait_until(backlog.everything_told)
+    wait_until(backlog.all_delivered)
     assert "it broke off with RuntimeError('a bug')" in caplog.text
     assert second.id not in hub.lent
 
@@ -351,7 +351,7 @@ def test_a_sender_thread_that_cannot_reach_the_hub_logs_it_and_the_next_tries_ag
         patched.setattr(backlog.Backlog, "_connected", broken)
         client.leave_late(first)
         wait_until(lambda: "there is no way to the hub: ValueError('no such proxy')" in caplog.text)
-        wait_until(backlog.everything_told)
+        wait_until(backlog.all_delivered)
     client.leave_late(second)
     wait_until(lambda: list(hub.lent) == [first.id])
 
@@ -372,7 +372,7 @@ async def test_a_message_whose_event_loop_has_ended_is_logged_as_not_sent(
             asyncio.run(leave())
 
     await asyncio.to_thread(elsewhere)
-    await asyncio.to_thread(wait_until, backlog.everything_told)
+    await asyncio.to_thread(wait_until, backlog.all_delivered)
     assert "could not return slot s1" in caplog.text
 
 

@@ -1,8 +1,9 @@
-"""Borrowing for asyncio: what holds while the block runs, and how it ends."""
+"""Borrowing: what holds while the block runs, and how it ends; most of it for asyncio and for threads."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from itertools import pairwise
@@ -10,10 +11,11 @@ from itertools import pairwise
 import httpx
 import pytest
 
-from hub.client import HubClient, LeaseLost, NoCapacity, Slot, Unauthorized
+from hub.client import HubClient, LeaseLost, NoCapacity, Slot, SyncHubClient, Unauthorized
 from hub.client import slot as slot_module
 from hub.errors import HubUnavailable
-from tests.client.fake_hub import FakeHub, Reset, eventually, problem
+from tests.client.both import Kind, until_lost
+from tests.client.fake_hub import FakeHub, Reset, eventually
 from tests.world import PATIENCE_S, SLACK_S
 
 BORROW, RENEW, RETURN = "POST /session/borrow", "POST /session/renew", "POST /session/return"
@@ -26,21 +28,25 @@ def wide_margin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slot_module, "MARGIN_MAX_S", 60)
 
 
-def client_of(hub: FakeHub, **options: float) -> HubClient:
-    return HubClient("http://hub", "secret", transport=hub.transport(), **options)  # type: ignore[arg-type]
+def client_of(hub: FakeHub, kind: Kind = HubClient, **options: float) -> HubClient:
+    made: HubClient = kind("http://hub", "secret", transport=hub.transport(), **options)
+    return made
 
 
 async def until_stopped(slot: Slot | None = None) -> None:
     await asyncio.sleep(60)
 
 
-async def hold(client: HubClient, block: Callable[[Slot], Awaitable[None]] = until_stopped) -> None:
+async def hold(client: HubClient, block: Callable[[Slot], Awaitable[None]] = until_lost) -> None:
     async with client, client.borrow("gpu:a100") as slot:
         await block(slot)
 
 
-async def test_a_block_holds_its_slot_and_returns_it_with_its_token(hub: FakeHub) -> None:
-    async with client_of(hub) as client, client.borrow("gpu:a100:eu", ttl=30, run="r1", run_name="nightly") as slot:
+async def test_a_block_holds_its_slot_and_returns_it_with_its_token(hub: FakeHub, kind: Kind) -> None:
+    async with (
+        client_of(hub, kind) as client,
+        client.borrow("gpu:a100:eu", ttl=30, run="r1", run_name="nightly") as slot,
+    ):
         facts = (slot.id, slot.endpoint, slot.label, slot.matched_label, slot.token, slot.node_id, slot.run, slot.item)
         assert facts == ("s1", "ws://there", "gpu:a100:eu", "gpu:a100", "1", "n1", "r1", {"memoryGb": 80})
         assert 29 - SLACK_S < slot.seconds_left() <= 29
@@ -59,23 +65,24 @@ async def test_a_block_holds_its_slot_and_returns_it_with_its_token(hub: FakeHub
     assert hub.seen[1].body == {"labelKey": "gpu:a100", "browserId": "s1", "leaseToken": "1"}
     with pytest.raises(LeaseLost, match="given back"):
         slot.check()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("renew-")]
 
 
-async def test_an_error_in_the_block_returns_the_slot_and_is_raised(hub: FakeHub) -> None:
-    async with client_of(hub) as client:
+async def test_an_error_in_the_block_returns_the_slot_and_is_raised(hub: FakeHub, kind: Kind) -> None:
+    async with client_of(hub, kind) as client:
         with pytest.raises(ZeroDivisionError):
             async with client.borrow("gpu:a100"):
                 _ = 1 / 0
     assert hub.lent == {}
 
 
-async def test_all_attempts_of_one_borrow_have_one_key_and_take_one_slot(hub: FakeHub) -> None:
+async def test_all_attempts_of_one_borrow_have_one_key_and_take_one_slot(hub: FakeHub, kind: Kind) -> None:
     def grant_and_lose_the_answer(seen: object) -> None:
         hub.play(seen)  # type: ignore[arg-type]
         raise Reset
 
     hub.say(BORROW, grant_and_lose_the_answer, (503, "store-unavailable"))
-    async with client_of(hub) as client:
+    async with client_of(hub, kind) as client:
         slot = await client.acquire("gpu:a100")
         other = await client.acquire("gpu:a100")
     keys = [seen.headers["idempotency-key"] for seen in hub.said(BORROW)]
@@ -114,18 +121,18 @@ async def test_a_lease_that_ended_before_its_answer_came_is_requested_with_a_new
     assert keys[0] == keys[1] != keys[2]
 
 
-async def test_without_wait_a_lack_of_slots_is_raised_at_once(hub: FakeHub) -> None:
+async def test_without_wait_a_lack_of_slots_is_raised_at_once(hub: FakeHub, kind: Kind) -> None:
     hub.free = []
-    async with client_of(hub) as client:
+    async with client_of(hub, kind) as client:
         with pytest.raises(NoCapacity):
             async with client.borrow("gpu:a100"):
                 pass
     assert len(hub.seen) == 1
 
 
-async def test_with_wait_the_borrow_gets_the_slot_that_is_freed(hub: FakeHub) -> None:
+async def test_with_wait_the_borrow_gets_the_slot_that_is_freed(hub: FakeHub, kind: Kind) -> None:
     hub.free = []
-    async with client_of(hub) as client:
+    async with client_of(hub, kind) as client:
         waiting = asyncio.create_task(client.acquire("gpu:a100", wait=5))
         await eventually(lambda: len(hub.seen) >= 2)
         hub.free = ["s9"]
@@ -188,9 +195,9 @@ async def test_an_attempt_without_an_answer_is_given_up_after_the_attempt_timeou
             await client.pools()
 
 
-async def test_a_borrow_with_a_wrong_secret_is_not_retried(hub: FakeHub) -> None:
+async def test_a_borrow_with_a_wrong_secret_is_not_retried(hub: FakeHub, kind: Kind) -> None:
     hub.say(BORROW, (401, "unauthorized"))
-    async with client_of(hub) as client:
+    async with client_of(hub, kind) as client:
         with pytest.raises(Unauthorized):
             await client.acquire("gpu:a100")
     assert len(hub.seen) == 1
@@ -207,23 +214,25 @@ async def test_the_lease_is_renewed_about_every_third_of_its_length(hub: FakeHub
     assert 1.4 < min(gaps) < 4  # the other may have been stretched by the machine
 
 
-async def test_a_lease_that_cannot_be_renewed_cancels_the_block_before_it_ends(hub: FakeHub, wide_margin: None) -> None:
+async def test_a_lease_that_cannot_be_renewed_ends_the_block_before_it_ends(
+    hub: FakeHub, kind: Kind, wide_margin: None
+) -> None:
     hub.ttl_s = 8
     hub.say(RENEW, *[Reset() for _ in range(1000)])
     states = []
 
     async def block(slot: Slot) -> None:
         try:
-            await until_stopped()
+            await until_lost(slot)
         finally:
             states.append(slot.lost.is_set())
 
     begun = time.monotonic()
     with pytest.raises(LeaseLost, match=r"s1 of gpu:a100 is lost: not renewed in time \(.*reset") as lost:
-        await hold(client_of(hub), block)
+        await hold(client_of(hub, kind), block)
     assert 4 <= time.monotonic() - begun < 8
     assert states == [True]
-    assert isinstance(lost.value.__cause__, asyncio.CancelledError)
+    assert isinstance(lost.value.__cause__, asyncio.CancelledError) == (kind is HubClient)
     # One of the renewals may have been carried out all the same.
     await eventually(lambda: bool(hub.said(RETURN)))
     assert [seen.body["leaseToken"] for seen in hub.said(RETURN)] == [hub.said(RENEW)[0].body["leaseToken"]]
@@ -240,23 +249,23 @@ async def test_a_hub_that_hangs_makes_the_lease_lost_in_time_too(hub: FakeHub, w
     assert time.monotonic() - begun < 8
 
 
-async def test_a_transient_failure_does_not_lose_the_lease(hub: FakeHub) -> None:
+async def test_a_transient_failure_does_not_lose_the_lease(hub: FakeHub, kind: Kind) -> None:
     hub.ttl_s = 9
     hub.say(RENEW, Reset(), (503, "store-unavailable"), (401, "unauthorized"), (500, "internal"))
-    async with client_of(hub) as client, client.borrow("gpu:a100") as slot:
+    async with client_of(hub, kind) as client, client.borrow("gpu:a100") as slot:
         await eventually(lambda: len(hub.said(RENEW)) >= 6)
         slot.check()
 
 
-async def test_a_lease_that_the_hub_has_ended_cancels_the_block_at_once(hub: FakeHub) -> None:
+async def test_a_lease_that_the_hub_has_ended_ends_the_block_at_once(hub: FakeHub, kind: Kind) -> None:
     hub.ttl_s = 6
 
     async def block(slot: Slot) -> None:
         hub.lent.clear()
-        await until_stopped()
+        await until_lost(slot)
 
     with pytest.raises(LeaseLost, match="told grant-over"):
-        await hold(client_of(hub), block)
+        await hold(client_of(hub, kind), block)
     (said,) = hub.said(RETURN)  # that it has stopped: the hub may have kept the slot for that
     assert said.body["leaseToken"]
 
@@ -277,30 +286,34 @@ async def test_a_block_that_never_awaits_learns_of_the_loss_at_its_end_and_from_
     assert len(refused) == 1
 
 
-async def test_an_error_raised_in_a_lost_block_is_the_cause_of_lease_lost(hub: FakeHub) -> None:
+async def test_an_error_raised_in_a_lost_block_is_the_cause_of_lease_lost(hub: FakeHub, kind: Kind) -> None:
     hub.ttl_s = 0.1
     hub.say(RENEW, (409, "grant-over"))
 
     async def block(slot: Slot) -> None:
         try:
-            await until_stopped()
+            await until_lost(slot)
         finally:
             raise OSError("socket closed")
 
     with pytest.raises(LeaseLost) as lost:
-        await hold(client_of(hub), block)
+        await hold(client_of(hub, kind), block)
     assert isinstance(lost.value.__cause__, OSError)
 
 
-async def test_a_renewal_task_that_breaks_makes_the_lease_lost_with_an_error(
-    hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+async def test_renewals_that_break_make_the_lease_lost_with_an_error(
+    hub: FakeHub, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def broken(client: HubClient, slot: Slot) -> None:
+    def broken(*_: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(HubClient, "keep", broken)
+    async def broken_too(*_: object) -> None:
+        broken()
+
+    monkeypatch.setattr(HubClient, "keep", broken_too)
+    monkeypatch.setattr(SyncHubClient, "keep", broken)
     with pytest.raises(LeaseLost, match="renewing broke off with RuntimeError"):
-        await hold(client_of(hub))
+        await hold(client_of(hub, kind))
 
 
 async def test_a_task_cancelled_during_its_cleanup_after_a_loss_stays_cancelled(hub: FakeHub) -> None:
@@ -373,28 +386,30 @@ async def test_a_timeout_around_a_lost_block_is_not_taken_for_the_loss(hub: Fake
                 await until_stopped()
 
 
-async def test_returning_the_slot_inside_the_block_ends_the_lease_without_an_error(hub: FakeHub) -> None:
-    hub.ttl_s = 2
-    async with client_of(hub) as client, client.borrow("gpu:a100") as slot:
+async def test_returning_the_slot_inside_the_block_ends_the_lease_without_an_error(hub: FakeHub, kind: Kind) -> None:
+    async with client_of(hub, kind) as client, client.borrow("gpu:a100") as slot:
         assert await client.give_back(slot)
-        await asyncio.sleep(2)
+        with pytest.raises(LeaseLost):
+            slot.check()
+        with pytest.raises(StopIteration):  # it is renewed no more
+            next(slot_module.keep(slot))
         assert not await client.give_back(slot)
     assert len(hub.said(RETURN)) == 2
-    assert len(hub.said(RENEW)) <= 1
+    assert hub.said(RENEW) == []
 
 
 async def test_a_slot_that_cannot_be_returned_is_left_until_its_lease_ends(
-    hub: FakeHub, caplog: pytest.LogCaptureFixture
+    hub: FakeHub, kind: Kind, caplog: pytest.LogCaptureFixture
 ) -> None:
     hub.say(RETURN, Reset(), (503, "stopping"), (400, "invalid-value"))
-    async with client_of(hub) as client, client.borrow("gpu:a100"):
+    async with client_of(hub, kind) as client, client.borrow("gpu:a100"):
         pass
     assert "could not return slot s1 (told invalid-value); it stays lent until " in caplog.text
     assert len(hub.said(RETURN)) == 3
 
 
-async def test_renewing_by_hand_extends_the_lease_and_says_when_it_is_over(hub: FakeHub) -> None:
-    async with client_of(hub) as client:
+async def test_renewing_by_hand_extends_the_lease_and_says_when_it_is_over(hub: FakeHub, kind: Kind) -> None:
+    async with client_of(hub, kind) as client:
         slot = await client.acquire("gpu:a100")
         hub.ttl_s = 600
         await client.renew(slot, ttl=600)
@@ -442,44 +457,3 @@ async def test_an_unreadable_answer_to_a_renewal_is_a_transient_failure(hub: Fak
     async with client_of(hub) as client, client.borrow("gpu:a100") as slot:
         await eventually(lambda: len(hub.said(RENEW)) >= 4)
         assert isinstance(slot, Slot)
-
-
-async def test_reads_request_the_paths_and_queries_they_are_given(hub: FakeHub) -> None:
-    asked: list[str] = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(request.url.raw_path.decode())
-        return problem(404, "not-found") if "gone" in asked[-1] else httpx.Response(200, json={"total": 0})
-
-    async with HubClient("http://hub", transport=httpx.MockTransport(answer)) as client:
-        await client.nodes(state="stale", limit=5)
-        await client.node("n/1 ä")
-        await client.pools(offset=10)
-        await client.pool("gpu:a100")
-        await client.sessions(node="n1")
-        await client.session("s1")
-        await client.verify("s1", "77")
-        with pytest.raises(Exception, match="told not-found"):
-            await client.session("gone")
-    assert asked == [
-        "/nodes?detail=1&limit=5&cursor=0&state=stale",
-        "/nodes/n%2F1%20%C3%A4",
-        "/pools?limit=100&offset=10",
-        "/pools/gpu%3Aa100",
-        "/sessions?limit=100&offset=0&node=n1",
-        "/sessions/s1",
-        "/leases/s1/verify?token=77",
-        "/sessions/gone",
-    ]
-
-
-async def test_the_client_reads_its_address_and_secret_from_the_environment(
-    hub: FakeHub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HUB_URL", "http://elsewhere:99/api/v1/")
-    monkeypatch.setenv("HUB_RUNNER_SECRET", "from-env")
-    async with HubClient(transport=hub.transport()) as client:
-        await client.pools()
-    assert hub.seen[0].path == "/api/v1/pools"
-    assert hub.seen[0].headers["host"] == "elsewhere:99"
-    assert hub.seen[0].headers["x-hub-secret"] == "from-env"

@@ -29,7 +29,7 @@ REASONS = {
     "jobs.sockets.Socket.emit": "said again when the socket connects again",
     "jobs.sockets.Socket.close": "the hub notices that the socket is gone",
     "jobs.sync_worker.SyncWorker._live": "raised in the thread of the program",
-    "jobs.progress.ProgressReporter._tell": "said with the next progress",
+    "jobs.progress.ProgressReporter._send": "said with the next progress",
     "jobs.handlers._model": "does not speak to the hub",
     "transport._Transport._request": "counts as a hub that is away",
     "node_thread.NodeThread._run": "raised in the thread of the program",

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.story
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A place that this machine does not let anybody give up within two seconds would lapse in a minute."""
+    """Give a slow machine time to give up a place; otherwise the place would lapse only after a minute."""
     monkeypatch.setattr(waiting_module, "GIVE_UP_POLICY", RetryPolicy(PATIENCE_S, PATIENCE_S))
 
 

@@ -146,7 +146,7 @@ async def test_a_failed_look_for_leftover_slots_does_not_stop_the_node(
 
 
 async def test_leftover_slots_that_could_not_be_looked_for_at_the_start_are_withdrawn_later(hub: FakeHub) -> None:
-    """They would be lent for as long as the node beats, and nobody has them."""
+    """Otherwise the hub would lend slots that do not exist, for as long as the node beats."""
     hub.nodes["n1"] = {"dead": {}}
     hub.say("GET /nodes/n1", Reset(), (503, "store-unavailable"))
     async with agent_of(hub) as agent:

@@ -71,7 +71,7 @@ async def test_a_rolling_restart_keeps_all_leases(live_hub: HubProcess) -> None:
         await until_slots(client, list(old.slots))
         slot = await client.acquire(LABEL, ttl=600)
         async with live_agent_of(live_hub, slots=2) as new:
-            old.stop()  # in order, or told to by the hub, whichever comes first
+            old.stop()  # it may have been superseded before
             await asyncio.wait([leaving])
             assert leaving.exception() is None or isinstance(leaving.exception(), Superseded)
             await eventually(lambda: new.lent == {slot.id: slot.token})

@@ -219,8 +219,8 @@ class Member:
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Who is deleted first of pods that run and are ready, each on a machine of its own: the one with the lower
-        deletion cost, then the one that was ready later."""
+        """Return the place in the order of deletion, for ready pods on different machines: a lower deletion cost first,
+        then a pod that was ready later."""
         return int(self.annotations.get(DELETION_COST) or "0"), -self.created
 
 

@@ -1,5 +1,5 @@
-"""A store that has lost everything, and a node that beats before the hub that lent has said so: the holder is told to
-wait, and his block goes on.
+"""A store loses everything, and the node beats before the hub reports its leases: the holder has to wait, and the block
+goes on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Borrowing with threads: the same promises, told by an event instead of a cancellation."""
+"""Borrowing with threads, where that differs from asyncio: `on_lost`, interruptions and time limits."""
 
 from __future__ import annotations
 
@@ -27,21 +27,6 @@ def hold_until_lost(client: SyncHubClient, told: list[Slot] | None = None) -> No
     with client, client.borrow("gpu:a100", on_lost=on_lost) as slot:
         slot.lost.wait(PATIENCE_S)
         slot.check()
-
-
-def test_a_block_holds_its_slot_and_returns_it_with_its_token(hub: FakeHub) -> None:
-    with client_of(hub) as client, client.borrow("gpu:a100", ttl=30, run="r1", wait=1) as slot:
-        assert (slot.id, slot.token, slot.run) == ("s1", "1", "r1")
-        slot.check()
-    assert [seen.what for seen in hub.seen] == [BORROW, RETURN]
-    assert hub.seen[1].body == {"labelKey": "gpu:a100", "browserId": "s1", "leaseToken": "1"}
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("renew-")]
-
-
-def test_an_error_in_the_block_returns_the_slot_and_is_raised(hub: FakeHub) -> None:
-    with client_of(hub) as client, pytest.raises(ZeroDivisionError), client.borrow("gpu:a100"):
-        _ = 1 / 0
-    assert hub.lent == {}
 
 
 def test_a_lack_of_slots_is_raised_on_entering_after_the_wait(hub: FakeHub) -> None:
@@ -90,14 +75,6 @@ def test_the_read_timeout_grows_by_the_wait_and_the_connect_timeout_does_not(hub
         client.acquire("gpu:a100")
     expected = [pytest.approx((15, 45), abs=SLACK_S), pytest.approx((15, 15), abs=SLACK_S)]
     assert bounds == expected  # of which making the request takes a moment
-
-
-def test_the_lease_is_renewed_while_the_block_runs(hub: FakeHub) -> None:
-    hub.ttl_s = 9
-    hub.say(RENEW, Reset(), (503, "store-unavailable"))
-    with client_of(hub) as client, client.borrow("gpu:a100") as slot:
-        wait_until(lambda: len(hub.said(RENEW)) >= 4)
-        slot.check()
 
 
 def test_a_lease_that_cannot_be_renewed_is_reported_before_it_ends(
@@ -155,13 +132,6 @@ def test_the_timeout_of_an_attempt_holds_for_the_whole_attempt() -> None:
     assert 5.5 < took_s < 9.9  # each step for itself would have had six seconds
 
 
-def test_a_lease_that_the_hub_has_ended_is_reported_with_its_reason(hub: FakeHub) -> None:
-    hub.ttl_s = 6
-    hub.say(RENEW, (409, "grant-over"))
-    with pytest.raises(LeaseLost, match="told grant-over"):
-        hold_until_lost(client_of(hub))
-
-
 def test_a_renewal_thread_that_breaks_makes_the_lease_lost_with_an_error(
     hub: FakeHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,37 +145,12 @@ def test_a_renewal_thread_that_breaks_makes_the_lease_lost_with_an_error(
     assert len(told) == 1
 
 
-def test_an_error_raised_in_a_lost_block_is_the_cause_of_lease_lost(hub: FakeHub) -> None:
-    hub.ttl_s = 0.1
-    hub.say(RENEW, (409, "grant-over"))
-
-    def work() -> None:
-        with client_of(hub) as client, client.borrow("gpu:a100") as slot:
-            slot.lost.wait(PATIENCE_S)
-            raise OSError("socket closed")
-
-    with pytest.raises(LeaseLost) as lost:
-        work()
-    assert isinstance(lost.value.__cause__, OSError)
-
-
-def test_returning_the_slot_inside_the_block_ends_the_lease_without_an_error(hub: FakeHub) -> None:
+def test_a_slot_returned_inside_the_block_is_not_reported_as_lost(hub: FakeHub) -> None:
     told: list[Slot] = []
     with client_of(hub) as client, client.borrow("gpu:a100", on_lost=told.append) as slot:
         assert client.give_back(slot)
-        with pytest.raises(LeaseLost):
-            slot.check()
     assert told == []
     assert len(hub.said(RETURN)) == 1
-
-
-def test_a_slot_that_cannot_be_returned_is_left_until_its_lease_ends(
-    hub: FakeHub, caplog: pytest.LogCaptureFixture
-) -> None:
-    hub.say(RETURN, (400, "invalid-value"))
-    with client_of(hub) as client, client.borrow("gpu:a100"):
-        pass
-    assert "could not return slot s1 (told invalid-value); it stays lent until " in caplog.text
 
 
 def test_an_interrupted_return_is_tried_once_more(hub: FakeHub) -> None:
@@ -217,14 +162,6 @@ def test_an_interrupted_return_is_tried_once_more(hub: FakeHub) -> None:
         pass
     assert hub.lent == {}
     assert len(hub.said(RETURN)) == 2
-
-
-def test_renewing_by_hand_extends_the_lease(hub: FakeHub) -> None:
-    with client_of(hub) as client:
-        slot = client.acquire("gpu:a100")
-        hub.ttl_s = 600
-        client.renew(slot, ttl=600)
-        assert 599 - SLACK_S < slot.seconds_left() <= 599
 
 
 def test_many_threads_can_share_one_client(hub: FakeHub) -> None:
@@ -243,23 +180,3 @@ def test_many_threads_can_share_one_client(hub: FakeHub) -> None:
             thread.join()
     assert len(set(held)) == 20
     assert hub.lent == {}
-
-
-def test_the_client_for_threads_has_every_call_of_the_async_client(hub: FakeHub) -> None:
-    with client_of(hub) as client:
-        client.nodes()
-        client.node("n1")
-        client.pools()
-        client.pool("gpu:a100")
-        client.sessions(run="r1")
-        client.session("s1")
-        client.verify("s1", "7")
-    assert [seen.path for seen in hub.seen] == [
-        "/nodes",
-        "/nodes/n1",
-        "/pools",
-        "/pools/gpu:a100",
-        "/sessions",
-        "/sessions/s1",
-        "/leases/s1/verify",
-    ]

@@ -44,7 +44,7 @@ class Took:
 
 @dataclass
 class Played:
-    """What became of a borrow: each request with the time it was sent, counted from the first, and how it ended."""
+    """A borrow that was played: its requests, each with the seconds since the first, and its end."""
 
     sent: list[tuple[float, Send]] = field(default_factory=list)
     pauses: list[float] = field(default_factory=list)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -11,9 +10,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.console.browser import Window, find_chromium
-from tests.console.stage import CALM, Records, Stage, full_house, on_stage
-from tests.world import HubProcess, RedisServer
+from tests.console.browser import Looker, Window, find_chromium
+from tests.console.stage import Records, Stage, full_house, staged
+from tests.world import RedisServer
 
 NONE = "There is no Chromium to look at the console with: install the package chromium (make servers does)."
 
@@ -33,12 +32,8 @@ async def window() -> AsyncIterator[Window]:
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[RedisServer]:
     """A Redis of this module."""
-    folder = Path(tempfile.mkdtemp(prefix="hub-console-"))
-    server = RedisServer(folder)
-    server.start()
-    yield server
-    server.stop()
-    shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="hub-console-") as folder, RedisServer(Path(folder)) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +45,25 @@ def records(own_server: RedisServer) -> Records:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def house(own_server: RedisServer, records: Records) -> AsyncIterator[Stage]:
     """A hub with everything there is to look at."""
-    hub = HubProcess({**CALM, "HUB_REDIS_URL": own_server.url, "HUB_RECOVERY_FILE": str(records.file)})
-    try:
-        hub.wait_until_ready()
-        async with on_stage(hub) as stage:
-            await full_house(stage, records)
-            yield stage
-    finally:
-        hub.kill()
+    async with staged(own_server, HUB_RECOVERY_FILE=str(records.file)) as found:
+        await full_house(found, records)
+        yield found
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stage(house: Stage) -> Stage:
+    """The hub that `looker` looks at; a module may have another one."""
+    return house
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def looker(window: Window, stage: Stage) -> AsyncIterator[Looker]:
+    """An admin at a page of the hub, of which the page must not complain."""
+    context = await window.context()
+    found = Looker(await context.new_page(), stage.hub.url)
+    found.page.on("dialog", lambda dialog: found.complaints.append(f"dialog: {dialog.message}"))
+    await found.log_in(stage.hub.admin_secret)
+    yield found
+    assert found.complaints == []
+    assert await found.page.evaluate("document.documentElement.dataset.violations") == "0"
+    await context.close()

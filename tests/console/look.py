@@ -13,8 +13,8 @@ from pathlib import Path
 from playwright.async_api import Page
 
 from tests.console.browser import Looker, Window
-from tests.console.stage import CALM, CROWDED, Records, Stage, full_house, node_name, on_stage
-from tests.world import HubProcess, RedisServer
+from tests.console.stage import CROWDED, Records, Stage, full_house, node_name, staged
+from tests.world import RedisServer
 
 ROOT = Path(__file__).parents[2]
 MANUAL = ROOT / "hub/manual"
@@ -92,17 +92,11 @@ async def look(only: set[str]) -> None:
 @asynccontextmanager
 async def _staged() -> AsyncIterator[Stage]:
     with tempfile.TemporaryDirectory() as folder:
-        server, records = RedisServer(Path(folder)), Records(Path(folder))
-        server.start()
-        hub = HubProcess({**CALM, "HUB_REDIS_URL": server.url, "HUB_RECOVERY_FILE": str(records.file)})
-        try:
-            hub.wait_until_ready()
-            async with on_stage(hub) as stage:
+        records = Records(Path(folder))
+        with RedisServer(Path(folder)) as server:
+            async with staged(server, HUB_RECOVERY_FILE=str(records.file)) as stage:
                 await full_house(stage, records)
                 yield stage
-        finally:
-            hub.kill()
-            server.stop()
 
 
 async def _shoot(page: Page, packer: Page, path: Path, quality: float = 0.5, scale: float = 0.75) -> None:

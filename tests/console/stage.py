@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from tests.world import HubProcess, eventually
+from tests.world import HubProcess, RedisServer, eventually
 
 NODES = 200
 WAITERS = 50
@@ -206,6 +206,14 @@ async def on_stage(hub: HubProcess) -> AsyncIterator[Stage]:
         yield stage
     finally:
         await stage.close()
+
+
+@asynccontextmanager
+async def staged(server: RedisServer, **settings: str) -> AsyncIterator[Stage]:
+    """An empty stage on a calm hub of its own."""
+    with HubProcess({**CALM, "HUB_REDIS_URL": server.url, **settings}) as hub:
+        async with on_stage(hub) as stage:
+            yield stage
 
 
 async def full_house(stage: Stage, records: Records | None = None) -> None:

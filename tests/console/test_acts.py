@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from tests.console.browser import Looker
-from tests.console.stage import CALM, J, Stage, node_name, on_stage
-from tests.world import HubProcess, age_node, eventually
+from tests.console.stage import J, Stage, node_name, staged
+from tests.world import age_node, eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
@@ -23,30 +22,11 @@ FEW = 3  # nodes of the pool, each with four slots
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stage(own_server, records) -> AsyncIterator[Stage]:
     """A hub with a few nodes, where dead nodes stay until an operator says otherwise, and orders that may get stuck."""
-    hub = HubProcess(
-        {
-            **CALM, "HUB_REDIS_URL": own_server.url, "HUB_SWEEPER_EXPIRE": "false",
-            "HUB_SWEEPER_INTERVAL_SECONDS": "1", "HUB_RECOVERY_FILE": str(records.file),
-        }
-    )  # fmt: skip
-    try:
-        hub.wait_until_ready()
-        async with on_stage(hub) as found:
-            for number in range(FEW):
-                await found.publish(node_name(number), {f"{node_name(number)}-{slot}": POOL for slot in range(4)})
-            yield found
-    finally:
-        hub.kill()
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def looker(window, stage) -> Any:
-    context = await window.context()
-    found = Looker(await context.new_page(), stage.hub.url)
-    await found.log_in(stage.hub.admin_secret)
-    yield found
-    assert found.complaints == []
-    await context.close()
+    settings = {"HUB_SWEEPER_EXPIRE": "false", "HUB_SWEEPER_INTERVAL_SECONDS": "1"}
+    async with staged(own_server, **settings, HUB_RECOVERY_FILE=str(records.file)) as found:
+        for number in range(FEW):
+            await found.publish(node_name(number), {f"{node_name(number)}-{slot}": POOL for slot in range(4)})
+        yield found
 
 
 async def act(looker: Looker, button: str, verb: str, *shown: str, reason: str, number: int = 0, **fields: str) -> None:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from tests.console.browser import Looker
-from tests.console.stage import CALM, Stage, on_stage
-from tests.world import HubProcess
+from tests.console.stage import Stage, staged
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
@@ -26,32 +23,15 @@ RUN = "<b>run</b>" + "r" * 150
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stage(own_server) -> AsyncIterator[Stage]:
     """A hub on which everything has such a name."""
-    hub = HubProcess({**CALM, "HUB_REDIS_URL": own_server.url})
-    try:
-        hub.wait_until_ready()
-        async with on_stage(hub) as found:
-            for number, name in enumerate(NODES):
-                await found.publish(name, {f"s{number}": LONG}, labels={"<i>zone</i>": name}, baseUrl=name)
-            await found.publish("plain", {"s" * 200: "phone:pixel"})
-            await found.borrow("phone:pixel", RUN)
-            await found.admin.put("/admin/caps/" + LONG, json={"cap": 1, "by": "<b>ann</b>"})
-            await found.borrow(LONG, RUN)
-            await found.wait_for(LONG, 1)
-            yield found
-    finally:
-        hub.kill()
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def looker(window, stage) -> Any:
-    context = await window.context()
-    found = Looker(await context.new_page(), stage.hub.url)
-    found.page.on("dialog", lambda dialog: found.complaints.append(f"dialog: {dialog.message}"))
-    await found.log_in(stage.hub.admin_secret)
-    yield found
-    assert found.complaints == []
-    assert await found.page.evaluate("document.documentElement.dataset.violations") == "0"
-    await context.close()
+    async with staged(own_server) as found:
+        for number, name in enumerate(NODES):
+            await found.publish(name, {f"s{number}": LONG}, labels={"<i>zone</i>": name}, baseUrl=name)
+        await found.publish("plain", {"s" * 200: "phone:pixel"})
+        await found.borrow("phone:pixel", RUN)
+        await found.admin.put("/admin/caps/" + LONG, json={"cap": 1, "by": "<b>ann</b>"})
+        await found.borrow(LONG, RUN)
+        await found.wait_for(LONG, 1)
+        yield found
 
 
 @pytest.mark.parametrize("name", NODES, ids=lambda name: ascii(name)[:20])

@@ -9,9 +9,7 @@ from urllib.parse import quote
 import pytest
 import pytest_asyncio
 
-from tests.console.browser import Looker
-from tests.console.stage import CALM, J, Stage, on_stage
-from tests.world import HubProcess
+from tests.console.stage import J, Stage, staged
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
@@ -26,16 +24,11 @@ VIEWS = ("overview", "jobs", "tasks", "schedules", "leases", "queue", "events", 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stage(own_server) -> AsyncIterator[Stage]:
     """A hub on which everything has such a name."""
-    hub = HubProcess({**CALM, "HUB_REDIS_URL": own_server.url, "HUB_ALLOWED_PROVIDER_CATEGORIES": "*"})
-    try:
-        hub.wait_until_ready()
-        async with on_stage(hub) as found:
-            await found.publish("plain", {f"s{number}": "gpu:a100" for number in range(len(NAMES))})
-            for name in NAMES:
-                await _plant(found, name)
-            yield found
-    finally:
-        hub.kill()
+    async with staged(own_server, HUB_ALLOWED_PROVIDER_CATEGORIES="*") as found:
+        await found.publish("plain", {f"s{number}": "gpu:a100" for number in range(len(NAMES))})
+        for name in NAMES:
+            await _plant(found, name)
+        yield found
 
 
 async def _plant(stage: Stage, name: str) -> None:
@@ -60,18 +53,6 @@ async def _plant(stage: Stage, name: str) -> None:
     await ask("PATCH", f"{J}/tasks/{claimed['tasks'][0]['id']}", {"status": "failed", "error": name})
     times = {"job": f"{name}:modifiers:{name}", "payload": {name: name}, "everySeconds": 5400}
     await ask("PUT", f"{room}/schedules/nightly", times)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def looker(window, stage) -> Any:
-    context = await window.context()
-    found = Looker(await context.new_page(), stage.hub.url)
-    found.page.on("dialog", lambda dialog: found.complaints.append(f"dialog: {dialog.message}"))
-    await found.log_in(stage.hub.admin_secret)
-    yield found
-    assert found.complaints == []
-    assert await found.page.evaluate("document.documentElement.dataset.violations") == "0"
-    await context.close()
 
 
 async def test_no_hostile_text_of_jobs_becomes_markup_or_overflows_the_screen(looker):

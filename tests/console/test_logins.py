@@ -275,11 +275,7 @@ async def test_the_stream_of_an_ended_login_ends_and_that_of_another_goes_on(pat
         listeners = app.app.state.serving.live._listeners
         assert len(listeners) == 2
         await browser.send("DELETE", f"/console/logins/{theirs}")
-
-        async def one_left() -> bool:
-            return len(listeners) == 1
-
-        await eventually(one_left)
+        await eventually(lambda: len(listeners) == 1)
         await browser.send("PUT", "/admin/caps/gpu:a100", {"cap": 3})
         await mine.until(1)
         assert mine.names == ["cap.set"]
@@ -290,11 +286,7 @@ async def test_streams_whose_login_cannot_be_checked_any_more_end(api, browser, 
     await browser.log_in(SECRETS["admin_secret"])
     async with listening(api._transport.app, {"cookie": browser.cookie}):
         redis.set("hub:logins", "of another program")
-
-        async def cut() -> bool:
-            return not api._transport.app.app.state.serving.live._listeners
-
-        await eventually(cut)
+        await eventually(lambda: not api._transport.app.app.state.serving.live._listeners)
 
 
 @pytest.mark.parametrize(("seen_s", "made_s"), [(IDLE_S + 1, 0), (0, LIFE_S + 1)], ids=["idle", "too long"])

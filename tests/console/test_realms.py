@@ -1,4 +1,4 @@
-"""The console of a realm lies below its path: what it shows, who is logged in there, and the way to the others."""
+"""The console of a realm lies below the realm's path, with its own content and logins, and links to other realms."""
 
 from __future__ import annotations
 
@@ -17,12 +17,8 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 def hub(own_server, tmp_path):
     """A hub with a realm, on one server."""
     file = write_realms(tmp_path / "realms.toml", eu=(own_server.url, {}))
-    found = HubProcess({**CALM, "HUB_REDIS_URL": own_server.url, "HUB_REALMS_FILE": str(file)})
-    try:
-        found.wait_until_ready()
+    with HubProcess({**CALM, "HUB_REDIS_URL": own_server.url, "HUB_REALMS_FILE": str(file)}) as found:
         yield found
-    finally:
-        found.kill()
 
 
 async def test_each_realm_has_its_own_console_and_login(window, hub):

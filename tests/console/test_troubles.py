@@ -9,7 +9,6 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from itertools import takewhile
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,9 +17,9 @@ import pytest
 from hub.cli import main
 from tests.cli.command import Command
 from tests.console.browser import PULSES, Looker
-from tests.console.stage import CALM, Records, node_name, on_stage
+from tests.console.stage import CALM, Records, node_name, on_stage, staged
 from tests.wire import Wire
-from tests.world import HubProcess, RedisServer, eventually
+from tests.world import HubProcess, eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
@@ -41,7 +40,7 @@ TOLD = """async () => {
 
 @asynccontextmanager
 async def looking(window: Any, hub: HubProcess, url: str = "", secret: str = "") -> AsyncIterator[Looker]:
-    """A user who is logged in at the hub."""
+    """Yield a page that is logged in at the hub."""
     context = await window.context()
     looker = Looker(await context.new_page(), url or hub.url)
     await looker.log_in(secret or hub.admin_secret)
@@ -171,24 +170,16 @@ async def test_a_hub_that_stands_still_is_named_and_numbers_show_their_age(windo
         await looker.page.locator(".pulse.good").wait_for()
 
 
-async def test_the_page_tells_a_store_that_is_away_from_a_hub_that_is_away(window, tmp_path: Path):
-    server = RedisServer(tmp_path, append_fsync="always")
-    server.start()
-    hub = HubProcess({**CALM, "HUB_REDIS_URL": server.url})
-    try:
-        hub.wait_until_ready()
-        async with on_stage(hub) as stage, looking(window, hub) as looker:
-            await stage.add_nodes(3)
-            await looker.page.get_by_text("3 nodes are alive").first.wait_for()
-            server.kill()
-            await names(looker, "store-away", "The store is away")
-            await looker.page.locator(".pulse", has_text="The store is away").wait_for()
-            server.start()
-            await quiet(looker, "store-away")
-            await looker.page.get_by_text("3 nodes are alive").first.wait_for()
-    finally:
-        hub.kill()
-        server.stop()
+async def test_the_page_tells_a_store_that_is_away_from_a_hub_that_is_away(window, own_redis):
+    async with staged(own_redis) as stage, looking(window, stage.hub) as looker:
+        await stage.add_nodes(3)
+        await looker.page.get_by_text("3 nodes are alive").first.wait_for()
+        own_redis.kill()
+        await names(looker, "store-away", "The store is away")
+        await looker.page.locator(".pulse", has_text="The store is away").wait_for()
+        own_redis.start()
+        await quiet(looker, "store-away")
+        await looker.page.get_by_text("3 nodes are alive").first.wait_for()
 
 
 async def test_an_ended_lease_leaves_the_list_and_the_scroll_position_stays(window, start_hub):

@@ -28,7 +28,7 @@ class Contract:
     """Holds answers against the document, in which no member may stand that the document does not name."""
 
     def __init__(self) -> None:
-        self.answered: set[str] = set()  # operations that did what they are for
+        self.answered: set[str] = set()  # operations that succeeded at least once
         self._routes = [
             (each.path_regex, method.lower(), each.path_format) for each in routes() for method in each.methods or ()
         ]

@@ -1,4 +1,4 @@
-"""What is heard of a hub over Socket.IO and in the stream of events, against the contract."""
+"""Check messages over Socket.IO, and events of the stream, against the contract."""
 
 from __future__ import annotations
 

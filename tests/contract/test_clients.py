@@ -1,4 +1,4 @@
-"""Clients that others generate from the contract: they are typed and do what they are for; and what linters find."""
+"""Clients that are generated from the contract are typed and work, and linters find no fault in the contract."""
 
 from __future__ import annotations
 

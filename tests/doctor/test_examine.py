@@ -140,7 +140,7 @@ async def test_the_doctor_does_not_report_a_node_whose_id_differs_from_its_key_p
     assert await problems(hub) == []
 
 
-async def test_a_fault_that_the_next_sweep_repairs_is_not_reported(live_hub: HubProcess, redis: Redis) -> None:
+async def test_the_doctor_leaves_out_a_fault_that_the_next_sweep_repairs(live_hub: HubProcess, redis: Redis) -> None:
     settings = settings_for(live_hub.redis_url, node_timeout_s=8, node_sweep_interval_s=10, borrow_ttl_sweep_s=10)
     async with live_hub.client("node") as node, live_hub.client("runner") as runner, open_store(settings) as store:
         await publish(node, "n1", **{POOL: ["s1", "s2"]})

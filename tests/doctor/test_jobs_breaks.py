@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from redis import Redis
 
 from hub.core import Hub
 from hub.errors import JobNotFound, TaskNotFound, WorkerNotFound
 from hub.jobs.models import Claim, JobRequest
-from tests.doctor.shop import GONE, JOB, LATE, PROVIDER, SHARED, USER, Shop, furnish, look
+from tests.doctor.shop import GONE, JOB, LATE, PROVIDER, SHARED, USER, Shop, look
 
 HOUR_MS = 3_600_000
 NOBODY = "f" * 32
@@ -18,17 +17,12 @@ SCHEMAS_HELD = ("C12", "hub:used:schemas", "says of a user")
 UNFOUND = "the first in its queue is not"
 
 
-@pytest.fixture
-async def shop(hub: Hub, redis: Redis) -> Shop:
-    return await furnish(hub, redis)
-
-
 Break = Callable[[Shop], object]
-ProgressReport = set[tuple[str, str, str]]
+ReportedProgress = set[tuple[str, str, str]]
 
 # name -> (what is broken, {(invariant, subject, the beginning of the problem)}); {waiting} is an id as people see it,
 # {waiting.key} as it stands in keys
-TASKS: dict[str, tuple[Break, ProgressReport]] = {
+TASKS: dict[str, tuple[Break, ReportedProgress]] = {
     "a task its room does not list": (
         lambda s: s.redis.zrem("hub:room_tasks:pending:one", s.waiting),
         {("C9", "task {waiting}", "not among the tasks of its room")},
@@ -182,7 +176,7 @@ TASKS: dict[str, tuple[Break, ProgressReport]] = {
         {("C12", f"hub:payload:{NOBODY}", "names what does not belong")},
     ),
 }  # fmt: skip
-JOBS: dict[str, tuple[Break, ProgressReport]] = {
+JOBS: dict[str, tuple[Break, ReportedProgress]] = {
     "a job with too few tasks": (
         lambda s: s.redis.hincrby(f"hub:job:{JOB}", "tasks", -1),
         {("C12", f"job {JOB}", "the number kept of its tasks")},
@@ -249,7 +243,7 @@ JOBS: dict[str, tuple[Break, ProgressReport]] = {
         {("C10", f"worker {'-'.join(('f' * 8, 'ffff', 'ffff', 'ffff', 'f' * 12))} and job {JOB}", "the job counts")},
     ),
 }  # fmt: skip
-WORKERS: dict[str, tuple[Break, ProgressReport]] = {
+WORKERS: dict[str, tuple[Break, ReportedProgress]] = {
     "a worker that is not listed": (
         lambda s: s.redis.zrem("hub:workers", s.local),
         {("C12", "worker {local}", "not among the workers,")},

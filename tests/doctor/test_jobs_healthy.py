@@ -21,7 +21,7 @@ ROOMS = ("one", "two", "@global")
 
 
 class Life:
-    """One user who does all that can be done, in no particular order, so many times."""
+    """One user that makes a number of random calls, of every kind."""
 
     def __init__(self, hub: Hub, name: int) -> None:
         self._hub = hub

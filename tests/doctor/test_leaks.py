@@ -15,7 +15,7 @@ from tests.world import age_node, borrow, end_graces, listed, publish, push
 
 POOL = "gpu:a100"
 FOR_EVER = {"hub:store", "audit:entries", "hub:refusals", "hub:history"}  # one per store; the lists are trimmed
-FOR_EVER |= {"hub:ended"}  # one as well, until all nodes have had the time to say what is lent of them: see below
+FOR_EVER |= {"hub:ended"}  # this one too, until all nodes have had time to report their leases: see below
 
 
 def left_for_ever(redis: Redis) -> set[str]:

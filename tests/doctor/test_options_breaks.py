@@ -7,14 +7,9 @@ import pytest
 from hub.jobs.models import Options
 from hub.jobs.rules import Rule
 from hub.jobs.schedules import Schedule
-from tests.doctor.shop import JOB, USER, furnish, look
+from tests.doctor.shop import JOB, USER, look
 
 NOBODY = "f" * 32
-
-
-@pytest.fixture
-async def shop(hub, redis):
-    return await furnish(hub, redis)
 
 
 async def found_and_mended(hub):

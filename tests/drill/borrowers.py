@@ -22,7 +22,7 @@ from tests.drill.wire import Answer, NoAnswer, Wires, pause_s
 from tests.races.ledger import Hold, broken
 
 RENEWING_AT_ONCE = 32
-RESERVE = 64  # borrow calls under way beyond the waiters: those that are served at once
+RESERVE = 64  # borrow calls under way beyond the waiters, which are served at once
 ATTEMPT_S = 15.0  # as in the SDK
 
 

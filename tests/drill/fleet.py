@@ -74,9 +74,9 @@ class Node:
 
 
 class Agent:
-    """Beats for its nodes in one call, and registers those that a hub does not know, a few at a time.
+    """Beats for its nodes in one call, and registers nodes that a hub does not know, a few at a time.
 
-    Those that wait for their turn to be registered do not beat: that they beat once and were not known must be enough.
+    A node that waits to be registered does not beat: the one heartbeat of an unknown node must be enough.
     """
 
     def __init__(self, nodes: list[Node], ports: Sequence[int], secret: str, timeout_s: float) -> None:

@@ -26,7 +26,7 @@ from tests.world import HubProcess, RedisServer, free_port
 SWEEP = re.compile(r" node sweep scanned=\d+ expired=(\d+) ")
 BRAKE_PERCENT, BRAKE_MIN = 20, 3
 FILL_S = 90.0
-LOOK_S = 0.1  # between two looks at what is waited for
+LOOK_S = 0.1  # between two checks of a condition
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Sizes:
         return self.timeout_s * 5
 
     def environment(self) -> dict[str, str]:
-        """The settings of the hubs: those of a deployment, shortened alike, and a line that is long enough."""
+        """Return the settings of the hubs: those of a deployment, all shortened alike, and a long enough queue."""
         return {
             "HUB_NODE_TIMEOUT": str(self.timeout_s),
             "HUB_SWEEPER_RECONNECT_GRACE_SECONDS": str(self.timeout_s / 2),
@@ -219,9 +219,9 @@ class Stage:
         return [node for node in off if not any(f'"{slot}"' in listed for slot in node.slots)]
 
     async def idle(self) -> Counter[str]:
-        """Wanted slots of healthy nodes that no borrower has although others wait, by what the hub does with them.
+        """Count wanted slots of healthy nodes that are idle although borrowers wait, by what the hub does with them.
 
-        Only those of which that is so for two seconds: at any moment some are on their way.
+        A slot counts only after two seconds: at any moment some are on their way to a borrower.
         """
         wanted = {slot for node in self.fleet.healthy for slot, label in node.slots.items() if label in self._labels}
         for _ in range(20):
@@ -233,10 +233,10 @@ class Stage:
         return Counter(place or "unknown" for place in await pipe.execute())
 
     async def find(self, nodes: list[Node], seconds: float) -> dict[str, tuple[float, float]]:
-        """Node -> how long after its last beat it was gone, and for how much of that the hub clock stood still.
+        """Return for each node how long after its last beat it was gone, and how long the hub clock stood still then.
 
         A beat counts from when the store had it, where the store says so: on two busy cores it may have waited for more
-        than a second in a hub that had not read it yet. Those that were not within the time are left out.
+        than a second in a hub that had not read it yet. Nodes that were not gone within the time are left out.
         """
         found: dict[str, tuple[float, float]] = {}
         taken: dict[str, float] = {}

@@ -14,23 +14,12 @@ from hub.history.events import Event, wanted
 from hub.history.reading import History
 from hub.history.rules import rule
 from hub.jobs.jobs import new_id
-from hub.jobs.models import Claim, JobRequest, Options, Result
+from hub.jobs.models import Claim, Options, Result
 from hub.jobs.names import dashed
 from hub.sweeping.brake import Brake
 from hub.sweeping.noted import noted
 from hub.sweeping.workers import WorkerSweeperService
-
-USER = "a" * 32
-JOB = "one:modifiers:a"
-
-
-@pytest.fixture
-async def worker(hub: Hub) -> str:
-    """A worker of JOB."""
-    await hub.clock.tick()
-    job, _ = await hub.jobs.register(JobRequest("one", "modifiers", "a"), {}, USER, superuser=False)
-    assert job.worker is not None
-    return job.worker
+from tests.history.conftest import JOB, USER
 
 
 @pytest.fixture

@@ -14,22 +14,12 @@ from hub.history.reading import History
 from hub.history.why import why
 from hub.jobs.dispatch import Dispatch
 from hub.jobs.jobs import new_id
-from hub.jobs.models import Claim, JobRequest, Options, Result
+from hub.jobs.models import Claim, Options, Result
 from hub.jobs.names import dashed, time_text
+from tests.history.conftest import JOB, USER
 from tests.world import SLACK_S
 
-USER = "a" * 32
-JOB = "one:modifiers:a"
 FAR_US = 4_000_000_000_000_000
-
-
-@pytest.fixture
-async def worker(hub: Hub) -> str:
-    """A worker of JOB."""
-    await hub.clock.tick()
-    job, _ = await hub.jobs.register(JobRequest("one", "modifiers", "a"), {}, USER, superuser=False)
-    assert job.worker is not None
-    return job.worker
 
 
 async def submit(hub: Hub, **options: Any) -> str:

@@ -12,24 +12,14 @@ from hub.history.events import wanted
 from hub.history.explained import Explanation
 from hub.history.reading import History
 from hub.history.why import why
-from hub.jobs.models import Claim, JobRequest, Options
+from hub.jobs.models import Claim, Options
 from hub.jobs.names import dashed, time_text
 from hub.jobs.rules import Rule
 from hub.jobs.schedules import Schedule
+from tests.history.conftest import JOB, USER
 from tests.world import SLACK_S
 
-USER = "a" * 32
-JOB = "one:modifiers:a"
 MINUTE_US = 60_000_000
-
-
-@pytest.fixture
-async def worker(hub: Hub) -> str:
-    """A worker of JOB."""
-    await hub.clock.tick()
-    job, _ = await hub.jobs.register(JobRequest("one", "modifiers", "a"), {}, USER, superuser=False)
-    assert job.worker is not None
-    return job.worker
 
 
 async def put(hub: Hub, **wanted: Any) -> Schedule:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,12 @@ MODULE = "tests.internal.sample"
 def settings(redis_server: RedisServer) -> Settings:
     """Settings that name the sample."""
     return settings_for(redis_server.url, internal_jobs=MODULE)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Return the path to which the sample's jobs write."""
+    return tmp_path / "said"
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from hub.core import Hub
 from hub.jobs.dispatch import Dispatch
 from hub.jobs.models import TaskRecord
 from hub.store.keys import Keys
+from tests.world import eventually
 
 KEYS = Keys()
 USER = uuid.UUID(int=7).hex
@@ -24,6 +25,16 @@ async def submit(hub: Hub, full: str, payload: Any, room: str = "room", task: st
     """Submit a task; `payload` may be JSON text. `key` and `fingerprint` are those of the request."""
     text = payload if isinstance(payload, str) else json.dumps(payload)
     return await Dispatch(hub.store).submit(room, full, text, USER, task or uuid.uuid4().hex, **key)
+
+
+async def ended(hub: Hub, task: TaskRecord, status: str) -> TaskRecord:
+    """Wait until a task has this status, and return it."""
+
+    async def has_ended() -> bool:
+        return (await hub.tasks.get(task.id)).status == status
+
+    await eventually(has_ended)
+    return await hub.tasks.get(task.id)
 
 
 @contextmanager

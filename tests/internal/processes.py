@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.forks import begin
-from tests.world import clean_environment, log_file, wait_until
+from tests.world import LoggedProcess, wait_until
 
 TOP = Path(__file__).parent.parent.parent
 
 
-class WorkerProcess:
-    """Runs until it is signalled or killed; its log is kept in a file."""
+class WorkerProcess(LoggedProcess):
+    """An executor of `@internal` jobs."""
 
     def __init__(self, options: Iterable[str], environment: dict[str, str]) -> None:
-        self._log_path, _ = log_file(self)
-        self._log = self._log_path.open("ab")
-        chosen = {**clean_environment(), **environment, "DISABLE_DOTENV": "1"}
-        self.process = begin(["internal-worker", *options], chosen, self._log, self._log, TOP)
+        super().__init__(["internal-worker", *options], environment, cwd=TOP)
 
     def wait_until_started(self) -> None:
         """Until it takes messages; fails with its log when it ends instead."""
@@ -28,19 +23,3 @@ class WorkerProcess:
     def _started(self) -> bool:
         assert self.process.poll() is None, f"the worker ended with {self.process.returncode}:\n{self.log()}"
         return "internal worker started" in self.log()
-
-    def log(self) -> str:
-        """The lines it has logged so far, and not a part of one that is just being written."""
-        said = self._log_path.read_bytes()
-        return said[: said.rfind(b"\n") + 1].decode()
-
-    def signal(self, number: signal.Signals) -> None:
-        """Send it a signal."""
-        self.process.send_signal(number)
-
-    def kill(self) -> None:
-        """SIGKILL, as a crash would; safe when it has ended."""
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        self._log.close()

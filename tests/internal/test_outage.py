@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from hub.core import Hub
 from hub.errors import StoreUnavailable
 from hub.internal.registry import load_internal_jobs, register
@@ -12,16 +10,7 @@ from hub.store.connection import open_store
 from tests.internal import sample
 from tests.internal.conftest import MODULE
 from tests.internal.people import submit
-from tests.world import RedisServer, eventually, settings_for
-
-
-@pytest.fixture
-def server(tmp_path):
-    """A Redis of our own that writes down everything at once."""
-    server = RedisServer(tmp_path, append_fsync="always")
-    server.start()
-    yield server
-    server.stop()
+from tests.world import eventually, settings_for
 
 
 def refusals(hub, monkeypatch):
@@ -40,8 +29,8 @@ def refusals(hub, monkeypatch):
     return refused
 
 
-async def test_tasks_that_end_while_redis_is_away_are_reported_when_it_is_back(server, tmp_path, monkeypatch):
-    settings = settings_for(server.url, internal_jobs=MODULE)
+async def test_tasks_that_end_while_redis_is_away_are_reported_when_it_is_back(own_redis, tmp_path, monkeypatch):
+    settings = settings_for(own_redis.url, internal_jobs=MODULE)
     file, go = tmp_path / "said", tmp_path / "go"
     async with open_store(settings) as store:
         hub = Hub(store, settings)
@@ -51,20 +40,12 @@ async def test_tasks_that_end_while_redis_is_away_are_reported_when_it_is_back(s
         running = asyncio.ensure_future(worker.run())
         first = await submit(hub, sample.LATER, {"file": str(file), "until": str(go)})
         second = await submit(hub, sample.WRITE, {"file": str(file)})
-
-        async def begun():
-            return file.exists()
-
-        await eventually(begun)
+        await eventually(lambda: file.exists())
         refused = refusals(hub, monkeypatch)
-        server.kill()
+        own_redis.kill()
         go.touch()
-
-        async def tried_in_vain():
-            return len(refused) > 1
-
-        await eventually(tried_in_vain)
-        server.start()
+        await eventually(lambda: len(refused) > 1)
+        own_redis.start()
         for task in (first, second):
 
             async def completed(task=task):
@@ -76,8 +57,8 @@ async def test_tasks_that_end_while_redis_is_away_are_reported_when_it_is_back(s
     assert len(file.read_text().splitlines()) == 2
 
 
-async def test_a_waiting_executor_gets_messages_again_when_redis_is_back(server, tmp_path):
-    settings = settings_for(server.url, internal_jobs=MODULE)
+async def test_a_waiting_executor_gets_messages_again_when_redis_is_back(own_redis, tmp_path):
+    settings = settings_for(own_redis.url, internal_jobs=MODULE)
     file = tmp_path / "said"
     async with open_store(settings) as store:
         hub = Hub(store, settings)
@@ -85,8 +66,8 @@ async def test_a_waiting_executor_gets_messages_again_when_redis_is_back(server,
         await register(hub, jobs)
         worker = InternalWorker(hub, jobs, 1, 5.0)
         running = asyncio.ensure_future(worker.run())
-        server.kill()
-        server.start()
+        own_redis.kill()
+        own_redis.start()
         task = await submit(hub, sample.WRITE, {"file": str(file)})
 
         async def completed():

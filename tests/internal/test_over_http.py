@@ -98,11 +98,7 @@ async def test_the_running_task_of_a_killed_executor_fails_at_its_timeout(people
     worker = worker_process()
     file = tmp_path / "said"
     task = (await submit(people, sample.HOLD, {"file": str(file), "until": str(tmp_path / "never")})).json()
-
-    async def begun():
-        return file.exists()
-
-    await eventually(begun)
+    await eventually(lambda: file.exists())
     worker.kill()
     make_overdue(redis, task["id"])
     done = (await people.get(f"{BASE}/tasks/{task['id']}", headers={"Prefer": "wait=20"})).json()

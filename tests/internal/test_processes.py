@@ -1,6 +1,5 @@
 """`hub internal-worker` in a process of its own: what its end does to the tasks it runs."""
 
-import asyncio
 import signal
 import subprocess
 import sys
@@ -9,44 +8,20 @@ import pytest
 
 from hub.jobs.names import dashed
 from tests.internal import sample
-from tests.internal.people import submit
+from tests.internal.people import ended, submit
 from tests.internal.processes import WorkerProcess
 from tests.world import clean_environment, eventually, free_port
 
 
-@pytest.fixture
-def file(tmp_path):
-    """Where the sample's jobs write."""
-    return tmp_path / "said"
-
-
 async def said(file):
     """The tasks that have begun to write, as soon as there is one."""
-
-    async def there():
-        return file.exists() and file.read_text().endswith("\n")
-
-    await eventually(there)
+    await eventually(lambda: file.exists() and file.read_text().endswith("\n"))
     return [line.split()[1] for line in file.read_text().splitlines()]
-
-
-async def ended(hub, task, status):
-    """The task once it has this status."""
-
-    async def there():
-        return (await hub.tasks.get(task.id)).status == status
-
-    await eventually(there)
-    return await hub.tasks.get(task.id)
 
 
 async def gone(worker):
     """The exit code of a worker once it has ended."""
-
-    async def ended():
-        return worker.process.poll() is not None
-
-    await eventually(ended)
+    await eventually(lambda: worker.process.poll() is not None)
     return worker.process.returncode
 
 
@@ -100,7 +75,7 @@ async def test_a_stopping_executor_finishes_running_tasks_and_takes_no_more(
     running = await submit(registered, full, {"file": str(file), "until": str(tmp_path / "go")})
     await said(file)
     worker.signal(signal.SIGTERM)
-    await eventually(lambda: asyncio.sleep(0, "internal worker stopping" in worker.log()))
+    await eventually(lambda: "internal worker stopping" in worker.log())
     waiting = await submit(registered, sample.WRITE, {"file": str(file)})
     (tmp_path / "go").touch()
     assert await gone(worker) == 0
@@ -126,7 +101,7 @@ async def test_a_second_signal_ends_the_executor_without_the_grace(worker_proces
     task = await submit(registered, sample.HOLD, {"file": str(file), "until": str(tmp_path / "never")})
     await said(file)
     worker.signal(signal.SIGTERM)
-    await eventually(lambda: asyncio.sleep(0, "internal worker stopping" in worker.log()))
+    await eventually(lambda: "internal worker stopping" in worker.log())
     worker.signal(signal.SIGTERM)
     assert await gone(worker) == 0
     assert (await registered.tasks.get(task.id)).error == "Internal worker stopped"

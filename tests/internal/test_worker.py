@@ -1,4 +1,4 @@
-"""The internal worker: what it runs, what it leaves alone, and what it says of both."""
+"""The internal worker: which messages it runs, which it leaves alone, and what it reports."""
 
 import asyncio
 import json
@@ -15,33 +15,13 @@ from hub.store.connection import open_store
 from hub.store.group import GroupReader
 from tests.internal import sample
 from tests.internal.conftest import MODULE
-from tests.internal.people import KEYS, events_heard, submit
+from tests.internal.people import KEYS, ended, events_heard, submit
 from tests.world import eventually, settings_for
-
-
-@pytest.fixture
-def file(tmp_path):
-    """Where the sample's jobs write."""
-    return tmp_path / "said"
-
-
-async def ended(hub, task, status):
-    """The task once it has this status."""
-
-    async def there():
-        return (await hub.tasks.get(task.id)).status == status
-
-    await eventually(there)
-    return await hub.tasks.get(task.id)
 
 
 async def said(file, lines):
     """Wait until the jobs have written this many lines, and return all lines."""
-
-    async def there():
-        return file.exists() and len(file.read_text().splitlines()) >= lines
-
-    await eventually(there)
+    await eventually(lambda: file.exists() and len(file.read_text().splitlines()) >= lines)
     return file.read_text().splitlines()
 
 
@@ -137,11 +117,7 @@ async def test_a_task_left_running_by_a_dead_executor_is_left_alone(start_worker
     start_worker(concurrency=1)
     last = await submit(registered, sample.WRITE, {"file": str(file)})
     await ended(registered, last, "completed")
-
-    async def dropped():
-        return redis.xpending(KEYS.taskiq, GROUP)["pending"] == 0
-
-    await eventually(dropped)
+    await eventually(lambda: redis.xpending(KEYS.taskiq, GROUP)["pending"] == 0)
     assert (await registered.tasks.get(lost.id)).status == "running"
     assert [line.split()[1] for line in file.read_text().splitlines()] == [dashed(last.id)]
 
@@ -291,11 +267,7 @@ async def test_a_stopping_executor_leaves_the_consumer_group(start_worker, regis
     await ended(registered, await submit(registered, sample.WRITE, {"file": str(file)}), "completed")
     assert len(redis.xinfo_consumers(KEYS.taskiq, GROUP)) == 1
     worker.stop()
-
-    async def left():
-        return redis.xinfo_consumers(KEYS.taskiq, GROUP) == []
-
-    await eventually(left)
+    await eventually(lambda: redis.xinfo_consumers(KEYS.taskiq, GROUP) == [])
 
 
 async def test_a_leaving_reader_releases_its_messages_at_once(registered, redis):

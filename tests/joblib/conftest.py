@@ -35,6 +35,13 @@ def quick(http: httpx.Client) -> Iterator[Stage]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def fragile(http: httpx.Client) -> Iterator[Stage]:
+    """A hub with short timeouts for one module, which may restart it, and its Redis too."""
+    with stage(http, 1, **QUICK) as found:
+        yield found
+
+
 @pytest.fixture(scope="package")
 def alice(hubs: Stage) -> Person:
     """A plain user."""

@@ -56,11 +56,7 @@ class Listener:
         fence = {"id": self._fence, "room_id": "fence", "full_name": "fence:files:fence"}
         empty(self._person.answer(fence, b"", query))
         mark = request_hash(query)
-
-        async def passed() -> bool:
-            return any(data.get("request_hash") == mark for _, data in self.told)
-
-        await eventually(passed)
+        await eventually(lambda: any(data.get("request_hash") == mark for _, data in self.told))
         found = [(event, data) for event, data in self.told if data.get("provider_name") != "fence:files:fence"]
         self.told.clear()
         return found

@@ -1,4 +1,4 @@
-"""People who use the jobs API from outside: a token each, and any number of hubs that they ask in turn."""
+"""Users of the jobs API over HTTP: each has a token and calls any number of hubs in turn."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class Person:
         )
 
     def answer(self, made: dict[str, Any], body: bytes, query: str = "", **headers: str) -> httpx.Response:
-        """Ask a provider, and upload what it answers to that."""
+        """Ask a provider for a read, and upload its answer."""
         self.read(made["room_id"], made["full_name"], query, prefer="wait=0")
         return self.upload(made["id"], request_hash(query), body, **headers)
 

@@ -105,7 +105,7 @@ class Stage:
         return [hub.url for hub in self.hubs]
 
     def waiting(self, about: str, hubs: int = 1) -> None:
-        """Until so many hubs wait for what is said of this task, of this job, or under this hash."""
+        """Wait until so many hubs listen for news of a task, a job or a hash."""
         about = about.replace("-", "")
         with contextlib.closing(self.server.client()) as client:
 

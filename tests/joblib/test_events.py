@@ -88,11 +88,7 @@ async def test_workers_get_an_event_when_a_delayed_task_is_due(listen, alice, fu
     due = datetime.now(UTC) + timedelta(seconds=5)
     task = alice.submit(full, notBefore=due.isoformat())
     assert [(event, data["queue_position"]) for event, data in await both.heard()] == [("task_status_event", None)]
-
-    async def told():
-        return any(event == "task_available" for event, _ in both.told)
-
-    await eventually(told)
+    await eventually(lambda: any(event == "task_available" for event, _ in both.told))
     assert datetime.now(UTC) >= due
     assert ("task_available", {"job_name": full, "room_id": room, "task_id": task}) in await both.heard()
 

@@ -47,7 +47,7 @@ class Between:
     def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while said := source.recv(1 << 16):
-                with contextlib.suppress(BrokenPipeError):  # what is said to a half that has ended is lost
+                with contextlib.suppress(BrokenPipeError):  # bytes to the closed half are lost
                     sink.sendall(said)
         with contextlib.suppress(OSError):
             sink.shutdown(socket.SHUT_WR)

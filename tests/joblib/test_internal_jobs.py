@@ -24,8 +24,8 @@ OLD = {"type": "array"}
 
 @pytest.fixture(scope="module")
 def internal(http):
-    """A hub whose @internal jobs are those of the sample, one of which was there with another schema; what takes
-    longer than the timeout is ended."""
+    """A hub with the @internal jobs of the sample, one of which was stored with another schema before; it ends tasks
+    that take longer than the timeout."""
     with stage(http, 1, **SETTINGS | {"HUB_INTERNAL_JOBS": ""}) as found:
         first = done(found.person("root-t").put_job("@internal", "Write", schema=OLD), 201)
         found.restart_hub(crash=True, **SETTINGS)
@@ -97,11 +97,7 @@ async def test_an_internal_task_that_takes_too_long_is_ended_by_the_sweep(ann, b
     started, waiting = (ann.submit(LATER, room) for _ in range(2))
     done(boss.move(started, "running"), 200)
     await listener.heard()
-
-    def over():
-        return [ann.look(task)["status"] for task in (started, waiting)] == ["failed", "failed"]
-
-    wait_until(over)
+    wait_until(lambda: [ann.look(task)["status"] for task in (started, waiting)] == ["failed", "failed"])
     for task in (started, waiting):
         found = ann.look(task)
         assert found["error"] == "Internal worker timeout"

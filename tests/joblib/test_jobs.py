@@ -30,7 +30,7 @@ def test_a_job_shows_the_result_schema_of_the_latest_registration(alice, room, f
     assert set(made) == {*JOB, "resultSchema"}
     found = done(alice.get(f"/rooms/{room}/jobs/{full}"), 200)
     assert found["resultSchema"] == made["resultSchema"] == {"type": "object", "required": ["left"]}
-    listed = done(alice.get(f"/rooms/{room}/jobs"), 200)["items"]  # those of every room as well
+    listed = done(alice.get(f"/rooms/{room}/jobs"), 200)["items"]  # jobs of every room are listed too
     assert ["resultSchema" in each for each in listed if each["full_name"] == full] == [False]
     assert "resultSchema" not in done(alice.put_job(room, resultSchema=None), 200)
     assert set(done(alice.get(f"/rooms/{room}/jobs/{full}"), 200)) == JOB

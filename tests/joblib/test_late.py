@@ -1,4 +1,4 @@
-"""A hub that stood still and goes on: what it then reads is of callers who have asked another hub since."""
+"""A hub that stood still and goes on: the requests it reads then are of callers that have turned to another hub."""
 
 from __future__ import annotations
 

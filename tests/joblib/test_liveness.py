@@ -209,11 +209,7 @@ async def test_a_worker_that_hangs_up_is_removed_after_the_grace_and_a_connected
     await connections.offering(back[0])
     await first.disconnect()
     lost = [gone[1], *(task for _, task in several)]
-
-    async def over():
-        return failed(ann, *lost)
-
-    await eventually(over)
+    await eventually(lambda: failed(ann, *lost))
     over_at = time.monotonic()
     assert over_at - before >= GRACE_S - 0.1
     assert over_at - start < GRACE_S + LOOK_S + 0.5 + SLACK_S
@@ -225,8 +221,4 @@ async def test_a_worker_that_hangs_up_is_removed_after_the_grace_and_a_connected
     assert kept(ann, leaver[1])  # has left the rooms, and that is not hanging up
     await second.disconnect()
     await staying.disconnect()
-
-    async def all_are_gone():
-        return failed(ann, twice[1], leaver[1])
-
-    await eventually(all_are_gone)
+    await eventually(lambda: failed(ann, twice[1], leaver[1]))

@@ -20,13 +20,6 @@ HASTY = {"REDIS_ASYNC_TIMEOUT_MS": "500", "REDIS_CONNECT_TIMEOUT_MS": "500"}  # 
 
 
 @pytest.fixture(scope="module")
-def fragile(http):
-    """A hub with short timeouts whose Redis goes away."""
-    with stage(http, 1, **QUICK) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def ann(fragile):
     return fragile.person("alice-t")
 

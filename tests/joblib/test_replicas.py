@@ -61,11 +61,7 @@ async def test_a_read_at_one_hub_is_answered_by_a_provider_at_the_other(listen, 
     for number in range(2):
         read = bob.at(0).read, room, made["full_name"], f"q={number}", f"wait={LONGEST_S}"
         asked = asyncio.create_task(asyncio.to_thread(*read))
-
-        async def told():
-            return any(event == "provider_request" for event, _ in serving.told)
-
-        await eventually(told)
+        await eventually(lambda: any(event == "provider_request" for event, _ in serving.told))
         ((_, request),) = [each for each in await serving.heard() if each[0] == "provider_request"]
         empty(alice.at(number).upload(made["id"], request["request_id"], b"%d" % number))
         assert (await asked).content == b"%d" % number

@@ -12,7 +12,7 @@ from tests.joblib.people import PLAIN, done
 
 MIB = 1_048_576
 DEEP = "[" * 200 + "]" * 200
-# The text of a report as a client may write it, what is shown of the error and of the result.
+# The text of a report as a client may write it, and the error and the result that are shown for it.
 CUT_X = "x" * (ERROR_BYTES - len(CUT)) + CUT
 HALF = rb'"status":"failed","error":"no file \udcff \\ud800 \ud83d\ude00"'
 REPORTS = {

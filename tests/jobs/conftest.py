@@ -9,10 +9,27 @@ import pytest
 from hub.core import Hub
 from hub.jobs.models import Claim, JobRequest, Options, Result
 from hub.store.connection import open_store
-from tests.world import RedisServer, eventually, settings_for
+from hub.sweeping.workers import WorkerSweeperService
+from tests.world import eventually, settings_for
 
 USER = "a" * 32
 JOB = "r1:modifiers:A"
+
+
+async def worker_of(hub, *names, user=USER, room="r1"):
+    """Return a worker that serves jobs of these names, or of the name A."""
+    worker = None
+    for name in names or ("A",):
+        wanted = JobRequest(room, "modifiers", name, worker=worker)
+        worker = (await hub.jobs.register(wanted, {}, user, superuser=room.startswith("@")))[0].worker
+    return worker
+
+
+async def sweep(hub):
+    """Make one pass over the workers and return what it did."""
+    done = await WorkerSweeperService(hub.store, hub.settings, hub.workers).sweep()
+    assert done.errors == 0
+    return done
 
 
 class Forgetful:
@@ -22,8 +39,7 @@ class Forgetful:
         self.server, self.hub, self._older = server, hub, folder / "older"
 
     async def worker(self):
-        job, _ = await self.hub.jobs.register(JobRequest("r1", "modifiers", "A"), {}, USER, superuser=False)
-        return job.worker
+        return await worker_of(self.hub)
 
     async def submit(self, **options):
         [task] = await self.hub.tasks.submit("r1", JOB, ['{"n":1}'], USER, Options(**options))
@@ -60,15 +76,8 @@ class Forgetful:
 
 
 @pytest.fixture
-async def lossy(tmp_path):
-    folder = tmp_path / "redis"
-    folder.mkdir()
-    server = RedisServer(folder, append_fsync="always")
-    server.start()
-    try:
-        async with open_store(settings_for(server.url)) as store:
-            hub = Hub(store, settings_for(server.url))
-            await hub.clock.tick()
-            yield Forgetful(tmp_path, server, hub)
-    finally:
-        server.stop()
+async def lossy(own_redis, tmp_path):
+    async with open_store(settings_for(own_redis.url)) as store:
+        hub = Hub(store, settings_for(own_redis.url))
+        await hub.clock.tick()
+        yield Forgetful(tmp_path, own_redis, hub)

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hub.jobs.models import Claim, JobRequest, Options, Result
-
-USER = "a" * 32
-JOB = "r1:modifiers:A"
-
-
-async def worker_of(hub):
-    job, _ = await hub.jobs.register(JobRequest("r1", "modifiers", "A"), {}, USER, superuser=False)
-    return job.worker
+from hub.jobs.models import Claim, Options, Result
+from tests.jobs.conftest import JOB, USER, worker_of
 
 
 async def claimed(hub, worker, *, start=True, **options):

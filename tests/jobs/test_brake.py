@@ -1,14 +1,12 @@
-"""The brake on workers asks whether others are heard: those that are say that the hub is not deaf."""
+"""The brake on workers asks whether other workers are heard: if they are, the hub is not deaf."""
 
 from __future__ import annotations
 
 from hub.core import Hub
-from hub.jobs.models import JobRequest
 from hub.store.connection import open_store
-from hub.sweeping.workers import WorkerSweeperService
-from tests.world import RedisServer, settings_for
+from tests.jobs.conftest import USER, sweep, worker_of
+from tests.world import settings_for
 
-USER = "a" * 32
 TIMEOUT_S, INTERVAL_S = 60, 30
 
 
@@ -16,9 +14,8 @@ async def crew(hub, count):
     """Make so many workers that have just beaten."""
     made = []
     for _ in range(count):
-        job, _ = await hub.jobs.register(JobRequest("r1", "modifiers", "A"), {}, USER, superuser=True)
-        await hub.workers.beat(job.worker, USER)
-        made.append(job.worker)
+        made.append(await worker_of(hub))
+        await hub.workers.beat(made[-1], USER)
     return made
 
 
@@ -32,12 +29,6 @@ def passes(redis, seconds, *heard):
             redis.hincrby("hub:worker_brake", field, -seconds * 1000)
     if redis.hexists("hub:store", "reopened_ms"):
         redis.hincrby("hub:store", "reopened_ms", -seconds * 1000)
-
-
-async def sweep(hub):
-    done = await WorkerSweeperService(hub.store, hub.settings, hub.workers).sweep()
-    assert done.errors == 0
-    return done
 
 
 async def test_half_of_ten_silent_workers_are_removed_after_a_timeout_and_an_interval(hub, redis):
@@ -92,25 +83,20 @@ async def test_after_a_failover_half_of_the_workers_are_not_removed_in_one_pass(
     assert (await hub.workers.page(10, 0)).total == 10
 
 
-async def test_the_brake_works_after_a_restart_as_before(tmp_path):
-    server = RedisServer(tmp_path, append_fsync="always")
-    server.start()
-    settings = settings_for(server.url)
-    try:
-        async with open_store(settings) as store:
-            hub, redis = Hub(store, settings), server.client()
-            await crew(hub, 10)
-            await hub.clock.tick()
-            server.kill()
-            server.start()
-            await hub.clock.tick()
-            await hub.clock.tick()
-            for worker in redis.zrange("hub:worker_beats", 0, 4):
-                redis.zincrby("hub:worker_beats", -62_000, worker)
-            done = await sweep(hub)
-            assert (done.expired, done.brake, done.held) == (0, "engaged", 5)
-    finally:
-        server.stop()
+async def test_the_brake_works_after_a_restart_as_before(own_redis):
+    settings = settings_for(own_redis.url)
+    async with open_store(settings) as store:
+        hub, redis = Hub(store, settings), own_redis.client()
+        await crew(hub, 10)
+        await hub.clock.tick()
+        own_redis.kill()
+        own_redis.start()
+        await hub.clock.tick()
+        await hub.clock.tick()
+        for worker in redis.zrange("hub:worker_beats", 0, 4):
+            redis.zincrby("hub:worker_beats", -62_000, worker)
+        done = await sweep(hub)
+        assert (done.expired, done.brake, done.held) == (0, "engaged", 5)
 
 
 async def test_the_brake_works_at_once_after_a_flush(hub, redis):
@@ -119,7 +105,7 @@ async def test_the_brake_works_at_once_after_a_flush(hub, redis):
     redis.flushall()
     await hub.clock.tick()
     await hub.clock.tick()
-    await crew(hub, 10)  # who beats and is not known registers again
+    await crew(hub, 10)  # an unknown worker that beats registers again
     for worker in redis.zrange("hub:worker_beats", 0, 4):
         redis.zincrby("hub:worker_beats", -62_000, worker)
     done = await sweep(hub)

@@ -9,8 +9,8 @@ from hub.errors import Forbidden
 from hub.jobs import rules, schedules
 from hub.jobs.rules import Rule
 from hub.jobs.schedules import ScheduleNotFound
-from tests.jobs.conftest import JOB, USER
-from tests.jobs.test_schedules import age, put, serve, tasks_of
+from tests.jobs.conftest import JOB, USER, worker_of
+from tests.jobs.test_schedules import age, put, tasks_of
 
 LOST = "'Europe/Atlantis' is no time zone: write one such as Europe/Berlin"
 CRON = Rule("* * * * *")
@@ -32,7 +32,7 @@ def due_again(redis, name):
 
 
 async def test_very_many_unreadable_schedules_stop_no_other_schedule_in_the_same_pass(hub, redis):
-    await serve(hub)
+    await worker_of(hub)
     for number in range(150):
         await put(hub, f"a{number}", rule=CRON)
         break_it(redis, f"a{number}")
@@ -48,7 +48,7 @@ async def test_very_many_unreadable_schedules_stop_no_other_schedule_in_the_same
 
 
 async def test_a_schedule_put_aside_is_logged_once_and_listed_with_its_reason(hub, redis):
-    await serve(hub)
+    await worker_of(hub)
     await put(hub, rule=CRON)
     break_it(redis, "s1")
     with capture_logs() as logs:
@@ -63,7 +63,7 @@ async def test_a_schedule_put_aside_is_logged_once_and_listed_with_its_reason(hu
 
 
 async def test_a_schedule_whose_zone_is_back_catches_up_when_it_is_read_again(hub, redis):
-    await serve(hub)
+    await worker_of(hub)
     await put(hub, rule=CRON)
     break_it(redis, "s1")
     await hub.schedules.fire_due()
@@ -80,7 +80,7 @@ async def test_a_schedule_whose_zone_is_back_catches_up_when_it_is_read_again(hu
 
 
 async def test_an_expression_refused_by_a_later_library_is_put_aside_with_its_error(hub, redis, monkeypatch):
-    await serve(hub)
+    await worker_of(hub)
     await put(hub, rule=CRON)
     age(redis, 1)
 
@@ -110,7 +110,7 @@ BROKEN = [
 
 @pytest.mark.parametrize(("fields", "why"), BROKEN)
 async def test_every_unreadable_schedule_is_put_aside_and_logged(hub, redis, fields, why):
-    await serve(hub)
+    await worker_of(hub)
     await put(hub, rule=CRON)
     break_it(redis, "s1", fields)
     await put(hub, "whole")
@@ -122,7 +122,7 @@ async def test_every_unreadable_schedule_is_put_aside_and_logged(hub, redis, fie
 
 
 async def test_a_schedule_key_of_another_program_is_listed_and_superusers_may_replace_it(hub, redis):
-    await serve(hub)
+    await worker_of(hub)
     for name in ("s1", "s2"):
         await put(hub, name)
         redis.delete(f"hub:schedule:r1:{name}")
@@ -149,7 +149,7 @@ async def test_an_index_entry_without_a_schedule_is_removed(hub, redis):
 
 
 async def test_a_schedule_that_cannot_fire_is_put_aside_until_it_can(hub, redis):
-    await serve(hub)
+    await worker_of(hub)
     await put(hub)
     age(redis, 1)
     redis.rename(f"hub:job:{JOB}", "kept")
@@ -163,7 +163,7 @@ async def test_a_schedule_that_cannot_fire_is_put_aside_until_it_can(hub, redis)
 
 
 async def test_a_schedule_put_aside_can_be_paused_resumed_replaced_and_removed(hub, redis):
-    await serve(hub)
+    await worker_of(hub)
     await put(hub, rule=CRON)
     break_it(redis, "s1")
     await hub.schedules.fire_due()
@@ -182,7 +182,7 @@ async def test_a_schedule_put_aside_can_be_paused_resumed_replaced_and_removed(h
 
 
 async def test_a_late_hub_puts_no_schedule_aside_that_was_changed_meanwhile(hub, redis):
-    await serve(hub)
+    await worker_of(hub)
     await put(hub, rule=CRON)
     break_it(redis, "s1")
     read = (await hub.store.script("schedules/due")(limit=9))[1]

@@ -9,23 +9,14 @@ import pytest
 
 from hub.core import Hub
 from hub.errors import JobNotFound, Malformed
-from hub.jobs.models import Claim, JobRequest, Options, Result
+from hub.jobs.models import Claim, Options, Result
 from hub.store.connection import open_store
 from hub.sweeping.tasks import TaskSweeperService
-from tests.jobs.conftest import JOB, USER
+from tests.jobs.conftest import JOB, USER, worker_of
 from tests.world import settings_for
 
 OTHER = "r1:modifiers:B"
 FAR_US = 4_000_000_000_000_000
-
-
-async def serve(hub, *names):
-    """A worker for jobs in the room r1."""
-    worker = None
-    for name in names or ("A",):
-        job, _ = await hub.jobs.register(JobRequest("r1", "modifiers", name, worker=worker), {}, USER, superuser=False)
-        worker = job.worker
-    return worker
 
 
 async def submit(hub, *after, run=False, job=JOB, **options):
@@ -55,7 +46,7 @@ async def sweep(hub):
 
 
 async def test_a_dependent_task_waits_until_all_its_parents_are_completed(hub, redis):
-    worker = await serve(hub)
+    worker = await worker_of(hub)
     parents = [await submit(hub), await submit(hub)]
     child = await submit(hub, *parents)
     assert (child.status, child.waits_for, child.position) == ("pending", 2, None)
@@ -69,7 +60,7 @@ async def test_a_dependent_task_waits_until_all_its_parents_are_completed(hub, r
 
 
 async def test_a_task_that_depends_on_a_completed_task_does_not_wait(hub):
-    worker = await serve(hub)
+    worker = await worker_of(hub)
     parent = await submit(hub)
     await claim(hub, worker)
     await end(hub, worker, parent)
@@ -78,7 +69,7 @@ async def test_a_task_that_depends_on_a_completed_task_does_not_wait(hub):
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
 async def test_the_submitter_decides_what_happens_to_a_task_when_its_parent_fails(hub, redis, status):
-    worker = await serve(hub)
+    worker = await worker_of(hub)
     parent = await submit(hub)
     fails, runs = await submit(hub, parent, max_attempts=5), await submit(hub, parent, run=True)
     after = await submit(hub, fails)
@@ -94,7 +85,7 @@ async def test_the_submitter_decides_what_happens_to_a_task_when_its_parent_fail
 
 
 async def test_a_dependent_task_waits_for_the_retries_of_its_parent(hub):
-    worker = await serve(hub)
+    worker = await worker_of(hub)
     parent = await submit(hub, max_attempts=2, backoff_ms=0)
     child = await submit(hub, parent)
     await claim(hub, worker)
@@ -103,7 +94,7 @@ async def test_a_dependent_task_waits_for_the_retries_of_its_parent(hub):
 
 
 async def test_a_dependent_task_can_be_cancelled_and_moved_like_any_other(hub, redis):
-    await serve(hub)
+    await worker_of(hub)
     parent = await submit(hub)
     children = [await submit(hub, parent), await submit(hub, parent)]
     await hub.tasks.move(children[0].id, "cancelled", user=USER)
@@ -115,7 +106,7 @@ async def test_a_dependent_task_can_be_cancelled_and_moved_like_any_other(hub, r
 
 
 async def test_a_delayed_dependent_task_waits_for_its_time_and_its_parents(hub, redis):
-    worker = await serve(hub)
+    worker = await worker_of(hub)
     parent = await submit(hub)
     child = await submit(hub, parent, due_us=FAR_US)
     assert child.due_us == FAR_US
@@ -126,7 +117,7 @@ async def test_a_delayed_dependent_task_waits_for_its_time_and_its_parents(hub, 
 
 
 async def test_a_job_stays_while_one_of_its_tasks_waits_for_its_parents(hub):
-    worker = await serve(hub, "A", "B")
+    worker = await worker_of(hub, "A", "B")
     parent = await submit(hub, job=OTHER)
     child = await submit(hub, parent)
     await hub.workers.delete(worker, USER, superuser=False)
@@ -138,7 +129,7 @@ async def test_a_job_stays_while_one_of_its_tasks_waits_for_its_parents(hub):
 
 
 async def test_a_forgotten_parent_blocks_no_dependent_task(hub, redis):
-    worker = await serve(hub)
+    worker = await worker_of(hub)
     first, second = await submit(hub), await submit(hub)
     child = await submit(hub, first, second)
     await claim(hub, worker)
@@ -149,7 +140,7 @@ async def test_a_forgotten_parent_blocks_no_dependent_task(hub, redis):
 
 
 async def test_an_unknown_parent_is_refused_and_nothing_is_stored(hub, redis):
-    await serve(hub)
+    await worker_of(hub)
     parent = await submit(hub)
     before = sorted(redis.keys("*"))
     with pytest.raises(Malformed) as refused:
@@ -160,7 +151,7 @@ async def test_an_unknown_parent_is_refused_and_nothing_is_stored(hub, redis):
 
 
 async def test_very_many_dependent_tasks_become_pending_in_batches(hub, redis):
-    worker = await serve(hub)
+    worker = await worker_of(hub)
     parent = await submit(hub)
     children = await hub.tasks.submit("r1", JOB, ["{}"] * 500, USER, Options(after=(parent.id,)))
     await claim(hub, worker)
@@ -171,7 +162,7 @@ async def test_very_many_dependent_tasks_become_pending_in_batches(hub, redis):
 
 
 async def test_a_failure_fails_every_later_task_of_a_chain(hub, redis):
-    await serve(hub)
+    await worker_of(hub)
     first = await submit(hub)
     last = first
     for _ in range(450):
@@ -183,7 +174,7 @@ async def test_a_failure_fails_every_later_task_of_a_chain(hub, redis):
 
 
 async def test_with_many_hubs_a_dependent_task_becomes_pending_once(hub, settings, redis):
-    worker = await serve(hub)
+    worker = await worker_of(hub)
     parents = [await submit(hub) for _ in range(20)]
     child = await submit(hub, *parents)
     await hub.tasks.claim(worker, USER, Claim(20, start=True))
@@ -198,7 +189,7 @@ async def test_with_many_hubs_a_dependent_task_becomes_pending_once(hub, setting
 
 @pytest.mark.parametrize("run", [True, False])
 async def test_the_sweeper_finds_a_dependent_task_that_was_not_told(hub, redis, run):
-    worker = await serve(hub)
+    worker = await worker_of(hub)
     parents = [await submit(hub), await submit(hub)]
     child = await submit(hub, *parents, run=run)
     await claim(hub, worker)
@@ -215,7 +206,7 @@ async def test_the_sweeper_finds_a_dependent_task_that_was_not_told(hub, redis, 
 
 
 async def test_a_dependent_task_whose_parent_is_unknown_fails(hub, redis):
-    await serve(hub)
+    await worker_of(hub)
     parent = await submit(hub)
     fails, runs = await submit(hub, parent), await submit(hub, parent, run=True)
     redis.delete(f"hub:task:{parent.id}")
@@ -237,7 +228,7 @@ async def test_a_store_that_lost_a_chain_gets_it_back_in_any_order(lossy):
         task = await lossy.claim(worker)
         await lossy.say(worker, task, "completed")
         await lossy.forget()
-        await lossy.recall(other)  # who knows of the child alone
+        await lossy.recall(other)  # this hub remembers only the child
         assert await standing(other, child) == [("pending", 1)]
         await sweep(other)
         await lossy.recall()

@@ -1,4 +1,4 @@
-"""Two processes with one worker: the one that registered last is the worker, and the other one is told."""
+"""Two processes with the id of one worker: the last to register is the worker, and the other is told."""
 
 from __future__ import annotations
 

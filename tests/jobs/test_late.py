@@ -5,15 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hub.errors import InvalidTaskTransition
-from hub.jobs.models import Claim, JobRequest, Options, Result
+from hub.jobs.models import Claim, Options, Result
+from tests.jobs.conftest import JOB, USER, worker_of
 
-USER, OTHER = "a" * 32, "b" * 32
-JOB = "r1:modifiers:A"
-
-
-async def worker_of(hub, user=USER):
-    job, _ = await hub.jobs.register(JobRequest("r1", "modifiers", "A"), {}, user, superuser=False)
-    return job.worker
+OTHER = "b" * 32
 
 
 async def test_a_repeated_claim_that_got_nothing_gets_nothing_again(hub):
@@ -92,7 +87,7 @@ async def test_a_report_with_a_key_is_recognised_after_further_attempts(hub):
 
 
 async def test_a_report_on_an_old_claim_of_a_task_that_another_user_holds_by_now_is_a_conflict(hub):
-    worker, other = await worker_of(hub), await worker_of(hub, OTHER)
+    worker, other = await worker_of(hub), await worker_of(hub, user=OTHER)
     [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER)
     [first] = await hub.tasks.claim(worker, USER)
     await hub.tasks.finish(worker, USER, [Result(task.id, "pending", claim=first.claim)])

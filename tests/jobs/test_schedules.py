@@ -9,22 +9,17 @@ import pytest
 from hub.core import Hub
 from hub.errors import Forbidden, JobNotFound
 from hub.jobs import schedules
-from hub.jobs.models import Claim, JobRequest, Options, Result
+from hub.jobs.models import Claim, Options, Result
 from hub.jobs.rules import Rule
 from hub.jobs.schedules import Schedule, ScheduleNotFound, TooManySchedules
 from hub.store.connection import open_store
 from hub.sweeping.tasks import TaskSweeperService
-from tests.jobs.conftest import JOB, USER
+from tests.jobs.conftest import JOB, USER, worker_of
 from tests.world import settings_for
 
 OTHER = "b" * 32
 MINUTE_US = 60_000_000
 EVERY = Rule(every_ms=60_000)
-
-
-async def serve(hub):
-    job, _ = await hub.jobs.register(JobRequest("r1", "modifiers", "A"), {}, USER, superuser=False)
-    return job.worker
 
 
 async def put(hub, name="s1", user=USER, superuser=False, **wanted):
@@ -49,7 +44,7 @@ async def tasks_of(hub):
 
 
 async def test_a_due_schedule_makes_a_task_and_gets_its_next_due_time(hub, redis):
-    worker = await serve(hub)
+    worker = await worker_of(hub)
     made = await put(hub, options=Options(priority=3, max_attempts=2))
     assert await hub.schedules.fire_due() == 0
     due = age(redis, 5_000_000)
@@ -64,7 +59,7 @@ async def test_a_due_schedule_makes_a_task_and_gets_its_next_due_time(hub, redis
 
 
 async def test_many_hubs_make_one_task_per_due_time(hub, settings, redis):
-    await serve(hub)
+    await worker_of(hub)
     for number in range(5):
         await put(hub, f"s{number}")
         age(redis, 1, f"s{number}")
@@ -76,7 +71,7 @@ async def test_many_hubs_make_one_task_per_due_time(hub, settings, redis):
 
 @pytest.mark.parametrize(("policy", "count"), [("skip", 0), ("one", 1), ("all", 11)])
 async def test_missed_due_times_are_caught_up_as_the_schedule_says(hub, redis, policy, count):
-    await serve(hub)
+    await worker_of(hub)
     await put(hub, catch_up=policy, rule=Rule(every_ms=120_000))
     due = age(redis, 22 * MINUTE_US + 30_000_000)  # that of a minute and a half ago was missed as well
     assert await hub.schedules.fire_due() == count
@@ -87,14 +82,14 @@ async def test_missed_due_times_are_caught_up_as_the_schedule_says(hub, redis, p
 
 
 async def test_a_due_time_less_than_a_minute_ago_counts_as_not_missed(hub, redis):
-    await serve(hub)
+    await worker_of(hub)
     await put(hub, catch_up="skip")
     age(redis, 30_000_000)
     assert await hub.schedules.fire_due() == 1
 
 
 async def test_of_very_many_missed_due_times_a_hundred_are_caught_up(hub, redis):
-    await serve(hub)
+    await worker_of(hub)
     await put(hub, catch_up="all")
     due = age(redis, 500 * MINUTE_US)
     assert await hub.schedules.fire_due() == 100
@@ -103,7 +98,7 @@ async def test_of_very_many_missed_due_times_a_hundred_are_caught_up(hub, redis)
 
 
 async def test_a_late_hub_does_not_fire_a_schedule_again(hub, redis):
-    await serve(hub)
+    await worker_of(hub)
     await put(hub)
     age(redis, 1)
     read = await hub.store.script("schedules/due")(limit=9)
@@ -117,7 +112,7 @@ async def test_a_late_hub_does_not_fire_a_schedule_again(hub, redis):
     "wanted", [{"rule": Rule(every_ms=120_000)}, {"catch_up": "skip"}, {"rule": Rule("* * * * *")}]
 )
 async def test_a_schedule_changed_while_a_hub_fires_it_follows_its_new_rule(hub, redis, wanted):
-    await serve(hub)
+    await worker_of(hub)
     await put(hub, catch_up="all")
     due = age(redis, 5 * MINUTE_US)
     stale = schedules._schedule_of((await hub.store.script("schedules/due")(limit=9))[1])
@@ -129,7 +124,7 @@ async def test_a_schedule_changed_while_a_hub_fires_it_follows_its_new_rule(hub,
 
 
 async def test_a_schedule_removed_and_made_anew_is_not_fired_for_the_old_one(hub, redis):
-    await serve(hub)
+    await worker_of(hub)
     await put(hub)
     due = age(redis, 1)
     stale = schedules._schedule_of((await hub.store.script("schedules/due")(limit=9))[1])
@@ -140,7 +135,7 @@ async def test_a_schedule_removed_and_made_anew_is_not_fired_for_the_old_one(hub
 
 
 async def test_a_schedule_changed_while_it_is_resumed_is_due_by_its_new_rule(hub, monkeypatch):
-    await serve(hub)
+    await worker_of(hub)
     await put(hub, paused=True)
     ask = hub.schedules._next
 
@@ -157,7 +152,7 @@ async def test_a_schedule_changed_while_it_is_resumed_is_due_by_its_new_rule(hub
 
 
 async def test_a_paused_schedule_makes_no_task_and_catches_up_with_none(hub, redis):
-    await serve(hub)
+    await worker_of(hub)
     await put(hub, catch_up="all")
     paused = await hub.schedules.pause("r1", "s1", USER, False, paused=True)
     assert (paused.paused, redis.zscore("hub:schedules", "r1:s1")) == (True, float("inf"))
@@ -168,7 +163,7 @@ async def test_a_paused_schedule_makes_no_task_and_catches_up_with_none(hub, red
 
 
 async def test_a_schedule_put_again_unchanged_keeps_its_due_time(hub, redis):
-    await serve(hub)
+    await worker_of(hub)
     first = await put(hub)
     redis.hset("hub:schedule:r1:s1", "due", first.due_us - 7)
     again = await put(hub, payload='{"n":2}')
@@ -179,7 +174,7 @@ async def test_a_schedule_put_again_unchanged_keeps_its_due_time(hub, redis):
 
 
 async def test_only_its_maker_or_a_superuser_may_change_a_schedule(hub):
-    await serve(hub)
+    await worker_of(hub)
     await put(hub)
     for refused in (
         put(hub, user=OTHER),
@@ -200,7 +195,7 @@ async def test_only_its_maker_or_a_superuser_may_change_a_schedule(hub):
 
 
 async def test_the_number_of_schedules_is_limited(hub, monkeypatch):
-    await serve(hub)
+    await worker_of(hub)
     monkeypatch.setattr(schedules, "MOST", 1)
     await put(hub)
     await put(hub)
@@ -209,7 +204,7 @@ async def test_the_number_of_schedules_is_limited(hub, monkeypatch):
 
 
 async def test_a_schedule_whose_job_was_gone_fires_again_when_the_job_is_back(hub, redis):
-    worker = await serve(hub)
+    worker = await worker_of(hub)
     await put(hub)
     await hub.workers.delete(worker, USER, superuser=False)
     with pytest.raises(JobNotFound):
@@ -217,14 +212,14 @@ async def test_a_schedule_whose_job_was_gone_fires_again_when_the_job_is_back(hu
     age(redis, 1)
     assert await hub.schedules.fire_due() == 0
     assert (await hub.schedules.get("r1", "s1")).why == "no-job"
-    await serve(hub)
+    await worker_of(hub)
     age(redis, 1)
     assert await hub.schedules.fire_due() == 1
     assert (await hub.schedules.get("r1", "s1")).why == ""
 
 
 async def test_a_unique_schedule_makes_no_task_while_its_last_one_has_not_ended(hub, redis):
-    worker = await serve(hub)
+    worker = await worker_of(hub)
     await put(hub, options=Options(unique_key="nightly", as_the_job=True))
     made = []
     for over in (False, True, False):
@@ -237,7 +232,7 @@ async def test_a_unique_schedule_makes_no_task_while_its_last_one_has_not_ended(
 
 
 async def test_an_unreadable_schedule_stops_no_other(hub, redis):
-    await serve(hub)
+    await worker_of(hub)
     await put(hub, "a", rule=Rule("* * * * *"))
     await put(hub, "b")
     redis.hset("hub:schedule:r1:a", "zone", "Europe/Atlantis")

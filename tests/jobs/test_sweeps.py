@@ -5,30 +5,19 @@ from __future__ import annotations
 import pytest
 
 from hub.errors import TaskNotFound, WorkerNotFound
-from hub.jobs.models import Claim, JobRequest, Options, ProgressReport, Result
+from hub.jobs.models import Claim, Options, ReportedProgress, Result
 from hub.sweeping.tasks import TaskSweeperService
 from hub.sweeping.workers import WorkerSweeperService
+from tests.jobs.conftest import sweep, worker_of
 from tests.world import picture
 
 USER, OTHER = "a" * 32, "b" * 32
 JOB = "r1:modifiers:A"
 
 
-async def worker_of(hub, *, user=USER, room="r1", name="A"):
-    """A worker that serves a job."""
-    job, _ = await hub.jobs.register(JobRequest(room, "modifiers", name), {}, user, superuser=True)
-    return job.worker
-
-
 def silence(redis, worker, seconds):
     """Make a worker's last beat so long ago, and a second: without ticks the clock may go back by that."""
     redis.zincrby("hub:worker_beats", -(seconds + 1) * 1000, worker)
-
-
-async def sweep(hub):
-    done = await WorkerSweeperService(hub.store, hub.settings, hub.workers).sweep()
-    assert done.errors == 0
-    return done
 
 
 async def look_after(hub):
@@ -180,19 +169,19 @@ async def test_a_task_that_reports_nothing_for_too_long_fails_as_stuck(hub, redi
     assert (await look_after(hub)).expired == 0
     redis.zincrby("hub:silences", -10_000, silent.id)
     redis.zincrby("hub:silences", -10_000, speaks.id)
-    assert await hub.progress.note(worker, USER, [ProgressReport(speaks.id, log=("on",))]) == ["ok"]
+    assert await hub.progress.note(worker, USER, [ReportedProgress(speaks.id, log=("on",))]) == ["ok"]
     assert (await look_after(hub)).expired == 1
     ended = await hub.tasks.get(silent.id)
     assert (ended.status, ended.error) == ("failed", "No progress for longer than maxSilenceSeconds (5)")
     assert (await hub.tasks.get(speaks.id)).status == "running"
-    assert await hub.progress.note(worker, USER, [ProgressReport(silent.id, log=("on",))]) == ["conflict"]
+    assert await hub.progress.note(worker, USER, [ReportedProgress(silent.id, log=("on",))]) == ["conflict"]
 
 
 async def test_a_stuck_task_is_retried_and_its_silence_counts_anew(hub, redis):
     worker = await worker_of(hub)
     [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER, Options(max_attempts=2, backoff_ms=0, max_silence_ms=5000))
     await hub.tasks.claim(worker, USER, Claim(start=True))
-    await hub.progress.note(worker, USER, [ProgressReport(task.id, progress=0.5, message="half", log=("one",))])
+    await hub.progress.note(worker, USER, [ReportedProgress(task.id, progress=0.5, message="half", log=("one",))])
     redis.zincrby("hub:silences", -10_000, task.id)
     assert (await look_after(hub)).expired == 1
     shown = await hub.tasks.show(task.id)
@@ -207,7 +196,7 @@ async def test_an_ended_task_is_removed_from_every_index_after_its_retention(hub
     worker = await worker_of(hub)
     [task] = await hub.tasks.submit("r1", JOB, ['{"x":1}'], USER)
     await hub.tasks.claim(worker, USER, Claim(start=True))
-    await hub.progress.note(worker, USER, [ProgressReport(task.id, log=("on",))])
+    await hub.progress.note(worker, USER, [ReportedProgress(task.id, log=("on",))])
     assert await hub.tasks.finish(worker, USER, [Result(task.id, "completed", value="1")]) == ["ok"]
     assert (await look_after(hub)).forgotten == 0
     redis.zincrby("hub:finished", -604_801_000_000, task.id)

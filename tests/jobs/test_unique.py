@@ -7,23 +7,14 @@ import asyncio
 import pytest
 
 from hub.core import Hub
-from hub.jobs.models import Claim, JobRequest, Options, Result
+from hub.jobs.models import Claim, Options, Result
 from hub.store.connection import open_store
-from tests.jobs.conftest import JOB, USER
+from tests.jobs.conftest import JOB, USER, worker_of
 from tests.world import settings_for
 
 OTHER = "r1:modifiers:B"
 ONE = Options(unique_key="import-42")
 HOUR = Options(unique_key="import-42", unique_ms=3_600_000)
-
-
-async def serve(hub, *names):
-    """A worker for jobs in the room r1."""
-    worker = None
-    for name in names or ("A",):
-        job, _ = await hub.jobs.register(JobRequest("r1", "modifiers", name, worker=worker), {}, USER, superuser=False)
-        worker = job.worker
-    return worker
 
 
 async def submit(hub, options=ONE, job=JOB, room="r1", key=""):
@@ -45,7 +36,7 @@ def keys(redis):
 
 
 async def test_a_second_unique_submit_gets_the_first_task_while_that_has_not_ended(hub, redis):
-    worker = await serve(hub)
+    worker = await worker_of(hub)
     first = await submit(hub)
     assert (await submit(hub)).id == first.id  # pending
     task = await claim(hub, worker)
@@ -59,7 +50,7 @@ async def test_a_second_unique_submit_gets_the_first_task_while_that_has_not_end
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
 async def test_a_failed_or_cancelled_task_frees_its_unique_key_at_once(hub, redis, status):
-    worker = await serve(hub)
+    worker = await worker_of(hub)
     first = await submit(hub, HOUR)
     await end(hub, worker, await claim(hub, worker), status)
     assert keys(redis) == []
@@ -67,14 +58,14 @@ async def test_a_failed_or_cancelled_task_frees_its_unique_key_at_once(hub, redi
 
 
 async def test_a_retried_task_keeps_its_unique_key(hub):
-    worker = await serve(hub)
+    worker = await worker_of(hub)
     first = await submit(hub, Options(unique_key="import-42", max_attempts=2, backoff_ms=0))
     await end(hub, worker, await claim(hub, worker), "failed")
     assert (await submit(hub)).id == first.id
 
 
 async def test_a_completed_task_keeps_its_unique_key_until_the_window_is_over(hub, redis):
-    worker = await serve(hub)
+    worker = await worker_of(hub)
     first = await submit(hub, HOUR)
     assert redis.ttl(keys(redis)[0]) == -1  # as long as it takes
     await end(hub, worker, await claim(hub, worker), "completed")
@@ -86,14 +77,14 @@ async def test_a_completed_task_keeps_its_unique_key_until_the_window_is_over(hu
 
 
 async def test_a_unique_key_belongs_to_one_job_in_one_room(hub):
-    await serve(hub, "A", "B")
+    await worker_of(hub, "A", "B")
     made = [await submit(hub), await submit(hub, job=OTHER), await submit(hub, room="r2")]
     made.append(await submit(hub, Options(unique_key="import-43")))
     assert len({task.id for task in made}) == 4
 
 
 async def test_of_many_concurrent_unique_submits_one_makes_a_task(hub, settings):
-    await serve(hub)
+    await worker_of(hub)
     async with open_store(settings) as store:
         hubs = [hub, Hub(store, settings)]
         found = await asyncio.gather(*(submit(hubs[n % 2]) for n in range(40)))
@@ -102,7 +93,7 @@ async def test_of_many_concurrent_unique_submits_one_makes_a_task(hub, settings)
 
 
 async def test_a_late_repeat_of_a_unique_submit_gets_the_same_answer(hub, settings):
-    worker = await serve(hub)
+    worker = await worker_of(hub)
     first = await submit(hub, key="k1")
     assert (await submit(hub, key="k2")).id == first.id
     await end(hub, worker, await claim(hub, worker), "completed")
@@ -114,7 +105,7 @@ async def test_a_late_repeat_of_a_unique_submit_gets_the_same_answer(hub, settin
 
 
 async def test_a_task_retried_by_hand_does_not_take_over_the_unique_key(hub):
-    worker = await serve(hub)
+    worker = await worker_of(hub)
     first = await submit(hub)
     await end(hub, worker, await claim(hub, worker), "failed")
     second = await submit(hub)
@@ -132,7 +123,7 @@ async def test_a_unique_key_that_the_store_lost_is_restored(lossy):
         first = await submit(lossy.hub)
         assert (await submit(other)).id == first.id
         await lossy.forget()
-        await lossy.recall(other)  # who was answered with it does not make another one in its place
+        await lossy.recall(other)  # the repeat that got this task makes no second one
         await lossy.recall()
         assert (await submit(other)).id == first.id
     assert lossy.server.client().zcard(f"hub:queue:{JOB}") == 1

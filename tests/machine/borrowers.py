@@ -85,7 +85,7 @@ class Borrowers(Base):
 
     @step(which=any_one, label=labels, hub=hubs)
     def give_back_and_wait(self, which: int, label: str, hub: str) -> None:
-        """A borrower who wants another one."""
+        """Return a slot and borrow another one in the same step."""
         self.ask(label=label, run="r2", keyed=which % 2 == 0, hub=hub, wait_ms=30_000)
         if self.model.grants:
             slot = pick(self.model.grants, which)

@@ -88,7 +88,7 @@ class Direct:
         self.redis.hset(self.keys.store, "tick_ms", STOPPED_MS)
 
     def sweep(self) -> dict[str, int]:
-        """Make one pass of both sweepers and return what they found to do."""
+        """Make one pass of both sweepers and return the counts of what they ended."""
 
         async def once() -> dict[str, int]:
             first, second = [await service.sweep() for service in self._sweepers]

@@ -137,7 +137,7 @@ class Fleet(Base):
 
     @step(which=any_one, limit=limits, again=st.booleans())
     def prune(self, which: int, limit: int, again: bool) -> None:
-        """Take the next batch of what is left of a node, by any hub, or by a sweeper that still believes in it."""
+        """Remove the next batch of the slots of a leaving node, as any hub, or as a sweeper with an old view of it."""
         if self.model.leaving and again:
             self.expire(pick(self.model.leaving, which), "expire", limit)
         elif self.model.leaving:
@@ -253,7 +253,7 @@ class Fleet(Base):
 
     @step(node=nodes, slot=slots, which=any_one, policy=policies)
     def report(self, node: str, slot: str, which: int, policy: str) -> None:
-        """A node that was off the books, or believes so, names what it knows to be lent."""
+        """Let a node that was removed, or believes so, report its leases."""
         tokens = [token for other, token in self.tokens if other == slot]
         if tokens:
             self.do_publish(node, slot, "a:b", policy, token=tokens[-1 - which % len(tokens)])

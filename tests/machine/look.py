@@ -1,4 +1,4 @@
-"""The contents of the store, read in one go, and those that it must have when the model is right."""
+"""The contents of the store, read in one go, and the contents that it must have according to the model."""
 
 from __future__ import annotations
 

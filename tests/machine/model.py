@@ -54,7 +54,7 @@ class Model(Queue):
         return node in self.stopped, lent, self.orders.get(node, set())
 
     def resume(self, resumed: Iterable[str]) -> list[str]:
-        """A hub looks at the suspects: those that are none any more are lent from again, in this order."""
+        """Lend again from suspect nodes that were heard since, in this order."""
         for slot in resumed:
             self.place_free(slot)
         return ["ok"]

@@ -1,4 +1,4 @@
-"""The part of the model that knows who waits: tickets, turns, caps, hubs, and who a slot goes to."""
+"""The part of the model for the queue: tickets, turns, caps, hubs, and which waiter gets a slot."""
 
 from __future__ import annotations
 

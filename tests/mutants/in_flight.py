@@ -136,7 +136,7 @@ FLIGHT = (
         "a cap is set or cleared late",
     ),
     Mistake(
-        "hub/capacity/memory.py", "            label=lease.label,\n", "            label=lease.pool,\n",
+        "hub/capacity/memory.py", "part=key_part(node), label=lease.label,", "part=key_part(node), label=lease.pool,",
         "what comes back after a loss counts under no cap",
     ),
     Mistake(

@@ -1,4 +1,4 @@
-"""Borrowers who write down every answer, so that it can be checked afterwards whether all of them could be true."""
+"""Borrowers that write down every answer, so that the answers can be checked against each other afterwards."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class Chaos:
         return False
 
     def end(self) -> None:
-        """Kill what is left of it."""
+        """Kill all hubs."""
         for hub in self._all:
             hub.kill()
 

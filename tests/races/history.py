@@ -20,7 +20,7 @@ from tests.world import HubProcess, wait_until
 NODE_TIMEOUT_S = 6.0
 TTL_S = 4.0
 STORY_S = 7.0  # between two faults: hubs have said what they lent, nodes have reported, and all of that is on disk
-ALL_S = 120.0  # who has so much time sees everything happen at least once
+ALL_S = 120.0  # in so much time every kind of fault happens at least once
 CLOCKS_S = (0, 3 * 3600, -5 * 3600)  # how far the clocks of the hubs are off
 POOL = "gpu:a100"
 

@@ -118,7 +118,7 @@ async def test_a_slot_migration_that_stops_half_way_leaves_no_command_half_done(
 
 
 def fill(redis):
-    """Keys that move with those of the hub; what is deleted by the doctor is not among them."""
+    """Add keys that move along with the keys of the hub, of a kind that the doctor does not delete."""
     pipe = redis.pipeline(transaction=False)
     for number in range(FILLERS):
         pipe.set(f"{TAG}filler:{number}", "x")

@@ -95,11 +95,7 @@ class Load:
     async def goes_on(self, leases: int = 20) -> float:
         """Wait for so many more leases; when the first of them was made."""
         before = len(self.leases)
-
-        async def more():
-            return len(self.leases) >= before + leases
-
-        await eventually(more, 60)
+        await eventually(lambda: len(self.leases) >= before + leases, 60)
         return self.leases[before][0]
 
     async def is_back(self, trio: Trio) -> None:

@@ -103,11 +103,7 @@ async def test_every_waiter_is_served_by_the_new_primary_after_a_failover(trio, 
         await eventually(in_the_queue)
         before = hub.store.generation
         await asyncio.to_thread(change, trio)
-
-        async def opened():
-            return hub.store.generation != before and not hub.store.away
-
-        await eventually(opened)
+        await eventually(lambda: hub.store.generation != before and not hub.store.away)
         await publish(api, "n1", **{LABEL: ["s1"], OTHER: ["t1"]})  # it says what it has, and is lent from again
         async with asyncio.timeout(PATIENCE_S):
             await done(lambda: give_back(api, LABEL, "s1", leaseToken=held["leaseToken"]))
@@ -116,7 +112,7 @@ async def test_every_waiter_is_served_by_the_new_primary_after_a_failover(trio, 
             assert [each["browserId"] for each in await watch] == ["t1"]
             task = await done(lambda: api.post(f"{JOBS}/rooms/lab/tasks/{JOB}", json={"payload": {}}))
             assert (await claim)["id"] == task.json()["id"]
-        await eventually(lambda: asyncio.sleep(0, {"grant.returned", "grant.handed"} <= set(stream.names)))
+        await eventually(lambda: {"grant.returned", "grant.handed"} <= set(stream.names))
 
 
 @pytest.mark.timeout(300)

@@ -62,16 +62,12 @@ async def test_two_concurrent_returns_give_the_slot_to_one_waiter_who_keeps_it(
     """
     hubs = [start_hub(HUB_NODE_TIMEOUT="600"), start_hub(HUB_NODE_TIMEOUT="600")]
     lost = 0
-
-    async def in_line() -> bool:
-        return bool(redis.zcard(f"hub:line:{POOL}"))
-
     async with hubs[0].client("node") as node, hubs[0].client("runner") as one, hubs[1].client("runner") as other:
         await publish(node, "n1", **{POOL: ["s1"]})
         lease = (await borrow(one, POOL, run="r")).json()
         for turn in range(200):
             waiter = asyncio.create_task(borrow(random.choice((one, other)), POOL, run=f"r{turn}"))
-            await eventually(in_line)
+            await eventually(lambda: redis.zcard(f"hub:line:{POOL}"))
             back = {"labelKey": POOL, "browserId": "s1"}
             named = ("leaseToken", "runId", "")[turn % 3]
             back |= {named: lease[named]} if named else {}

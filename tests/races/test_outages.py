@@ -45,11 +45,9 @@ async def doctor_finds(redis_url: str, node_timeout_s: float) -> list[Any]:
 
 @pytest.fixture
 def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
-    """A server that may be killed."""
-    server = RedisServer(tmp_path)
-    server.start()
-    yield server
-    server.stop()
+    """A server that may be killed, and then loses its last second."""
+    with RedisServer(tmp_path / "redis") as server:
+        yield server
 
 
 async def test_a_redis_killed_under_load_loses_nothing(
@@ -187,7 +185,7 @@ class Thousand:
                     for name in self.names[start : start + 100]
                 ]
                 assert {answer.status_code for answer in await asyncio.gather(*batch)} == {200}
-                await self._beat(node)  # those that are on the books must not fall behind the others
+                await self._beat(node)  # nodes that are registered must not fall behind the others
 
     async def run(self) -> None:
         async with self._hub.client("node", timeout=5) as node:

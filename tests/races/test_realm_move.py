@@ -73,14 +73,9 @@ class Probe:
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[list[RedisServer]]:
     """Where the realm is, and where it is to be."""
-    found = []
-    for name in ("old", "new"):
-        (tmp_path / name).mkdir()
-        found.append(RedisServer(tmp_path / name))
-        found[-1].start()
-    yield found
-    for server in found:
-        server.stop()
+    servers = [RedisServer(tmp_path / name) for name in ("old", "new")]
+    with servers[0], servers[1]:
+        yield servers
 
 
 @asynccontextmanager

@@ -1,5 +1,5 @@
 """Both hubs behind the proxy of `deploy/` are replaced one after the other - by hubs of the same version, by later ones
-and by those of the version before again - and who borrows notices nothing.
+and by hubs of the version before again - and no borrower notices.
 """
 
 from __future__ import annotations
@@ -48,11 +48,7 @@ class Borrowers:
     async def some_more(self) -> None:
         """Until each of them was served again."""
         before = self.served
-
-        async def served() -> bool:
-            return self.served >= before + 20
-
-        await eventually(served)
+        await eventually(lambda: self.served >= before + 20)
 
 
 async def replaced(hub: HubProcess, start_hub: Callable[..., HubProcess], **settings: str) -> HubProcess:

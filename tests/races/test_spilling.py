@@ -44,11 +44,8 @@ Lease = tuple[str, str, str]  # realm, slot, token
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[RedisServer]:
     """The store of us."""
-    (tmp_path / "us").mkdir()
-    server = RedisServer(tmp_path / "us")
-    server.start()
-    yield server
-    server.stop()
+    with RedisServer(tmp_path / "us") as server:
+        yield server
 
 
 class Hubs:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -20,12 +19,8 @@ from tests.world import RedisServer, eventually, settings_for
 
 @pytest.fixture(scope="session")
 def _second() -> Iterator[RedisServer]:
-    folder = Path(tempfile.mkdtemp(prefix="hub-realm-"))
-    server = RedisServer(folder)
-    server.start()
-    yield server
-    server.stop()
-    shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="hub-realm-") as folder, RedisServer(Path(folder)) as server:
+        yield server
 
 
 @pytest.fixture

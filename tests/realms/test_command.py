@@ -104,8 +104,8 @@ def test_the_doctor_can_examine_the_store_of_one_realm(command, second):
     assert "There is no realm asia" in wrong.stderr
 
 
-def test_lists_of_all_realms_are_shown_realm_by_realm_and_a_dead_one_says_so(command):
-    """A list, with its total, of each realm that answers; the exit code tells of the one that does not."""
+def test_commands_about_all_realms_list_each_realm_and_name_one_that_does_not_answer(command):
+    """Each realm that answers has its list with a total; the exit code says that one did not answer."""
     agents = [
         command.start("agent", "--realm", realm, "--node", f"{realm}-1", "--slots", "gpu:a100=2")
         for realm in ("eu", "default")

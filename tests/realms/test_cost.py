@@ -63,11 +63,8 @@ async def cost(api: httpx.AsyncClient, redis: Redis, prefix: str = "") -> dict[s
 @pytest.fixture
 def alone(tmp_path: Path) -> Iterator[RedisServer]:
     """A Redis of its own, which no hub of an earlier test that is just ending can reach."""
-    (tmp_path / "alone").mkdir()
-    server = RedisServer(tmp_path / "alone")
-    server.start()
-    yield server
-    server.stop()
+    with RedisServer(tmp_path / "alone") as server:
+        yield server
 
 
 @pytest.fixture

@@ -136,7 +136,7 @@ def test_every_pattern_is_matched_quickly_against_any_text():
     assert found.find("labels", "a" * 50 + "b" * 500_000) is None  # trying every way to split it would never end
 
 
-def test_different_rules_have_different_versions():
+def test_two_different_sets_of_rules_have_different_versions():
     same = [rules(labels=[("a", "eu")]).version for _ in range(2)]
     assert same[0] == same[1] != rules(labels=[("b", "eu")]).version
 

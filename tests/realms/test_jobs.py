@@ -1,4 +1,4 @@
-"""Workers and submitters in realms: those of the SDK by their URL, and the published client, which knows of none."""
+"""Workers and submitters in realms: the SDK names a realm by its URL, the published client knows no realms."""
 
 from __future__ import annotations
 

@@ -57,14 +57,9 @@ UNDECIDED = list(PHASES)[:5]
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[list[RedisServer]]:
     """Two servers of this test alone."""
-    found = []
-    for name in ("old", "new"):
-        (tmp_path / name).mkdir()
-        found.append(RedisServer(tmp_path / name))
-        found[-1].start()
-    yield found
-    for server in found:
-        server.stop()
+    servers = [RedisServer(tmp_path / name) for name in ("old", "new")]
+    with servers[0], servers[1]:
+        yield servers
 
 
 @pytest.fixture

@@ -38,14 +38,9 @@ class Place:
 @pytest.fixture
 def servers(tmp_path: Path):
     """Two servers of this test alone, which keep everything they have answered."""
-    found = []
-    for name in ("old", "new"):
-        (tmp_path / name).mkdir()
-        found.append(RedisServer(tmp_path / name, append_fsync="always"))
-        found[-1].start()
-    yield found
-    for server in found:
-        server.stop()
+    servers = [RedisServer(tmp_path / name, append_fsync="always") for name in ("old", "new")]
+    with servers[0], servers[1]:
+        yield servers
 
 
 @pytest.fixture
@@ -79,25 +74,20 @@ async def test_a_hub_killed_during_a_move_and_one_started_during_it_find_the_sto
 
 
 @pytest.mark.parametrize("fault", ["killed", "frozen"])
-async def test_a_realm_can_move_while_the_realm_it_spills_over_to_is_dead(fault, start_hub, servers, tmp_path):
-    old, new = servers
-    (tmp_path / "far").mkdir()
-    far = RedisServer(tmp_path / "far")
-    far.start()
-    try:
-        file = write_realms(tmp_path / "realms.toml", eu=(old.url, {**EU, "spill_to": ["us"]}), us=(far.url, {}))
-        hub = start_hub(HUB_REALMS_FILE=str(file), HUB_REALMS="eu,us", HUB_NODE_TIMEOUT="600")
-        lent = await lend_ten(hub)
-        far.kill() if fault == "killed" else far.freeze()
-        command = Command(hub, tmp_path)
-        command.environment["HUB_REALMS_FILE"] = str(file)
-        done = command("realm", "move", "eu", "--to", new.url)
-        assert done.returncode == 0, done.stderr
-        await all_is_there(hub, lent, old, new)
-        assert [realm.url for realm in read_realms(file)] == [new.url, far.url]
-    finally:
-        far.thaw()
-        far.stop()
+async def test_a_realm_can_move_while_the_realm_it_spills_over_to_is_dead(
+    fault, start_hub, servers, own_redis, tmp_path
+):
+    (old, new), far = servers, own_redis
+    file = write_realms(tmp_path / "realms.toml", eu=(old.url, {**EU, "spill_to": ["us"]}), us=(far.url, {}))
+    hub = start_hub(HUB_REALMS_FILE=str(file), HUB_REALMS="eu,us", HUB_NODE_TIMEOUT="600")
+    lent = await lend_ten(hub)
+    far.kill() if fault == "killed" else far.freeze()
+    command = Command(hub, tmp_path)
+    command.environment["HUB_REALMS_FILE"] = str(file)
+    done = command("realm", "move", "eu", "--to", new.url)
+    assert done.returncode == 0, done.stderr
+    await all_is_there(hub, lent, old, new)
+    assert [realm.url for realm in read_realms(file)] == [new.url, far.url]
 
 
 @pytest.mark.parametrize("then", ["repeated", "undone"])

@@ -17,11 +17,8 @@ from tests.world import PATIENCE_S, HubProcess, RedisServer, eventually
 @pytest.fixture
 def far(tmp_path: Path) -> Iterator[RedisServer]:
     """A Redis server that a test may kill."""
-    (tmp_path / "far").mkdir()
-    server = RedisServer(tmp_path / "far")
-    server.start()
-    yield server
-    server.stop()
+    with RedisServer(tmp_path / "far") as server:
+        yield server
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
-"""Sockets that name no realm when they connect, as those of a client that was published before there were realms."""
+"""Sockets that name no realm when they connect, like the sockets of a client from before there were realms."""
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from collections.abc import AsyncIterator
 
@@ -14,7 +13,7 @@ from hub.settings.realms import tag_of
 from tests.client.jobs.live import TOKEN, tokens_file
 from tests.realms.world import EU, write_realms
 from tests.sockets.people import OK, Listener, publish
-from tests.world import HubProcess, RedisServer, eventually, wait_until
+from tests.world import HubProcess, eventually, wait_until
 
 ROOM = "lab-eu-1"
 JOB = f"{ROOM}:modifiers:Rotate"
@@ -50,7 +49,7 @@ def say(redis: Redis, event: str, room: str, realm: str = "") -> int:
 
 
 async def heard(listener: Listener, *events: str) -> None:
-    await eventually(lambda: asyncio.sleep(0, len(listener.told) >= len(events)))
+    await eventually(lambda: len(listener.told) >= len(events))
     assert [event for event, *_ in listener.told] == list(events)
 
 
@@ -108,8 +107,8 @@ async def test_a_socket_is_cut_off_when_its_realm_moves_to_another_store(hub, li
     with second.client() as far:
         write_realms(tmp_path / "realms.toml", us=(second.url, {"rooms": ["lab-eu-*"]}))
         hub.signal(signal.SIGHUP)
-        await eventually(lambda: asyncio.sleep(0, listener.hung_up_on == 1))
-        await eventually(lambda: asyncio.sleep(0, say(far, "nobody", "room:x", "eu") == 0))
+        await eventually(lambda: listener.hung_up_on == 1)
+        await eventually(lambda: say(far, "nobody", "room:x", "eu") == 0)
         wait_for(hub, "us")
         again = Listener(hub, TOKEN)
         await again.connect()
@@ -121,25 +120,20 @@ async def test_a_socket_is_cut_off_when_its_realm_moves_to_another_store(hub, li
             await again.hang_up()
 
 
-async def test_a_realm_that_is_down_is_reported_and_heard_again_when_it_is_back(hub, listener, tmp_path):
-    server = RedisServer(tmp_path)
-    server.start()
-    try:
-        write_realms(tmp_path / "realms.toml", eu=(server.url, EU))
-        server.kill()
-        hub.signal(signal.SIGHUP)
-        await eventually(lambda: asyncio.sleep(0, "realm store unusable" in hub.log()))
-        said = await listener.join(ROOM)
-        assert said == "Realm eu is away: its store does not answer; try again in a moment."
-        server.start()
-        wait_for(hub, "eu")
-        assert await listener.join(ROOM) == OK
-        with server.client() as far:
-            far.client_kill_filter(_type="pubsub")
-            await eventually(lambda: asyncio.sleep(0, say(far, "far", f"room:{ROOM}", "eu") == 1))
-        await heard(listener, "far")
-    finally:
-        server.stop()
+async def test_a_realm_that_is_down_is_reported_and_heard_again_when_it_is_back(hub, listener, own_redis, tmp_path):
+    write_realms(tmp_path / "realms.toml", eu=(own_redis.url, EU))
+    own_redis.kill()
+    hub.signal(signal.SIGHUP)
+    await eventually(lambda: "realm store unusable" in hub.log())
+    said = await listener.join(ROOM)
+    assert said == "Realm eu is away: its store does not answer; try again in a moment."
+    own_redis.start()
+    wait_for(hub, "eu")
+    assert await listener.join(ROOM) == OK
+    with own_redis.client() as far:
+        far.client_kill_filter(_type="pubsub")
+        await eventually(lambda: say(far, "far", f"room:{ROOM}", "eu") == 1)
+    await heard(listener, "far")
 
 
 async def test_a_hub_without_the_default_realm_accepts_sockets_for_other_realms(start_hub, tmp_path, second):

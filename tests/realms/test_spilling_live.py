@@ -22,11 +22,8 @@ IN_EU, IN_US = {"x-hub-realm": "eu"}, {"x-hub-realm": "us"}
 @pytest.fixture
 def far(tmp_path: Path) -> Iterator[RedisServer]:
     """The store of us, which a test may stop."""
-    (tmp_path / "far").mkdir()
-    server = RedisServer(tmp_path / "far")
-    server.start()
-    yield server
-    server.stop()
+    with RedisServer(tmp_path / "far") as server:
+        yield server
 
 
 @pytest.fixture

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from hub.recovery.alerts import Thresholds, level
+from hub.recovery.alerts import level
 from hub.settings import Settings
 
-DEFAULTS = Thresholds.of(Settings())
+DEFAULTS = Settings()
+
+
+def thresholds(warning_above: int, critical_above: int, growth_factor: float, growth_min: int) -> Settings:
+    return Settings(
+        zombie_warning_above=warning_above, zombie_critical_above=critical_above, zombie_growth_factor=growth_factor,
+        zombie_growth_min=growth_min,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -37,20 +44,20 @@ def test_by_default_ten_records_are_ok_and_fifty_or_a_doubling_to_four_a_warning
 
 
 @pytest.mark.parametrize(
-    ("found", "lowest", "thresholds", "expected"),
+    ("found", "lowest", "settings", "expected"),
     [
-        (1, None, Thresholds(0, 0, 2, 4, 60), "critical"),
-        (1, None, Thresholds(0, 5, 2, 4, 60), "warning"),
-        (6, None, Thresholds(100, 5, 2, 4, 60), "critical"),
-        (7, 5, Thresholds(100, 100, 1.5, 1, 60), "ok"),
-        (8, 5, Thresholds(100, 100, 1.5, 1, 60), "warning"),
-        (5, 5, Thresholds(100, 100, 1, 1, 60), "ok"),
-        (6, 5, Thresholds(100, 100, 1, 1, 60), "warning"),
-        (1, 0, Thresholds(100, 100, 2, 1, 60), "warning"),
+        (1, None, thresholds(0, 0, 2, 4), "critical"),
+        (1, None, thresholds(0, 5, 2, 4), "warning"),
+        (6, None, thresholds(100, 5, 2, 4), "critical"),
+        (7, 5, thresholds(100, 100, 1.5, 1), "ok"),
+        (8, 5, thresholds(100, 100, 1.5, 1), "warning"),
+        (5, 5, thresholds(100, 100, 1, 1), "ok"),
+        (6, 5, thresholds(100, 100, 1, 1), "warning"),
+        (1, 0, thresholds(100, 100, 2, 1), "warning"),
     ],
 )
-def test_every_bound_of_the_alert_levels_is_a_setting(found, lowest, thresholds, expected):
-    assert level(found, lowest, thresholds)[0] == expected
+def test_every_bound_of_the_alert_levels_is_a_setting(found, lowest, settings, expected):
+    assert level(found, lowest, settings)[0] == expected
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import exc
 
-from hub.recovery.faults import in_a_sentence
+from hub.recovery.faults import as_hub_error
 from hub.recovery.models import SqlSource
 
 
@@ -13,7 +13,7 @@ def shown(password, text):
     """The sentence of a refusal with this text."""
     url = f"postgresql+asyncpg://hub:{password}@db/orders"
     source = SqlSource(name="jobs", url=url, table="jobs")
-    return str(in_a_sentence(source, exc.ProgrammingError("SELECT 1", {}, ValueError(text))))
+    return str(as_hub_error(source, exc.ProgrammingError("SELECT 1", {}, ValueError(text))))
 
 
 @pytest.mark.parametrize("password", ["p", "a", "password", "authentication", "user", "hub", "orders", "fail"])

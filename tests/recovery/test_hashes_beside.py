@@ -147,12 +147,8 @@ def answers(client):
 @pytest.fixture
 def other_server():
     """A Redis that knows nothing of the hub."""
-    folder = Path(tempfile.mkdtemp(prefix="hub-records-"))
-    server = RedisServer(folder, append_fsync="always")
-    server.start()
-    yield server
-    server.stop()
-    shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as folder, RedisServer(Path(folder), append_fsync="always") as server:
+        yield server
 
 
 async def test_records_in_another_redis_are_reset_there_even_after_its_restart(hub, redis, other_server):

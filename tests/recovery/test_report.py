@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hub.errors import RecordsUnavailable
-from hub.recovery.levels import Did, Levels
+from hub.recovery.levels import Levels, RecordSweep
 from hub.recovery.report import report
 from hub.recovery.service import RecordSweeperService
 from hub.recovery.webhook import Webhook
@@ -63,7 +63,7 @@ async def test_passes_are_summed_by_day_and_source(ticking, redis):
 async def test_the_report_names_the_worst_level_of_a_day(ticking, redis):
     levels = levels_of(ticking)
     for number, found in enumerate((0, ticking.settings.zombie_critical_above + 1, 0)):
-        await levels.note("orders", f"p{number}", found)
+        await levels.note(f"p{number}", found, RecordSweep("orders"))
     (orders,) = (await report(ticking.store, ["orders"], 1))["sources"]
     assert (orders["worstLevel"], orders["lastLevel"], orders["lastFound"]) == ("critical", "ok", 0)
 
@@ -72,7 +72,7 @@ async def test_the_report_names_the_worst_level_of_a_day(ticking, redis):
 async def test_a_pass_noted_twice_counts_once(ticking, redis, found):
     levels = levels_of(ticking)
     for _ in range(2):
-        await levels.note("orders", "p1", found, Did(reset=3, errors=1))
+        await levels.note("p1", found, RecordSweep("orders", reset=3, errors=1))
     (orders,) = (await report(ticking.store, ["orders"], 1))["sources"]
     assert (orders["passes"], orders["reset"], orders["errors"]) == (1, 3, 1)
 

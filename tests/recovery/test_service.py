@@ -61,7 +61,7 @@ def scraped(hub: HubProcess, name: str) -> dict[str, float]:
 
 @pytest.fixture
 def heard() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Where alerts may be posted, and those that were."""
+    """Yield an address for alerts, and the list of the alerts that were posted there."""
     found: list[dict[str, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):

@@ -38,7 +38,7 @@ class Servers(NamedTuple):
         return SqlSource(name="jobs", url=url, table="jobs", error_field="error")
 
     def seen(self) -> set[bool]:
-        """Whether those who are connected over TCP speak TLS."""
+        """Return for the connections over TCP whether they use TLS: {True}, {False}, both or none."""
         over_tcp = "SELECT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE client_addr IS NOT NULL"
         return {row["ssl"] for server in (self.tls, self.plain) for row in server.execute(over_tcp)}
 

@@ -15,7 +15,7 @@ from hub.recovery.models import Reset, TaskSource
 from hub.recovery.tasks import BATCH, ERROR, TaskRecords
 from hub.settings import Settings
 from hub.store.connection import open_store
-from tests.world import RedisServer, picture
+from tests.world import picture
 
 USER = "a" * 32
 JOB = "r1:modifiers:A"
@@ -268,24 +268,19 @@ async def test_a_repeated_reset_requeues_no_task_twice(hub, redis):
     assert await script(**named) == [0, 0]
 
 
-async def test_recovery_of_tasks_goes_on_after_a_restart_of_redis(tmp_path):
-    server = RedisServer(tmp_path, append_fsync="always")
-    server.start()
-    try:
-        settings = Settings(redis_url=server.url)
-        async with open_store(settings) as store:
-            hub = Hub(store, settings)
-            [task] = await claimed_by(hub, await worker_of(hub))
-            age(server.client(), task, MINUTE_MS + 1)
-            records = records_of(hub)
-            assert await records.count() == 1
-            server.kill()
-            with pytest.raises(RecordsUnavailable, match="source tasks, kind: the hub's own Redis does not answer"):
-                await records.reset()
-            server.start()
-            assert await records.reset() == Reset((dashed(task),), ())
-    finally:
-        server.stop()
+async def test_recovery_of_tasks_goes_on_after_a_restart_of_redis(own_redis):
+    settings = Settings(redis_url=own_redis.url)
+    async with open_store(settings) as store:
+        hub = Hub(store, settings)
+        [task] = await claimed_by(hub, await worker_of(hub))
+        age(own_redis.client(), task, MINUTE_MS + 1)
+        records = records_of(hub)
+        assert await records.count() == 1
+        own_redis.kill()
+        with pytest.raises(RecordsUnavailable, match="source tasks, kind: the hub's own Redis does not answer"):
+            await records.reset()
+        own_redis.start()
+        assert await records.reset() == Reset((dashed(task),), ())
 
 
 async def test_a_claim_takes_a_fixed_number_of_redis_commands(hub, redis):

@@ -61,12 +61,8 @@ def tokens(tmp_path: Path) -> Path:
 def _standing(_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubProcess]:
     path = tmp_path_factory.mktemp("standing") / "tokens.toml"
     path.write_text(TOKENS)
-    process = HubProcess({"HUB_REDIS_URL": _server.url, "HUB_TOKENS_FILE": str(path), **GRACE})
-    try:
-        process.wait_until_ready()
+    with HubProcess({"HUB_REDIS_URL": _server.url, "HUB_TOKENS_FILE": str(path), **GRACE}) as process:
         yield process
-    finally:
-        process.kill()
 
 
 @pytest.fixture
@@ -102,15 +98,6 @@ async def listen() -> AsyncIterator[Callable[..., Any]]:
 
 
 @pytest.fixture
-def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
-    """A Redis server of its own, to be killed and started again."""
-    server = RedisServer(tmp_path)
-    server.start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
 async def serve(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[..., Any]]:
     """Serve an application of this process on a port: `process, app = await serve(redis_url=None)`."""
     servers: list[tuple[uvicorn.Server, asyncio.Task[None]]] = []
@@ -122,7 +109,7 @@ async def serve(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> A
         server = uvicorn.Server(uvicorn.Config(app, port=port, log_config=None, ws_ping_interval=None, **options))
         monkeypatch.setattr(server, "capture_signals", nullcontext)
         servers.append((server, asyncio.create_task(server.serve())))
-        await eventually(lambda: asyncio.sleep(0, server.started))
+        await eventually(lambda: server.started)
         return SimpleNamespace(url=f"http://127.0.0.1:{port}"), app.app.state
 
     yield serve

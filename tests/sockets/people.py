@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 from uuid import uuid4
@@ -54,7 +53,7 @@ class Listener:
     async def catch_up(self, redis: Redis, room: str) -> None:
         """Forget the events of a joined room that happened before, which may still be on their way to the hub."""
         publish(redis, "mark", f"room:{room}")
-        await eventually(lambda: asyncio.sleep(0, any(event == "mark" for event, _ in self.told)))
+        await eventually(lambda: any(event == "mark" for event, _ in self.told))
         self.told.clear()
 
     async def offer(self, worker: str, job: str = JOB) -> Any:

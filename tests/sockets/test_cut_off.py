@@ -19,7 +19,7 @@ async def test_events_are_heard_again_after_a_connection_died_silently(serve, li
     listener = await listen(process, token=None)
     assert await listener.join("lab") == OK
     publish(redis, "first", "room:lab")
-    await eventually(lambda: asyncio.sleep(0, len(listener.told) == 1))
+    await eventually(lambda: len(listener.told) == 1)
     await wire.die()
 
     async def heard() -> bool:

@@ -37,11 +37,7 @@ async def test_events_reach_only_clients_of_the_same_database(
         for each in (elsewhere, hub):
             await each.jobs.register(JobRequest("lab", "modifiers", "Rotate"), {}, ANN, superuser=False)
             await each.tasks.submit("lab", JOB, ["{}"], ANN, Options())
-
-    async def told() -> bool:
-        return all(len(listener.told) >= 3 for listener in (one, other))
-
-    await eventually(told)
+    await eventually(lambda: all(len(listener.told) >= 3 for listener in (one, other)))
     names = [[event for event, _ in listener.told] for listener in (one, other)]
     assert sorted(names[0]) == sorted(names[1]) == ["jobs_invalidate", "task_available", "task_status_event"]
     ids = [{str(data.get("id")) for event, data in each.told if event == "task_status_event"} for each in (one, other)]

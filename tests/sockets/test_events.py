@@ -29,11 +29,7 @@ def hubs_that_listen(redis: Redis) -> int:
 
 async def told(listener: Listener, count: int) -> list[tuple[str, Any]]:
     """Wait until the listener has this many events, and return them."""
-
-    async def complete() -> bool:
-        return len(listener.told) >= count
-
-    await eventually(complete)
+    await eventually(lambda: len(listener.told) >= count)
     return listener.told
 
 
@@ -170,5 +166,5 @@ async def test_a_client_that_does_not_read_is_cut_off_and_delays_no_other(here, 
         publish(redis, "noise", "room:deaf")
     publish(redis, "jobs_invalidate", "room:lab")
     assert await told(reads, 1) == [("jobs_invalidate", {})]
-    await eventually(lambda: asyncio.sleep(0, connections(redis, worker) == 0))
+    await eventually(lambda: connections(redis, worker) == 0)
     transport.abort()

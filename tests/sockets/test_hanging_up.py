@@ -33,10 +33,10 @@ async def test_a_worker_that_hangs_up_is_removed_and_its_tasks_fail(how, transpo
         await worker.hang_up()
     else:
         await break_off(worker)
-    await eventually(lambda: _is(lambda: not lives(redis, job.worker)), GONE_S)
+    await eventually(lambda: not lives(redis, job.worker), GONE_S)
     ended = await hub.tasks.get(task.id)
     assert (ended.status, ended.error) == ("failed", "Worker disconnected")
-    await eventually(lambda: _is(lambda: len(reader.told) == 2))
+    await eventually(lambda: len(reader.told) == 2)
     assert sorted(event for event, _ in reader.told) == ["jobs_invalidate", "task_status_event"]
     assert traces(redis) == set()
 
@@ -48,8 +48,8 @@ async def test_a_worker_whose_connection_is_cut_reconnects_and_keeps_its_tasks(s
     worker.client.on("connect", lambda: worker.client.start_background_task(worker.offer, worker_id))
     assert await worker.offer(worker_id) == OK
     await break_off(worker)
-    await eventually(lambda: _is(lambda: worker.hung_up_on == 1))
-    await eventually(lambda: _is(lambda: connections(redis, worker_id) == 1))
+    await eventually(lambda: worker.hung_up_on == 1)
+    await eventually(lambda: connections(redis, worker_id) == 1)
     assert redis.zcard("hub:hung_up") == 0
     assert lives(redis, worker_id)
 
@@ -60,10 +60,10 @@ async def test_a_worker_with_a_second_connection_at_another_hub_stays(here, star
     for listener in (first, second):
         assert await listener.offer(worker_id) == OK
     await first.hang_up()
-    await eventually(lambda: _is(lambda: connections(redis, worker_id) == 1))
+    await eventually(lambda: connections(redis, worker_id) == 1)
     assert redis.zcard("hub:hung_up") == 0
     await second.hang_up()
-    await eventually(lambda: _is(lambda: not lives(redis, worker_id)), GONE_S)
+    await eventually(lambda: not lives(redis, worker_id), GONE_S)
 
 
 async def test_a_user_cannot_hang_up_for_the_worker_of_another_user(here, listen, hub, redis):
@@ -91,7 +91,7 @@ async def test_a_stopping_hub_disconnects_its_workers_and_removes_none(transport
     assert traces(redis) == set()
     second = start(HUB_PORT=str(first.port))
     assert second.port == first.port
-    await eventually(lambda: _is(lambda: connections(redis, worker_id) == 1))
+    await eventually(lambda: connections(redis, worker_id) == 1)
     assert lives(redis, worker_id)
 
 
@@ -127,10 +127,10 @@ async def test_workers_of_a_killed_hub_are_not_removed_for_its_death(start, list
     dies.kill()
     again = await listen(stays)
     assert await again.offer(back) == OK
-    await eventually(lambda: _is(lambda: (connections(redis, lost), connections(redis, back)) == (0, 1)))
+    await eventually(lambda: (connections(redis, lost), connections(redis, back)) == (0, 1))
     assert (redis.zcard("hub:hung_up"), lives(redis, lost), lives(redis, back)) == (0, True, True)
     await again.hang_up()
-    await eventually(lambda: _is(lambda: not lives(redis, back)), GONE_S)
+    await eventually(lambda: not lives(redis, back), GONE_S)
     assert lives(redis, lost)  # its heartbeats will tell
 
 
@@ -153,7 +153,3 @@ async def break_off(listener: Listener) -> None:
     for held in list(eio.http.connector._acquired):
         held.transport.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
     eio.state = "cut off"
-
-
-async def _is(condition: object) -> bool:
-    return bool(condition())  # type: ignore[operator]

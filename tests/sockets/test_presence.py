@@ -20,10 +20,8 @@ GRACE_MS = 5000
 
 @pytest.fixture(scope="module")
 def _apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path_factory.mktemp("apart"))
-    server.start()
-    yield server
-    server.stop()
+    with RedisServer(tmp_path_factory.mktemp("apart")) as server:
+        yield server
 
 
 @pytest.fixture
@@ -49,6 +47,12 @@ async def hubs(redis_server: RedisServer) -> AsyncIterator[list[Hub]]:
 async def worker(hub: Hub) -> str:
     """A worker of Ann's."""
     return (await hub.workers.create(ANN, new_worker())).id
+
+
+async def connect(hub: Hub, worker: str, connection: str) -> None:
+    """Open a connection that stands for the worker."""
+    hub.presence.connected(connection)
+    assert await hub.presence.bind(worker, ANN, connection)
 
 
 def pass_ms(redis: Redis, ms: int) -> None:
@@ -77,11 +81,9 @@ async def test_a_disconnected_worker_is_removed_after_the_grace_and_not_before(h
 
 async def test_a_worker_that_reconnects_within_the_grace_stays(hubs, worker, redis):
     first, second = hubs
-    first.presence.connected("c1")
-    await first.presence.bind(worker, ANN, "c1")
+    await connect(first, worker, "c1")
     await first.presence.ended("c1")
-    second.presence.connected("c1")  # two hubs may call theirs the same
-    await second.presence.bind(worker, ANN, "c1")
+    await connect(second, worker, "c1")  # two hubs may call theirs the same
     pass_ms(redis, GRACE_MS)
     await sweep(first)
     assert (lives(redis, worker), redis.zcard("hub:hung_up")) == (True, 0)
@@ -89,11 +91,9 @@ async def test_a_worker_that_reconnects_within_the_grace_stays(hubs, worker, red
 
 async def test_a_worker_that_reconnects_at_the_moment_of_its_removal_stays(hubs, worker, redis):
     hub = hubs[0]
-    hub.presence.connected("c1")
-    await hub.presence.bind(worker, ANN, "c1")
+    await connect(hub, worker, "c1")
     await hub.presence.ended("c1")
-    hub.presence.connected("c2")
-    await hub.presence.bind(worker, ANN, "c2")
+    await connect(hub, worker, "c2")
     assert await hub.workers.expire(worker, "hung up", -1) == "alive"  # the sweeper had it on its list already
     assert lives(redis, worker)
 
@@ -101,8 +101,7 @@ async def test_a_worker_that_reconnects_at_the_moment_of_its_removal_stays(hubs,
 async def test_a_worker_stays_when_one_of_its_two_connections_ends(hubs, worker, redis):
     first, second = hubs
     for hub, connection in ((first, "c1"), (second, "c2")):
-        hub.presence.connected(connection)
-        await hub.presence.bind(worker, ANN, connection)
+        await connect(hub, worker, connection)
     await first.presence.ended("c1")
     assert (connections(redis, worker), redis.zcard("hub:hung_up")) == (1, 0)
     await second.presence.ended("c2")
@@ -130,8 +129,7 @@ async def test_the_worker_of_another_user_cannot_be_made_to_count_as_disconnecte
 
 async def test_a_worker_deleted_before_its_connection_ended_leaves_no_keys(hubs, worker, redis):
     hub = hubs[0]
-    hub.presence.connected("c1")
-    await hub.presence.bind(worker, ANN, "c1")
+    await connect(hub, worker, "c1")
     await hub.workers.delete(worker, ANN, superuser=False)
     await hub.presence.ended("c1")
     assert traces(redis) == set()
@@ -171,8 +169,7 @@ async def test_removed_workers_make_room_on_a_connection_at_its_limit(hubs, work
 
 async def test_a_stopping_hub_does_not_count_its_workers_as_disconnected(hubs, worker, redis):
     hub = hubs[0]
-    hub.presence.connected("c1")
-    await hub.presence.bind(worker, ANN, "c1")
+    await connect(hub, worker, "c1")
     hub.presence.stop()
     await hub.presence.ended("c1")
     assert traces(redis) == set()
@@ -196,8 +193,7 @@ async def test_connections_of_a_dead_hub_are_forgotten_without_counting_its_work
 
 async def test_a_hub_that_was_taken_for_dead_by_mistake_reports_its_connections_again(hubs, worker, redis):
     slow, other = hubs
-    slow.presence.connected("c1")
-    await slow.presence.bind(worker, ANN, "c1")
+    await connect(slow, worker, "c1")
     redis.zrem("hub:hubs", slow.clock.hub_id)
     await other.presence.look_after()
     assert connections(redis, worker) == 0
@@ -208,8 +204,7 @@ async def test_a_hub_that_was_taken_for_dead_by_mistake_reports_its_connections_
 
 async def test_connections_that_the_store_lost_are_reported_again(hubs, worker, redis):
     hub = hubs[0]
-    hub.presence.connected("c1")
-    await hub.presence.bind(worker, ANN, "c1")
+    await connect(hub, worker, "c1")
     redis.delete(*traces(redis))
     await hub.presence.look_after()
     assert connections(redis, worker) == 1
@@ -217,8 +212,7 @@ async def test_connections_that_the_store_lost_are_reported_again(hubs, worker, 
 
 async def test_an_emptied_store_gets_no_report_of_unknown_workers(hubs, worker, redis):
     hub = hubs[0]
-    hub.presence.connected("c1")
-    await hub.presence.bind(worker, ANN, "c1")
+    await connect(hub, worker, "c1")
     redis.flushall()
     await hub.clock.tick()
     await hub.presence.look_after()
@@ -228,8 +222,7 @@ async def test_an_emptied_store_gets_no_report_of_unknown_workers(hubs, worker, 
 
 async def test_a_connection_that_ends_while_redis_is_away_is_noted_when_it_is_back(hubs, worker, redis):
     hub = hubs[0]
-    hub.presence.connected("c1")
-    await hub.presence.bind(worker, ANN, "c1")
+    await connect(hub, worker, "c1")
     hub.store.set_away()
     await hub.presence.ended("c1")
     assert redis.zcard("hub:hung_up") == 0

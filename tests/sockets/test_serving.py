@@ -27,7 +27,7 @@ async def test_events_of_an_in_memory_store_are_heard(serve, listen, monkeypatch
     listener = await listen(here, None)
     assert await listener.join("lab") == OK
     await app.serving.hub.jobs.register(JobRequest("lab", "modifiers", "Rotate"), {}, ANN, superuser=False)
-    await eventually(lambda: asyncio.sleep(0, listener.told == [("jobs_invalidate", {})]))
+    await eventually(lambda: listener.told == [("jobs_invalidate", {})])
 
 
 async def test_a_client_that_does_not_answer_pings_is_disconnected_and_may_reconnect(serve, hub, redis, monkeypatch):
@@ -41,12 +41,12 @@ async def test_a_client_that_does_not_answer_pings_is_disconnected_and_may_recon
         assert (await socket.receive_str()).startswith("0")
         await socket.send_str("40")
         await socket.send_str(f'42["join_job_room",{{"job_name":"{JOB}","worker_id":"{worker}"}}]')
-        await eventually(lambda: asyncio.sleep(0, connections(redis, worker) == 1))
+        await eventually(lambda: connections(redis, worker) == 1)
         heard = [await socket.receive()]
         while heard[-1].type not in ENDED:
             heard.append(await socket.receive())
     assert sorted(message.data[:2] for message in heard[:-1]) == ["2", "40"]
-    await eventually(lambda: asyncio.sleep(0, connections(redis, worker) == 0))
+    await eventually(lambda: connections(redis, worker) == 0)
     assert redis.zrange("hub:hung_up", 0, -1) == [worker]
 
 
@@ -58,7 +58,7 @@ async def test_a_connection_that_never_authenticates_is_ended(serve, monkeypatch
         async with session.ws_connect(url + "websocket") as socket, session.get(url + "polling") as polled:
             assert (polled.status, (await socket.receive()).data[0]) == (200, "0")
             assert (await asyncio.wait_for(socket.receive(), PATIENCE_S)).type in ENDED
-            await eventually(lambda: asyncio.sleep(0, not app.sockets._server.eio.sockets))
+            await eventually(lambda: not app.sockets._server.eio.sockets)
 
 
 def test_with_several_processes_websockets_are_accepted_and_polling_is_refused_with_a_reason(start, redis):

@@ -17,7 +17,7 @@ from tests.world import PATIENCE_S
 JOINED = 2_000
 
 
-async def test_a_limited_number_of_actions_runs_per_turn_and_in_order():
+async def test_a_turn_of_the_event_loop_runs_a_limited_number_of_actions_in_order():
     turns, done = Turns(), []
     many = 2 * PER_TURN + PER_TURN // 2
     for number in range(many):

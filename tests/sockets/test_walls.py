@@ -1,8 +1,6 @@
-"""Sockets of those whose tokens are bound to rooms: they hear of these and of what concerns all."""
+"""Sockets with a token bound to rooms hear events of these rooms and of the global room."""
 
 from __future__ import annotations
-
-import asyncio
 
 import pytest
 
@@ -37,7 +35,7 @@ async def test_a_bound_token_joins_its_rooms_and_the_global_one_and_hears_no_oth
     assert await bound.say("join_job_room", {"job_name": JOB}) == OK
     for room in ("room:other", "jobs:other:modifiers:Rotate", "jobs:@global:modifiers:Rotate", "room:lab"):
         publish(redis, room, room)
-    await eventually(lambda: asyncio.sleep(0, len(bound.told) == 1))
+    await eventually(lambda: len(bound.told) == 1)
     assert bound.told[0][0] == "room:lab"
 
 

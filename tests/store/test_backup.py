@@ -22,12 +22,8 @@ OWN = {KEYS.store, KEYS.restoring}
 @pytest.fixture
 def another(tmp_path: Path):
     """A second server, empty."""
-    folder = tmp_path / "another"
-    folder.mkdir()
-    server = RedisServer(folder)
-    server.start()
-    yield server
-    server.stop()
+    with RedisServer(tmp_path / "another") as server:
+        yield server
 
 
 @pytest.fixture

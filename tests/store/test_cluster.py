@@ -60,9 +60,7 @@ async def test_all_keys_are_in_one_slot_and_its_shard_is_found_from_every_server
 @pytest.mark.parametrize("name", ["{a}", "{", "}{", "{}x", "a{b}c", "{hub}", "*", "?[^a]", "\\*"])
 async def test_an_id_is_never_read_as_a_hash_tag_or_a_pattern(cluster, name):
     """Everything is called so at once, and beside it something that a pattern of that name would find."""
-    hub = HubProcess({"HUB_REDIS_URL": cluster.url, "HUB_KEY_PREFIX": TAG})
-    try:
-        hub.wait_until_ready()
+    with HubProcess({"HUB_REDIS_URL": cluster.url, "HUB_KEY_PREFIX": TAG}) as hub:
         room, job = f"/v1/joblib/rooms/{quote(name, safe='')}", quote(f"{name}:modifiers:{name}", safe="")
         async with hub.client("node") as node, hub.client("runner") as runner, hub.client("admin") as admin:
             for at, each in enumerate((name, "xaxbc")):
@@ -83,12 +81,10 @@ async def test_an_id_is_never_read_as_a_hash_tag_or_a_pattern(cluster, name):
             (await node.delete(f"/node/{quote(name, safe='')}")).raise_for_status()
             assert (await runner.get(f"/pools/{LABEL}")).json()["total"] == 2
             assert [each["nodeId"] for each in (await admin.get("/nodes?detail=1")).json()["nodes"]] == ["xaxbc"]
-    finally:
-        hub.kill()
 
 
 async def test_only_the_shard_of_the_slot_notifies_waiters(cluster, hub):
-    """A worker that waits for tasks of a job is one of those who listen to a channel."""
+    """A worker that waits for tasks listens to the channel of its job."""
     channel = KEYS.job_notice("@global:test:job")
     async with hub.store.notifications.listen(channel, keep=True) as subscription:
         with cluster.owner(TAG).client() as client:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from redis.exceptions import RedisError
 from hub.errors import StartRefused
 from hub.store import embedded, keeper
 from hub.store.embedded import EmbeddedRedis, find_server
+from tests.world import eventually
 
 HUB = """
 import asyncio, pathlib, sys, uvloop
@@ -72,13 +72,6 @@ def is_running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):  # the latter: it ended while it was read
         return False
-
-
-async def eventually(condition, within_s: float = 30) -> None:
-    until = time.monotonic() + within_s
-    while not (await condition() if asyncio.iscoroutinefunction(condition) else condition()):
-        assert time.monotonic() < until, "it did not come true in time"
-        await asyncio.sleep(0.02)
 
 
 async def test_data_of_the_embedded_server_survives_a_stop_and_a_start(tmp_path):

@@ -1,4 +1,4 @@
-"""The library of functions: who may call it when, and what becomes of it on a server that many use."""
+"""The library of functions: when a hub may call it, and how it behaves on a server that others use too."""
 
 from __future__ import annotations
 
@@ -70,15 +70,6 @@ def servers(tmp_path: Path) -> Iterator[Callable[..., Redis]]:
         yield start
 
 
-@pytest.fixture
-def own_server(tmp_path: Path) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path / "own", append_fsync="always")
-    server.folder.mkdir()
-    server.start()
-    yield server
-    server.stop()
-
-
 def test_a_server_that_no_hub_has_opened_refuses_every_command(servers):
     redis = servers()
     redis.function_load(library().text)
@@ -88,14 +79,14 @@ def test_a_server_that_no_hub_has_opened_refuses_every_command(servers):
     assert redis.dbsize() == 0
 
 
-def test_a_restarted_server_refuses_commands_until_its_tokens_have_jumped(own_server):
-    with own_server.client() as redis:
+def test_a_restarted_server_refuses_commands_until_its_tokens_have_jumped(own_redis):
+    with own_redis.client() as redis:
         redis.function_load(library().text)
         opened(redis)
         highest = spend(redis)
-    own_server.kill()
-    own_server.start()
-    with own_server.client() as redis:
+    own_redis.kill()
+    own_redis.start()
+    with own_redis.client() as redis:
         assert called(redis, "store/tick", TICK) == "UNOPENED"
         assert (
             called(redis, "doctor/check", dict.fromkeys(("kind", "fields", "timeout_ms", "grace_ms"), "1"))
@@ -105,18 +96,18 @@ def test_a_restarted_server_refuses_commands_until_its_tokens_have_jumped(own_se
         assert called(redis, "store/tick", TICK)[0] == "ok"
 
 
-def test_tokens_rise_above_those_that_a_restart_has_lost(own_server, tmp_path):
-    with own_server.client() as redis:
+def test_tokens_rise_above_those_that_a_restart_has_lost(own_redis, tmp_path):
+    with own_redis.client() as redis:
         redis.function_load(library().text)
         opened(redis)
         redis.wait(0, 0)
-        shutil.copytree(own_server.folder, tmp_path / "older")
+        shutil.copytree(own_redis.folder, tmp_path / "older")
         highest = spend(redis, 1000)
-    own_server.kill()
-    shutil.rmtree(own_server.folder)
-    shutil.move(tmp_path / "older", own_server.folder)
-    own_server.start()
-    with own_server.client() as redis:
+    own_redis.kill()
+    shutil.rmtree(own_redis.folder)
+    shutil.move(tmp_path / "older", own_redis.folder)
+    own_redis.start()
+    with own_redis.client() as redis:
         assert int(redis.hget(KEYS.store, "token")) < highest
         assert called(redis, "store/tick", TICK) == "UNOPENED"
         assert opened(redis) > highest

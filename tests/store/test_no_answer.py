@@ -22,11 +22,11 @@ async def sentence(call) -> str:
     return str(refused.value.detail)
 
 
-async def test_an_unanswered_read_is_not_said_to_have_changed_something(store):
+async def test_the_error_of_an_unanswered_read_does_not_say_that_something_may_have_changed(store):
     assert await sentence(store.read("GET", "a")) == "Redis does not answer."
     assert await sentence(store.script("queue/describe")(count=1, rest=["a:b"])) == "Redis does not answer."
 
 
-async def test_an_unanswered_change_is_said_to_have_been_made_perhaps(store):
+async def test_the_error_of_an_unanswered_change_says_that_it_may_have_been_made(store):
     said = await sentence(store.script("queue/set_cap")(label="a:b", cap=1))
     assert said == "Redis does not answer; whether the change was made is not known, and repeating it is safe."

@@ -38,7 +38,7 @@ class Sick:
             return said.readline().split()[0].decode()
 
     def connections(self):
-        """The ids of those that the hub has."""
+        """Return the ids of the hub's connections."""
         return {each["id"] for each in self.plain.client_list() if each["name"] == "capacity-hub"}
 
 
@@ -132,8 +132,8 @@ def sick(request, tmp_path):
 
 @pytest.fixture
 def _left_open():
-    """Two who meet the end of the connection of notifications may each have redis-py make another one. One of these it
-    leaves to the garbage collector: it is collected here.
+    """Collect connections that redis-py leaves to the garbage collector: two tasks that notice the end of the
+    notification connection may each make a new one.
     """
     yield
     gc.collect()

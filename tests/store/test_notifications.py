@@ -9,15 +9,11 @@ import pytest
 from hub.errors import StoreUnavailable
 from hub.store import notifications
 from hub.store.connection import open_store
-from tests.world import PATIENCE_S, RedisServer, eventually, settings_for
+from tests.world import PATIENCE_S, eventually, settings_for
 
 
 async def connections(redis) -> int:
     return sum(client["name"] == "capacity-hub" for client in redis.client_list())
-
-
-async def is_so(fact: bool) -> bool:
-    return fact
 
 
 async def test_a_notification_sent_after_the_start_of_listening_is_heard(hub, redis):
@@ -59,14 +55,14 @@ async def test_closing_a_store_does_not_wait_for_its_reader(settings, redis, mon
     async with open_store(settings) as store, store.notifications.listen("a") as subscription:
         await asyncio.wait_for(store.close(), PATIENCE_S)
         assert subscription.cut
-    await eventually(lambda: is_so(redis.pubsub_channels() == []))
+    await eventually(lambda: redis.pubsub_channels() == [])
 
 
 async def test_a_channel_without_listeners_is_not_subscribed_to(hub, redis):
     async with hub.store.notifications.listen("a"):
         async with hub.store.notifications.listen("b"):
             assert redis.pubsub_numsub("a", "b") == [("a", 1), ("b", 1)]
-        await eventually(lambda: is_so(redis.pubsub_numsub("b") == [("b", 0)]))
+        await eventually(lambda: redis.pubsub_numsub("b") == [("b", 0)])
         assert redis.pubsub_numsub("a") == [("a", 1)]
 
 
@@ -89,24 +85,19 @@ async def test_all_listeners_share_one_connection(hub, redis):
 
     await asyncio.gather(*map(come_and_go, range(30)), *map(give_up, range(30)))
     assert await connections(redis) <= before + 2
-    await eventually(lambda: is_so(redis.pubsub_channels("c*") + redis.pubsub_channels("all") == []))
+    await eventually(lambda: redis.pubsub_channels("c*") + redis.pubsub_channels("all") == [])
 
 
-async def test_the_death_of_redis_wakes_all_listeners_and_new_ones_are_refused(tmp_path):
-    server = RedisServer(tmp_path)
-    server.start()
-    try:
-        async with open_store(settings_for(server.url)) as store:
-            async with store.notifications.listen("a") as subscription:
-                server.kill()
-                assert await subscription.wait(30)
-            with pytest.raises(StoreUnavailable):
-                async with store.notifications.listen("a"):
-                    pass
-            server.start()
-            await store.check()  # as each tick does: it is another server
-            async with store.notifications.listen("a") as subscription:
-                server.client().publish("a", "")
-                assert await subscription.wait(30)
-    finally:
-        server.stop()
+async def test_the_death_of_redis_wakes_all_listeners_and_new_ones_are_refused(own_redis):
+    async with open_store(settings_for(own_redis.url)) as store:
+        async with store.notifications.listen("a") as subscription:
+            own_redis.kill()
+            assert await subscription.wait(30)
+        with pytest.raises(StoreUnavailable):
+            async with store.notifications.listen("a"):
+                pass
+        own_redis.start()
+        await store.check()  # as each tick does: it is another server
+        async with store.notifications.listen("a") as subscription:
+            own_redis.client().publish("a", "")
+            assert await subscription.wait(30)

@@ -113,14 +113,14 @@ async def test_a_queued_borrow_also_waits_for_the_replica(api, pair):
     assert (refused.status_code, refused.json()["code"]) == (503, "not-replicated")
 
 
-async def test_many_borrows_share_few_wait_commands(api, pair):
+async def test_many_concurrent_borrows_share_a_few_wait_commands_to_redis(api, pair):
     _, runner = api
     first, _ = pair
     async with asyncio.TaskGroup() as group:
         asked = [group.create_task(borrow(runner, LABEL, maxWaitSeconds=0)) for _ in range(50)]
     assert sum(each.result().status_code == 200 for each in asked) == 1
     with first.client() as client:
-        assert client.info("commandstats")["cmdstat_wait"]["calls"] == 1  # none for those who got nothing
+        assert client.info("commandstats")["cmdstat_wait"]["calls"] == 1  # none for calls that got no slot
 
 
 async def test_a_hub_that_requires_replicas_does_not_start_without_them(tmp_path):

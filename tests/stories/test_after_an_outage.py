@@ -10,39 +10,30 @@ from hub.capacity.models import BorrowRequest
 from hub.core import Hub
 from hub.errors import StoreUnavailable
 from hub.store.connection import open_store
-from tests.world import RedisServer, eventually, settings_for
+from tests.world import eventually, settings_for
 
 LABEL = "a:b"
 
 
-@pytest.fixture
-def server(tmp_path):
-    """A server of one's own, to be killed."""
-    server = RedisServer(tmp_path)
-    server.start()
-    yield server
-    server.stop()
-
-
-async def test_borrows_refused_during_an_outage_leave_nothing_to_undo(server):
-    settings = settings_for(server.url)
+async def test_borrows_refused_during_an_outage_leave_nothing_to_undo(own_redis):
+    settings = settings_for(own_redis.url)
     async with open_store(settings) as store:
         hub = Hub(store, settings)
         await hub.agreed.agree()
-        server.kill()
+        own_redis.kill()
         await hub.clock.tick()
         for number in range(20):
             request = f"q{number}"
             with pytest.raises(StoreUnavailable):
                 await hub.leases.borrow(BorrowRequest(LABEL, 900_000, "r", request, request, "f", 60))
-        server.start()
+        own_redis.start()
 
         async def back():
             await hub.clock.tick()
             return hub.clock.away_since is None
 
         await eventually(back)
-        with server.client() as redis:
+        with own_redis.client() as redis:
             assert redis.keys("hub:request:*") == []  # an attempt that was taken back is remembered for a minute
 
 

@@ -178,7 +178,7 @@ async def test_every_endpoint_of_the_contract_is_guarded_or_listed_as_open(make_
     open_to_all = {"/health", "/health/live", "/health/ready", "/ready", "/metrics", "/nodes"}
     async with make_api() as api:
         paths = (await api.get("/openapi.json")).json()["paths"]
-    # The jobs API knows users, not roles: tests/joblib says who may do what there.
+    # The jobs API knows users, not roles; tests/joblib tests their rights.
     for path in (path for path in set(paths) - open_to_all if not path.startswith("/v1/joblib")):
         pattern = re.sub(r"\{[^}]+\}", "[^/]+", path)
         for method in paths[path]:

@@ -22,12 +22,9 @@ PAYLOAD = {"payload": {"text": "x" * 100_000}}
 @pytest.fixture
 def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
     """A Redis of 20 MB that drops nothing."""
-    with tempfile.TemporaryDirectory(prefix="hub-test-") as folder:
-        server = RedisServer(Path(folder))
-        server.start()
+    with tempfile.TemporaryDirectory(prefix="hub-test-") as folder, RedisServer(Path(folder)) as server:
         server.client().config_set("maxmemory", MOST_BYTES)
         yield server
-        server.stop()
 
 
 def used_bytes(redis: Redis) -> int:

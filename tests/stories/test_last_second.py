@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from hub.store.store import SETTLE_MS
-from tests.world import RedisServer, beat, borrow, eventually, give_back, publish, sweepers, wait_until
+from tests.world import beat, borrow, eventually, give_back, publish, sweepers, wait_until
 
 LABEL = "gpu:a100"
 TTL_MS, RENEWED_MS = 60_000, 600_000
@@ -60,16 +60,12 @@ class Power:
 
 
 @pytest.fixture
-async def power(tmp_path, make_api):
-    server = RedisServer(tmp_path / "server")
-    server.folder.mkdir()
-    server.start()
+async def power(own_redis, make_api):
     # Nodes and their time do not matter here: only leases lapse.
     async with make_api(
-        redis_url=server.url, redis_timeout_s=5, node_timeout_s=3600, borrow_queue_timeout_s=600
+        redis_url=own_redis.url, redis_timeout_s=5, node_timeout_s=3600, borrow_queue_timeout_s=600
     ) as api:
-        yield Power(server, api)
-    server.stop()
+        yield Power(own_redis, api)
 
 
 async def test_a_slot_whose_renewal_was_lost_is_not_lent_before_the_renewed_end(power):

@@ -15,7 +15,7 @@ from tests.world import answers, borrow, eventually, give_back, listed, picture,
 
 pytestmark = pytest.mark.story
 LABEL = "a:b"
-IMPATIENT = httpx.Timeout(60, read=1.0)  # of those who are connected: a busy machine is given its time for that
+IMPATIENT = httpx.Timeout(60, read=1.0)  # for reads only: connecting may take long on a busy machine
 
 
 async def asked_in_vain(hub, method, path, **body):
@@ -28,11 +28,7 @@ async def asked_in_vain(hub, method, path, **body):
 async def stands_still_for(redis, ms):
     """Wait until the hub clock, which other hubs tick, has advanced by so much."""
     begun = int(redis.hget("hub:store", "clock_ms"))
-
-    async def passed():
-        return int(redis.hget("hub:store", "clock_ms")) - begun > ms
-
-    await eventually(passed)
+    await eventually(lambda: int(redis.hget("hub:store", "clock_ms")) - begun > ms)
 
 
 @pytest.fixture

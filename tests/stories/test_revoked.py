@@ -75,10 +75,7 @@ async def by_its_own_node(hub: HubProcess, slot: Slot) -> None:
 
 
 async def until_over(hub: HubProcess, slot: Slot) -> None:
-    async def over() -> bool:
-        return hub.redis.hget(f"session:{slot.id}", "leaseToken") != slot.token
-
-    await eventually(over)
+    await eventually(lambda: hub.redis.hget(f"session:{slot.id}", "leaseToken") != slot.token)
 
 
 class Holder:
@@ -106,10 +103,7 @@ class Holder:
             self._said.append(f"{self._name} ends")
 
     async def has(self) -> Slot:
-        async def begun() -> bool:
-            return self.slot is not None
-
-        await eventually(begun)
+        await eventually(lambda: self.slot is not None)
         assert self.slot
         return self.slot
 
@@ -334,7 +328,7 @@ async def test_a_watch_call_is_answered_when_the_first_of_its_leases_is_over(
     await give_back(lent, LABEL, "s1", revoke=True)
     ended = {"browserId": "s1", "leaseToken": lent.token, "reason": "not lent", "because": "an operator ended it"}
     assert await listening == [ended]
-    assert await over(lent, 30, ("s1", lent.token)) == [ended]  # who asks later is told as well
+    assert await over(lent, 30, ("s1", lent.token)) == [ended]  # a later call is told too
 
 
 async def test_a_watch_call_listens_again_after_its_connection_to_redis_died(

@@ -112,7 +112,7 @@ async def test_leases_made_by_two_hubs_are_restored_by_both(serving, redis, sett
 
 
 async def test_a_slot_returned_at_another_hub_is_not_valid_before_that_hub_has_reported(serving, redis, settings):
-    """The hub that lent it brings it back first; who checks a token meanwhile is asked to ask again."""
+    """The lending hub restores the lease first; until the other hub has reported, a token check must be repeated."""
     api, first = serving
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     over, kept = [(await borrow(api, LABEL)).json() for _ in range(2)]
@@ -209,10 +209,7 @@ async def test_a_repeated_return_is_recognised_by_the_hub_that_answered_the_firs
 
 
 async def test_a_killed_server_that_comes_back_older_does_not_lend_a_lent_slot_again(tmp_path, make_api):
-    server = RedisServer(tmp_path / "server", append_fsync="no")
-    server.folder.mkdir()
-    server.start()
-    try:
+    with RedisServer(tmp_path / "server", append_fsync="no") as server:
         async with make_api(redis_url=server.url, redis_timeout_s=5) as api:
             hub = api._transport.app.app.state.serving.hub
             await publish(api, "n1", **{LABEL: ["s1", "s2"]})
@@ -236,8 +233,6 @@ async def test_a_killed_server_that_comes_back_older_does_not_lend_a_lent_slot_a
             await tell(api)
             later = (await borrow(api, LABEL)).json()
             assert (later["browserId"], int(later["leaseToken"]) > int(lease["leaseToken"])) == ("s2", True)
-    finally:
-        server.stop()
 
 
 async def tell(api):
@@ -272,7 +267,7 @@ async def wiped(api, hub, redis):
 
 
 async def report(api, held, *, again=False):
-    """The node beats, registers, and says what it knows to be lent."""
+    """Let the node beat, register, and report its lease."""
     assert (await beat(api, "n1"))["known"] is again
     slots = [{"labelKey": LABEL, "slotId": "s1"}]
     body = {"nodeId": "n1", "slots": slots, "lent": {"s1": held["leaseToken"]}}
@@ -416,20 +411,18 @@ async def test_an_unopened_store_is_opened_by_the_first_request(redis, settings)
             await hub.leases.borrow(BorrowRequest(LABEL, 900_000, "r", "q", "q", "f", 60))
 
 
-async def test_while_redis_is_away_every_call_is_refused_at_once_and_reads_work_again_afterwards(tmp_path):
-    server = RedisServer(tmp_path)
-    server.start()
-    settings = settings_for(server.url, redis_timeout_s=5, redis_connect_timeout_s=5)
+async def test_while_redis_is_away_every_call_is_refused_at_once_and_reads_work_again_afterwards(own_redis):
+    settings = settings_for(own_redis.url, redis_timeout_s=5, redis_connect_timeout_s=5)
     async with open_store(settings) as store:
         hub = Hub(store, settings)
-        server.kill()
+        own_redis.kill()
         await hub.clock.tick()
         started = asyncio.get_running_loop().time()
         for _ in range(20):
             with pytest.raises(StoreUnavailable):
                 await hub.nodes.ids()
         assert asyncio.get_running_loop().time() - started < SLACK_S  # and not 20 times as long as Redis may take
-        server.start()
+        own_redis.start()
 
         async def back():
             await hub.clock.tick()
@@ -437,4 +430,3 @@ async def test_while_redis_is_away_every_call_is_refused_at_once_and_reads_work_
 
         await eventually(back)
         assert await hub.nodes.ids() == []
-        server.stop()

@@ -175,7 +175,7 @@ async def test_a_hub_that_loses_and_regains_its_nodes_bit_by_bit_removes_none(hu
     assert told(caplog) == ["brake engaged", "brake ended"]
 
 
-async def test_without_a_known_start_the_timeout_of_the_brake_starts_now(hub, redis):
+async def test_a_brake_record_without_a_start_time_begins_its_timeout_now(hub, redis):
     await fleet(hub, redis, 10, 3)
     redis.hincrby("hub:store", "clock_ms", 600_000)
     await engage(hub, redis)

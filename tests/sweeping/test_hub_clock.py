@@ -1,4 +1,4 @@
-"""The hub clock: what was left of a lease or a node's time is still there after no hub could hear."""
+"""The hub clock: leases and nodes still have the time that was left before no hub could hear."""
 
 from __future__ import annotations
 

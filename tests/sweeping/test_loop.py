@@ -13,7 +13,7 @@ import pytest
 from hub.errors import StoreUnavailable
 from hub.observability import metrics
 from hub.sweeping import loop
-from tests.world import PATIENCE_S, RedisServer, age_node, wait_until
+from tests.world import PATIENCE_S, age_node, wait_until
 
 
 class Pass:
@@ -190,6 +190,21 @@ class Changed(Pass):
 CHANGES = {"only_changes": True}
 
 
+def loop_of(left, monkeypatch, **options):
+    """Return a loop of which each pass takes ten seconds and has the next of these results."""
+    now = [1000.0]
+    monkeypatch.setattr(loop, "time", SimpleNamespace(clock_gettime=lambda _: now[0], monotonic=lambda: now[0]))
+
+    async def sweep():
+        now[0] += 10
+        made = left.pop(0)()
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    return loop.SweepLoop("test", 10, SimpleNamespace(), sweep, **options)
+
+
 @pytest.mark.parametrize(
     ("options", "passes", "lines"),
     [
@@ -203,21 +218,12 @@ CHANGES = {"only_changes": True}
     ],
 )
 async def test_each_pass_or_each_change_is_logged_once(monkeypatch, options, passes, lines):
-    now, left, clock = [1000.0], list(passes), SimpleNamespace()
-    monkeypatch.setattr(loop, "time", SimpleNamespace(clock_gettime=lambda _: now[0], monotonic=lambda: now[0]))
-
-    async def sweep():
-        now[0] += 10
-        made = left.pop(0)()
-        if isinstance(made, Exception):
-            raise made
-        return made
-
+    left = list(passes)
     told = []
     monkeypatch.setattr(
         loop, "_log", SimpleNamespace(info=lambda event, **facts: told.append((event, facts)), error=lambda *_, **__: 0)
     )
-    sweeps = loop.SweepLoop("test", 10, clock, sweep, **options)
+    sweeps = loop_of(left, monkeypatch, **options)
     while left:
         assert await sweeps.once()
     assert [event for event, _ in told] == ["test sweep"] * len(lines)
@@ -238,18 +244,9 @@ async def test_a_sweep_line_leaves_out_zeros_except_in_its_first_four_fields(cap
 
 @pytest.mark.parametrize("options", [{}, CHANGES], ids=["every", "changes"])
 async def test_each_pass_that_redis_refuses_is_logged(monkeypatch, caplog, options):
-    now, left = [1000.0], [Pass] * 30 + [StoreUnavailable] * 3
-    monkeypatch.setattr(loop, "time", SimpleNamespace(clock_gettime=lambda _: now[0], monotonic=lambda: now[0]))
-
-    async def sweep():
-        now[0] += 10
-        made = left.pop(0)()
-        if isinstance(made, Exception):
-            raise made
-        return made
-
+    left = [Pass] * 30 + [StoreUnavailable] * 3
     with caplog.at_level("INFO"):
-        sweeps = loop.SweepLoop("test", 10, SimpleNamespace(), sweep, **options)
+        sweeps = loop_of(left, monkeypatch, **options)
         while left:
             await sweeps.once()
     told = [record.msg for record in caplog.records if record.msg["event"] == "test sweep"]
@@ -265,13 +262,11 @@ def passes(log, service):
     return [dict(re.findall(r"(\w+)=(\S+)", line)) for line in log.splitlines() if f" {service} sweep " in line]
 
 
-def test_every_sweeper_logs_one_line_per_interval_even_while_redis_is_away(start_hub, tmp_path):
+def test_every_sweeper_logs_one_line_per_interval_even_while_redis_is_away(start_hub, own_redis, tmp_path):
     source = tmp_path / "sources.toml"
     source.write_text('[[sources]]\nname = "orders"\nkind = "tasks"\n')
-    server = RedisServer(tmp_path)
-    server.start()
     hub = start_hub(
-        HUB_REDIS_URL=server.url, REDIS_BREAKER_COOLDOWN_MS="500", HUB_SWEEPER_INTERVAL_SECONDS="0.5",
+        HUB_REDIS_URL=own_redis.url, REDIS_BREAKER_COOLDOWN_MS="500", HUB_SWEEPER_INTERVAL_SECONDS="0.5",
         ZOMBIE_CLEANUP_INTERVAL_MINUTES="0.01", HUB_RECOVERY_FILE=str(source),
     )  # fmt: skip
     for service in SERVICES:
@@ -284,7 +279,7 @@ def test_every_sweeper_logs_one_line_per_interval_even_while_redis_is_away(start
         assert shown == seen & {"scanned", "expired"}
         assert {quiet[name] for name in shown} <= {"0"}
         assert 0 <= float(quiet["elapsed_ms"]) < 1000 * PATIENCE_S
-    server.kill()
+    own_redis.kill()
 
     def away(service):
         return [line for line in passes(hub.log(), service) if line.get("store") == "away"]
@@ -296,7 +291,7 @@ def test_every_sweeper_logs_one_line_per_interval_even_while_redis_is_away(start
             assert "elapsed_ms" in line
             assert (service != "record") or line["source"] == "orders"
     assert "sweep failed" not in hub.log()
-    server.start()
+    own_redis.start()
     for service in set(SERVICES) - {"task"}:
         told = len(passes(hub.log(), service))
         wait_until(
@@ -304,4 +299,3 @@ def test_every_sweeper_logs_one_line_per_interval_even_while_redis_is_away(start
             why=hub.log,
         )
     hub.kill()
-    server.stop()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import httpx
@@ -131,7 +132,7 @@ async def heads_of_queues(w: World, kind: str) -> None:
     assert await w.claim() == [task]
 
 
-async def _overdue(w: World, kind: str, index: str) -> None:
+async def overdue(w: World, kind: str, index: str) -> None:
     task = await w.submit(max_silence_ms=1000)
     await w.claim()
     w.redis.zadd(index, {task: BEHIND})
@@ -141,24 +142,8 @@ async def _overdue(w: World, kind: str, index: str) -> None:
     assert (await w.hub.tasks.get(task)).status == "failed"
 
 
-@case
-async def runtimes(w: World, kind: str) -> None:
-    await _overdue(w, kind, "hub:runtimes")
-
-
-@case
-async def silences(w: World, kind: str) -> None:
-    await _overdue(w, kind, "hub:silences")
-
-
-@case
-async def ownerless(w: World, kind: str) -> None:
-    await _overdue(w, kind, "hub:ownerless")
-
-
-@case
-async def internal_tasks(w: World, kind: str) -> None:
-    await _overdue(w, kind, "hub:internal_tasks")
+for _list in ("runtimes", "silences", "ownerless", "internal_tasks"):
+    CASES[_list] = partial(overdue, index=f"hub:{_list}")
 
 
 @case
@@ -253,11 +238,7 @@ async def the_queue_of_a_label(w: World, kind: str) -> None:
     await publish(w.api, "n1", **{"a:b": ["s1"]})
     assert (await borrow(w.api, "a:b")).status_code == 200
     waiting = asyncio.create_task(borrow(w.api, "a:b", maxWaitSeconds=60))
-
-    async def in_line() -> bool:
-        return bool(w.redis.exists("hub:line:a:b"))
-
-    await eventually(in_line)
+    await eventually(lambda: w.redis.exists("hub:line:a:b"))
     [found] = w.redis.zrange("hub:line:a:b", 0, -1)
     w.put_first("hub:line:a:b", found)
     w.plant(kind, "hub:line:a:b", "hub:ticket:{}", f"hub:ticket:{found}")

@@ -3,11 +3,13 @@ on."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from typing import Annotated, NamedTuple
+
+from fastapi import APIRouter, Depends, Request
 
 from hub.api import paths  # noqa: F401 - registers the converter `full` for paths
-from hub.api.inputs import hub_of
-from hub.api.operations import operation
+from hub.api.inputs import Hub
+from hub.api.operations import operation, takes
 from hub.api.shapes import parameters as p
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.jobs import JobDemandShape
@@ -21,12 +23,39 @@ router = APIRouter()
 DESIRED_MAX = 1_000_000  # slots or tasks: far above any pool
 
 
+class DemandBounds(NamedTuple):
+    """The bounds of a demand, and how much of it is to be spare."""
+
+    least: int
+    most: int
+    spare: int
+
+    def within(self, needed: int) -> int:
+        """Return how many there should be where so many are needed."""
+        return min(max(needed + self.spare, self.least), self.most)
+
+
+@takes(p.MIN, p.MAX, p.HEADROOM)
+def _bounds(request: Request) -> DemandBounds:
+    """Return the bounds that the query gives; raises `InvalidValue`."""
+    query = request.query_params
+    spare = whole_number(query.get("headroom", "0"), "headroom", 0, DESIRED_MAX)
+    least = whole_number(query.get("min", "0"), "min", 0, DESIRED_MAX)
+    most = whole_number(query.get("max", str(DESIRED_MAX)), "max", 0, DESIRED_MAX)
+    if least > most:
+        raise InvalidValue("min must not be above max", member="min")
+    return DemandBounds(least, most, spare)
+
+
+Bounds = Annotated[DemandBounds, Depends(_bounds)]
+
+
 @router.get(
     "/autoscale/jobs/{job_name:full}",
     tags=["jobs"],
-    **operation("getJobDemand", (RUNNER, ADMIN), p.MIN, p.MAX, p.HEADROOM, refusals=(JobNotFound,)),
+    **operation("getJobDemand", (RUNNER, ADMIN), refusals=(JobNotFound,)),
 )
-async def of_job(request: Request) -> Answer[JobDemandShape]:
+async def of_job(hub: Hub, bounds: Bounds, job_name: str) -> Answer[JobDemandShape]:
     """Return how many tasks of a job there are to work on: those claimed or running, those that can be claimed, and
     `headroom` more, within `min` and `max`. An autoscaler divides this number by the tasks that one worker runs at a
     time.
@@ -35,9 +64,7 @@ async def of_job(request: Request) -> Answer[JobDemandShape]:
     worker may be yet to come. `truncated` says that the workers hold too many tasks to count, so that `held` and
     `desired` are lower bounds.
     """
-    hub = hub_of(request)
-    least, most, spare = _bounds(request)
-    found = await hub.jobs.demand(request.path_params["job_name"])
+    found = await hub.jobs.demand(job_name)
     return Answer(
         JobDemandShape(
             job=found.job,
@@ -46,26 +73,22 @@ async def of_job(request: Request) -> Answer[JobDemandShape]:
             held=found.held,
             workers=found.workers,
             runSeconds=found.run_s,
-            desired=min(max(found.held + found.pending + spare, least), most),
+            desired=bounds.within(found.held + found.pending),
             truncated=found.truncated,
         )
     )
 
 
 @router.get(
-    "/autoscale/{label:path}",
-    tags=["pools"],
-    **operation("getDemand", (RUNNER, ADMIN), p.MIN, p.MAX, p.HEADROOM, refusals=(InvalidLabel,)),
+    "/autoscale/{label:path}", tags=["pools"], **operation("getDemand", (RUNNER, ADMIN), refusals=(InvalidLabel,))
 )
-async def of_pool(request: Request, label: str) -> Answer[DemandShape]:
+async def of_pool(hub: Hub, bounds: Bounds, label: str) -> Answer[DemandShape]:
     """Return how many slots a pool should have: those lent, those its live waiters need, and `headroom` more, within
     `min` and `max`. A pool without slots is answered too: a borrow may be waiting for its first slot.
 
     A waiter that several pools may serve counts for each of them; a waiter that its cap holds back counts for none.
     `truncated` says that too many labels are waited for to count, so that `waiting` and `desired` are lower bounds.
     """
-    hub = hub_of(request)
-    least, most, spare = _bounds(request)
     found = await hub.pools.demand(parse_label(label).text)
     hint = "" if found.published else await hub.hints.of(found.label)
     answer = DemandShape(
@@ -76,21 +99,10 @@ async def of_pool(request: Request, label: str) -> Answer[DemandShape]:
         total=found.published,
         waiting=found.waiting,
         waitingLabels=found.labels,
-        desired=min(max(found.lent + found.waiting + spare, least), most),
+        desired=bounds.within(found.lent + found.waiting),
         maintenanceActive=found.maintenance,
         truncated=found.truncated,
     )
     if hint:
         answer["hint"] = hint
     return Answer(answer)
-
-
-def _bounds(request: Request) -> tuple[int, int, int]:
-    """Return (`min`, `max`, `headroom`) of the query; raises `InvalidValue`."""
-    query = request.query_params
-    spare = whole_number(query.get("headroom", "0"), "headroom", 0, DESIRED_MAX)
-    least = whole_number(query.get("min", "0"), "min", 0, DESIRED_MAX)
-    most = whole_number(query.get("max", str(DESIRED_MAX)), "max", 0, DESIRED_MAX)
-    if least > most:
-        raise InvalidValue("min must not be above max", member="min")
-    return least, most, spare

@@ -3,12 +3,10 @@ this node alone."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 
-from hub.api.callers.credentials import origin
-from hub.api.inputs import caller_of, hub_of
+from hub.api.inputs import Audit, Caller, Hub, Sent
 from hub.api.operations import TOKEN, Subject, operation
-from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.node_bodies import JoinBody
 from hub.api.shapes.nodes import JoinedShape
@@ -20,16 +18,10 @@ router = APIRouter(tags=["nodes"])
 @router.post(
     "/node/join",
     **operation(
-        "joinNode",
-        (TOKEN,),
-        status=201,
-        body=JoinBody,
-        refusals=(NodeTaken,),
-        about=Subject("node", in_body=True),
-        joins=True,
+        "joinNode", (TOKEN,), status=201, refusals=(NodeTaken,), about=Subject("node", in_body=True), joins=True
     ),
 )
-async def join(request: Request) -> Answer[JoinedShape]:
+async def join(hub: Hub, caller: Caller, said: Sent[JoinBody], audit: Audit) -> Answer[JoinedShape]:
     """Make a token for the node that calls, in exchange for the token that it shows, which is a token for joining.
 
     A node joins once: 409 `node-taken` when the node has a token already, is registered, or had its token revoked
@@ -37,9 +29,7 @@ async def join(request: Request) -> Answer[JoinedShape]:
     shown for `HUB_NODE_TOKEN_DAYS`. If its node does not register within an hour, the token is forgotten; a token for
     joining may have at most 1,000 such tokens.
     """
-    who, hub = caller_of(request), hub_of(request)
-    said = JoinBody.read(await bodies.read_body(request))
     node = said.node_id
-    token = await hub.tokens.join(node, said.sha256, who.token, kept=said.kept)
-    await hub.audit.write("node", "join", actor=node, **await origin(request), id=token.id)
+    token = await hub.tokens.join(node, said.sha256, caller.token, kept=said.kept)
+    await audit.write("node", "join", actor=node, id=token.id)
     return Answer(JoinedShape(nodeId=node, id=token.id), status=201)

@@ -13,7 +13,7 @@ from hub.api.handling import traces
 from hub.api.handling.context import in_ms, is_gone
 from hub.api.inputs import Audit, Caller, Hub, Page, Query, Sent, Unread, hub_of, serving_of
 from hub.api.operations import NO_SLOT, TOKEN, Subject, operation
-from hub.api.realms.spilling import lender, where_else
+from hub.api.realms.spilling import at_lender, where_else
 from hub.api.realms.subjects import UnknownRealm
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
@@ -56,8 +56,6 @@ from hub.tokens.secrets import ADMIN, NODE, RUNNER
 
 router = APIRouter(tags=["sessions"])
 IN_VAIN = (WaitedInVain, CallerGone)
-# Replies of a script after which another realm is asked: it may have made the lease.
-ELSEWHERE = ("not lent", "stale token", "ended")
 
 
 async def _denied(_: Request) -> None:
@@ -153,7 +151,12 @@ def _wanted(document: dict[str, Any], hub: Hub) -> Label:
     given = bodies.text(document, "labelKey")
     if not given:
         raise MissingMember("missing labelKey", member="labelKey")
-    return parse_label(given, parse_kinds(hub.settings.label_kinds), wildcards=hub.agreed.holds.wildcards)
+    return asked_label(hub, given)
+
+
+def asked_label(hub: Hub, text: str) -> Label:
+    """Return the label that a borrower asks for, which may have wildcards; raises `InvalidLabel`."""
+    return parse_label(text, parse_kinds(hub.settings.label_kinds), wildcards=hub.agreed.holds.wildcards)
 
 
 def _borrow_request(request: Request, hub: Hub, said: BorrowBody, label: Label, run: str) -> BorrowRequest:
@@ -249,17 +252,14 @@ async def give_back(
     await caller.check_slot(hub, key_part(slot.strip()))
     if tracing.on and said.lease_token:
         await traces.follow(hub.store, traces.lease(slot, said.lease_token))
-    word, _, run_of_grant = await hub.leases.give_back(
-        key_part(slot.strip()), label.text, said.lease_token,
-        run=run, only_run=said.only_run, key=key, revokes=said.revokes, arrived_ms=arrived_ms,
-        reason=said.reason,
-    )  # fmt: skip
-    if word in ELSEWHERE and (other := await lender(request, hub, key_part(slot.strip()), said.lease_token)):
-        word, _, run_of_grant = await other.leases.give_back(
-            key_part(slot.strip()), label.text, said.lease_token,
-            run=run, only_run=said.only_run, key=key, revokes=said.revokes, arrived_ms=None,
-            reason=said.reason,
+
+    async def end(lending: Hub) -> tuple[str, str, str]:
+        return await lending.leases.give_back(
+            key_part(slot.strip()), label.text, said.lease_token, run=run, only_run=said.only_run, key=key,
+            revokes=said.revokes, reason=said.reason, arrived_ms=arrived_ms if lending is hub else None,
         )  # fmt: skip
+
+    word, _, run_of_grant = await at_lender(request, hub, key_part(slot.strip()), said.lease_token, end)
     answer = ReturnedShape(returned=slot)
     if word != "returned":
         answer["note"] = "already returned"
@@ -273,12 +273,7 @@ async def give_back(
 
 @router.post(
     "/session/renew",
-    **operation(
-        "renewLease",
-        (RUNNER,),
-        refusals=(LeaseOver, Settling),
-        about=Subject("lease", in_body=True),
-    ),
+    **operation("renewLease", (RUNNER,), refusals=(LeaseOver, Settling), about=Subject("lease", in_body=True)),
 )
 async def renew(request: Request, hub: Hub, said: Sent[RenewBody]) -> Answer[RenewedShape]:
     """Extend a lease, never beyond its longest life. Answers 409 `grant-over` when the lease has ended."""
@@ -288,12 +283,10 @@ async def renew(request: Request, hub: Hub, said: Sent[RenewBody]) -> Answer[Ren
     if tracing.on:
         await traces.follow(hub.store, traces.lease(slot, token))
     ttl_ms = None if ttl_s is None else int(ttl_s * 1000)
-    try:
-        held, left_ms = await hub.leases.renew(key_part(slot.strip()), token, ttl_ms)
-    except (LeaseOver, Settling):
-        if (other := await lender(request, hub, key_part(slot.strip()), token)) is None:
-            raise
-        held, left_ms = await other.leases.renew(key_part(slot.strip()), token, ttl_ms)
+    held, left_ms = await at_lender(
+        request, hub, key_part(slot.strip()), token,
+        lambda lending: lending.leases.renew(key_part(slot.strip()), token, ttl_ms),
+    )  # fmt: skip
     return Answer(
         RenewedShape(browserId=slot, leaseToken=held, ttlSeconds=left_ms / 1000, expiresAtUtc=in_ms(hub, left_ms))
     )
@@ -310,53 +303,39 @@ async def verify(request: Request, hub: Hub, caller: Caller, query: Query, slot:
     if not token:
         raise MissingMember("missing token: ask with ?token=", member="token")
     await caller.check_slot(hub, key_part(slot))
-    try:
-        word, left_ms = await hub.leases.verify(key_part(slot), token)
-    except Settling:
-        if (other := await lender(request, hub, key_part(slot), token)) is None:
-            raise
-        word, left_ms = await other.leases.verify(key_part(slot), token)
-    else:
-        if word in ELSEWHERE and (other := await lender(request, hub, key_part(slot), token)):
-            word, left_ms = await other.leases.verify(key_part(slot), token)
+    word, left_ms = await at_lender(
+        request, hub, key_part(slot), token, lambda lending: lending.leases.verify(key_part(slot), token)
+    )
     if word == "ok":
         return Answer(VerifiedShape(slotId=slot, valid=True, ttlSeconds=left_ms / 1000))
     return Answer(VerifiedShape(slotId=slot, valid=False, reason=word))
 
 
 @router.get(
-    "/sessions",
-    **operation("listLeases", (RUNNER, ADMIN), p.OF_LABEL, p.OF_POOL, p.OF_NODE, p.OF_RUN, shared=True),
+    "/sessions", **operation("listLeases", (RUNNER, ADMIN), p.OF_LABEL, p.OF_POOL, p.OF_NODE, p.OF_RUN, shared=True)
 )
 async def sessions(hub: Hub, page: Page, query: Query) -> Answer[SessionPageShape]:
     """Return a page of the live leases, those that end first at the top: all, or those of one label, pool, node or
     run."""
-    filters = {name: query[name] for name in ("label", "pool", "node", "run") if name in query}
-    if len(filters) > 1:
-        raise InvalidValue("filter by one of label, pool, node or run at a time")
-    total, slots = await _page(hub, page, **filters)
+    total, slots = await _page(hub, page, query)
     found = await hub.leases.find_all(slots)
     return Answer(SessionPageShape(total=total, sessions=[_session(each) for each in found if each]))
 
 
-async def _page(
-    hub: Hub,
-    page: Page,
-    label: str | None = None,
-    pool: str | None = None,
-    node: str | None = None,
-    run: str | None = None,
-) -> tuple[int, list[str]]:
+async def _page(hub: Hub, page: Page, query: Query) -> tuple[int, list[str]]:
     keys = hub.store.keys
-    if label is not None:
-        return await hub.leases.page(keys.in_flight(label), *page)
-    if run is not None:
-        return await hub.leases.page(keys.run(run), *page)
-    if node is not None:
-        return await hub.nodes.lent(node, *page)
-    if pool is not None:
-        return await hub.pools.lent(pool, *page)
-    return await hub.leases.page(keys.deadlines, *page)
+    match [(name, query[name]) for name in ("label", "pool", "node", "run") if name in query]:
+        case []:
+            return await hub.leases.page(keys.deadlines, *page)
+        case [("label", label)]:
+            return await hub.leases.page(keys.in_flight(label), *page)
+        case [("run", run)]:
+            return await hub.leases.page(keys.run(run), *page)
+        case [("node", node)]:
+            return await hub.nodes.lent(node, *page)
+        case [("pool", pool)]:
+            return await hub.pools.lent(pool, *page)
+    raise InvalidValue("filter by one of label, pool, node or run at a time")
 
 
 @router.get("/sessions/{slot}", **operation("getLease", (RUNNER, ADMIN), refusals=(NotFound,)))

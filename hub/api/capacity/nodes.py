@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 
-from hub.api.callers.caller import Caller
-from hub.api.callers.credentials import credential
+from hub.api.callers.credentials import origin
 from hub.api.capacity import offering
 from hub.api.capacity.orders import asked_shape, orders_shape
-from hub.api.handling.context import allowed, in_seconds, remote_ip, serving
+from hub.api.handling.context import in_seconds, remote_ip
+from hub.api.handling.context import serving as serving_found
 from hub.api.handling.problems import problem
-from hub.api.inputs import caller_of, hub_of, serving_of
-from hub.api.operations import ANYBODY, TOKEN, Subject, operation
+from hub.api.inputs import Caller, Hub, Query, Sent, Serving, Unread, UnreadBody, caller_of, unread_body_of
+from hub.api.operations import ANYBODY, TOKEN, Subject, operation, takes
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
@@ -38,16 +38,7 @@ from hub.api.shapes.nodes import (
 )
 from hub.api.shapes.readers import whole_number
 from hub.audit import entry
-from hub.capacity.nodes.models import (
-    STATES,
-    Node,
-    Order,
-    Registration,
-    check_node_id,
-    check_reason,
-    next_beat_ms,
-)
-from hub.core import Hub
+from hub.capacity.nodes.models import STATES, Node, Order, Registration, check_node_id, check_reason, next_beat_ms
 from hub.errors import (
     Forbidden,
     HubError,
@@ -66,7 +57,56 @@ router = APIRouter(tags=["nodes"])
 
 
 async def _denied(request: Request) -> None:
-    await serving(request).hub.audit.refused("node", "register.denied", remote_ip(request), "unauthorized")
+    await _note_denied(request, "unauthorized")
+
+
+async def _note_denied(request: Request, reason: str) -> None:
+    await serving_found(request).hub.audit.refused("node", "register.denied", remote_ip(request), reason)
+
+
+@takes(body=RegisterBody)
+async def _registering(request: Request) -> UnreadBody[RegisterBody]:
+    """Return the body of a registration; a body that is no JSON object is noted in the audit log."""
+    try:
+        found: UnreadBody[RegisterBody] = await unread_body_of(RegisterBody)(request)
+    except InvalidJson as error:
+        await _note_denied(request, error.facts.get("reason", "invalid-json"))
+        raise
+    return found
+
+
+@takes(refusals=(InvalidValue, Forbidden))
+def _own_node(request: Request) -> str:
+    """Return the id of the node in the path; raises `InvalidValue`, and `Forbidden` unless the caller may speak for the
+    node."""
+    node = check_node_id(request.path_params["node_id"])
+    caller_of(request).check_node(node)
+    return node
+
+
+@takes(p.ONLY_FREE)
+def _only_free(request: Request) -> bool:
+    """Return whether a slot that is lent is to stay on offer; raises `InvalidValue`."""
+    return bodies.switch(request, "onlyFree")
+
+
+@takes(p.REASON)
+def _reason(request: Request) -> str:
+    """Return why a slot is withdrawn, '' for no words; raises `InvalidValue`."""
+    given = request.query_params.get("reason")
+    return check_reason(given) if given else ""
+
+
+@takes(p.INCARNATION)
+def _process(request: Request) -> CallerBody:
+    """Return which process of a node calls, by the query; raises `InvalidValue`."""
+    return CallerBody.read(request.query_params)
+
+
+OwnNode = Annotated[str, Depends(_own_node)]
+OnlyFree = Annotated[bool, Depends(_only_free)]
+Reason = Annotated[str, Depends(_reason)]
+Process = Annotated[CallerBody, Depends(_process)]
 
 
 @router.post(
@@ -74,48 +114,37 @@ async def _denied(request: Request) -> None:
     **operation(
         "registerNode",
         (NODE, TOKEN),
-        body=RegisterBody,
         refusals=(InvalidLabel, NodeIdCollides, Forbidden, Superseded, Settling),
         about=Subject("node", in_body=True),
         denied=_denied,
     ),
 )
-async def register(request: Request) -> Answer[RegisteredShape]:
+async def register(
+    request: Request, hub: Hub, caller: Caller, sent: Annotated[UnreadBody[RegisterBody], Depends(_registering)]
+) -> Answer[RegisteredShape]:
     """Register a node, or bring its registration up to date; the call counts as a heartbeat. The call may also publish
     the node's slots."""
-    ip = remote_ip(request)
-    hub = hub_of(request)
-    who = caller_of(request)
-    try:
-        document = await bodies.read_body(request)
-    except InvalidJson as error:
-        reason = error.facts.get("reason", "invalid-json")
-        await hub.audit.refused("node", "register.denied", ip, reason)
-        raise
-    said = RegisterBody.read(document)
+    said = sent.read()
     node = _registration(said)
-    who.check_node(node.node_id)
-    slots = offering.publication(hub, node.node_id, said, document)
+    caller.check_node(node.node_id)
+    slots = offering.publication(hub, node.node_id, said, sent.document)
     facts: dict[str, Any] = {"apps": len(node.apps), "capacity": node.capacity, "labels": len(node.labels)}
-    by = await credential(request)
+    who = await origin(request)
     new, old = (
-        entry("node", action, actor=node.node_id, by=by, remote_ip=ip, **facts)
-        for action in ("register.success", "register.update")
+        entry("node", action, actor=node.node_id, **who, **facts) for action in ("register.success", "register.update")
     )
     registered = await hub.nodes.register(
         node, _pool_labels(hub, node), new, old, hub.audit.max_entries, said.drain_call
     )
     answer = RegisteredShape(
-        registered=node.node_id,
-        nextBeatMs=next_beat_ms(hub.nodes.timeout_ms),
-        version=registered.version,
+        registered=node.node_id, nextBeatMs=next_beat_ms(hub.nodes.timeout_ms), version=registered.version
     )
     if registered.term:
         answer["term"] = registered.term
     if registered.lent:
         answer["lent"] = dict(registered.lent)
         answer["lentFor"] = asked_shape(registered.lent_for)
-    if "slots" in document or "pools" in document:
+    if "slots" in sent.document or "pools" in sent.document:
         answer["slots"] = await offering.publish(hub, node.node_id, slots, said)
     return Answer(answer)
 
@@ -134,20 +163,13 @@ def _pool_labels(hub: Hub, node: Registration) -> list[str]:
 
 @router.post(
     "/node/{node_id:path}/slots",
-    **operation(
-        "publishSlots",
-        (NODE, TOKEN),
-        body=PublishBody,
-        refusals=(InvalidLabel, Forbidden, UnknownNode, Superseded),
-    ),
+    **operation("publishSlots", (NODE, TOKEN), refusals=(InvalidLabel, Forbidden, UnknownNode, Superseded)),
 )
-async def publish(request: Request, node_id: str) -> Answer[PublishedShape]:
+async def publish(hub: Hub, caller: Caller, sent: Unread[PublishBody], node_id: str) -> Answer[PublishedShape]:
     """Put slots of a registered node on offer. A repeat changes nothing; each slot is answered on its own."""
-    who, hub = caller_of(request), hub_of(request)
-    document = await bodies.read_body(request)
-    node, said = check_node_id(node_id), PublishBody.read(document)
-    who.check_node(node)
-    slots = offering.publication(hub, node, said, document)
+    node, said = check_node_id(node_id), sent.read()
+    caller.check_node(node)
+    slots = offering.publication(hub, node, said, sent.document)
     rows = await offering.publish(hub, node, slots, said) if slots else []
     if not slots:
         await hub.nodes.get(node)
@@ -160,22 +182,17 @@ async def publish(request: Request, node_id: str) -> Answer[PublishedShape]:
     **operation(
         "withdrawSlot",
         (NODE, TOKEN),
-        p.ONLY_FREE,
-        p.REASON,
-        p.INCARNATION,
         p.NUMBER,
         refusals=(InvalidValue, Forbidden, UnknownNode, SlotLent, Superseded),
     ),
 )
-async def withdraw(request: Request, node_id: str, slot_id: str) -> Answer[WithdrawnShape]:
+async def withdraw(
+    hub: Hub, node: OwnNode, only_free: OnlyFree, reason: Reason, process: Process, slot_id: str
+) -> Answer[WithdrawnShape]:
     """Take a slot off offer because it is gone; a lease of the slot ends at once. With `onlyFree=1` a slot that is lent
     is left as it is, and the call is refused. The holder of a lease that ends is told the `reason`."""
-    who, hub, node = caller_of(request), hub_of(request), check_node_id(node_id)
-    who.check_node(node)
-    query = request.query_params
-    only_free, caller = bodies.switch(request, "onlyFree"), CallerBody.read(query).caller()
-    reason = check_reason(query["reason"]) if query.get("reason") else ""
-    word, ended = await hub.pools.withdraw(node, slot_id, only_free=only_free, reason=reason, **caller._asdict())
+    caller = process.caller()._asdict()
+    word, ended = await hub.pools.withdraw(node, slot_id, only_free=only_free, reason=reason, **caller)
     answer = WithdrawnShape(withdrawn=slot_id, ended=ended)
     if word == "unknown":
         answer["note"] = "not published"
@@ -184,23 +201,18 @@ async def withdraw(request: Request, node_id: str, slot_id: str) -> Answer[Withd
     return Answer(answer)
 
 
-@router.delete(
-    "/node/{node_id:path}",
-    **operation("leaveNode", (NODE, TOKEN), p.INCARNATION, refusals=(Forbidden, Superseded)),
-)
-async def leave(request: Request, node_id: str) -> Answer[LeftShape]:
+@router.delete("/node/{node_id:path}", **operation("leaveNode", (NODE, TOKEN), refusals=(Forbidden, Superseded)))
+async def leave(serving: Serving, caller: Caller, node: OwnNode, process: Process) -> Answer[LeftShape]:
     """Remove a node that leaves: its slots are withdrawn, and leases of them end, at once. A token that the node got by
     joining stays valid if the node keeps the secret of this token for its next start.
 
     A process that names its `incarnation` removes the node only while it is the node itself: 409 `superseded` when
     another process is the node by now.
     """
-    who, found = caller_of(request), serving_of(request)
-    who.check_node(check_node_id(node_id))
-    answer = await remove(found.hub, node_id, CallerBody.read(request.query_params).incarnation)
-    if who.token:
-        await found.hub.tokens.left(who.token)
-        found.holders.forget()
+    answer = await remove(serving.hub, node, process.incarnation)
+    if caller.token:
+        await serving.hub.tokens.left(caller.token)
+        serving.holders.forget()
     return answer
 
 
@@ -216,46 +228,31 @@ async def remove(hub: Hub, node_id: str, incarnation: str = "") -> Answer[LeftSh
 
 @router.post(
     "/node/heartbeat",
-    **operation(
-        "sendHeartbeat",
-        (NODE, TOKEN),
-        body=BeatBody,
-        refusals=(Forbidden,),
-        about=Subject("node", in_body=True),
-    ),
+    **operation("sendHeartbeat", (NODE, TOKEN), refusals=(Forbidden,), about=Subject("node", in_body=True)),
 )
-async def heartbeat(request: Request) -> Answer[OrdersShape]:
+async def heartbeat(hub: Hub, caller: Caller, body: Sent[BeatBody]) -> Answer[OrdersShape]:
     """Say that a node is alive, and learn what it must do. Answered once Redis has the heartbeat."""
-    who, hub = caller_of(request), hub_of(request)
-    beat = BeatBody.read(await bodies.read_body(request)).beat
-    who.check_node(beat.node_id)
-    return Answer(orders_shape(beat, await hub.nodes.beats.take(beat), hub.nodes.timeout_ms))
+    return Answer(await _take(hub, caller, body))
 
 
-@router.post(
-    "/node/heartbeats",
-    **operation(
-        "sendHeartbeats",
-        (NODE, TOKEN),
-        body=BeatsBody,
-        about=Subject("beats", in_body=True),
-    ),
-)
-async def heartbeats(request: Request) -> Answer[BeatenShape]:
+async def _take(hub: Hub, caller: Caller, body: BeatBody) -> OrdersShape:
+    beat = body.beat
+    caller.check_node(beat.node_id)
+    return orders_shape(beat, await hub.nodes.beats.take(beat), hub.nodes.timeout_ms)
+
+
+@router.post("/node/heartbeats", **operation("sendHeartbeats", (NODE, TOKEN), about=Subject("beats", in_body=True)))
+async def heartbeats(request: Request, hub: Hub, caller: Caller, body: Sent[BeatsBody]) -> Answer[BeatenShape]:
     """Take up to 1,000 heartbeats in one call, for an agent of a whole host; each heartbeat is answered on its own."""
-    who, hub = caller_of(request), hub_of(request)
-    listed = BeatsBody.read(await bodies.read_body(request)).beats
-    answers = await asyncio.gather(*(_one(hub, who, each, request.url.path) for each in listed))
+    answers = await asyncio.gather(*(_one(hub, caller, each, request.url.path) for each in body.beats))
     return Answer(BeatenShape(beats=answers))
 
 
-async def _one(hub: Hub, who: Caller, document: Any, path: str) -> OrdersShape | RefusedBeatShape:
+async def _one(hub: Hub, caller: Caller, document: Any, path: str) -> OrdersShape | RefusedBeatShape:
     try:
         if not isinstance(document, dict):
             raise InvalidJson("a heartbeat must be a JSON object")
-        beat = BeatBody.read(document).beat
-        who.check_node(beat.node_id)
-        return orders_shape(beat, await hub.nodes.beats.take(beat), hub.nodes.timeout_ms)
+        return await _take(hub, caller, BeatBody.read(document))
     except HubError as error:
         if error.status == 503:
             raise
@@ -266,27 +263,20 @@ async def _one(hub: Hub, who: Caller, document: Any, path: str) -> OrdersShape |
 @router.get(
     "/nodes",
     **operation(
-        "listNodes",
-        (ANYBODY, RUNNER, ADMIN, NODE),
-        p.DETAIL,
-        p.LIMIT,
-        p.CURSOR,
-        p.STATE,
-        p.SEARCH,
-        shared=True,
+        "listNodes", (ANYBODY, RUNNER, ADMIN, NODE), p.DETAIL, p.LIMIT, p.CURSOR, p.STATE, p.SEARCH, shared=True
     ),
 )
-async def nodes(request: Request) -> Answer[list[NodeId] | NodePageShape]:
+async def nodes(request: Request, serving: Serving, query: Query) -> Answer[list[NodeId] | NodePageShape]:
     """Return the ids of all nodes; with `detail=1` a page of nodes as operators see them: all, those of one `state`, or
     those whose id, labels or pools contain `q`.
 
     With `q` alone the hub searches 20,000 nodes at a time: `total` is how many are registered, and `next` is the cursor
     of the next call.
     """
-    query = request.query_params
+    hub = serving.hub
     if not bodies.switch(request, "detail"):
-        return Answer(await hub_of(request).nodes.ids())
-    hub = allowed(request, RUNNER, ADMIN, NODE)
+        return Answer(await hub.nodes.ids())
+    serving.secrets.check(request.headers, RUNNER, ADMIN, NODE)
     _, limit = bodies.page(request)
     state, cursor, text = query.get("state"), query.get("cursor", "0"), bodies.search(request)
     if state is not None and state not in STATES:
@@ -306,24 +296,19 @@ async def nodes(request: Request) -> Answer[list[NodeId] | NodePageShape]:
 @router.get(
     "/nodes/{node_id:path}/safe-to-kill",
     **operation(
-        "checkSafeToKill",
-        (RUNNER, ADMIN, NODE, TOKEN),
-        refusals=(InvalidValue, Forbidden, UnknownNode, Settling),
+        "checkSafeToKill", (RUNNER, ADMIN, NODE, TOKEN), refusals=(InvalidValue, Forbidden, UnknownNode, Settling)
     ),
 )
-async def safe_to_kill(request: Request, node_id: str) -> Answer[DepartureShape]:
+async def safe_to_kill(hub: Hub, node: OwnNode) -> Answer[DepartureShape]:
     """Return whether a node can be shut down without harm: it drains, and none of its slots is lent.
 
     404 when the node is not registered: it has left or was expired, and no slot is known to be its own. For a node
     timeout after a loss of the store that is not certain, and the answer is 503 `settling`.
     """
-    who, hub = caller_of(request), hub_of(request)
-    node_id = check_node_id(node_id)
-    who.check_node(node_id)
-    found = await hub.nodes.safe_to_kill(node_id)
+    found = await hub.nodes.safe_to_kill(node)
     return Answer(
         DepartureShape(
-            nodeId=node_id,
+            nodeId=node,
             safe=found.safe,
             draining=found.draining,
             lent=found.lent,
@@ -337,11 +322,9 @@ async def safe_to_kill(request: Request, node_id: str) -> Answer[DepartureShape]
     "/nodes/{node_id:path}",
     **operation("getNode", (RUNNER, ADMIN, NODE, TOKEN), refusals=(InvalidValue, Forbidden, UnknownNode)),
 )
-async def node(request: Request, node_id: str) -> Answer[NodeInFullShape]:
+async def node(hub: Hub, node: OwnNode) -> Answer[NodeInFullShape]:
     """Return a node with its slots and its open orders; 404 when it is not registered."""
-    who, hub = caller_of(request), hub_of(request)
-    who.check_node(check_node_id(node_id))
-    found = await hub.nodes.get(check_node_id(node_id))
+    found = await hub.nodes.get(node)
     slots = await hub.nodes.slots(found.id)
     listed = [SlotOfNodeShape(browserId=slot, labelKey=pool, state=place) for slot, pool, place in slots]
     orders = [_order(each) for each in await hub.nodes.orders(found, (slot for slot, _, _ in slots))]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 
-from hub.api.callers.credentials import origin
 from hub.api.capacity.nodes import shown as shown_node
 from hub.api.handling.context import in_ms
-from hub.api.inputs import hub_of
+from hub.api.inputs import Audit, Hub, Page, Search
 from hub.api.operations import operation
-from hub.api.shapes import parameters as p
-from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.nodes import (
     CountsOfPoolShape,
@@ -22,7 +19,6 @@ from hub.api.shapes.nodes import (
 )
 from hub.capacity.labels import Label, parse_label
 from hub.capacity.pools import Pool
-from hub.core import Hub
 from hub.errors import InvalidLabel, NotFound
 from hub.tokens.secrets import ADMIN, NODE, RUNNER
 
@@ -31,23 +27,11 @@ WORKERS_MAX = 100  # nodes shown beside the pools; the whole list is at /nodes
 _COMPANIONS = ("target", "since", "snap_avail", "snap_inuse")  # first segments that give a pool another one's keys
 
 
-@router.get(
-    "/pools",
-    **operation(
-        "listPools",
-        (RUNNER, ADMIN, NODE),
-        p.OFFSET,
-        p.LIMIT,
-        p.SEARCH,
-        shared=True,
-    ),
-)
-async def pools(request: Request) -> Answer[PoolsShape]:
+@router.get("/pools", **operation("listPools", (RUNNER, ADMIN, NODE), shared=True))
+async def pools(hub: Hub, page: Page, text: Search) -> Answer[PoolsShape]:
     """Return the state of the pools by label (a page of all, or of those whose label contains `q`), and of the first
     nodes."""
-    hub = hub_of(request)
-    offset, limit = bodies.page(request)
-    return Answer(await state(hub, offset, limit, bodies.search(request)))
+    return Answer(await state(hub, *page, text))
 
 
 async def state(hub: Hub, offset: int, limit: int, text: str = "") -> PoolsShape:
@@ -89,13 +73,9 @@ async def _workers(hub: Hub) -> list[NodeOfPoolsShape]:
     return workers
 
 
-@router.get(
-    "/pools/{label:path}",
-    **operation("getPool", (RUNNER, ADMIN, NODE), refusals=(InvalidLabel, NotFound)),
-)
-async def pool(request: Request, label: str) -> Answer[PoolShape]:
+@router.get("/pools/{label:path}", **operation("getPool", (RUNNER, ADMIN, NODE), refusals=(InvalidLabel, NotFound)))
+async def pool(hub: Hub, label: str) -> Answer[PoolShape]:
     """Return the counts of one pool; 404 when it has no slots."""
-    hub = hub_of(request)
     (found,) = await hub.pools.describe([parse_label(label).text])
     if not (found.published or found.free or found.lent):
         raise NotFound(f"pool {found.label} has no slots")
@@ -116,19 +96,15 @@ def _shown(pool: Pool, version: str | None) -> PoolShape:
 
 
 @router.post(
-    "/admin/pools/{label:path}/restart",
-    **operation("restartPool", (ADMIN,), refusals=(InvalidLabel, NotFound)),
+    "/admin/pools/{label:path}/restart", **operation("restartPool", (ADMIN,), refusals=(InvalidLabel, NotFound))
 )
-async def restart(request: Request, label: str) -> Answer[RestartedShape]:
+async def restart(hub: Hub, label: str, audit: Audit) -> Answer[RestartedShape]:
     """Have every slot of a pool replaced by its node. No slot of the pool is lent until all are replaced, at most 30
     minutes."""
-    hub = hub_of(request)
     parsed = _restartable(label)
     marked, free, lent = await hub.pools.restart(parsed.text)
-    await hub.audit.write(
-        "admin", "pool.restart", actor="dashboard", **await origin(request),
-        labelKey=parsed.text, scheduled=marked, avail=free, inuse=lent,
-    )  # fmt: skip
+    facts = {"scheduled": marked, "avail": free, "inuse": lent}
+    await audit.write("admin", "pool.restart", actor="dashboard", labelKey=parsed.text, **facts)
     maintenance = RestartShape(active=True, target=free + lent, avail=free, inuse=lent)
     return Answer(RestartedShape(labelKey=parsed.text, scheduled=marked, maintenance=maintenance))
 

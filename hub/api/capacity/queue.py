@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 
 from hub.api.capacity.leases import granted, hung_up, longest_wait_s
 from hub.api.handling import traces
-from hub.api.handling.context import allowed, is_gone
+from hub.api.handling.context import is_gone
 from hub.api.inputs import Hub, Page, Query, Serving, Wait
 from hub.api.operations import NO_SLOT, operation
 from hub.api.realms.spilling import served
@@ -46,8 +46,7 @@ SHOWN_MAX = 20_000  # tickets of all labels in an answer
 
 
 @router.get(
-    "/queue",
-    **operation("listQueue", (RUNNER, ADMIN), p.TICKETS, p.OF_LABEL, refusals=(InvalidLabel,), shared=True),
+    "/queue", **operation("listQueue", (RUNNER, ADMIN), p.TICKETS, p.OF_LABEL, refusals=(InvalidLabel,), shared=True)
 )
 async def queue(hub: Hub, page: Page, query: Query) -> Answer[QueueShape]:
     """Return the borrows that wait, by label, those whose turn is next at the top: a page of the labels, or one label,
@@ -123,7 +122,7 @@ async def look(
     wait_s = min(wait, int(longest_wait_s(hub.settings)))
     if not wait_s or not found.keyed:
         return _shown(hub, found)
-    allowed(request, RUNNER)
+    serving.secrets.check(request.headers, RUNNER)
     if serving.stopping:
         raise Stopping()
     answer = _shown(hub, await _attend(request, hub, found, wait_s))

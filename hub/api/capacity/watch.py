@@ -5,13 +5,13 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 
 from hub.api.callers.admission import admit_again
+from hub.api.capacity.nodes import OwnNode
 from hub.api.handling import long_polls
 from hub.api.handling.context import is_gone
-from hub.api.inputs import caller_of, hub_of, serving_of
+from hub.api.inputs import Hub, Query, Sent, Serving, Wait
 from hub.api.operations import TOKEN, Subject, operation
 from hub.api.realms.spilling import watched
 from hub.api.shapes import parameters as p
-from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.lease_bodies import WatchBody
 from hub.api.shapes.leases import EndedLeaseShape, WatchedShape
@@ -19,7 +19,6 @@ from hub.api.shapes.node_bodies import NUMBER_MAX
 from hub.api.shapes.nodes import OrdersVersionShape
 from hub.api.shapes.readers import whole_number
 from hub.capacity.models import EndedLease
-from hub.capacity.nodes.models import check_node_id
 from hub.errors import Forbidden, InvalidValue, UnknownNode
 from hub.store.keys import key_part
 from hub.tokens.secrets import NODE, RUNNER
@@ -28,16 +27,9 @@ router = APIRouter()
 
 
 @router.post(
-    "/leases/watch",
-    tags=["sessions"],
-    **operation(
-        "watchLeases",
-        (RUNNER,),
-        body=WatchBody,
-        about=Subject("leases", in_body=True),
-    ),
+    "/leases/watch", tags=["sessions"], **operation("watchLeases", (RUNNER,), about=Subject("leases", in_body=True))
 )
-async def watch(request: Request) -> Answer[WatchedShape]:
+async def watch(request: Request, serving: Serving, said: Sent[WatchBody]) -> Answer[WatchedShape]:
     """Wait until one of these leases is over: its node died, an operator ended it, or a drain did.
 
     Answers `over`, the leases that have ended with a reason each, as soon as there is one; empty after `waitSeconds`
@@ -45,12 +37,11 @@ async def watch(request: Request) -> Answer[WatchedShape]:
     at the latest after `HUB_REVOKE_GRACE_SECONDS`. A holder that listens here, stops and returns the slot never uses it
     together with the next holder.
     """
-    hub = hub_of(request)
-    said = WatchBody.read(await bodies.read_body(request))
+    hub = serving.hub
     leases = [(key_part(slot), token) for slot, token in said.leases]
 
     async def nobody_listens() -> bool:
-        return serving_of(request).stopping or await is_gone(request)
+        return serving.stopping or await is_gone(request)
 
     limit_s = min(said.wait_seconds, hub.settings.request_timeout_s * 0.9)
     over = await watched(request, hub, leases, limit_s, nobody_listens)
@@ -71,13 +62,12 @@ def _shown(ended: EndedLease) -> EndedLeaseShape:
     **operation(
         "watchOrders",
         (NODE, TOKEN),
-        p.PREFER,
         p.SINCE_VERSION,
         headers=("Preference-Applied",),
         refusals=(InvalidValue, Forbidden, UnknownNode),
     ),
 )
-async def orders(request: Request, node_id: str) -> Answer[OrdersVersionShape]:
+async def orders(request: Request, hub: Hub, node: OwnNode, query: Query, wait: Wait) -> Answer[OrdersVersionShape]:
     """Return the version of the orders to a node; with `Prefer: wait=N` as soon as it differs from `since`, or after N
     seconds.
 
@@ -85,10 +75,8 @@ async def orders(request: Request, node_id: str) -> Answer[OrdersVersionShape]:
     replaced. The orders themselves are in the answer to a heartbeat, which the node may send at once, before the next
     one is due.
     """
-    who, hub, node = caller_of(request), hub_of(request), check_node_id(node_id)
-    who.check_node(node)
-    since = whole_number(request.query_params.get("since", "0"), "since", 0, NUMBER_MAX)
-    wait_s = min(bodies.wait_preference(request) or 0, hub.settings.long_poll_max_wait_s)
+    since = whole_number(query.get("since", "0"), "since", 0, NUMBER_MAX)
+    wait_s = min(wait, hub.settings.long_poll_max_wait_s)
 
     async def look(seconds: float) -> int:
         return await hub.nodes.version(node, since, seconds)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from hub.api.operators.usage import troubles_of
-
+NEARLY = 0.98  # of the memory of the store without its reserve: a trouble when more is in use
 LONG_S = 60  # a wait this long is critical, even if slots are free
 
 
@@ -32,7 +32,7 @@ def troubles(seen: dict[str, Any]) -> list[HealthTrouble]:
         *_of_the_queue(seen),
         *_of_the_sweep(seen),
         *_of_hubs(seen),
-        *(HealthTrouble(*each) for each in troubles_of(seen["store"])),
+        *_of_the_store(seen["store"]),
         *_of_work(seen),
     ]
     return sorted(found, key=lambda each: each.level != "critical")
@@ -53,179 +53,144 @@ def sentence(seen: dict[str, Any], found: list[HealthTrouble]) -> str:
     return f"{worst}{more}: {begin}{queue}."
 
 
-def _of_nodes(seen: dict[str, Any]) -> list[HealthTrouble]:
-    nodes, found = seen["nodes"], []
+def _of_nodes(seen: dict[str, Any]) -> Iterator[HealthTrouble]:
+    nodes = seen["nodes"]
     silent = nodes["silent"] + nodes["suspect"]
     if nodes["registered"] and not nodes["alive"]:
-        found.append(
-            HealthTrouble(
-                "nobody-alive", "critical", "Nobody is alive",
-                f"All {nodes['registered']:,} registered nodes are silent: nothing can be lent, whatever the queue "
-                "says. Look at the network between nodes and hubs, and at the nodes themselves.", "nodes?state=stale",
-            )
+        yield HealthTrouble(
+            "nobody-alive", "critical", "Nobody is alive",
+            f"All {nodes['registered']:,} registered nodes are silent: nothing can be lent, whatever the queue "
+            "says. Look at the network between nodes and hubs, and at the nodes themselves.", "nodes?state=stale",
         )  # fmt: skip
     elif nodes["silent"]:
-        found.append(
-            HealthTrouble(
-                "silent-nodes", "warning", f"{some(nodes['silent'], 'node is', 'nodes are')} silent",
-                f"{silent:,} of {nodes['registered']:,} nodes have not been heard for half of HUB_NODE_TIMEOUT or "
-                "longer; nothing of them is lent.", "nodes?state=stale",
-            )
+        yield HealthTrouble(
+            "silent-nodes", "warning", f"{some(nodes['silent'], 'node is', 'nodes are')} silent",
+            f"{silent:,} of {nodes['registered']:,} nodes have not been heard for half of HUB_NODE_TIMEOUT or "
+            "longer; nothing of them is lent.", "nodes?state=stale",
         )  # fmt: skip
-    return found
 
 
-def _of_slots(seen: dict[str, Any]) -> list[HealthTrouble]:
-    return [*_of_used_slots(seen["unfresh"]), *_of_conflicts(seen["conflicts"])]
-
-
-def _of_used_slots(unfresh: dict[str, Any]) -> list[HealthTrouble]:
-    if not unfresh["slots"]:
-        return []
-    said = [f"{each['slot']} of {each['node']}" for each in unfresh["first"][:3]]
-    more = f" and {unfresh['slots'] - 3:,} more" if unfresh["slots"] > 3 else ""
-    return [
-        HealthTrouble(
+def _of_slots(seen: dict[str, Any]) -> Iterator[HealthTrouble]:
+    unfresh, conflicts = seen["unfresh"], seen["conflicts"]
+    if unfresh["slots"]:
+        said = [f"{each['slot']} of {each['node']}" for each in unfresh["first"][:3]]
+        more = f" and {unfresh['slots'] - 3:,} more" if unfresh["slots"] > 3 else ""
+        yield HealthTrouble(
             "not-fresh", "warning", f"{some(unfresh['slots'], 'slot is', 'slots are')} not made fresh",
             f"{', '.join(said)}{more}: held back since their last lease, for longer than HUB_RECYCLE_TIMEOUT_SECONDS. "
             "Look at the callback on_recycle of these nodes.", "nodes",
-        )
-    ]  # fmt: skip
-
-
-def _of_conflicts(conflicts: list[dict[str, Any]]) -> list[HealthTrouble]:
+        )  # fmt: skip
     if not conflicts:
-        return []
+        return
     said = [f"{each['slot']} is of {each['node']}, and {each['other']} offered it" for each in conflicts[:3]]
     more = f"; {len(conflicts) - 3:,} more" if len(conflicts) > 3 else ""
-    return [
-        HealthTrouble(
-            "slot-conflict", "warning", "Two nodes offer the same slot",
-            f"{'; '.join(said)}{more}. Give each slot an id of its own, or let the hub name it after its node.",
-            "nodes",
-        )
-    ]  # fmt: skip
+    yield HealthTrouble(
+        "slot-conflict", "warning", "Two nodes offer the same slot",
+        f"{'; '.join(said)}{more}. Give each slot an id of its own, or let the hub name it after its node.",
+        "nodes",
+    )  # fmt: skip
 
 
-def _of_the_sweep(seen: dict[str, Any]) -> list[HealthTrouble]:
-    found = []
+def _of_the_sweep(seen: dict[str, Any]) -> Iterator[HealthTrouble]:
     for of, brake in seen["brakes"].items():
         if brake["state"] == "engaged":
             held = brake["heldBack"] or brake["stale"] or 0
-            found.append(
-                HealthTrouble(
-                    f"brake-{of}", "critical", f"The brake on {of} is engaged",
-                    f"{brake['stale'] or held:,} of {brake['registered'] or 0:,} {of} are silent at once: the hub "
-                    f"suspects itself and holds most of them back. {brake['why'] or ''}".strip(), "switches",
-                )
+            yield HealthTrouble(
+                f"brake-{of}", "critical", f"The brake on {of} is engaged",
+                f"{brake['stale'] or held:,} of {brake['registered'] or 0:,} {of} are silent at once: the hub "
+                f"suspects itself and holds most of them back. {brake['why'] or ''}".strip(), "switches",
             )  # fmt: skip
     sweeper = seen["sweeper"]
     if not sweeper["expire"]:
         by = f", switched by {sweeper['setBy']}" if sweeper["source"] == "run-time" else ", by HUB_SWEEPER_EXPIRE"
         silent = seen["nodes"]["silent"]
-        found.append(
-            HealthTrouble(
-                "expiry-off", "warning", "Expiry is off",
-                f"Dead nodes are kept on the books{by}. "
-                + (f"{some(silent, 'node is', 'nodes are')} kept although silent." if silent else "None is silent."),
-                "switches",
-            )
+        yield HealthTrouble(
+            "expiry-off", "warning", "Expiry is off",
+            f"Dead nodes are kept on the books{by}. "
+            + (f"{some(silent, 'node is', 'nodes are')} kept although silent." if silent else "None is silent."),
+            "switches",
         )  # fmt: skip
-    return found
 
 
-def _of_hubs(seen: dict[str, Any]) -> list[HealthTrouble]:
+def _of_hubs(seen: dict[str, Any]) -> Iterator[HealthTrouble]:
     differ = [each for each in seen["shared"] if each["otherwise"]]
     if not differ:
-        return []
+        return
     hubs = {hub for each in differ for hub in each["otherwise"]}
     said = (
         f"{each['name']}={value or 'nothing'} where {each['agreed'] or 'nothing'} holds"
         for each in differ for value in sorted(set(each["otherwise"].values()))
     )  # fmt: skip
-    return [
-        HealthTrouble(
-            "settings-differ", "warning",
-            f"{some(len(hubs), 'hub was', 'hubs were')} given other settings than those that hold for all",
-            f"{', '.join(said)}. Give every hub the same, or hub config set NAME VALUE for all.", "settings",
-        )
-    ]  # fmt: skip
+    yield HealthTrouble(
+        "settings-differ", "warning",
+        f"{some(len(hubs), 'hub was', 'hubs were')} given other settings than those that hold for all",
+        f"{', '.join(said)}. Give every hub the same, or hub config set NAME VALUE for all.", "settings",
+    )  # fmt: skip
 
 
-def _of_the_queue(seen: dict[str, Any]) -> list[HealthTrouble]:
-    queue, slots, nodes, found = seen["queue"], seen["slots"], seen["nodes"], []
+def _of_the_queue(seen: dict[str, Any]) -> Iterator[HealthTrouble]:
+    queue, slots, nodes = seen["queue"], seen["slots"], seen["nodes"]
     if queue["unserved"]:
         names = ", ".join(queue["unserved"][:3])
-        found.append(
-            HealthTrouble(
-                "unserved", "warning", "A label is waited for that no pool serves",
-                f"{names}: no node offers such slots. A spelling mistake, or a pool whose nodes are gone?",
-                f"queue?label={queue['unserved'][0]}",
-            )
+        yield HealthTrouble(
+            "unserved", "warning", "A label is waited for that no pool serves",
+            f"{names}: no node offers such slots. A spelling mistake, or a pool whose nodes are gone?",
+            f"queue?label={queue['unserved'][0]}",
         )  # fmt: skip
     if queue["held"] and nodes["alive"]:
         names = ", ".join(queue["held"][:3])
-        found.append(
-            HealthTrouble(
-                "held-back", "critical", "Slots are held back while borrowers wait",
-                f"{names}: nothing of these pools is lent, and nothing is on offer. Their nodes drain, are cordoned or "
-                "silent, or the pool is under maintenance.", f"pools/{queue['held'][0]}",
-            )
+        yield HealthTrouble(
+            "held-back", "critical", "Slots are held back while borrowers wait",
+            f"{names}: nothing of these pools is lent, and nothing is on offer. Their nodes drain, are cordoned or "
+            "silent, or the pool is under maintenance.", f"pools/{queue['held'][0]}",
         )  # fmt: skip
     if queue["full"] and nodes["alive"]:
         names, worst = ", ".join(queue["full"][:3]), not slots["free"] or (queue["oldestSeconds"] or 0) >= LONG_S
-        found.append(
-            HealthTrouble(
-                "overloaded", "critical" if worst else "warning", "Overloaded",
-                f"{some(queue['waiting'], 'borrower waits', 'borrowers wait')}, and no slot for {names} is free: "
-                f"nodes are alive, and {slots['lent']:,} of {slots['total']:,} slots are lent.", "queue",
-            )
+        yield HealthTrouble(
+            "overloaded", "critical" if worst else "warning", "Overloaded",
+            f"{some(queue['waiting'], 'borrower waits', 'borrowers wait')}, and no slot for {names} is free: "
+            f"nodes are alive, and {slots['lent']:,} of {slots['total']:,} slots are lent.", "queue",
         )  # fmt: skip
     if queue["capped"]:
-        found.append(
-            HealthTrouble(
-                "capped", "warning", "A label is at its cap",
-                f"{', '.join(queue['capped'][:3])}: borrowers wait although slots may be free, because as many leases "
-                "are live as an operator allows.", "switches",
-            )
+        yield HealthTrouble(
+            "capped", "warning", "A label is at its cap",
+            f"{', '.join(queue['capped'][:3])}: borrowers wait although slots may be free, because as many leases "
+            "are live as an operator allows.", "switches",
         )  # fmt: skip
     if slots["maintenance"]:
-        found.append(
-            HealthTrouble(
-                "maintenance", "warning", "A pool is under maintenance",
-                f"{', '.join(slots['maintenance'][:3])}: nothing of it is lent until its slots are replaced.", "pools",
-            )
+        yield HealthTrouble(
+            "maintenance", "warning", "A pool is under maintenance",
+            f"{', '.join(slots['maintenance'][:3])}: nothing of it is lent until its slots are replaced.", "pools",
         )  # fmt: skip
-    return found
 
 
-def _of_work(seen: dict[str, Any]) -> list[HealthTrouble]:
-    tasks, found = seen["tasks"], []
+def _of_the_store(store: dict[str, int]) -> Iterator[HealthTrouble]:
+    used, most, reserve = store["usedBytes"], store["limitBytes"], store["reserveBytes"]
+    if reserve and used >= NEARLY * (most - reserve):
+        yield HealthTrouble(
+            "store-full", "critical", "Redis is full but for its reserve",
+            f"{used:,} of {most:,} bytes are in use, and {reserve:,} are kept for nodes, leases and ends: submits and "
+            "registrations are refused, or soon will be. hub usage --store says who holds how much.", "tasks",
+        )  # fmt: skip
+
+
+def _of_work(seen: dict[str, Any]) -> Iterator[HealthTrouble]:
+    tasks = seen["tasks"]
     if tasks["pending"] and not tasks["workers"]:
-        found.append(
-            HealthTrouble(
-                "no-workers", "critical", "Tasks wait and no worker is there",
-                f"{some(tasks['pending'], 'task is', 'tasks are')} pending and nobody can claim them.", "jobs",
-            )
+        yield HealthTrouble(
+            "no-workers", "critical", "Tasks wait and no worker is there",
+            f"{some(tasks['pending'], 'task is', 'tasks are')} pending and nobody can claim them.", "jobs",
         )  # fmt: skip
     if tasks["dead"]:
-        found.append(
-            HealthTrouble(
-                "dead-letters", "warning", some(tasks["dead"], "dead letter"),
-                "Tasks that failed for the last time they might: look at their errors, try them again or drop them.",
-                "tasks?status=dead",
-            )
+        yield HealthTrouble(
+            "dead-letters", "warning", some(tasks["dead"], "dead letter"),
+            "Tasks that failed for the last time they might: look at their errors, try them again or drop them.",
+            "tasks?status=dead",
         )  # fmt: skip
-    found.extend(
-        HealthTrouble(
-            "stuck", source["level"], f"Records are stuck in {source['name']}",
-            _stuck(source),
-            f"stuck/{source['name']}",
-        )
-        for source in seen["stuck"]
-        if source["level"] in ("warning", "critical")
-    )  # fmt: skip
-    return found
+    for source in seen["stuck"]:
+        if source["level"] in ("warning", "critical"):
+            title = f"Records are stuck in {source['name']}"
+            yield HealthTrouble("stuck", source["level"], title, _stuck(source), f"stuck/{source['name']}")
 
 
 def _stuck(source: dict[str, Any]) -> str:

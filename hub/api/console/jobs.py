@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 from uuid import UUID
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from hub.api.handling.context import in_ms
-from hub.api.inputs import caller_of, hub_of
+from hub.api.inputs import Page as PageAsked
+from hub.api.inputs import Query, caller_of, hub_of
 from hub.api.jobs import answers
 from hub.api.operations import CALLER, unlisted
 from hub.api.shapes import reading as bodies
@@ -32,10 +33,19 @@ OPEN: Final = ("claimed", "running")
 STATUSES: Final = ("pending", *OPEN, "completed", "failed", "cancelled", "dead", "later", "blocked")
 
 
+def _hub_of_all_rooms(request: Request) -> Hub:
+    """Return the hub for a caller that may read all rooms; raises `Forbidden`."""
+    if caller_of(request).rooms:
+        raise Forbidden("This is of all rooms, and the token shown is bound to some.")
+    return hub_of(request)
+
+
+HubOfAllRooms = Annotated[Hub, Depends(_hub_of_all_rooms)]
+
+
 @router.get("/console/jobs", **unlisted(page=True, who=CALLER, anonymous=True, shared=True))
-async def jobs(request: Request) -> Response:
+async def jobs(hub: HubOfAllRooms) -> Response:
     """Return every job with a worker or a waiting task, and its counts."""
-    hub = _hub(request)
     names = await _names(hub)
     lengths, counts, heads = await _counts(hub, names)
     now_s, rows = hub.store.wall_s(), []
@@ -46,21 +56,19 @@ async def jobs(request: Request) -> Response:
 
 
 @router.get("/console/jobs/{full:path}", **unlisted(page=True, who=CALLER, anonymous=True))
-async def job(request: Request, full: str) -> Response:
+async def job(hub: HubOfAllRooms, full: str) -> Response:
     """Return a job in full."""
-    hub = _hub(request)
     found: Job = await hub.jobs.get(full)
     lengths, _, _ = await _counts(hub, [full])
     return Answer({**renamed(answers.job(found)), "schema": found.schema, "pending": lengths[0], "now": in_ms(hub, 0)})
 
 
 @router.get("/console/workers", **unlisted(page=True, who=CALLER, anonymous=True, shared=True))
-async def workers(request: Request) -> Response:
+async def workers(request: Request, hub: HubOfAllRooms, page: PageAsked) -> Response:
     """Return a page of workers: their tasks, jobs, and silence on the hub clock; with `silent=1` those silent for too
     long."""
-    hub = _hub(request)
     keys, timeout_s = hub.store.keys, hub.settings.worker_timeout_s
-    offset, limit = bodies.page(request)
+    offset, limit = page
     clock = int(await hub.store.read("HGET", keys.store, "clock_ms") or 0)
     if bodies.switch(request, "silent"):
         late = ("-inf", f"({clock - timeout_s * 1000}")
@@ -88,15 +96,13 @@ async def workers(request: Request) -> Response:
 
 
 @router.get("/console/tasks", **unlisted(page=True, who=CALLER, anonymous=True, shared=True))
-async def tasks(request: Request) -> Response:
+async def tasks(hub: HubOfAllRooms, query: Query, page: PageAsked) -> Response:
     """Return tasks of a status in all rooms, newest first; `q` is an id, or a part of job, room, error or payload.
 
     Of finished tasks the latest 2,000 are searched.
     """
-    hub = _hub(request)
-    query = request.query_params
     status, wanted = query.get("status", "pending"), query.get("q", "").strip()
-    offset, limit = bodies.page(request)
+    offset, limit = page
     if status not in STATUSES:
         raise InvalidValue(f"status must be one of {', '.join(STATUSES)}", member="status")
     found, complete = await _found(hub, status, _Wish(wanted, query.get("job", "")), limit, offset)
@@ -109,21 +115,19 @@ async def tasks(request: Request) -> Response:
 
 
 @router.get("/console/tasks/{task_id:uuid}/links", **unlisted(page=True, who=CALLER, anonymous=True))
-async def links(request: Request, task_id: UUID) -> Response:
+async def links(hub: HubOfAllRooms, task_id: UUID) -> Response:
     """Return the tasks that a task waits for, and those that wait for it."""
-    hub = _hub(request)
     found = await links_of(hub.store, task_id.hex)
     waits_for, followers = ([link.document() for link in some] for some in (found.waits_for, found.followers))
     return Answer({"waitsFor": waits_for, "waitedForBy": followers, "more": found.more, "now": in_ms(hub, 0)})
 
 
 @router.get("/console/schedules", **unlisted(page=True, who=CALLER, anonymous=True, shared=True))
-async def schedules(request: Request) -> Response:
+async def schedules(hub: HubOfAllRooms, query: Query, page: PageAsked) -> Response:
     """Return the schedules of all rooms, the next one due first, with the status of the last task each has made; `q` is
     a part of room and name."""
-    hub = _hub(request)
-    offset, limit = bodies.page(request)
-    found = await hub.schedules.soonest(request.query_params.get("q", "").strip(), limit, offset)
+    offset, limit = page
+    found = await hub.schedules.soonest(query.get("q", "").strip(), limit, offset)
     states = await read_each(
         hub.store, [("HGET", hub.store.keys.task(each.task or ""), "status") for each in found.items]
     )
@@ -218,11 +222,3 @@ async def _counts(hub: Hub, names: list[str]) -> tuple[list[int], list[int], lis
     workers = await read_each(store, (("SCARD", keys.job_workers(full)) for full in names), 0)
     heads = await store.read("ZMSCORE", keys.heads, *names) if names else []
     return lengths, workers, heads
-
-
-def _hub(request: Request) -> Hub:
-    """Return the hub for a caller that may read all rooms; raises `Forbidden`."""
-    who = caller_of(request)
-    if who and who.rooms:
-        raise Forbidden("This is of all rooms, and the token shown is bound to some.")
-    return hub_of(request)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from hub import __version__
 from hub.api.callers.caller import STRANGER
-from hub.api.callers.credentials import origin
 from hub.api.callers.finding import Shown, known_user
 from hub.api.callers.logins import LOGIN, LoginGate, cookie_name
-from hub.api.handling.context import Serving, in_ms, remote_ip
-from hub.api.inputs import hub_of, serving_of
+from hub.api.console.pages import console_hub
+from hub.api.handling.context import in_ms, remote_ip
+from hub.api.inputs import Audit, Document, DocumentOrNone, Hub, Serving, hub_of
 from hub.api.operations import unlisted
 from hub.api.realms.others import ServedRealms
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
-from hub.errors import Forbidden, HubError, InvalidValue, MissingMember, NotFound, Unauthorized
+from hub.errors import Forbidden, InvalidValue, MissingMember, NotFound, Unauthorized
 from hub.settings.realms import DEFAULT
 from hub.tokens.logins import LIFE_S, LINK_S, ROLES, Login, bond, capped, new_key
 from hub.tokens.models import USER, digest_of
@@ -29,15 +29,31 @@ router = APIRouter()
 _AGENT_MAX: Final = 200
 
 
-@router.get("/console/me", **unlisted(page=True))
-async def me(request: Request) -> Response:
-    """Return the caller's login, and what the page may offer; the hub checks each call itself."""
-    found, gate = serving_of(request), _gate(request)
-    realms: ServedRealms | None = request.app.state.realms
+def _gate(request: Request) -> LoginGate:
+    """Return the gate of logins; raises `NotFound` when the hub has no console."""
+    console_hub(request)
+    gate: LoginGate = request.app.state.logins
+    return gate
+
+
+def _own(request: Request) -> Login | None:
+    """Return the login of the caller, None for a call without one."""
     login: Login | None = request.scope.get(LOGIN)
-    caller = await known_user(found, Shown.of(request.headers))
+    return login
+
+
+Gate = Annotated[LoginGate, Depends(_gate)]
+OwnLogin = Annotated[Login | None, Depends(_own)]
+
+
+@router.get("/console/me", **unlisted(page=True))
+async def me(request: Request, found: Serving, gate: Gate, login: OwnLogin) -> Response:
+    """Return the caller's login, and what the page may offer; the hub checks each call itself."""
+    realms: ServedRealms | None = request.app.state.realms
+    shown = Shown.of(request.headers)
+    caller = await known_user(found, shown)
     known = caller is not STRANGER
-    looks, operates = _allows(found, request, RUNNER, ADMIN), _allows(found, request, ADMIN)
+    looks, operates = found.secrets.accepts(shown.secret, RUNNER, ADMIN), found.secrets.accepts(shown.secret, ADMIN)
     role = capped(login.role if login else "admin", gate.most)
     acts = role != "viewer"
     return Answer(
@@ -66,11 +82,9 @@ async def me(request: Request) -> Response:
 
 
 @router.post("/console/session", **unlisted(page=True, entry=True))
-async def log_in(request: Request) -> Response:
+async def log_in(request: Request, found: Serving, gate: Gate, document: Document) -> Response:
     """Make a login for `secret` (a shared secret or a user's token) or the `link` of `hub ui`; its key is set as a
     cookie."""
-    found, gate = serving_of(request), _gate(request)
-    document = await bodies.read_body(request)
     key, link = new_key(), bodies.text(document, "link")
     if link is not None:
         login = await gate.logins.open_link(link)
@@ -92,9 +106,8 @@ async def log_in(request: Request) -> Response:
 
 
 @router.delete("/console/session", **unlisted(page=True, entry=True))
-async def log_out(request: Request) -> Response:
+async def log_out(request: Request, login: OwnLogin) -> Response:
     """End the login of the caller."""
-    login: Login | None = request.scope.get(LOGIN)
     if login:
         await _gate(request).logins.end(login.id)
     answer = Answer({"ended": bool(login)})
@@ -103,27 +116,24 @@ async def log_out(request: Request) -> Response:
 
 
 @router.get("/console/logins", **unlisted(page=True, who=(ADMIN,)))
-async def logins(request: Request) -> Response:
+async def logins(hub: Hub, gate: Gate, mine: OwnLogin) -> Response:
     """Return all valid logins."""
-    mine: Login | None = request.scope.get(LOGIN)
-    shown = [{**_shown(each), "own": bool(mine and mine.id == each.id)} for each in await _gate(request).logins.good()]
-    return Answer({"logins": shown, "now": in_ms(hub_of(request), 0)})
+    shown = [{**_shown(each), "own": bool(mine and mine.id == each.id)} for each in await gate.logins.good()]
+    return Answer({"logins": shown, "now": in_ms(hub, 0)})
 
 
 @router.delete("/console/logins/{name}", **unlisted(page=True, least="admin", who=(ADMIN,)))
-async def end(request: Request, name: str) -> Response:
+async def end(gate: Gate, name: str, audit: Audit) -> Response:
     """End a login: within a second no hub accepts it."""
-    if not await _gate(request).logins.end(name):
+    if not await gate.logins.end(name):
         raise NotFound(f"There is no login {name[:40]}.")
-    await hub_of(request).audit.write("console", "console.logout", **await origin(request), login=name)
+    await audit.write("console", "console.logout", login=name)
     return Answer({"ended": name})
 
 
 @router.post("/console/links", **unlisted(page=True, least="admin"))
-async def make_link(request: Request) -> Response:
+async def make_link(request: Request, found: Serving, gate: Gate, document: DocumentOrNone, audit: Audit) -> Response:
     """Make a link for one login within five minutes, with the credential of this call and a `role`."""
-    found, gate = serving_of(request), _gate(request)
-    document = await bodies.read_body(request, optional=True)
     secret = Shown.of(request.headers).token
     if found.secrets.open and not secret:
         return Answer({"link": None, "role": gate.most, "open": True})
@@ -132,7 +142,7 @@ async def make_link(request: Request) -> Response:
     link = new_key()
     wanted = await _bought(request, found, {**document, "secret": secret}, link)
     await gate.logins.make_link(wanted, link)
-    await found.hub.audit.write("console", "console.link", **await origin(request), role=wanted.role)
+    await audit.write("console", "console.link", role=wanted.role)
     return Answer({"link": link, "role": wanted.role, "open": False, "seconds": LINK_S}, status=201)
 
 
@@ -160,11 +170,8 @@ async def _bought(request: Request, found: Serving, document: dict[str, Any], ke
 
 def _role(found: Serving, secret: str) -> str:
     for role, needed in (("admin", ADMIN), ("operator", RUNNER)):
-        try:
-            found.secrets.check_value(secret, needed)
-        except Unauthorized:
-            continue
-        return role
+        if found.secrets.accepts(secret, needed):
+            return role
     raise Forbidden("The secret of the nodes is for nodes: log in with another secret, or with a token.")
 
 
@@ -173,28 +180,10 @@ def _wanted(request: Request, name: str, role: str, token: str = "", bound: str 
     return Login(name, role, bound, token, remote_ip(request) or "", agent)
 
 
-def _allows(found: Serving, request: Request, *roles: str) -> bool:
-    try:
-        found.secrets.check(request.headers, *roles)
-    except HubError:
-        return False
-    return True
-
-
-def _gate(request: Request) -> LoginGate:
-    gate: LoginGate = request.app.state.logins
-    if hub_of(request).settings.console == "off":
-        raise NotFound("This hub has no console: HUB_CONSOLE is off.")
-    return gate
-
-
 def _shown(login: Login) -> dict[str, Any]:
-    def at(seconds: float) -> str:
-        return time_at(seconds)
-
     return {
         "id": login.id, "name": login.name, "role": login.role, "remoteIp": login.ip, "agent": login.agent,
-        "since": at(login.at_s), "until": at(login.until_s), "seenAt": at(login.seen_s),
+        "since": time_at(login.at_s), "until": time_at(login.until_s), "seenAt": time_at(login.seen_s),
     }  # fmt: skip
 
 

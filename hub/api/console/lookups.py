@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from starlette.responses import Response
 
-from hub.api.callers.credentials import origin
 from hub.api.handling.context import in_ms
-from hub.api.inputs import hub_of, serving_of
+from hub.api.inputs import Audit, Document, Hub, Query, Serving
 from hub.api.operations import unlisted
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
@@ -24,40 +23,36 @@ router = APIRouter()
 
 
 @router.get("/console/settings", **unlisted(page=True, who=(ADMIN,)))
-async def settings(request: Request) -> Response:
+async def settings(hub: Hub) -> Response:
     """Return every setting in force in this process and its source; no secret."""
-    hub = hub_of(request)
     file = str(hub.settings.env_file) if hub.settings.env_file else None
     notes = hub.settings.notes
     return Answer({"settings": hub.settings.explained(), "notes": notes, "envFile": file, "now": in_ms(hub, 0)})
 
 
 @router.get("/console/find", **unlisted(page=True, who=(RUNNER, ADMIN)))
-async def find(request: Request) -> Response:
+async def find(serving: Serving, query: Query) -> Response:
     """Return every kind of thing that has this id, now or in an event."""
-    hub = hub_of(request)
-    given = request.query_params.get("id", "").strip()
+    hub, given = serving.hub, query.get("id", "").strip()
     if not given:
         raise MissingMember("missing id: ask with ?id=", member="id")
-    looks = await asyncio.gather(*(_known(request, kind, given) for kind in KINDS))
+    looks = await asyncio.gather(*(_known(serving, kind, given) for kind in KINDS))
     kinds = [each for each in looks if each]
     label = given if await hub.store.read("ZSCORE", hub.store.keys.pools, given) is not None else None
     return Answer({"id": given, "kinds": kinds, "pool": label})
 
 
-async def _known(request: Request, kind: Kind, given: str) -> dict[str, Any] | None:
-    found = serving_of(request)
+async def _known(serving: Serving, kind: Kind, given: str) -> dict[str, Any] | None:
     try:
-        explained = await why(found.hub, found.live.history, kind, given, 1)
+        explained = await why(serving.hub, serving.live.history, kind, given, 1)
     except NotFound:
         return None
     return {"kind": kind, "id": explained.id, "state": explained.now.state}
 
 
 @router.get("/console/leases/{slot}", **unlisted(page=True, least="operator", who=(RUNNER, ADMIN)))
-async def lease(request: Request, slot: str) -> Response:
+async def lease(hub: Hub, slot: str) -> Response:
     """Return a lease with its token: a call names the token to end this lease and no later one."""
-    hub = hub_of(request)
     found = await hub.leases.find(key_part(slot))
     token = await hub.store.read("HGET", hub.store.keys.session(key_part(slot)), "leaseToken")
     if found is None or not token:
@@ -72,15 +67,13 @@ async def lease(request: Request, slot: str) -> Response:
 
 
 @router.post("/console/leases/{slot}/end", **unlisted(page=True, who=(RUNNER, ADMIN)))
-async def end_lease(request: Request, slot: str) -> Response:
+async def end_lease(hub: Hub, slot: str, document: Document, audit: Audit) -> Response:
     """End the lease with this `leaseToken`. Its holder is told and has the grace; with `force` none."""
-    hub = hub_of(request)
-    document = await bodies.read_body(request)
     token, label = bodies.text(document, "leaseToken") or "", bodies.text(document, "labelKey") or ""
     if not token:
         raise MissingMember("missing leaseToken: GET /console/leases/{slot} tells it", member="leaseToken")
     revokes = "2" if document.get("force") is True else "1"
     word, _, run = await hub.leases.give_back(key_part(slot), label, token, revokes=revokes)
     if word == "returned":
-        await hub.audit.write("session", "session.revoke", **await origin(request), slotId=slot, runId=run)
+        await audit.write("session", "session.revoke", slotId=slot, runId=run)
     return Answer({"slot": slot, "ended": word == "returned", "word": word})

@@ -13,14 +13,14 @@ from starlette.responses import Response
 
 from hub.api.callers.credentials import credential
 from hub.api.console.health import sentence, troubles
-from hub.api.handling.context import Serving, in_ms
-from hub.api.inputs import hub_of, serving_of
+from hub.api.handling.context import in_ms
+from hub.api.inputs import Hub, Serving
 from hub.api.operations import unlisted
 from hub.api.operators.admin import brake_shape
-from hub.api.operators.events import EventStream, after_of
+from hub.api.operators.events import After, EventStream
+from hub.api.operators.health import count_slots
 from hub.api.operators.usage import memory
 from hub.api.paths import AGE_MS
-from hub.core import Hub
 from hub.history.events import wanted
 from hub.observability import metrics
 from hub.observability.logs import get_logger
@@ -96,18 +96,16 @@ def _not_told(error: Exception) -> None:
 
 
 @router.get("/console/overview", **unlisted(page=True, who=(RUNNER, ADMIN)))
-async def overview(request: Request) -> Response:
+async def overview(request: Request, hub: Hub) -> Response:
     """Return counts, a sentence, and every trouble by name."""
-    hub = hub_of(request)
     seen, at_s = await request.app.state.overview.asked(hub)
     return Response(seen, media_type="application/json", headers={AGE_MS: str(_age_ms(at_s))})
 
 
 @router.get("/console/events", **unlisted(page=True, endless=True, who=(RUNNER, ADMIN)))
-async def follow(request: Request) -> Response:
+async def follow(request: Request, serving: Serving, after: After) -> Response:
     """Stream all events, and the overview every two seconds for a minute after it was requested."""
-    who = await credential(request)
-    return EventStream(serving_of(request).live, wanted("", {}), after_of(request), who, latest=True)
+    return EventStream(serving.live, wanted("", {}), after, await credential(request), latest=True)
 
 
 async def _look(hub: Hub, state: State) -> dict[str, Any]:
@@ -143,19 +141,11 @@ async def _nodes(hub: Hub) -> dict[str, int]:
 
 
 async def _slots(hub: Hub) -> dict[str, Any]:
-    total = lent = free = pools = offset = 0
-    maintenance: list[str] = []
-    while True:
-        pools, labels = await hub.pools.labels(offset, 1000)
-        for pool in await hub.pools.describe(labels):
-            total, lent, free = total + pool.published, lent + pool.lent, free + pool.free
-            maintenance += [pool.label] if pool.maintenance else []
-        offset += 1000
-        if offset >= pools:
-            break
-    held = max(0, total - lent - free)
+    found = await count_slots(hub)
     return {
-        "total": total, "lent": lent, "free": free, "heldBack": held, "pools": pools, "maintenance": maintenance[:10],
+        "total": found.total, "lent": found.lent, "free": found.free,
+        "heldBack": max(0, found.total - found.lent - found.free), "pools": found.pools,
+        "maintenance": found.maintenance[:10],
     }  # fmt: skip
 
 

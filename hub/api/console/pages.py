@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-import hub
-from hub.api.inputs import hub_of
+import hub.core
+from hub.api.inputs import Hub, hub_of
 from hub.api.operations import unlisted
 from hub.console import PAGE, files
 from hub.errors import NotFound
@@ -32,26 +32,36 @@ _MANUAL: Final = Path(hub.__file__).parent / "manual"
 _OF_MANUAL: Final = {".md": "text/markdown; charset=utf-8", ".svg": "image/svg+xml", ".webp": "image/webp"}
 
 
+def console_hub(request: Request) -> hub.core.Hub:
+    """Return the hub; raises `NotFound` when it has no console."""
+    found = hub_of(request)
+    if found.settings.console == "off":
+        raise NotFound("This hub has no console: HUB_CONSOLE is off.")
+    return found
+
+
+ConsoleHub = Annotated[hub.core.Hub, Depends(console_hub)]
+
+
 @router.get("/", **unlisted(linked=True))
-async def root(request: Request) -> Response:
+async def root(request: Request, found: Hub) -> Response:
     """Return the console's page; redirect clients that want no HTML to the dashboard, if one is set."""
-    settings = hub_of(request).settings
+    settings = found.settings
     if settings.console == "off" or (settings.dashboard_url and "text/html" not in request.headers.get("accept", "")):
         return RedirectResponse("dashboard" if settings.realm else "/dashboard", 302)
     return _file(request, PAGE)
 
 
 @router.get("/dashboard", **unlisted(linked=True))
-async def dashboard(request: Request) -> Response:
+async def dashboard(found: Hub) -> Response:
     """Redirect to DASHBOARD_URL, else to the console or `/docs`."""
-    settings = hub_of(request).settings
+    settings = found.settings
     return RedirectResponse(settings.dashboard_url or ("docs" if settings.console == "off" else "./"), 302)
 
 
 @router.get("/console/manual/{name}", **unlisted(page=True))
-async def manual(request: Request, name: str) -> Response:
+async def manual(_: ConsoleHub, name: str) -> Response:
     """Return a page or a picture of the manual."""
-    _check_on(request)
     kind = _OF_MANUAL.get(Path(name).suffix)
     if kind is None or name not in {path.name for path in _MANUAL.iterdir()}:
         raise NotFound(f"The manual has no {name[:100]}.")
@@ -59,15 +69,9 @@ async def manual(request: Request, name: str) -> Response:
 
 
 @router.get("/console/{path:path}", **unlisted(page=True))
-async def asset(request: Request, path: str) -> Response:
+async def asset(request: Request, _: ConsoleHub, path: str) -> Response:
     """Return a file of the console."""
-    _check_on(request)
     return _file(request, path) if path else RedirectResponse("../", 302)
-
-
-def _check_on(request: Request) -> None:
-    if hub_of(request).settings.console == "off":
-        raise NotFound("This hub has no console: HUB_CONSOLE is off.")
 
 
 def _file(request: Request, path: str) -> Response:

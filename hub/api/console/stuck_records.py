@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
-from hub.api.callers.credentials import origin
 from hub.api.handling.context import in_ms
-from hub.api.inputs import hub_of
+from hub.api.inputs import Audit, Document, Hub, Page, Query
 from hub.api.operations import unlisted
-from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.readers import whole_number
 from hub.errors import InvalidValue, NotFound, RecordsUnavailable
-from hub.recovery.alerts import Thresholds, level
+from hub.recovery.alerts import level
 from hub.recovery.leadership import known_sources
 from hub.recovery.models import Stuck
 from hub.recovery.records import Records
@@ -36,11 +35,23 @@ _COUNT_S: Final = 3.0
 _COUNTED_FOR_S: Final = 5.0  # a count is kept so long
 
 
+def _records(request: Request) -> Records:
+    """Return the records of the source in the path; raises `NotFound` when this hub has not declared it."""
+    source: str = request.path_params["source"]
+    found: Records | None = request.app.state.stuck.records.get(source)
+    if found is None:
+        raise NotFound(f"This hub does not clean {source[:100]}: ask one that has declared it.")
+    return found
+
+
+RecordsOfSource = Annotated[Records, Depends(_records)]
+
+
 @router.get("/console/stuck", **unlisted(page=True, who=(ADMIN,)))
-async def sources(request: Request) -> Response:
+async def sources(request: Request, hub: Hub) -> Response:
     """Return the sources that any hub has declared lately: records stuck now as far as this hub knows, the result of
     the last pass, and the hub that sweeps."""
-    hub, now = hub_of(request), request.app.state.stuck
+    now = request.app.state.stuck
     found = await now.look(hub.store, request.app.state.sources, _COUNT_S)
     leads = await hub.store.read_all(("GET", hub.store.keys.zombie_leader(row["name"])) for row in found)
     rows = [
@@ -48,31 +59,27 @@ async def sources(request: Request) -> Response:
         for row, hub_id in zip(found, leads, strict=True)
     ]
     settings = hub.settings
-    limits = Thresholds.of(settings)
     return Answer(
         {
             "sources": rows, "enabled": settings.zombie_cleanup_enabled,
-            "intervalMinutes": settings.zombie_cleanup_interval_minutes, "warningAbove": limits.warning_above,
-            "criticalAbove": limits.critical_above, "now": in_ms(hub, 0),
+            "intervalMinutes": settings.zombie_cleanup_interval_minutes, "warningAbove": settings.zombie_warning_above,
+            "criticalAbove": settings.zombie_critical_above, "now": in_ms(hub, 0),
         }
     )  # fmt: skip
 
 
 @router.get("/console/report/stuck", **unlisted(page=True, who=(ADMIN,)))
-async def tell(request: Request) -> Response:
+async def tell(request: Request, hub: Hub, query: Query) -> Response:
     """Return what the passes over each source did on the last `days` days (UTC) with today; 7 by default."""
-    hub = hub_of(request)
-    days = whole_number(request.query_params.get("days", "7"), "days", 1, DAYS_MAX)
+    days = whole_number(query.get("days", "7"), "days", 1, DAYS_MAX)
     return Answer({**await report(hub.store, request.app.state.sources, days), "now": in_ms(hub, 0)})
 
 
 @router.get("/console/stuck/{source}", **unlisted(page=True, who=(ADMIN,)))
-async def look(request: Request, source: str) -> Response:
+async def look(hub: Hub, source: str, records: RecordsOfSource, page: Page) -> Response:
     """Return the records that a reset would change, the longest stuck first, as a dry run does."""
-    hub = hub_of(request)
-    records, limit = _records(request, source), bodies.page(request)[1]
     async with _in_time(source):
-        total, found = await records.count(), await records.look(limit)
+        total, found = await records.count(), await records.look(page[1])
     return Answer(
         {
             "source": source, "total": total, "records": [_shown(each) for each in found],
@@ -82,10 +89,8 @@ async def look(request: Request, source: str) -> Response:
 
 
 @router.post("/console/stuck/{source}/reset", **unlisted(page=True, who=(ADMIN,)))
-async def reset(request: Request, source: str) -> Response:
+async def reset(request: Request, source: str, records: RecordsOfSource, document: Document, audit: Audit) -> Response:
     """Reset those of these `ids` that are still stuck; each once, even if other hubs reset at the same time."""
-    hub = hub_of(request)
-    records, document = _records(request, source), await bodies.read_body(request)
     ids = document.get("ids")
     if not isinstance(ids, list) or not ids or len(ids) > _IDS_MAX or not all(isinstance(each, str) for each in ids):
         raise InvalidValue(f"ids must be a list of 1 to {_IDS_MAX} ids, as the look names them", member="ids")
@@ -102,9 +107,7 @@ async def reset(request: Request, source: str) -> Response:
             failed += batch.failed
     request.app.state.stuck.forget(source)
     left = sorted(set(ids) - {*done, *failed})
-    await hub.audit.write(
-        "admin", "records.reset", **await origin(request), source=source, reset=len(done), failed=len(failed)
-    )
+    await audit.write("admin", "records.reset", source=source, reset=len(done), failed=len(failed))
     return Answer({"source": source, "reset": done, "failed": failed, "notStuck": left})
 
 
@@ -113,7 +116,7 @@ class StuckNow:
 
     def __init__(self, records: Mapping[str, Records], settings: Settings) -> None:
         self.records = records
-        self._limits = Thresholds.of(settings)
+        self._settings = settings
         self._counted: dict[str, tuple[float, int | None]] = {}
         self._counting: dict[str, asyncio.Task[int | None]] = {}
 
@@ -135,7 +138,7 @@ class StuckNow:
     def _level(self, stuck: int | None, found: str | None, noted: str | None) -> str:
         if stuck is None:
             return noted or "unknown"
-        said = level(stuck, None, self._limits)[0]
+        said = level(stuck, None, self._settings)[0]
         grew = noted == "warning" and found is not None and stuck >= int(found)  # as many as when it warned
         return "warning" if said == "ok" and grew else said
 
@@ -167,28 +170,14 @@ class StuckNow:
         self._counting.pop(source, None)
 
 
-def _records(request: Request, source: str) -> Records:
-    found: Records | None = request.app.state.stuck.records.get(source)
-    if found is None:
-        raise NotFound(f"This hub does not clean {source[:100]}: ask one that has declared it.")
-    return found
-
-
-class _in_time:  # noqa: N801 - it reads as what it does
-    """A context with a time limit for a look at records, which raises `RecordsUnavailable`."""
-
-    def __init__(self, source: str) -> None:
-        self._source = source
-        self._limit = asyncio.timeout(_LOOK_S)
-
-    async def __aenter__(self) -> None:
-        await self._limit.__aenter__()
-
-    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
-        try:
-            await self._limit.__aexit__(kind, error, trace)
-        except TimeoutError:
-            raise RecordsUnavailable(f"The records of {self._source} do not answer within {_LOOK_S:g} s.") from None
+@asynccontextmanager
+async def _in_time(source: str) -> AsyncIterator[None]:
+    """Limit the time of a look at records: raise `RecordsUnavailable` when it is over."""
+    try:
+        async with asyncio.timeout(_LOOK_S):
+            yield
+    except TimeoutError:
+        raise RecordsUnavailable(f"The records of {source} do not answer within {_LOOK_S:g} s.") from None
 
 
 def _shown(stuck: Stuck) -> dict[str, Any]:

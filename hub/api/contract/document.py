@@ -177,7 +177,7 @@ def _header(name: str) -> dict[str, Any]:
 
 
 def _refused(route: APIRoute, said: Operation, takes: Takes, components: Components) -> dict[str, Any]:
-    raised: set[type[errors.HubError]] = {*_ALWAYS, *said.refusals}
+    raised: set[type[errors.HubError]] = {*_ALWAYS, *takes.refusals, *said.refusals}
     ours = is_ours(route.path_format)
     if route.methods != {"GET"}:
         raised.update(_CHANGING)

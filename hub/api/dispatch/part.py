@@ -37,10 +37,10 @@ class Part:
         self.error = "Its store has not been reached yet."
         self.seen_s: float | None = None  # when its store answered last, in seconds of this machine's clock
         self._make = make
-        self._edge: RequestPipeline | None = None
+        self._pipeline: RequestPipeline | None = None
         self._busy = 0
-        self._quiet, self._ending = asyncio.Event(), asyncio.Event()
-        self._keeping: asyncio.Task[None] | None = None
+        self._no_calls, self._ending = asyncio.Event(), asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
 
     @property
     def where(self) -> str:
@@ -51,35 +51,35 @@ class Part:
     @property
     def serving(self) -> Serving | None:
         """Return the `Serving` of the realm's application; None while its store has not been opened."""
-        return getattr(self._edge.app.state, "serving", None) if self._edge else None
+        return getattr(self._pipeline.app.state, "serving", None) if self._pipeline else None
 
     async def open(self) -> None:
         """Open the realm's store now; raises the error of this first attempt. `close` ends the part."""
         first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._keeping = asyncio.create_task(self._keep(first), name="realm")
+        self._task = asyncio.create_task(self._keep_open(first), name="realm")
         await first
 
     def open_later(self) -> None:
         """Open the realm's store in the background, as soon as it answers."""
-        self._keeping = asyncio.create_task(self._keep(None), name="realm")
+        self._task = asyncio.create_task(self._keep_open(None), name="realm")
 
     async def close(self) -> None:
         """Refuse new borrows, wait for the calls under way, and close the realm's store."""
         self.hang_up()
-        await self._calm()
+        await self._wait_for_calls()
         self._ending.set()
-        if self._keeping is not None:
-            if self._edge is None:  # then the task waits for a store that may never answer
-                await cancel_all([self._keeping])
+        if self._task is not None:
+            if self._pipeline is None:  # then the task waits for a store that may never answer
+                await cancel_all([self._task])
             else:
-                await self._keeping
+                await self._task
 
-    async def _calm(self) -> None:
+    async def _wait_for_calls(self) -> None:
         """Wait for the calls under way to end, for at most `DONE_S` seconds."""
         if self._busy:
-            self._quiet.clear()
+            self._no_calls.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._quiet.wait(), DONE_S)
+                await asyncio.wait_for(self._no_calls.wait(), DONE_S)
 
     def stop(self) -> None:
         """Refuse new borrows, and answer the calls that wait in the queue."""
@@ -90,23 +90,23 @@ class Part:
         """Refuse new borrows, answer the calls that wait in the queue, and take no more Socket.IO connections. Open
         connections end with the server or with `close`."""
         self.stop()
-        if self._edge is not None and (sockets := getattr(self._edge.app.state, "sockets", None)):
+        if self._pipeline is not None and (sockets := getattr(self._pipeline.app.state, "sockets", None)):
             sockets.hang_up()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        edge = self._edge
-        if edge is None:
+        pipeline = self._pipeline
+        if pipeline is None:
             why = f"Realm {self.name} is not there: its store does not answer; the hub keeps trying."
             await refuse(StoreUnavailable(why), scope, receive, send)
             return
         self._busy += 1
         try:
             with realms.within(self.name):
-                await edge(scope, receive, send)
+                await pipeline(scope, receive, send)
         finally:
             self._busy -= 1
             if not self._busy:
-                self._quiet.set()
+                self._no_calls.set()
 
     async def look(self, seconds: float) -> None:
         """Ask the store whether it answers, and wait for at most `seconds`. Afterwards `error` says why the store does
@@ -128,26 +128,26 @@ class Part:
         is away."""
         with realms.within(self.name):
             try:
-                if self._edge is not None:
+                if self._pipeline is not None:
                     async with asyncio.timeout(seconds):
-                        await act(self._edge.app.state)
+                        await act(self._pipeline.app.state)
                     metrics.realm_read_at.labels(self.name or DEFAULT).set(time.time())
                     return
             except TimeoutError:
                 pass
             metrics.store_up.set(0)
 
-    async def _keep(self, first: asyncio.Future[None] | None) -> None:
+    async def _keep_open(self, first: asyncio.Future[None] | None) -> None:
         with realms.within(self.name):
             while not self._ending.is_set():
-                edge = self._make(self.settings)
+                pipeline = self._make(self.settings)
                 try:
-                    async with edge.app.router.lifespan_context(edge.app):
-                        self._edge, self.error, self.seen_s = edge, "", time.time()
+                    async with pipeline.app.router.lifespan_context(pipeline.app):
+                        self._pipeline, self.error, self.seen_s = pipeline, "", time.time()
                         if first is not None and not first.done():
                             first.set_result(None)
                         _log.info("realm opened", store=self.where)
-                        if await self._has_moved(edge):
+                        if await self._has_moved(pipeline):
                             continue
                 except StoreMoved as moved:
                     self._follow(moved.url)
@@ -157,14 +157,14 @@ class Part:
                         return
                     self._failed(error)
                 finally:
-                    self._edge = None
+                    self._pipeline = None
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._ending.wait(), AGAIN_S)
 
-    async def _has_moved(self, edge: RequestPipeline) -> bool:
+    async def _has_moved(self, pipeline: RequestPipeline) -> bool:
         """Wait until the part is to end, or until its store has moved to another server. Return whether the store has
         moved: then the application has stopped, and the caller opens a new one at the new server."""
-        clock: HubClock = edge.app.state.serving.hub.clock
+        clock: HubClock = pipeline.app.state.serving.hub.clock
         waiting = [asyncio.create_task(each.wait()) for each in (self._ending, clock.moved)]
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -174,8 +174,8 @@ class Part:
             return False
         self._follow(clock.moved_to)
         self.hang_up()
-        self._edge = None
-        await self._calm()
+        self._pipeline = None
+        await self._wait_for_calls()
         return True
 
     def _follow(self, url: str) -> None:

@@ -32,7 +32,7 @@ from hub.settings.served import read_known, serves, settings_of
 from hub.tokens.file import TokensFile
 from hub.tokens.secrets import ADMIN, NODE, RUNNER, Secrets
 
-_TRIED: Final = "try-"  # the beginning of a ticket's id that a hub has made; the name of the realm follows
+_TICKET_PREFIX: Final = "try-"  # of the id of a ticket that a hub has made: the name of its realm follows
 _log = get_logger("hub.realms")
 Make = Callable[[Settings, TokensFile, "Realms"], RequestPipeline]
 
@@ -60,9 +60,9 @@ class Realms:
         self._closing: set[asyncio.Task[None]] = set()
         self._table, self._bounds = table, Bounds(settings)
         self._large_bodies, self._secrets = LargeBodies(settings), Secrets(settings)
-        self._take()
+        self._use_file()
 
-    def _take(self) -> None:
+    def _use_file(self) -> None:
         """Read the realms file and use its realms and rules from now on. Raises `StartRefused`, and changes nothing,
         when the file cannot be used."""
         found = read_known(self.settings)
@@ -73,15 +73,15 @@ class Realms:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._lifespan(receive, send)
             return
         keep_escaped(scope)
         try:
             name = name_in(scope)
             if name is None and scope["type"] == "http":
-                await self._look(scope, receive, send)
+                await self._find_and_serve(scope, receive, send)
             else:
-                await self._part_of(self._any(scope, None) if name is None else name)(scope, receive, send)
+                await self._part_of(self._default_name(scope, None) if name is None else name)(scope, receive, send)
         except HubError as refusal:
             await refuse(refusal, scope, receive, send)
         except Exception as error:  # noqa: BLE001 - as in a part: every failure is answered
@@ -89,7 +89,7 @@ class Realms:
             note_failure(failure, error, scope)
             await refuse(failure, scope, receive, send)
 
-    async def _look(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _find_and_serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Find the realm of a call that names none, and hand the call to the part of the hub that serves that realm.
         The body is read first where the subject of the call is in the body."""
         found = self._found(scope)
@@ -108,7 +108,7 @@ class Realms:
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         return self._table.find(method, scope["path"].removeprefix(ALIAS))
 
-    def said_of(self, name: str) -> Realm | None:
+    def declared(self, name: str) -> Realm | None:
         """Return the realm of this name as the file declares it; None when the file does not have it any more."""
         return self.known.get(name) if name else self.default
 
@@ -118,7 +118,7 @@ class Realms:
         return found
 
     async def _find(self, found: Found, scope: Scope, body: bytes | None) -> str:
-        return await self._decide(about(found, scope, body), scope) or self._any(scope, found)
+        return await self._decide(about(found, scope, body), scope) or self._default_name(scope, found)
 
     async def _decide(self, subject: About, scope: Scope) -> str:
         if subject.realm is not None:
@@ -126,11 +126,12 @@ class Realms:
         names = {self.rules.find(kind, text) or "" for kind, text in subject.rules}
         if len(names) > 1:
             raise BadInput("The beats of this call are of several realms; send those of each in a call of its own.")
-        if name := next(iter(names), "") or self._by_id(*subject.ids):
+        if name := next(iter(names), "") or self._of_tag(*subject.ids):
             return name
-        if subject.ticket.startswith(_TRIED) and (parts := subject.ticket[len(_TRIED) :].partition("."))[1]:
-            return parts[0]
-        if not self._may_look(scope):
+        name, dot, _ = subject.ticket.removeprefix(_TICKET_PREFIX).partition(".")
+        if dot and subject.ticket.startswith(_TICKET_PREFIX):
+            return name
+        if not self._shows_a_secret(scope):
             return ""
         if subject.slot:
             return await where_lent([*self.parts.values()], subject.slot, subject.lease_token) or ""
@@ -138,15 +139,15 @@ class Realms:
             return await where_waiting([*self.parts.values()], subject.ticket) or ""
         return ""
 
-    def _by_id(self, *ids: str) -> str:
+    def _of_tag(self, *ids: str) -> str:
         return next((found for each in ids if (found := self._tags.get(tag_in(each)))), "")
 
     def of_room(self, room: str, ident: str) -> Part:
         """Return the part of the realm that the rules give a room, else of the realm whose tag is in this id; raises
         `UnknownRealm` when this hub does not serve it."""
-        return self._part_of(self.rules.find("rooms", room) or self._by_id(ident))
+        return self._part_of(self.rules.find("rooms", room) or self._of_tag(ident))
 
-    def _may_look(self, scope: Scope) -> bool:
+    def _shows_a_secret(self, scope: Scope) -> bool:
         """Return whether the caller shows a secret of this hub. For a stranger no store is searched, and a stranger is
         not told where a slot is lent."""
         try:
@@ -155,7 +156,7 @@ class Realms:
             return False
         return True
 
-    def _any(self, scope: Scope, found: Found | None) -> str:
+    def _default_name(self, scope: Scope, found: Found | None) -> str:
         """Return the name of the realm for a call that no rule and no id assigns to a realm: the default realm. A hub
         that does not serve the default realm takes the first realm that is open, but only for calls about the whole hub
         and for sockets."""
@@ -234,7 +235,7 @@ class Realms:
             self._on_sighup()
         try:
             before = self.known
-            self._take()
+            self._use_file()
         except StartRefused as error:
             _log.error("realms file rejected", why=str(error), realms_kept=len(self.known))
             return
@@ -261,7 +262,7 @@ class Realms:
         closing.add_done_callback(self._closing.discard)
 
     @property
-    def anybody(self) -> Serving | None:
+    def any_serving(self) -> Serving | None:
         """Return the `Serving` of any open realm, None when no realm is open. All realms know the same secrets and the
         same tokens file."""
         return next((found for part in self.parts.values() if (found := part.serving)), None)
@@ -277,7 +278,7 @@ class Realms:
         for part in self.parts.values():
             part.hang_up()
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         started = False
         try:

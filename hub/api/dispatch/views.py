@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 
 from hub.api.dispatch.part import Part
 from hub.api.dispatch.realms import Realms
-from hub.api.inputs import hub_of
+from hub.api.inputs import Hub
 from hub.api.operations import EVERYTHING, operation
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.operators import RealmShape, RealmsShape
@@ -24,10 +24,9 @@ router = APIRouter(tags=["operations"])
 
 
 @router.get("/realms", **operation("listRealms", (RUNNER, ADMIN), about=EVERYTHING))
-async def realms(request: Request) -> Answer[RealmsShape]:
+async def realms(request: Request, hub: Hub) -> Answer[RealmsShape]:
     """List the realms that this hub serves: first the realm without a name, as `default`, then the others in the order
     of their rules. For a realm whose store does not answer, `error` says why, and `asOf` when it answered last."""
-    hub = hub_of(request)
     found: Realms | None = request.app.state.realms
     if found is None:
         await hub.store.read("PING")
@@ -41,7 +40,7 @@ async def realms(request: Request) -> Answer[RealmsShape]:
 def _part(found: Realms, part: Part) -> RealmShape:
     seen = time_at(part.seen_s) if part.seen_s else None
     state: State = "opening" if part.serving is None else "away" if part.error else "open"
-    known = found.said_of(part.name)
+    known = found.declared(part.name)
     return _shown(part.name or DEFAULT, part.where, state, seen, part.error or None, known)
 
 

@@ -67,13 +67,6 @@ def serving(request: Request) -> Serving:
     return found
 
 
-def allowed(request: Request, *roles: str) -> Hub:
-    """Return the hub for a caller with the secret of one of these roles; raises `Unauthorized` for any other caller."""
-    found = serving(request)
-    found.secrets.check(request.headers, *roles)
-    return found.hub
-
-
 _GONE = "The caller hung up before anything was done"
 
 

@@ -50,11 +50,11 @@ class Exchange:
             if self._announced > self.limit:
                 raise TooLarge(too_large(self.limit))
 
-    def weigh(self, large_bodies: LargeBodies, scope: Scope) -> None:
+    def count_body(self, large_bodies: LargeBodies, scope: Scope) -> None:
         """From now on count the body among `large_bodies` when it is large; call this before the body is read."""
         self._large_bodies, self._scope = large_bodies, scope
 
-    def unload(self) -> None:
+    def release_body(self) -> None:
         """Stop counting the body among the large ones, when the request is over."""
         if self._large_bodies is not None and self._loaded:
             self._large_bodies.unload(self._caller, self._loaded)

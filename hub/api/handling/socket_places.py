@@ -92,18 +92,18 @@ class Sessions(dict[str, Any]):
         super().__init__()
         self._places = places
         self._taken: dict[str, Place] = {}
-        self._coming: ContextVar[list[Place] | None] = ContextVar("coming", default=None)
+        self._reserved: ContextVar[list[Place] | None] = ContextVar("coming", default=None)
 
-    def come(self, address: str | None) -> Place:
+    def reserve(self, address: str | None) -> Place:
         """Take a place for the session that the current request is about to begin; raises `Unavailable` when there is
         none."""
         place = self._places.take(address)
-        self._coming.set([place])  # in a list that `__setitem__` empties: asyncio tasks started later share the list
+        self._reserved.set([place])  # in a list that `__setitem__` empties: asyncio tasks started later share the list
         return place
 
-    def leave(self, place: Place) -> None:
+    def release(self, place: Place) -> None:
         """Free the place of a request unless it has begun a session, which keeps the place."""
-        self._coming.set(None)
+        self._reserved.set(None)
         if not place.begun:
             self._places.give_back(place)
 
@@ -123,9 +123,9 @@ class Sessions(dict[str, Any]):
         return super().pop(sid, *default)
 
     def __setitem__(self, sid: str, session: Any) -> None:
-        if not (coming := self._coming.get()):  # each request begins one session at most
+        if not (reserved := self._reserved.get()):  # each request begins one session at most
             raise Unavailable("This request has no place for a session.")
-        place = coming.pop()
+        place = reserved.pop()
         place.begun = True
         self._taken[sid] = place
         super().__setitem__(sid, session)

@@ -3,10 +3,12 @@ shape."""
 
 from __future__ import annotations
 
-from typing import TypeVar, cast
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import orjson
 
+from hub.api.jobs.bodies import Slice
 from hub.api.paths import PREFIX
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.jobs import (
@@ -21,11 +23,18 @@ from hub.api.shapes.jobs import (
     TaskShape,
     WorkerShape,
 )
-from hub.jobs.models import LOST, Job, ProviderRecord, TaskInFull, TaskRecord, WorkerRecord
+from hub.jobs.models import LOST, Job, Page, ProviderRecord, TaskInFull, TaskRecord, WorkerRecord
 from hub.jobs.names import dashed, time_text
 from hub.jobs.schedules import NO_TASK, Schedule
 
-T = TypeVar("T")
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+def page(shape: Callable[..., S], found: Page[R], asked: Slice, shown: Callable[[R], Any]) -> S:
+    """Return a page of records, each as `shown` shows it."""
+    items = [shown(each) for each in found.items]
+    return shape(items=items, total=found.total, limit=asked.limit, offset=asked.offset)
 
 
 def nothing() -> Answer[None]:

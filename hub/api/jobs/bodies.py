@@ -16,20 +16,11 @@ from pydantic.alias_generators import to_camel
 from starlette.requests import Request
 
 from hub.api.handling.bounds import report_bytes
+from hub.api.handling.context import serving
 from hub.api.handling.large_bodies import LIGHT
-from hub.api.inputs import hub_of, serving_of
 from hub.api.jobs import reports
 from hub.api.jobs.texts import compact, is_deep, items, member, members, uncollected
-from hub.api.shapes.job_bodies import (
-    ClaimBody,
-    JobBody,
-    MoveBody,
-    PageQuery,
-    ResultBody,
-    ServedBody,
-    SubmitBody,
-    TasksQuery,
-)
+from hub.api.shapes.job_bodies import ClaimBody, MoveBody, PageQuery, ResultBody, ServedBody, SubmitBody, TasksQuery
 from hub.api.shapes.problems import WrongShape
 from hub.api.shapes.reading import unknown
 from hub.errors import Malformed, TooLarge
@@ -98,10 +89,11 @@ async def read(request: Request, model: type[M]) -> tuple[M, SentBody]:
     check = partial(_check_members, request)
     if len(text) <= LIGHT:
         return _whole(text, model, check)
-    async with serving_of(request).large_bodies.turn:
+    found = serving(request)
+    async with found.large_bodies.turn:
         await asyncio.sleep(0)
         if model in _REPORTS:
-            text = reports.shortened(text, report_bytes(hub_of(request).settings))
+            text = reports.shortened(text, report_bytes(found.hub.settings))
         with uncollected():
             return _whole(text, model, check)
 
@@ -210,13 +202,13 @@ def wait_preference(request: Request) -> int | None:
     return preferred_wait(", ".join(given)) if given else None
 
 
-def part(request: Request, model: type[PageQuery] = PageQuery) -> Slice:
+def part(request: Request, model: type[PageQuery]) -> Slice:
     """Return the part of a list that the query asks for; raises `Malformed`."""
     asked = validated(model, dict(request.query_params), "query")
     return Slice(asked.limit, min(asked.offset, OFFSET_MAX), asked.status if isinstance(asked, TasksQuery) else None)
 
 
-def schema(said: JobBody, body: SentBody, settings: Settings) -> str:
+def schema(body: SentBody, settings: Settings) -> str:
     """Return the schema of a job or a provider as JSON text, as it was sent; `{}` when the body has none. Raises
     `TooLarge` and `Malformed`."""
     name = next((name for name in ("schema", "schema_") if name in body.document), None)

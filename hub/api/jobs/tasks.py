@@ -7,23 +7,22 @@ from dataclasses import replace
 from fastapi import APIRouter, Request
 
 from hub.api.callers.admission import admit_again
-from hub.api.callers.caller import SUBMIT, WORKER, Caller
+from hub.api.callers.caller import SUBMIT, WORKER
 from hub.api.handling import long_polls, traces
 from hub.api.handling.context import check_listening, is_gone
-from hub.api.inputs import caller_of, hub_of
-from hub.api.jobs import answers, bodies, room_access
+from hub.api.inputs import Caller, Hub
+from hub.api.jobs import answers, bodies
+from hub.api.jobs.inputs import EnteredRoom, Key, PartOfTasks, SeenJob, SeenRoom, SentText, TaskId, Wait
 from hub.api.jobs.reports import kept
 from hub.api.operations import CALLER, Subject, operation
 from hub.api.paths import PREFIX
 from hub.api.shapes import parameters as p
 from hub.api.shapes.answer import Answer
-from hub.api.shapes.job_bodies import ClaimBody, MoveBody, ResultBody, SubmitBody, TasksQuery, moment_us, options_of
+from hub.api.shapes.job_bodies import ClaimBody, MoveBody, ResultBody, SubmitBody, moment_us, options_of
 from hub.api.shapes.jobs import ClaimedShape, OutcomeShape, TaskIdsShape, TaskInFullShape, TaskPageShape, TaskShape
-from hub.core import Hub
 from hub.errors import (
     Forbidden,
     InternalJobNotConfigured,
-    InvalidRoomId,
     InvalidTaskTransition,
     JobNotFound,
     KeyReused,
@@ -35,13 +34,12 @@ from hub.errors import (
     WorkerNotFound,
 )
 from hub.jobs.models import TERMINAL, Claim, Options, Result, TaskRecord
-from hub.jobs.names import INTERNAL, check_room, dashed
+from hub.jobs.names import INTERNAL, dashed
 from hub.jobs.workers import not_yours
 from hub.observability.tracing import tracing
 from hub.store.callers import for_nobody
 
 router = APIRouter(prefix=PREFIX, tags=["tasks"])
-_KEY = "Idempotency-Key"
 
 
 @router.post(
@@ -52,15 +50,16 @@ _KEY = "Idempotency-Key"
         p.KEY,
         status=202,
         also={200: TaskShape},
-        body=SubmitBody,
         headers=("Location", "Retry-After"),
-        refusals=(InvalidRoomId, JobNotFound, QuotaExceeded, KeyReused, InternalJobNotConfigured),
+        refusals=(JobNotFound, QuotaExceeded, KeyReused, InternalJobNotConfigured),
         bound="submit",
         room_first=True,
         scopes=(SUBMIT,),
     ),
 )
-async def submit(request: Request) -> Answer[TaskShape | TaskIdsShape]:
+async def submit(
+    request: Request, hub: Hub, caller: Caller, room: EnteredRoom, full: SeenJob, sent: SentText[SubmitBody]
+) -> Answer[TaskShape | TaskIdsShape]:
     """Submit a task to a job, or with `payloads` up to 1,000 tasks at once, of 1 MiB together; the answer is then their
     ids.
 
@@ -68,19 +67,14 @@ async def submit(request: Request) -> Answer[TaskShape | TaskIdsShape]:
     `Idempotency-Key` a repeat within 24 h is answered with the same tasks. When another task has the same `uniqueKey`,
     nothing is submitted, and the answer is 200 with this other task.
     """
-    room, full = request.path_params["room_id"], request.path_params["job_name"]
-    who = caller_of(request)
-    room_access.enter(who, room)
-    room_access.look_into(who, room_access.room_of(full))
-    said, body = await bodies.read(request, SubmitBody)
-    hub = hub_of(request)
+    said, body = sent
     payloads, options = await bodies.payloads(said, body, hub.settings), _options(said, full)
-    key = bodies.request_key(request, who.user)
+    key = bodies.request_key(request, caller.user)
     if hub.settings.validate_payloads == "submit":
-        await _check(hub, full, payloads, who.user, many=said.payloads is not None)
-    await room_access.see_parents(who, hub, options.after)
+        await _check(hub, full, payloads, caller.user, many=said.payloads is not None)
+    await caller.see_parents(hub, options.after)
     await check_listening(request)
-    made = await hub.tasks.submit(room, full, payloads, who.user, options, key)
+    made = await hub.tasks.submit(room, full, payloads, caller.user, options, key)
     if tracing.on:
         traces.keep(hub.store, *(traces.task(task.id) for task in made[: traces.SOME]))
     if said.payloads is None:
@@ -123,15 +117,15 @@ def _options(said: SubmitBody, full: str) -> Options:
     **operation(
         "claimTasks",
         CALLER,
-        p.KEY,
-        body=ClaimBody,
-        refusals=(WorkerNotFound, KeyReused, Superseded, Settling),
+        refusals=(WorkerNotFound, Superseded, Settling),
         about=Subject("worker", in_body=True),
         bound="report",
         scopes=(WORKER,),
     ),
 )
-async def claim(request: Request) -> Answer[ClaimedShape]:
+async def claim(
+    request: Request, hub: Hub, caller: Caller, sent: SentText[ClaimBody], key: Key
+) -> Answer[ClaimedShape]:
     """Claim the oldest task among all jobs of a worker; `task` is null when there is none. For the worker's owner
     alone.
 
@@ -141,18 +135,16 @@ async def claim(request: Request) -> Answer[ClaimedShape]:
     limit or a key name each `claim`; a report that repeats this name cannot be taken for a report on another claim of
     the same task.
     """
-    who = caller_of(request)
-    said, body = await bodies.read(request, ClaimBody)
-    key = bodies.request_key(request, who.user)
-    hub, worker = hub_of(request), said.worker_id.hex
-    await room_access.reach_worker(who, hub, worker)
+    said, body = sent
+    worker = said.worker_id.hex
+    await caller.reach_worker(hub, worker)
     await check_listening(request)
     outcomes: list[OutcomeShape] = []
     if said.results:
-        outcomes = await _reported(hub, said.results, body, worker, who, key)
-    elif said.limit == 0 and (await hub.workers.get(worker)).user != who.user:
+        outcomes = await _reported(hub, said.results, body, worker, caller, key)
+    elif said.limit == 0 and (await hub.workers.get(worker)).user != caller.user:
         raise not_yours(worker)
-    tasks = [] if said.limit == 0 else await _claimed(request, hub, said, who, key)
+    tasks = [] if said.limit == 0 else await _claimed(request, hub, said, caller.user, key)
     named = said.limit is not None or bool(key)
     shown = [answers.claimed(task, named=named) for task in tasks]
     if tracing.on:
@@ -169,7 +161,7 @@ async def claim(request: Request) -> Answer[ClaimedShape]:
 
 
 async def _reported(
-    hub: Hub, said: list[ResultBody], body: bodies.SentBody, worker: str, who: Caller, key: str
+    hub: Hub, said: list[ResultBody], body: bodies.SentBody, worker: str, caller: Caller, key: str
 ) -> list[OutcomeShape]:
     """Apply a worker's reports on tasks, and return their outcomes. A task whose result is too long or too deep fails
     at once, because the worker would only repeat the same result."""
@@ -183,18 +175,18 @@ async def _reported(
         reports.append(report)
     if tracing.on:
         await traces.follow(hub.store, *(traces.task(report.task) for report in reports))
-    words = await hub.tasks.finish(worker, who.user, reports, key)
-    words = await room_access.told(who, hub, [report.task for report in reports], words)
+    words = await hub.tasks.finish(worker, caller.user, reports, key)
+    words = await caller.outcomes(hub, [report.task for report in reports], words)
     return [
         OutcomeShape(id=dashed(report.task), outcome="too-large" if word == "ok" and report.task in large else word)
         for report, word in zip(reports, words, strict=True)
     ]
 
 
-async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key: str) -> list[TaskRecord]:
+async def _claimed(request: Request, hub: Hub, said: ClaimBody, user: str, key: str) -> list[TaskRecord]:
     """Claim tasks and return them. They go back to their queue when the caller has hung up and has no key to ask for
     them again, and when the caller's token was revoked during the wait."""
-    worker, user = said.worker_id.hex, who.user
+    worker = said.worker_id.hex
     runtime_ms = int((said.runtime_s or 0) * 1000)
     wait_s = min(said.wait_s or 0, hub.settings.long_poll_max_wait_s)
     wanted = Claim(said.limit or 1, bool(said.start), runtime_ms, key, final=not wait_s, incarnation=said.incarnation)
@@ -225,35 +217,23 @@ async def _give_back(hub: Hub, worker: str, user: str, tasks: list[TaskRecord]) 
         await hub.tasks.finish(worker, user, [Result(task.id, "pending", claim=task.claim) for task in tasks])
 
 
-@router.get(
-    "/rooms/{room_id}/tasks",
-    **operation("listTasksOfRoom", CALLER, query=TasksQuery, refusals=(InvalidRoomId,), anonymous=True),
-)
-async def of_room(request: Request) -> Answer[TaskPageShape]:
+@router.get("/rooms/{room_id}/tasks", **operation("listTasksOfRoom", CALLER, anonymous=True))
+async def of_room(hub: Hub, asked: PartOfTasks, room: SeenRoom) -> Answer[TaskPageShape]:
     """Return the tasks submitted to a room, newest first."""
-    who = caller_of(request)
-    asked = bodies.part(request, TasksQuery)
-    room = request.path_params["room_id"]
-    check_room(room)
-    room_access.look_into(who, room)
-    found = await hub_of(request).tasks.page_of_room(room, asked.status, asked.limit, asked.offset)
-    items = [answers.task(each) for each in found.items]
-    return Answer(TaskPageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
+    found = await hub.tasks.page_of_room(room, asked.status, asked.limit, asked.offset)
+    return Answer(answers.page(TaskPageShape, found, asked, answers.task))
 
 
 @router.get(
     "/tasks/{task_id}",
-    **operation("getTask", CALLER, p.PREFER, headers=("Preference-Applied",), refusals=(TaskNotFound,), anonymous=True),
+    **operation("getTask", CALLER, headers=("Preference-Applied",), refusals=(TaskNotFound,), anonymous=True),
 )
-async def look(request: Request) -> Answer[TaskInFullShape]:
+async def look(request: Request, hub: Hub, caller: Caller, task: TaskId, wait: Wait) -> Answer[TaskInFullShape]:
     """Return a task with its result; with `Prefer: wait=N` as soon as the task has ended, or as it is after N
     seconds."""
-    who = caller_of(request)
-    task = bodies.path_id(request, "task_id")
-    hub = hub_of(request)
     found = await hub.tasks.show(task)
-    room_access.see_task(who, found.task)
-    wait_s = min(bodies.wait_preference(request) or 0, hub.settings.long_poll_max_wait_s)
+    caller.see_task(found.task)
+    wait_s = min(wait or 0, hub.settings.long_poll_max_wait_s)
     if not wait_s or found.task.status in TERMINAL:
         return Answer(answers.shown(found))
     found = await long_polls.wait(
@@ -271,32 +251,28 @@ async def look(request: Request) -> Answer[TaskInFullShape]:
         "moveTask",
         CALLER,
         p.KEY,
-        body=MoveBody,
         refusals=(TaskNotFound, InvalidTaskTransition, KeyReused),
         bound="report",
         scopes=(WORKER, SUBMIT),
     ),
 )
-async def move(request: Request) -> Answer[TaskShape]:
+async def move(request: Request, hub: Hub, caller: Caller, task: TaskId, sent: SentText[MoveBody]) -> Answer[TaskShape]:
     """Give a task another status: for the owner of the worker that holds it; its submitter may cancel it.
 
     A completed task may come with its `result`, any JSON. With an `Idempotency-Key` a repeat is answered alike as long
     as the task has not changed again.
     """
-    who = caller_of(request)
-    task = bodies.path_id(request, "task_id")
-    said, body = await bodies.read(request, MoveBody)
+    said, body = sent
     if said.status != "cancelled":
-        who.check_scope(WORKER)
-    key = bodies.request_key(request, who.user)
-    hub = hub_of(request)
-    await room_access.reach_task(who, hub, task)
+        caller.check_scope(WORKER)
+    key = bodies.request_key(request, caller.user)
+    await caller.reach_task(hub, task)
     value = bodies.result(body, hub.settings)
     await check_listening(request)
     if tracing.on:
         await traces.follow(hub.store, traces.task(task))
     moved = await hub.tasks.move(
         task, said.status, kept(said.error),
-        user=who.user, superuser=who.superuser, request=key, claim=said.claim or "", value=value,
+        user=caller.user, superuser=caller.superuser, request=key, claim=said.claim or "", value=value,
     )  # fmt: skip
     return Answer(answers.task(moved))

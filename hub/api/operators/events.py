@@ -6,18 +6,18 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import cast
+from typing import Annotated, cast
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from hub.api.callers.credentials import credential
 from hub.api.handling.context import hang_up, in_seconds
-from hub.api.inputs import hub_of, serving_of
-from hub.api.operations import Raw, Subject, operation
+from hub.api.inputs import Query, Serving
+from hub.api.operations import Raw, Subject, operation, takes
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
@@ -37,48 +37,68 @@ SEND_S = 20.0  # for a listener to take what was sent; its connection is cut aft
 TOGETHER = 50  # the most events in one write; after each write other listeners have their turn
 RETRY_MS = 2000  # the time after which a listener that was cut off connects again
 _SHOWN = 'id: 1750000000000-0\nevent: grant.lent\ndata: {"event": "grant.lent"}\n\n'
-_FILTERS = dict.fromkeys(("kind", *NAMES), "string")
 
 
-def _which(query: Mapping[str, str]) -> Wanted:
+@takes(*p.EVENTS_OF)
+def _which(request: Request) -> Wanted:
+    """Return which events the query asks for; raises `InvalidValue`."""
+    query = request.query_params
     return wanted(query.get("kind", ""), {name: query[name] for name in NAMES if name in query})
 
 
-@router.get("/history", **operation("listEvents", (RUNNER, ADMIN), p.LIMIT, *p.EVENTS_OF))
-async def history(request: Request) -> Answer[EventsShape]:
+def _after(request: Request) -> str | None:
+    """Return the id of the event after which a listener wants to go on; None when it names none. Raises
+    `InvalidValue`."""
+    name, given = "after", request.query_params.get("after", "")
+    if not given:
+        name, given = "Last-Event-ID", request.headers.get("last-event-id", "")
+    return "{}-{}".format(*parse_id(given, name)) if given.strip() else None
+
+
+@takes(p.LIMIT)
+def _limit(request: Request) -> int:
+    """Return how many events the query asks for at most; raises `InvalidValue`."""
+    return whole_number(request.query_params.get("limit", "100"), "limit", 1, bodies.PAGE_MAX)
+
+
+@takes(p.AFTER, p.LAST_EVENT, *p.EVENTS_OF)
+def _which_after(request: Request) -> tuple[Wanted, str | None]:
+    """Return which events a stream is to have, and the event after which it begins; raises `InvalidValue`."""
+    return _which(request), _after(request)
+
+
+WantedEvents = Annotated[Wanted, Depends(_which)]
+After = Annotated[str | None, Depends(_after)]
+Limit = Annotated[int, Depends(_limit)]
+
+
+@router.get("/history", **operation("listEvents", (RUNNER, ADMIN)))
+async def history(serving: Serving, limit: Limit, which: WantedEvents) -> Answer[EventsShape]:
     """Return the latest events, newest first: all, or those of some kinds and about one node, slot, pool, run, ticket,
     worker, task, job or schedule.
 
     `complete` says that no older event exists: none is beyond `limit`, and none was trimmed from the bounded history.
     """
-    limit = whole_number(request.query_params.get("limit", "100"), "limit", 1, bodies.PAGE_MAX)
-    found = await serving_of(request).live.history.find(_which(request.query_params), limit)
+    found = await serving.live.history.find(which, limit)
     return Answer(EventsShape(events=_shown(found.events), complete=found.complete))
 
 
 @router.get(
     "/why/{kind}/{id:path}",
-    **operation(
-        "explain",
-        (RUNNER, ADMIN),
-        p.WHY_LIMIT,
-        refusals=(NotFound,),
-        about=Subject("why", "id"),
-    ),
+    **operation("explain", (RUNNER, ADMIN), p.WHY_LIMIT, refusals=(NotFound,), about=Subject("why", "id")),
 )
-async def explain(request: Request, kind: str, id: str) -> Answer[ExplanationShape]:
+async def explain(serving: Serving, query: Query, kind: str, id: str) -> Answer[ExplanationShape]:
     """Explain the state of a `node`, `slot`, `ticket`, `run`, `task`, `worker`, `job` or `schedule`: the events, the
     rules behind them, and the next step. 404 when nothing is known of it.
 
     A ticket is named by its id or by the `Idempotency-Key` of its borrow, a job by its full name, a schedule by
     `room:name`.
     """
-    hub = hub_of(request)
     known = next((one for one in KINDS if one == kind), None)
     if known is None:
         raise InvalidValue(f"kind must be one of {', '.join(KINDS)}, not {kind!r:.60}", member="kind")
-    limit = whole_number(request.query_params.get("limit", "50"), "limit", 1, bodies.PAGE_MAX)
-    found = await why(hub, serving_of(request).live.history, known, id, limit)
+    limit = whole_number(query.get("limit", "50"), "limit", 1, bodies.PAGE_MAX)
+    found = await why(serving.hub, serving.live.history, known, id, limit)
     steps = [StepShape(event=step.what, inSeconds=in_seconds(step.in_ms), rule=step.rule) for step in found.now.next]
     answer = ExplanationShape(
         kind=found.kind,
@@ -97,36 +117,17 @@ def _shown(events: Iterable[Event]) -> list[EventShape]:
     return [cast(EventShape, event.document()) for event in events]  # a document also has facts under any name
 
 
-@router.get(
-    "/events",
-    **operation(
-        "followEvents",
-        (RUNNER, ADMIN),
-        p.AFTER,
-        p.LAST_EVENT,
-        *p.EVENTS_OF,
-        raw=Raw("text/event-stream", _SHOWN),
-        endless=True,
-    ),
-)
-async def events(request: Request) -> Response:
+@router.get("/events", **operation("followEvents", (RUNNER, ADMIN), raw=Raw("text/event-stream", _SHOWN), endless=True))
+async def events(
+    request: Request, serving: Serving, asked: Annotated[tuple[Wanted, str | None], Depends(_which_after)]
+) -> Response:
     """Send events as server-sent events: those from now on, or those after the event that `Last-Event-ID` (or
     `?after=`) names.
 
     The event `gap` says that events before the next one have been trimmed. The event `slow` says that the client did
     not read this stream, which ends: connect again with the last id. A comment comes every 15 s.
     """
-    who = await credential(request)
-    return EventStream(serving_of(request).live, _which(request.query_params), after_of(request), who)
-
-
-def after_of(request: Request) -> str | None:
-    """Return the id of the event after which a listener wants to go on; None when it names none. Raises
-    `InvalidValue`."""
-    name, given = "after", request.query_params.get("after", "")
-    if not given:
-        name, given = "Last-Event-ID", request.headers.get("last-event-id", "")
-    return "{}-{}".format(*parse_id(given, name)) if given.strip() else None
+    return EventStream(serving.live, *asked, await credential(request))
 
 
 class EventStream(Response):

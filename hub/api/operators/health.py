@@ -9,17 +9,19 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest, multiprocess
 from starlette.datastructures import State
 from starlette.responses import Response
 
 from hub import __version__
 from hub.api.capacity.pools import state
-from hub.api.handling import request_counts
-from hub.api.handling.context import Serving, allowed, in_ms
-from hub.api.inputs import hub_of, serving_of
+from hub.api.handling import context, request_counts
+from hub.api.handling.context import in_ms
+from hub.api.inputs import Hub, Serving, serving_of
 from hub.api.operations import EVERYTHING, Raw, operation
 from hub.api.realms.others import ServedRealms
 from hub.api.realms.subjects import NAMED
@@ -34,8 +36,7 @@ from hub.api.shapes.operators import (
     ReadyShape,
     RedisHealthShape,
 )
-from hub.core import Hub
-from hub.errors import StoreFault, StoreUnavailable, Unauthorized, Unavailable
+from hub.errors import StoreFault, StoreUnavailable, Unavailable
 from hub.observability import metrics
 from hub.observability.realms import AllRealms
 from hub.recovery.alerts import LEVELS
@@ -75,24 +76,16 @@ class StoreBreaker:
         self._errors, self._open_until = 0, 0.0
 
 
-@router.get(
-    "/health",
-    **operation(
-        "getHealth",
-        (),
-        about=EVERYTHING,
-    ),
-)
-async def health(request: Request) -> Answer[HealthShape]:
+@router.get("/health", **operation("getHealth", (), about=EVERYTHING))
+async def health(request: Request, serving: Serving) -> Answer[HealthShape]:
     """Return whether Redis answers a ping, and how fast."""
-    found = serving_of(request)
     breaker: StoreBreaker = request.app.state.breaker
     if breaker.is_open:
         raise StoreUnavailable("Redis does not answer.")
     started = time.monotonic()
     try:
-        async with asyncio.timeout(found.hub.settings.redis_health_timeout_ms / 1000):
-            await found.hub.store.ping()
+        async with asyncio.timeout(serving.hub.settings.redis_health_timeout_ms / 1000):
+            await serving.hub.store.ping()
     except TimeoutError:
         raise StoreUnavailable("Redis did not answer in time.") from None
     except StoreUnavailable as error:
@@ -104,23 +97,26 @@ async def health(request: Request) -> Answer[HealthShape]:
     )
 
 
-@router.get(
-    "/health/ready",
-    **operation(
-        "getHubReadiness",
-        (),
-        about=EVERYTHING,
-    ),
-)
-async def health_ready(request: Request) -> Answer[HubReadyShape]:
+def _ready(request: Request) -> context.Serving:
+    """Return the `Serving` of the application; raises `Unavailable` when the hub stops."""
+    found = serving_of(request)
+    if found.stopping:
+        raise Unavailable("The hub is stopping.", retry_after_s=30)
+    return found
+
+
+ReadyServing = Annotated[context.Serving, Depends(_ready)]
+
+
+@router.get("/health/ready", **operation("getHubReadiness", (), about=EVERYTHING))
+async def health_ready(request: Request, serving: ReadyServing) -> Answer[HubReadyShape]:
     """Tell load balancers whether this hub takes requests and Redis answers; free slots do not matter.
 
     A hub with realms is ready when the store of one realm answers; `realms` has the state of each.
     """
-    found = _not_stopping(request)
     realms: ServedRealms | None = request.app.state.realms
     if realms is None or request.scope.get(NAMED) is not None:
-        await found.hub.store.read("PING")
+        await serving.hub.store.read("PING")
         return Answer(HubReadyShape(status="ready"))
     await realms.look()
     states = {part.name or DEFAULT: "away" if part.error else "ready" for part in realms.parts.values()}
@@ -129,17 +125,21 @@ async def health_ready(request: Request) -> Answer[HubReadyShape]:
     return Answer(HubReadyShape(status="ready", realms=states))
 
 
-@router.get(
-    "/health/live",
-    **operation(
-        "getLiveness",
-        (),
-        about=EVERYTHING,
-    ),
-)
-async def health_live(_: Request) -> Answer[HubLiveShape]:
+@router.get("/health/live", **operation("getLiveness", (), about=EVERYTHING))
+async def health_live() -> Answer[HubLiveShape]:
     """Tell a supervisor that this process answers, with or without Redis."""
     return Answer(HubLiveShape(status="live"))
+
+
+@dataclass
+class SlotCounts:
+    """The number of slots in all pools, of those that are lent and free, and the pools under maintenance."""
+
+    total: int = 0
+    lent: int = 0
+    free: int = 0
+    pools: int = 0
+    maintenance: list[str] = field(default_factory=list)
 
 
 class Readiness:
@@ -148,72 +148,53 @@ class Readiness:
 
     def __init__(self) -> None:
         self._counted_at = -math.inf
-        self._counts = (0, 0, 0, 0)
+        self._counts: tuple[int, SlotCounts] = (0, SlotCounts())
         self._counting = asyncio.Lock()
 
-    async def counts(self, hub: Hub, *, fresh: bool) -> tuple[int, int, int, int]:
-        """Return the number of nodes heard within two minutes, and of slots: all, lent, free."""
+    async def counts(self, hub: Hub, *, fresh: bool) -> tuple[int, SlotCounts]:
+        """Return the number of nodes heard within two minutes, and the counts of slots."""
         if fresh:
-            return await _counts(hub)
+            return await hub.nodes.heard_within(SEEN_S), await count_slots(hub)
         async with self._counting:
             if time.monotonic() - self._counted_at >= COUNTED_S:
-                self._counts = await _counts(hub)
+                self._counts = await hub.nodes.heard_within(SEEN_S), await count_slots(hub)
                 self._counted_at = time.monotonic()
             return self._counts
 
 
-async def _counts(hub: Hub) -> tuple[int, int, int, int]:
-    workers = await hub.nodes.heard_within(SEEN_S)
-    total = borrowed = available = offset = 0
+async def count_slots(hub: Hub) -> SlotCounts:
+    """Count the slots of all pools."""
+    found, offset = SlotCounts(), 0
     while True:
-        count, labels = await hub.pools.labels(offset, 1000)
+        found.pools, labels = await hub.pools.labels(offset, 1000)
         for pool in await hub.pools.describe(labels):
-            total, borrowed, available = total + pool.published, borrowed + pool.lent, available + pool.free
+            found.total += pool.published
+            found.lent += pool.lent
+            found.free += pool.free
+            found.maintenance += [pool.label] if pool.maintenance else []
         offset += 1000
-        if offset >= count:
-            return workers, total, borrowed, available
+        if offset >= found.pools:
+            return found
 
 
 @router.get("/ready", **operation("getReadiness", ()))
-async def ready(request: Request) -> Answer[ReadyShape]:
+async def ready(request: Request, serving: ReadyServing) -> Answer[ReadyShape]:
     """Return whether a borrow could succeed: a node was heard within two minutes and a slot is free.
 
     Without a secret the answer may be a second old.
     """
-    found = _not_stopping(request)
     readiness: Readiness = request.app.state.readiness
-    counts = await readiness.counts(found.hub, fresh=_is_known(request))
-    workers, total, borrowed, available = counts
-    if not (workers and available):
+    is_known = serving.secrets.accepts(request.headers.get(HEADER, ""), RUNNER, NODE, ADMIN)
+    workers, slots = await readiness.counts(serving.hub, fresh=is_known)
+    if not (workers and slots.free):
         raise Unavailable("No node was heard within 2 minutes." if not workers else "No slot is free.")
-    return Answer(ReadyShape(status="ready", workers=workers, total=total, borrowed=borrowed, available=available))
-
-
-def _is_known(request: Request) -> bool:
-    if not (serving_of(request).secrets.open or HEADER in request.headers):
-        return False
-    try:
-        allowed(request, RUNNER, NODE, ADMIN)
-    except Unauthorized:
-        return False
-    return True
-
-
-def _not_stopping(request: Request) -> Serving:
-    found = serving_of(request)
-    if found.stopping:
-        raise Unavailable("The hub is stopping.", retry_after_s=30)
-    return found
+    return Answer(
+        ReadyShape(status="ready", workers=workers, total=slots.total, borrowed=slots.lent, available=slots.free)
+    )
 
 
 @router.get(
-    "/metrics",
-    **operation(
-        "getMetrics",
-        (),
-        raw=Raw("text/plain", "hub_nodes_registered 40\n"),
-        about=EVERYTHING,
-    ),
+    "/metrics", **operation("getMetrics", (), raw=Raw("text/plain", "hub_nodes_registered 40\n"), about=EVERYTHING)
 )
 async def show_metrics(request: Request) -> Response:
     """Return the metrics as Prometheus text. Gauges of the store are read for this call; while the store is away they
@@ -329,9 +310,8 @@ async def _refresh_zombies(hub: Hub, sources: Sequence[str]) -> None:
 
 
 @router.get("/diagnostics", **operation("getDiagnostics", (ADMIN,)))
-async def diagnostics(request: Request) -> Answer[DiagnosticsShape]:
+async def diagnostics(hub: Hub) -> Answer[DiagnosticsShape]:
     """Return the settings of this hub and the nodes it knows."""
-    hub = hub_of(request)
     settings = hub.settings
     config = HubConfigShape(
         redisUrl=mask_url(settings.redis_url or "embedded"),
@@ -346,7 +326,6 @@ async def diagnostics(request: Request) -> Answer[DiagnosticsShape]:
 
 
 @router.get("/diagnostics/env", **operation("getEnvironment", (ADMIN,)))
-async def diagnostics_env(request: Request) -> Answer[EnvironmentShape]:
+async def diagnostics_env(hub: Hub) -> Answer[EnvironmentShape]:
     """Return the hub's own variables in the environment of this process, without secrets."""
-    hub = hub_of(request)
     return Answer(EnvironmentShape(env=own_variables(), now=in_ms(hub, 0)))

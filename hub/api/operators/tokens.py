@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from fastapi import APIRouter, Request
 
-from hub.api.callers.caller import OPERATOR, Caller
+from hub.api.callers.caller import OPERATOR
 from hub.api.callers.credentials import origin
-from hub.api.inputs import caller_of, serving_of
+from hub.api.inputs import Audit, Caller, Page, Sent, Serving
 from hub.api.operations import CALLER, operation
-from hub.api.shapes import parameters as p
-from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.operator_bodies import TokenBody
 from hub.api.shapes.operators import MadeTokenShape, RevokedShape, TokenShape, TokensShape
 from hub.errors import Forbidden, InvalidJson, InvalidValue, MissingMember, NotFound
 from hub.jobs.names import dashed
-from hub.tokens.models import (
-    USER,
-    Holder,
-    Token,
-    digest_of,
-    in_order,
-    new_secret,
-)
+from hub.tokens.models import USER, Holder, Token, digest_of, in_order, new_secret
 from hub.wire import time_at
 
-T = TypeVar("T")
 router = APIRouter(tags=["admin"])
 _REFUSALS = (Forbidden, InvalidJson, MissingMember, InvalidValue)
 
@@ -35,32 +23,23 @@ _REFUSALS = (Forbidden, InvalidJson, MissingMember, InvalidValue)
 @router.post(
     "/admin/tokens",
     **operation(
-        "createToken",
-        CALLER,
-        status=201,
-        body=TokenBody,
-        refusals=_REFUSALS,
-        least="admin",
-        scopes=("admin",),
-        superuser=True,
+        "createToken", CALLER, status=201, refusals=_REFUSALS, least="admin", scopes=("admin",), superuser=True
     ),
 )
-async def create(request: Request) -> Answer[MadeTokenShape]:
+async def create(serving: Serving, operator: Caller, body: Sent[TokenBody], audit: Audit) -> Answer[MadeTokenShape]:
     """Make a token for a user, for a node, or for nodes to join with. Its secret is in `token`, in this answer only.
     With `sha256` only the caller knows the secret, and the call may be repeated. Tokens of nodes and for joining are
     made and revoked with the admin secret only.
 
     The first token of a hub without secrets closes the hub's jobs API to callers without a token.
     """
-    operator, found = caller_of(request), serving_of(request)
-    said = TokenBody.read(await bodies.read_body(request))
-    holder = said.holder
+    holder = body.holder
     _check_kind(operator, holder)
-    secret = "" if said.sha256 else new_secret(found.hub.settings.realm)
-    token = await found.hub.tokens.create(holder, said.sha256 or digest_of(secret) or "")
-    found.holders.forget()
-    await found.hub.audit.write(
-        "admin", "token.create", actor=operator.name, **await origin(request), id=token.id, user=holder.name,
+    secret = "" if body.sha256 else new_secret(serving.hub.settings.realm)
+    token = await serving.hub.tokens.create(holder, body.sha256 or digest_of(secret) or "")
+    serving.holders.forget()
+    await audit.write(
+        "admin", "token.create", actor=operator.name, id=token.id, user=holder.name,
         userId=dashed(holder.user), superuser=holder.superuser, scopes=" ".join(in_order(holder.scopes)) or "all",
         kind=holder.kind, rooms=", ".join(sorted(holder.rooms)) or "all",
     )  # fmt: skip
@@ -72,27 +51,21 @@ async def create(request: Request) -> Answer[MadeTokenShape]:
     return answer
 
 
-@router.get(
-    "/admin/tokens",
-    **operation("listTokens", CALLER, p.OFFSET, p.LIMIT, refusals=_REFUSALS, scopes=("admin",), superuser=True),
-)
-async def tokens(request: Request) -> Answer[TokensShape]:
+@router.get("/admin/tokens", **operation("listTokens", CALLER, refusals=_REFUSALS, scopes=("admin",), superuser=True))
+async def tokens(serving: Serving, page: Page) -> Answer[TokensShape]:
     """Return the tokens made at run time, newest first, and those of HUB_TOKENS_FILE; never a secret."""
-    found = serving_of(request)
-    offset, limit = bodies.page(request)
-    total, page = await found.hub.tokens.page(offset, limit)
-    in_file: list[TokenShape] = [_shown(token) for token in found.holders.file.tokens]
-    return Answer(TokensShape(total=total, tokens=[_shown(token) for token in page], inFile=in_file))
+    total, found = await serving.hub.tokens.page(*page)
+    in_file: list[TokenShape] = [_shown(token) for token in serving.holders.file.tokens]
+    return Answer(TokensShape(total=total, tokens=[_shown(token) for token in found], inFile=in_file))
 
 
 @router.get(
     "/admin/tokens/{id}",
     **operation("getToken", CALLER, refusals=(*_REFUSALS, NotFound), scopes=("admin",), superuser=True),
 )
-async def look(request: Request, id: str) -> Answer[TokenShape]:
+async def look(serving: Serving, id: str) -> Answer[TokenShape]:
     """Return a token, without its secret."""
-    found = serving_of(request)
-    return Answer(_shown(found.holders.file.find(id) or await found.hub.tokens.get(id)))
+    return Answer(_shown(serving.holders.file.find(id) or await serving.hub.tokens.get(id)))
 
 
 @router.delete(
@@ -106,18 +79,17 @@ async def look(request: Request, id: str) -> Answer[TokenShape]:
         superuser=True,
     ),
 )
-async def revoke(request: Request, id: str) -> Answer[RevokedShape]:
+async def revoke(request: Request, serving: Serving, operator: Caller, id: str) -> Answer[RevokedShape]:
     """Revoke a token: within a second no hub accepts it any more. `last` says that no token is left, so that a hub
     without secrets is open again."""
-    operator, found = caller_of(request), serving_of(request)
-    if found.holders.file.find(id):
+    if serving.holders.file.find(id):
         raise InvalidValue("This token stands in HUB_TOKENS_FILE: take it out there and send SIGHUP", member="id")
-    _check_kind(operator, (await found.hub.tokens.get(id)).holder)
+    _check_kind(operator, (await serving.hub.tokens.get(id)).holder)
     by = await origin(request)  # first: the caller may revoke its own token
-    await found.hub.tokens.revoke(id)
-    found.holders.forget()
-    await found.hub.audit.write("admin", "token.revoke", actor=operator.name, **by, id=id)
-    return Answer(RevokedShape(revoked=id, last=await found.holders.none()))
+    await serving.hub.tokens.revoke(id)
+    serving.holders.forget()
+    await serving.hub.audit.write("admin", "token.revoke", actor=operator.name, **by, id=id)
+    return Answer(RevokedShape(revoked=id, last=await serving.holders.none()))
 
 
 def _check_kind(operator: Caller, holder: Holder) -> None:

@@ -4,34 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from starlette.responses import Response
 
-from hub.api.handling.context import Serving, serving
-from hub.api.inputs import hub_of
+from hub.api.inputs import Hub, Serving
 from hub.api.operations import unlisted
 from hub.api.shapes.answer import Answer
-from hub.core import Hub
 from hub.errors import StoreFault
 from hub.jobs.names import dashed
 from hub.jobs.quotas import Holding
 from hub.tokens.secrets import ADMIN, RUNNER
 
 MOST = 100  # the most owners that are shown for each kind of holding
-NEARLY = 0.98  # of the memory without its reserve: a trouble when more is in use
 TOKENS_MAX = 1000  # the most tokens that are read for the names of users
 router = APIRouter()
 
 
 @router.get("/console/usage", **unlisted(page=True, who=(RUNNER, ADMIN)))
-async def usage(request: Request) -> Response:
+async def usage(serving: Serving) -> Response:
     """Return the memory of the store, and the users and rooms that hold most, for each kind of holding. A user has a
     name where one of the tokens has it, else its id."""
-    hub, found = hub_of(request), serving(request)
-    names = await _names(found)
-    return Answer(
-        {"store": await memory(hub), "holders": [_row(each, names) for each in await hub.quotas.holders(MOST)]}
-    )
+    hub, names = serving.hub, await _names(serving)
+    holders = [_row(each, names) for each in await hub.quotas.holders(MOST)]
+    return Answer({"store": await memory(hub), "holders": holders})
 
 
 async def memory(hub: Hub) -> dict[str, int]:
@@ -45,23 +40,10 @@ async def memory(hub: Hub) -> dict[str, int]:
     return {"usedBytes": used, "limitBytes": most, "reserveBytes": most * hub.settings.store_reserve_percent // 100}
 
 
-def troubles_of(store: dict[str, int]) -> list[tuple[str, str, str, str, str]]:
-    """Return the trouble that Redis is full except for its reserve, as the fields of a `HealthTrouble`; none
-    otherwise."""
-    used, most, reserve = store["usedBytes"], store["limitBytes"], store["reserveBytes"]
-    if not reserve or used < NEARLY * (most - reserve):
-        return []
-    text = (
-        f"{used:,} of {most:,} bytes are in use, and {reserve:,} are kept for nodes, leases and ends: submits and "
-        "registrations are refused, or soon will be. hub usage --store says who holds how much."
-    )
-    return [("store-full", "critical", "Redis is full but for its reserve", text, "tasks")]
-
-
-async def _names(found: Serving) -> dict[str, str]:
+async def _names(serving: Serving) -> dict[str, str]:
     """Return the names of users by their ids, as the tokens have them."""
-    _, tokens = await found.hub.tokens.page(0, TOKENS_MAX)
-    return {token.holder.user: token.holder.name for token in (*tokens, *found.holders.file.tokens)}
+    _, tokens = await serving.hub.tokens.page(0, TOKENS_MAX)
+    return {token.holder.user: token.holder.name for token in (*tokens, *serving.holders.file.tokens)}
 
 
 def _row(each: Holding, names: dict[str, str]) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 
-from hub.api.inputs import hub_of
+from hub.api.inputs import Hub
 from hub.api.operations import operation
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.operators import NodeEnvironmentShape
@@ -17,17 +17,11 @@ router = APIRouter(tags=["operations"])
 
 @router.get(
     "/diagnostics/worker-env/{node_id:path}",
-    **operation(
-        "getNodeEnvironment",
-        (ADMIN,),
-        refusals=(UnknownNode, NodeSilent, NodeRefused),
-        least="operator",
-    ),
+    **operation("getNodeEnvironment", (ADMIN,), refusals=(UnknownNode, NodeSilent, NodeRefused), least="operator"),
 )
-async def worker_env(request: Request, node_id: str) -> Answer[NodeEnvironmentShape]:
+async def worker_env(hub: Hub, node_id: str) -> Answer[NodeEnvironmentShape]:
     """Return the environment of a registered node, which the hub asks the node itself for. A refusal by the node is
     passed on with its status."""
-    hub = hub_of(request)
     node = await hub.nodes.get(node_id)
     secret = hub.settings.node_secret
     first = secret.get_secret_value().split(",")[0].strip() if secret else ""

@@ -30,7 +30,7 @@ class ServedRealms(Protocol):
     def parts(self) -> Mapping[str, ServedRealm]:
         """Return the realms by name; the name of the default realm is empty."""
 
-    def said_of(self, name: str) -> Realm | None:
+    def declared(self, name: str) -> Realm | None:
         """Return the realm of this name as the file declares it; None when the file does not have it any more."""
 
     def of_room(self, room: str, ident: str) -> ServedRealm:

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any, Final, TypeVar
 
 from fastapi import Request
 
@@ -17,10 +18,14 @@ from hub.capacity.leases import Leases
 from hub.capacity.models import Elsewhere, EndedLease, Ticket
 from hub.capacity.watching import Held
 from hub.core import Hub
-from hub.errors import StoreUnavailable, Unavailable
+from hub.errors import LeaseOver, Settling, StoreUnavailable, Unavailable
 from hub.observability.realms import within
 from hub.settings.realms import DEFAULT, SPILL_AFTER_S
 from hub.store.cancelling import cancel_all
+
+A = TypeVar("A", bound=tuple[Any, ...])
+# Replies of a script after which another realm is asked: it may have made the lease.
+ELSEWHERE: Final = ("not lent", "stale token", "ended")
 
 
 def hub_of(realms: ServedRealms, name: str) -> Hub | None:
@@ -47,7 +52,7 @@ def where_else(request: Request, hub: Hub, named: tuple[str, ...]) -> tuple[tupl
     here first. The realms are those that the call names, else those of the realms file. Raises `UnknownRealm` when this
     hub does not serve a realm that the call names."""
     realms: ServedRealms | None = request.app.state.realms
-    own = realms.said_of(hub.settings.realm) if realms else None
+    own = realms.declared(hub.settings.realm) if realms else None
     if not named:
         return (own.spill_to, own.spill_after_s) if own else ((), 0.0)
     served = [name or DEFAULT for name in realms.parts] if realms else [DEFAULT]
@@ -101,6 +106,20 @@ async def lender(request: Request, hub: Hub, slot: str, token: str) -> Hub | Non
         found = await where_lent([*realms.parts.values()], slot, token)
         return hub_of(realms, found or DEFAULT) if found is not None else None
     return None
+
+
+async def at_lender(request: Request, hub: Hub, slot: str, token: str, act: Callable[[Hub], Awaitable[A]]) -> A:
+    """Call `act` with this hub; where that finds no such lease, call it with the hub of the realm that has lent this
+    slot with this token, if there is one. Return the answer, whose first member may be a word of `ELSEWHERE`."""
+    try:
+        answer = await act(hub)
+    except (LeaseOver, Settling):
+        if (other := await lender(request, hub, slot, token)) is None:
+            raise
+        return await act(other)
+    if answer[0] in ELSEWHERE and (other := await lender(request, hub, slot, token)):
+        return await act(other)
+    return answer
 
 
 def away_or(realms: ServedRealms, name: str) -> Hub:

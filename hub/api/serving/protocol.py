@@ -27,8 +27,8 @@ BEAT_BYTES_MAX = 8_192  # a heartbeat that acknowledges many slots goes the way 
 PIPELINED_MAX = 256  # requests of one connection that wait until the requests before them are answered
 REST_S = 5.0  # for the rest of a body whose request has been answered already
 NEVER = math.inf
-_TELLING = frozenset((*browsers.SIGNS, b"user-agent", b"host", b"expect", b"upgrade", b"accept"))
-_HOP = (b"upgrade", b"http2-settings")
+_NOTED_HEADERS = frozenset((*browsers.SIGNS, b"user-agent", b"host", b"expect", b"upgrade", b"accept"))
+_OFFERS = (b"upgrade", b"http2-settings")
 
 
 class HubProtocol(HttpToolsProtocol):
@@ -51,7 +51,7 @@ class HubProtocol(HttpToolsProtocol):
         self.transport = JoinedWrites(transport, self.loop)  # type: ignore[assignment]
         self._now = self.loop.time()
         self._since, self._patience = self._now, float(self.head_timeout_s)  # wait for the client: since, at most
-        self._in_head = self._reading = self._moved_on = self._odd = self._offers = self._upgrading = False
+        self._in_head = self._reading = self._moved_on = self._unusual = self._offers = self._upgrading = False
         self._hosts = self._chunk_bytes = self._head_bytes = self._between_bytes = 0
         self._plain_head = b""  # head of a request that offers to leave HTTP/1.1, without the offer
         self._names = names_in(transport.get_extra_info("peercert")) if self.certificates else ()
@@ -142,16 +142,16 @@ class HubProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_head, self._head_bytes, self._hosts = True, 0, 0
-        self._odd = self._offers = False
+        self._unusual = self._offers = False
         self._moved_on = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
         name = name.lower()
-        if name in _TELLING:
+        if name in _NOTED_HEADERS:
             if name == b"host":
                 self._hosts += 1
                 if value not in self.known_hosts:
-                    self._odd = True
+                    self._unusual = True
             else:
                 self._note(name, value)
         self.headers.append((name, value))
@@ -162,9 +162,9 @@ class HubProtocol(HttpToolsProtocol):
         elif name == b"expect":
             self.expect_100_continue = value.lower() == b"100-continue"
         elif name == b"accept":
-            self._odd = self._odd or CONTENT_TYPE in value
+            self._unusual = self._unusual or CONTENT_TYPE in value
         elif name != b"user-agent" or value.startswith(browsers.BROWSER):
-            self._odd = True
+            self._unusual = True
 
     def on_headers_complete(self) -> None:
         if self._names and self.serving is not None:
@@ -189,9 +189,9 @@ class HubProtocol(HttpToolsProtocol):
         lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())]
         for name, value in self.headers:
             if name == b"connection":
-                words = [word for word in value.split(b",") if word.strip().lower() not in _HOP]
+                words = [word for word in value.split(b",") if word.strip().lower() not in _OFFERS]
                 value = b",".join(words)
-            if name not in _HOP:
+            if name not in _OFFERS:
                 lines.append(name + b": " + value)
         return b"\r\n".join([*lines, b"", b""])
 
@@ -237,12 +237,12 @@ class HubProtocol(HttpToolsProtocol):
 
     def _refuse(self, refusal: HubError) -> None:
         """Answer with a refusal, without asking the application, and close the connection."""
-        self.transport.write(last_words(refusal))
+        self.transport.write(closing_answer(refusal))
         self.transport.close()
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         scope = cycle.scope
-        plain = self._reading and self._hosts == 1 and not self._odd and b"%" not in scope["raw_path"]
+        plain = self._reading and self._hosts == 1 and not self._unusual and b"%" not in scope["raw_path"]
         if plain and scope["path"] == heartbeats.PATH and scope["method"] == "POST":
             self._beat = (cycle, app)  # its body may be in the bytes being parsed: see `data_received`
         else:
@@ -281,7 +281,7 @@ class HubProtocol(HttpToolsProtocol):
             self._look_in(self._tick_s)
 
 
-def last_words(refusal: HubError) -> bytes:
+def closing_answer(refusal: HubError) -> bytes:
     """Return a whole answer with this refusal, as bytes, for a connection that is closed without asking an
     application."""
     document = orjson.dumps(problem(refusal, "/"))

@@ -22,7 +22,7 @@ class RealmProtocol(UpgradingProtocol):
 
     def on_headers_complete(self) -> None:
         if self._names and self.realms is not None:
-            self.serving = self.realms.anybody  # any realm knows the tokens file, which lists names in certificates
+            self.serving = self.realms.any_serving  # any realm knows the tokens file, which lists names in certificates
         super().on_headers_complete()
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from hub.api.paths import ABORT, SOCKETS
 from hub.api.serving.private import WebSocketsSansIOProtocol
-from hub.api.serving.protocol import NEVER, HubProtocol, last_words
+from hub.api.serving.protocol import NEVER, HubProtocol, closing_answer
 from hub.api.serving.turns import Turns
 from hub.api.serving.writing import cut, expect_to_be_read
 from hub.errors import BadInput
@@ -66,12 +66,12 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     def data_received(self, data: bytes) -> None:
         self._unread += data
         self._read_on()
-        self._hold()
+        self._pause_reading()
 
     async def receive(self) -> Any:
         message = await self.queue.get()
         self._read_on()
-        self._let()
+        self._resume_reading()
         await self._turns.take()
         return message
 
@@ -96,7 +96,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         long headers. uvicorn would neither answer such a request nor close its connection."""
         if not self.transport.is_closing():
             wanted = "Ask by GET, without a body, with at most 128 headers of at most 8 KiB each."
-            self.transport.write(last_words(BadInput(f"This begins no WebSocket. {wanted}")))
+            self.transport.write(closing_answer(BadInput(f"This begins no WebSocket. {wanted}")))
             self.close_sent = True  # uvicorn must not send a close frame: no WebSocket was opened
             self.transport.close()
 
@@ -115,16 +115,16 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         if self.transport.is_closing():
             self._unread = b""
         self._read_on()
-        self._hold()
-        self._let()
+        self._pause_reading()
+        self._resume_reading()
 
-    def _hold(self) -> None:
+    def _pause_reading(self) -> None:
         """Pause reading from the client while received bytes wait to be parsed."""
         if self._unread and not self.read_paused:
             self.read_paused = True
             self.transport.pause_reading()
 
-    def _let(self) -> None:
+    def _resume_reading(self) -> None:
         if self.read_paused and not self._unread and self.queue.empty() and not self.transport.is_closing():
             self.read_paused = False
             self.transport.resume_reading()

@@ -134,7 +134,7 @@ class Rooms:
     async def changed(self) -> list[str]:
         """Return the ids of the connections whose credential does not give the same caller any more: their tokens were
         revoked, or give less than before. Raises `StoreUnavailable` when the tokens cannot be looked up."""
-        return [sid for sid, connection in list(self.connections.items()) if not await self._is_who_came(connection)]
+        return [sid for sid, connection in list(self.connections.items()) if not await self._is_same_caller(connection)]
 
     def moved(self) -> list[str]:
         """Return the ids of the connections that are in rooms of a realm that is gone or whose store has moved."""
@@ -144,7 +144,7 @@ class Rooms:
             if not all(self._others.is_there(place) for place in connection.places)
         ]
 
-    async def _is_who_came(self, connection: SocketConnection) -> bool:
+    async def _is_same_caller(self, connection: SocketConnection) -> bool:
         shown = connection.shown
         return await finding.known_user(self._serving, shown) == connection.caller
 
@@ -175,7 +175,7 @@ class Rooms:
                 await asyncio.sleep(early_s)  # python-engineio reads nothing from this client during the sleep
             try:
                 with suppress(StoreUnavailable):  # `recheck` looks again when the store answers
-                    if not await self._is_who_came(connection):
+                    if not await self._is_same_caller(connection):
                         tracing.refused(Unauthorized.code)
                         return "Unauthorized"
                 await act(sid, connection, message[0] if message else None)

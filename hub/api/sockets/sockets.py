@@ -37,7 +37,7 @@ RECHECK_S = 0.25  # between checks for revoked tokens
 SILENT_ROUNDS = 4  # rounds in which a client must send its connect packet
 CLOSE_S = 5.0  # for the connections that remain when the hub stops
 _CLOSE = "1"  # python-engineio's packet that ends a connection for good
-_WIRE = "hub.wire"
+_CONNECTION = "hub.wire"
 _log = get_logger("hub.sockets")
 
 
@@ -51,7 +51,7 @@ class Sockets:
         self._timeout_s = serving.hub.settings.request_timeout_s
         self._events = Events(serving.hub.store)
         # Polling works with one process only: several processes behind one port share the requests of a client out.
-        self._alone = serving.hub.settings.workers == 1
+        self._is_only_process = serving.hub.settings.workers == 1
         self._server = AsyncServer(
             async_mode="asgi",
             client_manager=self._events,
@@ -62,9 +62,9 @@ class Sockets:
             max_http_buffer_size=MESSAGE_BYTES,
             http_compression=False,
             cors_allowed_origins=serving.gate.welcome,
-            transports=["polling", "websocket"] if self._alone else ["websocket"],
-            logger=_Quiet("server", counted=True),
-            engineio_logger=_Quiet("wire"),
+            transports=["polling", "websocket"] if self._is_only_process else ["websocket"],
+            logger=_LibraryLogger("server", counted=True),
+            engineio_logger=_LibraryLogger("wire"),
         )
         self._sessions = self._server.eio.sockets = Sessions(self.places)
         self._others = OtherRealms(realms, serving.hub.settings.realm, self._events)
@@ -74,15 +74,15 @@ class Sockets:
         self._polls: set[asyncio.Task[None]] = set()
         self._sending: set[Callable[[], None]] = set()  # each cuts a connection that is being written to
         self._silent: dict[str, int] = {}
-        self._looking: asyncio.Task[None] | None = None
+        self._cleanup: asyncio.Task[None] | None = None
         self._rechecking: asyncio.Task[None] | None = None
         self._rechecked: object = None  # the changes of tokens for which all connections have been checked
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._looking is None:
-            self._looking = asyncio.create_task(rounds(ROUND_S, self._round, self._not_looked_after), name="sockets")
+        if self._cleanup is None:
+            self._cleanup = asyncio.create_task(rounds(ROUND_S, self._clean_up, self._cleanup_failed), name="sockets")
             self._rechecking = asyncio.create_task(
-                rounds(RECHECK_S, self.recheck, self._not_rechecked), name="sockets-recheck"
+                rounds(RECHECK_S, self.recheck, self._recheck_failed), name="sockets-recheck"
             )
         if self._stopping or (self._serving.stopping and not _session(scope)):
             await _refuse(Stopping("The hub is stopping; connect to another one."), scope, receive, send)
@@ -93,14 +93,14 @@ class Sockets:
 
     async def _begin(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            place = self._sessions.come(self._serving.proxies.caller(scope))
+            place = self._sessions.reserve(self._serving.proxies.caller(scope))
         except Unavailable as refusal:
             await _refuse(refusal, scope, receive, send)
             return
         try:
             await self._take(scope, receive, send)
         finally:
-            self._sessions.leave(place)
+            self._sessions.release(place)
 
     async def _take(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -121,7 +121,7 @@ class Sockets:
     async def close(self) -> None:
         """End the connections that are still open, and stop all background tasks."""
         self.hang_up()
-        if looking := [task for task in (self._looking, self._rechecking) if task is not None]:
+        if looking := [task for task in (self._cleanup, self._rechecking) if task is not None]:
             await cancel_all(looking)
         if left := [self._end(socket) for socket in list(self._server.eio.sockets.values())]:
             await asyncio.wait([asyncio.ensure_future(each) for each in left], timeout=CLOSE_S)
@@ -131,7 +131,7 @@ class Sockets:
         await self._events.close()
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self._alone:
+        if not self._is_only_process:
             text = "This hub runs several processes, so polling does not work: connect with transports=['websocket']."
             await PlainTextResponse(text, 400)(scope, receive, send)
             return
@@ -182,7 +182,7 @@ class Sockets:
 
         sid = _session(scope)
         if sid in self._server.environ and sid in self._server.eio.sockets:
-            self._server.environ[sid][_WIRE] = scope
+            self._server.environ[sid][_CONNECTION] = scope
         try:
             await self._server.handle_request(scope, receive, put)
         except Exception as error:  # noqa: BLE001 - handed on
@@ -202,11 +202,11 @@ class Sockets:
         if reason == self._server.reason.PING_TIMEOUT:
             _cut(wire)  # a client that is alive after all notices the cut, and connects again
 
-    def _not_looked_after(self, error: Exception) -> None:
+    def _cleanup_failed(self, error: Exception) -> None:
         metrics.unhandled.inc()
         _log.error("socket cleanup failed", why=repr(error))
 
-    def _not_rechecked(self, error: Exception) -> None:
+    def _recheck_failed(self, error: Exception) -> None:
         metrics.unhandled.inc()
         _log.error("socket token check failed", why=repr(error))
 
@@ -227,7 +227,7 @@ class Sockets:
         for sid in changed:
             await self._cut_off(sid, "its token was revoked, or gives less than it did")
 
-    async def _round(self) -> None:
+    async def _clean_up(self) -> None:
         """End connections that never sent their connect packet, that do not take what they are sent, and that listen to
         a realm which has moved or is gone."""
         sockets = self._server.eio.sockets
@@ -267,7 +267,7 @@ class Sockets:
         """Return the scope of the request that began a connection, or of the WebSocket that it was upgraded to; empty
         when there is none."""
         environ = self._server.environ.get(sid, {})
-        wire: Scope = environ.get(_WIRE) or environ.get("asgi.scope") or {}
+        wire: Scope = environ.get(_CONNECTION) or environ.get("asgi.scope") or {}
         return wire
 
 
@@ -298,7 +298,7 @@ class TextPacket(Packet):  # type: ignore[misc]
         return found
 
 
-class _Quiet:
+class _LibraryLogger:
     """The logger that the two libraries of Socket.IO write to. They log nonsense of a client as an error, and every
     packet; the hub logs that on debug level."""
 

@@ -84,15 +84,10 @@ class Draining:
         cursor, number, all_held, all_lent = "0", call.number, 0, 0
         while True:
             reply = await self._drain(
-                id=node_id,
-                part=key_part(node_id),
-                on=int(call.on),
-                deadline_ms="" if call.left_ms is None else call.left_ms,
-                cursor=cursor,
-                limit=BATCH,
-                number=number,
+                id=node_id, part=key_part(node_id), on=int(call.on),
+                deadline_ms="" if call.left_ms is None else call.left_ms, cursor=cursor, limit=BATCH, number=number,
                 reason=call.reason,
-            )
+            )  # fmt: skip
             match reply:
                 case ["ok", cursor, held, lent, left_ms, number]:
                     all_held, all_lent = all_held + held, all_lent + lent

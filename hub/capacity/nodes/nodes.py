@@ -117,21 +117,11 @@ class Nodes:
         part = key_part(node.node_id)
         while True:
             reply = await self._register(
-                id=node.node_id,
-                part=part,
-                apps=",".join(node.apps),
-                capacity=max(0, node.capacity),
-                labels=orjson.dumps(node.labels).decode(),
-                base_url=node.base_url,
-                timeout_ms=self.timeout_ms,
-                audit_new=audit_new,
-                audit_old=audit_old,
-                audit_max=audit_max,
-                incarnation=node.incarnation,
-                said_term=node.term,
-                token_ms=self._token_ms,
-                rest=pool_labels,
-            )
+                id=node.node_id, part=part, apps=",".join(node.apps), capacity=max(0, node.capacity),
+                labels=orjson.dumps(node.labels).decode(), base_url=node.base_url, timeout_ms=self.timeout_ms,
+                audit_new=audit_new, audit_old=audit_old, audit_max=audit_max, incarnation=node.incarnation,
+                said_term=node.term, token_ms=self._token_ms, rest=pool_labels,
+            )  # fmt: skip
             match reply:
                 case ["registered" | "updated" as word, version, term, before, kept, lent, asked]:
                     await self._draining.bring_back(node.node_id, drained, DrainCall.read(kept))

@@ -1,20 +1,25 @@
-"""The life of a worker in threads: its heartbeats, over connections of their own, and the signals by which it ends."""
+"""What a worker and the hub keep telling each other: heartbeats, the tasks that are lost, and the end of the worker."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from hub.client.exchange import Left
-from hub.client.jobs.calls import ATTEMPT_S, LEAVE_S, beat
+from hub.client.exchange import Left, passing
+from hub.client.jobs.calls import ATTEMPT_S, LEAVE_S, LONGEST_PAUSE_S, beat, taken
 from hub.client.jobs.tasks import Held
-from hub.client.jobs.wire import SyncWire
-from hub.errors import HubError, HubUnavailable, Superseded
+from hub.client.jobs.wire import SyncWire, Wire
+from hub.errors import HubError, HubUnavailable, Superseded, WorkerNotFound
 from hub.retries import now_s, pause_s
 
 log = logging.getLogger("hub.client")
+
+LOOK_S = 0.5  # the hub is asked for lost tasks only while a task has run for longer
+UNKNOWN_S = 60.0  # between two questions to a hub that does not know this call
+WAIT_S = 20.0  # seconds for which the hub may hold the call
 
 # HTTP statuses that end a worker. The hub never answers with them for trouble that passes.
 FATAL = frozenset({401, 403, 404})
@@ -153,3 +158,48 @@ class Heartbeat:
         except Exception as error:  # noqa: BLE001 - a bug, but the worker must live on
             return HubUnavailable(f"the beat was not sent: {error!r}")
         return None
+
+
+@dataclass(eq=False)
+class LostTasks:
+    """A loop that asks the hub which tasks this worker has lost, while some task has run for longer than `LOOK_S`."""
+
+    wire: Wire
+    worker_id: Callable[[], str]
+    runs_longer: Callable[[float], bool]
+    """Returns whether a task has been running for more than so many seconds."""
+    held: Callable[[], Held]
+    """Returns the tasks of the worker."""
+    on_lost: Callable[[Mapping[str, str | None]], object]
+    """Called with the lost tasks, as task id -> claim."""
+
+    async def hear_for_ever(self) -> None:
+        """Ask for ever; only once a minute where the hub, or a proxy before it, does not know the call."""
+        known, last_worker_id, failures, logged = 0, "", 0, False
+        while True:
+            await asyncio.sleep(LOOK_S)
+            worker_id = self.worker_id()
+            if not worker_id or not self.runs_longer(LOOK_S):
+                continue
+            if worker_id != last_worker_id:
+                known, last_worker_id = 0, worker_id
+            try:
+                number = await self.wire.run(taken(worker_id, known, WAIT_S))
+                if number != known:
+                    await self._compare(worker_id)
+                known, failures = number, 0
+            except WorkerNotFound:  # the heartbeat reports that
+                await asyncio.sleep(LOOK_S)
+            except HubError as error:
+                if passing(error):
+                    await asyncio.sleep(min(LONGEST_PAUSE_S, pause_s(failures, error.retry_after_s)))
+                    failures += 1
+                    continue
+                if not logged:
+                    log.info("this hub says with heartbeats alone what was taken from a worker: %s", error)
+                logged = True
+                await asyncio.sleep(UNKNOWN_S)
+
+    async def _compare(self, worker_id: str) -> None:
+        if lost := await self.wire.run(beat(worker_id, ATTEMPT_S, self.held())):
+            self.on_lost(lost)

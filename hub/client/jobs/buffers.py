@@ -20,9 +20,6 @@ class Outbox:
     def __init__(self) -> None:
         self._reports: deque[Report] = deque()
 
-    def __len__(self) -> int:
-        return len(self._reports)
-
     def add(self, report: Report) -> None:
         """Add a report at the end."""
         self._reports.append(report)

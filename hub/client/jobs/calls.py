@@ -191,28 +191,28 @@ def _object(answer: HubAnswer) -> dict[str, Any]:
         return dict(answer.data)
 
 
-def leave(worker_id: str, unsaid: Sequence[ClaimCall], backlog: Backlog) -> Steps[None]:
+def leave(worker_id: str, unanswered: Sequence[ClaimCall], backlog: Backlog) -> Steps[None]:
     """Send the last calls of a worker and delete it; what is not done within a few seconds is done in the background.
 
-    `unsaid` are the calls that the hub has not answered. A claim is repeated unchanged, and the tasks that it got are
-    given back. A refusal of the hub is logged.
+    The calls in `unanswered` are sent once more: a claim is repeated unchanged, and the tasks that it got are given
+    back. A refusal of the hub is logged.
     """
-    left = list(unsaid)
+    left = list(unanswered)
     try:
         if backlog.waiting():
             raise HubUnavailable("reports come first that could not be told yet")
-        yield from _told(worker_id, left, lasting(0.0 if left else LEAVE_S), LEAVE_S)
+        yield from _last_calls(worker_id, left, lasting(0.0 if left else LEAVE_S), LEAVE_S)
     except HubError as error:
         reports = sum(len(claim.reports) for claim in left)
-        what = f"tell what came of {reports} tasks and that worker {worker_id} leaves"
+        action = f"tell what came of {reports} tasks and that worker {worker_id} leaves"
         if passing(error):
-            steps = partial(_told, worker_id, left, lasting(0.0), ONCE.attempt_s)
-            backlog.add(Message(what, steps, math.inf, "the hub misses it by itself, and fails what it held"), error)
+            steps = partial(_last_calls, worker_id, left, lasting(0.0), ONCE.attempt_s)
+            backlog.add(Message(action, steps, math.inf, "the hub misses it by itself, and fails what it held"), error)
         else:
-            log.info("could not %s (%s); the hub misses it by itself", what, error)
+            log.info("could not %s (%s); the hub misses it by itself", action, error)
 
 
-def _told(worker_id: str, left: list[ClaimCall], left_s: Left, attempt_s: float) -> Steps[None]:
+def _last_calls(worker_id: str, left: list[ClaimCall], left_s: Left, attempt_s: float) -> Steps[None]:
     """Send the calls in `left`, drop each from it once it is answered, and delete the worker."""
     while left:
         try:

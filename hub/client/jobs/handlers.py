@@ -49,12 +49,12 @@ class Task:
     attempt: int = 1
     max_attempts: int = 1
     lost: bool = False
-    """Set when the task is no longer this worker's: what a handler still does for it is in vain."""
+    """True once the task is no longer this worker's: then no work of its handler counts any more."""
     reported: bool = False
     taken_s: float = field(default_factory=now_s)
     claim: str = ""
     tell: Tell | None = None
-    """How it says something of itself; set by the worker that runs it."""
+    """Takes progress and lines of the log; set by the worker that runs the task."""
 
     @classmethod
     def of(cls, info: TaskInfo) -> Task:
@@ -195,12 +195,12 @@ class Handler:
             raise
 
     async def _in_thread(self, task: Task, threads: Threads, say: Say) -> Any:
-        ended = threads.run(self.called, task)
-        if self.max_runtime_s is not None and not (await asyncio.wait([ended], timeout=self.max_runtime_s))[0]:
+        running = threads.run(self.called, task)
+        if self.max_runtime_s is not None and not (await asyncio.wait([running], timeout=self.max_runtime_s))[0]:
             # A thread cannot be stopped: the task is reported, and its place stays taken until the function returns.
             say(Report(task.id, "failed", RUNTIME_EXCEEDED))
             task.lost = True
-        result = await ended
+        result = await running
         return await result if inspect.isawaitable(result) else result
 
 
@@ -218,33 +218,33 @@ def model_of(function: Callable[..., Any]) -> type[Model] | None:
 def result_of(function: Callable[..., Any]) -> type[Model] | None:
     """Return the model in the annotation of the returned value; None where there is none."""
     try:
-        said = inspect.signature(function).return_annotation
+        annotation = inspect.signature(function).return_annotation
     except (TypeError, ValueError):  # of something built in
         return None
-    return _model(function, "result", said)
+    return _model(function, "result", annotation)
 
 
-def _model(function: Callable[..., Any], what: str, annotation: Any) -> type[Model] | None:
+def _model(function: Callable[..., Any], role: str, annotation: Any) -> type[Model] | None:
     if annotation is inspect.Parameter.empty or annotation is None:
         return None
-    found = SimpleNamespace(__annotations__={what: annotation})
+    annotated = SimpleNamespace(__annotations__={role: annotation})
     plain = inspect.unwrap(function)
     names = getattr(plain, "__globals__", None) or getattr(type(plain).__call__, "__globals__", {})
     try:
-        said = get_type_hints(found, globalns=names)[what]
+        hint = get_type_hints(annotated, globalns=names)[role]
     except Exception as error:  # noqa: BLE001 - an annotation may be anything, also a name that does not exist
-        log.warning("the %s of %r is taken as it is: its annotation is not known (%s)", what, function, error)
+        log.warning("the %s of %r is taken as it is: its annotation is not known (%s)", role, function, error)
         return None
-    is_model = isinstance(said, type) and all(
-        callable(getattr(said, name, None)) for name in ("model_json_schema", "model_validate")
+    is_model = isinstance(hint, type) and all(
+        callable(getattr(hint, name, None)) for name in ("model_json_schema", "model_validate")
     )
-    return said if is_model else None
+    return hint if is_model else None
 
 
 def takes_task(function: Callable[..., Any]) -> bool:
     """Return whether a handler takes payload and task: not when it has one parameter, which is the payload."""
-    found = _positional(function)
-    return found is None or len(found) != 1 or found[0].kind is inspect.Parameter.VAR_POSITIONAL
+    positional = _positional(function)
+    return positional is None or len(positional) != 1 or positional[0].kind is inspect.Parameter.VAR_POSITIONAL
 
 
 def _positional(function: Callable[..., Any]) -> list[inspect.Parameter] | None:

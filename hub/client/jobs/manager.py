@@ -294,8 +294,8 @@ class JobManager(Listener):
             if worker_id is not None:
                 for event, message in self._joined(worker_id):
                     self._emit(event.replace("join", "leave"), message, worker_id)
-                unsaid = [self._unanswered] if self._unanswered is not None else []
-                self._wire.run(leave(worker_id, unsaid, self._backlog))
+                unanswered = [self._unanswered] if self._unanswered is not None else []
+                self._wire.run(leave(worker_id, unanswered, self._backlog))
             if self._socket is not None:
                 self._socket.close()
             for backlog in (self._backlog, self._providers.backlog):

@@ -75,19 +75,19 @@ class Processes:
         return self._run(await self._idle.get(), task)
 
     async def _run(self, child: _Child, task: Task) -> Any:
-        ended = self._threads.run(child.run, task, self._handlers)
-        ended.add_done_callback(lambda _: self._back(child, ended))
-        told = False
-        while not ended.done():
+        running = self._threads.run(child.run, task, self._handlers)
+        running.add_done_callback(lambda _: self._back(child, running))
+        lost = False
+        while not running.done():
             try:
-                await asyncio.wait([ended])
+                await asyncio.wait([running])
             except asyncio.CancelledError:
-                if told or not task.lost:
+                if lost or not task.lost:
                     child.kill()
                     raise
                 child.lose()
-                told = True
-        return ended.result()
+                lost = True
+        return running.result()
 
     def close(self) -> None:
         """Kill all processes, and end the threads that wait for them."""
@@ -146,7 +146,7 @@ class _Child:
             self._send(replace(task, tell=None))
             while True:
                 match self._pipe.recv():
-                    case ("said", share, message, text):
+                    case ("progress", share, message, text):
                         if task.tell is not None and not (task.lost or task.reported):
                             task.tell(task.id, task.claim, share, message, text)
                     case ("returned", document):
@@ -177,10 +177,10 @@ class _Child:
             _kill(process)
             process.join()
 
-    def _send(self, said: Task | None) -> None:
+    def _send(self, message: Task | None) -> None:
         assert self._pipe is not None
         with self._lock:
-            self._pipe.send(said)
+            self._pipe.send(message)
 
     def _end(self) -> str:
         """Kill the process and its children; return how it ended, as words for an error."""
@@ -211,20 +211,20 @@ def _serve(pipe: Connection, handlers: dict[str, Handler]) -> None:
     inbox: SimpleQueue[Task] = SimpleQueue()
     sending = threading.Lock()
 
-    def send(said: tuple[Any, ...]) -> None:
+    def send(message: tuple[Any, ...]) -> None:
         with sending:
-            pipe.send(said)
+            pipe.send(message)
 
     def listen() -> None:
         task: Task | None = None
         with contextlib.suppress(EOFError, OSError):
             while True:
-                said = pipe.recv()
-                if said is None and task is not None:
+                message = pipe.recv()
+                if message is None and task is not None:
                     task.lost = True
-                elif said is not None:
-                    task = said
-                    task.tell = lambda _id, _claim, *news: send(("said", *news))
+                elif message is not None:
+                    task = message
+                    task.tell = lambda _id, _claim, *news: send(("progress", *news))
                     inbox.put(task)
         os.killpg(0, signal.SIGKILL)  # even while a handler runs: another worker has its task by now
 

@@ -27,7 +27,7 @@ MOST_AT_ONCE = 100
 
 
 @dataclass(slots=True)
-class ProgressReport:
+class UnsentProgress:
     """The progress of a task that is still to be sent to the hub."""
 
     claim: str
@@ -37,10 +37,10 @@ class ProgressReport:
 
     def body(self, task_id: str) -> dict[str, Any]:
         """Return the report in the form of a request body."""
-        said = {"claim": self.claim, "progress": self.progress, "message": self.message, "log": list(self.log)}
-        return {"id": task_id, **{name: value for name, value in said.items() if value not in (None, "", [])}}
+        body = {"claim": self.claim, "progress": self.progress, "message": self.message, "log": list(self.log)}
+        return {"id": task_id, **{name: value for name, value in body.items() if value not in (None, "", [])}}
 
-    def put_back(self, older: ProgressReport) -> None:
+    def put_back(self, older: UnsentProgress) -> None:
         """Merge in an older report that could not be sent: newer values win, and the older log lines come first."""
         if older.claim == self.claim:
             self.progress = older.progress if self.progress is None else self.progress
@@ -58,7 +58,7 @@ class ProgressReporter:
     """Called with the tasks that the worker no longer holds, as task id -> claim."""
 
     def __post_init__(self) -> None:
-        self._news: dict[str, ProgressReport] = {}
+        self._news: dict[str, UnsentProgress] = {}
         self._lock = threading.Lock()
         self._woken = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -71,14 +71,14 @@ class ProgressReporter:
         with self._lock:
             news = self._news.get(task_id)
             if news is None or news.claim != claim:
-                news = self._news[task_id] = ProgressReport(claim)
+                news = self._news[task_id] = UnsentProgress(claim)
             news.progress = news.progress if progress is None else progress
             news.message = news.message if message is None else message
             if text is not None:
                 news.log.append(text)
         call_in(self._loop, self._woken.set)
 
-    async def tell_for_ever(self) -> None:
+    async def send_for_ever(self) -> None:
         """Send the gathered progress once a second, for ever."""
         self._loop = asyncio.get_running_loop()
         while True:
@@ -88,7 +88,7 @@ class ProgressReporter:
                 await self._woken.wait()
             self._woken.clear()
             async with self._sending:
-                await self._tell(self._take())
+                await self._send(self._take())
             await asyncio.sleep(INTERVAL_S)
 
     def has_news(self, task_id: str) -> bool:
@@ -102,13 +102,13 @@ class ProgressReporter:
             with self._lock:
                 news = self._news.pop(task_id, None)
             if news is not None:
-                await self._tell({task_id: news})
+                await self._send({task_id: news})
         with self._lock:
             self._news.pop(task_id, None)
 
-    def _take(self) -> dict[str, ProgressReport]:
+    def _take(self) -> dict[str, UnsentProgress]:
         with self._lock:
-            taken: dict[str, ProgressReport] = {}
+            taken: dict[str, UnsentProgress] = {}
             size = 0
             for task_id, news in list(self._news.items()):
                 size += sum(len(text.encode()) for text in news.log)
@@ -117,7 +117,7 @@ class ProgressReporter:
                 taken[task_id] = self._news.pop(task_id)
             return taken
 
-    async def _tell(self, news: Mapping[str, ProgressReport]) -> None:
+    async def _send(self, news: Mapping[str, UnsentProgress]) -> None:
         """Send reports, repeating the call for some seconds; keep those that no hub has taken for the next call."""
         if not news or self._deaf:
             return
@@ -129,7 +129,7 @@ class ProgressReporter:
             with readable():
                 outcomes = {str(each["id"]): str(each["outcome"]) for each in answer.data["tasks"]}
         except HubError as error:
-            self._not_told(news, error)
+            self._not_sent(news, error)
         else:
             lost = {task_id: each.claim for task_id, each in news.items() if outcomes.get(task_id, "ok") != "ok"}
             if lost:
@@ -137,11 +137,11 @@ class ProgressReporter:
         finally:
             self._away = set()
 
-    def _not_told(self, news: Mapping[str, ProgressReport], error: HubError) -> None:
+    def _not_sent(self, news: Mapping[str, UnsentProgress], error: HubError) -> None:
         if passing(error):
             with self._lock:
                 for task_id, older in news.items():
-                    self._news.setdefault(task_id, ProgressReport(older.claim)).put_back(older)
+                    self._news.setdefault(task_id, UnsentProgress(older.claim)).put_back(older)
         elif error.code in ("not-found", "method-not-allowed"):
             self._deaf = True
             log.warning("this hub hears nothing of the progress of tasks: %s", error)

@@ -64,7 +64,7 @@ class ClaimReporter:
         """Return the keys of claims that the hub has not answered. Safe from any thread."""
         return [claim.key for claim in list(self._open.values()) if claim.limit]
 
-    def unsaid(self) -> dict[str, str]:
+    def unreported(self) -> dict[str, str]:
         """Return the tasks whose reports the hub has not taken yet, with their claims. Safe from any thread."""
         reports = [
             *self._outbox.reports(),
@@ -128,10 +128,10 @@ class ClaimReporter:
             pass
         except HubError as error:
             log.warning("the hub does not take a report, and the worker ends without it: %s", error)
-        unsaid = list(self._open.values())
+        unanswered = list(self._open.values())
         while reports := self._outbox.take():
-            unsaid.append(ClaimCall(self.worker_id, limit=0, reports=reports))
-        return unsaid
+            unanswered.append(ClaimCall(self.worker_id, limit=0, reports=reports))
+        return unanswered
 
     async def _deliver(self, claim: ClaimCall, wait_s: float = 0.0) -> Claimed:
         self._open[claim.key] = claim
@@ -178,8 +178,8 @@ class ClaimReporter:
         return claim
 
     def _heard(self, claim: ClaimCall, claimed: Claimed) -> None:
-        if unheard := [report.task for report in claim.reports if report.task not in claimed.outcomes]:
-            raise HubError(f"this hub does not take reports with a claim: it says nothing of {unheard}")
+        if missing := [report.task for report in claim.reports if report.task not in claimed.outcomes]:
+            raise HubError(f"this hub does not take reports with a claim: it says nothing of {missing}")
         for task_id, outcome in claimed.outcomes.items():
             if outcome != "ok":
                 self.counts["refused"] += 1

@@ -10,6 +10,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
@@ -29,31 +30,26 @@ MOST_READS = 8
 Message = tuple[str, dict[str, str]]
 
 
+@dataclass(eq=False)
 class Socket:
-    """A Socket.IO connection that is opened again when it ends, and then joins the rooms again. No method raises.
+    """A Socket.IO connection that is opened again when it ends, and then joins the rooms again. No method raises."""
 
-    `given` is True for a client that is made here, or a `socketio.Client` that the program connects. `joined()` returns
-    the messages that join the rooms. `on_task()` and `on_request(request)` are called in threads of the connection.
-    """
+    given: Any
+    """True for a client that is made here, or a `socketio.Client` that the program connects."""
+    url: str
+    token: BearerToken
+    joined: Callable[[], Iterable[Message]]
+    """Returns the messages that join the rooms."""
+    on_task: Callable[[], None]
+    """Called in a thread of the connection when the hub has new tasks."""
+    on_request: Callable[[dict[str, Any]], None] = lambda request: None
+    """Called in a thread of its own with a request to a provider."""
 
-    def __init__(
-        self,
-        given: Any,
-        url: str,
-        token: BearerToken,
-        joined: Callable[[], Iterable[Message]],
-        on_task: Callable[[], None],
-        on_request: Callable[[dict[str, Any]], None],
-    ) -> None:
-        self._own = given is True
+    def __post_init__(self) -> None:
+        self._own = self.given is True
         self._client: Any = None
-        self._url = url
-        self._token = token
-        self._joined = joined
-        self._on_task = on_task
-        self._on_request = on_request
         if not self._own:
-            self._client = given
+            self._client = self.given
             self._hear()
         self.begin_anew()
 
@@ -62,7 +58,7 @@ class Socket:
         if self._own:
             if self._client is not None:
                 forks.leave_to_parent(self._client)
-            self._client = _made(self._url)
+            self._client = _made(self.url)
             self._hear()
         self._stop = threading.Event()
         self._sending = threading.Lock()
@@ -106,14 +102,14 @@ class Socket:
             if self._client.connected:
                 break
             try:
-                below = f"{urlsplit(self._url).path}/socket.io".lstrip("/")  # the client ignores the path in the URL
+                below = f"{urlsplit(self.url).path}/socket.io".lstrip("/")  # the client ignores the path in the URL
                 self._client.connect(
-                    self._url, auth=self._auth, transports=["websocket"], namespaces=["/"], wait_timeout=CONNECT_S,
+                    self.url, auth=self._auth, transports=["websocket"], namespaces=["/"], wait_timeout=CONNECT_S,
                     socketio_path=below,
                 )  # fmt: skip
             except Exception as error:  # noqa: BLE001 - any error: the next attempt may succeed
                 if not attempt:
-                    log.warning("no Socket.IO connection to %s yet, going on without: %s", self._url, error)
+                    log.warning("no Socket.IO connection to %s yet, going on without: %s", self.url, error)
             else:
                 break  # from now on the client connects again by itself
             if self._stop.wait(pause_s(attempt, longest_s=30.0)):
@@ -122,18 +118,18 @@ class Socket:
             self.close()
 
     def _auth(self) -> dict[str, str] | None:
-        token = self._token.now()
+        token = self.token.now()
         return {"token": token} if token else None
 
     def _connected(self) -> None:
-        for event, data in self._joined():
+        for event, data in self.joined():
             self.emit(event, data)
-        self._on_task()  # events may have been missed
+        self.on_task()  # events may have been missed
         if self._before is not None:
             self._before()
 
     def _task_available(self, *_: Any) -> None:
-        self._on_task()
+        self.on_task()
 
     def _provider_request(self, request: Any) -> None:
         if isinstance(request, dict):
@@ -141,7 +137,7 @@ class Socket:
 
     def _read(self, request: dict[str, Any]) -> None:
         with self._reading:
-            self._on_request(request)
+            self.on_request(request)
 
 
 def _made(url: str) -> Any:

@@ -135,11 +135,6 @@ def schedule(name: str, job: str, payload: Mapping[str, Any], room: str, options
     yield from ask(Send("PUT", place("rooms", room, "schedules", name), body), lasting(TROUBLE_S))
 
 
-def unschedule(name: str, room: str) -> Steps[None]:
-    """Remove a schedule; raises when there is none."""
-    yield from ask(Send("DELETE", place("rooms", room, "schedules", name)), lasting(TROUBLE_S))
-
-
 class JobsClient:
     """A submitter of tasks, for asyncio: `await client.submit("@global:modifiers:Rotate", {}, "room-1")`.
 
@@ -204,7 +199,7 @@ class JobsClient:
 
     async def unschedule(self, name: str, room: str) -> None:
         """Remove a schedule; the tasks that it has submitted stay."""
-        await self._wire.run(unschedule(name, room))
+        await self._wire.run(ask(Send("DELETE", place("rooms", room, "schedules", name)), lasting(TROUBLE_S)))
 
     async def cancel(self, task_id: str) -> None:
         """Cancel a task; raises `InvalidTaskTransition` when it has ended."""
@@ -275,7 +270,7 @@ class SyncJobsClient:
 
     def unschedule(self, name: str, room: str) -> None:
         """Remove a schedule; the tasks that it has submitted stay."""
-        self._wire.run(unschedule(name, room))
+        self._wire.run(ask(Send("DELETE", place("rooms", room, "schedules", name)), lasting(TROUBLE_S)))
 
     def cancel(self, task_id: str) -> None:
         """Cancel a task; raises `InvalidTaskTransition` when it has ended."""

@@ -66,8 +66,8 @@ class ResultLost(TaskEnded):
     code = "result-lost"
 
 
-class TaskOptions(TypedDict, total=False):
-    """The options of every task, be it submitted by a program or by a schedule; each is optional."""
+class CommonTaskOptions(TypedDict, total=False):
+    """The options that programs and schedules have in common when they submit a task; each is optional."""
 
     priority: int
     """From -100 to 100; a point counts as a second in the queue."""
@@ -86,7 +86,7 @@ class TaskOptions(TypedDict, total=False):
     completed."""
 
 
-class SubmitOptions(TaskOptions, total=False):
+class SubmitOptions(CommonTaskOptions, total=False):
     """The options of a submitter; each is optional."""
 
     not_before: datetime
@@ -100,7 +100,7 @@ class SubmitOptions(TaskOptions, total=False):
     """A second submit of the same tasks with the same key within 24 hours returns the tasks of the first."""
 
 
-class ScheduleOptions(TaskOptions, total=False):
+class ScheduleOptions(CommonTaskOptions, total=False):
     """The options of a schedule: the times, given by `cron` or by `every`, and the options of its tasks."""
 
     cron: str
@@ -132,17 +132,17 @@ class TaskInfo:
     attempt: int = 1
     max_attempts: int = 1
     claim: str = ""
-    """Which claim of it this is: reports name it, so that they count for no other one."""
+    """The id of the claim under which a worker holds the task; its reports name this claim and count for no other."""
     result: Any = None
-    """What it came to, when it was asked for alone and is completed; `JobsClient.result` waits for it."""
+    """The result of a completed task, in an answer about this task alone; `JobsClient.result` waits for it."""
     result_lost: bool = False
-    """Set when it came to something, and the store has lost that."""
+    """True when the task had a result, and the store has lost it."""
     progress: float | None = None
-    """How far it is, from 0 to 1, and with it what it does, as it said last; where it was asked for alone."""
+    """The last share that the task has reported, from 0 to 1, with `message`; in an answer about this task alone."""
     message: str | None = None
     progress_at: datetime | None = None
     log: tuple[str, ...] = ()
-    """The latest lines of its log."""
+    """The latest lines of the log of the task."""
 
     @property
     def finished(self) -> bool:
@@ -194,9 +194,9 @@ class Report:
 
     def body(self) -> dict[str, Any]:
         """Return the report in the form of a request body."""
-        said = {"id": self.task, "status": self.status, "error": self.error, "claim": self.claim}
+        body = {"id": self.task, "status": self.status, "error": self.error, "claim": self.claim}
         result = {} if self.value.document is None else {"result": self.value.document}
-        return {name: value for name, value in said.items() if value} | result
+        return {name: value for name, value in body.items() if value} | result
 
     def shorter(self) -> Report:
         """Return a smaller report: without its result, as a failure that says why, or with its error cut."""

@@ -14,11 +14,10 @@ from hub.client.backlog import CLOSE_S, backlog_of
 from hub.client.exchange import Send, lasting, passing, readable
 from hub.client.guard import call_in, is_set_within
 from hub.client.jobs import calls
-from hub.client.jobs.beating import Contact, Heartbeat
+from hub.client.jobs.beating import Contact, Heartbeat, LostTasks
 from hub.client.jobs.buffers import Prefetch
 from hub.client.jobs.calls import LONGEST_PAUSE_S, ClaimCall, leave
 from hub.client.jobs.handlers import Handler, Model, model_of, result_of, takes_task
-from hub.client.jobs.lost_tasks import LostTasks
 from hub.client.jobs.progress import ProgressReporter
 from hub.client.jobs.reporter import ClaimReporter
 from hub.client.jobs.runner import READY_S, TaskRunner
@@ -86,7 +85,7 @@ class Worker:
         ahead = Prefetch(concurrency, prefetch)
         self._wire = Wire(url, token, transport)
         self._backlog = backlog_of(self._wire)
-        self._unsaid: list[ClaimCall] = []
+        self._unanswered: list[ClaimCall] = []
         self._reporter = ClaimReporter(self._wire, ahead, self.counts, polling_interval, self._lost)
         self._progress = ProgressReporter(self._wire, lambda: self._reporter.worker_id, self._lose)
         self._runner = TaskRunner(
@@ -96,17 +95,12 @@ class Worker:
             self._wire, lambda: self._reporter.worker_id, self._runner.runs_longer, self._held, self._lose
         )
         beats = SyncWire(url, token, sync_transport)
-        self._heartbeat = Heartbeat(
-            beats,
-            heartbeat_interval,
-            Contact(None),
-            lambda *ended: call_in(self._loop, self._not_beating, *ended),
-            self._held,
-            lambda lost: call_in(self._loop, self._lose, lost),
-        )
+        ended, lost = self._on_loop(self._not_beating), self._on_loop(self._lose)
+        self._heartbeat = Heartbeat(beats, heartbeat_interval, Contact(None), ended, self._held, lost)
         self._socket: Socket | None = None
         if socket is not None and socket is not False:
-            self._socket = Socket(socket, beats.url, beats.token, self._joined, self._wake, lambda _: None)
+            wake = self._on_loop(self._reporter.woken.set)
+            self._socket = Socket(socket, beats.url, beats.token, self._joined, wake)
         self._failure: Exception | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._claiming: asyncio.Task[None] | None = None
@@ -178,6 +172,10 @@ class Worker:
         self._hurried = self._hurried or hurry
         call_in(self._loop, self._show_stop)
 
+    def _on_loop(self, function: Callable[..., object]) -> Callable[..., None]:
+        """Return a function that, from any thread, has `function` called on the event loop of the worker."""
+        return lambda *arguments: call_in(self._loop, function, *arguments)
+
     def _show_stop(self) -> None:
         if self._stopping:
             self._stop.set()
@@ -204,7 +202,7 @@ class Worker:
                 self._join()
             self._claiming = self._spawn(self._reporter.claim_for_ever(self._runner))
             works = (
-                self._reporter.report_for_ever(), self._progress.tell_for_ever(), self._lost_tasks.hear_for_ever(),
+                self._reporter.report_for_ever(), self._progress.send_for_ever(), self._lost_tasks.hear_for_ever(),
                 self._watch(),
             )  # fmt: skip
             self._others |= {self._spawn(work) for work in works}
@@ -218,7 +216,7 @@ class Worker:
             await self._runner.close(0.0 if self._failure else self._grace_s, self._hurry)
             await self._end(*self._others)
             if self._reporter.worker_id:
-                self._unsaid = await self._reporter.close(self._runner)
+                self._unanswered = await self._reporter.close(self._runner)
         finally:
             await self._end(self._claiming, *self._others)
             await self._close()
@@ -236,7 +234,7 @@ class Worker:
         try:
             worker_id, self._reporter.worker_id = self._reporter.worker_id, ""
             if worker_id:
-                await self._wire.run(leave(worker_id, self._unsaid, self._backlog))
+                await self._wire.run(leave(worker_id, self._unanswered, self._backlog))
         finally:
             await asyncio.to_thread(self._runner.end)
             if self._socket is not None:
@@ -329,7 +327,7 @@ class Worker:
         """Return the held tasks, for the heartbeat. Claims are read first, reports last: a task moves in that order."""
         claims = self._reporter.unanswered()
         runner = self._runner.names()
-        return Held({**self._reporter.unsaid(), **runner}, claims)
+        return Held({**self._reporter.unreported(), **runner}, claims)
 
     def _lose(self, lost: Mapping[str, str | None]) -> None:
         self._runner.lose_some(lost)
@@ -343,9 +341,6 @@ class Worker:
             self._fail(error)
 
     # -- the socket ---------------------------------------------------------------------------------------------------
-
-    def _wake(self) -> None:
-        call_in(self._loop, self._reporter.woken.set)
 
     def _joined(self) -> list[Message]:
         worker_id = self._reporter.worker_id

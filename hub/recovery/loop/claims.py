@@ -21,7 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 
 from hub.recovery.engines import reading
 from hub.recovery.faults import is_away
-from hub.recovery.loop.counts import say
+from hub.recovery.loop.counts import log_event
 from hub.recovery.outcomes import Outcome, Parked, stamp
 from hub.recovery.rows import Rows
 from hub.retries import now_s
@@ -71,14 +71,14 @@ class RecordClaim:
     ends_s: float
     unreadable: str | None = None
     exact: bool = False
-    """Set when the lease alone no longer proves ownership."""
+    """Whether the stamp must prove that the record is ours, because the lease alone no longer does."""
     in_doubt: set[Any] = field(default_factory=set)
-    """Statuses of commits without an answer; None for a deleted record."""
+    """The statuses that commits without an answer may have written; None stands for a deleted record."""
     why: Why | None = None
     asked_s: float = 0.0
     handler: asyncio.Task[Any] | None = None
     committed: bool = False
-    """Set when the handler has committed something itself."""
+    """Whether the handler has committed something itself."""
 
     @property
     def at_work(self) -> bool:
@@ -123,7 +123,7 @@ class Claims:
         self.tried: list[Any] = []
         """The ids of the latest attempt to claim."""
         self.doubtful: dict[Any, Any] = {}
-        """Records that may be claimed, for the commit got no answer, and have no handler: id -> stamp."""
+        """Records without a handler that a commit without an answer may have claimed: id -> stamp."""
         self._warned = False
         self.use(rows)
 
@@ -134,8 +134,8 @@ class Claims:
         # PostgreSQL has years beyond those of Python, so there the time is read as text.
         is_date = self.engine.dialect.name == "postgresql"
         self._time = sa.cast(rows.updated_at, sa.Text()) if is_date else self._stamp
-        self._stuck = rows.status_is(rows.source.stuck)
-        self._ready = sa.and_(rows.status_is(rows.source.becomes), *rows.filter)
+        self._stuck = rows.status == rows.source.stuck
+        self._ready = sa.and_(rows.status == rows.source.becomes, *rows.filter)
 
     async def ready(self, but: Collection[Any] = ()) -> bool:
         """Return whether there is a record to claim, except `but`; unlike a claim it takes no write lock in SQLite."""
@@ -194,13 +194,14 @@ class Claims:
             if not self._warned:
                 self._warned = True
                 why = f"a trigger keeps {source.updated_at_field}, or it holds too few digits"
-                say(logging.WARNING, "records not claimed", source=source.name, ids=alike[:10], why=why)
+                log_event(logging.WARNING, "records not claimed", source=source.name, ids=alike[:10], why=why)
         return alike
 
     async def _check_clock(self, connection: AsyncConnection, taken: list[Any], began_s: float) -> None:
         """Raise `SourceRefused` if a record looks stuck right after its claim: another worker would take it."""
         source = self.rows.source
-        old = sa.select(self.rows.id).where(self.rows.named(taken), self.rows.older_than(source.threshold_s)).limit(1)
+        is_old = self.rows.clock.older_than(source.threshold_s)
+        old = sa.select(self.rows.id).where(self.rows.named(taken), is_old).limit(1)
         if (await connection.execute(old)).first() is not None:
             if now_s() - began_s >= source.threshold_s:
                 raise TimeoutError("claiming took longer than the threshold")
@@ -312,7 +313,7 @@ class Claims:
 
     async def _set(self, connection: AsyncConnection, *guard: sa.ColumnElement[bool], status: Any = None) -> int:
         rows = self.rows
-        change = {rows.updated_at.name: rows.now} | ({} if status is None else {rows.status.name: status})
+        change = {rows.updated_at.name: rows.clock.now} | ({} if status is None else {rows.status.name: status})
         return (await connection.execute(sa.update(rows.table).where(*guard).values(change))).rowcount
 
     def _those(self, ids: Iterable[Any], what: sa.ColumnElement[bool] | None = None) -> sa.Select[Any]:
@@ -326,7 +327,7 @@ class Claims:
     @property
     def _decided(self) -> sa.ColumnElement[bool]:
         """Return the clause for a status that is neither stuck nor ready: only a handler sets such a status."""
-        return sa.and_(sa.not_(self._stuck), sa.not_(self.rows.status_is(self.rows.source.becomes)))
+        return sa.and_(sa.not_(self._stuck), self.rows.status != self.rows.source.becomes)
 
     def _one(self, claim: RecordClaim) -> sa.ColumnElement[bool]:
         return self.rows.named([claim.record.id])
@@ -334,7 +335,9 @@ class Claims:
     async def _read(self, connection: AsyncConnection, ids: list[Any]) -> dict[Any, Mapping[str, Any] | Exception]:
         """Return the columns of these records by id; for an unreadable record its error instead."""
         try:
-            return await self._fields(connection, self.rows.named(ids))
+            query = sa.select(self.rows.table).where(self.rows.named(ids))
+            records = (await connection.execute(query)).mappings().all()
+            return {record[self.rows.id.name]: dict(record) for record in records}
         except sa.exc.SQLAlchemyError:
             raise
         except Exception as error:  # noqa: BLE001 - returned as the reason why this record fails
@@ -344,11 +347,6 @@ class Claims:
         for each in ids:
             found |= await self._read(connection, [each])
         return found
-
-    async def _fields(self, connection: AsyncConnection, which: sa.ColumnElement[bool]) -> dict[Any, Any]:
-        name = self.rows.id.name
-        found = (await connection.execute(sa.select(self.rows.table).where(which))).mappings().all()
-        return {each[name]: dict(each) for each in found}
 
 
 def _claim(key: Any, found: Mapping[str, Any] | Exception, mark: Any, ends_s: float) -> RecordClaim:

@@ -20,17 +20,17 @@ class Counts:
     claimed: int = 0
     done: int = 0
     failed: int = 0
-    """Marked as failed: their handler raised or took too long, or there was no session for it."""
+    """Records marked as failed: the handler raised or took too long, or there was no session for it."""
     returned: int = 0
-    """Given back, to be claimed again: not started, cancelled, or their handler's writes were lost."""
+    """Records given back, to be claimed again: not started, cancelled, or the handler's writes were lost."""
     lost: int = 0
-    """Changed by another program meanwhile: nothing was written."""
+    """Records that another program changed meanwhile: nothing was written."""
     parked: int = 0
-    """Their outcome waits in Redis until the database is back."""
+    """Records whose outcome waits in Redis until the database is back."""
     settled: int = 0
     """Parked outcomes that were written, of any loop."""
     zombies: int = 0
-    """Left as they are, because their outcome could not be written; recovery finds them."""
+    """Records left unchanged, because their outcome could not be written; recovery finds them."""
     sessions: int = field(default=0, compare=False)
     """Requests for a session."""
     refusals: int = 0
@@ -45,14 +45,14 @@ class Counts:
             try:
                 self.on_change(name, id)
             except Exception as error:  # noqa: BLE001 - an error of `on_change` must not fail the record
-                say(logging.ERROR, "on_change failed", counted=name, id=id, why=reason(error))
+                log_event(logging.ERROR, "on_change failed", counted=name, id=id, why=reason(error))
 
     def numbers(self) -> dict[str, int]:
         """Return all counters by name."""
         return {name: value for name, value in vars(self).items() if name != "on_change"}
 
 
-def say(level: int, event: str, **facts: Any) -> None:
+def log_event(level: int, event: str, **facts: Any) -> None:
     """Log an event. The facts are in the line as `key=value` and are attributes of the log record."""
     log.log(level, "%s %s", event, " ".join(f"{name}={_shown(value)}" for name, value in facts.items()), extra=facts)
 

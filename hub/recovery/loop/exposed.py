@@ -23,18 +23,19 @@ class Loops(Collector):
         self._ended: dict[str, Counter[str]] = {}
         self._registered = False
 
-    def begin(self, source: str, counts: Counts) -> None:
-        """Include the counters of a loop that begins in the metrics of its source."""
+    @contextmanager
+    def shown(self, source: str, counts: Counts) -> Iterator[None]:
+        """Include the counters of a loop in the metrics while the block runs, and keep their last values after it."""
         if not self._registered:
             REGISTRY.register(self)
             self._registered = True
-        self._running.append((source, counts, counts.numbers()))
-
-    def end(self, counts: Counts) -> None:
-        """Keep the last values of the counters of a loop that has ended."""
-        for each in [each for each in self._running if each[1] is counts]:
-            self._ended[each[0]] = self._ended.get(each[0], Counter()) + _since(counts, each[2])
-            self._running.remove(each)
+        loop = (source, counts, counts.numbers())
+        self._running.append(loop)
+        try:
+            yield
+        finally:
+            self._running = [other for other in self._running if other is not loop]
+            self._ended[source] = self._ended.get(source, Counter()) + _since(counts, loop[2])
 
     def collect(self) -> Iterator[Metric]:
         """Yield two metrics by source: records by outcome, and sessions given and refused."""
@@ -63,14 +64,4 @@ def _since(counts: Counts, before: dict[str, int]) -> Counter[str]:
     return Counter({name: value - before[name] for name, value in counts.numbers().items()})
 
 
-_loops = Loops()
-
-
-@contextmanager
-def shown(source: str, counts: Counts) -> Iterator[None]:
-    """Include the counters of a loop in the metrics while the block runs, and keep their last values after it."""
-    _loops.begin(source, counts)
-    try:
-        yield
-    finally:
-        _loops.end(counts)
+shown = Loops().shown  # of this process

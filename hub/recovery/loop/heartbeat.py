@@ -7,7 +7,7 @@ import logging
 from contextlib import suppress
 
 from hub.recovery.loop.claims import AT_ONCE, Claims, RecordClaim, Why
-from hub.recovery.loop.counts import say
+from hub.recovery.loop.counts import log_event
 from hub.recovery.loop.items import Items
 from hub.recovery.loop.sessions import SessionTrouble
 
@@ -54,5 +54,7 @@ class ClaimHeartbeat:
         self._trouble.over()
         for claim in lost:
             if claim.at_work:  # its handler has not ended meanwhile
-                say(logging.WARNING, "heartbeat finds the record changed", source=self._source, id=claim.record.id)
+                log_event(
+                    logging.WARNING, "heartbeat finds the record changed", source=self._source, id=claim.record.id
+                )
                 claim.stop(Why.LOST)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
 from hub.errors import HubError, SourceRefused
-from hub.recovery.faults import in_a_sentence, is_away
+from hub.recovery.faults import as_hub_error, is_away
 from hub.recovery.loop.claims import AT_ONCE, Claims, RecordClaim, Untaken
-from hub.recovery.loop.counts import say
+from hub.recovery.loop.counts import log_event
 from hub.recovery.loop.sessions import SessionTrouble
 from hub.recovery.loop.shutdown import Shutdown
 from hub.recovery.rows import Rows
@@ -21,24 +22,19 @@ MOST_LEFT_OUT = 500  # records left out at once; beyond that, the record left ou
 LEFT_OUT_S = 300.0  # a record left out is tried again after this long: it may have been repaired
 
 
+@dataclass(eq=False)
 class Intake:
     """The claimer of a loop. After a refusal it claims fewer records, and leaves out records that it cannot claim."""
 
-    def __init__(
-        self,
-        claims: Claims,
-        look: Callable[[], Awaitable[Rows]],
-        shutdown: Shutdown,
-        trouble: SessionTrouble,
-        claimed: Collection[Any],
-    ) -> None:
-        self._claims = claims
-        self._look = look
-        self._shutdown = shutdown
-        self._trouble = trouble
-        self._claimed = claimed
-        self._source = claims.rows.source
-        self._limit = AT_ONCE
+    claims: Claims
+    read_table: Callable[[], Awaitable[Rows]]
+    shutdown: Shutdown
+    trouble: SessionTrouble
+    claimed: Collection[Any]
+
+    def __post_init__(self) -> None:
+        self._source = self.claims.rows.source
+        self.most = AT_ONCE  # how many records the next call of `take` claims at most
         self._left_out: dict[Any, float] = {}  # id of a record that cannot be claimed -> since when
         self._suspect: Any = None
         self._in_a_row = 0
@@ -47,11 +43,11 @@ class Intake:
         """Return whether a record can be claimed; None when the database does not answer."""
         self._left_out = {id: since for id, since in self._left_out.items() if now_s() - since < LEFT_OUT_S}
         try:
-            while self._claims.doubtful:
+            while self.claims.doubtful:
                 await self._settle_doubts()
-            return await self._shutdown.timeout(self._claims.ready(self._left_out), CLAIM_S)
+            return await self.shutdown.timeout(self.claims.ready(self._left_out), CLAIM_S)
         except Exception as error:  # noqa: BLE001 - `_refused` deals with it
-            self._claims.tried = []
+            self.claims.tried = []
             await self._refused(error)
             return None
 
@@ -63,67 +59,64 @@ class Intake:
         """
         if not (ready := await self.ready()):
             return None if ready is None else []
-        but = dict.fromkeys(chain(self._left_out, self._claimed))
+        but = dict.fromkeys(chain(self._left_out, self.claimed))
         try:
-            taken = await self._shutdown.timeout(self._claims.take(min(room, self._limit), but), CLAIM_S)
+            taken = await self.shutdown.timeout(self.claims.take(min(room, self.most), but), CLAIM_S)
         except SourceRefused:
             raise
         except Exception as error:  # noqa: BLE001 - it may pass; `_refused` deals with it
             await self._refused(error)
             return None
-        self._trouble.over()
+        self.trouble.over()
         self._in_a_row = 0
         self._suspect = None
-        self._limit = min(AT_ONCE, self._limit * 2)
+        self.most = min(AT_ONCE, self.most * 2)
         return taken
 
     async def _settle_doubts(self) -> None:
         try:
-            await self._shutdown.timeout(self._claims.give_back_doubtful(), CLAIM_S)
+            await self.shutdown.timeout(self.claims.give_back_doubtful(), CLAIM_S)
         except Exception as error:
             if is_away(error):
                 raise
-            doubtful, self._claims.doubtful = self._claims.doubtful, {}
-            why = in_a_sentence(self._source, error)
-            say(logging.CRITICAL, "ZOMBIE RECORD ALERT", source=self._source.name, ids=list(doubtful)[:10], why=why)
-
-    @property
-    def most(self) -> int:
-        """Return how many records the next call of `take` claims at most."""
-        return self._limit
+            doubtful, self.claims.doubtful = self.claims.doubtful, {}
+            why = as_hub_error(self._source, error)
+            log_event(
+                logging.CRITICAL, "ZOMBIE RECORD ALERT", source=self._source.name, ids=list(doubtful)[:10], why=why
+            )
 
     async def _refused(self, error: Exception) -> None:
         """Note an error of a claim; for the next one read the table anew, halve the batch or leave a record out."""
         if is_away(error) and not isinstance(error, Untaken):
-            self._trouble.met(in_a_sentence(self._source, error))
+            self.trouble.met(as_hub_error(self._source, error))
             return
         try:
-            rows = await self._shutdown.timeout(self._look(), CLAIM_S)
+            rows = await self.shutdown.timeout(self.read_table(), CLAIM_S)
         except Exception as trouble:  # noqa: BLE001 - logged by `met`
-            self._trouble.met(trouble if isinstance(trouble, HubError) else in_a_sentence(self._source, trouble))
+            self.trouble.met(trouble if isinstance(trouble, HubError) else as_hub_error(self._source, trouble))
             return
-        changed = _shape(rows) != _shape(self._claims.rows)
-        self._claims.use(rows)
+        changed = _shape(rows) != _shape(self.claims.rows)
+        self.claims.use(rows)
         if changed:
-            say(logging.WARNING, "the table has changed", source=self._source.name, columns=rows.table.c.keys())
-        elif len(self._claims.tried) > 1:
-            self._limit = max(1, len(self._claims.tried) // 2)
-        elif self._claims.tried and self._claims.tried[0] == self._suspect:
+            log_event(logging.WARNING, "the table has changed", source=self._source.name, columns=rows.table.c.keys())
+        elif len(self.claims.tried) > 1:
+            self.most = max(1, len(self.claims.tried) // 2)
+        elif self.claims.tried and self.claims.tried[0] == self._suspect:
             self._leave_out(self._suspect, error)
-        elif self._claims.tried:
-            self._suspect = self._claims.tried[0]  # left out if the next try fails too: the fault may be the table's
+        elif self.claims.tried:
+            self._suspect = self.claims.tried[0]  # left out if the next try fails too: the fault may be the table's
         else:
-            self._trouble.met(in_a_sentence(self._source, error))
+            self.trouble.met(as_hub_error(self._source, error))
 
     def _leave_out(self, id: Any, error: Exception) -> None:
-        why = error if isinstance(error, Untaken) else in_a_sentence(self._source, error)
-        say(logging.ERROR, "record cannot be claimed", source=self._source.name, id=id, why=why)
+        why = error if isinstance(error, Untaken) else as_hub_error(self._source, error)
+        log_event(logging.ERROR, "record cannot be claimed", source=self._source.name, id=id, why=why)
         self._left_out[id] = now_s()
         for first in list(islice(self._left_out, max(0, len(self._left_out) - MOST_LEFT_OUT))):
             del self._left_out[first]
         self._in_a_row += 1
         if self._in_a_row > 1:  # perhaps no record can be claimed, so pause between the tries
-            self._trouble.met(why)
+            self.trouble.met(why)
 
 
 def _shape(rows: Rows) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from hub.recovery.faults import is_away, may_pass
 from hub.recovery.loop.claims import Claims, Record, RecordClaim, Unreached, Why
-from hub.recovery.loop.counts import Counts, reason, say
+from hub.recovery.loop.counts import Counts, log_event, reason
 from hub.recovery.loop.sessions import Breaker, DatabaseSessions, HeldSession, SessionRefused, SessionTrouble
 from hub.recovery.loop.shutdown import Interrupted, Shutdown
 from hub.recovery.outcomes import Outcome, Outcomes
@@ -31,43 +32,34 @@ LOOK_S = 1.0  # longest sleep between looks at a lease: sleeps do not count the 
 LEAST_SHARE = 0.5  # share of the lease that must be left for a handler to begin
 
 
+@dataclass(eq=False)
 class Items:
     """The claimed records of a loop and the work on them. `work` never raises, so that no record ends the loop."""
 
-    def __init__(
-        self,
-        claims: Claims,
-        handler: Handler,
-        done: str | int,
-        sessions: DatabaseSessions,
-        breaker: Breaker,
-        shutdown: Shutdown,
-        counts: Counts,
-        outcomes: Outcomes | None,
-        own: DatabaseSessions,
-        concurrency: int,
-        fail_unserved: bool = False,
-    ) -> None:
+    claims: Claims
+    handler: Handler
+    done: str | int
+    sessions: DatabaseSessions
+    own: DatabaseSessions
+    """Sessions of the loop itself, for outcomes that no handler's session can write."""
+    breaker: Breaker
+    shutdown: Shutdown
+    counts: Counts
+    outcomes: Outcomes | None
+    concurrency: int
+    fail_unserved: bool
+
+    def __post_init__(self) -> None:
         self.claimed: dict[Any, RecordClaim] = {}
         """All claims whose outcome is not written yet: a second claim of a record would be taken for the first."""
-        self.parked_some = False
+        self.parked_some = True  # an earlier run may have parked outcomes
         self.committed = asyncio.Event()
         """Set when a handler has committed something itself."""
         self._rounds: dict[Any, int] = {}
-        source = claims.rows.source
+        self._source = source = self.claims.rows.source
         self.writing = SessionTrouble(source.name, "outcomes cannot be written", "outcomes can be written again")
-        self._claims = claims
-        self._handler = handler
-        self._done = done
-        self._source = source
-        self._sessions, self._own = sessions, own
-        self._breaker = breaker
-        self._shutdown = shutdown
-        self._counts = counts
-        self._outcomes = outcomes
-        self._fail_unserved = fail_unserved
-        self._places = asyncio.Semaphore(concurrency)
-        shutdown.when_halted(self._halt)
+        self._places = asyncio.Semaphore(self.concurrency)
+        self.shutdown.when_halted(self._halt)
 
     def _halt(self) -> None:
         for claim in self.claimed.values():
@@ -77,7 +69,7 @@ class Items:
         """Handle a claimed record and write or park its outcome. Never raises."""
         self.claimed[claim.record.id] = claim
         try:
-            if not await self._shutdown.acquire(self._places, claim.left_s):
+            if not await self.shutdown.acquire(self._places, claim.left_s):
                 await self._give_back(claim)  # long handlers, kept alive by heartbeats, have all places
                 return
             try:
@@ -95,12 +87,12 @@ class Items:
             return
         if claim.unreadable is not None:
             failed = Outcome(self._source.failed, f"The record cannot be read: {claim.unreadable}")
-            await self._tell(claim, failed, self._own)
+            await self._write_or_park(claim, failed, self.own)
             return
         try:
-            held = await self._sessions.get(claim.left_s * LEAST_SHARE, cut=True)
+            held = await self.sessions.get(claim.left_s * LEAST_SHARE, cut=True)
         except SessionRefused as error:
-            await (self._give_back(claim) if self._shutdown.halted else self._unserved(claim, error))
+            await (self._give_back(claim) if self.shutdown.halted else self._unserved(claim, error))
             return
         try:
             if self._may_begin(claim):
@@ -112,24 +104,24 @@ class Items:
             await held.close()
 
     def _may_begin(self, claim: RecordClaim) -> bool:
-        late = claim.left_s < self._claims.lease_s * LEAST_SHARE
-        return not (late or self._shutdown.told or self._breaker.is_open)
+        late = claim.left_s < self.claims.lease_s * LEAST_SHARE
+        return not (late or self.shutdown.is_ending or self.breaker.on)
 
     async def _give_back(self, claim: RecordClaim) -> None:
-        await self._tell(claim, Outcome(self._source.becomes), self._own)
+        await self._write_or_park(claim, Outcome(self._source.becomes), self.own)
 
     async def _unserved(self, claim: RecordClaim, refusal: SessionRefused) -> None:
         """Give back a record for which there is no session, or fail it if `fail_unserved`. While the breaker is open,
         nothing is claimed, so the record is not claimed and given back without end."""
-        say(logging.WARNING, "record not handled", **self._names(claim), why=refusal)
+        log_event(logging.WARNING, "record not handled", **self._names(claim), why=refusal)
         failed = Outcome(self._source.failed, str(refusal))
-        await self._tell(claim, failed if self._fail_unserved else Outcome(self._source.becomes), self._own)
+        await self._write_or_park(claim, failed if self.fail_unserved else Outcome(self._source.becomes), self.own)
 
     # -- the handler --------------------------------------------------------------------------------------------------
 
     async def _handle(self, claim: RecordClaim, held: HeldSession) -> None:
         with self._listening(claim, held.session):
-            claim.handler = handler = asyncio.create_task(_call(self._handler, claim.record, held.session))
+            claim.handler = handler = asyncio.create_task(_call(self.handler, claim.record, held.session))
             await self._ended(claim, handler)
         result, error = (None, None) if handler.cancelled() else handler.result()
         succeeded = not handler.cancelled() and error is None
@@ -139,12 +131,12 @@ class Items:
             await self._failed(claim, held, TimeoutError(f"{Why.EXPIRED.value} ({self._source.threshold_s:g} s)"))
         elif succeeded:
             await self._succeeded(claim, held, result)
-        elif claim.why is Why.HALTED or (handler.cancelled() and self._shutdown.halted):
+        elif claim.why is Why.HALTED or (handler.cancelled() and self.shutdown.halted):
             await held.close()
             await self._give_back(claim)
         elif error is not None and may_pass(error) and not self._is_enough(claim):
             # The handler's writes were lost with the connection, through no fault of the handler.
-            say(logging.WARNING, "record is handled again", **self._names(claim), why=reason(error))
+            log_event(logging.WARNING, "record is handled again", **self._names(claim), why=reason(error))
             self.writing.met(repr(error))
             await held.close()
             await self._give_back(claim)
@@ -155,7 +147,7 @@ class Items:
     def _listening(self, claim: RecordClaim, session: AsyncSession) -> Iterator[None]:
         """Note commits of the handler while the block runs: a commit may have written an old time into the record."""
 
-        def heard(of: Any) -> None:
+        def note_commit(of: Any) -> None:
             if not of.in_nested_transaction():  # the end of a savepoint is no commit
                 claim.committed = True
                 self.committed.set()
@@ -164,24 +156,26 @@ class Items:
         if inner is None:  # not an `AsyncSession`, but an object that stands in for one
             yield
             return
-        sa.event.listen(inner, "after_commit", heard)
+        sa.event.listen(inner, "after_commit", note_commit)
         try:
             yield
         finally:
-            sa.event.remove(inner, "after_commit", heard)
+            sa.event.remove(inner, "after_commit", note_commit)
 
     async def _ended(self, claim: RecordClaim, handler: asyncio.Task[Any]) -> None:
         """Wait until the handler has ended. When the lease ends or the loop halts, cancel it, if need be repeatedly."""
         while not handler.done():
-            await self._shutdown.wait([handler], min(LOOK_S, max(0.0, claim.left_s)) if claim.why is None else LOOK_S)
+            await self.shutdown.wait([handler], min(LOOK_S, max(0.0, claim.left_s)) if claim.why is None else LOOK_S)
             if handler.done():
                 return
             if claim.left_s <= 0:
                 claim.stop(Why.EXPIRED)
-            elif self._shutdown.halted:
+            elif self.shutdown.halted:
                 claim.stop(Why.HALTED)
             if claim.why is not None and now_s() - claim.asked_s > INSIST_S:
-                say(logging.ERROR, "handler does not heed its cancellation", **self._names(claim), why=claim.why.value)
+                log_event(
+                    logging.ERROR, "handler does not heed its cancellation", **self._names(claim), why=claim.why.value
+                )
                 claim.insist()
 
     async def _succeeded(self, claim: RecordClaim, held: HeldSession, result: Any) -> None:
@@ -192,28 +186,28 @@ class Items:
         outcome: Outcome | None = None
         try:
             outcome = self._outcome(result)
-            await self._shutdown.timeout(session.flush(), claim.left_s)
-            ours = await self._shutdown.timeout(self._claims.finish(session, claim, outcome), WRITE_S)
+            await self.shutdown.timeout(session.flush(), claim.left_s)
+            ours = await self.shutdown.timeout(self.claims.finish(session, claim, outcome), WRITE_S)
         except Exception as error:  # noqa: BLE001 - the kind of error decides what happens to the record
             if isinstance(error, Unreached):
                 await held.close()
-                say(logging.ERROR, "record failed", **self._names(claim), why=error)
-                await self._tell(claim, Outcome(self._source.failed, str(error)), self._own, error)
+                log_event(logging.ERROR, "record failed", **self._names(claim), why=error)
+                await self._write_or_park(claim, Outcome(self._source.failed, str(error)), self.own, error)
                 return
             again = used or not (outcome and outcome.is_plain)
             if not _is_cut(error) or (again and self._is_enough(claim)):
                 await self._failed(claim, held, error)
                 return
-            say(logging.WARNING, "outcome not written", **self._names(claim), why=repr(error))
+            log_event(logging.WARNING, "outcome not written", **self._names(claim), why=repr(error))
             self.writing.met(repr(error))  # this makes the loop pause: the fault may last
             await held.close()
             given = Outcome(self._source.becomes) if again or outcome is None else outcome
-            await self._tell(claim, given, self._sessions, error)
+            await self._write_or_park(claim, given, self.sessions, error)
             return
         self._rounds.pop(claim.record.id, None)
         if ours:
             self.writing.over()
-            self._counts.add("done", claim.record.id)
+            self.counts.add("done", claim.record.id)
         elif claim.left_s <= 0:
             await self._failed(claim, held, TimeoutError(Why.EXPIRED.value))
         else:
@@ -231,68 +225,68 @@ class Items:
 
     def _outcome(self, result: Any) -> Outcome:
         if result is None:
-            return Outcome(self._done, None, self._restarted(self._done))
+            return Outcome(self.done, None, self._restarted(self.done))
         if not isinstance(result, Mapping):
             raise TypeError(f"the handler returned a {type(result).__name__}, neither none nor a mapping of columns")
-        rows = self._claims.rows
+        rows = self.claims.rows
         values = {str(name): value for name, value in result.items()}
         if unknown := [name for name in values if name not in rows.table.c or name == rows.id.name]:
             raise ValueError(f"the handler returned {unknown[0]!r}, which is no column that can be set")
-        status = values.pop(rows.status.name, self._done)
+        status = values.pop(rows.status.name, self.done)
         if status == self._source.stuck:
             raise ValueError(f"the handler returned the status {status!r}, in which records get stuck")
         return Outcome(status, None, self._restarted(status) | values)
 
     def _restarted(self, status: Any) -> dict[str, Any]:
         """Return the column value that sets the count of resets to 0 in a done record; {} if the count stays."""
-        source, attempts = self._source, self._claims.rows.attempts
+        source, attempts = self._source, self.claims.rows.attempts
         if attempts is None or not source.restart_attempts or status in (source.becomes, source.failed):
             return {}
         return {attempts.name: 0}
 
     async def _failed(self, claim: RecordClaim, held: HeldSession, error: BaseException) -> None:
         """Mark the record as failed, first in the handler's session, because the pool may have no other session."""
-        say(logging.ERROR, "record failed", **self._names(claim), why=reason(error))
+        log_event(logging.ERROR, "record failed", **self._names(claim), why=reason(error))
         outcome = Outcome(self._source.failed, reason(error))
         trouble: Exception | None = None
         try:
-            await self._shutdown.timeout(held.session.rollback(), WRITE_S)
+            await self.shutdown.timeout(held.session.rollback(), WRITE_S)
             await self._write(claim, outcome, held)
             self.writing.over()
             return
-        except Exception as raised:  # noqa: BLE001 - `_tell` tries again, and logs it if it fails
+        except Exception as raised:  # noqa: BLE001 - `_write_or_park` tries again, and logs it if it fails
             trouble = raised
         await held.close()
-        await self._tell(claim, outcome, self._sessions, trouble)
+        await self._write_or_park(claim, outcome, self.sessions, trouble)
 
     # -- outcomes -----------------------------------------------------------------------------------------------------
 
-    async def _tell(
+    async def _write_or_park(
         self, claim: RecordClaim, outcome: Outcome, sessions: DatabaseSessions, tried: Exception | None = None
     ) -> None:
-        """Write an outcome; if that fails park it; without Redis try again while the lease lasts, then log an alert."""
+        """Write an outcome; if that fails, park it in Redis; without Redis try until the lease ends, then alert."""
         attempt = -1 if tried is None else 0
         while (trouble := await self._tries(claim, outcome, sessions, attempt)) is not None:
             self.writing.met(repr(trouble))
-            if (unparked := await self._parked(claim, outcome, trouble)) is None:
+            if (unparked := await self._park(claim, outcome, trouble)) is None:
                 return
             passes = isinstance(trouble, SessionRefused) or _is_cut(trouble)
-            if not passes or claim.left_s <= 0 or self._shutdown.told:
+            if not passes or claim.left_s <= 0 or self.shutdown.is_ending:
                 self._alert(claim, f"{trouble!r}; {unparked}")
                 return
-            sessions, attempt = self._own, max(attempt, 0) + FURTHER_TRIES
+            sessions, attempt = self.own, max(attempt, 0) + FURTHER_TRIES
 
-    async def _parked(self, claim: RecordClaim, outcome: Outcome, trouble: Exception) -> str | None:
+    async def _park(self, claim: RecordClaim, outcome: Outcome, trouble: Exception) -> str | None:
         """Park the outcome in Redis; return None when it is parked, else why it is not."""
-        if self._outcomes is None:
+        if self.outcomes is None:
             return "nothing to park in"
         try:
-            await self._shutdown.timeout(self._outcomes.park(claim.parked(outcome)), PARK_S)
+            await self.shutdown.timeout(self.outcomes.park(claim.parked(outcome)), PARK_S)
         except Exception as error:  # noqa: BLE001 - logged and counted by the caller
             return f"not parked: {error!r}"
         self.parked_some = True
-        self._counts.add("parked", claim.record.id)
-        say(logging.WARNING, "outcome parked", **self._names(claim), status=outcome.status, why=repr(trouble))
+        self.counts.add("parked", claim.record.id)
+        log_event(logging.WARNING, "outcome parked", **self._names(claim), status=outcome.status, why=repr(trouble))
         return None
 
     async def _tries(
@@ -304,41 +298,41 @@ class Items:
         trouble: Exception | None = None
         for attempt in range(first, max(first, 0) + FURTHER_TRIES):
             if attempt >= 0:
-                await self._shutdown.pause(pause_s(attempt))
+                await self.shutdown.pause(pause_s(attempt))
             try:
                 held = await sessions.get()
             except SessionRefused as error:
-                trouble, sessions = error, self._own
+                trouble, sessions = error, self.own
                 continue
             try:
                 await self._write(claim, outcome, held)
                 return None
             except Exception as error:  # noqa: BLE001 - returned after the last try
                 trouble = error
-                sessions = self._own if isinstance(error, Unreached) else sessions
+                sessions = self.own if isinstance(error, Unreached) else sessions
             finally:
                 await held.close()
         return trouble
 
     async def _write(self, claim: RecordClaim, outcome: Outcome, held: HeldSession) -> None:
-        found = await self._shutdown.timeout(self._claims.write(held.session, claim, outcome), WRITE_S)
+        found = await self.shutdown.timeout(self.claims.write(held.session, claim, outcome), WRITE_S)
         if found not in claim.in_doubt:
-            await self._shutdown.timeout(self._claims.check_reached(claim), WRITE_S)
+            await self.shutdown.timeout(self.claims.check_reached(claim), WRITE_S)
             self._lost(claim)
         elif found == self._source.becomes:
-            self._counts.add("returned", claim.record.id)
+            self.counts.add("returned", claim.record.id)
         elif found == self._source.failed:
-            self._counts.add("failed", claim.record.id)
+            self.counts.add("failed", claim.record.id)
         else:
-            self._counts.add("done", claim.record.id)
+            self.counts.add("done", claim.record.id)
 
     def _lost(self, claim: RecordClaim) -> None:
-        self._counts.add("lost", claim.record.id)
-        say(logging.WARNING, "record lost", **self._names(claim), why=Why.LOST.value)
+        self.counts.add("lost", claim.record.id)
+        log_event(logging.WARNING, "record lost", **self._names(claim), why=Why.LOST.value)
 
     def _alert(self, claim: RecordClaim, why: str) -> None:
-        self._counts.add("zombies", claim.record.id)
-        say(logging.CRITICAL, "ZOMBIE RECORD ALERT", **self._names(claim), why=why)
+        self.counts.add("zombies", claim.record.id)
+        log_event(logging.CRITICAL, "ZOMBIE RECORD ALERT", **self._names(claim), why=why)
 
     def _names(self, claim: RecordClaim) -> dict[str, Any]:
         return {"source": self._source.name, "id": claim.record.id}

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from typing import Literal
-
-import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from hub.errors import RecordsUnavailable
 from hub.recovery.engines import make_engine
 from hub.recovery.file import with_threshold
 from hub.recovery.loop.claims import Claims, RecordClaim
-from hub.recovery.loop.counts import Counts, say
+from hub.recovery.loop.counts import Counts, log_event
 from hub.recovery.loop.exposed import shown
 from hub.recovery.loop.heartbeat import ClaimHeartbeat
 from hub.recovery.loop.intake import CLAIM_S, Intake
@@ -28,7 +26,7 @@ from hub.recovery.loop.shutdown import Interrupted, Shutdown
 from hub.recovery.models import SqlSource
 from hub.recovery.outcomes import Outcomes, settle
 from hub.recovery.rows import Rows
-from hub.recovery.tables import reflect
+from hub.recovery.tables import check_status, reflect
 
 SETTLE_S = 60.0
 CLOSE_S = 5.0
@@ -78,16 +76,16 @@ async def process(
     check(source, handler, get_session, stop, park, poll_s, batch=batch, concurrency=concurrency)
     source, shutdown = with_threshold(source), Shutdown(stop or asyncio.Event())
     at_once = places(source, get_session, batch, concurrency)
-    loop = Loop(source, handler, done, shutdown, batch, at_once, poll_s, counts)
-    loop.until_empty, loop.fail_unserved = until_empty, fail_unserved
-    loop.beat_s = beat_s(source, heartbeat)
-    loop.open(get_session, park)
+    loop = Loop(
+        source, handler, done, get_session, shutdown, batch, at_once, beat_s(source, heartbeat), poll_s, until_empty,
+        park, fail_unserved, Counts() if counts is None else counts,
+    )  # fmt: skip
     with shown(source.name, loop.counts):
-        await _seen_through(asyncio.create_task(loop.run()), shutdown)
+        await _wait_for_end(asyncio.create_task(loop.run()), shutdown)
     return loop.counts
 
 
-async def _seen_through(running: asyncio.Task[None], shutdown: Shutdown) -> None:
+async def _wait_for_end(running: asyncio.Task[None], shutdown: Shutdown) -> None:
     """Wait until the loop has ended. A cancellation halts the loop, and is raised again once the loop has ended."""
     cancelled: asyncio.CancelledError | None = None
     while not running.done():
@@ -101,54 +99,41 @@ async def _seen_through(running: asyncio.Task[None], shutdown: Shutdown) -> None
     running.result()
 
 
+@dataclass(eq=False)
 class Loop:
     """One run of `process`. Its asyncio tasks are cancelled only when all of the process are; then the loop halts."""
 
-    until_empty = False
-    beat_s: float | None = None
-    fail_unserved = False
+    source: SqlSource
+    handler: Handler
+    done: str | int
+    get_session: GetSession | None
+    shutdown: Shutdown
+    batch: int
+    concurrency: int
+    beat_s: float | None
+    poll_s: float
+    until_empty: bool
+    park: str | Literal[False] | None
+    fail_unserved: bool
+    counts: Counts
 
-    def __init__(
-        self,
-        source: SqlSource,
-        handler: Handler,
-        done: str | int,
-        shutdown: Shutdown,
-        batch: int,
-        concurrency: int,
-        poll_s: float,
-        counts: Counts | None,
-    ) -> None:
-        self.counts = Counts() if counts is None else counts
-        self._source = source
-        self._handler = handler
-        self._done = done
-        self._shutdown = shutdown
-        self._batch = batch
-        self._concurrency = concurrency
-        self._poll_s = poll_s
-        self._breaker = Breaker(source.name)
-        self._trouble = SessionTrouble(source.name, "records cannot be claimed", "records can be claimed again")
+    def __post_init__(self) -> None:
+        """Make engines, sessions and parked outcomes, without connecting. Raises `SourceRefused`."""
+        name, get_session = self.source.name, self.get_session
+        self._breaker = Breaker(name)
+        self._trouble = SessionTrouble(name, "records cannot be claimed", "records can be claimed again")
         self._settling = SessionTrouble(
-            source.name, "parked outcomes cannot be written", "parked outcomes can be written again"
+            name, "parked outcomes cannot be written", "parked outcomes can be written again"
         )
         self._working: set[asyncio.Task[None]] = set()
-        self._engines: list[AsyncEngine] = []
-        self._outcomes: Outcomes | None = None
-        self._is_to_park = True
         self._settler: asyncio.Task[None] | None = None
-
-    def open(self, get_session: GetSession | None, park: str | Literal[False] | None) -> None:
-        """Make engines, sessions and parked outcomes, without connecting. Raises `SourceRefused`."""
-        self._engines.append(make_engine(self._source))
+        self._engines = [make_engine(self.source)]
+        self._own = DatabaseSessions(on(self._engines[0]), self.shutdown, self.counts)
         if get_session is None:
-            self._engines.append(make_engine(self._source, self._concurrency))
-        self._own = DatabaseSessions(on(self._engines[0]), self._shutdown, self.counts)
-        self._sessions = DatabaseSessions(
-            get_session or on(self._engines[1]), self._shutdown, self.counts, self._breaker
-        )
-        self._outcomes = outcomes(self._source, park)
-        self._is_to_park = park is not False
+            self._engines.append(make_engine(self.source, self.concurrency))
+            get_session = on(self._engines[1])
+        self._sessions = DatabaseSessions(get_session, self.shutdown, self.counts, self._breaker)
+        self._outcomes = outcomes(self.source, self.park)
 
     async def run(self) -> None:
         """Claim and handle until told to end or, with `until_empty`, until nothing is left; then end all tasks."""
@@ -157,32 +142,31 @@ class Loop:
             rows = await self._reflected()
             if rows is None:
                 return
-            say(logging.INFO, "processing begins", source=self._source.name, parking=self._outcomes is not None)
-            if self._outcomes is None and self._is_to_park:
+            log_event(logging.INFO, "processing begins", source=self.source.name, parking=self._outcomes is not None)
+            if self._outcomes is None and self.park is not False:
                 why = "no Redis is named: what cannot be written is handled again; set HUB_REDIS_URL, or park=False"
-                say(logging.WARNING, "nothing to park in", source=self._source.name, why=why)
+                log_event(logging.WARNING, "nothing to park in", source=self.source.name, why=why)
             claims = Claims(self._engines[0], rows)
             items = Items(
-                claims, self._handler, self._done, self._sessions, self._breaker, self._shutdown, self.counts,
-                self._outcomes, self._own, self._concurrency, self.fail_unserved,
+                claims, self.handler, self.done, self._sessions, self._own, self._breaker, self.shutdown, self.counts,
+                self._outcomes, self.concurrency, self.fail_unserved,
             )  # fmt: skip
-            items.parked_some = True  # an earlier run may have parked outcomes
             if self.beat_s is not None:
                 heartbeat = asyncio.create_task(ClaimHeartbeat(claims, items, self.beat_s).beat_for_ever())
-            intake = Intake(claims, self._look, self._shutdown, self._trouble, items.claimed)
-            while not self._shutdown.told and await self._turn(claims, intake, items):
+            intake = Intake(claims, self._read_table, self.shutdown, self._trouble, items.claimed)
+            while not self.shutdown.is_ending and await self._turn(claims, intake, items):
                 pass
             if claims.doubtful:
                 await intake.ready()
         finally:
             await self._end(heartbeat, self._settler)
-            say(logging.INFO, "processing ended", source=self._source.name, **self.counts.numbers())
+            log_event(logging.INFO, "processing ended", source=self.source.name, **self.counts.numbers())
 
     async def _reflected(self) -> Rows | None:
         """Return the table's `Rows` once the database answers, None when told to end before; raises `SourceRefused`."""
-        while not self._shutdown.told:
+        while not self.shutdown.is_ending:
             try:
-                rows = await self._shutdown.timeout(self._look(), CLAIM_S)
+                rows = await self.shutdown.timeout(self._read_table(), CLAIM_S)
             except RecordsUnavailable as error:
                 self._trouble.met(error)
             except (TimeoutError, Interrupted) as error:
@@ -190,35 +174,35 @@ class Loop:
             else:
                 self._trouble.over()
                 return rows
-            await self._shutdown.sleep(self._trouble.rest_s)
+            await self.shutdown.sleep(self._trouble.rest_s)
         return None
 
-    async def _look(self) -> Rows:
-        rows = await reflect(self._engines[0], self._source)
-        _check_done(rows, self._done)
+    async def _read_table(self) -> Rows:
+        rows = await reflect(self._engines[0], self.source)
+        _check_done(rows, self.done)
         return rows
 
     async def _turn(self, claims: Claims, intake: Intake, items: Items) -> bool:
         """Claim once, and wait until it is time for the next claim; return False when nothing is left to claim."""
         self._settle(claims, items)
         rest_s = max(items.writing.rest_s, self._trouble.rest_s, self._breaker.rest_s)
-        if rest_s > 0 or (self._breaker.is_open and not await self._sessions.probe()):
-            await self._shutdown.sleep(max(rest_s, self._breaker.rest_s))
+        if rest_s > 0 or (self._breaker.on and not await self._sessions.probe()):
+            await self.shutdown.sleep(max(rest_s, self._breaker.rest_s))
             return True
-        room = min(self._batch - len(self._working), intake.most)
+        room = min(self.batch - len(self._working), intake.most)
         taken = await intake.take(room)
         for claim in taken or ():
             self._start(items, claim)
         if taken is None:
-            await self._shutdown.sleep(self._trouble.rest_s)
+            await self.shutdown.sleep(self._trouble.rest_s)
         elif not taken and not self._working and self.until_empty:
             return await self._more(claims, intake, items)
         elif len(taken) < room:
-            await self._shutdown.sleep(self._poll_s, self._working)
+            await self.shutdown.sleep(self.poll_s, self._working)
         # Claim again once half of the batch is done: a long handler does not delay the other records, and one claim is
         # for many records.
-        while len(self._working) > self._batch // 2 and not self._shutdown.told:
-            await self._shutdown.sleep(None, self._working)
+        while len(self._working) > self.batch // 2 and not self.shutdown.is_ending:
+            await self.shutdown.sleep(None, self._working)
         return True
 
     def _start(self, items: Items, claim: RecordClaim) -> None:
@@ -230,11 +214,11 @@ class Loop:
     async def _more(self, claims: Claims, intake: Intake, items: Items) -> bool:
         """Return whether, though nothing was claimed and nothing runs, locked or parked records may still follow."""
         self._settle(claims, items)
-        while self._settler is not None and not self._settler.done() and not self._shutdown.told:
-            await self._shutdown.sleep(None, [self._settler])
+        while self._settler is not None and not self._settler.done() and not self.shutdown.is_ending:
+            await self.shutdown.sleep(None, [self._settler])
         more = await intake.ready()
         if more:
-            await self._shutdown.sleep(self._poll_s)
+            await self.shutdown.sleep(self.poll_s)
         return more is not False
 
     # -- parked outcomes ----------------------------------------------------------------------------------------------
@@ -259,34 +243,30 @@ class Loop:
         self.counts.add("settled", some=written)
         items.parked_some = items.parked_some or left > 0
         if written:
-            say(logging.INFO, "parked outcomes written", source=self._source.name, written=written, left=left)
+            log_event(logging.INFO, "parked outcomes written", source=self.source.name, written=written, left=left)
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
     async def _end(self, *tasks: asyncio.Task[None] | None) -> None:
         """Wait for the running handlers, end the other tasks of the loop, and close all connections."""
         while self._working:
-            await self._shutdown.wait(self._working)
+            await self.shutdown.wait(self._working)
         for task in tasks:
             while task is not None and not task.done():
                 task.cancel()  # repeated: on Python 3.11 a task in a bounded wait may miss a cancellation
-                await self._shutdown.wait([task], CANCEL_S)
+                await self.shutdown.wait([task], CANCEL_S)
         closing = [engine.dispose for engine in self._engines]
         for close in closing + ([self._outcomes.close] if self._outcomes else []):
             try:
-                await self._shutdown.timeout(close(), CLOSE_S)
+                await self.shutdown.timeout(close(), CLOSE_S)
             except Exception as error:  # noqa: BLE001 - nothing more can be done with the connection
-                say(logging.INFO, "connections not closed", source=self._source.name, why=repr(error))
+                log_event(logging.INFO, "connections not closed", source=self.source.name, why=repr(error))
 
 
 def _check_done(rows: Rows, done: str | int) -> None:
-    source, kind = rows.source, rows.status.type
+    source = rows.source
     if type(done) is not type(source.stuck):
         raise source.refused("done", f"{done!r} is of another type than {source.stuck!r}")
     if done in (source.stuck, source.becomes):
         raise source.refused("done", f"{done!r} is a status of records that are not done")
-    if isinstance(kind, sa.Enum) and done not in kind.enums:
-        raise source.refused("done", f"{rows.status.name!r} may be {', '.join(kind.enums)}, and not {done!r}")
-    length = getattr(kind, "length", None)
-    if length is not None and len(str(done)) > length:
-        raise source.refused("done", f"{done!r} is longer than the {length} characters of {rows.status.name!r}")
+    check_status(rows.status, source, "done", done)

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 
 from hub.recovery.engines import READS
-from hub.recovery.loop.counts import Counts, say
+from hub.recovery.loop.counts import Counts, log_event
 from hub.recovery.loop.shutdown import Interrupted, Shutdown
 from hub.retries import now_s, pause_s
 
@@ -52,47 +52,36 @@ class SessionTrouble:
         """Note a failure with its reason; each failure in a row makes the pause longer."""
         if not self._count or now_s() - self._said_s > AGAIN_S:
             self._said_s = now_s()
-            say(logging.WARNING, self._begins, source=self._source, why=why)
+            log_event(logging.WARNING, self._begins, source=self._source, why=why)
         self._until_s = now_s() + pause_s(self._count)
         self._count += 1
 
     def over(self) -> None:
         """Note a success, which ends the trouble."""
         if self._count:
-            say(logging.INFO, self._over, source=self._source, failures=self._count)
+            log_event(logging.INFO, self._over, source=self._source, failures=self._count)
         self._count, self._until_s = 0, 0.0
 
 
-class Breaker:
-    """A circuit breaker: it opens after `REFUSALS` refused sessions in a row; the first session given closes it."""
+class Breaker(SessionTrouble):
+    """A circuit breaker: after `REFUSALS` refused sessions in a row it is on, and nothing is claimed. The first session
+    that is given turns it off."""
 
     def __init__(self, source: str) -> None:
-        self.trouble = SessionTrouble(
-            source, "claiming stops: sessions are refused", "claiming goes on: sessions can be had"
-        )
+        super().__init__(source, "claiming stops: sessions are refused", "claiming goes on: sessions can be had")
         self._refusals = 0
-
-    @property
-    def is_open(self) -> bool:
-        """Return whether the breaker is open: nothing is claimed then."""
-        return self.trouble.on
-
-    @property
-    def rest_s(self) -> float:
-        """Return the seconds until the next try to get a session."""
-        return self.trouble.rest_s
 
     def refused(self, why: object) -> None:
         """Note that a session was refused, and why."""
         self._refusals += 1
         # The refusals of one batch come together, and make the pause longer only once.
-        if self._refusals >= REFUSALS and not self.trouble.rest_s:
-            self.trouble.met(why)
+        if self._refusals >= REFUSALS and not self.rest_s:
+            self.met(why)
 
     def granted(self) -> None:
-        """Note that a session was given; this closes the breaker."""
+        """Note that a session was given; this turns the breaker off."""
         self._refusals = 0
-        self.trouble.over()
+        self.over()
 
 
 class HeldSession:
@@ -112,7 +101,7 @@ class HeldSession:
         try:
             await self._shutdown.timeout(self._let_go(), CLOSE_S)
         except Exception as error:  # noqa: BLE001 - everything is written by now
-            say(logging.INFO, "session not closed", why=repr(error))
+            log_event(logging.INFO, "session not closed", why=repr(error))
 
     async def _let_go(self) -> None:
         # Roll back first: some context managers commit on leaving, and nothing more may be committed.
@@ -124,7 +113,7 @@ class HeldSession:
 
 
 class DatabaseSessions:
-    """The giver of sessions by `get_session`. Every error of it becomes `SessionRefused`."""
+    """The sessions that `get_session` gives; each error of it becomes `SessionRefused`."""
 
     def __init__(
         self, get_session: GetSession, shutdown: Shutdown, counts: Counts, breaker: Breaker | None = None

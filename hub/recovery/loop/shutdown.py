@@ -30,7 +30,7 @@ class Shutdown:
         self._cut: set[asyncio.Task[Any]] = set()
 
     @property
-    def told(self) -> bool:
+    def is_ending(self) -> bool:
         """Return whether the loop is stopped or halted, so that it starts nothing more."""
         return self._stop.is_set() or self.halted
 

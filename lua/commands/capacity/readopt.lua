@@ -24,7 +24,7 @@ command.finish('capacity/readopt', {
   'ttl_ms: number',  -- how long the lease lasts from now
 }, function(a)
   local record = slots.read(a.slot)
-  -- The caller has got the lease, even if the store has lost that.
+  -- The caller holds the lease, although the store may have lost its record of that.
   if redis.call('HGET', keys.session(a.slot), 'leaseToken') == a.token then redis.call('HDEL', keys.slot(a.slot), 'unseen') end
   if not reports.is_live(a.slot, a.token) then return {'kept'} end
   if record.place == 'lent' then

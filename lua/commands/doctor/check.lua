@@ -1,5 +1,5 @@
 -- Check subjects of one kind, all at the same moment; changes nothing. Returns per subject a list of words for what is wrong with it;
--- hub/doctor/words.py and hub/doctor/job_words.py say what each word means.
+-- hub/doctor/words.py says what each word means.
 command.read('doctor/check', {
   'kind',                -- kind of the subjects: a name in doctor.checks
   'fields: number',      -- number of arguments for each subject

@@ -3,7 +3,6 @@
 import pytest
 
 from tests.api.jobs.people import JOB, Person, is_plain, is_problem
-from tests.world import RedisServer
 
 SOME = "3f1c9a64-7d2e-4b58-9c11-5e0a8f7b2d43"  # an id that nothing has
 CALLS = [
@@ -25,17 +24,12 @@ CALLS = [
 
 
 @pytest.fixture
-async def cut_off(make_people, tmp_path):
+async def cut_off(make_people, own_redis):
     """People at a hub whose Redis has gone."""
-    server = RedisServer(tmp_path)
-    server.start()
-    try:
-        async with make_people(redis_url=server.url, redis_timeout_s=5) as people:
-            await people["alice"].offering()
-            server.kill()
-            yield people
-    finally:
-        server.stop()
+    async with make_people(redis_url=own_redis.url, redis_timeout_s=5) as people:
+        await people["alice"].offering()
+        own_redis.kill()
+        yield people
 
 
 async def test_every_call_is_answered_503_with_a_retry_after_while_redis_is_away(cut_off):

@@ -95,7 +95,7 @@ async def test_unknown_members_are_ignored_and_a_payload_may_be_left_out(alice, 
 
 
 @pytest.mark.parametrize("kind", ["jobs", "providers"])
-async def test_a_schema_has_two_spellings_and_the_short_one_wins(alice, kind):
+async def test_a_schema_may_be_named_schema_or_schema_with_an_underscore_and_the_plain_name_wins(alice, kind):
     async def put(name, text):
         content = f'{{"category":"modifiers","name":"{name}"{text}}}'.encode()
         return await alice.call("PUT", f"/rooms/lab/{kind}", content=content)

@@ -54,7 +54,7 @@ async def test_an_option_with_an_impossible_value_does_not_validate(alice, wrong
     assert (await alice.call("GET", "/rooms/lab/tasks")).json()["total"] == 0
 
 
-async def test_payloads_exclude_payload_and_each_of_them_must_be_an_object(alice):
+async def test_a_submit_with_payload_and_payloads_is_refused_and_each_payload_must_be_an_object(alice):
     await alice.offering()
     is_invalid(await alice.submit({"payload": {}, "payloads": [{}]}), ["body", "payload"])
     is_invalid(await alice.submit({"payloads": [{}, None, []]}), ["body", "payloads", 1], ["body", "payloads", 2])

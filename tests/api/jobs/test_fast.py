@@ -105,7 +105,7 @@ def test_the_route_table_finds_the_same_route_as_the_router(part):
             assert (found.row.route, found.parts) == (route, child["path_params"]), (method, path)
 
 
-def test_every_endpoint_is_called_without_the_frameworks_machinery():
+def test_no_endpoint_needs_the_dependency_injection_of_the_framework():
     assert [row.path for row in TABLE.rows if not row.is_plain] == []
 
 

@@ -38,7 +38,7 @@ async def test_routes_that_read_refuse_a_wrong_room_after_everything_else(make_p
         is_problem(await people["alice"].call("GET", path.format(room)), 400, "invalid-room-id")
 
 
-async def test_reading_a_provider_needs_a_user_and_a_wrong_room_is_refused_after_that(people):
+async def test_a_read_of_a_provider_without_a_user_is_refused_before_its_room_is_checked(people):
     is_plain(await people["stranger"].call("GET", "/rooms/a:b/providers/x:y:z"), 401, "Unauthorized")
     is_problem(await people["alice"].call("GET", "/rooms/a:b/providers/x:y:z"), 400, "invalid-room-id")
 
@@ -146,7 +146,7 @@ async def test_dead_letters_are_for_superusers_and_for_tokens_with_the_scope_of_
     assert {name for name, status in answers.items() if status == 401} == {"stranger", "gone"}
 
 
-async def test_a_setting_makes_reads_need_a_token(make_people):
+async def test_with_anonymous_reads_off_a_read_without_a_token_is_refused(make_people):
     paths = ["/workers", *(path.format("lab") for path in READS), f"/tasks/{SOME}"]
     async with make_people() as people:
         assert 401 not in [(await people["stranger"].call("GET", path)).status_code for path in paths]

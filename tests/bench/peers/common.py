@@ -39,7 +39,7 @@ class Tally:
 
     @property
     def awaited(self) -> int | None:
-        """The number that is to be reached next, for those who say it with `reached`."""
+        """Return the number that `reached` is to report next."""
         return self._marks[0] if self._marks else None
 
     def reached(self, done: int) -> None:

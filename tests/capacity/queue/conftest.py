@@ -9,11 +9,18 @@ from typing import Any
 
 import pytest
 
+from hub.capacity import queue
 from hub.core import Hub
 from hub.store.cancelling import cancel_all
 from hub.store.connection import open_store
 from tests.capacity.queue.crowd import Crowd
 from tests.world import RedisServer, settings_for
+
+
+@pytest.fixture
+def no_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let hubs look after the queue only when a test calls it, and not once a second."""
+    monkeypatch.setattr(queue, "ROUND_S", 3600.0)
 
 
 @pytest.fixture

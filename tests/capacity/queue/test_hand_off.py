@@ -46,19 +46,11 @@ class Pair(NamedTuple):
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Pair]:
-    with tempfile.TemporaryDirectory() as folder:
-        redis = RedisServer(Path(folder))
-        redis.start()
+    with tempfile.TemporaryDirectory() as folder, RedisServer(Path(folder)) as redis:
         secrets = dict.fromkeys(("HUB_RUNNER_SECRET", "HUB_NODE_SECRET", "HUB_ADMIN_SECRET"), "one-for-all")
         environment = {"HUB_REDIS_URL": redis.url, "HUB_NODE_TIMEOUT": "30", **NO_BRAKE, **secrets}
-        freer = HubProcess(environment)
-        freer.wait_until_ready()
-        server = HubProcess(environment)
-        server.wait_until_ready()
-        yield Pair(freer, server, redis.client(), environment)
-        for hub in (freer, server):
-            hub.kill()
-        redis.stop()
+        with HubProcess(environment) as freer, HubProcess(environment) as server:
+            yield Pair(freer, server, redis.client(), environment)
 
 
 class Scene(NamedTuple):
@@ -84,11 +76,7 @@ async def waiter(pair: Pair, label: str, **more: Any) -> AsyncIterator[asyncio.T
     async with pair.server.client(timeout=60) as api:
         before = pair.redis.zcard(f"hub:line:{label}")
         task = asyncio.create_task(borrow(api, label, run=f"run{next(_numbers)}", maxWaitSeconds=25, **more))
-
-        async def in_line() -> bool:
-            return bool(task.done() or pair.redis.zcard(f"hub:line:{label}") > before)
-
-        await eventually(in_line)
+        await eventually(lambda: task.done() or pair.redis.zcard(f"hub:line:{label}") > before)
         assert not task.done(), task.result().text
         try:
             yield task
@@ -224,11 +212,7 @@ async def test_undoing_a_lease_whose_caller_hung_up_serves_a_waiter(pair, scene)
     await lend_all(scene)
     async with pair.freer.client(timeout=60) as first, pair.server.client() as other:
         gone = asyncio.create_task(borrow(first, scene.label, run="gone"))
-
-        async def in_line() -> bool:
-            return bool(scene.redis.zcard(f"hub:line:{scene.label}") == 1)
-
-        await eventually(in_line)
+        await eventually(lambda: scene.redis.zcard(f"hub:line:{scene.label}") == 1)
         async with waiter(pair, scene.label) as task:
             pair.freer.signal(signal.SIGSTOP)
             try:
@@ -249,11 +233,7 @@ async def test_the_death_of_a_hub_with_an_undelivered_lease_serves_a_waiter(pair
     doomed.wait_until_ready()
     async with doomed.client(timeout=60) as lost:
         calls = [asyncio.create_task(borrow(lost, scene.label, run=f"lost{n}")) for n in range(2)]
-
-        async def both_in_line() -> bool:
-            return bool(scene.redis.zcard(f"hub:line:{scene.label}") == 2)
-
-        await eventually(both_in_line)
+        await eventually(lambda: scene.redis.zcard(f"hub:line:{scene.label}") == 2)
         doomed.kill()
         await asyncio.gather(*calls, return_exceptions=True)
         async with waiter(pair, scene.label) as task:

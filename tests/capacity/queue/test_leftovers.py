@@ -38,12 +38,8 @@ async def test_after_all_waiters_were_served_no_queue_key_is_left(crowd: Crowd, 
         await crowd.hub.leases.borrow(wanted(f"{POOL}:d", wait_s=0.1, keep_s=60))
     await serve(crowd, times=4)
     assert (await crowd.hub.leases.give_back("s1", POOL))[0] == "returned"
-
-    async def quiet() -> bool:
-        return not left_over(redis, before)
-
     try:
-        await eventually(quiet)
+        await eventually(lambda: not left_over(redis, before))
     except AssertionError:
         pytest.fail(f"left for longer: {left_over(redis, before)}")
 
@@ -52,11 +48,7 @@ async def test_a_minute_after_all_slots_were_returned_redis_holds_what_it_held_b
     """Over HTTP, with a node that makes its slots fresh as the default policy asks: it takes the markers away."""
     hub = start_hub(HUB_NODE_TIMEOUT="3")
     async with agent_of(hub, slots=4), hub.client("runner") as runner:
-
-        async def offered() -> bool:
-            return bool(redis.llen(f"available:{LABEL}") == 4)
-
-        await eventually(offered)
+        await eventually(lambda: redis.llen(f"available:{LABEL}") == 4)
         before = set(redis.keys("*"))
 
         async def borrow_and_return(number: int) -> None:
@@ -68,12 +60,8 @@ async def test_a_minute_after_all_slots_were_returned_redis_holds_what_it_held_b
 
         await asyncio.gather(*map(borrow_and_return, range(40)))
         assert len(set(redis.keys("*")) - before) > 40, "a minute is needed"
-
-        async def quiet() -> bool:
-            return not left_over(redis, before) and before <= set(redis.keys("*"))
-
         try:
-            await eventually(quiet)
+            await eventually(lambda: not left_over(redis, before) and before <= set(redis.keys("*")))
         except AssertionError:
             pytest.fail(f"left for longer: {left_over(redis, before)}, gone: {before - set(redis.keys('*'))}")
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from hub.capacity import queue
 from hub.capacity.models import BorrowRequest, Lease
 from hub.capacity.nodes import nodes
 from hub.core import Hub
@@ -17,14 +16,9 @@ from hub.errors import NoCapacity, StoreUnavailable, WaitedInVain
 from tests.capacity.queue.crowd import offer, wanted
 from tests.world import add_node, age_node, beat, borrow, eventually, listed, publish, push
 
+pytestmark = pytest.mark.usefixtures("no_rounds")
 POOL = "gpu:a100"
 _numbers = itertools.count()
-
-
-@pytest.fixture(autouse=True)
-def _no_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The hub behind `api` looks after the line when a test has it do so, and not once a second by itself."""
-    monkeypatch.setattr(queue, "ROUND_S", 3600.0)
 
 
 async def ask(hub: Hub, label: str = POOL, at: str = "h1", *, key: str = "", **more: Any) -> list[Any]:
@@ -77,7 +71,8 @@ async def test_a_publication_that_ends_a_maintenance_serves_all_waiters(hub, red
     assert not listed(redis, f"available:{POOL}")
 
 
-async def test_a_heartbeat_of_a_suspect_node_that_ends_a_maintenance_serves_all_waiters(api, hub, redis):
+@pytest.mark.parametrize("sign", ["a heartbeat", "an alive key"])
+async def test_a_sign_of_life_of_a_suspect_node_that_ends_a_maintenance_serves_all_waiters(api, hub, redis, sign):
     await publish(api, "n2", **{POOL: ["s5"]})
     age_node(redis, "n2", 40)
     assert (await ask(hub, wait_ms=0))[0] == "empty"  # it is held back
@@ -89,25 +84,11 @@ async def test_a_heartbeat_of_a_suspect_node_that_ends_a_maintenance_serves_all_
         await hub.pools.withdraw("n1", slot)
     await publish(api, "n1", **{POOL: ["s3", "s4"]})
     redis.pexpire(f"maintenance:{POOL}", 1_800_000 - 10_500)
-    await beat(api, "n2", recycled=["s5"])
-    assert len(listed(redis, f"inuse:{POOL}")) == 3
-    assert not listed(redis, f"available:{POOL}")
-
-
-async def test_a_return_to_a_suspect_node_that_ends_a_maintenance_serves_all_waiters(api, hub, redis):
-    await publish(api, "n2", **{POOL: ["s5"]})
-    age_node(redis, "n2", 40)
-    assert (await ask(hub, wait_ms=0))[0] == "empty"  # it is held back
-    await publish(api, "n1", **{POOL: ["s1", "s2"]})
-    await hub.pools.restart(POOL)
-    for _ in range(3):
-        assert (await ask(hub))[0] == "waiting"
-    for slot in ("s1", "s2"):
-        await hub.pools.withdraw("n1", slot)
-    await publish(api, "n1", **{POOL: ["s3", "s4"]})
-    redis.pexpire(f"maintenance:{POOL}", 1_800_000 - 10_500)
-    redis.set(hub.store.keys.node_alive("n2"), "1", px=90_000)  # a beat by key sends no notification
-    await hub.queue.look_after()
+    if sign == "a heartbeat":
+        await beat(api, "n2", recycled=["s5"])
+    else:
+        redis.set(hub.store.keys.node_alive("n2"), "1", px=90_000)  # which sends no notification
+        await hub.queue.look_after()
     assert len(listed(redis, f"inuse:{POOL}")) == 3
     assert not listed(redis, f"available:{POOL}")
 
@@ -273,7 +254,7 @@ async def test_a_repeated_borrow_without_a_wait_gets_the_slot_that_is_free_by_th
     assert (await ask(hub, key="k", wait_ms=0))[:2] == ["ok", "s1"]
 
 
-# -- leases that are taken back from those who hold them
+# -- leases that are undone while a caller holds them
 
 
 async def test_a_waiting_call_whose_repeat_got_the_lease_at_another_hub_does_not_undo_it(hub, redis):
@@ -345,11 +326,7 @@ async def test_after_a_long_outage_a_hub_still_knows_what_it_lent_just_before(hu
 async def in_line(hub: Hub, redis: Redis, waiter: BorrowRequest) -> asyncio.Task[Lease]:
     """Borrow in the background; nothing tells this hub of leases unless the test does."""
     task = asyncio.create_task(hub.leases.borrow(waiter))
-
-    async def waits() -> bool:
-        return redis.zscore(f"hub:line:{waiter.label}", waiter.request) is not None
-
-    await eventually(waits)
+    await eventually(lambda: redis.zscore(f"hub:line:{waiter.label}", waiter.request) is not None)
     return task
 
 

@@ -2,18 +2,12 @@
 
 import pytest
 
-from hub.capacity import queue
 from hub.store.store import SETTLE_MS
 from tests.capacity.queue.crowd import Crowd
 from tests.world import add_node, age_node, beat, borrow, give_back, listed, publish
 
+pytestmark = pytest.mark.usefixtures("no_rounds")
 POOL = "gpu:a100"
-
-
-@pytest.fixture(autouse=True)
-def _no_rounds(monkeypatch):
-    """The hub behind `api` looks after the line when a test has it do so, and not once a second by itself."""
-    monkeypatch.setattr(queue, "ROUND_S", 3600.0)
 
 
 async def test_slots_of_a_suspect_node_are_not_lent_and_its_next_heartbeat_offers_them_again(api, redis):

@@ -61,10 +61,10 @@ async def test_a_worker_that_ends_during_an_outage_reports_and_leaves_after_it(o
             worker_id = worker.worker_id
             outage.redis.kill()
             go.set()
-        assert not backlog.everything_told()
+        assert not backlog.all_delivered()
         outage.redis.start()
         assert await client.result(task_id, timeout=30) == {"angle": 90}
-        await asyncio.to_thread(wait_until, backlog.everything_told)
+        await asyncio.to_thread(wait_until, backlog.all_delivered)
         assert not outage.redis.client().exists(f"hub:worker:{worker_id}")
 
 
@@ -172,7 +172,7 @@ def test_a_provider_that_could_not_be_unregistered_is_unregistered_later(hub: Jo
     with pytest.raises(HubUnavailable):
         manager.unregister_provider("@global:filesystem:local")
     hub.unsay(drop)
-    wait_until(backlog.everything_told)
+    wait_until(backlog.all_delivered)
     assert hub.said(drop)
 
 

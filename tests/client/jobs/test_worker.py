@@ -182,10 +182,10 @@ async def test_a_worker_waits_for_a_hub_that_is_away_at_the_start(hub: JobsHub) 
 
 
 async def test_a_worker_stopped_while_it_looks_for_a_hub_stops(hub: JobsHub) -> None:
-    hub.away = True
+    hub.say(WORKERS, *[Reset()] * 1000)
     worker = worker_of(hub)
     running = asyncio.create_task(worker.run())
-    await asyncio.sleep(0.05)
+    await eventually(lambda: len(hub.said(WORKERS)) > 1)
     worker.stop()
     await asyncio.wait_for(running, PATIENCE_S)
     assert worker.worker_id is None
@@ -331,15 +331,21 @@ async def test_a_worker_ends_at_a_hub_that_does_not_take_reports_with_a_claim(hu
 async def test_a_worker_pauses_between_claims_at_a_hub_that_does_not_hold_them(
     hub: JobsHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pauses: list[float] = []
+
+    async def note(seconds: float, _: asyncio.Event) -> bool:
+        pauses.append(seconds)
+        await asyncio.sleep(0)
+        return False
+
+    monkeypatch.setattr(desk_module, "is_set_within", note)
     hub.holds = False
     worker = worker_of(hub, polling_interval=30.0)
     worker.job("modifiers", "Rotate")(lambda payload, task: None)
     async with worker:
-        await eventually(lambda: len(hub.said(CLAIM)) >= 2)
-        await asyncio.sleep(0.5)
-        assert len(hub.said(CLAIM)) < 10
+        await eventually(lambda: 30.0 in pauses)
+        assert sorted(set(pauses)) == [*(0.05 * 2.0**early for early in range(2, 10)), 30.0]
         (task,) = hub.add(JOB, {})
-        worker._reporter.woken.set()
         await eventually(lambda: hub.status(task) == "completed")
     assert desk_module.LONGEST_WAIT_S > 10
 

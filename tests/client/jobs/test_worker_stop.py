@@ -51,7 +51,7 @@ async def test_a_stopping_worker_finishes_running_tasks_and_gives_back_waiting_o
     running, ids = await work.begin(3)
     await eventually(lambda: hub.statuses(ids) == {"running"})
     work.worker.stop()
-    await asyncio.sleep(0.05)
+    await eventually(lambda: hub.statuses(ids[1:]) == {"pending"})
     assert not running.done()
     (late,) = hub.add(JOB, {})
     work.go.set()

@@ -10,15 +10,8 @@ import pytest
 
 from tests.joblib.people import done, problem
 from tests.joblib.published.host import Hold, Listing, Rotate
-from tests.joblib.stage import GRACE_S, INTERVAL_S, LOOK_S, QUICK, TIMEOUT_S, stage
+from tests.joblib.stage import GRACE_S, INTERVAL_S, LOOK_S, TIMEOUT_S
 from tests.world import PATIENCE_S, SLACK_S, wait_until
-
-
-@pytest.fixture(scope="module")
-def fragile(http):
-    """A hub with short timeouts, to be restarted."""
-    with stage(http, 1, **QUICK) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

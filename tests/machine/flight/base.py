@@ -138,7 +138,7 @@ class Base:
         self.unsettled_until_ms = max(self.unsettled_until_ms, int(self.now_s * 1000) + ms)
 
     def disturb(self) -> None:
-        """Calls that wait may have been cut off from what they wait for."""
+        """Note that waiting calls may have lost their notifications."""
         self.deaf_until_s = self.now_s + HEARS_S
 
     def live(self) -> list[Box]:
@@ -152,7 +152,7 @@ class Base:
         return live[number % len(live)] if live else None
 
     def complain(self, rule: str, seen: str) -> None:
-        """A rule is broken; those that are not looked at are left out."""
+        """Note a broken rule, unless that rule is not checked."""
         if self.gathered is not None:
             self.gathered.setdefault(rule, (self.steps, seen))
         elif self.rules is None or rule in self.rules:
@@ -161,7 +161,7 @@ class Base:
     # -- calls
 
     async def send(self, errand: Errand, box: Box) -> Call:
-        """Put it to a hub. Who gets no answer from one that stands still hangs up."""
+        """Send an errand to a hub. The caller hangs up when the hub stands still and does not answer."""
         await asyncio.gather(*(self.tick(each) for each in self.live() if each.due and self.stage.up))
         if errand not in self.errands:
             self.errands.append(errand)

@@ -61,7 +61,7 @@ class Call:
 
     @property
     def heard(self) -> bool:
-        """Whether an answer has reached a caller who was still there."""
+        """Return whether an answer has reached a caller that was still there."""
         return self.status != 0 and not self.disconnected
 
     @property
@@ -185,7 +185,7 @@ class Box:
         return not self.running.is_set()
 
     def stand_still(self, *, between: bool) -> None:
-        """From now on nothing gets done; `between`: requests are read, and what they ask of Redis is held back."""
+        """Do nothing from now on; with `between`, read requests but hold their commands to Redis back."""
         self.wire.hold()
         if not between:
             self.running.clear()

@@ -1,4 +1,4 @@
-"""Borrowers, who believe what they were told, and what is found out about what they hold."""
+"""Borrowers that believe the answers they got, and checks of the leases they believe in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Callers who give up a borrow that waits, operators who set caps, and what must hold of both."""
+"""Callers that give up a waiting borrow, operators that set caps, and the rules for both."""
 
 from __future__ import annotations
 

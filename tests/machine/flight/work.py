@@ -1,4 +1,4 @@
-"""Workers, who know what they run, and what is found out about their tasks."""
+"""Workers that know which tasks they run, and checks of these tasks."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Looked:
 
 
 class ScheduleSteps:
-    """A part of the machine: its store and its model are those of the whole."""
+    """The steps of the machine about schedules; store and model are those of the whole machine."""
 
     model: Model
     redis: Any

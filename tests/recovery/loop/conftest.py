@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
+
 import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from hub import retries
+from hub.recovery.engines import make_engine
 from tests.recovery.databases import Database, _servers, pg, postgres, sqlite
+from tests.recovery.loop.world import source_of
+from tests.recovery.postgres import Postgres
 
 __all__ = ["_servers", "pg", "postgres", "sqlite"]
 
@@ -36,6 +42,25 @@ def pg_jobs(pg: Database) -> Database:
     """A fresh PostgreSQL database with the tables."""
     make_tables(pg)
     return pg
+
+
+@pytest.fixture
+async def engine(jobs: Database) -> AsyncIterator[AsyncEngine]:
+    """An engine of the application, on the database of `jobs`."""
+    found = make_engine(source_of(jobs))
+    yield found
+    await found.dispose()
+
+
+@pytest.fixture
+def mortal() -> Iterator[Database]:
+    """A database with the tables on a server of its own, to be killed and started again."""
+    server = Postgres()
+    server.start()
+    database = Database("postgresql", server.url("postgres").replace("/?", "/postgres?"), server)
+    make_tables(database)
+    yield database
+    server.stop()
 
 
 def make_tables(database: Database) -> None:

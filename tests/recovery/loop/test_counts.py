@@ -35,11 +35,7 @@ async def test_the_counts_can_be_read_while_the_loop_runs_and_stay_in_prometheus
 
     options = {"done": "Done", "stop": stop, "counts": counts, "poll_s": 0.05, "batch": 1, "park": False}
     running = asyncio.create_task(process(source_of(jobs, name=name), handler, **options))
-
-    async def two_are_over():
-        return (counts.claimed, counts.done, counts.failed) == (3, 1, 1)
-
-    await eventually(two_are_over)
+    await eventually(lambda: (counts.claimed, counts.done, counts.failed) == (3, 1, 1))
     assert [shown("records", each, name) for each in ("claimed", "done", "failed", "lost")] == [3, 1, 1, 0]
     await begun.wait()
     go.set()

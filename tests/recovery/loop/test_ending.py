@@ -80,7 +80,7 @@ async def test_no_handler_outlives_the_loop_however_often_that_is_cancelled(jobs
 
 
 def test_when_the_program_ends_the_loop_gives_back_every_record(jobs):
-    """`asyncio.run` cancels all tasks at once, those of the loop as well."""
+    """`asyncio.run` cancels all tasks at once, also the tasks of the loop."""
     jobs.add(1, 2, 3, status="Pending")
     slow = Slow()
 

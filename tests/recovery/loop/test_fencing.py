@@ -134,11 +134,7 @@ async def test_a_record_whose_handler_commits_an_old_time_is_refreshed_at_once(p
     async def handler(record, session):
         await session.execute(sa.text("UPDATE jobs SET attempts = 5, updated_at = now() - interval '50 minutes'"))
         await session.commit()
-
-        async def refreshed():
-            return pg_jobs.jobs()["1"].fresh
-
-        await eventually(refreshed)
+        await eventually(lambda: pg_jobs.jobs()["1"].fresh)
 
     counts = await handled(source_of(pg_jobs), handler, heartbeat=1000)
     assert (counts.done, counts.failed, pg_jobs.jobs()["1"].attempts) == (1, 0, 5)

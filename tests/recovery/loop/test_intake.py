@@ -46,11 +46,7 @@ async def test_a_record_that_could_not_be_claimed_is_tried_again_after_a_pause(p
     pg_jobs.add(7, status="Pending")
     trigger(pg_jobs, "RAISE EXCEPTION ''frozen'';")
     loop = Running(pg_jobs)
-
-    async def told():
-        return bool(said(caplog, "record cannot be claimed source=jobs id=7"))
-
-    await eventually(told)
+    await eventually(lambda: said(caplog, "record cannot be claimed source=jobs id=7"))
     await asyncio.to_thread(pg_jobs.execute, "DROP TRIGGER meddle ON jobs")
     await loop.done(1)
     await loop.end()
@@ -108,11 +104,7 @@ async def test_the_loop_waits_while_a_changed_table_does_not_fit(jobs, caplog):
     await loop.done(1)
     await asyncio.to_thread(jobs.execute, "ALTER TABLE jobs RENAME COLUMN error TO trouble")
     await asyncio.to_thread(jobs.add, 2, status="Pending")
-
-    async def told():
-        return any("error_field" in line.getMessage() for line in caplog.records)
-
-    await eventually(told)
+    await eventually(lambda: any("error_field" in line.getMessage() for line in caplog.records))
     assert not loop.task.done()
     await asyncio.to_thread(jobs.execute, "ALTER TABLE jobs RENAME COLUMN trouble TO error")
     await loop.done(2)

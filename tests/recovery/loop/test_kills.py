@@ -15,11 +15,9 @@ from hub.recovery.loop import process
 from hub.recovery.sql import SqlRecords
 from tests.recovery.databases import Database
 from tests.recovery.loop import victim
-from tests.recovery.loop.conftest import make_tables
 from tests.recovery.loop.journal import Journal
 from tests.recovery.loop.trial import FULL, Trial
 from tests.recovery.loop.world import note, notes, source_of
-from tests.recovery.postgres import Postgres
 from tests.world import eventually
 
 pytestmark = [pytest.mark.race, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -35,11 +33,7 @@ async def ended(started):
 async def further(journal, handlers):
     """Return when so many more records were begun."""
     before = len(journal.begun())
-
-    async def begun():
-        return len(journal.begun()) > before + handlers
-
-    await eventually(begun)
+    await eventually(lambda: len(journal.begun()) > before + handlers)
 
 
 async def cleaning(source, over):
@@ -93,29 +87,15 @@ async def test_processes_killed_at_random_moments_lose_no_record(jobs, tmp_path)
             assert await ended(started) == -signal.SIGKILL
             journal.write("killed", "-", started.pid)
 
-    async def all_done():
-        return jobs.statuses() == {"Done": 60}
-
     async with cleaned(source):
         await asyncio.gather(*(kill_one_after_another(4) for _ in range(3)))
         last = victim.start(victim.loop_for_ever, source, journal.path)
-        await eventually(all_done, 90)
+        await eventually(lambda: jobs.statuses() == {"Done": 60}, 90)
         last.kill()
         await ended(last)
     assert journal.overlaps() == []
     assert len(journal.begun()) == 60
     assert notes(jobs) == sorted(f"seen {number}" for number in range(60))
-
-
-@pytest.fixture
-def mortal():
-    """A server of one's own, with the tables."""
-    server = Postgres()
-    server.start()
-    database = Database("postgresql", server.url("postgres").replace("/?", "/postgres?"), server)
-    make_tables(database)
-    yield database
-    server.stop()
 
 
 async def test_killing_and_restarting_postgresql_under_load_loses_no_record(mortal, redis_server, tmp_path):
@@ -132,8 +112,8 @@ async def test_killing_and_restarting_postgresql_under_load_loses_no_record(mort
         finally:
             journal.write("end", record.id)
 
-    async def all_over():
-        return not {"Pending", "Processing"} & mortal.statuses().keys()
+    async def all_over():  # in a thread: a look from here would hold both loops up
+        return not {"Pending", "Processing"} & (await asyncio.to_thread(mortal.statuses)).keys()
 
     options = {"done": "Done", "poll_s": 0.05, "heartbeat": True, "stop": stop, "park": redis_server.url}
     async with cleaned(source):
@@ -143,7 +123,7 @@ async def test_killing_and_restarting_postgresql_under_load_loses_no_record(mort
             await asyncio.to_thread(mortal.place.kill)
             await asyncio.sleep(0.3)
             await asyncio.to_thread(mortal.place.start)
-        await eventually(all_over, 90)
+        await eventually(all_over, 90, pause_s=0.2)
         stop.set()
         counts = await asyncio.gather(*running)
     assert journal.overlaps() == []

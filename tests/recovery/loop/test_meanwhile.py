@@ -10,7 +10,6 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from hub.recovery.engines import make_engine
 from hub.recovery.loop import process, processing
 from hub.recovery.loop.claims import Claims
 from hub.recovery.loop.items import FURTHER_TRIES, Items
@@ -18,13 +17,6 @@ from tests.recovery.loop.world import handled, note, notes, nothing, source_of
 from tests.world import SLACK_S, eventually
 
 pytestmark = pytest.mark.race
-
-
-@pytest.fixture
-async def engine(jobs):
-    found = make_engine(source_of(jobs))
-    yield found
-    await found.dispose()
 
 
 class Held:

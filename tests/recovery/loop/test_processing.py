@@ -258,11 +258,7 @@ async def test_no_two_claims_have_the_same_time(jobs, caplog):
     )
     stop = asyncio.Event()
     running = asyncio.create_task(process(source_of(jobs), noting, done="Done", stop=stop, poll_s=0.01))
-
-    async def said() -> bool:
-        return "not claimed" in caplog.text
-
-    await eventually(said)
+    await eventually(lambda: "not claimed" in caplog.text)
     await asyncio.sleep(0.2)
     stop.set()
     assert (await running).claimed == 0

@@ -11,26 +11,12 @@ from sqlalchemy.ext.asyncio import async_sessionmaker
 from hub import retries
 from hub.recovery.engines import make_engine
 from hub.recovery.loop import claims, items, process
-from tests.recovery.databases import Database
-from tests.recovery.loop.conftest import make_tables
 from tests.recovery.loop.faults import ANSWER_LOST, CUT, REFUSED, Faults
 from tests.recovery.loop.trial import FULL
 from tests.recovery.loop.world import alerts, handled, note, notes, nothing, source_of
-from tests.recovery.postgres import Postgres
 from tests.world import eventually
 
 RECORDS = 1500 if FULL else 600
-
-
-@pytest.fixture
-def mortal():
-    """A server of one's own, with the tables."""
-    server = Postgres()
-    server.start()
-    database = Database("postgresql", server.url("postgres").replace("/?", "/postgres?"), server)
-    make_tables(database)
-    yield database
-    server.stop()
 
 
 @pytest.mark.race
@@ -198,13 +184,10 @@ async def test_the_write_of_an_outcome_is_retried_with_growing_pauses_until_its_
         begun.append(record.id)
         steps.begin()
 
-    async def over():
-        return bool(alerts(caplog)) or jobs.statuses() == {"Done": 1}
-
     with steps.faults.everywhere():
         source = source_of(jobs, threshold_minutes=1)
         running = asyncio.create_task(process(source, handler, done="Done", park=False, poll_s=0.05, stop=stop))
-        await eventually(over)
+        await eventually(lambda: bool(alerts(caplog)) or jobs.statuses() == {"Done": 1})
         steps.faults.clear()
         stop.set()
         await running

@@ -10,7 +10,6 @@ import pytest
 from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 
-from hub.recovery.engines import make_engine
 from hub.recovery.loop import process, processing
 from tests.recovery.loop.world import alerts, clean, facts, handled, note, notes, nothing, noting, source_of
 from tests.world import eventually
@@ -36,13 +35,6 @@ class Giver:
         if self.stop is not None:
             self.stop.set()
         return True
-
-
-@pytest.fixture
-async def engine(jobs):
-    found = make_engine(source_of(jobs))
-    yield found
-    await found.dispose()
 
 
 @pytest.fixture
@@ -231,19 +223,11 @@ async def test_a_connection_pool_without_free_connections_counts_as_a_refused_se
             source_of(pg_jobs), handler, done="Done", get_session=async_sessionmaker(engine), stop=stop, concurrency=1
         )
     )
-
-    async def stopped() -> bool:
-        return "claiming stops" in caplog.text
-
-    await eventually(stopped)
+    await eventually(lambda: "claiming stops" in caplog.text)
     await asyncio.sleep(0.5)
     assert (begun, pg_jobs.statuses()["Pending"] >= 70) == ([], True)
     await taken.close()
-
-    async def done() -> bool:
-        return "Pending" not in pg_jobs.statuses()
-
-    await eventually(done)
+    await eventually(lambda: "Pending" not in pg_jobs.statuses())
     stop.set()
     await running
     await engine.dispose()
@@ -270,8 +254,8 @@ async def test_leaving_a_session_context_does_not_commit_half_of_the_work(jobs, 
 
 
 async def test_claiming_stops_while_sessions_are_refused(jobs, giver, caplog):
-    """A sick pool does not fill with zombies. The test looks from a thread: in SQLite one who looks waits for a writer,
-    who waits for a reader, who is in this event loop."""
+    """A refusing pool leaves no stuck records. The test reads in a thread: in SQLite a reader waits for a writer, which
+    may wait for another reader in this event loop."""
     caplog.set_level(logging.INFO, "hub.client")
     jobs.add(*range(40), status="Pending")
     giver.refusals = 10_000
@@ -281,10 +265,7 @@ async def test_claiming_stops_while_sessions_are_refused(jobs, giver, caplog):
     def said(event):
         return sum(event in line.getMessage() for line in caplog.records)
 
-    async def probed() -> bool:
-        return said("claiming stops") == 1 and giver.calls > 20
-
-    await eventually(probed)
+    await eventually(lambda: said("claiming stops") == 1 and giver.calls > 20)
     assert (await asyncio.to_thread(jobs.statuses))["Pending"] >= 30
     assert said("claiming goes on") == 0
     giver.refusals = 0
