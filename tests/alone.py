@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 
 
 def needed_by(name: str) -> set[str]:
-    """The distributions that `pip install NAME` brings beside it."""
+    """Return the distributions that `pip install NAME` brings beside it."""
     found: set[str] = set()
     ahead = [name]
     while ahead:

@@ -38,7 +38,7 @@ class RedisCluster:
         self.url = f"redis+cluster://{','.join(addresses)}"
 
     def is_whole(self) -> bool:
-        """Whether every server knows of every slot, and every primary has its replica."""
+        """Return whether every server knows of every slot, and every primary has its replica."""
         return all(self._knows_all(each) for each in self.servers)
 
     def _knows_all(self, server: Server) -> bool:
@@ -61,7 +61,7 @@ class RedisCluster:
         raise AssertionError("no server of the cluster answers")
 
     def owner(self, key: str) -> Server:
-        """The primary that most of the servers take for the owner of a key."""
+        """Return the primary that most of the servers take for the owner of a key."""
         slot = key_slot(key.encode())
         said = []
         for server in self.servers:
@@ -75,12 +75,12 @@ class RedisCluster:
         return next(server for server in self.servers if server.port == port)
 
     def another(self, than: Server) -> Server:
-        """A primary of another shard."""
+        """Return a primary of another shard."""
         ports = [int(address.rpartition(":")[2]) for address, node in self.nodes().items() if node["slots"]]
         return next(server for server in self.servers if server.port in ports and server is not than)
 
     def replica_of(self, primary: Server) -> Server:
-        """Its replica."""
+        """Return its replica."""
         known = self.nodes(primary)
         own = next(node["node_id"] for node in known.values() if "myself" in node["flags"])
         port = next(int(at.rpartition(":")[2]) for at, node in known.items() if node["master_id"] == own)
@@ -94,7 +94,7 @@ class RedisCluster:
         self.wait_for_another(key, before)
 
     def wait_for_another(self, key: str, before: Server) -> None:
-        """Until most of the servers say that another one owns a key."""
+        """Wait until most of the servers say that another one owns a key."""
         wait_until(lambda: self.owner(key) is not before, 60)
 
     def begin_move(self, key: str) -> Move:

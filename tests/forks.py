@@ -47,13 +47,13 @@ class Fork:
         self.pid = self._number()
 
     def poll(self) -> int | None:
-        """The exit code, None while it runs."""
+        """Return the exit code, None while it runs."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.wait(0)
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code once it has ended; `subprocess.TimeoutExpired` when it does not in time."""
+        """Return the exit code once it has ended; `subprocess.TimeoutExpired` when it does not in time."""
         if self.returncode is None:
             self._talk.settimeout(timeout)
             try:

@@ -6,7 +6,7 @@ PING = b"\x89\x80" + bytes(4)
 
 
 def frame(text: str) -> bytes:
-    """A text message."""
+    """Return a text message."""
     data = text.encode()
     if len(data) < 126:
         size = bytes([0x80 | len(data)])

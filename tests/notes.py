@@ -24,7 +24,7 @@ class Notes:
 
 
 def whole_notes(path: Path) -> list[dict[str, Any]]:
-    """Every note so far that was written to its end; none when there is no file yet."""
+    """Return every note so far that was written to its end; none when there is no file yet."""
     found = []
     for line in path.read_bytes().split(b"\n") if path.exists() else ():
         try:

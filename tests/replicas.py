@@ -44,7 +44,7 @@ time_t time(time_t *kept) {
 
 
 def clock_off(folder: Path, seconds: int) -> dict[str, str]:
-    """The environment of a server whose time of day is off by so much."""
+    """Return the environment of a server whose time of day is off by so much."""
     compiler = shutil.which("cc")
     assert compiler, "the tests need a C compiler: a server with a wrong clock is one whose library lies to it"
     library = folder / "off.so"
@@ -94,7 +94,7 @@ class Server:
         return False
 
     def client(self, **options: Any) -> Redis:
-        """A plain client, text in and out."""
+        """Return a plain client, text in and out."""
         return Redis("127.0.0.1", self.port, decode_responses=True, **options)
 
     def signal(self, number: signal.Signals) -> None:
@@ -170,7 +170,7 @@ class Trio:
         wait_until(over, 60)
 
     def wait_for_another(self, before: Server) -> None:
-        """Until the Sentinels agree that another server is the primary."""
+        """Wait until the Sentinels agree that another server is the primary."""
         wait_until(lambda: self._is_another(before), 60)
 
     def _is_another(self, before: Server) -> bool:
@@ -186,7 +186,7 @@ class Trio:
         return ports.pop() if len(ports) == 1 and all(state["flags"] == "master" for state in states) else None
 
     def takes_writes(self) -> bool:
-        """Whether the Sentinels agree on a primary and it has the replicas it needs, where it needs any."""
+        """Return whether the Sentinels agree on a primary and it has the replicas it needs, where it needs any."""
         port = self._agreed_port()
         for server in self.servers:
             if server.known == port:
@@ -196,7 +196,7 @@ class Trio:
         return False
 
     def never_promote(self, server: Server) -> None:
-        """Until the Sentinels know that this one is never to be the primary."""
+        """Wait until the Sentinels know that this one is never to be the primary."""
         with server.client() as client:
             client.config_set("replica-priority", 0)
         wait_until(lambda: all(self._priority(each, server) == 0 for each in self.sentinels), 60)
@@ -216,7 +216,7 @@ class Trio:
         return others
 
     def wait_until_whole(self) -> None:
-        """Until the primary has both replicas back."""
+        """Wait until the primary has both replicas back."""
         wait_until(lambda: self._connected(self.primary) == 2 and self._is_whole(), 60)
 
     def stop(self) -> None:

@@ -22,7 +22,7 @@ EVERYTHING = {"keda": True, "serviceMonitor": True, "jobs": "my_jobs:jobs"}
 
 
 def with_values(**changes: Any) -> dict[str, Any]:
-    """The values of the chart with others at `a__b`."""
+    """Return the values of the chart with others at `a__b`."""
     values = copy.deepcopy(VALUES)
     for path, value in changes.items():
         *parents, last = path.split("__")

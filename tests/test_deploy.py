@@ -66,7 +66,7 @@ def logged_events() -> set[object]:
 
 
 def sweep_summaries() -> set[object]:
-    """The summary lines, which are named after their service."""
+    """Return the summary lines, which are named after their service."""
     return {f"{name} sweep" for name in re.findall(r'_loop\(\s*"(\w+)"', (TOP / "hub/api/app.py").read_text())}
 
 

@@ -88,13 +88,13 @@ def expressions() -> Iterator[tuple[str, str]]:
 
 
 def known() -> dict[str, set[str]]:
-    """Every series, and the labels it has."""
+    """Return every series, and the labels it has."""
     ours = {name: set(labels) | SCRAPED for name, labels in series(of_hub() | of_loops()).items()}
     return ours | OF_PROMETHEUS
 
 
 def asked(expression: str) -> tuple[dict[str, set[str]], set[str]]:
-    """The series an expression asks for with the labels it matches, and the labels by which it groups."""
+    """Return the series an expression asks for with the labels it matches, and the labels by which it groups."""
     grouped = {label.strip() for labels in _GROUPED.findall(expression) for label in labels.split(",") if label.strip()}
     rest = re.sub(r"\[[^\]]*\]", "", _GROUPED.sub("", expression))
     found: dict[str, set[str]] = {}

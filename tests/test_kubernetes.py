@@ -35,13 +35,13 @@ Object = dict[str, Any]
 
 @cache
 def written() -> list[Object]:
-    """Everything as it is in the files."""
+    """Return everything as it is in the files."""
     return [each for path in SOURCES for each in yaml.safe_load_all(path.read_text())]
 
 
 @cache
 def rendered(overlay: str) -> list[Object]:
-    """An overlay as it reaches the cluster."""
+    """Return an overlay as it reaches the cluster."""
     if KUBECTL is None:
         pytest.skip("there is no kubectl here, which renders overlays")
     command = [KUBECTL, "kustomize", str(HERE / "overlays" / overlay)]
@@ -162,7 +162,7 @@ def test_every_variable_in_a_manifest_is_read_by_the_program():
 
 
 def words(command: list[str]) -> list[str]:
-    """The words of a command, also of one that a shell is given."""
+    """Return the words of a command, also of one that a shell is given."""
     return re.split(r"\s+", command[2].removeprefix("exec ")) if command[:2] == ["sh", "-c"] else command
 
 

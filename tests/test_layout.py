@@ -127,7 +127,7 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def hub_part(name: str) -> str | None:
-    """The part of hub/ that an imported name lives in, None for other packages."""
+    """Return the part of hub/ that an imported name lives in, None for other packages."""
     pieces = name.split(".")
     if pieces[0] != "hub":
         return None
@@ -169,12 +169,12 @@ def test_there_are_no_circular_imports():
 
 
 def room(path: Path) -> Path:
-    """The folder of a file; the file itself where it stands beside rooms."""
+    """Return the folder of a file; the file itself where it stands beside rooms."""
     return path if path.parent in (Path("hub"), Path("hub/api")) else path.parent
 
 
 def module_of(name: str) -> Path | None:
-    """The file that an imported name is in; None for other packages."""
+    """Return the file that an imported name is in; None for other packages."""
     path = Path(*name.split("."))
     while path.parts[:1] == ("hub",):
         for found in (path.with_suffix(".py"), path / "__init__.py"):
@@ -290,7 +290,7 @@ LUA_MODULES = [*MODULES_IN_ORDER, *(name for name in EXTERNAL if name not in MOD
 
 
 def lua_text(name: str) -> str:
-    """A module of the library without its comments."""
+    """Return a module of the library without its comments."""
     text = lua_module() if name == "keys" else (TOP / "lua" / f"{name}.lua").read_text()
     return re.sub(r"--.*", "", text)
 
@@ -307,7 +307,7 @@ def lua_fields() -> dict[str, set[str]]:
 
 
 def lua_uses(text: str) -> set[tuple[str, str]]:
-    """The fields of modules that a Lua text uses."""
+    """Return the fields of modules that a Lua text uses."""
     code = re.sub(r"--.*|'[^'\n]*'", "", text)
     return set(re.findall(rf"(?<![\w.])({'|'.join(LUA_MODULES)})\.(\w+)", code))
 

@@ -137,7 +137,7 @@ def has(cls: type) -> set[str]:
 
 
 def uses(file: str, name: str) -> set[str]:
-    """The names that a class of ours defines, or uses of itself or of what it comes from."""
+    """Return the names that a class of ours defines, or uses of itself or of what it comes from."""
     tree = ast.parse((HUB / file).read_text())
     (found,) = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == name]
     inside = [node for node in ast.walk(found) if isinstance(node, ast.Attribute)]

@@ -15,7 +15,7 @@ class Wire:
         self._kept: list[asyncio.StreamWriter] = []
 
     async def start(self) -> str:
-        """Where Redis is reached by it."""
+        """Return where Redis is reached by it."""
         self.server = await asyncio.start_server(self._take, "127.0.0.1", 0)
         return f"redis://127.0.0.1:{self.server.sockets[0].getsockname()[1]}"
 

@@ -153,7 +153,7 @@ class RedisServer:
             self.kill()
 
     def client(self) -> Redis:
-        """A plain client, text in and out."""
+        """Return a plain client, text in and out."""
         return Redis.from_url(self.url, decode_responses=True)
 
 
@@ -225,14 +225,14 @@ class HubProcess(LoggedProcess):
         return Redis.from_url(self.redis_url, decode_responses=True)
 
     def client(self, role: str = "admin", **options: Any) -> httpx.AsyncClient:
-        """An HTTP client with the secret of a role: runner, node or admin."""
+        """Return an HTTP client with the secret of a role: runner, node or admin."""
         secret = {"runner": self.runner_secret, "node": self.node_secret, "admin": self.admin_secret}[role]
         return httpx.AsyncClient(
             base_url=self.url, headers={"x-hub-secret": secret}, **{"timeout": PATIENCE_S, **options}
         )
 
     def wait_until_ready(self, seconds: float = 60) -> None:
-        """Until it takes requests; fails with its log when it ends instead."""
+        """Wait until it takes requests; fails with its log when it ends instead."""
         wait_until(self._ready, seconds, lambda: f"the hub did not come up:\n{self.log()}")
 
     def _ready(self) -> bool:
@@ -241,7 +241,7 @@ class HubProcess(LoggedProcess):
 
 
 def log_file(owner: object) -> tuple[Path, Callable[[], object]]:
-    """A new file that is gone when its owner is, and what has it stay."""
+    """Return a new file that is deleted along with its owner, and a function that keeps it."""
     handle, name = tempfile.mkstemp(prefix="hub-log-")
     os.close(handle)
     return Path(name), weakref.finalize(owner, Path(name).unlink, missing_ok=True).detach
@@ -314,7 +314,7 @@ def push(redis: Redis, label: str, *slots: tuple[str, str], lent: bool = False) 
 
 
 def listed(redis: Redis, name: str) -> list[str]:
-    """The slot ids of a list, head first."""
+    """Return the slot ids of a list, head first."""
     return [json.loads(item)["browserId"] for item in redis.lrange(name, 0, -1)]
 
 
@@ -363,7 +363,7 @@ def sweepers(hub: Hub) -> tuple[NodeSweeperService, LeaseSweeperService]:
 
 
 def picture(redis: Redis, *, own: bool = False) -> dict[str, Any]:
-    """Every key of the wire with its content, as other programs see it; with `own` the private ones as well."""
+    """Return every key of the wire with its content, as other programs see it; with `own` the private ones as well."""
     readers: dict[str, Callable[[str], Any]] = {
         "string": redis.get,
         "list": lambda key: redis.lrange(key, 0, -1),

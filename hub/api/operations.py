@@ -109,7 +109,7 @@ class Operation:
     joins: bool = False  # callers show a token for joining
     superuser: bool = False  # only superusers may call
     anonymous: bool = False  # strangers may read where HUB_ANONYMOUS_READS is on
-    denied: Callable[[Request], Awaitable[None]] | None = None  # called when a caller is refused with 401
+    denied: Callable[[Request, HubError], Awaitable[None]] | None = None  # told of refusals before the endpoint
     room_first: bool = False  # the name of the room is checked before the caller
     about: Subject | None = None  # with None the path parameters decide
     bound: Bound = "control"  # the size of the body; `hub.api.handling.bounds` has it in bytes
@@ -177,14 +177,14 @@ class Row:
         self._reads = _reads(route)
         self.is_plain = self._reads is not None  # FastAPI must call any other endpoint
 
-    async def call(self, request: Request, overrides: Mapping[Any, Any] | None = None) -> Response:
-        """Read the parameters of the endpoint in the order of its signature, and call the endpoint with them.
-        `overrides` are the `dependency_overrides` of FastAPI: functions that are called instead of others."""
+    async def read(self, request: Request, overrides: Mapping[Any, Any] | None = None) -> list[Any]:
+        """Return the parameters of the endpoint, read in the order of its signature. `overrides` are the
+        `dependency_overrides` of FastAPI: functions that are called instead of others."""
         given, reads = [], self._reads or ()
         for read, waits in reads if not overrides else [_overridden(*each, overrides) for each in reads]:
             found = read(request)
             given.append(await found if waits else found)
-        return await self.endpoint(*given)
+        return given
 
     @property
     def about(self) -> Subject | None:

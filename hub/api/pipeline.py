@@ -175,11 +175,17 @@ class RequestPipeline:
         scope["app"], scope["endpoint"], scope["path_params"] = self.app, row.endpoint, found.parts
         scope[request_counts.ROUTE] = row.path
         request = LightRequest(scope, exchange.receive, exchange.send, headers)
-        await admit(request, row)
+        try:
+            await admit(request, row)
+            given = await row.read(request, self.app.dependency_overrides) if row.is_plain else []
+        except HubError as refusal:
+            if row.facts.denied is not None:
+                await row.facts.denied(request, refusal)
+            raise
         if not row.is_plain:
             await self.app(scope, exchange.receive, exchange.send)
             return
-        response = await row.call(request, self.app.dependency_overrides)
+        response = await row.endpoint(*given)
         await response(scope, exchange.receive, exchange.send)
 
     async def _refuse(self, error: Exception, exchange: Exchange, scope: Scope) -> None:

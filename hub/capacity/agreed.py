@@ -54,10 +54,10 @@ class Agreed:
         """
         self._speaks, self._asked = speaks, True
         mine = (self._among_hubs if self._remembers else None) or self._given
-        text, *said = await self._agree(hub=self._hub_id if speaks else "", given=mine.text)
+        text, *stored = await self._agree(hub=self._hub_id if speaks else "", given=mine.text)
         self._among_hubs = Shared.read(text)
         self._remembers = max(0, self._remembers - 1)
-        over = {name: orjson.loads(each)["value"] for name, each in zip(Shared._fields, said, strict=True) if each}
+        over = {name: orjson.loads(each)["value"] for name, each in zip(Shared._fields, stored, strict=True) if each}
         self.holds = self._among_hubs.over(over)
         self._store.node_timeout_ms = self.holds.timeout_ms
         self._tell_differences(self._among_hubs)
@@ -91,13 +91,13 @@ class Agreed:
         fields, heard = await self._store.read_all([("HGETALL", keys.store), ("ZRANGE", keys.hubs, 0, -1)])
         agreed = Shared.read(fields["shared"]) if "shared" in fields else self._given
         given = {hub: Shared.read(text).named() for hub in heard if (text := fields.get(f"given:{hub}"))}
-        said: dict[str, dict[str, Any]] = {
+        stored: dict[str, dict[str, Any]] = {
             name: orjson.loads(text) for name in Shared._fields if (text := fields.get(f"set:{name}"))
         }
-        holds = agreed.over({name: each["value"] for name, each in said.items()}).named()
+        holds = agreed.over({name: each["value"] for name, each in stored.items()}).named()
         return [
             SharedSetting(
-                name, holds[name], value, said.get(short, {}).get("by"), said.get(short, {}).get("at"),
+                name, holds[name], value, stored.get(short, {}).get("by"), stored.get(short, {}).get("at"),
                 {hub: values[name] for hub, values in given.items() if values[name] != value},
             )
             for (name, short), value in zip(names().items(), agreed.named().values(), strict=True)

@@ -293,9 +293,9 @@ class Leases:
             raise
 
     async def _take_back(self, wanted: BorrowRequest) -> None:
-        word, *said = await self._gone(wanted.request, wanted.attempt)
+        word, *details = await self._gone(wanted.request, wanted.attempt)
         if word == "elsewhere":
-            self.spilling.take_back_soon(wanted, Elsewhere(*said))
+            self.spilling.take_back_soon(wanted, Elsewhere(*details))
 
     async def drop(self, request: str, attempt: str) -> bool:
         """Take back a lease that was made for another realm's ticket, unless another attempt has it too; return whether
@@ -306,12 +306,12 @@ class Leases:
     async def _gone(self, request: str, attempt: str) -> list[Any]:
         """Undo an attempt whose caller is gone; return the reply of `lua/commands/capacity/undo.lua`."""
         with for_nobody():
-            word, *said = await self._undo(request=request, attempt=attempt, hub=self._queue.hub_id, why="gone")
+            word, *details = await self._undo(request=request, attempt=attempt, hub=self._queue.hub_id, why="gone")
         if word == "undone":
-            self.memory.over(*said)
+            self.memory.over(*details)
             metrics.grants_undone.inc()
-            _log.info("undelivered lease taken back", slot=said[0])
-        return [word, *said]
+            _log.info("undelivered lease taken back", slot=details[0])
+        return [word, *details]
 
     async def confirm(self, wanted: BorrowRequest, place: Elsewhere) -> Lease | None:
         """Give a lease that was made here for another realm's ticket its full length, once that realm has recorded it.

@@ -14,8 +14,10 @@ from hub.capacity.models import Offered, PublishedSlot, listed_id, read_item
 from hub.errors import InvalidLabel, InvalidValue, SlotLent, Superseded, UnknownNode, UnknownReply
 from hub.observability.logs import get_logger
 from hub.settings import Settings
+from hub.store.cancelling import retrieve_error
 from hub.store.keys import key_part
 from hub.store.lenient import read_each
+from hub.store.scan import pattern
 from hub.store.store import Store
 
 SCAN_BATCH = 1000  # keys that one SCAN call looks at
@@ -295,11 +297,11 @@ class Pools:
         if running is not None:
             await asyncio.wait([running])
         if self._discovery is running:
-            self._discovery = asyncio.create_task(self._look(), name="discover-pools")
-            self._discovery.add_done_callback(_seen)  # a failure is for the callers that wait
+            self._discovery = asyncio.create_task(self._search(), name="discover-pools")
+            self._discovery.add_done_callback(retrieve_error)  # a failure is for the callers that wait
         await asyncio.shield(self._discovery)  # type: ignore[arg-type]
 
-    async def _look(self) -> None:
+    async def _search(self) -> None:
         keys = await self._store.read("DBSIZE")
         gap_s = 0.05 if keys <= SCAN_BATCH * SCAN_CALLS else 1.0
         wait_s = self._discovered + gap_s - time.monotonic()
@@ -311,7 +313,7 @@ class Pools:
         found: list[str] = []
         for _ in range(SCAN_CALLS):
             self._scan_cursor, names = await self._store.read(
-                "SCAN", self._scan_cursor, "MATCH", _glob(prefix) + "*", "COUNT", SCAN_BATCH, "TYPE", "list"
+                "SCAN", self._scan_cursor, "MATCH", pattern(prefix), "COUNT", SCAN_BATCH, "TYPE", "list"
             )
             found += [name[len(prefix) :] for name in names]
             if str(self._scan_cursor) == "0":
@@ -335,12 +337,3 @@ class Pools:
 
 def _superseded(node_id: str) -> Superseded:
     return Superseded(f"another process is node {node_id} by now, or this one has left; it is to stop")
-
-
-def _glob(text: str) -> str:
-    return "".join(f"\\{c}" if c in "*?[]\\^-" else c for c in text)
-
-
-def _seen(looked: asyncio.Task[None]) -> None:
-    if not looked.cancelled():
-        looked.exception()

@@ -55,8 +55,8 @@ class Tickets:
                 case ["over", slot]:
                     raise LeaseOver(f"This ticket was granted {slot}, and that lease has ended; borrow with a new key")
                 case ["granted", slot, label, run, token, pool, item, left_ms, ttl_ms, fingerprint]:
-                    said = read_item(item or "")
-                    lease = Lease(slot, token, label, pool or "", run or "", ttl_ms, left_ms, item or "", said)
+                    members = read_item(item or "")
+                    lease = Lease(slot, token, label, pool or "", run or "", ttl_ms, left_ms, item or "", members)
                     found = Ticket(name, "granted", label, lease.run, ttl_ms=ttl_ms, fingerprint=fingerprint)
                     return replace(found, lease=lease)
                 case ["elsewhere", realm, request, slot, token, fingerprint]:

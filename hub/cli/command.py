@@ -21,8 +21,8 @@ Result = CommandAnswer | int | None  # an int is an exit code, of a command that
 Work = Coroutine[Any, Any, CommandAnswer]  # of a command that checks its options before it asks the hub
 Decorator = Callable[[Callable[..., Coroutine[Any, Any, Result]]], Callable[..., int]]
 # The options that a command gets with its first parameter.
-_WAY = {"url": URL, "secret": SECRET}
-_WAYS: dict[Any, dict[str, Any]] = {HubApi: _WAY, JobsApi: {**_WAY, "token": BEARER}, Address: _WAY}
+_ADDRESS = {"url": URL, "secret": SECRET}
+_ADDED: dict[Any, dict[str, Any]] = {HubApi: _ADDRESS, JobsApi: {**_ADDRESS, "token": BEARER}, Address: _ADDRESS}
 
 
 class Group(typer.Typer):
@@ -45,22 +45,22 @@ def command(role: Role = "look", *, every_realm: bool = False) -> Decorator:
     def decorate(function: Callable[..., Coroutine[Any, Any, Result]]) -> Callable[..., int]:
         signature = inspect.signature(function, eval_str=True)
         own = list(signature.parameters.values())
-        kind = own.pop(0).annotation if own and own[0].annotation in _WAYS else None
-        way = _WAYS.get(kind, {})
+        kind = own.pop(0).annotation if own and own[0].annotation in _ADDED else None
+        added = _ADDED.get(kind, {})
         takes_json = any(parameter.name == "as_json" for parameter in own)
         if signature.return_annotation in (CommandAnswer, Work) and not takes_json:
             own.append(Parameter("as_json", Parameter.KEYWORD_ONLY, default=AS_JSON, annotation=bool))
-        for name, option in way.items():
+        for name, option in added.items():
             own.append(Parameter(name, Parameter.KEYWORD_ONLY, default=option, annotation=str | None))
 
         @functools.wraps(function)
         def run(**given: Any) -> int:
-            address_options = [given.pop(name) for name in way]
+            added_values = [given.pop(name) for name in added]
             as_json = bool(given.get("as_json") if takes_json else given.pop("as_json", False))
             if kind is None:
                 return asyncio.run(_finish(function(**given), None, as_json=as_json))
             plain_logs()
-            hub = _hub(kind, address_options, role, every_realm=every_realm)
+            hub = _hub(kind, added_values, role, every_realm=every_realm)
             return asyncio.run(_finish(function(hub, **given), hub, as_json=as_json))
 
         run.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
@@ -70,10 +70,10 @@ def command(role: Role = "look", *, every_realm: bool = False) -> Decorator:
     return decorate
 
 
-def _hub(kind: Any, options: list[Any], role: Role, *, every_realm: bool) -> HubApi | Address:
+def _hub(kind: Any, values: list[Any], role: Role, *, every_realm: bool) -> HubApi | Address:
     if kind is JobsApi:
-        return JobsApi.of_command_line(*options)
-    url, secret = options
+        return JobsApi.of_command_line(*values)
+    url, secret = values
     at = address(url, secret, role, of_all=every_realm and realm() == ALL)
     return HubApi(at) if kind is HubApi else at
 

@@ -180,7 +180,7 @@ class JobsApi(HubApi):
             token = given_secret(token, "--token")
         token = (token or "").strip()
         if not token.isascii() or not token.isprintable() or " " in token:
-            raise Usage("The token has characters that no token has.")
+            raise Usage("The token has characters that no token may have, such as spaces.")
         if token and not any(char.isalnum() for char in token):
             raise Usage("HUB_TOKEN, or --token, has no token in it.")
         return cls(address(url, "" if token else secret, "admin"), token)

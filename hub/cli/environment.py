@@ -49,7 +49,7 @@ def given_secret(text: str, option: str) -> str:
         except (OSError, RuntimeError) as error:
             raise Usage(f"{option}: {text[1:]} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
         except UnicodeDecodeError:
-            raise Usage(f"{option}: {text[1:]} is no text.") from None
+            raise Usage(f"{option}: {text[1:]} is not text in UTF-8.") from None
     if text and text.isascii():  # any other text is refused as soon as it is used
         output.note_once(
             f"what follows {option} is visible to every user of this machine who lists its processes; "

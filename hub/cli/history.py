@@ -174,7 +174,7 @@ class Stream:
             client.stream("GET", f"{self._at.url}/events", params=self._which) as answer,
         ):
             if answer.status_code in (400, 401, 404):
-                raise HubError(f"The hub at {mask_url(self._at.url)} refuses to be followed: {answer.status_code}.")
+                raise HubError(f"The hub at {mask_url(self._at.url)} refuses its events: status {answer.status_code}.")
             answer.raise_for_status()
             begun()
             name = ""

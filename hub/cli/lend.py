@@ -70,7 +70,7 @@ def borrow(
     if command:
         check_command(command)
         if as_json:
-            raise Usage("--json prints the slot and COMMAND gets it in its environment: give one of the two.")
+            raise Usage("--json prints the slot, and COMMAND gets it in its environment: give one of them.")
     several = [name.strip() for name in (realms or "").split(",") if name.strip()]
     how = {"ttl": ttl, "run": run, "wait": wait, "priority": priority, "wait_for_pool": wait_for_pool}
     return _borrow(at, label, {**how, "realms": several}, command or [], on_refusal, quiet=quiet, as_json=as_json)
@@ -91,7 +91,7 @@ def give_back(
     With --force the holder is told, and the slot is lent again when the holder has stopped or the grace period is over.
     """
     if sum((token is not None, run is not None, force)) > 1:
-        raise Usage("--token, --run and --force each say by what right: give one of them.")
+        raise Usage("--token, --run and --force are three proofs of the right to end a lease: give one of them.")
     if force != bool(reason and reason.strip()):
         raise Usage("--force and --reason TEXT go together.")
     return _give_back(hub, slot, label, token, run, reason if force else None)

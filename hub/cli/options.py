@@ -1,6 +1,6 @@
 """The options of commands: kinds of values, each with its reader, its name in helps and its completion in a shell.
 
-Options of several commands are declared here, once.
+A parameter of a command has its option as its default value. Those of several commands are declared here, once.
 """
 
 from __future__ import annotations

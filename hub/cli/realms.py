@@ -214,7 +214,7 @@ def _quoted(text: str) -> str:
     try:
         return orjson.dumps(text).decode().replace("\x7f", "\\u007f")
     except TypeError:
-        raise Usage("A name, a URL or a pattern is no text.") from None
+        raise Usage("A name, a URL or a pattern is not text in UTF-8.") from None
 
 
 @contextmanager

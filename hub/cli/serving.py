@@ -90,7 +90,7 @@ def internal_worker(
     from hub.store.embedded import find_server
 
     if not settings.redis_url and not find_server():
-        raise StartRefused("HUB_REDIS_URL names no Redis and none is installed: no store is shared with a hub.")
+        raise StartRefused("HUB_REDIS_URL names no Redis, and no server is installed: there is no store to share.")
     jobs = load_internal_jobs(settings)
     if not jobs:
         raise StartRefused("HUB_INTERNAL_JOBS names no module with @internal jobs: there is nothing to run.")

@@ -51,16 +51,16 @@ def _because(node: Node, timeout_ms: int) -> str:
         beat = f"Its last heartbeat was {seconds(node.since_beat_ms)} ago on the hub clock"
     match node.state:
         case "suspect" if (node.since_beat_ms or 0) * 2 > timeout_ms:
-            said = f"{beat}, more than half of HUB_NODE_TIMEOUT ({half}): nothing of it is lent until it beats again."
+            text = f"{beat}, more than half of HUB_NODE_TIMEOUT ({half}): nothing of it is lent until it beats again."
         case "suspect":
-            said = f"{beat}, and its alive key is gone: it is judged by its last beat until the next one."
+            text = f"{beat}, and its alive key is gone: it is judged by its last beat until the next one."
         case "stale" if node.kept:
-            said = f"{beat}, more than HUB_NODE_TIMEOUT ({seconds(timeout_ms)}); it is kept, for expiry is off."
+            text = f"{beat}, more than HUB_NODE_TIMEOUT ({seconds(timeout_ms)}); it is kept, for expiry is off."
         case "stale":
-            said = f"{beat}, more than HUB_NODE_TIMEOUT ({seconds(timeout_ms)}), and nothing else says that it lives."
+            text = f"{beat}, more than HUB_NODE_TIMEOUT ({seconds(timeout_ms)}), and nothing else says that it lives."
         case _:
-            said = f"{beat}."
-    return f"{said} It {node.held_back}: nothing more of it is lent." if node.held_back else said
+            text = f"{beat}."
+    return f"{text} It {node.held_back}: nothing more of it is lent." if node.held_back else text
 
 
 def _silence(node: Node, timeout_ms: int) -> list[NextStep]:

@@ -77,25 +77,25 @@ async def _around(hub: Hub, found: Schedule) -> _AroundSchedule:
 
 def _because(found: Schedule, around: _AroundSchedule) -> str:
     if found.paused:
-        said = "It is paused, so it makes no task"
+        text = "It is paused, so it makes no task"
     elif found.problem:
         return f"It is put aside and makes no task: {found.problem}."
     elif found.due_us is None:
-        said = "Its times are all in the past"
+        text = "Its times are all in the past"
     elif found.due_us < around.now_us - _LATE_US:
-        said = f"It was due at {time_text(found.due_us)}, and no hub has fired it yet"
+        text = f"It was due at {time_text(found.due_us)}, and no hub has fired it yet"
     else:
-        said = f"It is due at {time_text(found.due_us)}"
+        text = f"It is due at {time_text(found.due_us)}"
         if not around.job:
-            said += f", and would make no task now: no worker serves {found.job}, and none of its tasks waits"
+            text += f", and would make no task now: no worker serves {found.job}, and none of its tasks waits"
         for link in around.holder:
-            said += f", and would make no task now: task {dashed(link.task)} ({link.status}) stands for its unique key"
+            text += f", and would make no task now: task {dashed(link.task)} ({link.status}) stands for its unique key"
     if found.why:
-        return f"{said}. Its last time made no task: {NO_TASK.get(found.why, found.why)}."
+        return f"{text}. Its last time made no task: {NO_TASK.get(found.why, found.why)}."
     if not around.last:
-        return f"{said}. It has made no task yet."
+        return f"{text}. It has made no task yet."
     last = around.last[0]
-    return f"{said}. It made task {dashed(last.task)} ({last.status}) at {_time(found.last_us)}."
+    return f"{text}. It made task {dashed(last.task)} ({last.status}) at {_time(found.last_us)}."
 
 
 def _next(found: Schedule, around: _AroundSchedule) -> tuple[NextStep, ...]:

@@ -235,21 +235,21 @@ class Claim:
     incarnation: str = ""
 
 
-class Value(NamedTuple):
+class ReturnedValue(NamedTuple):
     """A value that a handler returned: its JSON, '' for None, and a parsed copy, which the handler cannot change."""
 
     text: str = ""
     document: Any = None
 
 
-def value_of(returned: Any, most: int = MOST_RESULT_BYTES) -> Value:
-    """Return the `Value` of what a handler returned; raises ValueError, with a sentence for the author of the handler,
-    when it is not JSON, longer than `most` bytes or nested too deeply.
+def value_of(returned: Any, most: int = MOST_RESULT_BYTES) -> ReturnedValue:
+    """Return the `ReturnedValue` of what a handler returned; raises ValueError, with a sentence for the author of the
+    handler, when it is not JSON, longer than `most` bytes or nested too deeply.
     """
     if callable(dump := getattr(returned, "model_dump", None)):
         returned = dump(mode="json")
     if returned is None:
-        return Value()
+        return ReturnedValue()
     try:
         text = json.dumps(returned, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         size = len(text.encode())
@@ -263,11 +263,11 @@ def value_of(returned: Any, most: int = MOST_RESULT_BYTES) -> Value:
             f"the result has {size} bytes, and {most} are allowed: store it elsewhere and return a reference to it"
         )
     if type(returned) in (str, bool, int, float):
-        return Value(text, returned)
+        return ReturnedValue(text, returned)
     document = json.loads(text)
     if text.count("[") + text.count("{") > MOST_LEVELS and _levels(document) > MOST_LEVELS:
         raise ValueError(f"the result has more than {MOST_LEVELS} levels: return something flatter")
-    return Value(text, document)
+    return ReturnedValue(text, document)
 
 
 def _levels(document: Any) -> int:

@@ -216,8 +216,8 @@ class Tasks:
                 metrics.tasks_moved.labels(status).inc()
                 moved = task_of(found)
                 if status in TERMINAL:
-                    said = Result(task, status, error, "" if status == "cancelled" else claim or moved.claim, value)
-                    self._recent.reported(said, request, moved.worker or "")
+                    report = Result(task, status, error, "" if status == "cancelled" else claim or moved.claim, value)
+                    self._recent.reported(report, request, moved.worker or "")
                 return moved
             case ["task"]:
                 raise no_task(task)
@@ -261,8 +261,8 @@ class Tasks:
     async def show(self, task: str) -> TaskInFull:
         """Return a task with its result and progress; raises `TaskNotFound`."""
         match await self._show(id=task):
-            case ["ok", found, result, said, after]:
-                return shown_of(found, result, said, after)
+            case ["ok", found, result, progress, after]:
+                return shown_of(found, result, progress, after)
             case ["task"]:
                 raise no_task(task)
             case reply:

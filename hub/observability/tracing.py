@@ -23,13 +23,13 @@ _PROTOCOL = "http/protobuf"
 
 def wanted(variables: Mapping[str, str]) -> bool:
     """Return whether the variables ask for traces; raises `StartRefused` if the hub cannot send them in that way."""
-    said = {name: text.strip() for name, text in variables.items() if name.startswith("OTEL_") and text.strip()}
-    exporter = said.get("OTEL_TRACES_EXPORTER", "otlp" if any(name in said for name in _ENDPOINTS) else "none")
-    if exporter == "none" or said.get("OTEL_SDK_DISABLED", "").lower() == "true":
+    options = {name: text.strip() for name, text in variables.items() if name.startswith("OTEL_") and text.strip()}
+    exporter = options.get("OTEL_TRACES_EXPORTER", "otlp" if any(name in options for name in _ENDPOINTS) else "none")
+    if exporter == "none" or options.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return False
     if exporter != "otlp":
         raise StartRefused(f"OTEL_TRACES_EXPORTER is {exporter!r:.40}; it must be otlp or none.")
-    protocol = next((said[name] for name in _PROTOCOLS if name in said), _PROTOCOL)
+    protocol = next((options[name] for name in _PROTOCOLS if name in options), _PROTOCOL)
     if protocol != _PROTOCOL:
         raise StartRefused(f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol!r:.40}; the hub sends {_PROTOCOL}.")
     try:

@@ -28,11 +28,11 @@ def import_named(field: str, default: str, where: str, settings: Settings) -> An
         with _installed_only() if from_file else _working_directory_too():
             found = getattr(importlib.import_module(module), name, None)
     except (Exception, SystemExit) as error:
-        said = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".: ")
+        why = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".: ")
         if from_file and isinstance(error, ModuleNotFoundError):
             variable = where.partition("=")[0]
-            said += f"; as {settings.env_file} names it, it has to be installed, or {variable} set in the environment"
-        raise StartRefused(f"{where}: {module} cannot be imported: {said}.") from error
+            why += f"; as {settings.env_file} names it, it has to be installed, or {variable} set in the environment"
+        raise StartRefused(f"{where}: {module} cannot be imported: {why}.") from error
     if found is None:
         raise StartRefused(f"{where}: the module {module} has no `{name}`.")
     return found

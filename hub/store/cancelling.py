@@ -1,4 +1,4 @@
-"""Cancelling asyncio tasks that may miss their cancellation."""
+"""The end of asyncio tasks: of those that may miss their cancellation, and of those that fail while no caller waits."""
 
 from __future__ import annotations
 
@@ -18,3 +18,9 @@ async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
         for task in left:
             task.cancel()
         _, left = await asyncio.wait(left, timeout=0.5)
+
+
+def retrieve_error(done: asyncio.Future[Any]) -> None:
+    """Fetch the error of a task that may have ended while no caller waits for it, so that asyncio does not log it."""
+    if not done.cancelled():
+        done.exception()

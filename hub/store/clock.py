@@ -103,8 +103,8 @@ class HubClock:
             try:
                 await self._store.check()
                 asked_at = time.monotonic()
-                said = {"hub_id": self.hub_id, "leader_ms": OFFICE_MS, "limits": self._limits}
-                await self._take_answer(await self._tick.probe(**said), asked_at)
+                reply = await self._tick.probe(hub_id=self.hub_id, leader_ms=OFFICE_MS, limits=self._limits)
+                await self._take_answer(reply, asked_at)
             except LostAgain:  # try again at once: until its next tick the hub would refuse calls
                 if tries == OPENINGS - 1:
                     raise

@@ -89,7 +89,7 @@ class EmbeddedRedis:
         )  # fmt: skip
         try:
             async with asyncio.timeout(START_BOUND_S):
-                _, said = await launcher.communicate()
+                _, stderr = await launcher.communicate()
         except BaseException as error:
             with contextlib.suppress(ProcessLookupError):
                 launcher.kill()
@@ -98,7 +98,7 @@ class EmbeddedRedis:
                 raise self._refusal(f"did not answer within {START_BOUND_S:g} s") from None
             raise
         if launcher.returncode:
-            reason = " ".join(said.decode("utf-8", "replace").split()) or f"status {launcher.returncode}"
+            reason = " ".join(stderr.decode("utf-8", "replace").split()) or f"status {launcher.returncode}"
             raise self._refusal(f"did not start: {reason}")
 
     def _refusal(self, what: str) -> StartRefused:

@@ -55,14 +55,14 @@ def refusal_of(error: ResponseError) -> NotSent | None:
     """Return the refusal that a script's error stands for: `Overdue` or `Late` for a call that came too late,
     `StoreFull` for one that would use reserved memory. None for any other error. A refused script has done nothing.
     """
-    said = str(error)
-    if said.startswith("OVERDUE"):
+    text = str(error)
+    if text.startswith("OVERDUE"):
         return Overdue("The caller waits no longer; nothing was done.")
-    if said.startswith("LATE"):
+    if text.startswith("LATE"):
         return Late("This hub did not know how the store stands; nothing was done.")
-    if said.startswith("FULL"):
+    if text.startswith("FULL"):
         return StoreFull(
-            f"Redis has {said.removeprefix('FULL ').partition(';')[0]} in use, and keeps the rest for nodes, leases "
+            f"Redis has {text.removeprefix('FULL ').partition(';')[0]} in use, and keeps the rest for nodes, leases "
             "and ends; nothing was done. Memory comes back as tasks end and are forgotten, or with a higher maxmemory."
         )
     return None
@@ -90,17 +90,17 @@ class StoreMoved(StoreMoves):
         self.url = url
 
 
-def refuse_unopened(word: str, said: str) -> None:
+def refuse_unopened(word: str, detail: str) -> None:
     """Raise the error for a reply of `store/open` that did not open the store; return for every other `word`.
 
-    `said` is the second part of the reply: a format for `newer`, a URL for `moving` and `moved`.
+    `detail` is the second part of the reply: a format for `newer`, a URL for `moving` and `moved`.
     """
     if word == "newer":
-        raise StoreTooNew(said)
+        raise StoreTooNew(detail)
     if word == "moving":
-        raise StoreMoves(f"The store moves to {mask_url(said)}; nothing is done until it is there.")
+        raise StoreMoves(f"The store moves to {mask_url(detail)}; nothing is done until it is there.")
     if word == "moved":
-        raise StoreMoved(said)
+        raise StoreMoved(detail)
     if word == "filling":
         raise StoreMoves("The store is being filled from a copy, or that was cut short: repeat it.")
     if word == "later":

@@ -15,6 +15,7 @@ from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 
 from hub.errors import StoreUnavailable
+from hub.store.cancelling import retrieve_error
 from hub.store.monitor import CUT_OFF, ConnectionMonitor
 
 IDLE_S = 1.0  # how long one read waits for a message
@@ -95,7 +96,7 @@ class Notifications:
             self._waiting.setdefault(channel, set()).add(subscription)
         try:
             subscribing = asyncio.ensure_future(self._subscribe(channels))
-            subscribing.add_done_callback(_retrieve_error)
+            subscribing.add_done_callback(retrieve_error)
             try:
                 async with asyncio.timeout(CONFIRM_S):
                     for answer in await asyncio.shield(subscribing):
@@ -106,14 +107,14 @@ class Notifications:
         finally:
             over = self._leave(subscription, channels)
             if over:
-                asyncio.ensure_future(self._unsubscribe(over)).add_done_callback(_retrieve_error)
+                asyncio.ensure_future(self._unsubscribe(over)).add_done_callback(retrieve_error)
 
     async def close(self) -> None:
         """Notify all subscriptions and close the connection."""
         self._closing = True
         if self._reader is not None:
             waking = asyncio.ensure_future(self._wake_reader())
-            waking.add_done_callback(_retrieve_error)
+            waking.add_done_callback(retrieve_error)
             await asyncio.wait([self._reader], timeout=2 * IDLE_S)
         with suppress(TimeoutError):
             async with asyncio.timeout(2 * IDLE_S), self._lock:  # after a command that connects again
@@ -213,11 +214,3 @@ class Notifications:
     def _notify(self, channel: str, word: str | None = None) -> None:
         for subscription in self._waiting.get(channel, ()):
             subscription.notify(word)
-
-
-def _retrieve_error(done: asyncio.Future[Any]) -> None:
-    """Fetch the exception of a future that is not awaited any more, so that asyncio does not log it: the reader of the
-    connection meets the same failure.
-    """
-    if not done.cancelled():
-        done.exception()

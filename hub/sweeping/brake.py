@@ -151,7 +151,7 @@ class Brake:
         if self._of == "workers":  # every worker is in the index, and only its heartbeats count
             verdict = await self._ask(nominated.silent_total, nominated, dry_run)
             return replace(verdict, ids=tuple(nominated.silent))
-        words, errors = await in_batches(nominated.ids, BATCH, self._look)
+        words, errors = await in_batches(nominated.ids, BATCH, self._states)
         ids = tuple(node for node, word in words if word == "stale")
         stale = stale_in_all(nominated, ids)
         nominated = replace(nominated, suspected=await self._suspected(nominated.suspected) if stale else 0)
@@ -214,11 +214,11 @@ class Brake:
         clock_ms = int(await self._store.read("HGET", keys.store, "clock_ms") or 0)
         between = f"{clock_ms - self._timeout_ms}", f"({clock_ms - self._timeout_ms // 2}"
         some = await self._store.read("ZRANGE", keys.beats, *between, "BYSCORE", "LIMIT", 0, SUSPECTS_MAX)
-        words, _ = await in_batches(some, BATCH, self._look)
+        words, _ = await in_batches(some, BATCH, self._states)
         found = sum(word == "suspect" for _, word in words)
         return found * max(by_index, len(some)) // max(1, len(some))
 
-    async def _look(self, batch: Sequence[str]) -> list[str]:
+    async def _states(self, batch: Sequence[str]) -> list[str]:
         facts = [text for node in batch for text in (node, key_part(node))]
         return list(await self._find_stale(timeout_ms=self._timeout_ms, rest=facts))
 
@@ -231,12 +231,12 @@ class Brake:
             others=nominated.others,
         )  # fmt: skip
         if not dry_run:
-            self._tell(word, stale, nominated)
+            self._log_change(word, stale, nominated)
         if word in ("engaged", "held"):
             return Verdict("engaged", stale, allowed)
         return Verdict("released" if word == "released" else "off", stale)
 
-    def _tell(self, word: str, stale: int, nominated: Nominated) -> None:
+    def _log_change(self, word: str, stale: int, nominated: Nominated) -> None:
         registered = nominated.registered
         gauge = metrics.brake_engaged if self._of == "nodes" else metrics.worker_brake_engaged
         gauge.set(word in ("engaged", "held"))

@@ -11,6 +11,7 @@ from hub.capacity.pools import Pools
 from hub.errors import ForeignKey, StoreUnavailable
 from hub.observability.logs import get_logger
 from hub.settings import Settings
+from hub.store.cancelling import retrieve_error
 from hub.store.store import Store
 from hub.sweeping.batches import in_batches
 
@@ -44,7 +45,7 @@ class Reconciler:
         """
         if self._walking is None or _cut_off(self._walking):
             self._walking = asyncio.create_task(self._stretch(), name="audit")
-            self._walking.add_done_callback(_seen)
+            self._walking.add_done_callback(retrieve_error)
         walking = self._walking
         await asyncio.wait([walking], timeout=patience_s)
         self.errors = 0
@@ -130,9 +131,3 @@ class Reconciler:
 def _cut_off(walking: asyncio.Task[tuple[int, int]]) -> bool:
     """Return whether an earlier search ended because Redis did not answer; its result is of no use then."""
     return walking.done() and not walking.cancelled() and isinstance(walking.exception(), StoreUnavailable)
-
-
-def _seen(walking: asyncio.Task[tuple[int, int]]) -> None:
-    """Read the error of a finished search, so that asyncio does not warn if no later call of `look` reads it."""
-    if not walking.cancelled():
-        walking.exception()

@@ -15,6 +15,7 @@ from typing import Any, Final
 import orjson
 
 from hub.errors import StoreFull
+from hub.store.cancelling import retrieve_error
 from hub.store.store import Store
 
 ROLES: Final = ("viewer", "operator", "admin")  # each has also the rights of the roles before it
@@ -84,7 +85,7 @@ class Logins:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._found: dict[str, _Found] = {}  # remembered logins of open pages, by the digest of the key
-        self._looking: asyncio.Future[None] | None = None  # the read of all remembered logins that is under way
+        self._reading: asyncio.Future[None] | None = None  # the read of all remembered logins that is under way
         self._touched: dict[str, float] = {}
 
     async def create(self, key: str, login: Login) -> Login:
@@ -109,10 +110,10 @@ class Logins:
             if found is None or time.monotonic() - found.looked < REMEMBERED_S:
                 break
             found.shown = now
-            await self._look_again()
+            await self._read_again()
             found = self._found.get(full)
         if found is None:
-            found = await self._look(full, now)
+            found = await self._read_one(full, now)
         if found is None:
             return None
         found.shown, login = now, found.login
@@ -124,7 +125,7 @@ class Logins:
                 await self._store.read("ZADD", self._store.keys.logins_seen, "XX", self._store.wall_s(), login.id)
         return login
 
-    async def _look(self, full: str, now: float) -> _Found | None:
+    async def _read_one(self, full: str, now: float) -> _Found | None:
         """Read a login that is not remembered from the store, by itself: a caller that guesses keys delays no other."""
         kept, (login,) = self._found, await self._read([full])
         if login is None:
@@ -134,15 +135,15 @@ class Logins:
         found = kept[full] = _Found(login, now, now)
         return found
 
-    async def _look_again(self) -> None:
+    async def _read_again(self) -> None:
         """Read all remembered logins from the store in one call, which costs little more than one login. A caller that
         comes meanwhile waits for the same read and gets its result or its error."""
-        if self._looking is None:
-            self._looking = asyncio.ensure_future(self._look_for_all())
-            self._looking.add_done_callback(self._has_looked)
-        await asyncio.shield(self._looking)
+        if self._reading is None:
+            self._reading = asyncio.ensure_future(self._read_remembered())
+            self._reading.add_done_callback(self._end_reading)
+        await asyncio.shield(self._reading)
 
-    async def _look_for_all(self) -> None:
+    async def _read_remembered(self) -> None:
         kept, now = self._found, time.monotonic()
         for full, of in list(kept.items()):
             if now - of.shown >= LATELY_S:
@@ -153,10 +154,9 @@ class Logins:
             elif full in kept:
                 kept[full] = _Found(login, now, kept[full].shown)
 
-    def _has_looked(self, look: asyncio.Future[None]) -> None:
-        self._looking = None
-        if not look.cancelled():
-            look.exception()  # read the error, so that asyncio does not warn if no caller waits any more
+    def _end_reading(self, reading: asyncio.Future[None]) -> None:
+        self._reading = None
+        retrieve_error(reading)
 
     async def _read(self, wanted: Sequence[str]) -> list[Login | None]:
         keys, names, now_s = self._store.keys, [full[:ID_DIGITS] for full in wanted], self._store.wall_s()

@@ -41,7 +41,7 @@ class People:
         return call
 
     async def waiting(self, label: str) -> int:
-        """How many wait for a label; those for others may be leaving."""
+        """Return how many wait for a label; those for others may be leaving."""
         return sum(int(line["waiting"]) for line in (await self.queue(label=label))["labels"])
 
     def start(self, label: str = LABEL, *, key: str = "", run: str = "", **body: Any) -> asyncio.Task[httpx.Response]:

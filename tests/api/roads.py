@@ -68,7 +68,7 @@ class Road:
         self._state = ServerState()
 
     async def exchange(self, pieces: list[bytes]) -> tuple[list[Any], bool]:
-        """The answers to what is sent on a connection in these pieces, and whether it was closed."""
+        """Return the answers to what is sent on a connection in these pieces, and whether it was closed."""
         transport = Transport()
         protocol = self._kind(config=self._config, server_state=self._state, app_state={})
         protocol.connection_made(transport)

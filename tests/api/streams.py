@@ -89,7 +89,7 @@ class Stream:
         return [frame["id"].strip() for frame in self.frames if "id" in frame][-1]
 
     async def until(self, count: int) -> list[dict[str, Any]]:
-        """The events, as soon as there are so many."""
+        """Return the events, as soon as there are so many."""
         await eventually(lambda: len(self.events) >= count)
         return self.events
 

@@ -41,7 +41,7 @@ async def test_an_unreadable_filter_is_refused(api, path, name, values):
 
 
 def written(name, value):
-    """The member of a query as a careless program writes it: a plus stays one."""
+    """Return the member of a query as a careless program writes it: a plus stays one."""
     return f"{name}={quote(value, safe='+')}"
 
 

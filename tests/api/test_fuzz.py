@@ -95,7 +95,7 @@ class Quarry:
         return {key: (digest, left) for key, digest, left in zip(flat[::3], flat[1::3], flat[2::3], strict=True)}
 
     def audited(self) -> set[str]:
-        """The actions in the audit log."""
+        """Return the actions in the audit log."""
         entries = self.redis.lrange(f"{self.prefix}audit:entries", 0, -1)
         return {json.loads(entry)["Action"] for entry in entries}
 

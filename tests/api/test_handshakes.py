@@ -50,7 +50,7 @@ def descriptors(hub: HubProcess) -> int:
 
 
 def ended(connection: socket.socket) -> bool:
-    """Whether the hub ends it before patience does."""
+    """Return whether the hub ends it before patience does."""
     with contextlib.suppress(ConnectionError):
         while connection.recv(65_536):
             pass

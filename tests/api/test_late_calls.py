@@ -108,7 +108,7 @@ GROWING = re.compile(r"hub:(history|audit|jobs:events|.*:events|request:|tried|h
 
 
 def changing() -> list[str]:
-    """Every call that is not one to read, as the router has it."""
+    """Return every call that is not one to read, as the router has it."""
     routes = create_app(settings_for("redis://127.0.0.1:1"), sweep=False).app.routes
     return [f"{method} {route.path}" for route in routes for method in sorted(route.methods - {"GET", "HEAD"})]
 
@@ -143,7 +143,7 @@ class Hub:
     async def ask(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> tuple[int, Any]:
-        """The status, 0 where there is no answer, and what is in it."""
+        """Return the status, 0 where there is no answer, and what is in it."""
         caller = Caller(b"" if body is None else orjson.dumps(body), gone=self.gone)
         given = {"host": "hub", "content-type": "application/json", **(headers or {})}
         if not given.keys() & {"authorization", "cookie"}:

@@ -45,7 +45,7 @@ def offer(hub, node, **pools):
 
 
 def facts_of(log, event):
-    """The key=value facts of every line of an event."""
+    """Return the key=value facts of every line of an event."""
     lines = [line for line in log.splitlines() if f" {event}" in line]
     return [dict(re.findall(r"(\w+)=(\S+)", line)) for line in lines]
 

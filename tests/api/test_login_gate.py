@@ -48,7 +48,7 @@ def door(monkeypatch: pytest.MonkeyPatch) -> LoginGate:
 
 
 def follow(door: LoginGate, key: str) -> asyncio.Task[None]:
-    """An answer without an end."""
+    """Return an answer without an end."""
     return asyncio.create_task(door.while_good(Visit(key), asyncio.Event().wait()))  # type: ignore[arg-type]
 
 

@@ -62,7 +62,7 @@ async def page_of(app: Any, api: httpx.AsyncClient) -> AsyncIterator[Stream]:
 
 
 async def told(stream: Stream, many: int) -> list[dict[str, Any]]:
-    """The overviews that came, as soon as there are so many."""
+    """Return the overviews that came, as soon as there are so many."""
     await eventually(lambda: len(stream.overviews) >= many)
     return stream.overviews
 

@@ -44,7 +44,7 @@ EXTRAS = [
 
 
 def request(dice: random.Random) -> bytes:
-    """A request that is mostly a heartbeat, and mostly has something odd about it."""
+    """Return a request that is mostly a heartbeat, and mostly has something odd about it."""
     body = dice.choice(BODIES)
     if dice.random() < 0.4:
         more = dice.choice(["", "", "", f"{dice.choice(EXTRAS)}\r\n"])

@@ -14,7 +14,7 @@ POINTED = ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "hub.i
 
 
 def codes(hub, hosts, **headers):
-    """The answers to every read under these names."""
+    """Return the answers to every read under these names."""
     with httpx.Client(base_url=hub.url) as client:
         return {client.get(read, headers={"host": host, **headers}).status_code for read in READS for host in hosts}
 

@@ -61,7 +61,7 @@ class House:
         return answer.json()
 
     async def lists(self) -> list[str]:
-        """Everything that can be read without the name of a record."""
+        """Return everything that can be read without the name of a record."""
         contract = (await self.api.get("/openapi.json")).json()["paths"]
         found = [path for path, operations in contract.items() if "get" in operations and path != ENDLESS]
         for place, text in PLACES.items():
@@ -69,7 +69,7 @@ class House:
         return [path for path in found if "{" not in path] + [f"/console/{each}" for each in CONSOLE]
 
     def keys_of_two(self) -> list[str]:
-        """The keys of the second of everything."""
+        """Return the keys of the second of everything."""
         names = [text.replace("-", "") for name, text in self.names.items() if not name.endswith("one")]
         ticket = self.names["ticket"]
         return sorted(key for key in self.redis.keys("*") if any(n in key for n in (*names, "two", "s2", ticket)))

@@ -36,7 +36,7 @@ BENCHMARKS = {  # name of the module -> what it measures
 
 
 def main(names: list[str]) -> int:
-    """The exit code."""
+    """Return the exit code."""
     unknown = sorted(set(names) - set(BENCHMARKS))
     if unknown:
         print(f"No such benchmark: {', '.join(unknown)}. There are: {', '.join(BENCHMARKS)}.", file=sys.stderr)

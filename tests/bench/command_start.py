@@ -50,7 +50,7 @@ def run() -> list[Figure]:
 
 
 def _seconds(words: list[str], environment: dict[str, str]) -> tuple[float, float]:
-    """How long it takes, and how much of that is the processor's."""
+    """Return how long it takes, and how much of that is the processor's."""
     before, started = _used(), time.perf_counter()
     subprocess.run([sys.executable, *words], env=environment, stdout=subprocess.DEVNULL, check=True)
     return time.perf_counter() - started, _used() - before

@@ -174,7 +174,7 @@ async def _many_nodes(looker: Looker) -> list[Figure]:
 
 
 async def _painted(page: Page, selector: str) -> float:
-    """When the page was painted with what the selector finds, in ms since 1970."""
+    """Return when the page was painted with what the selector finds, in ms since 1970."""
     async with asyncio.timeout(30):
         return float(await page.evaluate(PAINTED, selector))
 
@@ -272,7 +272,7 @@ def _in_turn(pairs: int) -> Iterator[bool]:
 
 
 def _answered(port: int) -> float:
-    """How many heartbeats the hub has taken; raises `AssertionError` when it has refused one."""
+    """Return how many heartbeats the hub has taken; raises `AssertionError` when it has refused one."""
     text = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=30).text
     found = dict(
         re.findall(rf'^hub_http_requests_total{{code="(\d+)",.*route="{HEARTBEAT}"}} (\S+)$', text, re.MULTILINE)

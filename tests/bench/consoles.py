@@ -35,7 +35,7 @@ class Connection:
         self._writer.close()
 
     async def ask(self, method: str, path: str, body: bytes = b"") -> str:
-        """The head of the answer, once it is here whole; raises `AssertionError` for a refusal."""
+        """Return the head of the answer, once it is here whole; raises `AssertionError` for a refusal."""
         async with self._lock:
             head = await self._head(method, path, body)
             length = re.search(r"(?i)content-length: (\d+)", head)
@@ -68,7 +68,7 @@ class Connection:
 
 
 async def log_in(url: str, secret: str) -> str:
-    """The cookie of a new login."""
+    """Return the cookie of a new login."""
     door = await Connection(url).open()
     head = await door.ask("POST", "/console/session", json.dumps({"secret": secret}).encode())
     door.close()

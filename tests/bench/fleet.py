@@ -27,7 +27,7 @@ _SOMEBODY = "00000000-aaaa-4bbb-8ccc-0123456789ab"
 
 
 def node_id(number: int) -> str:
-    """The id of a node, as long as a UUID."""
+    """Return the id of a node, as long as a UUID."""
     return f"{number:08x}-0000-4000-8000-{number * 7919:012x}"
 
 
@@ -114,7 +114,7 @@ def wanted(label: str, run: str = "bench") -> BorrowRequest:
 
 
 async def side_by_side(calls: Iterable[Callable[[], Any]], at_once: int = 128) -> list[Any]:
-    """The answers of many calls, so many at a time."""
+    """Return the answers of many calls, so many at a time."""
     waiting, answers = list(calls), []
     for start in range(0, len(waiting), at_once):
         answers += await asyncio.gather(*(call() for call in waiting[start : start + at_once]))
@@ -150,6 +150,6 @@ async def usec_per_script(redis: Redis, calls: Sequence[Callable[[], Any]], call
 
 
 def calls_of(redis: Redis, command: str) -> int:
-    """How often a command ran since the counters were reset, inside scripts included."""
+    """Return how often a command ran since the counters were reset, inside scripts included."""
     stats = redis.info("commandstats")
     return int(stats.get(f"cmdstat_{command}", {}).get("calls", 0))

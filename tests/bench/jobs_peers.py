@@ -67,7 +67,7 @@ class Talking:
         self._running.stdin.flush()
 
     def hear(self) -> list[str]:
-        """The words of the next line it prints; fails with its last words when none comes."""
+        """Return the words of the next line it prints; fails with its last words when none comes."""
         with suppress(queue.Empty):
             if line := self._said.get(timeout=PATIENCE_S):
                 return line.split()

@@ -15,7 +15,7 @@ RESULT_BYTES = 1024
 
 
 def run() -> list[Figure]:
-    """The time of a task with a result over that of one without."""
+    """Return the time of a task with a result over that of one without."""
     found: dict[int, list[float]] = {RESULT_BYTES: [], 0: []}
     for _ in range(ROUNDS):
         for size, times in found.items():

@@ -70,7 +70,7 @@ class Load:
 
 
 def need(program: str, package: str) -> str:
-    """The path of a program; Debian's `package` is installed when it is missing. Raises `Missing`."""
+    """Return the path of a program; Debian's `package` is installed when it is missing. Raises `Missing`."""
     if not shutil.which(program) and shutil.which("apt-get"):
         sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
         head = [*sudo, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq"]
@@ -173,7 +173,7 @@ def redis_server(**options: str) -> Iterator[Redis]:
 
 
 def url_of(client: Redis) -> str:
-    """Where the server of a client listens."""
+    """Return where the server of a client listens."""
     return f"redis://127.0.0.1:{client.connection_pool.connection_kwargs['port']}"
 
 

@@ -22,7 +22,7 @@ def piece() -> int:
 
 
 def main(path: str) -> None:
-    """Until it is ended."""
+    """Wait until it is ended."""
     with open(path, "r+b") as file, mmap.mmap(file.fileno(), COUNT.size) as shared:
         done = 0
         while True:

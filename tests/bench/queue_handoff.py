@@ -73,7 +73,7 @@ class Caller:
         return True
 
     def answer(self) -> dict[str, Any]:
-        """The document of the last answer."""
+        """Return the document of the last answer."""
         answer: dict[str, Any] = orjson.loads(self._received.partition(b"\r\n\r\n")[2])
         return answer
 
@@ -119,7 +119,7 @@ class Stage:
 
 
 def _receive(*callers: Caller) -> None:
-    """Until each has its answer; on one clock, in the order in which they come."""
+    """Wait until each has its answer; on one clock, in the order in which they come."""
     with selectors.DefaultSelector() as selector:
         for caller in callers:
             selector.register(caller.socket, selectors.EVENT_READ, caller)

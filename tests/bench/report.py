@@ -41,7 +41,7 @@ class Figure:
         return "PASS" if self.kept else "FALLS SHORT"
 
     def line(self) -> str:
-        """The figure as it is printed."""
+        """Return the figure as it is printed."""
         value = f"{shown(self.value)}{self.unit}"
         return f"  {self.name:<56}{value:>12}  {self.target:<12}{self.verdict:<12}{self.note}".rstrip()
 
@@ -86,5 +86,5 @@ def shown(value: float) -> str:
 
 
 def kept(figures: Iterable[Figure]) -> bool:
-    """Whether every promise is kept."""
+    """Return whether every promise is kept."""
     return all(figure.kept for figure in figures)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 
 def worst_window(order: Sequence[str], labels: Sequence[str]) -> int:
-    """The furthest any label is from one grant, over every stretch of as many grants as there are labels."""
+    """Return the furthest any label is from one grant, over every stretch of as many grants as there are labels."""
     size = len(labels)
     counts, worst = Counter(order[:size]), 0
     for end in range(size, len(order) + 1):

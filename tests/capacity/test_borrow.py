@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from hub.capacity.models import BorrowRequest, PublishedSlot, slot_item
+from hub.observability import metrics
 from tests.world import SLACK_S, add_node, borrow, give_back, listed, publish, push
 
 LABEL = "Maps:Chromium:Prod"
@@ -276,3 +277,17 @@ async def test_tokens_rise_by_one_also_where_their_lower_digits_overflow(hub, re
     requests = [BorrowRequest("a:b", 900_000, "r", f"try-{n}", f"try-{n}", "f", 60) for n in range(3)]
     tokens = [(await hub.leases.borrow(wanted)).token for wanted in requests]
     assert tokens == ["1882451547999999999", "1882451548000000000", "1882451548000000001"]
+
+
+async def test_a_borrow_refused_before_its_label_is_known_is_counted_as_denied(make_api):
+    counter = metrics.borrow_outcomes.labels("unknown", "denied")
+    counted = []
+    async with make_api(runner_secret="runner-x", node_secret="node-x") as api:
+        for secret, content in (
+            ("wrong", b'{"labelKey":"gpu:a"}'), ("runner-x", b"{}"), ("runner-x", b'{"labelKey":"gpu"}'),
+            ("runner-x", b"{"),
+        ):  # fmt: skip
+            before = counter._value.get()
+            answer = await api.post("/session/borrow", content=content, headers={"x-hub-secret": secret})
+            counted.append((answer.status_code, counter._value.get() - before))
+    assert counted == [(401, 1), (400, 1), (400, 1), (400, 0)]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from tests.cli.command import Command, leave, register
+from tests.cli.joblib import Joblib
 from tests.cli.terminal import Terminal
 from tests.world import HubProcess, RedisServer
 
@@ -51,6 +53,20 @@ def announce(shared_hub: HubProcess, command: Command) -> Iterator[Callable[...,
     command.close()
     for node in announced:
         leave(shared_hub, node)
+
+
+@pytest.fixture
+def joblib(shared_hub: HubProcess) -> Iterator[Joblib]:
+    """The jobs API of the shared hub, asked by its operator."""
+    api = Joblib(shared_hub)
+    yield api
+    api.close()
+
+
+@pytest.fixture
+def room() -> str:
+    """The name of a room that nobody else uses in the shared hub."""
+    return f"room-{uuid4().hex[:8]}"
 
 
 @pytest.fixture

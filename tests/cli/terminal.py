@@ -30,7 +30,7 @@ sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # what 
 
 
 class Terminal:
-    """A `hub` command, or another program, that leads the session of a terminal of 80 columns."""
+    """A `hub` command, or another program, that leads the session of a terminal of `size`, its lines and columns."""
 
     def __init__(
         self,
@@ -39,10 +39,12 @@ class Terminal:
         program: Sequence[str] = HUB,
         more: Mapping[str, str] | None = None,
         before: str | None = None,
+        size: tuple[int, int] = (24, 80),
     ) -> None:
         """With `before`, Python that runs in it first, the command is a fork of a process that has imported it."""
         ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+        self._modes = termios.tcgetattr(theirs)
         environment = {**command.environment, "TERM": "xterm-256color", **(more or {})}
         for name in ("NO_COLOR", "COLUMNS", "FORCE_COLOR"):
             environment.pop(name, None)
@@ -80,6 +82,11 @@ class Terminal:
     def plain(self) -> str:
         """Return the text on the screen, without colours."""
         return re.sub(r"\x1b\[[0-9;]*m", "", self.shown)
+
+    @property
+    def has_its_modes_back(self) -> bool:
+        """Whether the modes of the terminal are those from before the program."""
+        return bool(termios.tcgetattr(self._ours) == self._modes)
 
     def type(self, text: str) -> None:
         os.write(self._ours, text.encode())

@@ -28,12 +28,9 @@ ASKED = ("_HUB_COMPLETE", "_TYPER_COMPLETE_FISH_ACTION", "_TYPER_COMPLETE_ARGS")
 
 
 @pytest.fixture(autouse=True)
-def fleet(shared_hub: HubProcess) -> Iterator[None]:
-    register(shared_hub, "rack-7", pools={"gpu:a100:eu": 1})
-    register(shared_hub, "rack-8", pools={"gpu:h100": 1})
-    yield
-    leave(shared_hub, "rack-7")
-    leave(shared_hub, "rack-8")
+def fleet(announce: Callable[..., None]) -> None:
+    announce("rack-7", pools={"gpu:a100:eu": 1})
+    announce("rack-8", pools={"gpu:h100": 1})
 
 
 @pytest.fixture(scope="module")

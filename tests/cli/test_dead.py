@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 
 import pytest
 
 from tests.cli.command import Command
 from tests.cli.joblib import Joblib
-from tests.world import HubProcess
+
+
+@pytest.fixture(autouse=True)
+def no_letters_left(joblib: Joblib) -> Iterator[None]:
+    """Remove the dead letters of the test."""
+    yield
+    for letter in joblib.ask("GET", "/dead?limit=500")["items"]:
+        joblib.ask("DELETE", f"/dead/{letter['id']}")
 
 
 @pytest.fixture
-def joblib(shared_hub: HubProcess) -> Iterator[Joblib]:
-    found = Joblib(shared_hub)
-    yield found
-    for letter in found.ask("GET", "/dead?limit=500")["items"]:
-        found.ask("DELETE", f"/dead/{letter['id']}")
-    found.close()
-
-
-@pytest.fixture
-def letters(joblib: Joblib) -> list[str]:
+def letters(joblib: Joblib, room: str) -> list[str]:
     """Two tasks of a room of their own that failed twice, as often as they might; the later one first."""
-    room = f"room-{uuid.uuid4().hex[:8]}"
     worker = joblib.register(room)
     made = []
     for _ in range(2):

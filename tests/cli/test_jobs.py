@@ -6,29 +6,14 @@ import json
 import signal
 import subprocess
 import sys
-import uuid
-from collections.abc import Iterator
 
 import pytest
 
 from tests.cli.command import Command
 from tests.cli.joblib import Joblib
-from tests.world import HubProcess, wait_until
+from tests.world import wait_until
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
-
-
-@pytest.fixture
-def joblib(shared_hub: HubProcess) -> Iterator[Joblib]:
-    found = Joblib(shared_hub)
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def room() -> str:
-    """A room of the test's own: the hub is shared."""
-    return f"room-{uuid.uuid4().hex[:8]}"
 
 
 def rows(text: str) -> list[list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -11,18 +10,15 @@ from hub.cli import schedules
 from hub.cli.answers import cells
 from tests.cli.command import Command
 from tests.cli.joblib import Joblib
-from tests.world import HubProcess
 
 
-@pytest.fixture
-def room(shared_hub: HubProcess) -> Iterator[str]:
-    """A room of its own with a job."""
-    found, name = Joblib(shared_hub), f"room-{uuid.uuid4().hex[:8]}"
-    found.register(name)
-    yield name
-    for schedule in found.ask("GET", f"/rooms/{name}/schedules")["items"]:
-        found.ask("DELETE", f"/rooms/{name}/schedules/{schedule['name']}")
-    found.close()
+@pytest.fixture(autouse=True)
+def job(joblib: Joblib, room: str) -> Iterator[None]:
+    """A job in the room, whose schedules go with the test."""
+    joblib.register(room)
+    yield
+    for schedule in joblib.ask("GET", f"/rooms/{room}/schedules")["items"]:
+        joblib.ask("DELETE", f"/rooms/{room}/schedules/{schedule['name']}")
 
 
 def test_schedules_can_be_made_and_listed(command: Command, room: str):

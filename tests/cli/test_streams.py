@@ -6,12 +6,13 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Command, leave, register
-from tests.world import HubProcess, wait_until
+from tests.cli.command import Command
+from tests.world import wait_until
 
 STREAMS = (
     "0<&-", "1>&-", "2>&-", "1>/dev/full", "2>/dev/full", "1>&- 2>&-", "0<&- 1>&- 2>&-", "1>&$gone", "2>&$gone",
@@ -29,10 +30,8 @@ def line(words: str, streams: str) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def node(shared_hub: HubProcess):
-    register(shared_hub, "n1", **HELD)
-    yield
-    leave(shared_hub, "n1")
+def node(announce: Callable[..., None]) -> None:
+    announce("n1", **HELD)
 
 
 @pytest.mark.parametrize("streams", STREAMS)

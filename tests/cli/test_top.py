@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pty
 import re
 import signal
-import struct
-import subprocess
-import sys
-import termios
-import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -20,76 +12,45 @@ import pytest
 from rich.console import Console
 
 from hub.cli.top_views import TABS, Frame, Snapshot, View, arranged
-from tests.cli.command import Command, leave, register
+from tests.cli.command import Command, register
+from tests.cli.terminal import Terminal
 from tests.world import PATIENCE_S, HubProcess, age_node, wait_until
 
 ALTERNATE, NORMAL, CURSOR = "\x1b[?1049h", "\x1b[?1049l", "\x1b[?25h"
 
 
-class Terminal:
+class Top(Terminal):
     """`hub top` in front of a terminal of 100 by 30."""
 
-    def __init__(self, environment: dict[str, str], *words: str) -> None:
-        self.ours, self.theirs = pty.openpty()
-        fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-        self.modes = termios.tcgetattr(self.theirs)
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "hub.cli", "top", *words],
-            env={**environment, "TERM": "xterm-256color"},
-            preexec_fn=lambda: os.login_tty(os.dup(self.theirs)),
-        )
-        self.said = ""
+    def __init__(self, command: Command, **environment: str) -> None:
         self._read_from = 0
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        while True:
-            try:
-                data = os.read(self.ours, 65536)
-            except OSError:
-                return
-            if not data:
-                return
-            self.said += data.decode(errors="replace")
+        super().__init__(command, "top", more=environment, size=(30, 100))
 
     @property
     def lately(self) -> str:
         """Return what was drawn since the last key."""
-        return self.said[self._read_from :]
+        return self.shown[self._read_from :]
 
     def press(self, keys: str) -> None:
-        self._read_from = len(self.said)
-        os.write(self.ours, keys.encode())
+        self._read_from = len(self.shown)
+        self.type(keys)
 
     def until(self, text: str) -> None:
         wait_until(lambda: text in self.lately, 60, lambda: f"never showed {text!r}: {self.lately[-3000:]!r}")
 
     def is_as_before(self) -> bool:
         """Modes, screen and cursor."""
-        modes = termios.tcgetattr(self.theirs) == self.modes
-        return modes and self.said.rfind(NORMAL) > self.said.rfind(ALTERNATE) and CURSOR in self.said
-
-    def end(self) -> int:
-        code = self.process.wait(PATIENCE_S)
-        wait_until(lambda: NORMAL in self.said or ALTERNATE not in self.said)
-        return code
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        os.close(self.theirs)
-        self._reader.join(PATIENCE_S)
-        os.close(self.ours)
+        return (
+            self.has_its_modes_back and self.shown.rfind(NORMAL) > self.shown.rfind(ALTERNATE) and CURSOR in self.shown
+        )
 
 
 @pytest.fixture
-def top() -> Iterator[Callable[..., Terminal]]:
-    opened: list[Terminal] = []
+def top() -> Iterator[Callable[..., Top]]:
+    opened: list[Top] = []
 
-    def run(environment: dict[str, str], *words: str) -> Terminal:
-        opened.append(Terminal(environment, *words))
+    def run(command: Command, **environment: str) -> Top:
+        opened.append(Top(command, **environment))
         return opened[-1]
 
     yield run
@@ -98,17 +59,14 @@ def top() -> Iterator[Callable[..., Terminal]]:
 
 
 @pytest.fixture
-def nodes(shared_hub: HubProcess) -> Iterator[None]:
-    register(shared_hub, "rack-1", pools={"gpu:a100": 2})
-    register(shared_hub, "rack-2", pools={"browser:chromium": 3})
-    yield
-    for node in ("rack-1", "rack-2"):
-        leave(shared_hub, node)
+def nodes(announce: Callable[..., None]) -> None:
+    announce("rack-1", pools={"gpu:a100": 2})
+    announce("rack-2", pools={"browser:chromium": 3})
 
 
 @pytest.mark.usefixtures("nodes")
 def test_top_shows_rows_and_keys_change_the_view(top, command: Command):
-    seen = top(command.environment)
+    seen = top(command)
     for text in ("2 nodes are alive", "gpu:a100", "browser:chromium", "POOL▲", "live"):
         seen.until(text)
     seen.press("2")
@@ -128,7 +86,7 @@ def test_top_shows_rows_and_keys_change_the_view(top, command: Command):
     seen.press("0")
     seen.until("No queue.")
     wait_until(lambda: bool(re.search("No tasks[.]|SUBMITTED", seen.lately)), 60, lambda: seen.lately)  # of other tests
-    assert "Not refreshed" not in seen.said
+    assert "Not refreshed" not in seen.shown
     seen.press("q")
     assert seen.end() == 0
     assert seen.is_as_before()
@@ -136,7 +94,7 @@ def test_top_shows_rows_and_keys_change_the_view(top, command: Command):
 
 @pytest.mark.usefixtures("nodes")
 def test_top_shows_changes_without_a_key_press(top, command: Command, shared_hub: HubProcess):
-    seen = top(command.environment)
+    seen = top(command)
     seen.until("0 of 5 slots lent")
     seen.until("live")
     headers = {"x-hub-secret": shared_hub.runner_secret}
@@ -152,17 +110,17 @@ def test_top_shows_changes_without_a_key_press(top, command: Command, shared_hub
 
 @pytest.mark.usefixtures("nodes")
 def test_sigterm_restores_the_terminal(top, command: Command):
-    seen = top(command.environment)
+    seen = top(command)
     seen.until("gpu:a100")
     seen.process.send_signal(signal.SIGTERM)
     assert seen.end() == 0
     assert seen.is_as_before()
-    assert "Traceback" not in seen.said
+    assert "Traceback" not in seen.shown
 
 
 @pytest.mark.usefixtures("nodes")
 def test_ctrl_z_restores_the_terminal_while_top_is_stopped(top, command: Command):
-    seen = top(command.environment)
+    seen = top(command)
     seen.until("gpu:a100")
     seen.press("\x1a")
     wait_until(lambda: seen.is_as_before())
@@ -181,7 +139,7 @@ def test_top_shows_a_stale_node_that_is_kept_as_silent_since_its_last_heartbeat(
     own_command("expire", "off")
     age_node(own_hub.redis, "rack-1", 7200)
     wait_until(lambda: own_hub.redis.ttl("node_alive:rack-1") > 0, why=own_hub.log)  # by a sweep
-    seen = top(own_command.environment)
+    seen = top(own_command)
     seen.until("Nobody is alive")
     seen.press("2")
     for text in ("rack-1", "stale", "2 h"):
@@ -192,7 +150,7 @@ def test_top_shows_a_stale_node_that_is_kept_as_silent_since_its_last_heartbeat(
 
 def test_top_says_that_the_hub_is_gone_and_how_old_its_rows_are(top, own_command: Command, own_hub: HubProcess):
     register(own_hub, "rack-1", pools={"gpu:a100": 2})
-    seen = top(own_command.environment)
+    seen = top(own_command)
     seen.until("gpu:a100")
     own_hub.kill()
     seen.press("r")
@@ -203,7 +161,7 @@ def test_top_says_that_the_hub_is_gone_and_how_old_its_rows_are(top, own_command
 
 
 def test_top_works_straight_on_redis_where_no_hub_listens(top, lone_command: Command, redis_server, hub):
-    seen = top({**lone_command.environment, "HUB_REDIS_URL": redis_server.url})
+    seen = top(lone_command, HUB_REDIS_URL=redis_server.url)
     seen.until("straight on Redis")
     seen.until("No node is registered yet")
     seen.press("4")
@@ -224,7 +182,7 @@ def test_top_shows_what_a_hub_that_is_gone_left_in_redis(top, lone_command: Comm
     call("PUT", f"{jobs}/jobs", json=job, headers=admin).raise_for_status()
     call("POST", f"{jobs}/tasks/lab:analysis:Left", json={"payload": {}}, headers=admin).raise_for_status()
     hub.kill()
-    seen = top({**lone_command.environment, "HUB_REDIS_URL": redis_server.url})
+    seen = top(lone_command, HUB_REDIS_URL=redis_server.url)
     seen.until("straight on Redis")
     seen.until("gpu:a100")
     seen.press("2")
@@ -239,12 +197,12 @@ def test_top_shows_what_a_hub_that_is_gone_left_in_redis(top, lone_command: Comm
 
 def test_a_wrong_secret_is_reported_in_one_sentence_after_top_has_ended(top, command: Command):
     secrets = {name: "wrong" for name in command.environment if name.endswith("_SECRET")}
-    seen = top({**command.environment, **secrets})
+    seen = top(command, **secrets)
     assert seen.end() == 1
-    wait_until(lambda: "The hub refuses the secret" in seen.said)
-    assert seen.said.rfind("The hub refuses the secret") > seen.said.rfind(NORMAL)
-    assert termios.tcgetattr(seen.theirs) == seen.modes
-    assert "Traceback" not in seen.said
+    wait_until(lambda: "The hub refuses the secret" in seen.shown)
+    assert seen.shown.rfind("The hub refuses the secret") > seen.shown.rfind(NORMAL)
+    assert seen.has_its_modes_back
+    assert "Traceback" not in seen.shown
 
 
 def test_without_a_terminal_top_recommends_status(command: Command):

@@ -376,8 +376,10 @@ async def test_a_message_whose_event_loop_has_ended_is_logged_as_not_sent(
     assert "could not return slot s1" in caplog.text
 
 
-def test_a_dropped_message_reports_that_it_was_given_up(caplog: pytest.LogCaptureFixture) -> None:
-    ended: list[bool] = []
+def test_a_dropped_message_reports_that_it_was_given_up_before_the_backlog_is_empty(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ended: list[tuple[bool, int]] = []
     error = HubUnavailable("no answer")
 
     def refused() -> Steps[None]:
@@ -385,8 +387,9 @@ def test_a_dropped_message_reports_that_it_was_given_up(caplog: pytest.LogCaptur
         raise error
 
     owed = backlog.Backlog(SyncTransport("http://hub", Secret("s3cret")))
-    owed.add(backlog.Message("tell it", refused, math.inf, "nobody hears of it", ended.append), error)
+    note = lambda delivered: ended.append((delivered, owed.waiting()))  # noqa: E731
+    owed.add(backlog.Message("tell it", refused, math.inf, "nobody hears of it", note), error)
     owed.close(0.0)
     assert owed.waiting() == 0
-    assert ended == [False]
+    assert ended == [(False, 1)]
     assert "could not tell it (no time is left); nobody hears of it" in caplog.text

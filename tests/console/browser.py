@@ -20,7 +20,7 @@ PULSES = """new MutationObserver(() => {
 
 
 def find_chromium() -> str | None:
-    """Where the system's Chromium is; `HUB_TEST_CHROMIUM` names another."""
+    """Return where the system's Chromium is; `HUB_TEST_CHROMIUM` names another."""
     named = os.environ.get("HUB_TEST_CHROMIUM")
     return named or next((found for name in NAMES if (found := shutil.which(name))), None)
 
@@ -90,7 +90,7 @@ class Looker:
         await self.settled()
 
     async def settled(self) -> None:
-        """Until nothing is asked for any more."""
+        """Wait until nothing is asked for any more."""
         await self.page.locator("main h1").first.wait_for()
         await self.page.wait_for_function("() => !document.querySelector('.asking')")
 

@@ -110,7 +110,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def listed() -> str:
-    """The page that shows them all."""
+    """Return the page that shows them all."""
     rows = [
         f"| {name} | " + " | ".join(f"![{name}, {kind}]({name}-{kind}.webp)" for kind in KINDS) + " |"
         for name in (LOGIN, *VIEWS, *BEHIND)

@@ -102,7 +102,7 @@ class Stage:
         (await self.node.post("/node/heartbeats", json={"beats": beats})).raise_for_status()
 
     async def borrow(self, label: str, run: str = "ci-1", **more: Any) -> dict[str, Any]:
-        """A slot of the label."""
+        """Return a slot of the label."""
         answer = await self.runner.post("/session/borrow", json={"labelKey": label, "runId": run, **more})
         answer.raise_for_status()
         found: dict[str, Any] = answer.json()
@@ -151,7 +151,7 @@ class Stage:
         await self.schedule("weekly", "modifiers:Rotate", cron="0 6 * * sun", paused=True)
 
     async def offer(self, full: str, worker: str = "") -> str:
-        """A job of the room `lab`, and the worker that serves it."""
+        """Return a job of the room `lab`, and the worker that serves it."""
         category, name = full.split(":")
         body = {"category": category, "name": name, "schema": {"type": "object"}}
         answer = await self.admin.put(f"{J}/rooms/lab/jobs", json=body | ({"worker_id": worker} if worker else {}))

@@ -52,7 +52,7 @@ async def act(looker: Looker, button: str, verb: str, *shown: str, reason: str, 
 
 
 async def reasons(stage: Stage, path: str) -> list[str]:
-    """The reasons that the audit log has for changes at a path, the latest first."""
+    """Return the reasons that the audit log has for changes at a path, the latest first."""
     entries = (await stage.admin.get("/audit?category=console")).json()
     return [entry["details"]["reason"] for entry in entries if entry["details"].get("path") == path]
 

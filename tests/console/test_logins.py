@@ -115,7 +115,7 @@ async def test_a_login_at_one_hub_of_a_host_ends_no_login_at_another(browser):
 
 
 async def changing_routes(api: httpx.AsyncClient) -> list[tuple[str, str]]:
-    """Every route that changes something, from the router itself, those of the page included."""
+    """Return every route that changes something, from the router itself, those of the page included."""
     app = api._transport.app.app
     found = [
         (method, re.sub(r"\{(\w+)(?::\w+)?\}", "x", route.path))

@@ -16,7 +16,7 @@ ALIAS = "/api/v1"
 
 
 def named() -> dict[str, str]:
-    """Every operation: its id, and how it is called."""
+    """Return every operation: its id, and how it is called."""
     return {
         operation["operationId"]: f"{method.upper()} {path}"
         for path, methods in DOCUMENT["paths"].items()

@@ -9,7 +9,7 @@ OLD = re.compile(r"[bB]rowser|[pP]laywright|webSocket|labelKey|matchedLabel|pool
 
 
 def members(document: Any) -> set[str]:
-    """Every name that stands in a document."""
+    """Return every name that stands in a document."""
     if isinstance(document, dict):
         return set(document) | {name for each in document.values() for name in members(each)}
     return {name for each in document for name in members(each)} if isinstance(document, list) else set()

@@ -29,7 +29,7 @@ class Caller:
     def __call__(
         self, method: str, path: str, body: Any = None, status: int = 200, content: bytes | None = None, **headers: str
     ) -> Any:
-        """The document of the answer, which must have this status and be what the contract says."""
+        """Return the document of the answer, which must have this status and be what the contract says."""
         shown = {**self._shown, **{name.replace("_", "-"): value for name, value in headers.items()}}
         answer = self._http.request(method, path, json=body, content=content, headers=shown)
         self._check(answer)

@@ -86,6 +86,6 @@ async def furnish(hub: Hub, redis: Redis) -> Shop:
 
 
 async def look(hub: Hub, *, repair: bool = False) -> list[Finding]:
-    """An examination of a store on which no hub sweeps."""
+    """Return an examination of a store on which no hub sweeps."""
     await hub.store.read("HINCRBY", hub.store.keys.store, "tick_ms", -3_600_000)
     return await examine(hub.store, repair=repair, settings=hub.settings, pause_s=0.01)

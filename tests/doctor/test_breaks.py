@@ -34,7 +34,7 @@ async def fleet(make_api: Callable[..., Any], redis: Redis, hub: Hub) -> Redis:
 
 
 async def look(hub: Hub, *, repair: bool = False) -> list[Finding]:
-    """An examination of a store on which no hub sweeps."""
+    """Return an examination of a store on which no hub sweeps."""
     await hub.store.read("HINCRBY", hub.store.keys.store, "tick_ms", -HOUR_MS)
     return await examine(hub.store, repair=repair, settings=hub.settings, pause_s=0.01)
 
@@ -326,7 +326,7 @@ async def test_the_doctor_finds_exactly_what_is_broken_and_repairs_it(name: str,
 
 
 def _said(found: Finding, expected: set[tuple[str, str, str]]) -> str:
-    """The expected beginning this finding has; its whole text when it has none of them."""
+    """Return the expected beginning this finding has; its whole text when it has none of them."""
     for rule, subject, beginning in expected:
         if (rule, subject) == (found.invariant, found.subject) and found.problem.startswith(beginning):
             return beginning

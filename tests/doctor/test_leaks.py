@@ -19,7 +19,7 @@ FOR_EVER |= {"hub:ended"}  # this one too, until all nodes have had time to repo
 
 
 def left_for_ever(redis: Redis) -> set[str]:
-    """The keys that no lifetime will end."""
+    """Return the keys that no lifetime will end."""
     return {name for name in redis.scan_iter() if redis.ttl(name) == -1} - FOR_EVER
 
 

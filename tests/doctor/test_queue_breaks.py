@@ -30,7 +30,7 @@ async def line(hub: Hub, redis: Redis) -> AsyncIterator[Redis]:
 
 
 async def look(hub: Hub, *, repair: bool = False) -> list[Finding]:
-    """An examination of a store whose hub has done nothing for a while but tick."""
+    """Return an examination of a store whose hub has done nothing for a while but tick."""
     return await examine(hub.store, repair=repair, settings=hub.settings, pause_s=0.01)
 
 

@@ -23,7 +23,7 @@ from tests.drill.stage import BRAKE_PERCENT, Sizes, TooLong
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code."""
+    """Return the exit code."""
     options = _options(arguments)
     sizes = Sizes(nodes=options.nodes, waiters=options.waiters, hubs=options.hubs, timeout_s=options.timeout)
     _allow_many_connections()

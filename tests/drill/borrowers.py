@@ -169,7 +169,7 @@ class Borrowers:
     # -- afterwards -----------------------------------------------------------------------------------------------
 
     def overdue(self) -> int:
-        """How many leases should have been renewed and were not yet."""
+        """Return how many leases should have been renewed and were not yet."""
         now = time.monotonic()
         return sum(lease.due < now - 0.5 for lease in self.leases.values())
 
@@ -187,5 +187,5 @@ class Borrowers:
         ]
 
     def lent_twice(self) -> list[str]:
-        """Every slot that two were sure to hold at once, and every token that is not above the one before."""
+        """Return every slot that two were sure to hold at once, and every token that is not above the one before."""
         return broken(self._holds, ())

@@ -46,7 +46,7 @@ class Node:
         return self.skew_s is not None and self.skew_s > NOTICED
 
     def registration(self) -> dict[str, Any]:
-        """The body that registers it; a node that writes itself has published its slots already."""
+        """Return the body that registers it; a node that writes itself has published its slots already."""
         body: dict[str, Any] = {"nodeId": self.id, "apps": sorted(self.slots.values()), "capacity": len(self.slots)}
         if self.skew_s is None:
             body |= {"policy": "reuse", "slots": [{"slotId": s, "labelKey": label} for s, label in self.slots.items()]}
@@ -242,7 +242,7 @@ class Fleet:
         return [node for node in self.nodes if not node.dead]
 
     def heard_since(self, moment: float) -> bool:
-        """Whether every healthy node knows that it was heard after that moment."""
+        """Return whether every healthy node knows that it was heard after that moment."""
         return all(node.heard > moment and node.registered for node in self.healthy)
 
     def mute(self, agents: Iterable[Agent], muted: bool) -> None:

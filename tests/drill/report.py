@@ -58,7 +58,7 @@ class Outcome:
         return [text for wrong, text in said if wrong] + list(self.faults)
 
     def row(self) -> str:
-        """Its line of the table."""
+        """Return its line of the table."""
         cells = (
             self.title,
             f"{self.away_s:.0f} s",

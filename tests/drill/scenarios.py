@@ -124,7 +124,7 @@ async def _until(stage: Stage, condition: Callable[[], bool], what: str) -> floa
 
 
 def _victims(stage: Stage) -> list[Node]:
-    """A few nodes of each kind, from all over the fleet."""
+    """Return a few nodes of each kind, from all over the fleet."""
     kinds = ([node for node in stage.fleet.nodes if _kind(node) == kind] for kind in ("", BEHIND, AHEAD))
     return [node for kind in kinds for node in kind[:: max(1, len(kind) // stage.sizes.killed)][: stage.sizes.killed]]
 

@@ -187,7 +187,7 @@ class Stage:
     # -- what became of it ----------------------------------------------------------------------------------------
 
     async def until(self, condition: Callable[[], bool], what: str, seconds: float) -> float:
-        """How long it took until the condition held; raises `TooLong`."""
+        """Return how long it took until the condition held; raises `TooLong`."""
         started = time.monotonic()
         while not condition():
             if time.monotonic() - started > seconds:
@@ -196,7 +196,7 @@ class Stage:
         return time.monotonic() - started
 
     def expired(self) -> int:
-        """How many nodes all hubs say they have removed."""
+        """Return how many nodes all hubs say they have removed."""
         return sum(int(found) for log in self.logs for found in SWEEP.findall(log.read_text()))
 
     def forget_logs(self) -> None:
@@ -253,7 +253,7 @@ class Stage:
         return found
 
     async def _taken(self, nodes: list[Node]) -> dict[str, float]:
-        """When the store had the last beat of each node that is still on the books, by the monotonic clock."""
+        """Return when the store had the last beat of each node that is still on the books, by the monotonic clock."""
         pipe = self.client.pipeline(transaction=False)
         for node in nodes:
             pipe.hget(f"node:{node.id}", "LastSeen")

@@ -43,7 +43,7 @@ class Wire:
         self._writer: asyncio.StreamWriter | None = None
 
     async def post(self, path: str, body: bytes, timeout_s: float, headers: str = "") -> Answer:
-        """The answer; raises `NoAnswer`."""
+        """Return the answer; raises `NoAnswer`."""
         sent = time.monotonic()
         try:
             async with asyncio.timeout(timeout_s):

@@ -337,7 +337,7 @@ async def test_the_history_is_trimmed_to_the_length_in_the_settings(hub, redis):
 
 
 def noted_events() -> set[str]:
-    """The events that commands write, by their text."""
+    """Return the events that commands write, by their text."""
     return set(
         re.findall(r"""'((?:node|slot|pool|lease|ticket|cap|brake|sweep|worker|job|task)\.\w+)'""", library().text)
     )

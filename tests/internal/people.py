@@ -55,7 +55,7 @@ def events_heard(redis: Redis) -> Iterator[list[tuple[str, str, dict[str, Any]]]
 
 
 async def read_as_taskiq(redis_url: str, count: int, **options: Any) -> list[Any]:
-    """The messages that the stream broker of taskiq-redis is given, acknowledged."""
+    """Return the messages that the stream broker of taskiq-redis is given, acknowledged."""
     broker = RedisStreamBroker(redis_url, consumer_id="0", xread_block=1000, **options)
     await broker.startup()
     found: list[Any] = []

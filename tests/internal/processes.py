@@ -17,7 +17,7 @@ class WorkerProcess(LoggedProcess):
         super().__init__(["internal-worker", *options], environment, cwd=TOP)
 
     def wait_until_started(self) -> None:
-        """Until it takes messages; fails with its log when it ends instead."""
+        """Wait until it takes messages; fails with its log when it ends instead."""
         wait_until(self._started, 90, lambda: f"the worker did not come up:\n{self.log()}")
 
     def _started(self) -> bool:

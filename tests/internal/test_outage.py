@@ -14,7 +14,7 @@ from tests.world import eventually, settings_for
 
 
 def refusals(hub, monkeypatch):
-    """A list that grows with each move of a task that the store does not answer."""
+    """Return a list that grows with each move of a task that the store does not answer."""
     refused = []
     move = hub.tasks.move
 

@@ -14,13 +14,13 @@ from tests.world import clean_environment, eventually, free_port
 
 
 async def said(file):
-    """The tasks that have begun to write, as soon as there is one."""
+    """Return the tasks that have begun to write, as soon as there is one."""
     await eventually(lambda: file.exists() and file.read_text().endswith("\n"))
     return [line.split()[1] for line in file.read_text().splitlines()]
 
 
 async def gone(worker):
-    """The exit code of a worker once it has ended."""
+    """Return the exit code of a worker once it has ended."""
     await eventually(lambda: worker.process.poll() is not None)
     return worker.process.returncode
 

@@ -15,7 +15,7 @@ OUR_OWN = (KEYS.socketio, KEYS.history, KEYS.store)
 
 
 def stored(redis):
-    """All that is kept, but for the store's own record and its history."""
+    """Return all that is kept, but for the store's own record and its history."""
     return {key: value for key, value in picture(redis, own=True).items() if key not in OUR_OWN}
 
 

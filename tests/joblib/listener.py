@@ -51,7 +51,7 @@ class Listener:
         await self.say("join_provider_room", {"provider_name": full, "worker_id": worker})
 
     async def heard(self) -> list[Told]:
-        """Everything since it was last asked, up to what has happened by now."""
+        """Return everything since it was last asked, up to what has happened by now."""
         query = f"mark={fresh('mark')}"
         fence = {"id": self._fence, "room_id": "fence", "full_name": "fence:files:fence"}
         empty(self._person.answer(fence, b"", query))

@@ -112,7 +112,7 @@ class Person:
         return self.call("GET", path, headers=headers)
 
     def listed(self, path: str) -> list[Any]:
-        """The items of a list that fits into one page."""
+        """Return the items of a list that fits into one page."""
         document = done(self.get(path), 200)
         assert document["total"] == len(document["items"]), document
         found: list[Any] = document["items"]
@@ -173,13 +173,13 @@ class Person:
         return self.call("POST", "/tasks/claim", {"worker_id": worker, **more}, headers=headers)
 
     def claim(self, worker: str) -> Any:
-        """The task a worker is given, or None."""
+        """Return the task a worker is given, or None."""
         document = done(self.ask(worker), 200)
         assert set(document) == {"task"}
         return document["task"]
 
     def claimed(self, full: str, room: str | None = None, **more: Any) -> tuple[str, str]:
-        """A new worker of the job that has claimed a new task of it: (worker, task)."""
+        """Return a new worker of the job that has claimed a new task of it: (worker, task)."""
         worker = self.job(full.split(":")[0], full.split(":", 2)[2])
         task = self.submit(full, room, **more)
         assert self.claim(worker)["id"] == task
@@ -199,7 +199,7 @@ class Person:
 
 
 def timed(call: Callable[..., httpx.Response], *arguments: Any) -> tuple[httpx.Response, float]:
-    """The answer to a call, and the seconds it took."""
+    """Return the answer to a call, and the seconds it took."""
     start = time.monotonic()
     answer = call(*arguments)
     return answer, time.monotonic() - start
@@ -217,7 +217,7 @@ def fresh(what: str = "r") -> str:
 
 
 def done(answer: httpx.Response, status: int) -> dict[str, Any]:
-    """The document of an answer that must have this status."""
+    """Return the document of an answer that must have this status."""
     assert (answer.status_code, answer.headers["content-type"]) == (status, PLAIN), answer.text
     found: dict[str, Any] = answer.json()
     return found
@@ -253,7 +253,7 @@ def invalid(answer: httpx.Response, *place: str | int) -> None:
 
 
 def moment(text: str) -> datetime:
-    """A time of the wire, which has microseconds and a Z."""
+    """Return a time of the wire, which has microseconds and a Z."""
     assert TIME.fullmatch(text), text
     return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
 

@@ -115,6 +115,11 @@ class Stage:
 
             wait_until(so)
 
+    def clock_s(self) -> float:
+        """Return the hub clock in seconds: it stands still while the hubs do, as on a busy machine."""
+        with contextlib.closing(self.server.client()) as client:
+            return int(client.hget("hub:store", "clock_ms")) / 1000
+
     def person(self, token: str | None) -> Person:
         """Return a user who asks the hubs in turn."""
         return Person(self.http, self.urls, token)

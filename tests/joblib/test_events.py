@@ -22,7 +22,7 @@ STATUS = {
 
 
 def status_event(task, **changes):
-    """The event of a task that looks like this."""
+    """Return the event of a task that looks like this."""
     said = {name: task[name] for name in STATUS - {"name"}} | {"name": task["job_name"]}
     return ("task_status_event", said | changes)
 

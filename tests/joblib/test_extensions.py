@@ -14,12 +14,12 @@ from tests.world import SLACK_S, wait_until
 
 
 def given(person, worker, **more):
-    """The ids of the tasks that a claim is given."""
+    """Return the ids of the tasks that a claim is given."""
     return [task["id"] for task in done(person.ask(worker, **more), 200)["tasks"]]
 
 
 def at(seconds):
-    """A time so many seconds from now, as a caller writes it."""
+    """Return a time so many seconds from now, as a caller writes it."""
     return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
 
 

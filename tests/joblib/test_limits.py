@@ -54,7 +54,7 @@ def test_the_settings_name_the_allowed_categories(ann, room):
 
 
 def of_size(size):
-    """A JSON object of so many bytes."""
+    """Return a JSON object of so many bytes."""
     return {"a": "x" * (size - len('{"a":""}'))}
 
 

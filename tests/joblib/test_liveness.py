@@ -6,7 +6,6 @@ One fixture sets up all of it and waits once; each test then checks one part.
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,13 +25,13 @@ def ann(quick):
 
 
 def failed(person, *tasks):
-    """Whether all these tasks have failed for want of their worker."""
+    """Return whether all these tasks have failed for want of their worker."""
     found = [person.look(task) for task in tasks]
     return all((task["status"], task["error"]) == ("failed", "Worker disconnected") for task in found)
 
 
 def kept(person, task):
-    """Whether a task is still in the hands of its worker."""
+    """Return whether a task is still in the hands of its worker."""
     return person.look(task)["status"] == "claimed"
 
 
@@ -57,7 +56,7 @@ def silence(quick, ann):
     """Workers `silent`, `busy` (claims and moves but never beats), `alone` (has no job) and `beating`; each of the
     tasks `silent`, `beating` is held by the worker of that name, `orphan` and `running` have no worker."""
     boss, found = quick.person("root-t"), Silence()
-    start = time.monotonic()
+    start = quick.clock_s()
     for name in ("silent", "beating", "busy"):
         found.workers[name] = ann.job(found.room, name)
     found.workers["alone"] = ann.worker()
@@ -76,7 +75,7 @@ def silence(quick, ann):
     def over():
         done(ann.beat(found.workers["beating"]), 200)
         if found.took_s == 0 and failed(ann, found.tasks["silent"]):
-            found.took_s = time.monotonic() - start
+            found.took_s = quick.clock_s() - start
         ann.send(found.room, f"{found.room}:modifiers:busy")
         answer = ann.ask(found.workers["busy"])
         if answer.status_code == 200:
@@ -94,7 +93,7 @@ def silence(quick, ann):
 
 
 def ends(silence):
-    """The failures that were told: task -> the worker in the event."""
+    """Return the failures that were told: task -> the worker in the event."""
     failures = [data for _, data in silence.told if data.get("status") == "failed"]
     assert len({data["id"] for data in failures}) == len(failures)  # each once
     return {data["id"]: data["worker_id"] for data in failures}
@@ -157,14 +156,14 @@ class Connections:
         return client
 
     async def offering(self, *workers, full="x:y:z", token="alice-t"):
-        """A connection that stands for these workers."""
+        """Return a connection that stands for these workers."""
         client = await self.connect(token)
         for worker in workers:
             await client.call("join_job_room", {"job_name": full, "worker_id": worker}, timeout=PATIENCE_S)
         return client
 
     def holding(self):
-        """A worker that beats and holds a task: (worker, task)."""
+        """Return a worker that beats and holds a task: (worker, task)."""
         worker, task = self._person.claimed(f"{fresh()}:modifiers:Rotate")
         self._workers.append(worker)
         return worker, task
@@ -190,7 +189,7 @@ async def connections(quick, ann):
     await found.close()
 
 
-async def test_a_worker_that_hangs_up_is_removed_after_the_grace_and_a_connected_one_is_kept(ann, connections):
+async def test_a_worker_that_hangs_up_is_removed_after_the_grace_and_a_connected_one_is_kept(quick, ann, connections):
     gone, back, twice, foreign, leaver, removed = (connections.holding() for _ in range(6))
     several = [connections.holding() for _ in range(3)]
     hung_up = await connections.offering(gone[0], back[0], *(worker for worker, _ in several))
@@ -203,14 +202,14 @@ async def test_a_worker_that_hangs_up_is_removed_after_the_grace_and_a_connected
     for worker, _ in (leaver, removed):
         await staying.call("leave_job_room", {"job_name": "x:y:z", "worker_id": worker}, timeout=PATIENCE_S)
     empty(ann.leave(removed[0]))
-    before = time.monotonic()
+    before = quick.clock_s()
     await hung_up.disconnect()
-    start = time.monotonic()
+    start = quick.clock_s()
     await connections.offering(back[0])
     await first.disconnect()
     lost = [gone[1], *(task for _, task in several)]
     await eventually(lambda: failed(ann, *lost))
-    over_at = time.monotonic()
+    over_at = quick.clock_s()
     assert over_at - before >= GRACE_S - 0.1
     assert over_at - start < GRACE_S + LOOK_S + 0.5 + SLACK_S
     problem(ann.beat(gone[0]), 404, "worker-not-found")

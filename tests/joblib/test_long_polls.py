@@ -14,12 +14,12 @@ from tests.world import SLACK_S
 
 
 def looking(person):
-    """How a person looks at a task with a preference."""
+    """Return a function that reads a task with a preference."""
     return lambda task, prefer: person.get(f"/tasks/{task}", prefer=prefer)
 
 
 def waited(person, task, prefer):
-    """The answer to a look with this preference, and the seconds it took."""
+    """Return the answer to a look with this preference, and the seconds it took."""
     return timed(looking(person), task, prefer)
 
 

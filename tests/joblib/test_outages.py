@@ -25,7 +25,7 @@ def ann(fragile):
 
 
 def back(person: Person) -> None:
-    """Until the hub has found Redis again."""
+    """Wait until the hub has found Redis again."""
     wait_until(lambda: person.get("/workers").status_code == 200)
 
 

@@ -61,7 +61,7 @@ def test_a_submit_to_an_unknown_job_is_not_found_with_validation_too(carol, room
 
 
 def endless(what: str = "") -> dict[str, Any]:
-    """A schema that takes for ever."""
+    """Return a schema that takes for ever."""
     names = [f"d{number}" for number in range(40)]
     steps = {name: {"anyOf": [{"$ref": f"#/$defs/{after}"}] * 2} for name, after in pairwise(names)}
     return {"title": what, "$defs": {**steps, names[-1]: {"type": "null"}}, "$ref": "#/$defs/d0"}

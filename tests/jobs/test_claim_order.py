@@ -13,7 +13,7 @@ JOBS = [f"@global:modifiers:Job{number:02d}" for number in range(60)]
 
 
 async def linked_to(hub, names):
-    """A worker that serves these jobs."""
+    """Return a worker that serves these jobs."""
     worker = ""
     for full in names:
         room, category, name = full.split(":")

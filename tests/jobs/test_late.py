@@ -49,7 +49,7 @@ async def test_a_late_repeat_of_a_claim_is_not_answered_with_a_later_claim(hub):
 
 
 async def claimed_again(hub):
-    """A task that failed and runs again at the same worker: the worker, and the task as each claim gave it."""
+    """Return a task that failed and runs again at the same worker: the worker, and the task as each claim gave it."""
     worker = await worker_of(hub)
     [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER, Options(max_attempts=9, backoff_ms=0))
     [first] = await hub.tasks.claim(worker, USER, Claim(start=True))

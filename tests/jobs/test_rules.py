@@ -21,7 +21,7 @@ def at(text, zone="UTC"):
 
 
 def on(day, cron):
-    """When a rule is due on a day in New York, with the offset from UTC."""
+    """Return when a rule is due on a day in New York, with the offset from UTC."""
     zone, found = ZoneInfo(NEW_YORK), []
     for at_us in Rule(cron, zone=NEW_YORK).due(at(f"{day}T00:00", NEW_YORK) - 1):
         moment = datetime.fromtimestamp(at_us / 1_000_000, zone)

@@ -232,5 +232,5 @@ async def test_when_all_workers_are_silent_they_are_removed_after_the_grace(hub,
 
 
 def picture_of(redis, *patterns):
-    """The keys of these patterns, with their types."""
+    """Return the keys of these patterns, with their types."""
     return {key: redis.type(key) for pattern in patterns for key in redis.keys(pattern)}

@@ -66,7 +66,7 @@ class Direct:
         self.redis.hset(self.keys.store, "tick_ms", STOPPED_MS)
 
     def call(self, name: str, /, *, rest: tuple[Any, ...] | list[Any] = (), **named: Any) -> Any:
-        """The answer of a command; an error reply raises."""
+        """Return the answer of a command; an error reply raises."""
         arguments = self._library.commands[name].ordered(rest, named)
         self.calls += 1
         call = self._library.call(name, self.keys, arguments)

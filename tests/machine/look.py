@@ -125,7 +125,7 @@ class Look:
         return said
 
     def names(self, model: Model) -> set[str]:
-        """Every key there must be, but for the families left out."""
+        """Return every key there must be, but for the families left out."""
         keys = self._keys
         some = {
             keys.nodes: model.nodes,

@@ -166,7 +166,7 @@ class Model(Queue):
         return ["ok", [word], [other]]
 
     def publish_one(self, node: str, slot: str, pool: str, item: str, policy: str) -> tuple[str, str]:
-        """The word, and the other node for whose sake it is refused."""
+        """Return the word, and the other node for whose sake it is refused."""
         record = self.slots.get(slot)
         owner = slot.partition("-")[0]
         if not record and owner in self.nodes and owner != node:

@@ -9,7 +9,7 @@ from tests.machine.records import TIMEOUT_MS, Grant, Maintenance, Node, Slot
 
 
 def fits(label: str, wanted: list[str], wild: bool) -> bool:
-    """Whether a label begins with the wanted segments; `*` stands for any one when wildcards are on."""
+    """Return whether a label begins with the wanted segments; `*` stands for any one when wildcards are on."""
     have = label.split(":")
     return len(have) >= len(wanted) and all(w == h or (wild and w == "*") for w, h in zip(wanted, have, strict=False))
 
@@ -83,7 +83,7 @@ class Places:
     # -- finding a slot
 
     def candidates(self, wanted: str) -> list[str]:
-        """The pools that may serve a label, best first: itself, shorter ones, longer ones."""
+        """Return the pools that may serve a label, best first: itself, shorter ones, longer ones."""
         trailing, prefix, wildcards = (option == "1" for option in self.options)
         want, pools = wanted.split(":"), sorted(pool for pool, listed in self.free.items() if listed)
         found = []
@@ -119,7 +119,7 @@ class Places:
         self.aside.setdefault(record.node, set()).add(slot)
 
     def under_maintenance(self, pool: str) -> bool:
-        """Whether a pool lends nothing; looking is what ends it."""
+        """Return whether a pool lends nothing; looking is what ends it."""
         if pool not in self.maintenance:
             return False
         if not self.is_over(pool):
@@ -198,5 +198,5 @@ class Places:
         self.grants[slot] = Grant(token, label, run, ttl_ms, self.clock_ms, self.clock_ms + ttl_ms, idle_ms > 0)
 
     def live(self, label: str) -> int:
-        """The in-flight grants of a requested label."""
+        """Return the in-flight grants of a requested label."""
         return sum(grant.label == label for grant in self.grants.values())

@@ -28,7 +28,7 @@ class Queue(Places):
     # -- who waits
 
     def queue(self, label: str) -> list[str]:
-        """The tickets that wait for a label and are attended, served first first."""
+        """Return the tickets that wait for a label and are attended, served first first."""
         found = [t for t in self.tickets.values() if t.state == "waiting" and t.wanted.label == label]
         return [ticket.wanted.id for ticket in sorted(found, key=lambda ticket: ticket.place)]
 
@@ -81,7 +81,7 @@ class Queue(Places):
     # -- whose turn it is
 
     def serves(self, pool: str, label: str) -> bool:
-        """Whether a pool may serve a label."""
+        """Return whether a pool may serve a label."""
         trailing, prefix, wildcards = (option == "1" for option in self.options)
         have, want = pool.count(":") + 1, label.split(":")
         if (have > len(want) and not prefix) or (have < len(want) and not trailing):
@@ -89,7 +89,7 @@ class Queue(Places):
         return fits(pool, want[:have], wildcards)
 
     def next_waiter(self, pool: str) -> Ticket | None:
-        """The first live waiter of the label whose turn it is, among those this pool may serve."""
+        """Return the first live waiter of the label whose turn it is, among those this pool may serve."""
         while True:
             label = next((label for label in self.turns if label in self.offered and self.serves(pool, label)), None)
             if label is None:
@@ -195,7 +195,7 @@ class Queue(Places):
             self.hand_on(ticket, slot)
 
     def serve_label(self, label: str) -> int:
-        """How many waiters got a slot; other labels' waiters may be among them, as turns have it."""
+        """Return how many waiters got a slot; other labels' waiters may be among them, as turns have it."""
         self.reoffer(label)
         served = 0
         while not self.settling and self.queue(label) and not self.capped(label):
@@ -410,7 +410,7 @@ class Queue(Places):
         return words
 
     def silent_hub(self) -> str | None:
-        """The hub that was heard longest ago, if that is too long."""
+        """Return the hub that was heard longest ago, if that is too long."""
         return min(((at, hub) for hub, at in self.hubs.items() if not self.heard(hub)), default=(0, None))[1]
 
     def retire(self, limit: int, aside: Sequence[str], undelivered: Sequence[str]) -> list[Any]:

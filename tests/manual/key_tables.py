@@ -18,7 +18,7 @@ PRIVATE = "| Key | Type | Content | Lifetime |\n|---|---|---|---|\n"
 
 
 def table(section: type[Section]) -> str:
-    """The table of a section, with its head."""
+    """Return the table of a section, with its head."""
     keys = [key for key in vars(section).values() if isinstance(key, Key)]
     if section is Public:
         return PUBLIC + "".join(row(k.pattern, k.type, k.content, k.lifetime, k.by, k.until) for k in keys)
@@ -31,7 +31,7 @@ def row(pattern: str, *cells: str) -> str:
 
 
 def written(page: str) -> str:
-    """The page with its tables of keys as they should be."""
+    """Return the page with its tables of keys as they should be."""
     for section in SECTIONS:
         head = PUBLIC if section is Public else rf"### {section.title} (owner: {owners(section)})"
         found = re.search(re.escape(head), page)
@@ -44,7 +44,7 @@ def written(page: str) -> str:
 
 
 def owners(section: type[Section]) -> str:
-    """The rooms of the code that own its keys, as the page shows them."""
+    """Return the rooms of the code that own its keys, as the page shows them."""
     return " and ".join(f"`{room}`" for room in section.owner.split(" and "))
 
 

@@ -42,7 +42,7 @@ def files(document: Path) -> dict[str, str]:
 
 
 def rows(text: str) -> list[list[str]]:
-    """The cells of every row of every table."""
+    """Return the cells of every row of every table."""
     found = re.findall(r"^\|(.*)\|$", text, re.MULTILINE)
     return [[cell.strip() for cell in row.split("|")] for row in found]
 

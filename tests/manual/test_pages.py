@@ -82,7 +82,7 @@ def test_every_table_of_a_page_is_in_one_piece(document):
 
 
 def used_numbers() -> set[str]:
-    """Every number by which code or tests speak of a rule or an example of the manual."""
+    """Return every number by which code or tests speak of a rule or an example of the manual."""
     found = set()
     for path in SOURCES:
         text = path.read_text()
@@ -127,7 +127,7 @@ def code(text: str | None) -> str:
 
 
 def numbered(letter: str, table: list[Any]) -> list[Any]:
-    """The rows of a test's table that have a number in the manual."""
+    """Return the rows of a test's table that have a number in the manual."""
     return [row for row in table if re.fullmatch(rf"{letter}\d+", row[0])]
 
 

@@ -31,7 +31,7 @@ def programs(tmp_path: Path) -> list[str]:
 
 
 def complaints(words: tuple[str | Path, ...], folder: Path) -> tuple[int, str]:
-    """How a checker ends, and what it says."""
+    """Return how a checker ends, and what it says."""
     done = subprocess.run([str(word) for word in words], cwd=folder, capture_output=True, text=True, timeout=PROGRAM_S)
     return done.returncode, done.stdout + done.stderr
 

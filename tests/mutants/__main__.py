@@ -86,7 +86,7 @@ def _run(tree: Path, machine: str) -> dict[str, Any]:
 
 
 def row(mistake: Mistake | None, result: dict[str, Any]) -> tuple[bool, str]:
-    """Whether this is as it should be, and the line that says so."""
+    """Return whether this is as it should be, and the line that says so."""
     what = f"{mistake.script}: {mistake.why}" if mistake else "the project as it is"
     if "broken" in result:
         return False, f"BROKEN    {'':>7} {'':>7}  {what}: {result['broken']}"

@@ -55,7 +55,7 @@ FLIGHT = (
     ),
     Mistake(
         "revocations.lua", "  notifications.publish(keys.revoked_notice(slot), token)\n", "",
-        "who listens is not told that his lease is over",
+        "a listening holder is not told that its lease is over",
     ),
     Mistake(
         "hub/store/primary.py", "        elif self.identity != identity:\n", "        elif False:\n",
@@ -63,7 +63,7 @@ FLIGHT = (
     ),
     Mistake(
         "hub/api/pipeline.py", "await check_caller(scope, serving)", "pass",
-        "a hub that stood still carries out what nobody waits for",
+        "a hub that stood still carries out calls whose callers have gone",
     ),
     Mistake(
         "hub/store/primary.py", "        return time.monotonic() - self._asked_at >= ASK_S and await self.ask()\n", "        return False\n",
@@ -89,7 +89,7 @@ FLIGHT = (
         "        horizon = __import__('time').monotonic() - self._keep_ms / 1000\n"
         "        for memory in (self.leases, self.renewals, self.ends, self.given_up):\n"
         "            while memory and self.own[id(memory), next(iter(memory))] < horizon:\n",
-        "a hub forgets by its own clock, which goes on while nobody can hear",
+        "a hub forgets by its own clock, which goes on while no hub can hear",
     ),
     Mistake(
         "reports.lua", "  return ended and not numbers.above(token, ended)\n", "  return false\n",
@@ -117,7 +117,7 @@ FLIGHT = (
     ),
     Mistake(
         "commands/capacity/still_held.lua", "words[#words + 1] = word", "words[#words + 1] = 'ok'",
-        "who listens is told that he holds what was taken from him",
+        "a listening holder is told that it holds a lease that was revoked",
     ),
     Mistake(
         "hub/capacity/memory.py", "        for ticket in list(self.given_up):\n", "        for ticket in []:\n",
@@ -141,7 +141,7 @@ FLIGHT = (
     ),
     Mistake(
         "caps.lua", "  redis.call('HSET', keys.store, 'capped', store.has_caps and '1' or '0')\n", "",
-        "a cap that was set is heeded by nobody",
+        "a cap that was set has no effect",
     ),
     Mistake(
         "dead_workers.lua", "  return dead_workers.fail_tasks(id, limit)\nend", "  return 0\nend",

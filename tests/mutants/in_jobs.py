@@ -23,7 +23,7 @@ TASKS = (
     ),
     Mistake(
         "outcomes.lua", "  redis.call('ZREM', keys.ownerless, t.id)\n", "",
-        "a task that has ended counts as claimed by nobody",
+        "a task that has ended counts as claimed without a worker",
     ),
     Mistake(
         "blocked.lua", "  job_queue.leave(t)\n", "",
@@ -108,7 +108,7 @@ TASKS = (
     ),
     Mistake(
         "commands/tasks/claim.lua", "if owner ~= a.user then return {'forbidden'} end\n", "",
-        "a worker is used by somebody it does not belong to",
+        "a worker may be used by a user that does not own it",
     ),
     Mistake(
         "commands/tasks/claim.lua", "  redis.call('SADD', keys.worker_tasks(a.worker), t.id)\n", "",
@@ -116,7 +116,7 @@ TASKS = (
     ),
     Mistake(
         "commands/tasks/claim.lua", ", 'claimed', store.clock_ms)", ")",
-        "nobody knows since when a task is claimed",
+        "the time of a claim is not stored",
     ),
     Mistake(
         "commands/tasks/unstick.lua", "store.clock_ms - tonumber(claimed) <= a.threshold_ms", "store.clock_ms - tonumber(claimed) < a.threshold_ms",
@@ -140,7 +140,7 @@ TASKS = (
     ),
     Mistake(
         "commands/tasks/move.lua", "not (a.status == 'cancelled' and t.user == a.user)", "t.user ~= a.user",
-        "whoever submitted a task may do anything to it",
+        "the submitter of a task may move it in every way",
     ),
     Mistake(
         "commands/tasks/move.lua", "if tasks.was_heard(t, a.request) then return {'ok', job_queue.task_reply(t)} end  -- also when another has the task by now\n", "",

@@ -45,7 +45,7 @@ SPILLING = (
         "spill_over.lua",
         "  history.note('ticket.elsewhere', ",
         "  tostring('ticket.elsewhere', ",
-        "nobody can see that a ticket was served elsewhere",
+        "it is not shown that a ticket was served elsewhere",
         file=FILE,
     ),
     Mistake(

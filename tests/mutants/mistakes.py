@@ -56,7 +56,7 @@ GRANTS = (
     ),
     Mistake(
         "queue.lua", "  if held[1] ~= token then return {'over', slot} end\n", "  if not held[1] then return {'over', slot} end\n",
-        "a repeat is answered with the lease that somebody else holds by now",
+        "a repeat is answered with a lease that has another holder by now",
     ),
     Mistake(
         "commands/capacity/give_back.lua", "  local new = a.keyed == '' and held and held == a.token\n", "  local new = held and held == a.token\n",
@@ -99,7 +99,7 @@ PLACES = (
     ),
     Mistake(
         "revocations.lua", "  if grace_ms > 0 then revocations.keep", "  if false then revocations.keep",
-        "nobody notes that a holder has yet to hear that his lease is over",
+        "it is not noted that a holder has yet to hear that its lease is over",
     ),
     Mistake(
         "commands/capacity/relend.lua", "'-inf', store.clock_ms,", "'-inf', store.clock_ms - 1,",
@@ -111,11 +111,11 @@ PLACES = (
     ),
     Mistake(
         "commands/capacity/give_back.lua", " and redis.call('HGET', keys.revoked_tokens, a.slot) == a.token then", " then",
-        "the word of anybody ends the grace of the last holder",
+        "any caller can end the grace of the last holder",
     ),
     Mistake(
         "commands/capacity/relend.lua", "  placing.offer_again(slot)\n", "",
-        "a slot whose last holder had his time is never offered again",
+        "a slot whose last holder had its time is never offered again",
     ),
     Mistake(
         "supply.lua", "  if pools.under_maintenance(pool) then return nil end\n", "",
@@ -190,11 +190,11 @@ PLACES = (
 LINE = (
     Mistake(
         "tickets.lua", "  if redis.call('HINCRBY', keys.pending, t.run, -1) <= 0 then redis.call('HDEL', keys.pending, t.run) end\n", "",
-        "a waiter who left still counts against the limit of his run",
+        "a waiter that left still counts against the limit of its run",
     ),
     Mistake(
         "tickets.lua", "  if redis.call('EXISTS', keys.queue(t.label)) == 0 then turns.reoffer(t.label) end\n", "",
-        "a label keeps its turn when nobody waits for it any more",
+        "a label keeps its turn when no borrower waits for it any more",
     ),
     Mistake(
         "tickets.lua", "  redis.call('ZREM', keys.ticket_deadlines, t.id)\n", "",
@@ -226,7 +226,7 @@ LINE = (
     ),
     Mistake(
         "handoffs.lua", "  redis.call('HSET', keys.slot(found.slot), 'unseen', t.hub)\n", "",
-        "nobody knows whether a lease was picked up",
+        "it is not noted whether a lease was picked up",
     ),
     Mistake(
         "handoffs.lua", "  redis.call('SADD', keys.handed(t.hub), t.id)\n", "",
@@ -308,7 +308,7 @@ LINE = (
     ),
     Mistake(
         "commands/queue/cancel.lua", "redis.call('SET', keys.request(a.ticket), 'undone', 'EX', 60)\n", "",
-        "a caller stands in the queue again after his ticket was cancelled",
+        "a caller stands in the queue again after its ticket was cancelled",
     ),
 )  # fmt: skip
 

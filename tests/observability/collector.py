@@ -48,7 +48,7 @@ class Collector:
         self._thread.start()
 
     def named(self, name: str) -> list[Span]:
-        """The spans of this name, in the order in which they came."""
+        """Return the spans of this name, in the order in which they came."""
         return [span for span in list(self.spans) if span.name == name]
 
     def close(self) -> None:

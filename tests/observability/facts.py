@@ -43,7 +43,7 @@ def _fact(family: Metric) -> Fact:
 
 
 def series(facts: dict[str, Fact]) -> dict[str, frozenset[str]]:
-    """Every name that an expression may ask for, and its labels."""
+    """Return every name that an expression may ask for, and its labels."""
     found: dict[str, frozenset[str]] = {}
     for name, fact in facts.items():
         if fact.type == "histogram":

@@ -41,7 +41,7 @@ def traced(start_hub: Callable[..., HubProcess], collector: Collector) -> HubPro
 
 
 def of(number: int) -> dict[str, str]:
-    """The headers of a caller in a trace of this number."""
+    """Return the headers of a caller in a trace of this number."""
     return {"traceparent": f"00-{trace(number)}-{number:016x}-01"}
 
 
@@ -66,7 +66,7 @@ class Caller:
 
 
 def one(collector: Collector, name: str, of_trace: str) -> object:
-    """The one span of this name in a trace, once it has come."""
+    """Return the one span of this name in a trace, once it has come."""
     wait_until(lambda: any(span.trace == of_trace for span in collector.named(name)), why=lambda: str(collector.spans))
     (found,) = [span for span in collector.named(name) if span.trace == of_trace]
     return found

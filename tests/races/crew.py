@@ -132,7 +132,7 @@ class Crew:
         return [*whole_notes(self._log), *announced]
 
     def pids(self) -> dict[str, int]:
-        """The children that live, by name."""
+        """Return the children that live, by name."""
         found: dict[str, int] = {}
         for line in self.lines():
             if line["event"] == "born":
@@ -158,7 +158,7 @@ class Crew:
         self._notes.write(at=time.time(), who=name, event=event)
 
     def wait_for(self, event: str, names: set[str] | None = None, seconds: float = 30) -> None:
-        """Until every child has noted the event at least once."""
+        """Wait until every child has noted the event at least once."""
         wanted = names or set(self.names)
         wait_until(lambda: wanted <= {line["who"] for line in self.lines() if line["event"] == event}, seconds)
 

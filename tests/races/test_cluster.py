@@ -126,7 +126,7 @@ def fill(redis):
 
 
 async def is_refused(hub):
-    """Whether a borrow is answered that there is no store."""
+    """Return whether a borrow is answered that there is no store."""
     async with hub.client("runner") as api:
         answer = await api.post("/session/borrow", json={"labelKey": "nobody:has:it", "maxWaitSeconds": 0})
         return answer.json()["code"] in ("store-unavailable", "late")

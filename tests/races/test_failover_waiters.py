@@ -83,7 +83,7 @@ async def test_every_waiter_is_served_by_the_new_primary_after_a_failover(trio, 
     async def never(self):
         return None
 
-    monkeypatch.setattr(ConnectionMonitor, "look", never)
+    monkeypatch.setattr(ConnectionMonitor, "check", never)
     async with serving(trio.url) as (app, api, hub), listening(app) as stream:
         await publish(api, "n1", **{LABEL: ["s1"], OTHER: ["t1"]})
         held, watched = [(await borrow(api, label)).json() for label in (LABEL, OTHER)]

@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.race, pytest.mark.timeout(600)]
 
 
 def sweeps(hub: HubProcess) -> float:
-    """How many node sweeps a hub has made."""
+    """Return how many node sweeps a hub has made."""
     text = httpx.get(f"{hub.url}/metrics", timeout=PATIENCE_S).text
     found = re.search(r'^hub_sweeps_total\{service="node"\} (\S+)', text, re.MULTILINE)
     return float(found[1]) if found else 0.0

@@ -109,7 +109,7 @@ async def are_lent(borrowers: Borrowers, more_than: int) -> bool:
 
 
 async def renewed(borrowers: Borrowers, since: float) -> bool:
-    """Whether every lease has been renewed, or made, after that moment."""
+    """Return whether every lease has been renewed, or made, after that moment."""
     return all(lease.hold.end > since + LEASE_S for lease in [*borrowers.leases.values()])
 
 

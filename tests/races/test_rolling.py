@@ -46,7 +46,7 @@ class Borrowers:
                 self.failed.append(repr(error))
 
     async def some_more(self) -> None:
-        """Until each of them was served again."""
+        """Wait until each of them was served again."""
         before = self.served
         await eventually(lambda: self.served >= before + 20)
 
@@ -76,7 +76,7 @@ def before(tmp_path: Path) -> dict[str, str]:
 
 
 def library(hub: HubProcess) -> str:
-    """The version of the functions that a hub has loaded."""
+    """Return the version of the functions that a hub has loaded."""
     found = re.search(r" store opened .*library=(\S+)", hub.log())
     assert found, hub.log()
     return found[1]

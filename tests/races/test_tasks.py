@@ -120,7 +120,7 @@ def submit(url: str) -> list[str]:
 
 
 def post(url: str, body: dict[str, Any], key: str) -> httpx.Response:
-    """The answer to a submit; repeated, as its key allows, while the hub has no answer of Redis."""
+    """Return the answer to a submit; repeated, as its key allows, while the hub has no answer of Redis."""
     path = f"{url}/v1/joblib/rooms/{ROOM}/tasks/{ROOM}:modifiers:Race"
     headers = {"authorization": f"Bearer {TOKEN}", "idempotency-key": key}
     answers: list[httpx.Response] = []

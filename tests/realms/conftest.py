@@ -38,7 +38,7 @@ def realms_file(tmp_path: Path, second: RedisServer) -> Path:
 
 
 async def all_open(app: Realms) -> bool:
-    """Whether every store has been reached."""
+    """Return whether every store has been reached."""
     return all(part.serving for part in app.parts.values())
 
 

@@ -103,7 +103,7 @@ async def lend_ten(hub: HubProcess) -> dict[str, str]:
 
 
 async def borrow(runners: httpx.AsyncClient) -> Any:
-    """A lease, as soon as there is one."""
+    """Return a lease, as soon as there is one."""
     answers: list[httpx.Response] = []
 
     async def is_lent() -> bool:
@@ -128,7 +128,7 @@ def killed(command: Command, before: str, *words: str) -> None:
 
 
 async def is_refused(hub: HubProcess, path: str) -> bool:
-    """Whether a heartbeat is answered that there is no store now."""
+    """Return whether a heartbeat is answered that there is no store now."""
     async with hub.client("node") as nodes:
         answer = await nodes.post(path, json={"nodeId": "eu-1"})
     assert answer.status_code in (200, 503), answer.text
@@ -136,7 +136,7 @@ async def is_refused(hub: HubProcess, path: str) -> bool:
 
 
 async def all_is_there(hub: HubProcess, lent: dict[str, str], old: RedisServer, new: RedisServer) -> None:
-    """Every lease is valid at the new server under its token, tokens rise, and the old one lends nothing."""
+    """Assert that every lease is valid at the new server under its token, tokens rise, and the old lends nothing."""
     node = {"nodeId": "eu-1", "slots": [{"slotId": slot, "labelKey": "gpu:a:eu"} for slot in SLOTS], "policy": "reuse"}
     with Redis(port=old.port) as before, new.client() as after:
         left = {name: before.dump(name) for name in before.scan_iter()}

@@ -51,7 +51,7 @@ def place(tmp_path, start_hub, servers) -> Iterator[Place]:
 
 
 def stopped_in_the_middle(command: Command, url: str) -> Running:
-    """A move that stands still while it copies."""
+    """Return a move that stands still while it copies."""
     running = begin_to_move(command, IN_THE_MIDDLE, "eu", "--to", url)
     wait_until(lambda: Path(f"/proc/{running.process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
     return running

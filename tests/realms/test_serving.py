@@ -42,7 +42,7 @@ async def api(hub: HubProcess) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def state(api: httpx.AsyncClient, realm: str) -> str:
-    """How the hub sees a realm."""
+    """Return how the hub sees a realm."""
     answer = await api.get("/realms")
     assert answer.status_code == 200, answer.text
     return next((str(each["state"]) for each in answer.json()["realms"] if each["name"] == realm), "none")

@@ -46,7 +46,7 @@ def hub_of(api: httpx.AsyncClient, realm: str) -> Hub:
 
 
 async def ask(api: httpx.AsyncClient, key: str = "", **more: Any) -> httpx.Response:
-    """A borrow that waits in eu, by the rule of its label."""
+    """Return a borrow that waits in eu, by the rule of its label."""
     body = {"labelKey": LABEL, "ttlSeconds": 60, "runId": "r1", "maxWaitSeconds": 20, **more}
     return await api.post("/session/borrow", json=body, headers={"idempotency-key": key} if key else {})
 

@@ -22,7 +22,7 @@ def write_realms(path: Path, **realms: tuple[str, dict[str, Any]]) -> Path:
 
 
 async def nodes_of(api: httpx.AsyncClient, realm: str) -> set[str]:
-    """The nodes that a realm knows."""
+    """Return the nodes that a realm knows."""
     answer = await api.get("/nodes", headers={"x-hub-realm": realm})
     assert answer.status_code == 200, answer.text
     return set(answer.json())

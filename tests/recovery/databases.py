@@ -53,7 +53,7 @@ class Database:
     place: Any  # the server, or the file
 
     def execute(self, sql: str) -> list[Any]:
-        """The rows of a statement, or nothing of several."""
+        """Return the rows of a statement, or nothing of several."""
         if self.kind in ("postgresql", "mariadb"):
             return self.place.execute(sql, self.name)
         with closing(sqlite3.connect(self.place, timeout=20)) as connection, connection:
@@ -82,7 +82,7 @@ class Database:
             self.execute(INDEX)
 
     def ago(self, seconds: float, zone: str = "UTC", naive: bool = False) -> str:
-        """An expression for the time so long ago, as a column holds it."""
+        """Return an expression for the time so long ago, as a column holds it."""
         if self.kind == "sqlite":
             return f"strftime('%Y-%m-%d %H:%M:%f', 'now', '-{seconds} seconds') || '000'"
         if self.kind == "mariadb":
@@ -112,7 +112,7 @@ class Database:
         )
 
     def jobs(self) -> dict[str, Job]:
-        """Every record."""
+        """Return every record."""
         fresh = {
             "postgresql": "updated_at::timestamptz > now() - interval '1 minute'",
             "mariadb": "updated_at > timestampadd(MINUTE, -1, utc_timestamp(6))",
@@ -125,11 +125,11 @@ class Database:
         }
 
     def statuses(self) -> dict[str, int]:
-        """How many records have each status."""
+        """Return how many records have each status."""
         return {row[0]: row[1] for row in self.execute("SELECT status, count(*) FROM jobs GROUP BY status ORDER BY 1")}
 
     def source(self, **changes: Any) -> SqlSource:
-        """Its jobs as a source, with a threshold of an hour."""
+        """Return its jobs as a source, with a threshold of an hour."""
         return SqlSource(**{"name": "jobs", "url": self.url, "table": "jobs", **changes})
 
 

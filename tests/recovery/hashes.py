@@ -13,12 +13,12 @@ COUNTED = {**FIELDS, "attempts_field": "tries", "max_attempts": 2, "error_field"
 
 
 def records_of(hub, **changes):
-    """The source in the hub's own Redis, with a threshold of one minute."""
+    """Return the source in the hub's own Redis, with a threshold of one minute."""
     return HashRecords(RedisSource(**{**FIELDS, **changes}), hub.store)
 
 
 def now_s(redis):
-    """The time of Redis in s."""
+    """Return the time of Redis in s."""
     seconds, microseconds = redis.time()
     return seconds + microseconds / 1_000_000
 

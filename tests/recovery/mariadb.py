@@ -47,7 +47,7 @@ class MariaDB:
             self._as = {"user": USER, "group": USER, "extra_groups": []}
 
     def url(self, database: str) -> str:
-        """The URL that SQLAlchemy takes."""
+        """Return the URL that SQLAlchemy takes."""
         return f"mariadb+asyncmy://root@/{database}?unix_socket={self.socket}"
 
     def start(self) -> None:
@@ -75,7 +75,7 @@ class MariaDB:
         return False
 
     def execute(self, sql: str, database: str = "mysql") -> list[tuple[Any, ...]]:
-        """The rows of a statement, or nothing of several. Names may stand in double quotes, times are in UTC."""
+        """Return the rows of a statement, or nothing of several. Names may stand in double quotes, times are in UTC."""
         return asyncio.run(self._execute(sql, database)) if not _in_loop() else _beside(self._execute(sql, database))
 
     async def _execute(self, sql: str, database: str) -> list[tuple[Any, ...]]:

@@ -45,7 +45,7 @@ class PgBouncer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def url(self, options: str = "") -> str:
-        """The URL of the database through it, as an application writes it."""
+        """Return the URL of the database through it, as an application writes it."""
         return f"postgresql://{USER}@/{self._database.name}?host={self.folder}&port=6432{options}"
 
     def start(self) -> None:

@@ -50,7 +50,7 @@ class Postgres:
             self._as = {"user": USER, "group": USER, "extra_groups": []}
 
     def url(self, database: str = "postgres", user: str = USER, driver: str = "postgresql+asyncpg") -> str:
-        """The URL that SQLAlchemy takes."""
+        """Return the URL that SQLAlchemy takes."""
         return f"{driver}://{user}@/{database}?host={self.folder}"
 
     def start(self) -> None:
@@ -82,7 +82,7 @@ class Postgres:
         return False
 
     def execute(self, sql: str, database: str = "postgres") -> list[asyncpg.Record]:
-        """The rows of a statement, or nothing of several."""
+        """Return the rows of a statement, or nothing of several."""
         return asyncio.run(self._execute(sql, database)) if not _in_loop() else _beside(self._execute(sql, database))
 
     async def _execute(self, sql: str, database: str) -> list[asyncpg.Record]:
@@ -151,7 +151,7 @@ def _in_loop() -> bool:
 
 
 def _beside(coroutine: Any) -> Any:
-    """The result of a coroutine while a loop runs in this thread."""
+    """Return the result of a coroutine while a loop runs in this thread."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as pool:

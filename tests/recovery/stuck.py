@@ -10,7 +10,7 @@ from hub.recovery.models import RedisSource, Reset, Stuck
 
 
 def source(name: str = "orders", **more: Any) -> RedisSource:
-    """A source in memory, without a database."""
+    """Return a source in memory, without a database."""
     return RedisSource(name=name, index="orders", key="order:{id}", **more)
 
 

@@ -17,7 +17,7 @@ OLD = (
 
 
 def rows():
-    """A table with the count before the status, as MySQL minds."""
+    """Return a table with the count before the status, as MySQL minds."""
     columns = [sa.Column("tries", sa.Integer), sa.Column("id", sa.Integer, primary_key=True)]
     columns += [sa.Column("status", sa.String(20)), sa.Column("at", mysql.DATETIME(fsp=6))]
     table = sa.Table("jobs", sa.MetaData(), *columns)

@@ -10,7 +10,7 @@ from hub.recovery.models import SqlSource
 
 
 def shown(password, text):
-    """The sentence of a refusal with this text."""
+    """Return the sentence of a refusal with this text."""
     url = f"postgresql+asyncpg://hub:{password}@db/orders"
     source = SqlSource(name="jobs", url=url, table="jobs")
     return str(as_hub_error(source, exc.ProgrammingError("SELECT 1", {}, ValueError(text))))

@@ -138,7 +138,7 @@ def cluster(tmp_path):
 
 
 def answers(client):
-    """Whether a server does."""
+    """Return whether the server answers."""
     with contextlib.suppress(RedisError):
         return client.ping()
     return False

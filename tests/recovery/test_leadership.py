@@ -21,14 +21,14 @@ QUICK = {"ZOMBIE_CLEANUP_INTERVAL_MINUTES": "0.005"}
 
 
 def declare(folder: Path, name: str, database: Database) -> dict[str, str]:
-    """The environment of a hub that declares this source."""
+    """Return the environment of a hub that declares this source."""
     path = folder / f"{name}.toml"
     path.write_text(f'[[sources]]\nname = "{name}"\nurl = "{database.url}"\ntable = "jobs"\n')
     return {"HUB_RECOVERY_FILE": str(path), **QUICK}
 
 
 def last_pass(hub: HubProcess, source: str) -> float | None:
-    """When a pass over a source was made last, as this hub shows it."""
+    """Return when a pass over a source was made last, as this hub shows it."""
     text = httpx.get(f"{hub.url}/metrics", timeout=PATIENCE_S).text
     found = re.search(rf'(?m)^hub_zombie_pass_timestamp_seconds{{source="{source}"}} (\S+)$', text)
     return float(found[1]) if found else None

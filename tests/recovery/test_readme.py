@@ -19,7 +19,7 @@ PAGE = (TOP / "hub" / "manual" / "recovery.md").read_text()
 
 
 def example(language: str, word: str) -> str:
-    """The example in this language that has this word in it."""
+    """Return the example in this language that has this word in it."""
     (found,) = [code for code in re.findall(rf"(?s)```{language}\n(.*?)```", PAGE) if word in code]
     return found
 

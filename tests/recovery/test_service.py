@@ -31,7 +31,7 @@ TIME = r"[\d.]+"
 
 
 def declare(folder: Path, **tables: str) -> Path:
-    """A file of sources: name -> `url table`."""
+    """Return a file of sources: name -> `url table`."""
     path = folder / "recovery.toml"
     path.write_text(
         "".join(
@@ -43,7 +43,7 @@ def declare(folder: Path, **tables: str) -> Path:
 
 
 def lines(hub: HubProcess, event: str, source: str = "", facts: str = "") -> list[str]:
-    """The lines of an event, of a source and with such facts."""
+    """Return the lines of an event, of a source and with such facts."""
     return lines_in(hub.log(), event, source, facts)
 
 
@@ -54,7 +54,7 @@ def lines_in(log: str, event: str, source: str = "", facts: str = "") -> list[st
 
 
 def scraped(hub: HubProcess, name: str) -> dict[str, float]:
-    """The samples of a metric: labels -> value."""
+    """Return the samples of a metric: labels -> value."""
     text = httpx.get(f"{hub.url}/metrics", timeout=PATIENCE_S).text
     return {labels: float(value) for labels, value in re.findall(rf"(?m)^{name}\{{(.*)\}} (\S+)$", text)}
 

@@ -16,7 +16,7 @@ REFUSED = r"^source jobs, table: the database refuses it: .*not this one.*\.$"
 
 
 async def a_pass(records):
-    """The ids that one pass brought back, and what it says in the end."""
+    """Return the ids that one pass brought back, and what it says in the end."""
     done = []
     try:
         while batch := (await records.reset()).reset:

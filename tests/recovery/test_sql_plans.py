@@ -44,7 +44,7 @@ async def test_a_pass_uses_the_index_of_the_table(database, records, call):
 
 
 async def plan(database, records, statement, parameters):
-    """How the database goes about it."""
+    """Return the plan of the database for a statement."""
     verb = "EXPLAIN (FORMAT JSON)" if database.kind == "postgresql" else "EXPLAIN QUERY PLAN"
     async with records.engine.connect() as connection:
         found = (await connection.exec_driver_sql(f"{verb} {statement}", parameters)).all()

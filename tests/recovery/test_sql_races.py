@@ -86,7 +86,7 @@ class Service:
         wait_until(lambda: self._said() == ["ready"], why=self._path.read_text)
 
     def _said(self):
-        """The lines that are whole."""
+        """Return the lines that are whole."""
         return self._path.read_text().rpartition("\n")[0].splitlines()
 
     def begin(self):

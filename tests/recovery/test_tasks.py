@@ -23,7 +23,7 @@ MINUTE_MS = 60_000
 
 
 async def worker_of(hub, name="A"):
-    """A worker that serves a job."""
+    """Return a worker that serves a job."""
     job, _ = await hub.jobs.register(JobRequest("r1", "modifiers", name), {}, USER, superuser=True)
     return job.worker
 
@@ -35,7 +35,7 @@ async def claimed_by(hub, worker, count=1, **options):
 
 
 def records_of(hub, **options):
-    """The source, with a threshold of one minute and a hub clock that stands still."""
+    """Return the source, with a threshold of one minute and a hub clock that stands still."""
     return TaskRecords(TaskSource(name="tasks", threshold_minutes=1, **options), hub.store)
 
 

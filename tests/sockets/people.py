@@ -66,7 +66,7 @@ class Listener:
 
 
 def new_worker() -> str:
-    """An id for a worker."""
+    """Return an id for a worker."""
     return uuid4().hex
 
 
@@ -87,12 +87,12 @@ def publish(redis: Redis, event: str, room: str, data: Any = None, channel: str 
 
 
 def connections(redis: Redis, worker: str) -> int:
-    """How many connections a worker has, over all hubs."""
+    """Return how many connections a worker has, over all hubs."""
     return int(redis.scard(f"hub:sockets:{worker}"))
 
 
 def lives(redis: Redis, worker: str) -> bool:
-    """Whether there is such a worker."""
+    """Return whether there is such a worker."""
     return bool(redis.exists(f"hub:worker:{worker}"))
 
 

@@ -17,13 +17,13 @@ from tests.world import eventually
 
 
 async def offered(hub: Any) -> str:
-    """A worker of Ann's that offers the job."""
+    """Return a worker of Ann's that offers the job."""
     job, _ = await hub.jobs.register(JobRequest("lab", "modifiers", "Rotate"), {}, ANN, superuser=False)
     return str(job.worker)
 
 
 def hubs_that_listen(redis: Redis) -> int:
-    """How many there are."""
+    """Return how many there are."""
     return int(redis.pubsub_numsub("hub:socketio")[0][1])
 
 

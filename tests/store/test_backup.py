@@ -49,7 +49,7 @@ async def copied(redis_server, redis, make_api, tmp_path):
 
 
 async def stopped(server):
-    """Until no hub is taken to tick there; those in this process never do."""
+    """Wait until no hub is taken to tick there; those in this process never do."""
     async with open_store(settings_for(server.url)) as store:
 
         async def is_quiet():
@@ -68,7 +68,7 @@ def everything(server):
 
 
 def held(raw, name, kind):
-    """The content of a key in an order of its own."""
+    """Return the content of a key in an order of its own."""
     match kind:
         case "string":
             return raw.get(name)
@@ -210,7 +210,7 @@ async def test_an_imported_store_lends_nothing_twice(start_hub, redis_server, an
 
 
 async def lent_soon(runners, wanted):
-    """The lease, as soon as there is one."""
+    """Return the lease, as soon as there is one."""
     leases = []
 
     async def is_lent():

@@ -54,7 +54,7 @@ def hub_process(data_dir: Path):
 
 
 def silent_server(folder: Path) -> Path:
-    """A folder for the PATH with a server that never answers."""
+    """Return a folder for the PATH with a server that never answers."""
     server = folder / "bin" / "redis-server"
     server.parent.mkdir()
     server.write_text("#!/bin/sh\nexec sleep 60\n")

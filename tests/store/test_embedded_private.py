@@ -21,7 +21,7 @@ def modes(folder: Path) -> dict[str, int]:
 
 
 async def run(folder: Path) -> dict[str, int]:
-    """The modes while a server uses the folder."""
+    """Return the modes while a server uses the folder."""
     server = EmbeddedRedis(folder)
     await server.start()
     try:

@@ -36,7 +36,7 @@ TICK = {"hub_id": "h", "leader_ms": 2000, "limits": "reserve=10"}
 
 
 def called(redis: Redis, name: str, named: dict[str, Any], *, by: Library | None = None, keys: Keys = KEYS) -> Any:
-    """The answer of a command, or the first word of its refusal."""
+    """Return the answer of a command, or the first word of its refusal."""
     found = by or library()
     arguments = found.commands[name].ordered((), named)
     try:

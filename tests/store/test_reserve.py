@@ -36,7 +36,7 @@ async def near_the_end(hub: Hub, redis):
 
 
 def adding() -> list[str]:
-    """Every command that only adds, as its file declares it."""
+    """Return every command that only adds, as its file declares it."""
     from hub.store.keys.files import folder
 
     files = sorted((folder() / "commands").glob("*/*.lua"))

@@ -55,7 +55,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def tls(authority: Authority, pair: Pair, port: int) -> list[str]:
-    """The lines that make a server speak TLS alone, with clients that have a certificate as well."""
+    """Return the lines that make a server speak TLS alone, with clients that have a certificate as well."""
     return [
         "port 0", f"tls-port {port}", f"tls-cert-file {pair.cert}", f"tls-key-file {pair.key}",
         f"tls-ca-cert-file {authority.file}", "tls-auth-clients yes", "tls-replication yes",
@@ -68,7 +68,7 @@ def over_tls(authority: Authority, pair: Pair) -> dict[str, object]:
 
 
 async def works(url: str) -> bool:
-    """Whether a hub can be opened there."""
+    """Return whether a hub can be opened there."""
     async with open_store(settings_for(read_redis_url(url), redis_timeout_s=5)) as store:
         return bool(await store.read("PING"))
 

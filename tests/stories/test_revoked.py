@@ -341,7 +341,7 @@ async def test_a_watch_call_listens_again_after_its_connection_to_redis_died(
             dies.clear()
             raise ConnectionResetError("nothing is heard of Redis")
 
-    monkeypatch.setattr(ConnectionMonitor, "look", look)
+    monkeypatch.setattr(ConnectionMonitor, "check", look)
     listening = asyncio.create_task(over(lent, 30, ("s1", lent.token)))
     await eventually(lambda: heard(redis, set()))
     before = {client["id"] for client in redis.client_list(_type="pubsub")}

@@ -53,7 +53,7 @@ async def engage(hub, redis):
 
 
 def told(caplog):
-    """The lines of the brake, in order."""
+    """Return the lines of the brake, in order."""
     return [record.msg["event"] for record in caplog.records if str(record.msg["event"]).startswith("brake")]
 
 

@@ -258,7 +258,7 @@ SERVICES = ("node", "lease", "worker", "task", "record")
 
 
 def passes(log, service):
-    """The facts of every summary line of a service."""
+    """Return the facts of every summary line of a service."""
     return [dict(re.findall(r"(\w+)=(\S+)", line)) for line in log.splitlines() if f" {service} sweep " in line]
 
 

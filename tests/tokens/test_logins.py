@@ -54,7 +54,7 @@ def asked(hub, monkeypatch) -> list[tuple[Any, ...]]:
 
 
 async def opened(logins: Logins, pages: int) -> list[str]:
-    """The keys of so many pages, each shown once."""
+    """Return the keys of so many pages, each shown once."""
     keys = [new_key() for _ in range(pages)]
     for key in keys:
         await logins.create(key, ANN)

@@ -23,13 +23,8 @@ async def admit(request: Request, row: Row) -> None:
     Raises `Unauthorized` and `Forbidden` for a caller that the row does not allow, and `StoreUnavailable` when Redis
     has to be asked and does not answer.
     """
-    try:
-        found = _find(request, row)
-        request.scope[CALLER] = found if isinstance(found, Caller) else await found
-    except Unauthorized:
-        if row.facts.denied is not None:
-            await row.facts.denied(request)
-        raise
+    found = _find(request, row)
+    request.scope[CALLER] = found if isinstance(found, Caller) else await found
     request.scope[ROW] = row
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
 
 from hub import core
 from hub.api.handling import traces
 from hub.api.handling.context import in_ms, is_gone
-from hub.api.inputs import Audit, Caller, Hub, Page, Query, Sent, Unread, hub_of, serving_of
-from hub.api.operations import NO_SLOT, TOKEN, Subject, operation
+from hub.api.inputs import Audit, Caller, Hub, Page, Query, Sent, UnreadBody, hub_of, serving_of, unread_body_of
+from hub.api.operations import NO_SLOT, TOKEN, Subject, operation, takes
 from hub.api.realms.spilling import at_lender, where_else
 from hub.api.realms.subjects import UnknownRealm
 from hub.api.shapes import parameters as p
@@ -45,6 +45,7 @@ from hub.errors import (
     NotFound,
     Settling,
     Stopping,
+    Unauthorized,
     WaitedInVain,
     Withdrawn,
 )
@@ -58,24 +59,32 @@ router = APIRouter(tags=["sessions"])
 IN_VAIN = (WaitedInVain, CallerGone)
 
 
-async def _denied(_: Request) -> None:
-    _note_denied()
-
-
-def _note_denied() -> None:
-    metrics.borrow_outcomes.labels("unknown", "denied").inc()
+async def _denied(_: Request, refusal: HubError) -> None:
+    if isinstance(refusal, Unauthorized | Stopping | MissingMember | InvalidLabel):
+        metrics.borrow_outcomes.labels("unknown", "denied").inc()
 
 
 def _lending(request: Request) -> core.Hub:
     """Return the hub; raises `Stopping` when it lends no more."""
     found = serving_of(request)
     if found.stopping:
-        _note_denied()
         raise Stopping()
     return found.hub
 
 
+@takes(body=BorrowBody)
+async def _asked(request: Request) -> tuple[Label, UnreadBody[BorrowBody]]:
+    """Return the label that a borrow asks for, and its body; raises `InvalidJson`, `MissingMember` and
+    `InvalidLabel`."""
+    sent: UnreadBody[BorrowBody] = await unread_body_of(BorrowBody)(request)
+    given = bodies.text(sent.document, "labelKey")
+    if not given:
+        raise MissingMember("missing labelKey", member="labelKey")
+    return asked_label(hub_of(request), given), sent
+
+
 LendingHub = Annotated[core.Hub, Depends(_lending)]
+AskedBorrow = Annotated[tuple[Label, UnreadBody[BorrowBody]], Depends(_asked)]
 
 
 @router.post(
@@ -91,18 +100,14 @@ LendingHub = Annotated[core.Hub, Depends(_lending)]
         denied=_denied,
     ),
 )
-async def borrow(request: Request, hub: LendingHub, sent: Unread[BorrowBody]) -> Answer[GrantShape]:
+async def borrow(request: Request, hub: LendingHub, asked: AskedBorrow) -> Answer[GrantShape]:
     """Borrow a slot of a pool, waiting in the queue while none is free.
 
     Answers 503 when no slot is lent in time; `code` says why: `timeout`, `deadline`, `per-label-cap`, `per-run-cap`.
     Where no pool serves the label, `hint` says so; with `"waitForPool": false` such a borrow is answered 404
     `no-such-pool` at once.
     """
-    try:
-        label = _wanted(sent.document, hub)
-    except (MissingMember, InvalidLabel):
-        _note_denied()
-        raise
+    label, sent = asked
     shown = metrics.bounded(label.text)
     counted = metrics.borrows_of(shown)
     counted.requests.inc()
@@ -145,13 +150,6 @@ async def hung_up(request: Request) -> None:
     """Wait until the caller has closed its connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def _wanted(document: dict[str, Any], hub: Hub) -> Label:
-    given = bodies.text(document, "labelKey")
-    if not given:
-        raise MissingMember("missing labelKey", member="labelKey")
-    return asked_label(hub, given)
 
 
 def asked_label(hub: Hub, text: str) -> Label:

@@ -14,7 +14,7 @@ from hub.api.capacity.orders import asked_shape, orders_shape
 from hub.api.handling.context import in_seconds, remote_ip
 from hub.api.handling.context import serving as serving_found
 from hub.api.handling.problems import problem
-from hub.api.inputs import Caller, Hub, Query, Sent, Serving, Unread, UnreadBody, caller_of, unread_body_of
+from hub.api.inputs import Caller, Hub, Query, Sent, Serving, Unread, caller_of
 from hub.api.operations import ANYBODY, TOKEN, Subject, operation, takes
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
@@ -49,6 +49,7 @@ from hub.errors import (
     Settling,
     SlotLent,
     Superseded,
+    Unauthorized,
     UnknownNode,
 )
 from hub.tokens.secrets import ADMIN, NODE, RUNNER
@@ -56,23 +57,10 @@ from hub.tokens.secrets import ADMIN, NODE, RUNNER
 router = APIRouter(tags=["nodes"])
 
 
-async def _denied(request: Request) -> None:
-    await _note_denied(request, "unauthorized")
-
-
-async def _note_denied(request: Request, reason: str) -> None:
-    await serving_found(request).hub.audit.refused("node", "register.denied", remote_ip(request), reason)
-
-
-@takes(body=RegisterBody)
-async def _registering(request: Request) -> UnreadBody[RegisterBody]:
-    """Return the body of a registration; a body that is no JSON object is noted in the audit log."""
-    try:
-        found: UnreadBody[RegisterBody] = await unread_body_of(RegisterBody)(request)
-    except InvalidJson as error:
-        await _note_denied(request, error.facts.get("reason", "invalid-json"))
-        raise
-    return found
+async def _denied(request: Request, refusal: HubError) -> None:
+    if isinstance(refusal, Unauthorized | InvalidJson):
+        reason = "unauthorized" if isinstance(refusal, Unauthorized) else refusal.facts.get("reason", "invalid-json")
+        await serving_found(request).hub.audit.refused("node", "register.denied", remote_ip(request), reason)
 
 
 @takes(refusals=(InvalidValue, Forbidden))
@@ -119,9 +107,7 @@ Process = Annotated[CallerBody, Depends(_process)]
         denied=_denied,
     ),
 )
-async def register(
-    request: Request, hub: Hub, caller: Caller, sent: Annotated[UnreadBody[RegisterBody], Depends(_registering)]
-) -> Answer[RegisteredShape]:
+async def register(request: Request, hub: Hub, caller: Caller, sent: Unread[RegisterBody]) -> Answer[RegisteredShape]:
     """Register a node, or bring its registration up to date; the call counts as a heartbeat. The call may also publish
     the node's slots."""
     said = sent.read()

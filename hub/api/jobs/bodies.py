@@ -6,8 +6,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, partial
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 import orjson
@@ -86,35 +86,29 @@ async def read(request: Request, model: type[M]) -> tuple[M, SentBody]:
     text = await request.body()
     if not text:
         raise malformed("missing", ["body"], "Field required", None)
-    check = partial(_check_members, request)
     if len(text) <= LIGHT:
-        return _whole(text, model, check)
+        return _whole(request, text, model)
     found = serving(request)
     async with found.large_bodies.turn:
         await asyncio.sleep(0)
         if model in _REPORTS:
             text = reports.shortened(text, report_bytes(found.hub.settings))
         with uncollected():
-            return _whole(text, model, check)
+            return _whole(request, text, model)
 
 
-def _check_members(request: Request, document: dict[str, Any]) -> None:
-    """Raise `Malformed` for a member that the operation does not have, when the caller asks for neutral names."""
-    if (found := unknown(request, document)) is not None:
-        raise malformed("extra_forbidden", ["body", *found.place], f"No member of this call; {found.hint}", None)
-
-
-def _whole(text: bytes, model: type[M], check: Callable[[Any], None]) -> tuple[M, SentBody]:
+def _whole(request: Request, text: bytes, model: type[M]) -> tuple[M, SentBody]:
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         if model in _REPORTS and (spelt := reports.spelt(text)) != text:
-            return _whole(spelt, model, check)
+            return _whole(request, spelt, model)
         raise malformed("json_invalid", ["body", error.pos], "JSON decode error", {}) from None
     if not isinstance(document, dict):
         message = "Input should be a valid dictionary or object to extract fields from"
         raise malformed("model_attributes_type", ["body"], message, _shown(document, text))
-    check(document)
+    if (found := unknown(request, document)) is not None:
+        raise malformed("extra_forbidden", ["body", *found.place], f"No member of this call; {found.hint}", None)
     return validated(model, document, "body", text), SentBody(text, document)
 
 

@@ -114,7 +114,7 @@ class ProviderBody(JobBody):
     content_type: MediaType = "application/json"
 
 
-class TaskOptions(BaseModel):
+class TaskOptionsBody(BaseModel):
     """The options of tasks that a plain submit does not use."""
 
     model_config = ConfigDict(alias_generator=to_camel)
@@ -140,7 +140,7 @@ class TaskOptions(BaseModel):
         return self
 
 
-def options_of(body: TaskOptions, **more: Any) -> Options:
+def options_of(body: TaskOptionsBody, **more: Any) -> Options:
     """Return the options that a body asks for, together with those of `more` that are not None."""
     options = {
         "priority": body.priority,
@@ -155,7 +155,7 @@ def options_of(body: TaskOptions, **more: Any) -> Options:
     return Options(**given, as_the_job=body.max_attempts is None and body.backoff_seconds is None)
 
 
-class SubmitBody(TaskOptions):
+class SubmitBody(TaskOptionsBody):
     """A task that is submitted, or with `payloads` several tasks, and their options."""
 
     payload: Annotated[Object, doc("What the task is about.", {"angle": 90})] = {}
@@ -179,7 +179,7 @@ class SubmitBody(TaskOptions):
         return self
 
 
-class ScheduleBody(TaskOptions):
+class ScheduleBody(TaskOptionsBody):
     """A schedule: the job that gets a task, the payload, and the times."""
 
     job: Annotated[Name, doc("The full name of the job.", JOB)]

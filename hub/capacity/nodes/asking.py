@@ -39,9 +39,9 @@ async def environment(node_id: str, base_url: str, secret: str) -> Any:
     url = base_url.rstrip("/") or f"http://{node_id}:{PORT}"
     try:
         async with asyncio.timeout(ANSWER_S):  # the thread of a request that takes longer ends by its own timeouts
-            status, said = await asyncio.to_thread(_get, url + PATH, secret)
+            status, body = await asyncio.to_thread(_get, url + PATH, secret)
         if status < 300:
-            return orjson.loads(said)
+            return orjson.loads(body)
     except (OSError, HTTPException, ValueError) as error:
         why = str(error) or type(error).__name__
         raise NodeSilent(f"Node {node_id} gives no answer at {url}{PATH}: {why[:200]}") from None
@@ -61,9 +61,9 @@ def _get(url: str, secret: str) -> tuple[int, bytes]:
         headers = {"accept": "application/json"} | ({"x-hub-secret": secret} if secret else {})
         connection.request("GET", parts.path, headers=headers)
         answer = connection.getresponse()
-        said = answer.read(MOST_BYTES + 1)
-        if len(said) > MOST_BYTES:
+        body = answer.read(MOST_BYTES + 1)
+        if len(body) > MOST_BYTES:
             raise ValueError(f"its answer is longer than {MOST_BYTES} bytes")
-        return answer.status, said
+        return answer.status, body
     finally:
         connection.close()

@@ -217,8 +217,8 @@ def check_incarnation(raw: object) -> str:
     """Return the incarnation unchanged; raises `InvalidValue` unless it is text of the allowed form."""
     if isinstance(raw, str) and INCARNATION.fullmatch(raw):
         return raw
-    said = "incarnation must be 1 to 64 letters, digits, dots, hyphens and underscores, another one for each process"
-    raise InvalidValue(said, member="incarnation")
+    rule = "incarnation must be 1 to 64 letters, digits, dots, hyphens and underscores, another one for each process"
+    raise InvalidValue(rule, member="incarnation")
 
 
 def check_reason(raw: object) -> str:

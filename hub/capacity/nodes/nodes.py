@@ -343,8 +343,8 @@ class Nodes:
     async def versions(self, node_id: str) -> tuple[str | None, str | None, bool]:
         """Return the Playwright version that a node reports, the one it expects, and whether it reports a mismatch."""
         names = ("PlaywrightVersion", "PlaywrightVersionExpected", "PlaywrightVersionMismatch")
-        said = await self._store.read("HMGET", self._store.keys.node(key_part(node_id)), *names)
-        return said[0], said[1], said[2] == "1"
+        values = await self._store.read("HMGET", self._store.keys.node(key_part(node_id)), *names)
+        return values[0], values[1], values[2] == "1"
 
     async def lent(self, node_id: str, offset: int, limit: int) -> tuple[int, list[str]]:
         """Return how many slots of a node are lent, and a page of their ids in order."""

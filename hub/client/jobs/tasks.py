@@ -11,13 +11,13 @@ from typing import Any, Literal, TypedDict
 
 from hub.client.exchange import readable
 from hub.errors import HubError
-from hub.jobs.models import TERMINAL, Value
+from hub.jobs.models import TERMINAL, ReturnedValue
 
 # The most characters of the reason for a failure; the rest is cut off.
 LONGEST_REASON = 4000
 SHORT_REASON = 200  # when the hub found a report with a longer one too large
 MOST_HELD = 1000
-NOTHING = Value()
+NOTHING = ReturnedValue()
 
 
 class Category(StrEnum):
@@ -185,7 +185,7 @@ class Report:
     status: str
     error: str = ""
     claim: str = ""
-    value: Value = NOTHING
+    value: ReturnedValue = NOTHING
 
     @property
     def size(self) -> int:

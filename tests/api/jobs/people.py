@@ -69,7 +69,7 @@ class Person:
         )
 
     async def offering(self) -> str:
-        """A worker that serves the job `lab:modifiers:Rotate`."""
+        """Return a worker that serves the job `lab:modifiers:Rotate`."""
         worker = await self.worker()
         answer = await self.job(worker)
         assert answer.status_code in (200, 201), answer.text

@@ -56,7 +56,7 @@ EXACT = [
 
 
 def payload_text(answer):
-    """The payload as it stands in the answer, byte for byte."""
+    """Return the payload as it stands in the answer, byte for byte."""
     return answer.text.partition('"payload":')[2].partition(',"queue_position"')[0]
 
 

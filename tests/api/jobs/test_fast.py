@@ -83,7 +83,7 @@ IDS = {"kind": "slot", "task_id": SOME}
 
 
 def example(row, part):
-    """A path of a row, with something that its parts may be."""
+    """Return a path of a row, with something that its parts may be."""
     return re.sub(r"\{(\w+)(?::\w+)?\}", lambda found: IDS.get(found[1], part), row.path)
 
 

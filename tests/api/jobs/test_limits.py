@@ -15,7 +15,7 @@ SUBMIT = f"/rooms/lab/tasks/lab:{JOB}"
 
 
 def sized(size, filler="x"):
-    """An object of exactly so many bytes."""
+    """Return an object of exactly so many bytes."""
     room, width = size - len('{"a":""}'), len(filler.encode())
     return {"a": filler * (room // width) + "y" * (room % width)}
 

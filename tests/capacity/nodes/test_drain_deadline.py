@@ -23,7 +23,7 @@ async def drain(api, seconds=None, node="n1", verb="drain"):
 
 
 async def lent_node(api, slots=3, lent=2, node="n1"):
-    """A node with some of its slots lent."""
+    """Return a node with some of its slots lent."""
     await publish(api, node, **{LABEL: [f"{node}-s{n}" for n in range(slots)]})
     return [(await borrow(api, LABEL)).json() for _ in range(lent)]
 

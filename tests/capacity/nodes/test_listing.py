@@ -10,7 +10,7 @@ from tests.world import age_node, borrow, publish
 
 
 async def pages(api, **query):
-    """Every page of the detailed listing: (total of the first, sizes, nodes)."""
+    """Return every page of the detailed listing: (total of the first, sizes, nodes)."""
     cursor, sizes, nodes, total = "0", [], [], None
     while cursor is not None:
         answer = await api.get("/nodes", params={"detail": "1", "cursor": cursor, **query})

@@ -41,7 +41,7 @@ async def on_offer(api: httpx.AsyncClient, node: str, slot: str, headers: dict[s
 
 
 def of(node: str, slot: str) -> list[tuple[str, str, Any]]:
-    """Every call about a node that a node may make of itself."""
+    """Return every call about a node that a node may make of itself."""
     return [
         ("POST", "/node/register", {"nodeId": node}),
         ("POST", f"/node/{node}/slots", {"slots": [{"labelKey": LABEL, "slotId": f"{slot}b"}]}),

@@ -21,7 +21,7 @@ def holds(redis: Redis) -> float:
 
 
 def used_by(hub: HubProcess) -> float:
-    """The timeout by which a hub tells nodes when to beat."""
+    """Return the timeout by which a hub tells nodes when to beat."""
     headers = {"x-hub-secret": hub.node_secret}
     answers: list[httpx.Response] = []
 

@@ -86,7 +86,7 @@ async def waiter(pair: Pair, label: str, **more: Any) -> AsyncIterator[asyncio.T
 
 
 async def served(task: asyncio.Task[httpx.Response], redis: Redis, slot: str) -> dict[str, Any]:
-    """The waiter's lease, complete, of this slot."""
+    """Return the waiter's lease, complete, of this slot."""
     answer = await asyncio.wait_for(task, PATIENCE_S)
     assert answer.status_code == 200, answer.text
     lease: dict[str, Any] = answer.json()

@@ -40,7 +40,7 @@ class Api:
 
 
 def connect(url: str, token: str) -> SyncClientWrapper:
-    """A socket of the published kind, connected; it reconnects by itself, and soon."""
+    """Return a socket of the published kind, connected; it reconnects by itself, and soon."""
     client = socketio.Client(reconnection_delay=0.1, reconnection_delay_max=0.3, randomization_factor=0)
 
     def close(reason: str) -> None:

@@ -67,7 +67,7 @@ class Stage:
         self.boxes = [Box(f"h{n}", str(folder / f"h{n}.sock"), self.where) for n in range(HUBS)]
 
     def where(self) -> Server | None:
-        """Where a new connection leads to."""
+        """Return where a new connection leads to."""
         return self.primary if self.up else None
 
     async def start(self) -> None:
@@ -125,7 +125,7 @@ class Base:
         return self.stage.clock.now()
 
     def clock_ms(self) -> int:
-        """The hub clock, to the step."""
+        """Return the hub clock, to the step."""
         if self._clock[0] != self.now_s // 0.05:
             self._clock = (self.now_s // 0.05, int(self.redis.hget("hub:store", "clock_ms") or 0))
         return self._clock[1]
@@ -184,12 +184,12 @@ class Base:
         return call
 
     def nobody_hears(self, errand: Errand, call: Call) -> bool:
-        """Whether its caller can no longer hear of it, and its hub knows, or has had the time to know."""
+        """Return whether its caller can no longer hear of it, and its hub knows, or has had the time to know."""
         told = FENCE_S if call.patience_s is None else call.patience_s
         return call.disconnected and (errand.answered or call.unread or self.now_s - call.sent_s > told)
 
     async def settle(self, task: asyncio.Future[None], box: Box) -> None:
-        """Until it is done, or waits for something that we decide."""
+        """Wait until it is done, or waits for something that we decide."""
         quiet = 0
         while not task.done() and quiet < 4:
             moved = box.wire.moved
@@ -209,7 +209,7 @@ class Base:
             await asyncio.gather(*(self.tick(each) for each in self.live()))
 
     async def calm(self) -> None:
-        """Until nothing moves any more in any hub."""
+        """Wait until nothing moves any more in any hub."""
         quiet = 0
         while quiet < 3:
             moved = sum(box.wire.moved for box in self.boxes)

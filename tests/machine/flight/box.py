@@ -104,7 +104,7 @@ class Watch:
         self._server = server
 
     async def find(self) -> tuple[str, int]:
-        """The primary, as an address."""
+        """Return the primary, as an address."""
         server = self._server()
         if server is None:
             raise RedisConnectionError("there is no primary")
@@ -151,7 +151,7 @@ class Box:
         self.task_sweeper = TaskSweeperService(store, self.settings, self.hub.workers)
 
     def where(self) -> Server | None:
-        """Where a new connection leads to: to the address that it was told last, until it asks again."""
+        """Return where a new connection leads to: to the address that it was told last, until it asks again."""
         known = self.primary.address
         return self.before if self.before and known and known[0] == self.before.name else self.primary_is()
 
@@ -228,5 +228,5 @@ class Box:
 
 @cache
 def shifted() -> Library:
-    """The library on a server whose time is shifted."""
+    """Return the library on a server whose time is shifted."""
     return library().replaced(TIME, SHIFTED)

@@ -32,12 +32,12 @@ class Agent:
         self.off: dict[str, str] = {}  # slots being made fresh: asked, off
 
     def named(self) -> dict[str, Any]:
-        """How a call about slots says whose it is, and in which order it was made."""
+        """Return how a call about slots says whose it is, and in which order it was made."""
         self.number += 1
         return {"incarnation": self.state.incarnation, "number": self.number}
 
     def to_compare(self) -> bool:
-        """Whether the hub has other slots of it than it should have, as it said twice."""
+        """Return whether the hub has other slots of it than it should have, as it said twice."""
         look, before = (self.state.offers, self.number), self.compared
         self.compared = look
         return look != before and self.state.differs()
@@ -173,7 +173,7 @@ class Fleet(Base):
                 await self.publish(agent, batch, box)
 
     def offered(self) -> set[str]:
-        """The slots that the store knows."""
+        """Return the slots that the store knows."""
         return {slot for slot in OF if self.redis.exists(KEYS.slot(slot))}
 
     def look_at_late_offers(self, before: set[str]) -> None:

@@ -114,7 +114,7 @@ class Lend(Fleet):
         self.holders = self.holders[-40:]
 
     def stands_drained(self, node: str) -> bool:
-        """Whether that was answered, by a hub that could tell a store that has lost it."""
+        """Return whether that was answered, by a hub that could tell a store that has lost it."""
         if node in self.drained and not self.has_spoken(self.drained_at[node]):
             del self.drained[node]
         return node in self.drained
@@ -222,7 +222,7 @@ class Lend(Fleet):
         return token in self.ended[slot] and int(clock_ms) < int(settle_ms or 0)
 
     def stands_ended(self, slot: str, token: int) -> bool:
-        """Whether its return was answered, by a hub that could tell a store that has lost it."""
+        """Return whether its return was answered, by a hub that could tell a store that has lost it."""
         if token in self.ended[slot] and not self.has_spoken(self.enders[token]):
             self.ended[slot].discard(token)
             self.given.pop(slot, None)

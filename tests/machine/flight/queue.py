@@ -40,7 +40,7 @@ class Queue(Lend):
         await self.send(Errand("give up", "DELETE", f"/queue/{errand.key}", None, took), box)
 
     def stays_given_up(self, key: str) -> bool:
-        """Whether that was answered, a moment ago, by a hub that could tell a store that has lost it."""
+        """Return whether that was answered, a moment ago, by a hub that could tell a store that has lost it."""
         if key not in self.given_up:
             return False
         at_s, box = self.given_up[key]
@@ -49,7 +49,7 @@ class Queue(Lend):
         return key in self.given_up
 
     def is_withdrawn(self, key: str) -> bool:
-        """Whether the store says so."""
+        """Return whether the store has the ticket of this key as withdrawn."""
         return bool(self.redis.get(KEYS.request(ticket_ids(key)[1])) == "undone")
 
     # -- caps
@@ -76,7 +76,7 @@ class Queue(Lend):
         return int(found) if found else None
 
     def is_capped(self, label: str) -> bool:
-        """Whether as much is lent as its cap allows, by what is lent and not by what is counted."""
+        """Return whether as much is lent as its cap allows, by what is lent and not by what is counted."""
         lent = sum(self.redis.hget(f"session:{slot}", "labelKey") == label for slot in OF)
         return 0 < (self.cap_of(label) or 0) <= lent
 
@@ -125,7 +125,7 @@ class Queue(Lend):
         return {key for key in self.labels if self.is_withdrawn(key)}
 
     def capped(self) -> dict[str, int | None]:
-        """The caps that hold."""
+        """Return the caps that hold."""
         return {label: self.cap_of(label) for label in POOLS}
 
     def look_at_late_orders(self, late: list[tuple[Errand, Call]], gone: set[str], caps: dict[str, int | None]) -> None:

@@ -7,7 +7,7 @@ _BLOBS = (ord("$"), ord("!"), ord("="))
 
 
 def end_of(data: bytes | bytearray, start: int = 0) -> int:
-    """Where the value that begins at `start` ends, -1 when it is not complete yet."""
+    """Return where the value that begins at `start` ends, -1 when it is not complete yet."""
     line = data.find(b"\r\n", start)
     if line < 0:
         return -1
@@ -25,7 +25,7 @@ def end_of(data: bytes | bytearray, start: int = 0) -> int:
 
 
 def words(command: bytes) -> list[bytes]:
-    """The parts of a command, which is an array of blobs."""
+    """Return the parts of a command, which is an array of blobs."""
     count, found, at = int(command[1 : command.find(b"\r\n")]), [], command.find(b"\r\n") + 2
     for _ in range(count):
         line = command.find(b"\r\n", at)

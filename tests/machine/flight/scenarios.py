@@ -230,11 +230,11 @@ BRAKE_OFF = (
 SCENARIOS: dict[str, Scenario] = {
     "a server that was primary before gives no token again": Scenario("token", FAIL_BACK, "borrow 2"),
     "a failover and the way back lend nothing twice": Scenario("twice", FAIL_BACK, "borrow 2"),
-    "what a demoted primary lent is lent to nobody else": Scenario("twice", DEMOTED, "borrow 2"),
-    "what a demoted primary lent on a new connection is lent to nobody else": Scenario(
+    "a slot that a demoted primary lent is not lent again": Scenario("twice", DEMOTED, "borrow 2"),
+    "a slot that a demoted primary lent on a new connection is not lent again": Scenario(
         "twice", CONNECTED_TO_THE_DEMOTED[0], "borrow 2"
     ),
-    "what a demoted primary lent on new connections of all hubs is lent to nobody else": Scenario(
+    "a slot that a demoted primary lent on new connections of all hubs is not lent again": Scenario(
         "twice", CONNECTED_TO_THE_DEMOTED[1], "borrow 2"
     ),
     "what was returned to a demoted primary does not come back": Scenario("back", RETURNED_TO_THE_DEMOTED, "return 1"),
@@ -311,10 +311,10 @@ SCENARIOS: dict[str, Scenario] = {
     "what a drain ends is lent on when its holder has heard of it": Scenario("grace", DRAINED_AND_LENT),
     "the grace of a lease that was ended by hand outlives a failover": Scenario("grace", GRACE_LOST, "end 1"),
     "the grace of a lease that was ended by hand outlives a wiped store": Scenario("grace", GRACE_WIPED, "end 1"),
-    "who listens is told at once that his lease is over": Scenario("grace", TOLD_AT_ONCE, "listen 1"),
+    "a listening holder is told at once that its lease is over": Scenario("grace", TOLD_AT_ONCE, "listen 1"),
     "who begins to listen later is told at once as well": Scenario("grace", TOLD_WHO_LISTENS_LATER, "listen 1"),
-    "who listens is told also after the connection was lost": Scenario("grace", TOLD_AFTER_A_LOSS, "borrow 2"),
-    "who listens is told also of a lease that a lost store is not told of again": Scenario(
+    "a listening holder is told also after the connection was lost": Scenario("grace", TOLD_AFTER_A_LOSS, "borrow 2"),
+    "a listening holder is told also of a lease that a lost store is not told of again": Scenario(
         "grace", TOLD_AFTER_A_REPORT, "borrow 2"
     ),
     "a lease whose node stays silent after a loss until it is dead ends with it": Scenario(

@@ -54,7 +54,7 @@ class JobsMachine(ScheduleSteps, RuleBasedStateMachine):
         return f"{self.made:032x}"
 
     def call(self, name: str, /, *, repeats: bool = True, **arguments: Any) -> Any:
-        """The answer of a script. What may be repeated is sometimes sent twice, and answers the same."""
+        """Return the answer of a script. What may be repeated is sometimes sent twice, and answers the same."""
         answer = self.direct.call(name, **arguments)
         if repeats and self.twice:
             again = self.direct.call(name, **arguments)

@@ -179,7 +179,7 @@ class Model:
         return self.firings[key] if key in self.firings else self.firings.setdefault(key, new_id())
 
     def fire(self, s: Schedule, next_us: str, firings: dict[str, str], at_of: Callable[[str], int]) -> tuple[int, str]:
-        """How many tasks are made, and why not more."""
+        """Return how many tasks are made, and why not more."""
         made, why = 0, "" if firings else "missed"
         job = self.jobs.get(s.job)
         name = next(name for name, each in self.schedules.items() if each is s)

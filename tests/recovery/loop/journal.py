@@ -21,11 +21,11 @@ class Journal:
         self._notes.write(word=word, record=str(record), pid=pid or os.getpid())
 
     def lines(self) -> list[tuple[str, str, int]]:
-        """Every line so far."""
+        """Return every line so far."""
         return [(note["word"], note["record"], note["pid"]) for note in whole_notes(self.path)]
 
     def begun(self) -> Counter[str]:
-        """How often a handler has begun, by record."""
+        """Return how often a handler has begun, by record."""
         return Counter(record for word, record, _ in self.lines() if word == "begin")
 
     def overlaps(self) -> list[str]:

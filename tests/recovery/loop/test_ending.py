@@ -15,7 +15,7 @@ pytestmark = pytest.mark.race
 
 
 def looping(jobs, handler, **options):
-    """A loop that goes on."""
+    """Return a loop that goes on."""
     return asyncio.create_task(process(source_of(jobs), handler, **{"done": "Done", "poll_s": 0.05, **options}))
 
 

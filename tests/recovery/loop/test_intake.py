@@ -27,7 +27,7 @@ def trigger(database, body, when="true"):
 
 
 def said(caplog, text):
-    """The levels of the lines that say so."""
+    """Return the levels of the lines that say so."""
     return [line.levelname for line in caplog.records if text in line.getMessage()]
 
 

@@ -25,7 +25,7 @@ THRESHOLD = {"threshold_minutes": 5 / 60}  # no process is to stand still for lo
 
 
 async def ended(started):
-    """The exit code of a process."""
+    """Return the exit code of a process."""
     await asyncio.to_thread(started.join, 90)
     return started.exitcode
 

@@ -36,7 +36,7 @@ def add(parts, queue, status):
 
 
 def mail(parts):
-    """The source of one queue."""
+    """Return the source of one queue."""
     return source_of(parts, id_field="id", where={"queue": "mail"})
 
 

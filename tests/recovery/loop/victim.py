@@ -22,7 +22,7 @@ _context.set_forkserver_preload(["tests.recovery.loop.victim"])
 
 
 def start(target: Any, *arguments: Any) -> BaseProcess:
-    """A process that does this; with everything imported before, for there are many."""
+    """Return a process that does this; with everything imported before, for there are many."""
     started = _context.Process(target=target, args=arguments, daemon=True)
     started.start()
     return started

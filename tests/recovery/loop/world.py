@@ -16,7 +16,7 @@ from tests.recovery.databases import Database
 
 
 def source_of(database: Database, **changes: Any) -> SqlSource:
-    """The jobs, with an error field and a threshold of an hour."""
+    """Return the jobs, with an error field and a threshold of an hour."""
     return database.source(**{"error_field": "error", **changes})
 
 
@@ -62,5 +62,5 @@ async def clean(source: SqlSource) -> int:
 
 
 def facts(record: Any, *names: str) -> Mapping[str, Any]:
-    """The fields of a log line."""
+    """Return the fields of a log line."""
     return {name: getattr(record, name) for name in names}
