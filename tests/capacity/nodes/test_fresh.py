@@ -179,6 +179,8 @@ async def test_a_slot_that_is_not_made_fresh_in_time_is_named_and_stays_held_bac
     await offer(api, "s1")
     await used(api)
     calm = (await api.get("/console/overview")).json()
+    orders = (await api.get("/nodes/n1")).json()["orders"]
+    assert [(each["order"], each["slots"]) for each in orders] == [("recycle", ["s1"])]
     redis.hincrby("hub:store", "clock_ms", 121_000)
     await beat(api, "n1")
     found = [each for each in (await look(api))["troubles"] if each["name"] == "not-fresh"]
