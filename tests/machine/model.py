@@ -314,8 +314,8 @@ class Model(Queue):
             grant = self.grants.get(slot)
             if not grant:
                 word = "stray"
-            elif grant.deadline_ms <= self.clock_ms:
-                word = "lapsed"
+            elif grant.deadline_ms <= self.clock_ms:  # hubs have yet to say what they renewed while the store settles
+                word = "live" if self.settling else "lapsed"
             elif not grant.footprint:
                 word = "deleted"
             else:
