@@ -22,7 +22,7 @@ from hub.api.operations import takes
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading
 from hub.api.shapes.body import Body
-from hub.errors import Unauthorized
+from hub.errors import Forbidden, Unauthorized
 
 B = TypeVar("B", bound=Body)
 
@@ -45,6 +45,17 @@ def caller_of(request: Request) -> caller.Caller:
         raise Unauthorized()
     found: caller.Caller = request.scope[context.CALLER]
     return found
+
+
+def hub_of_all_rooms(why: str) -> Callable[[Request], core.Hub]:
+    """Return the function that reads the hub, and raises `Forbidden` for a token that is bound to rooms."""
+
+    def read(request: Request) -> core.Hub:
+        if caller_of(request).rooms:
+            raise Forbidden(why)
+        return hub_of(request)
+
+    return read
 
 
 class CallAudit:

@@ -16,7 +16,7 @@ from hub.cli.child import Child, Signals
 from hub.cli.connection import Address, address
 from hub.cli.environment import environment
 from hub.cli.inputs import Pair, PoolOption, Usage, check_command, each_once, read_id, read_pair, read_pool, read_url
-from hub.cli.options import COMMAND, FILE, SECRET, URL, Value
+from hub.cli.options import COMMAND, FILE, SECRET, URL, Input
 from hub.client import AgentOptions, NodeAgent
 from hub.client.signals import named
 from hub.observability.logs import configure_logs, get_logger
@@ -29,10 +29,10 @@ _log = get_logger("hub.agent")
 
 def agent(
     command: list[str] | None = COMMAND,
-    node: str | None = Value("NODE", read_id).option("The id of the node. Default: HUB_NODE_ID, then the host name."),
-    slots: list[PoolOption] | None = Value("LABEL=N", read_pool).option("Lend N slots of LABEL. Repeatable."),
-    label: list[Pair] | None = Value("KEY=VALUE", read_pair).option("A label of the machine. Repeatable."),
-    base_url: str | None = Value("URL", read_url).option("The URL of the machine itself, apart from its slots."),
+    node: str | None = Input("NODE", read_id).option("The id of the node. Default: HUB_NODE_ID, then the host name."),
+    slots: list[PoolOption] | None = Input("LABEL=N", read_pool).option("Lend N slots of LABEL. Repeatable."),
+    label: list[Pair] | None = Input("KEY=VALUE", read_pair).option("A label of the machine. Repeatable."),
+    base_url: str | None = Input("URL", read_url).option("The URL of the machine itself, apart from its slots."),
     policy: Literal["reuse", "recycle"] = Option(
         "reuse", help="Lend a returned slot again as it is, or once the node has recycled it."
     ),

@@ -8,7 +8,7 @@ from hub.cli.command import Group
 from hub.cli.connection import Address, HubApi, Row, listens
 from hub.cli.environment import caller
 from hub.cli.inputs import shown
-from hub.cli.options import SETTING, ShowsByDefault, Value
+from hub.cli.options import SETTING, Input, ShowsByDefault
 from hub.errors import NotFound
 from hub.settings import mask_url
 
@@ -51,7 +51,7 @@ async def show_config(at: Address, name: str | None = SETTING.argument(_HELP, de
 async def set_config(
     hub: HubApi,
     name: str = SETTING.argument(_HELP),
-    value: str = Value("VALUE").argument("The value, written as in the environment."),
+    value: str = Input("VALUE").argument("The value, written as in the environment."),
 ) -> CommandAnswer:
     """Set a setting for all hubs while they run. It holds until it is cleared."""
     row = await hub.ask("PUT", "admin", "settings", name, body={"value": value, "by": caller()})

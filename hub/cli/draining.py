@@ -13,7 +13,7 @@ from hub.cli.child import interruptible
 from hub.cli.command import command
 from hub.cli.connection import HubApi, Row
 from hub.cli.inputs import read_deadline
-from hub.cli.options import AS_JSON, NODE, TEXT, Value
+from hub.cli.options import AS_JSON, NODE, TEXT, Input
 from hub.cli.progress import bar
 from hub.errors import HubError, Unavailable, UnknownNode
 
@@ -25,7 +25,7 @@ _NODE = NODE.argument("The id of the node.")
 async def drain(
     hub: HubApi,
     node: str = _NODE,
-    deadline: float | None = Value("TIME", read_deadline).option(
+    deadline: float | None = Input("TIME", read_deadline).option(
         "End leases after this time: 90s, 10m, 2h. Default: never."
     ),
     wait: bool = Option(False, "--wait", help="Wait until the node is safe to switch off."),

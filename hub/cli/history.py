@@ -16,7 +16,7 @@ from hub.cli.child import interruptible
 from hub.cli.command import command
 from hub.cli.connection import Address, HubApi, Row, listens
 from hub.cli.inputs import given, read_id
-from hub.cli.options import AS_JSON, JOB, LABEL, NODE, RUN, SLOT, TASK, WORKER, Value
+from hub.cli.options import AS_JSON, JOB, LABEL, NODE, RUN, SLOT, TASK, WORKER, Input
 from hub.client.trust import tls_context
 from hub.errors import HubError, HubUnavailable, NotFound
 from hub.jobs.names import parse_full_name, to_id
@@ -36,7 +36,7 @@ _LIMIT = Option(20, min=1, max=1000, help="Show at most the N latest events.")
 @command("runner")
 async def why(
     hub: HubApi,
-    subject: str = Value("ID", read_id, completing.anything).argument(
+    subject: str = Input("ID", read_id, completing.anything).argument(
         "A node, slot, ticket (or its Idempotency-Key), run, task, worker, a job by its full name, or a schedule as "
         "ROOM:NAME."
     ),

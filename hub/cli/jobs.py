@@ -31,7 +31,7 @@ from hub.cli.options import (
     PROVIDER,
     ROOM,
     TASK,
-    Value,
+    Input,
     list_limit,
 )
 from hub.errors import Unavailable
@@ -111,18 +111,18 @@ def submit(
     room: str | None = ROOM,
     wait: bool = Option(False, "--wait", help="Wait for the end of the task; exit with 1 unless it was completed."),
     priority: int | None = PRIORITY,
-    not_before: str | None = Value("TIME", read_moment).option("Start the task at this time or later, in ISO 8601."),
+    not_before: str | None = Input("TIME", read_moment).option("Start the task at this time or later, in ISO 8601."),
     max_attempts: int | None = MAX_ATTEMPTS,
     max_silence: float | None = Option(None, min=1, help="Fail the task after this time without a sign of progress."),
     unique_key: str | None = KEY.option("Submit no task while one with this key exists; show that one."),
     unique_for: float | None = Option(None, min=0, help="How long after its submit a completed task keeps its key."),
-    after: list[str] | None = Value("TASK", complete=completing.tasks_open).option(
+    after: list[str] | None = Input("TASK", complete=completing.tasks_open).option(
         "Start after this other task. Repeatable."
     ),
     on_failure: Literal["fail", "run"] | None = Option(
         None, help="Fail the task, or run it, when a task of --after was not completed."
     ),
-    key: str | None = Value("KEY", read_key).option("An idempotency key: the same key within 24 h gets the same task."),
+    key: str | None = Input("KEY", read_key).option("An idempotency key: the same key within 24 h gets the same task."),
     as_json: bool = AS_JSON,
 ) -> Work:
     """Submit a task to a job and print its id. Default of --room: the room of the job."""

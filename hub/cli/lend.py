@@ -19,7 +19,7 @@ from hub.cli.command import Work, command
 from hub.cli.connection import Address, HubApi, Row, listens, over_http, secret_refused
 from hub.cli.environment import without_secrets
 from hub.cli.inputs import InputEnded, Usage, check_command, read_id, read_label, seconds
-from hub.cli.options import AS_JSON, COMMAND, LABEL, RUN, SECONDS, SLOT, TEXT, Value
+from hub.cli.options import AS_JSON, COMMAND, LABEL, RUN, SECONDS, SLOT, TEXT, Input
 from hub.cli.progress import changing_line, is_watched
 from hub.client import HubClient, Slot
 from hub.client.backlog import EXIT_S, all_delivered, drop_everything
@@ -46,12 +46,12 @@ def borrow(
     at: Address,
     label: str = LABEL.argument("The label to borrow, such as gpu:a100."),
     command: list[str] | None = COMMAND,
-    ttl: float | None = Value("SECONDS", seconds(least=0.1)).option("The length of the lease, which is renewed."),
+    ttl: float | None = Input("SECONDS", seconds(least=0.1)).option("The length of the lease, which is renewed."),
     run: str | None = RUN.option("The run that uses the slot."),
     wait: float = SECONDS.option("How long to wait in the queue while no slot is free.", default=0.0),
     priority: int = Option(0, min=-100, max=100, help="Each point counts as one second of waiting."),
     wait_for_pool: bool = Option(False, "--wait-for-pool", help="Wait as well while no pool serves LABEL yet."),
-    realms: str | None = Value("NAMES").option(
+    realms: str | None = Input("NAMES").option(
         "Realms that may lend the slot, such as eu,us. With --wait the borrow waits in the first."
     ),
     on_refusal: int = Option(
@@ -80,8 +80,8 @@ def borrow(
 def give_back(
     hub: HubApi,
     slot: str = SLOT.argument("The id of the slot."),
-    label: str | None = Value("LABEL", read_label).option("The pool of the slot. Default: the hub is asked."),
-    token: str | None = Value("TOKEN", read_id).option("Return the slot only if it is lent with this fencing token."),
+    label: str | None = Input("LABEL", read_label).option("The pool of the slot. Default: the hub is asked."),
+    token: str | None = Input("TOKEN", read_id).option("Return the slot only if it is lent with this fencing token."),
     run: str | None = RUN.option("Return the slot only if it is lent to this run."),
     force: bool = Option(False, "--force", help="End the lease of another holder. Needs --reason."),
     reason: str | None = TEXT.option("The reason, for the audit log."),

@@ -14,7 +14,7 @@ from rich.markdown import Markdown
 import hub
 from hub.cli import output, tables
 from hub.cli.inputs import Usage, shown
-from hub.cli.options import Value
+from hub.cli.options import Input
 
 FOLDER = Path(hub.__file__).parent / "manual"
 INDEX = "README.md"  # the name of the file that code hosts show with a folder
@@ -46,7 +46,7 @@ def pages() -> list[ManualPage]:
 
 
 def manual(
-    topic: str | None = Value("PAGE|WORD").argument("A page, an alert such as HubDown, or a word.", default=None),
+    topic: str | None = Input("PAGE|WORD").argument("A page, an alert such as HubDown, or a word.", default=None),
 ) -> None:
     """Read the manual of this version: a page, or the paragraphs on an alert or a word. Default: list the pages."""
     if topic is None:

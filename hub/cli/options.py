@@ -1,4 +1,4 @@
-"""The options of commands: kinds of values, each with its reader, its name in helps and its completion in a shell.
+"""The options of commands: kinds of input, each with its reader, its name in helps and its completion in a shell.
 
 A parameter of a command has its option as its default value. Those of several commands are declared here, once.
 """
@@ -15,43 +15,43 @@ from hub.cli import completing
 from hub.cli.inputs import read_full_name, read_id, read_label, read_room, read_url, read_uuid, seconds
 
 
-class Value(NamedTuple):
-    """A kind of value: its name in helps, its reader, and the function that completes it with ids of the hub."""
+class Input(NamedTuple):
+    """A kind of input: its name in helps, its reader, and the function that completes it with ids of the hub."""
 
     metavar: str
     read: Callable[[str], Any] | None = None
     complete: Callable[..., list[str]] | None = None
 
     def option(self, text: str, *names: str, default: Any = None) -> Any:
-        """Return an option for values of this kind, with this help; without `names` its parameter gives the name."""
+        """Return an option for input of this kind, with this help; without `names` its parameter gives the name."""
         return Option(default, *names, parser=self.read, metavar=self.metavar, help=text, autocompletion=self.complete)
 
     def argument(self, text: str, default: Any = ...) -> Any:
-        """Return an argument for values of this kind, with this help; it is required unless it has a default."""
+        """Return an argument for input of this kind, with this help; it is required unless it has a default."""
         return Argument(default, parser=self.read, metavar=self.metavar, help=text, autocompletion=self.complete)
 
 
-NODE = Value("NODE", read_id, completing.nodes)
-SLOT = Value("SLOT", read_id, completing.slots)
-RUN = Value("RUN", read_id, completing.runs)
-TICKET = Value("TICKET", read_id, completing.tickets)
-LABEL = Value("LABEL", read_label, completing.pools)
-REALM = Value("REALM", complete=completing.realms)
-SETTING = Value("NAME", complete=completing.settings)
-JOB = Value("JOB", read_full_name, completing.jobs)
-PROVIDER = Value("PROVIDER", read_full_name, completing.providers)
-SCHEDULE = Value("NAME", complete=completing.schedules)
-TASK = Value("TASK", read_uuid, completing.tasks)
-WORKER = Value("WORKER", read_uuid, completing.workers)
-TOKEN_ID = Value("ID", read_id, completing.tokens)
-NAME, TEXT, FILE, KEY = map(Value, ("NAME", "TEXT", "FILE", "KEY"))
-SECRET_FILE = Value("@FILE|-")
-SECONDS = Value("SECONDS", seconds(least=0))
+NODE = Input("NODE", read_id, completing.nodes)
+SLOT = Input("SLOT", read_id, completing.slots)
+RUN = Input("RUN", read_id, completing.runs)
+TICKET = Input("TICKET", read_id, completing.tickets)
+LABEL = Input("LABEL", read_label, completing.pools)
+REALM = Input("REALM", complete=completing.realms)
+SETTING = Input("NAME", complete=completing.settings)
+JOB = Input("JOB", read_full_name, completing.jobs)
+PROVIDER = Input("PROVIDER", read_full_name, completing.providers)
+SCHEDULE = Input("NAME", complete=completing.schedules)
+TASK = Input("TASK", read_uuid, completing.tasks)
+WORKER = Input("WORKER", read_uuid, completing.workers)
+TOKEN_ID = Input("ID", read_id, completing.tokens)
+NAME, TEXT, FILE, KEY = map(Input, ("NAME", "TEXT", "FILE", "KEY"))
+SECRET_FILE = Input("@FILE|-")
+SECONDS = Input("SECONDS", seconds(least=0))
 
 # Options and arguments of several commands.
 AS_JSON = Option(False, "--json", help="Print one JSON document.")
 DRY_RUN = Option(False, "--dry-run", help="Show what would be done, and change nothing.")
-URL = Value("URL", read_url).option("The hub. Default: HUB_URL, then http://127.0.0.1:8080.", "--url")
+URL = Input("URL", read_url).option("The hub. Default: HUB_URL, then http://127.0.0.1:8080.", "--url")
 SECRET = SECRET_FILE.option(
     "A file with the secret, or - for stdin. Default: HUB_ADMIN_SECRET, HUB_RUNNER_SECRET or HUB_NODE_SECRET.",
     "--secret",
@@ -59,7 +59,7 @@ SECRET = SECRET_FILE.option(
 BEARER = SECRET_FILE.option(
     "A file with a bearer token of `hub token`, or - for stdin. Default: HUB_TOKEN, then the secret.", "--token"
 )
-ROOM = Value("ROOM", read_room).option("The room.", "--room")
+ROOM = Input("ROOM", read_room).option("The room.", "--room")
 COMMAND = Argument(None, metavar="-- COMMAND", help="The command to run, after two dashes.")
 FULL_NAME = JOB.argument("The full name of the job, ROOM:CATEGORY:NAME.")
 OPEN_TASK, ENDED_TASK, DEAD_TASK = (

@@ -10,7 +10,7 @@ from hub.cli.command import Group
 from hub.cli.connection import HubApi, Row, members
 from hub.cli.environment import caller
 from hub.cli.inputs import read_label
-from hub.cli.options import LABEL, TICKET, ShowsByDefault, Value, list_limit
+from hub.cli.options import LABEL, TICKET, Input, ShowsByDefault, list_limit
 
 LABELS, TICKETS = 20, 1000  # in one call; a hub shows no more tickets in one answer
 CAP_MAX = 999_999_999
@@ -25,7 +25,7 @@ def read_cap_label(text: str) -> str:
     return ALL if text.strip() == ALL else read_label(text)
 
 
-_CAP_LABEL = Value("LABEL", read_cap_label, completing.pools).argument("The label; '*' is every label without a cap.")
+_CAP_LABEL = Input("LABEL", read_cap_label, completing.pools).argument("The label; '*' is every label without a cap.")
 _TICKET = TICKET.argument("The ticket, or the Idempotency-Key of the borrow.")
 
 

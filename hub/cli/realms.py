@@ -21,7 +21,7 @@ from hub.cli.command import command
 from hub.cli.connection import HubApi, Row
 from hub.cli.environment import environment
 from hub.cli.inputs import Usage
-from hub.cli.options import REALM, Value
+from hub.cli.options import REALM, Input
 from hub.errors import HubError, StartRefused, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _NAME = REALM.argument("The name of the realm.")
 _FILE = Option(None, dir_okay=False, metavar="FILE", help="The file of realms. Default: HUB_REALMS_FILE.")
-_PATTERNS = Value("PATTERN").option("A pattern for what belongs to the realm, where * is any text. Repeatable.")
+_PATTERNS = Input("PATTERN").option("A pattern for what belongs to the realm, where * is any text. Repeatable.")
 _URL = re.compile(r"""(?m)^([ \t]*url[ \t]*=[ \t]*)(?:"[^"\n]*"|'[^'\n]*')""")
 _BEGINS = re.compile(r"(?m)^[ \t]*\[\[[ \t]*realms[ \t]*\]\]")
 
@@ -78,8 +78,8 @@ _FACTS: Columns = {
 
 
 def add(
-    name: str = Value("REALM").argument("The name of the realm: 1 to 32 of a-z, 0-9 and -."),
-    url: str = Value("URL").argument("The Redis of the realm, written as in HUB_REDIS_URL."),
+    name: str = Input("REALM").argument("The name of the realm: 1 to 32 of a-z, 0-9 and -."),
+    url: str = Input("URL").argument("The Redis of the realm, written as in HUB_REDIS_URL."),
     label: list[str] | None = _PATTERNS,
     room: list[str] | None = _PATTERNS,
     node: list[str] | None = _PATTERNS,
@@ -115,7 +115,7 @@ def rm(name: str = _NAME, file: Path | None = _FILE) -> None:
 
 def move(
     name: str = _NAME,
-    to: str | None = Value("URL").option("The new Redis of the realm, where nothing of the realm is yet."),
+    to: str | None = Input("URL").option("The new Redis of the realm, where nothing of the realm is yet."),
     back: bool = Option(False, "--back", help="Undo a move that is not finished: the store stays where it is."),
     file: Path | None = _FILE,
 ) -> None:

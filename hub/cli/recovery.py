@@ -19,7 +19,7 @@ from hub.cli.command import Group, Work
 from hub.cli.connection import Row
 from hub.cli.direct import store_settings
 from hub.cli.inputs import YEAR_S, Usage, shown, span
-from hub.cli.options import DRY_RUN, FILE, NAME, Value, list_limit
+from hub.cli.options import DRY_RUN, FILE, NAME, Input, list_limit
 from hub.cli.progress import bar, is_watched
 from hub.cli.recovery_report import report
 from hub.cli.recovery_sources import Chosen, Opened, SourceTrouble, choose, opened
@@ -42,7 +42,7 @@ _SOURCES = NAME.option("Only this source. Repeatable. Default: all sources.", "-
 @app.add("ls")
 def list_stuck(
     source: list[str] | None = _SOURCES,
-    older_than: float | None = Value("TIME", span(0.1, YEAR_S, "0.1s to 366d")).option(
+    older_than: float | None = Input("TIME", span(0.1, YEAR_S, "0.1s to 366d")).option(
         "Show only records stuck for longer than this: 90m, 2h, 1d. Default: the threshold of the source."
     ),
     limit: int = list_limit(100),
@@ -55,7 +55,7 @@ def list_stuck(
 @app.add("reset")
 def reset(
     source: str = NAME.option("The name of the source.", "--source", default=...),
-    ids: list[str] | None = Value("ID").option("Reset only this record. Repeatable. Default: all stuck ones.", "--id"),
+    ids: list[str] | None = Input("ID").option("Reset only this record. Repeatable. Default: all stuck ones.", "--id"),
     dry_run: bool = DRY_RUN,
     file: Path | None = _FILE,
 ) -> Work:
@@ -66,7 +66,7 @@ def reset(
 @app.add("watch")
 def watch(
     source: list[str] | None = _SOURCES,
-    interval: float = Value("TIME", span(0.1, 86_400, "0.1s to 1d")).option("The time between looks.", default="5s"),
+    interval: float = Input("TIME", span(0.1, 86_400, "0.1s to 1d")).option("The time between looks.", default="5s"),
     file: Path | None = _FILE,
     as_json: bool = Option(False, "--json", help="Print a line of JSON for each look."),
 ) -> Coroutine[Any, Any, None]:

@@ -13,7 +13,7 @@ from hub.cli import output
 from hub.cli.answers import Columns, CommandAnswer, cells
 from hub.cli.connection import HubApi, Row, members
 from hub.cli.inputs import span
-from hub.cli.options import Value
+from hub.cli.options import Input
 
 _DAY_S = 86_400.0
 _COLUMNS: Columns = {
@@ -25,7 +25,7 @@ _COLUMNS: Columns = {
 
 async def report(
     hub: HubApi,
-    since: float = Value("TIME", span(_DAY_S, 90 * _DAY_S, "1d to 90d")).option(
+    since: float = Input("TIME", span(_DAY_S, 90 * _DAY_S, "1d to 90d")).option(
         "The days to report, today included, such as 7d.", default="7d"
     ),
 ) -> CommandAnswer:

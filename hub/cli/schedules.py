@@ -12,12 +12,12 @@ from hub.cli.command import Group, Work
 from hub.cli.connection import JobsApi, Row
 from hub.cli.inputs import given, read_payload, span
 from hub.cli.jobs import room_of
-from hub.cli.options import FULL_NAME, KEY, MAX_ATTEMPTS, PAYLOAD, PRIORITY, ROOM, SCHEDULE, Value, list_limit
+from hub.cli.options import FULL_NAME, KEY, MAX_ATTEMPTS, PAYLOAD, PRIORITY, ROOM, SCHEDULE, Input, list_limit
 from hub.jobs.names import GLOBAL
 
 app = Group(help="Submit tasks at certain times, once each however many hubs run.")
 _NAME = SCHEDULE.argument("The name of the schedule in its room.")
-_DURATION = Value("DURATION", span(1, 31_536_000, "1s to 365d"))
+_DURATION = Input("DURATION", span(1, 31_536_000, "1s to 365d"))
 
 
 @app.add("ls")
@@ -38,9 +38,9 @@ def add(
     name: str = _NAME,
     job: str = FULL_NAME,
     payload: str = PAYLOAD,
-    cron: str | None = Value("CRON").option("Minute, hour, day, month and weekday, such as '30 2 * * mon-fri'."),
+    cron: str | None = Input("CRON").option("Minute, hour, day, month and weekday, such as '30 2 * * mon-fri'."),
     every: float | None = _DURATION.option("The interval, instead of --cron: 90s, 15m, 6h."),
-    zone: str | None = Value("ZONE").option("The time zone of --cron. Default: UTC."),
+    zone: str | None = Input("ZONE").option("The time zone of --cron. Default: UTC."),
     catch_up: Literal["skip", "one", "all"] = Option(
         "one", help="For the times at which no hub ran, submit no task, one task, or one for each."
     ),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from typer import Option
 
 from hub.cli.inputs import Usage, given
-from hub.cli.options import FILE, SECONDS, Value
+from hub.cli.options import FILE, SECONDS, Input
 from hub.errors import StartRefused
 from hub.observability.logs import configure_logs, get_logger
 from hub.settings import Settings, load_settings
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 def serve(
-    host: str | None = Value("HOST").option("The address to listen on. Default: HUB_HOST, then 127.0.0.1."),
+    host: str | None = Input("HOST").option("The address to listen on. Default: HUB_HOST, then 127.0.0.1."),
     port: int | None = Option(
         None, min=0, max=65_535, help="The port, 0 for a free one. Default: HUB_PORT, then 8080."
     ),
     workers: int | None = Option(None, min=1, max=256, help="The number of processes. Default: HUB_WORKERS, then 1."),
-    realm: str | None = Value("NAMES").option("The realms to serve, comma-separated. Default: HUB_REALMS, then all."),
+    realm: str | None = Input("NAMES").option("The realms to serve, comma-separated. Default: HUB_REALMS, then all."),
     tls_cert: str | None = FILE.option("The certificate of the hub. Default: HUB_TLS_CERT."),
     tls_key: str | None = FILE.option("The key of the certificate. Default: HUB_TLS_KEY."),
     tls_client_ca: str | None = FILE.option("Authorities of the certificates of callers. Default: HUB_TLS_CLIENT_CA."),

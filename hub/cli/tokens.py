@@ -17,7 +17,7 @@ from hub.cli.connection import HubApi, Row
 from hub.cli.direct import store_settings, store_shown, within_process
 from hub.cli.global_options import realm
 from hub.cli.inputs import Usage, check_one_of, given, shown
-from hub.cli.options import TOKEN_ID, Value
+from hub.cli.options import TOKEN_ID, Input
 from hub.errors import HubUnavailable, Unauthorized
 from hub.settings.realms import DEFAULT
 from hub.tokens.models import SCOPES, digest_of, new_secret, read_name, read_node, read_rooms, read_user
@@ -46,21 +46,21 @@ def _read_scope(text: str) -> str:
     return text
 
 
-_NAME = Value("NAME", _reader(read_name))
+_NAME = Input("NAME", _reader(read_name))
 
 
 @app.add("create", "admin")
 def create(
     hub: HubApi,
     user: str | None = _NAME.option("The name of the user."),
-    node: str | None = Value("NODE", _reader(read_node)).option("Make a token of this node instead."),
+    node: str | None = Input("NODE", _reader(read_node)).option("Make a token of this node instead."),
     join: str | None = _NAME.option("Make a join token of this name instead: nodes exchange it for their own."),
-    user_id: str | None = Value("UUID", _reader(read_user)).option("The id of the user. Default: made from the name."),
+    user_id: str | None = Input("UUID", _reader(read_user)).option("The id of the user. Default: made from the name."),
     superuser: bool = Option(False, "--superuser", help="Give the user the rights of a superuser."),
-    scope: list[str] | None = Value("|".join(SCOPES), _read_scope).option(
+    scope: list[str] | None = Input("|".join(SCOPES), _read_scope).option(
         "Allow only this scope. Repeatable. Default: all."
     ),
-    room: list[str] | None = Value("ROOM").option("Allow only this room, and reading @global. Repeatable."),
+    room: list[str] | None = Input("ROOM").option("Allow only this room, and reading @global. Repeatable."),
 ) -> Work:
     """Make a token of a user or a node, or a join token, and print it. It is not shown again.
 

@@ -85,8 +85,8 @@ def test_a_forged_copy_is_refused_before_anything_is_written(
     for line in HOSTILE:
         whole(file, f"{good}\n{line}\n{good}")
         done = lone_command("store", "import", str(file), **at)
-        said = f"hub: {file} has something else than a part of a key in line 3.\n"
-        assert (line[:99], done.returncode, done.stderr) == (line[:99], 1, said)
+        refusal = f"hub: {file} has something else than a part of a key in line 3.\n"
+        assert (line[:99], done.returncode, done.stderr) == (line[:99], 1, refusal)
         assert redis_server.client().dbsize() == 0
     for lines in REFUSED:
         whole(file, lines)
@@ -121,12 +121,12 @@ def test_store_version_shows_the_format_and_the_loaded_libraries(
     assert later.name != library().name
     redis_server.client().function_flush()  # what earlier tests on this server have left
     redis_server.client().function_load(later.text)
-    said = own_command("store", "version", **at).stdout.splitlines()
-    assert said[:2] == [
+    lines = own_command("store", "version", **at).stdout.splitlines()
+    assert lines[:2] == [
         f"{redis_server.url} has format {FORMAT}; this hub reads formats up to {FORMAT} and writes {FORMAT}.",
         f"The functions of this hub are {library().name}.",
     ]
-    assert said[2].startswith(f"Those of another version are {later.name}, last used ")
+    assert lines[2].startswith(f"Those of another version are {later.name}, last used ")
     found = json.loads(own_command("store", "version", "--json", **at).stdout)
     assert (found["format"], found["writes"], found["library"]) == (FORMAT, FORMAT, library().name)
     assert [each["name"] for each in found["otherLibraries"]] == [later.name]

@@ -248,8 +248,8 @@ def test_a_lease_ended_by_another_caller_stops_the_command(command: Command, tmp
 
 def test_a_misspelt_label_is_reported_at_once_unless_the_borrow_waits_for_a_pool(command: Command):
     refused = command("borrow", "gpu:a10O", "--wait", "60", "--", "true")
-    said = "hub: no pool serves gpu:a10O; did you mean gpu:a100? --wait-for-pool waits for one that comes later.\n"
-    assert (refused.returncode, refused.stdout, refused.stderr) == (75, "", said), "no code of the command's own"
+    refusal = "hub: no pool serves gpu:a10O; did you mean gpu:a100? --wait-for-pool waits for one that comes later.\n"
+    assert (refused.returncode, refused.stdout, refused.stderr) == (75, "", refusal), "no code of the command's own"
     waited = command("borrow", "gpu:a10O", "--wait", "1", "--wait-for-pool", "--", "true")
     assert (waited.returncode, "did you mean gpu:a100?" in waited.stderr) == (75, True)
     assert "did you mean gpu:a100?" in command("autoscale", "gpu:a10O").stderr
@@ -276,9 +276,9 @@ def test_a_slot_can_be_returned_by_name_by_label_or_by_token(command: Command):
 
 def test_a_return_to_a_store_that_was_just_lost_is_told_to_ask_again(own_command: Command):
     """A store that has just been opened anew: its nodes have the time of a timeout to say what of them is lent."""
-    said = own_command("return", "s1", "--token", "1882637656915968002")
-    assert said.returncode == 1
-    assert said.stderr == (
+    done = own_command("return", "s1", "--token", "1882637656915968002")
+    assert done.returncode == 1
+    assert done.stderr == (
         "hub: The store was lost, and hubs or the node of s1 have yet to say what is lent; ask again.\n"
     )
     assert own_command("return", "s1", "--token", "1").stderr == "hub: The slot s1 is not lent.\n"

@@ -97,9 +97,9 @@ def in_bash(command: Command, line: str, tmp_path: Path) -> list[str]:
     )
     assert bash.stderr
     asked = {name: bash.stderr.readline().removesuffix("\n") for name in ASKED}
-    said = command(**asked)
-    out, err = bash.communicate(said.stdout, PATIENCE_S)
-    assert (said.returncode, bash.returncode, said.stderr, err) == (0, 0, "", "")
+    done = command(**asked)
+    out, err = bash.communicate(done.stdout, PATIENCE_S)
+    assert (done.returncode, bash.returncode, done.stderr, err) == (0, 0, "", "")
     return out.split()
 
 
@@ -184,15 +184,15 @@ def test_tab_completes_a_command_in_a_real_shell(
         ("hub pool show gpu:h\t", "MAINTENANCE"),
         (f"hub job show {ROOM}:\t", ids["WORKER"]),
     ):
-        said = ""
+        printed = ""
         for _ in range(5):  # as above
             before = len(seen.shown)
             seen.type(f"{line}; echo that is o''ver\n")
             wait_until(lambda before=before: "that is over" in seen.shown[before:], 60, lambda: repr(seen.shown))
-            said = seen.shown[before:]
-            if shown in said:
+            printed = seen.shown[before:]
+            if shown in printed:
                 break
-        assert shown in said
+        assert shown in printed
     seen.type("exit\n")
     seen.end()
     assert "Traceback" not in seen.shown
@@ -302,8 +302,8 @@ def test_completion_answers_the_protocol_of_other_shells(command: Command, shell
     }  # fmt: skip
     script = command("completion", shell).stdout
     assert [name in script for name in ("_HUB_COMPLETE", "_TYPER_COMPLETE_ARGS")] == [True, True]
-    said = command(**asked)
-    assert ("rack-7" in said.stdout, "rack-8" in said.stdout, said.stderr) == (True, True, "")
+    done = command(**asked)
+    assert ("rack-7" in done.stdout, "rack-8" in done.stdout, done.stderr) == (True, True, "")
 
 
 @pytest.mark.parametrize("shell", [shell for shell in SHELLS if shutil.which(shell)])

@@ -70,7 +70,7 @@ def test_the_five_commands_that_the_demo_prints_work(demo: Running, lone_command
     assert listed.count("demo-") >= 2
     wait_until(gone)
     for line in (r"WARNING node expired .*node=demo-gpus", r"node sweep .*expired=1"):
-        wait_until(lambda said=line: re.search(said, demo.err) is not None, why=lambda: demo.err)
+        wait_until(lambda pattern=line: re.search(pattern, demo.err) is not None, why=lambda: demo.err)
 
 
 def test_ctrl_c_ends_the_demo_and_leaves_no_process_or_file(demo: Running, tmp_path: Path):
@@ -98,6 +98,6 @@ def test_a_demo_whose_port_is_taken_says_so_and_uses_another(lone_command: Comma
         demo.until_out(READY, 90)
         demo.signal(signal.SIGTERM)
         assert demo.end() == 0
-    told = re.match(rf"hub: port {port} is taken, so the demo listens on (\d+)\.\n", demo.err)
-    assert told
-    assert f"http://127.0.0.1:{told[1]} " in demo.out
+    note = re.match(rf"hub: port {port} is taken, so the demo listens on (\d+)\.\n", demo.err)
+    assert note
+    assert f"http://127.0.0.1:{note[1]} " in demo.out

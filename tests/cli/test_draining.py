@@ -51,8 +51,8 @@ def test_drain_wait_ends_when_the_last_slot_has_come_back(own_command: Command, 
 def test_the_drain_deadline_ends_the_leases_and_the_wait(own_command: Command, own_hub, slot):
     done = own_command("drain", "n1", "--deadline", f"{SLACK_S:g}s", "--wait", "--json")  # it is still lent at first
     assert (done.returncode, done.stderr) == (0, "hub: waiting: 1 of its slots is still lent.\n")
-    said = json.loads(done.stdout)
-    assert (said["safe"], said["lent"], said["draining"]) == (True, 0, True)
+    answer = json.loads(done.stdout)
+    assert (answer["safe"], answer["lent"], answer["draining"]) == (True, 0, True)
     headers = {"x-hub-secret": own_hub.runner_secret}
     answer = httpx.get(f"{own_hub.url}/sessions/{slot}", headers=headers, timeout=PATIENCE_S)
     assert answer.status_code == 404
@@ -133,8 +133,8 @@ def test_autoscale_shows_how_many_tasks_of_a_job_there_are(own_command: Command,
 
 
 def test_a_node_is_cordoned_with_a_reason_and_lends_again_afterwards(own_command: Command) -> None:
-    said = own_command("cordon", "n1", "--reason", "disk is being replaced").stdout
-    assert said == "n1 is cordoned (disk is being replaced): 2 slots held back, 0 still lent.\n"
+    printed = own_command("cordon", "n1", "--reason", "disk is being replaced").stdout
+    assert printed == "n1 is cordoned (disk is being replaced): 2 slots held back, 0 still lent.\n"
     assert "alive, cordoned" in own_command("nodes").stdout
     assert "disk is being replaced" in own_command("why", "n1").stdout
     assert "lends again" in own_command("undrain", "n1").stdout

@@ -34,11 +34,11 @@ def test_the_env_file_in_use_is_named_where_it_may_surprise_and_on_request(comma
     file = told_by_file(command, tmp_path)
     below = tmp_path / "below"
     below.mkdir()
-    said = f"hub: settings come from {file}.\n"
+    note = f"hub: settings come from {file}.\n"
     assert command("nodes", cwd=tmp_path).stderr == ""
-    assert command("nodes", "--verbose", cwd=tmp_path).stderr == said
-    assert command("--verbose", "nodes", cwd=tmp_path).stderr == said
-    assert command("nodes", cwd=below).stderr == said
+    assert command("nodes", "--verbose", cwd=tmp_path).stderr == note
+    assert command("--verbose", "nodes", cwd=tmp_path).stderr == note
+    assert command("nodes", cwd=below).stderr == note
 
 
 @AS_OTHER

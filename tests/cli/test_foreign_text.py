@@ -59,8 +59,8 @@ def hostile(command: Command, shared_hub: HubProcess) -> Iterator[Command]:
     proxy.close()
 
 
-def obeyed(said: str) -> set[str]:
-    return {char for char in PLAIN.sub("\n", said) if not char.isprintable() and char != "\n"}
+def obeyed(text: str) -> set[str]:
+    return {char for char in PLAIN.sub("\n", text) if not char.isprintable() and char != "\n"}
 
 
 def texts(document: Any) -> Iterator[str]:
@@ -73,7 +73,7 @@ def texts(document: Any) -> Iterator[str]:
 
 
 def test_no_command_prints_control_characters_of_foreign_text(hostile: Command, ids: dict[str, str]):
-    told = 0
+    mangled = 0
     for typed in TYPED.format(**ids).split(";"):
         words = typed.split()
         for form in ([], ["--json"]):
@@ -82,10 +82,10 @@ def test_no_command_prints_control_characters_of_foreign_text(hostile: Command, 
             done = hostile(*words, *form)
             assert (typed, obeyed(done.stdout), obeyed(done.stderr)) == (typed, set(), set())
             assert (typed, "Traceback" in done.stderr, "A fault" in done.stderr) == (typed, False, False), done.stderr
-            told += "gnp" in done.stdout + done.stderr
+            mangled += "gnp" in done.stdout + done.stderr
             if form and done.returncode == 0:  # and it is still what the hub has said
                 assert all(text.endswith(EVIL) for text in texts(json.loads(done.stdout)) if "gnp" in text)
-    assert told > 60
+    assert mangled > 60
 
 
 @pytest.mark.parametrize("words", ["events --follow", "events --follow --json", "nodes --watch"])

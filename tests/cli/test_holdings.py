@@ -30,11 +30,11 @@ def held(own_hub: HubProcess) -> str:
 
 
 def test_usage_shows_who_holds_what_and_the_share_of_the_limit(own_command: Command, held: str) -> None:
-    said = own_command("usage", "--store")
-    assert said.returncode == 0, said.stderr
-    rows = [line.split() for line in said.stdout.splitlines()]
+    done = own_command("usage", "--store")
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
     assert rows[0][0] == "STORE"
-    assert "in use" in said.stdout.splitlines()[0]
+    assert "in use" in done.stdout.splitlines()[0]
     assert ["schedules", "user", held, "1", "1000", "0", "%"] in rows
     assert ["schedules", "room", "lab", "1", "4000", "0", "%"] in rows
     assert ["rooms", "user", held, "1", "10000", "0", "%"] in rows
@@ -59,8 +59,8 @@ def test_status_shows_how_full_redis_is_and_who_holds_most(
     try:
         full = "critical: Redis is full but for its reserve."
         wait_until(lambda: full in own_command("status").stdout)  # a look is good for two seconds
-        said = own_command("status")
-        assert (said.returncode, full in said.stdout) == (4, True)
-        assert "kept for nodes, leases and ends" in said.stdout
+        done = own_command("status")
+        assert (done.returncode, full in done.stdout) == (4, True)
+        assert "kept for nodes, leases and ends" in done.stdout
     finally:
         own_hub.redis.config_set("maxmemory", 0)

@@ -62,8 +62,8 @@ def test_one_task_is_shown_with_its_progress_its_log_and_its_result(command: Com
     task = command("submit", job, '{"x": 1.0}', "--max-silence", "60").stdout.strip()
     assert "RESULT" not in command("tasks", task).stdout
     joblib.ask("POST", "/tasks/claim", worker_id=worker, limit=1, start=True)
-    said = {"id": task, "progress": 0.4, "message": "step 3", "log": ["reads \x1b[31m", "writes"]}
-    joblib.ask("POST", "/tasks/progress", worker_id=worker, tasks=[said])
+    report = {"id": task, "progress": 0.4, "message": "step 3", "log": ["reads \x1b[31m", "writes"]}
+    joblib.ask("POST", "/tasks/progress", worker_id=worker, tasks=[report])
     shown = command("tasks", task.upper()).stdout
     assert "40% step 3" in shown
     assert shown.splitlines()[-1].endswith(" ago  writes")
@@ -122,22 +122,22 @@ def test_a_submit_with_the_same_key_gets_the_same_task(command: Command, joblib:
 
 
 @pytest.mark.parametrize(
-    ("status", "error", "code", "said"),
+    ("status", "error", "code", "note"),
     [
         ("completed", None, 0, ""),
         ("failed", "it broke", 1, "hub: the task has failed: it broke.\n"),
         ("cancelled", None, 1, "hub: the task was cancelled.\n"),
     ],
 )
-def test_task_wait_ends_with_the_task(command: Command, joblib: Joblib, room: str, status, error, code, said):
+def test_task_wait_ends_with_the_task(command: Command, joblib: Joblib, room: str, status, error, code, note):
     worker = joblib.register(room)
     waiting = command.start("submit", f"{room}:modifiers:a", "--wait")
     as_json = command.start("submit", f"{room}:modifiers:a", "--wait", "--json")
     wait_until(lambda: joblib.ask("GET", f"/rooms/{room}/tasks?status=pending")["total"] == 2)
     assert waiting.process.poll() is None
     ended = {joblib.work(worker, status, error) for _ in range(2)}
-    assert (waiting.end(), waiting.err) == (code, said)
-    assert (as_json.end(), as_json.err) == (code, said)
+    assert (waiting.end(), waiting.err) == (code, note)
+    assert (as_json.end(), as_json.err) == (code, note)
     shown = json.loads(as_json.out)
     assert {waiting.out.strip(), shown["id"]} == ended
     assert (shown["status"], shown["error"]) == (status, error)
@@ -154,14 +154,14 @@ def test_an_interrupted_task_wait_leaves_the_task_alone(command: Command, joblib
 
 
 def test_an_unknown_job_task_or_worker_is_reported_in_one_sentence(command: Command, room: str):
-    for words, said in (
+    for words, sentence in (
         (("submit", f"{room}:modifiers:a"), f"There is no active job {room}:modifiers:a."),
         (("tasks", "--job", f"{room}:modifiers:a"), f"There is no active job {room}:modifiers:a."),
         (("cancel", NOBODY), f"Task {NOBODY} is not known."),
         (("retry", NOBODY), f"Task {NOBODY} is not known."),
     ):
         done = command(*words)
-        assert (done.returncode, done.stdout, done.stderr) == (1, "", f"hub: {said}\n"), words
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", f"hub: {sentence}\n"), words
 
 
 def test_a_token_decides_who_submits_and_a_wrong_one_is_refused(command: Command, joblib: Joblib, room: str):

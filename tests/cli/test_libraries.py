@@ -30,5 +30,5 @@ def test_completion_does_not_render_help_texts_with_rich(monkeypatch):
     libraries.begin_completion()
     fish = _completion_classes.FishComplete(TyperCommand("hub"), {}, "hub", "_HUB_COMPLETE")
     item = _completion_classes.CompletionItem("nodes", help="Show [all] nodes.")
-    told = fish.format_completion(item)
-    assert told == "nodes\tShow [all] nodes.", "a Tab waits for Rich, and our help texts lose what is in brackets"
+    line = fish.format_completion(item)
+    assert line == "nodes\tShow [all] nodes.", "a Tab waits for Rich, and our help texts lose what is in brackets"

@@ -56,8 +56,8 @@ def test_one_node_is_shown_with_its_orders(command: Command, shared_hub: HubProc
     assert command.json("nodes", "n3")["orders"] == []
     admin = {"x-hub-secret": shared_hub.admin_secret}
     assert httpx.post(f"{shared_hub.url}/admin/nodes/n3/sidecar/upgrade", headers=admin).status_code == 200
-    (told,) = (line.split() for line in command("nodes", "n3").stdout.splitlines() if line.startswith("ORDERS"))
-    assert told[1:3] == ["rebuild", "within"]
+    (orders,) = (line.split() for line in command("nodes", "n3").stdout.splitlines() if line.startswith("ORDERS"))
+    assert orders[1:3] == ["rebuild", "within"]
 
 
 def test_pools_are_shown_with_their_free_and_lent_slots(command: Command):
@@ -122,8 +122,8 @@ def test_any_secret_may_read_and_of_a_list_of_secrets_the_first_is_shown(command
 
 
 def test_the_nearest_env_file_supplies_the_hub_address_and_its_secret(command: Command, shared_hub, tmp_path):
-    told = f"HUB_URL={shared_hub.url}\nHUB_RUNNER_SECRET={shared_hub.runner_secret}\n"
-    (tmp_path / ".env").write_text(told)
+    variables = f"HUB_URL={shared_hub.url}\nHUB_RUNNER_SECRET={shared_hub.runner_secret}\n"
+    (tmp_path / ".env").write_text(variables)
     (tmp_path / "below").mkdir()
     for name in ("DISABLE_DOTENV", "HUB_URL", "HUB_RUNNER_SECRET", "HUB_NODE_SECRET", "HUB_ADMIN_SECRET"):
         command.environment.pop(name)
@@ -161,9 +161,9 @@ def test_times_are_shown_as_ages_and_with_utc_as_timestamps(command: Command, fl
 def test_with_json_a_failure_is_one_line_of_json_on_stderr(command: Command):
     done = command("node", "show", "nobody", "--json")
     assert (done.returncode, done.stdout) == (1, "")
-    said = json.loads(done.stderr)
-    assert (said["code"], said["exitCode"]) == ("unknown-node", 1)
-    assert "nobody" in said["detail"]
+    problem = json.loads(done.stderr)
+    assert (problem["code"], problem["exitCode"]) == ("unknown-node", 1)
+    assert "nobody" in problem["detail"]
     wrong = command("node", "ls", "--json", "--limit", "none")
     assert (json.loads(wrong.stderr)["code"], json.loads(wrong.stderr)["exitCode"]) == ("usage", 2)
     refused = command("borrow", "gpu:t4", "--json")

@@ -309,9 +309,12 @@ def test_a_reset_that_cannot_begin_prints_its_json_document_too(shop: Shop, scri
     gone = RecordsUnavailable("source orders: gone.")
     scripted["orders"].batches = [gone]
     code, out, _ = shop("reset", "--source", "orders", "--json", *more)
-    said = json.loads(out)
-    assert (code, said["errors"]) == (1, [{"source": "orders", "state": "unreachable", "why": "source orders: gone."}])
-    assert said.get("stillStuck", said.get("total")) == (None if more else 1)
+    document = json.loads(out)
+    assert (code, document["errors"]) == (
+        1,
+        [{"source": "orders", "state": "unreachable", "why": "source orders: gone."}],
+    )
+    assert document.get("stillStuck", document.get("total")) == (None if more else 1)
 
 
 def test_after_ctrl_c_the_records_already_reset_are_reported(shop: Shop, scripted):
@@ -412,8 +415,8 @@ def test_check_refuses_a_source_that_is_not_as_declared_in_one_sentence(shop: Sh
     code, out, err = shop("check")
     assert (code, out, err.count("\n")) == (2, "orders ok\n", 1)
     assert err.startswith(f"hub: {shop.file}, source bad, {field}")
-    told = shop.json("check", code=2)
-    assert (told["ok"], [each["state"] for each in told["sources"]]) == (False, ["ok", "refused"])
+    document = shop.json("check", code=2)
+    assert (document["ok"], [each["state"] for each in document["sources"]]) == (False, ["ok", "refused"])
 
 
 def test_an_unreachable_database_is_reported_without_its_password(shop: Shop):

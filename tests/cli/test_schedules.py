@@ -52,9 +52,9 @@ def test_a_schedule_can_be_shown_paused_resumed_and_removed(command: Command, ro
 
 def test_why_of_a_schedule_says_when_it_is_due_or_why_it_is_not(command: Command, room: str):
     command("schedule", "add", "s", f"{room}:modifiers:a", "--every", "2h")
-    said = command("why", f"{room}:s").stdout
-    assert said.startswith(f"schedule {room}:s is active: It is due at ")
-    assert "next  task.scheduled in 1 h 59 min. " in said or "next  task.scheduled in 2 h" in said
+    printed = command("why", f"{room}:s").stdout
+    assert printed.startswith(f"schedule {room}:s is active: It is due at ")
+    assert "next  task.scheduled in 1 h 59 min. " in printed or "next  task.scheduled in 2 h" in printed
     command("schedule", "pause", "s", "--room", room)
     assert "is paused: It is paused, so it makes no task." in command("why", f"{room}:s").stdout
 

@@ -85,9 +85,9 @@ def nodes(command: Command) -> list[str]:
     return [each["nodeId"] for each in command.ask("/nodes?detail=1")["nodes"] if each["nodeId"] != "held"]
 
 
-def family(said: str) -> list[int]:
-    """The processes that have said who they are."""
-    return [int(pid) for pid in re.findall(r"x(\d+)x\s", said)]
+def family(text: str) -> list[int]:
+    """The processes that have text who they are."""
+    return [int(pid) for pid in re.findall(r"x(\d+)x\s", text)]
 
 
 def is_complete(running: Running) -> bool:

@@ -132,8 +132,8 @@ def test_a_command_gives_the_same_answer_in_its_new_and_its_old_form(
 ):
     register(shared_hub, "n1", pools={"gpu:a100": 1})
     try:
-        said = [command(*line.split(), "--json") for line in (noun_first, as_before)]
+        answers = [command(*line.split(), "--json") for line in (noun_first, as_before)]
     finally:
         leave(shared_hub, "n1")
-    assert [done.returncode for done in said] == [0, 0], said[0].stderr
-    assert [sorted(json.loads(done.stdout)) for done in said] == [sorted(json.loads(said[0].stdout))] * 2
+    assert [done.returncode for done in answers] == [0, 0], answers[0].stderr
+    assert [sorted(json.loads(done.stdout)) for done in answers] == [sorted(json.loads(answers[0].stdout))] * 2

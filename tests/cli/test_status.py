@@ -13,19 +13,19 @@ from tests.world import PATIENCE_S, HubProcess, age_node, wait_until
 def test_a_fleet_without_troubles_has_the_status_ok(own_command: Command, own_hub: HubProcess) -> None:
     register(own_hub, "n1", pools={"gpu:a100": 2})
     own_command("expire", "on")
-    said = own_command("status")
-    assert said.returncode == 0, said.stdout
-    assert said.stdout.splitlines()[0] == "All is well: 1 node is alive, 0 of 2 slots lent, nobody waits."
-    assert "1 alive, 0 suspect, 0 silent, 0 held back by an operator; 1 registered" in said.stdout
-    assert "0 lent, 2 free, 0 held back" in said.stdout
+    done = own_command("status")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.splitlines()[0] == "All is well: 1 node is alive, 0 of 2 slots lent, nobody waits."
+    assert "1 alive, 0 suspect, 0 silent, 0 held back by an operator; 1 registered" in done.stdout
+    assert "0 lent, 2 free, 0 held back" in done.stdout
 
 
 def test_status_names_a_warning_and_shows_it_in_its_exit_code(own_command: Command, own_hub: HubProcess) -> None:
     register(own_hub, "n1", pools={"gpu:a100": 1})
     own_command("expire", "off")
-    said = own_command("status")
-    assert said.returncode == 3
-    assert "warning: Expiry is off. Dead nodes are kept on the books, switched by " in said.stdout
+    done = own_command("status")
+    assert done.returncode == 3
+    assert "warning: Expiry is off. Dead nodes are kept on the books, switched by " in done.stdout
 
 
 def test_a_stale_node_that_is_kept_is_shown_as_silent_since_its_last_heartbeat(
@@ -35,10 +35,10 @@ def test_a_stale_node_that_is_kept_is_shown_as_silent_since_its_last_heartbeat(
     own_command("expire", "off")
     age_node(own_hub.redis, "n1", 7200)
     wait_until(lambda: own_hub.redis.ttl("node_alive:n1") > 0, why=own_hub.log)  # by a sweep
-    said = own_command("status")
-    assert "critical: Nobody is alive." in said.stdout
-    assert "1 node is kept although silent." in said.stdout
-    assert "0 alive, 0 suspect, 1 silent" in said.stdout
+    done = own_command("status")
+    assert "critical: Nobody is alive." in done.stdout
+    assert "1 node is kept although silent." in done.stdout
+    assert "0 alive, 0 suspect, 1 silent" in done.stdout
     [row] = [line for line in own_command("node", "ls").stdout.splitlines() if line.startswith("n1 ")]
     assert ("stale" in row, "2 h" in row) == (True, True), row
 
@@ -48,10 +48,10 @@ def test_status_prints_no_control_characters_of_a_callers_name(own_command: Comm
     headers = {"x-hub-secret": own_hub.admin_secret}
     register(own_hub, "n1", pools={"gpu:a100": 1})
     httpx.put(f"{own_hub.url}/admin/sweeper", json=body, headers=headers, timeout=PATIENCE_S).raise_for_status()
-    said = own_command("status").stdout
-    assert "switched by ann" in said
-    assert "\x1b" not in said
-    assert "\nAll is well" not in said
+    done = own_command("status").stdout
+    assert "switched by ann" in done
+    assert "\x1b" not in done
+    assert "\nAll is well" not in done
 
 
 def test_status_has_different_exit_codes_for_critical_and_warning(own_command: Command, own_hub: HubProcess) -> None:
@@ -61,10 +61,10 @@ def test_status_has_different_exit_codes_for_critical_and_warning(own_command: C
     httpx.post(f"{own_hub.url}/session/borrow", json=body, headers=headers, timeout=PATIENCE_S).raise_for_status()
     waiting = own_command.start("borrow", "gpu:a100", "--wait", "60", "--", "true")
     wait_until(lambda: own_command.ask("/queue")["waiting"] == 1)
-    said = own_command("status")
+    done = own_command("status")
     waiting.kill()
-    assert said.returncode == 4, said.stdout
-    assert "critical: Overloaded. 1 borrower waits, and no slot for gpu:a100 is free" in said.stdout
+    assert done.returncode == 4, done.stdout
+    assert "critical: Overloaded. 1 borrower waits, and no slot for gpu:a100 is free" in done.stdout
 
 
 def test_status_names_a_hub_with_other_settings_and_config_shows_those_in_force(
@@ -78,10 +78,10 @@ def test_status_names_a_hub_with_other_settings_and_config_shows_those_in_force(
         HUB_NODE_TIMEOUT=own_hub.environment["HUB_NODE_TIMEOUT"], HUB_BORROW_WILDCARDS="true",
     )  # fmt: skip
     wait_until(lambda: own_command("status").returncode == 3, why=other.log)
-    said = own_command("status")
+    done = own_command("status")
     assert (
         "1 hub was given other settings than those that hold for all. HUB_BORROW_WILDCARDS=true where false"
-        in said.stdout
+        in done.stdout
     )
     shown = {row["name"]: row for row in own_command.json("config")["settings"]}["HUB_BORROW_WILDCARDS"]
     ((hub, given),) = shown["otherwise"].items()

@@ -143,9 +143,9 @@ def test_help_fits_its_groups_into_the_width_of_the_terminal(terminal, command: 
     assert max(map(len, seen.plain.splitlines())) <= 80
     places = [seen.plain.index(f"─ {title} ─") for title in GROUPS]
     assert places == sorted(places)
-    said = " ".join(seen.plain.replace("│", " ").split())
+    text = " ".join(seen.plain.replace("│", " ").split())
     for name, entry in ((name, entry) for group in GROUPS.values() for name, entry in group.items()):
-        assert entry.hidden or f"{name} {entry.summary}" in said, name
+        assert entry.hidden or f"{name} {entry.summary}" in text, name
 
 
 def test_the_doctor_and_a_reset_show_their_progress(

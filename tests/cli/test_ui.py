@@ -27,10 +27,10 @@ def hub(live_hub, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_the_login_link_works_once_and_logs_in_with_the_requested_role(hub, capsys):
     assert main(["ui", "--no-open", "--role", "viewer"]) == 0
-    said = capsys.readouterr()
-    address, _, link = said.out.strip().partition("#/login/")
+    printed = capsys.readouterr()
+    address, _, link = printed.out.strip().partition("#/login/")
     assert address == f"{hub.url}/"
-    assert "good once, within 5 minutes, as viewer" in said.err
+    assert "good once, within 5 minutes, as viewer" in printed.err
     ask = {"json": {"link": link}, "headers": {"x-hub-console": "1"}}
     answer = httpx.post(f"{hub.url}/console/session", **ask)
     assert (answer.status_code, answer.json()["login"]["role"]) == (201, "viewer")

@@ -229,5 +229,10 @@ def test_a_variable_that_is_only_separators_is_refused_in_one_sentence(
 ):
     done = command(*words, **{name: text})
     assert (done.returncode > 0, done.stdout) == (True, ""), done.stderr
-    said = done.stderr.splitlines()[-1]
-    assert (said.startswith("hub: "), name in said, said[-1], "Traceback" in done.stderr) == (True, True, ".", False)
+    sentence = done.stderr.splitlines()[-1]
+    assert (sentence.startswith("hub: "), name in sentence, sentence[-1], "Traceback" in done.stderr) == (
+        True,
+        True,
+        ".",
+        False,
+    )

@@ -47,16 +47,16 @@ async def test_a_connection_is_read_once_more_before_it_is_cut_after_the_process
     subscription = Silent()
     found = monitor.ConnectionMonitor(subscription)
     now[0] += monitor.SILENT_S + 1
-    await found.look()
+    await found.check()
     now[0] += 60  # it stood still
-    await found.look()
-    found.heard()  # the answer was there
+    await found.check()
+    found.note_message()  # the answer was there
     for waited_s in (monitor.SILENT_S - 1, 2, monitor.SILENT_S - 1):
         now[0] += waited_s
-        await found.look()
+        await found.check()
     now[0] += 2
     with pytest.raises(RedisConnectionError):
-        await found.look()
+        await found.check()
     assert subscription.pings == 2
 
 

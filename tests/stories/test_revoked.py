@@ -336,12 +336,12 @@ async def test_a_watch_call_listens_again_after_its_connection_to_redis_died(
 ) -> None:
     dies = asyncio.Event()
 
-    async def look(monitor: ConnectionMonitor) -> None:
+    async def check(monitor: ConnectionMonitor) -> None:
         if dies.is_set() and any("revoked_bell" in channel for channel in monitor._pubsub.channels):
             dies.clear()
             raise ConnectionResetError("nothing is heard of Redis")
 
-    monkeypatch.setattr(ConnectionMonitor, "check", look)
+    monkeypatch.setattr(ConnectionMonitor, "check", check)
     listening = asyncio.create_task(over(lent, 30, ("s1", lent.token)))
     await eventually(lambda: heard(redis, set()))
     before = {client["id"] for client in redis.client_list(_type="pubsub")}

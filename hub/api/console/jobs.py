@@ -11,14 +11,14 @@ from starlette.responses import Response
 
 from hub.api.handling.context import in_ms
 from hub.api.inputs import Page as PageAsked
-from hub.api.inputs import Query, caller_of, hub_of
+from hub.api.inputs import Query, hub_of_all_rooms
 from hub.api.jobs import answers
 from hub.api.operations import CALLER, unlisted
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.neutral import renamed
 from hub.core import Hub
-from hub.errors import Forbidden, InvalidValue
+from hub.errors import InvalidValue
 from hub.jobs.chains import links_of
 from hub.jobs.models import Job, Page, TaskRecord
 from hub.jobs.names import dashed, to_id
@@ -33,14 +33,8 @@ OPEN: Final = ("claimed", "running")
 STATUSES: Final = ("pending", *OPEN, "completed", "failed", "cancelled", "dead", "later", "blocked")
 
 
-def _hub_of_all_rooms(request: Request) -> Hub:
-    """Return the hub for a caller that may read all rooms; raises `Forbidden`."""
-    if caller_of(request).rooms:
-        raise Forbidden("This is of all rooms, and the token shown is bound to some.")
-    return hub_of(request)
-
-
-HubOfAllRooms = Annotated[Hub, Depends(_hub_of_all_rooms)]
+_BOUND: Final = "This is of all rooms, and the token shown is bound to some."
+HubOfAllRooms = Annotated[Hub, Depends(hub_of_all_rooms(_BOUND))]
 
 
 @router.get("/console/jobs", **unlisted(page=True, who=CALLER, anonymous=True, shared=True))

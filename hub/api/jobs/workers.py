@@ -11,7 +11,7 @@ from hub.api.callers.admission import admit_again
 from hub.api.callers.caller import WORKER
 from hub.api.handling import long_polls
 from hub.api.handling.context import check_listening
-from hub.api.inputs import Caller, Hub, caller_of, hub_of
+from hub.api.inputs import Caller, Hub, hub_of_all_rooms
 from hub.api.jobs import answers, bodies
 from hub.api.jobs.inputs import Asked, Part, ReachedWorker, SeenRoom, Wait, WorkerId
 from hub.api.operations import CALLER, EVERYTHING, operation, takes
@@ -19,7 +19,7 @@ from hub.api.paths import PREFIX
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.job_bodies import LeaveQuery, TakenQuery, WorkerBeatBody
 from hub.api.shapes.jobs import TakenShape, WorkerPageShape, WorkerShape
-from hub.errors import Forbidden, Superseded, WorkerNotFound
+from hub.errors import Superseded, WorkerNotFound
 from hub.jobs.jobs import new_id
 from hub.jobs.names import dashed
 
@@ -34,14 +34,8 @@ async def create(request: Request, hub: Hub, caller: Caller) -> Answer[WorkerSha
     return Answer(answers.beaten(made.id, made.beat_us), 201)
 
 
-def _hub_of_all_rooms(request: Request) -> core.Hub:
-    """Return the hub; raises `Forbidden` for a token that is bound to rooms."""
-    if caller_of(request).rooms:
-        raise Forbidden("This is of all rooms; a token that is bound to some asks for /rooms/{room_id}/workers.")
-    return hub_of(request)
-
-
-HubOfAllRooms = Annotated[core.Hub, Depends(_hub_of_all_rooms)]
+_BOUND = "This is of all rooms; a token that is bound to some asks for /rooms/{room_id}/workers."
+HubOfAllRooms = Annotated[core.Hub, Depends(hub_of_all_rooms(_BOUND))]
 
 
 @router.get("/workers", **operation("listWorkers", CALLER, anonymous=True))
