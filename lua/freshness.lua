@@ -45,13 +45,14 @@ function freshness.made(slot, part, number)
 end
 
 -- Hear a publication of a slot that the store has and that is not lent. `number` is the last end for which the node has made it fresh,
--- `ended` one for which it has not, or the token of a lease that is over; '' for none. Returns whether the slot is to be placed again.
-function freshness.hear(slot, part, policy, number, ended)
+-- `ended` one for which it has not, or the token of a lease that is over; '' for none. A slot that had another policy `before` is to be
+-- made fresh once, for its past is not known. Returns whether the slot is to be placed again.
+function freshness.hear(slot, part, policy, number, ended, before)
   local owed = store.freshens and redis.call('HGET', keys.slot(slot), 'owed')
   if policy ~= 'fresh' and owed then settle(slot, part, '') return true end
   if policy ~= 'fresh' then return false end
   if freshness.made(slot, part, number) then return true end
-  if owed or not numbers.above(ended, freshness.latest(slot, number)) then return false end
+  if owed or (before == 'fresh' and not numbers.above(ended, freshness.latest(slot, number))) then return false end
   freshness.owe(slot, part)
   return true
 end

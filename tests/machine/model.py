@@ -199,9 +199,9 @@ class Model(Queue):
             self.freshen(slot, made)
         # The node may say that it is lent; this store has lost no grant, so that one has ended.
         if record and (record.pool, record.item) == (pool, item):
-            record.policy, record.reported = policy, self.opening
+            before, record.policy, record.reported = record.policy, policy, self.opening
             held = record.place == "held" and slot in self.aside.get(node, ())
-            if self.hear_again(record, slot) or held:
+            if self.hear_again(record, slot, before) or held:
                 self.unlist(slot)
                 self.place_free(slot)
             return "unchanged", ""
@@ -220,14 +220,14 @@ class Model(Queue):
         self.place_free(slot)
         return "published", ""
 
-    def hear_again(self, record: Slot, slot: str) -> bool:
+    def hear_again(self, record: Slot, slot: str, before: str) -> bool:
         """A slot is published again; return whether it was to be made fresh and is not any more, or the other way."""
         made, token = self.last_word
         if record.owed and (record.policy != "fresh" or record.owed <= made):
             record.made = made if record.policy == "fresh" else record.made
             record.owed = 0
             return True
-        if record.policy != "fresh" or record.owed or token <= max(made, record.made):
+        if record.policy != "fresh" or record.owed or (before == "fresh" and token <= max(made, record.made)):
             return False
         self.owe(slot)
         return True

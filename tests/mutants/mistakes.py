@@ -398,8 +398,9 @@ FRESHNESS = (
         "test_it_is_held_back_however_the_lease_ends", "tests/capacity/nodes/test_fresh.py",
     ),
     Mistake(
-        "freshness.lua", "if owed or not numbers.above(ended,", "if true or not numbers.above(ended,",
-        "a lease that only the node knows of leaves its slot as if it were fresh",
+        "freshness.lua", "if owed or (before == 'fresh' and", "if owed or (true and",
+        "a slot that gets this policy is lent as the last borrower left it",
+        "test_a_slot_that_gets_the_policy_is_made_fresh_once", "tests/capacity/nodes/test_fresh.py",
     ),
     Mistake(
         "commands/nodes/recycled.lua", "  if word ~= 'own' then return {word} end\n", "",

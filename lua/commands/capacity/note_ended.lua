@@ -10,7 +10,7 @@ command.finish('capacity/note_ended', {
     local held = redis.call('HGET', keys.session(slot), 'leaseToken') or ''
     if not (held ~= '' and numbers.above(held, token)) then
       local record = slots.read(slot)
-      local unfresh = record.item and record.place ~= 'lent' and freshness.hear(slot, record.part, record.policy, '', token)
+      local unfresh = record.item and record.place ~= 'lent' and freshness.hear(slot, record.part, record.policy, '', token, record.policy)
       if until_ms > store.clock_ms then revocations.keep(slot, token, until_ms) end
       if record.place == 'free' and (unfresh or until_ms > store.clock_ms) then
         slots.unlist(record.pool, record.item, 'free')

@@ -43,7 +43,7 @@ command.change('capacity/publish', {
     elseif unchanged and token == '' then
       redis.call('HSET', keys.slot(slot), 'policy', a.policy, 'reported', store.generation)
       local again = redis.call('SREM', keys.aside(a.part), slot) == 1 and record.place == 'held'
-      again = freshness.hear(slot, a.part, a.policy, made, ended) or again
+      again = freshness.hear(slot, a.part, a.policy, made, ended, record.policy) or again
       if again and slots.unlist(pool, item, record.place) then placing.place(slot, a.part, pool, item) end
       word = 'unchanged'
     else

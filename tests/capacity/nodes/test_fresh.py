@@ -127,6 +127,15 @@ async def test_a_node_that_publishes_again_says_what_it_made_fresh(api):
     assert not await refused(api)
 
 
+async def test_a_slot_that_gets_the_policy_is_made_fresh_once(api):
+    await offer(api, "s1", policy="recycle")
+    assert await offer(api, "s1") == ["unchanged"]
+    assert await refused(api)
+    await beat(api, "n1", recycled=(await beat(api, "n1"))["ends"])
+    assert await offer(api, "s1") == ["unchanged"]
+    assert not await refused(api)
+
+
 async def test_a_withdrawn_slot_comes_back_as_a_new_one(api, redis):
     await offer(api, "s1")
     await used(api)
