@@ -16,7 +16,7 @@ stds.hub = {
 
 local modules = {
   'numbers', 'times', 'ids', 'keys', 'lenient', 'allowances', 'reserve', 'command', 'notifications', 'history', 'audit', 'hubs', 'pools', 'orders', 'slot_digests', 'drains', 'items', 'caps', 'shared', 'turns', 'revocations',
-  'suspects', 'slots', 'belonging', 'node_processes', 'liveness', 'reports', 'queue_order', 'attempts', 'tickets', 'lease_texts', 'leases', 'endings', 'foreign_items',
+  'suspects', 'lease_texts', 'freshness', 'slots', 'belonging', 'node_processes', 'liveness', 'reports', 'queue_order', 'attempts', 'tickets', 'leases', 'endings', 'foreign_items',
   'supply', 'matching', 'fast_borrow', 'waiters', 'handoffs', 'placing', 'releases', 'renewals', 'nodes', 'serving', 'spill_over', 'queue',
   'tokens', 'quotas', 'names', 'events', 'tasks', 'progress', 'job_queue', 'claims', 'jobs', 'uniques', 'blocked', 'chains', 'outcomes', 'recalls', 'submissions', 'schedules', 'workers', 'incarnations', 'providers',
   'dead_workers', 'connections',

@@ -11,6 +11,8 @@ belongs.beats, belongs.draining, belongs.drain_deadlines, belongs.suspects = is_
 local function is_slot_of(part, slot) return redis.call('HGET', keys.slot(slot), 'part') == part end
 belongs.node_slots, belongs.orders = is_slot_of, is_slot_of
 
+function belongs.unfresh(_, slot) return redis.call('HEXISTS', keys.slot(slot), 'owed') == 1 end
+
 function belongs.pool_slots(label, slot) return redis.call('HGET', keys.slot(slot), 'pool') == label end
 
 -- Return whether a slot is lent and a field of its record has this value.

@@ -35,7 +35,7 @@ function doctor_places.check(say, _, seen_text)
   say('listed nowhere', record.item and total == 0)
 end
 
--- Return the list to keep: for a lent slot with a session its in-use list or nil, else the lists of its record, free before lent, else any.
+-- Return the list to keep: for a slot with a session its in-use list or nil, else the lists of its record, free before lent, else any.
 local function believed(found, record, granted)
   local best, rank = nil, 99
   for _, each in ipairs(found) do
@@ -51,12 +51,12 @@ local function ask_its_node(record)
 end
 
 -- Leave a slot in one list at most and make its record name that list. A lent slot that is in no list is put into its in-use list, and
--- is lent again only if its node reports it. A free slot that is in no list is forgotten until its node publishes it: the node or
--- another program may have taken it out.
+-- is lent again only if its node reports it. A free slot in no list is forgotten until its node publishes it, and so is a used one.
 function doctor_places.repair(seen_text)
   local record, found = count(seen_text)
   local granted = record.place == 'lent' and redis.call('EXISTS', keys.session(record.slot)) == 1
-  local keep = record.place ~= 'held' and believed(found, record, granted) or nil
+  local known = granted or record.place == 'free' or record.policy ~= 'fresh'
+  local keep = record.place ~= 'held' and known and believed(found, record, granted) or nil
   for _, each in ipairs(found) do
     local extra = each == keep and each.count - 1 or each.count
     if extra > 0 then redis.call('LREM', list_of(each.place, each.label), -extra, each.item) end

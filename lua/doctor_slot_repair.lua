@@ -30,13 +30,13 @@ local function complete_grant(record, session)
   redis.call('ZADD', keys.deadlines, store.clock_ms + left_ms, slot)
 end
 
--- Offer a held slot again that nothing holds back, and hold back a free slot of a draining node.
+-- Offer a held slot again that nothing holds back, and hold back a free slot of a draining node or that is to be made fresh.
 local function place_again(record)
   local slot, draining = record.slot, drains.holds_back(record.part)
   local aside = redis.call('SISMEMBER', keys.aside(record.part), slot) == 1 or redis.call('ZSCORE', keys.revoked, slot)
   if record.place == 'held' and not draining and not aside then
     placing.place(slot, record.part, record.pool, record.item)
-  elseif record.place == 'free' and draining and slots.unlist(record.pool, record.item, 'free') then
+  elseif record.place == 'free' and (draining or freshness.is_owed(slot)) and slots.unlist(record.pool, record.item, 'free') then
     redis.call('HSET', keys.slot(slot), 'place', 'held')
   end
 end

@@ -24,9 +24,10 @@ local function check_traces(say, slot, record, session)
   say('token left', redis.call('HEXISTS', keys.lent(record.part), slot) == 1)
 end
 
--- Return whether a slot is held back because its node is suspect or its last lease ended early.
+-- Return whether a slot is held back because its node is suspect, its last lease ended early, or it is to be made fresh.
 local function is_set_aside(record, slot)
   return redis.call('SISMEMBER', keys.aside(record.part), slot) == 1 or redis.call('ZSCORE', keys.revoked, slot)
+    or freshness.is_owed(slot)
 end
 
 -- Check a slot. A session or a lent item that another program wrote and that no sweep has taken in yet is no contradiction.
@@ -44,6 +45,7 @@ function doctor_slots.check(say, limits, slot)
     local draining = drains.holds_back(record.part)
     say('held for nothing', record.place == 'held' and not draining and not is_set_aside(record, slot))
     say('offered while draining', record.place == 'free' and draining)
+    say('offered unfresh', record.place == 'free' and freshness.is_owed(slot))
     say('not of its node', redis.call('SISMEMBER', keys.node_slots(record.part), slot) == 0)
     say('not of its pool', redis.call('SISMEMBER', keys.pool_slots(record.pool), slot) == 0)
     say('part differs', record.part ~= ids.key_part(record.node or ''))

@@ -1,17 +1,27 @@
 -- Foreign items: items that another program put into the list of a pool.
 local foreign_items = {}
 
+-- Hold back a slot that another program has given back, in the free list of a pool, although its node is to make it fresh first.
+function foreign_items.hold_used(slot, part, pool, item)
+  redis.call('LREM', keys.available(pool), 1, item)
+  if redis.call('EXISTS', keys.available(pool)) == 0 then pools.close(pool) end
+  redis.call('HSET', keys.slot(slot), 'place', 'held')
+  if not freshness.is_owed(slot) then freshness.owe(slot, part) end
+end
+
 -- Take in an item of a free list whose record is missing or names another place. Returns the slot, like `supply.record_of`, or nil
 -- where it cannot be lent. call_state.dropped says what is wrong with an item that was not taken in.
 function foreign_items.settle(pool, item)
   local slot, node, idle_ms = items.read(item)
-  local known = redis.call('HMGET', keys.slot(slot or items.nameless(item)), 'item', 'pool', 'place', 'part')
+  local known = redis.call('HMGET', keys.slot(slot or items.nameless(item)), 'item', 'pool', 'place', 'part', 'policy')
   local reason
   if not slot then
     reason = 'no slot id'
     if known[1] then slots.drop(items.nameless(item), known[2], known[4]) end
   elseif known[3] == 'lent' and redis.call('EXISTS', keys.session(slot)) == 1 then
     reason = 'already lent'
+  elseif freshness.is_owed(slot) then
+    reason = 'to be made fresh'
   elseif known[1] and known[3] ~= 'held' and slots.still_listed(known[2], known[1], known[3]) then
     reason = 'also in ' .. known[2]
   elseif known[1] then
@@ -21,10 +31,14 @@ function foreign_items.settle(pool, item)
     for _, fact in ipairs({pool, reason, item}) do call_state.dropped[#call_state.dropped + 1] = fact end
     return nil
   end
-  local part = ids.key_part(node)
-  slots.create(slot, item, pool, node, part, idle_ms, 'recycle')
+  local part, fresh = ids.key_part(node), known[5] == 'fresh'
+  slots.create(slot, item, pool, node, part, idle_ms, fresh and 'fresh' or 'recycle')
   redis.call('HSET', keys.slot(slot), 'adopted_ms', store.clock_ms)
   history.slot('slot.adopted', {slot = slot, node = node, pool = pool}, '')
+  if fresh then
+    foreign_items.hold_used(slot, part, pool, item)
+    return nil
+  end
   if drains.holds_back(part) then
     redis.call('HSET', keys.slot(slot), 'place', 'held')
     return nil

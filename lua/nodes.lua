@@ -32,7 +32,7 @@ function nodes.prune(part, limit)
     local of = {slot = slot, node = record[6], pool = record[2], label = record[4], run = record[5]}
     if record[1] then slots.unlist(record[2], record[1], record[3]) end
     if record[3] == 'lent' then
-      revocations.revoke(slot, revocations.grace_ms())
+      revocations.revoke(slot, revocations.grace_ms(), 'node')
       endings.finish(slot, record[4], record[5], part)
       history.slot('grant.ended', of, 'node')
       ended[#ended + 1] = slot

@@ -2,10 +2,11 @@
 local placing = {}
 
 -- Give a slot that is in no list to the waiter whose turn it is, else put it at the tail of its pool. It is held back while its node
--- drains or is suspect, or while its last holder may still believe in a lease that ended early. A waiter gets the slot at the
--- head of the pool, which is another one where only a cap had kept slots free. Returns 'lent' | 'free' | 'held'.
+-- drains or is suspect, while its last holder may still believe in a lease that ended early, or until its node has made it fresh. A
+-- waiter gets the slot at the head of the pool, which is another one where only a cap had kept slots free. Returns 'lent' | 'free' |
+-- 'held'.
 function placing.place(slot, part, pool, item)
-  if drains.holds_back(part) or revocations.believed_in(slot) then
+  if drains.holds_back(part) or revocations.believed_in(slot) or freshness.is_owed(slot) then
     redis.call('HSET', keys.slot(slot), 'place', 'held')
     return 'held'
   end

@@ -2,16 +2,20 @@
 local releases = {}
 
 -- End a lease and place its slot. `what` and `why` go into the history; `recycle_s`, a text, is how long the node is asked to replace
--- the slot, '0' for not at all; the record may have the token. Returns whether the item was in the in-use list: its node may have
--- removed it. A slot that its node has not reported since the store was lost is dropped, and so is one that another node has claimed,
--- which is told to publish it.
+-- the slot, '0' for not at all; a slot with the policy `fresh` is to be made fresh in any case. The record may have the token. Returns
+-- whether the item was in the in-use list: its node may have removed it. A slot that its node has not reported since the store was lost
+-- is dropped, and so is one that another node has claimed, which is told to publish it.
 function releases.release(slot, record, recycle_s, what, why)
   local listed = slots.unlist(record.pool, record.item, 'lent')
   endings.finish(slot, record.label, record.run, record.part, record.token)
   redis.call('HDEL', keys.slot(slot), 'label', 'run', 'granted_ms', 'visible_ms', 'watch_idle', 'seen_ms')
   if record.before or record.unseen then redis.call('HDEL', keys.slot(slot), 'before', 'unseen') end
   history.slot(what, record, why)
-  if recycle_s ~= '0' and record.policy ~= 'reuse' then slots.mark_recycle(slot, record.part, recycle_s) end
+  if record.policy == 'fresh' then
+    freshness.owe(slot, record.part)
+  elseif recycle_s ~= '0' and record.policy ~= 'reuse' then
+    slots.mark_recycle(slot, record.part, recycle_s)
+  end
   if listed and not record.unreported and not record.claimed then
     if placing.place(slot, record.part, record.pool, record.item) == 'lent' then
       redis.call('HSET', keys.slot(slot), 'before', record.run or '')  -- a late repeat of a return means the lease before, not this one

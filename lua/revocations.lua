@@ -2,11 +2,13 @@
 local revocations = {}
 
 -- Tell the holder of a slot that its lease ends early. With a grace, the slot is not lent again until the holder says that it has
--- stopped, or until the grace is over.
-function revocations.revoke(slot, grace_ms)
+-- stopped, or until the grace is over. The holder can ask for a while for the reason: `why`, a code of the history, and `words` of a
+-- node or an operator, or ''.
+function revocations.revoke(slot, grace_ms, why, words)
   local token = redis.call('HGET', keys.session(slot), 'leaseToken')
   if not token then return end
   if grace_ms > 0 then revocations.keep(slot, token, store.clock_ms + grace_ms) end
+  redis.call('SET', keys.end_reason(slot), token .. '|' .. why .. '|' .. (words or ''), 'EX', keys.seconds.end_reason)
   notifications.publish(keys.revoked_notice(slot), token)
 end
 

@@ -10,9 +10,10 @@ end
 
 -- Forget a slot whose item is in no list any more: its record, its places in indexes, and what its node was to be told of it.
 function slots.drop(slot, pool, part)
+  if store.freshens then freshness.drop(slot) end
   redis.call('DEL', keys.slot(slot))
   if redis.call('SREM', keys.node_slots(part), slot) == 1 then slot_digests.changed(part) end
-  redis.call('HDEL', keys.orders(part), 'recycle:' .. slot)
+  redis.call('HDEL', keys.orders(part), 'recycle:' .. slot, 'end:' .. slot)
   redis.call('SREM', keys.aside(part), slot)
   if redis.call('EXISTS', keys.node(part), keys.node_slots(part)) == 0 then
     redis.call('DEL', keys.orders(part))  -- the orders of a node that never registered: nothing else would delete them
@@ -55,9 +56,11 @@ function slots.rehome(record)
   redis.call('SREM', keys.node_slots(old), slot)
   redis.call('SREM', keys.aside(old), slot)
   redis.call('HDEL', keys.lent(old), slot)
-  redis.call('HDEL', keys.orders(old), 'recycle:' .. slot)
+  local owed = redis.call('HGET', keys.orders(old), 'end:' .. slot)
+  redis.call('HDEL', keys.orders(old), 'recycle:' .. slot, 'end:' .. slot)
   redis.call('SADD', keys.node_slots(part), slot)
   if token then redis.call('HSET', keys.lent(part), slot, token) end
+  if owed then redis.call('HSET', keys.orders(part), 'end:' .. slot, owed) end
   if redis.call('EXISTS', keys.node(old), keys.node_slots(old)) == 0 then redis.call('DEL', keys.orders(old)) end
   redis.call('HSET', keys.slot(slot), 'part', part)
   orders.changed(part)

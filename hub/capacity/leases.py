@@ -10,7 +10,7 @@ from typing import Any
 
 from hub.capacity.agreed import Agreed
 from hub.capacity.memory import Memory
-from hub.capacity.models import BorrowRequest, Elsewhere, Lease, LeaseRecord, Verdict, Waiting, read_item
+from hub.capacity.models import BorrowRequest, Elsewhere, Lease, LeaseRecord, Verdict, Waiting, read_item, reason_of
 from hub.capacity.pools import Pools
 from hub.capacity.queue import Queue
 from hub.capacity.refusals import not_reported, refusal
@@ -224,22 +224,22 @@ class Leases:
         return Lease(slot, token, wanted.label, pool, run, ttl_ms, left_ms, item, read_item(item))
 
     async def give_back(
-        self, slot: str, hint: str, token: str = "", *,
-        run: str = "", only_run: bool = False, key: str | None = None, revokes: str = "", arrived_ms: int | None = None,
+        self, slot: str, hint: str, token: str = "", *, run: str = "", only_run: bool = False, key: str | None = None,
+        revokes: str = "", reason: str = "", arrived_ms: int | None = None,
     ) -> tuple[str, str, str]:  # fmt: skip
         """End a lease. Returns (word, pool, run); the word is `returned`, `ended`, `not lent` or `stale token`.
 
         Without a token, a lease that was made after `arrived_ms`, when this call arrived, is left. With `only_run` only
-        a lease of `run` is ended. `revokes` is set where an operator ends it: with `1` its holder is told and the slot
-        is lent again after the grace, with `2` the slot is lent again at once. `hint` is a label that the caller names,
-        for a slot without a record. Raises `KeyReused` when the request id `key` was used for something else.
+        a lease of `run` is ended. `revokes` is set where an operator ends it, for a `reason`: with `1` its holder is
+        told and the slot is lent again after the grace, with `2` at once. `hint` is a label that the caller names, for
+        a slot without a record. Raises `KeyReused` when the request id `key` was used for something else.
         """
         # A call without a key is remembered as long as the Redis client may repeat it after its connection was cut.
         request, keep_s = (key, self._keep_key_s) if key else (new_attempt(self._realm), KEEP_OWN_S)
         word, pool, run, ended = await self._give_back(
             slot=slot, hint=hint, token=token, run=run, only_run="1" if only_run else "",
             request=request, keyed="1" if key else "", keep_s=keep_s,
-            arrived_ms="" if arrived_ms is None else arrived_ms, revokes=revokes,
+            arrived_ms="" if arrived_ms is None else arrived_ms, revokes=revokes, reason=reason,
         )  # fmt: skip
         if word == "reused":
             raise KeyReused("This Idempotency-Key was used with another request; use a new key")
@@ -260,7 +260,8 @@ class Leases:
                 raise not_reported(slot)
             case ["over"]:
                 metrics.renewals.labels("over").inc()
-                raise LeaseOver(f"The lease of {slot} is over")
+                why = reason_of(await self._store.read("GET", self._store.keys.end_reason(slot)), token)
+                raise LeaseOver(f"The lease of {slot} is over{why and ': '}{why}")
         raise UnknownReply(self._renew.name, reply)
 
     async def verify(self, slot: str, token: str) -> tuple[Verdict, int]:

@@ -17,7 +17,7 @@ OWN_MEMBERS = ("nodeId", "browserId", "webSocketEndpoint", "browserType", "brows
 RUN_MAX = 200  # characters of a run id: it becomes part of a key
 Over = Literal["not lent", "stale token", "lapsed"]  # why the store says that a lease has ended
 Verdict = Literal["ok", "settling", Over]
-EndedLease = tuple[str, str, Over]  # slot, token, and why it is no lease any more
+EndedLease = tuple[str, str, Over, str]  # slot, token, how the store knows that the lease is over, and why it ended
 _BLANKS = " \t\n\v\f\r"  # the blanks that Lua's `%s` knows, unlike Python, which strips more
 NOT_CARRIED = {"labelKey", "slotId", "endpoint", "leaseToken", *OWN_MEMBERS}
 
@@ -32,6 +32,7 @@ class PublishedSlot:
     idle_ms: str = ""  # idle timeout of this slot; '' for the hub's setting
     token: str = ""  # token of the lease under which the node says that the slot is lent; '' for none
     asked: tuple[str, str] = ("", "")  # label and run that this lease was asked for with
+    fresh: tuple[str, str] = ("", "")  # the last end for which its node has made it fresh, and one for which not yet
 
 
 class Offered(NamedTuple):
@@ -124,6 +125,26 @@ def check_run_id(run: str) -> str:
     if not run.isprintable():
         raise InvalidValue("a run id must not contain control characters", member="runId")
     return run
+
+
+_WHY = {
+    "node": "its node left or was silent for too long",
+    "withdrawn": "its node withdrew the slot",
+    "deadline": "the deadline of the drain of its node was over",
+    "operator": "an operator ended it",
+    "idle": "it was not used for its idle timeout",
+    "deleted": "another program ended it",
+}
+
+
+def reason_of(kept: str | None, token: str) -> str:
+    """Return why the lease with this token ended early, from what `lua/revocations.lua` keeps; '' if unknown."""
+    of, _, rest = (kept or "").partition("|")
+    code, _, words = rest.partition("|")
+    sentence = _WHY.get(code, "")
+    if of != token or not sentence:
+        return ""
+    return f"{sentence}: {words}" if words else sentence
 
 
 class BorrowRequest(NamedTuple):

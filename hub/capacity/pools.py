@@ -25,6 +25,7 @@ SCAN_CALLS = 10  # calls per discovery, so a store of up to 10,000 keys is searc
 BATCH = 64  # slots per script, where each slot costs a dozen Redis commands: under 2 ms
 WAITING_LABELS_MAX = 400  # labels with waiters that are read for one pool, and as many labels with `*`: under 3 ms
 
+NAMED = 10  # slots that are not fresh in time and are named; the others are counted
 CONFLICT_MS = 3_600_000  # how long a conflict is reported
 
 _CONFLICT = re.compile(r"([^|]*)\|(\d{1,18})\|(.*)", re.DOTALL)
@@ -38,6 +39,13 @@ class Conflict(NamedTuple):
     node: str
     other: str
     at_ms: int  # on the hub clock
+
+
+class Unfresh(NamedTuple):
+    """The slots that their nodes have not made fresh in time: how many, and the first of them with their nodes."""
+
+    number: int = 0
+    first: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,7 @@ class Pools:
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._ttl_ms = int(settings.borrow_ttl_s * 1000)
+        self._recycle_ms = int(settings.recycle_timeout_s * 1000)
         self._kinds = parse_kinds(settings.label_kinds)
         self._publish = store.script("capacity/publish")
         self._withdraw = store.script("capacity/withdraw")
@@ -110,7 +119,7 @@ class Pools:
         offered: list[Offered] = []
         for start in range(0, len(slots), BATCH):
             batch = slots[start : start + BATCH]
-            facts = [text for s in batch for text in (s.id, s.pool, s.item, s.idle_ms, s.token, *s.asked)]
+            facts = [text for s in batch for text in (s.id, s.pool, s.item, s.idle_ms, s.token, *s.asked, *s.fresh)]
             reply = await self._publish(
                 id=node_id,
                 part=key_part(node_id),
@@ -131,6 +140,19 @@ class Pools:
                     raise UnknownReply(self._publish.name, reply)
         return offered
 
+    async def unfresh(self) -> Unfresh:
+        """Return the slots that their nodes have not made fresh within `HUB_RECYCLE_TIMEOUT_SECONDS`."""
+        keys = self._store.keys
+        until_ms = int(await self._store.read("HGET", keys.store, "clock_ms") or 0) - self._recycle_ms
+        number, slots = await self._store.read_all(
+            [
+                ("ZCOUNT", keys.unfresh, "-inf", until_ms),
+                ("ZRANGE", keys.unfresh, "-inf", until_ms, "BYSCORE", "LIMIT", 0, NAMED),
+            ]
+        )
+        nodes = await read_each(self._store, [("HGET", keys.slot(slot), "node") for slot in slots])
+        return Unfresh(int(number), tuple((slot, node or "") for slot, node in zip(slots, nodes, strict=True)))
+
     async def conflicts(self) -> list[Conflict]:
         """Return the slots that two nodes published within the last hour, the latest first, at most one for each node
         that published a slot of another.
@@ -145,7 +167,14 @@ class Pools:
         return sorted(fits, key=lambda each: each.at_ms, reverse=True)
 
     async def withdraw(
-        self, node_id: str, slot: str, *, only_free: bool = False, incarnation: str = "", number: str = ""
+        self,
+        node_id: str,
+        slot: str,
+        *,
+        only_free: bool = False,
+        incarnation: str = "",
+        number: str = "",
+        reason: str = "",
     ) -> tuple[str, bool]:
         """Withdraw a slot. Return `withdrawn`, `unknown`, or `late` when a later call published it; and whether a lease
         ended.
@@ -160,6 +189,7 @@ class Pools:
             only_free=int(only_free),
             incarnation=incarnation,
             said_number=number,
+            reason=reason,
         )
         match reply:
             case ["withdrawn", ended]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
-from hub.capacity.models import EndedLease
+from hub.capacity.models import EndedLease, reason_of
+from hub.store.lenient import read_each
 from hub.store.notifications import Subscription
 from hub.store.store import Store
 
@@ -23,7 +24,7 @@ class Watching:
         self._still_held = store.script("capacity/still_held")
 
     async def over(self, leases: Sequence[Held]) -> tuple[list[EndedLease], bool]:
-        """Return those of these leases that have ended, each with the reason: `not lent`, `stale token` or `lapsed`.
+        """Return those of these leases that have ended, each with `not lent`, `stale token` or `lapsed`, and why.
 
         The second value is True while a store that was lost has yet to be told of some of the leases; there may be no
         notification when such a lease ends.
@@ -32,9 +33,9 @@ class Watching:
         for start in range(0, len(leases), BATCH):
             batch = leases[start : start + BATCH]
             words = await self._still_held(rest=[text for lease in batch for text in lease])
-            found += [
-                (*lease, word) for lease, word in zip(batch, words, strict=True) if word not in ("ok", "settling")
-            ]
+            over = [(*lease, word) for lease, word in zip(batch, words, strict=True) if word not in ("ok", "settling")]
+            kept = await read_each(self._store, [("GET", self._store.keys.end_reason(slot)) for slot, _, _ in over])
+            found += [(*each, reason_of(why, each[1])) for each, why in zip(over, kept, strict=True)]
             unsure = unsure or "settling" in words
         return found, unsure
 

@@ -69,7 +69,8 @@ class Announcing:
                 raise failure
             ready()
             beside = [] if self._pod is None else [self._pod.write_for_ever()]
-            beside += [self._watch_orders()] if self._options.get("on_lent") else []
+            if self._options.get("on_lent") or self.state.policy == "fresh":  # a slot that is not fresh is not lent
+                beside.append(self._watch_orders())
             failure = await self._until_stopped(self._beat_for_ever(), self._notify_for_ever(), *beside)
             if not isinstance(failure, Unauthorized | Superseded):
                 await self._leave()
@@ -205,7 +206,7 @@ class Announcing:
     # -- callbacks ------------------------------------------------------------------------------------------------
 
     async def _reserve(self, callback: Callable[[str], Any]) -> None:
-        """Withdraw each slot that is to be rebuilt, so that it is not lent, and start `callback` for it."""
+        """Start `callback` for each slot that is to be rebuilt; a slot that may be lent is withdrawn before."""
         state = self.state
         until_s = now_s() + self.calls.pace_s / 2  # the next heartbeat must not wait for long behind this
         async with self.calls.lock:
@@ -213,7 +214,7 @@ class Announcing:
                 if now_s() > until_s:
                     self._beat_soon.set()
                     return
-                if not state.rebuilding.get(slot_id):  # else the slot is withdrawn, and its callback has failed
+                if not (state.rebuilding.get(slot_id) or slot_id in state.ends):  # else it is off offer already
                     asked_before = slot_id in state.rebuilding
                     state.reserving(slot_id)
                     try:
@@ -225,15 +226,18 @@ class Announcing:
                 self._recycling[slot_id] = asyncio.create_task(self._recycle(callback, slot_id))
 
     async def _recycle(self, callback: Callable[[str], Any], slot_id: str) -> None:
-        """Call the callback that rebuilds a withdrawn slot, and publish the slot that it returns, or the same slot."""
+        """Call the callback that rebuilds a slot, and offer the slot that it returns, or the same slot."""
+        end = self.state.ends.get(slot_id)
         try:
             try:
-                offered = self.state.rebuilt(slot_id, await self._called(callback, slot_id))
+                fresh = await self._called(callback, slot_id)
+                offered = self.state.made_fresh(slot_id, fresh, end) if end else self.state.rebuilt(slot_id, fresh)
             except Exception as error:  # noqa: BLE001 - the node must live on after any error of its callbacks
                 self._callback_failed("on_recycle", error)
                 await asyncio.sleep(self.calls.pace_s)  # before the next heartbeat starts the callback again
                 return
             if offered:
+                self._beat_soon.set()  # a beat says that a slot which was held back is fresh
                 await self.calls.repair()
             else:
                 log.info(

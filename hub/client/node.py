@@ -135,12 +135,13 @@ class NodeAgent(Announced):
         """
         return await self._in_thread(lambda: self._announcing.calls.offer(slots))
 
-    async def withdraw(self, slot_id: str) -> bool:
+    async def withdraw(self, slot_id: str, reason: str = "") -> bool:
         """Withdraw a slot; return whether that ended a lease of it. Safe to repeat.
 
-        Raises a `HubError` when the call fails now; the agent withdraws the slot later.
+        The holder of that lease reads the `reason`, at most 200 characters, in its `LeaseLost`. Raises a `HubError`
+        when the call fails now; the agent withdraws the slot later.
         """
-        return await self._in_thread(lambda: self._announcing.calls.withdraw(slot_id))
+        return await self._in_thread(lambda: self._announcing.calls.withdraw(slot_id, reason))
 
     async def verify(self, slot_id: str, token: str) -> dict[str, Any]:
         """Return `{"slotId", "valid", "reason"?, "ttlSeconds"?}`: whether the slot is now lent under this token."""

@@ -88,12 +88,12 @@ class NodeCalls:
                     self.state.forget(slot_id)
                 raise
 
-    async def withdraw(self, slot_id: str) -> bool:
+    async def withdraw(self, slot_id: str, reason: str) -> bool:
         """Withdraw a slot for the program; see `NodeAgent.withdraw`."""
         async with self.lock:
             self.state.forget(slot_id)
             self.state.unwithdrawn.add(slot_id)
-            return await self._withdraw(slot_id, ASKED_POLICY)
+            return await self._withdraw(slot_id, ASKED_POLICY, reason=reason)
 
     async def reserve(self, slot_id: str) -> None:
         """Withdraw a free slot; raises `SlotLent` when it is lent. The caller holds `lock`."""
@@ -184,10 +184,11 @@ class NodeCalls:
                 log.error("node %s: the hub does not take slot %s: %s", self.state.node_id, slot_id, refused)
                 self.state.forget(slot_id)
 
-    async def _withdraw(self, slot_id: str, policy: RetryPolicy, *, only_free: bool = False) -> bool:
+    async def _withdraw(self, slot_id: str, policy: RetryPolicy, *, only_free: bool = False, reason: str = "") -> bool:
         self._number += 1
         query = {"incarnation": self.state.incarnation, "number": str(self._number)}
         query |= {"onlyFree": "1"} if only_free else {}
+        query |= {"reason": reason} if reason else {}
         send = Send("DELETE", f"{self._path}/slots{calls.path(slot_id)}", query=query)
         try:
             answer = (await self._http.run(exchange(send, policy))).data

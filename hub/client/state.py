@@ -41,12 +41,13 @@ class AgentOptions(TypedDict, total=False):
     which is valid for this node alone. `HUB_JOIN_TOKEN` unless given."""
     token_file: str
     """The file that keeps that token, or one of `hub token create --node`; `HUB_NODE_TOKEN_FILE` unless given."""
-    policy: Literal["recycle", "reuse"]
-    """What the hub does with a returned slot: `recycle`, its default, has the node rebuild it first; `reuse` lends it
-    again as it is."""
+    policy: Literal["fresh", "recycle", "reuse"]
+    """What the hub does with a slot after a lease: `fresh`, the default with `on_recycle`, lends it to nobody until
+    `on_recycle` has rebuilt it; `recycle`, the default of the hub, asks for that, and may lend it before; `reuse` lends
+    it again as it is."""
     on_recycle: Callable[[str], Any]
-    """Called with the id of a slot to rebuild, which was withdrawn before, so that nobody holds or borrows it. May be
-    async. Returns the slot that replaces it, or None when the same slot is ready again; then that is published. When it
+    """Called with the id of a slot to rebuild, which is off offer, so that nobody holds or borrows it. May be async.
+    Returns the slot that replaces it, or None when the same slot is ready again; only then it is lent again. When it
     raises, it is called again about one heartbeat later. The returned slot is ignored when the program has withdrawn or
     published the slot meanwhile."""
     on_drain: Callable[[bool], Any]
@@ -81,12 +82,17 @@ class AgentState:
         self.refused: set[str] = set()  # our slots that the hub refused
         self.draining = False
         self.marked: set[str] = set()  # slots the hub wants recycled
-        self.acknowledged: set[str] = set()  # recycled slots that no heartbeat has reported yet
+        self.ends: dict[str, str] = {}  # slots that the hub holds back until they are fresh -> number of the end
+        self.made: dict[str, str] = {}  # slot -> number of the last end for which it was made fresh
+        self.acknowledged: dict[str, str] = {}  # recycled slots that no heartbeat has reported yet -> number of the end
         self.unpublished: set[str] = set()  # our slots that the hub may not have
         self.unwithdrawn: set[str] = set()  # slots that are no longer ours and that the hub may have
         self.rebuilding: dict[str, bool] = {}  # our slots being rebuilt -> whether the hub has surely withdrawn them
         self._capacity = options.get("capacity")
-        policy = options.get("policy")
+        policy = options.get("policy") or ("fresh" if options.get("on_recycle") else None)
+        if policy == "fresh" and not options.get("on_recycle"):
+            raise ValueError("policy 'fresh' needs on_recycle, which makes a slot fresh after its lease")
+        self.policy = policy
         self._policy = {"policy": policy} if policy else {}
         self._facts: dict[str, Any] = {
             "nodeId": node_id,
@@ -112,11 +118,14 @@ class AgentState:
         for slot_id in entered:
             self.unwithdrawn.discard(slot_id)
             self.rebuilding.pop(slot_id, None)
+            if slot_id in self.ends:  # what is entered is another slot of the same name, and new
+                self.made[slot_id] = self.ends.pop(slot_id)
+                self.marked.discard(slot_id)
         return list(entered)
 
     def forget(self, slot_id: str) -> None:
         """Remove a slot from the state."""
-        for known in (self.slots, self.lent, self.rebuilding):
+        for known in (self.slots, self.lent, self.rebuilding, self.ends, self.made, self.acknowledged):
             known.pop(slot_id, None)
         self.refused.discard(slot_id)
         self.unpublished.discard(slot_id)
@@ -166,6 +175,9 @@ class AgentState:
         body: dict[str, Any] = {"slots": [self.slots[slot_id] for slot_id in ids], **self._policy}
         if lent:
             body["lent"] = lent
+        for name, numbers in (("madeFresh", self.made), ("ends", self.ends)):
+            if told := {slot_id: numbers[slot_id] for slot_id in ids if slot_id in numbers}:
+                body[name] = told
         if lent_for := {slot_id: self.lent_for[slot_id] for slot_id in lent if slot_id in self.lent_for}:
             body["lentFor"] = lent_for
         return body
@@ -192,8 +204,8 @@ class AgentState:
 
     def acknowledge(self) -> bool:
         """Count all slots that are to be recycled as recycled; return whether the next heartbeat has any to report."""
-        self.acknowledged |= self.to_recycle()
-        self.marked -= self.acknowledged
+        self.acknowledged |= dict.fromkeys(self.to_recycle(), "")
+        self.marked -= self.acknowledged.keys()
         return bool(self.acknowledged)
 
     def reserving(self, slot_id: str) -> None:
@@ -211,6 +223,33 @@ class AgentState:
         self.rebuilding.pop(slot_id, None)
         if asked_before:  # that call had no answer, and a registration since may have left the slot out
             self.unpublished.add(slot_id)
+
+    def made_fresh(self, slot_id: str, fresh: Mapping[str, Any] | None, end: str) -> bool:
+        """Note that a slot which the hub holds back was made fresh for this end, or that `fresh` takes its place.
+
+        Return False, and change nothing, when the program has withdrawn or published the slot meanwhile.
+        """
+        if slot_id not in self.slots or not _above(end, self.made.get(slot_id)):
+            return False
+        if fresh is None:
+            self._is_fresh(slot_id, end)
+            return True
+        newer, self.ends[slot_id] = self.ends.get(slot_id, end), end
+        (fresh_id,) = self.enter([fresh])
+        if fresh_id != slot_id:
+            self.forget(slot_id)
+            self.unwithdrawn.add(slot_id)
+        elif _above(newer, end):
+            self.ends[slot_id] = newer
+            self.marked.add(slot_id)
+        self.unpublished.add(fresh_id)
+        return True
+
+    def _is_fresh(self, slot_id: str, end: str) -> None:
+        self.made[slot_id] = self.acknowledged[slot_id] = end
+        if not _above(self.ends.get(slot_id, end), end):
+            self.ends.pop(slot_id, None)
+            self.marked.discard(slot_id)
 
     def rebuilt(self, slot_id: str, fresh: Mapping[str, Any] | None) -> bool:
         """Note that a slot was rebuilt, and that it, or `fresh` in its place, is to be published.
@@ -255,23 +294,35 @@ class AgentState:
 
     def beat(self) -> dict[str, Any]:
         """Return the body of the next heartbeat."""
-        recycled = sorted(self.acknowledged)[:ACKNOWLEDGED_AT_ONCE]
+        recycled: Any = sorted(self.acknowledged)[:ACKNOWLEDGED_AT_ONCE]
+        if any(self.acknowledged[slot_id] for slot_id in recycled):
+            recycled = {slot_id: self.acknowledged[slot_id] or "0" for slot_id in recycled}
         body = {"nodeId": self.node_id, "incarnation": self.incarnation, "version": self.version}
         return {**body, **({"recycled": recycled} if recycled else {})}
 
     def heard(self, beat: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
         """Store the answer to a heartbeat of a node that the hub knows."""
-        self.acknowledged.difference_update(beat.get("recycled", ()))
+        recycled = beat.get("recycled", ())
+        for slot_id in recycled:
+            if not isinstance(recycled, dict) or recycled[slot_id] == (self.acknowledged.get(slot_id) or "0"):
+                self.acknowledged.pop(slot_id, None)  # else it was made fresh again meanwhile
         self.version = int(answer.get("version", 0))
         self.draining = bool(answer.get("drain"))
         to_recycle = set(answer.get("recycle", ()))
         if "lent" in answer:  # only then the answer is complete
             self.lent, self.lent_for = dict(answer["lent"]), dict(answer.get("lentFor", {}))
-            self.marked = to_recycle
+            self.marked, self.ends = to_recycle, dict(answer.get("ends", {}))
+            for slot_id, end in list(self.ends.items()):
+                if not _above(end, self.made.get(slot_id)):  # the hub has not heard, or has forgotten it
+                    self._is_fresh(slot_id, self.made[slot_id])
             self.offers = str(answer.get("offers", ""))
             self.drain_call, self._drain_call_s = answer.get("drainCall", self.drain_call), now_s()
         else:
             self.marked |= to_recycle
+
+
+def _above(end: str, made: str | None) -> bool:
+    return made is None or int(end) > int(made)
 
 
 def sum_of(slots: Collection[str]) -> str:

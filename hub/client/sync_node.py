@@ -92,9 +92,9 @@ class SyncNodeAgent(Announced):
         """Publish more slots; return the outcome for each; see `NodeAgent.publish`."""
         return self._call(lambda: self._announcing.calls.offer(slots))
 
-    def withdraw(self, slot_id: str) -> bool:
+    def withdraw(self, slot_id: str, reason: str = "") -> bool:
         """Withdraw a slot; return whether that ended a lease of it; see `NodeAgent.withdraw`."""
-        return self._call(lambda: self._announcing.calls.withdraw(slot_id))
+        return self._call(lambda: self._announcing.calls.withdraw(slot_id, reason))
 
     def verify(self, slot_id: str, token: str) -> dict[str, Any]:
         """Return whether the slot is now lent under this token, as a dict; see `NodeAgent.verify`."""

@@ -32,7 +32,8 @@ def look(slots: Sequence[Slot], wait_s: float) -> Steps[bool]:
         answer = yield from exchange(Send("POST", "/leases/watch", body, wait_s=wait_s), _POLICY)
         with readable():
             over = {
-                (str(each["browserId"]), str(each["leaseToken"])): str(each["reason"]) for each in answer.data["over"]
+                (str(each["browserId"]), str(each["leaseToken"])): str(each.get("because") or each["reason"])
+                for each in answer.data["over"]
             }
     except (NotFound, MethodNotAllowed):
         return False

@@ -17,7 +17,7 @@ from hub.store.store import Store
 
 # Indexes each of whose members is checked: it must belong there. Of `orders` only the fields that name a slot.
 INDEXES = (
-    *("beats", "draining", "drain_deadlines", "suspects"),
+    *("beats", "draining", "drain_deadlines", "suspects", "unfresh"),
     *("deadlines", "in_flight", "run", "lent", "node_slots", "pool_slots", "orders"),
 )
 _RECYCLE = Keys.recycle.head

@@ -17,6 +17,7 @@ SLOTS = {
     "record broken": Trouble("C1", "the hub's record of it lacks its item, pool or node", settles=True),
     "held for nothing": Trouble("C1", "held back although its node neither drains nor is suspect"),
     "offered while draining": Trouble("C1", "on offer although its node drains"),
+    "offered unfresh": Trouble("C1", "on offer although its node has not made it fresh"),
     "not of its node": Trouble("C10", "not among the slots of its node, so the death of the node would not take it"),
     "not of its pool": Trouble("C1", "not among the slots published under its label"),
     "part differs": Trouble("C10", "kept under another key part than that of its node, whose death would not take it"),

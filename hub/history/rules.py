@@ -18,6 +18,7 @@ _RULES = {
     "node.undrained": "An operator ended its drain or its cordon, so it lends again.",
     "slot.published": "Its node offers it.",
     "slot.adopted": "Another program put it into the list of its pool, and the hub took it in.",
+    "slot.fresh": "Its node has made it fresh after its last lease, so it is lent again.",
     "slot.withdrawn": "It is no longer offered.",
     "slot.withdrawn asked": "Its node took it off offer.",
     "slot.withdrawn node": "Its node left or expired.",

@@ -42,6 +42,8 @@ async def _lent(hub: Hub, slot: str, record: dict[str, str], session: LeaseRecor
         "secondsLeft": session.left_ms / 1000,
     }
     after = "then it goes to the first in the queue whom it may serve, else to the tail of its pool"
+    if record.get("policy") == "fresh":
+        after = "then it is held back until its node has made it fresh"
     if record.get("policy", "recycle") == "recycle":
         after += ", and its node is asked to replace it"
     rule = f"Unless it is returned or renewed: the lease is over on the hub clock; {after}."
@@ -66,6 +68,10 @@ async def _held(hub: Hub, record: dict[str, str], facts: dict[str, Any]) -> Now:
         if found.held_back:
             step = NextStep("node.undrained", "It is lent again once its node lends again, or goes with its node.")
             return Now("held", f"Its node {node} {found.held_back}, so it is not lent.", facts, (step,))
+    if "owed" in record:
+        step = NextStep("slot.fresh", "It is lent again once its node says that it has made the slot fresh.")
+        because = f"It was lent, and its node {node} has not made it fresh since, so it is not lent."
+        return Now("held", because, facts, (step,))
     if await hub.store.read("HEXISTS", hub.store.keys.orders(part), "suspect"):
         step = NextStep(
             "node.back", "It is lent again with the next beat of its node, or goes with the node if none comes."

@@ -163,6 +163,12 @@ heartbeats = Counter("hub_heartbeats_total", "Heartbeats answered.", ["known"])
 nodes_registered = Gauge("hub_nodes_registered", "Registered nodes.", multiprocess_mode="mostrecent")
 sessions = Gauge("hub_sessions", "Live leases.", multiprocess_mode="mostrecent")
 
+slots_not_fresh = Gauge(
+    "hub_slots_not_fresh",
+    "Slots that their nodes have not made fresh within HUB_RECYCLE_TIMEOUT_SECONDS; read when scraped.",
+    multiprocess_mode="mostrecent",
+)
+
 sweeps = Counter("hub_sweeps_total", "Passes of a sweeper.", ["service"])
 sweep_errors = Counter("hub_sweep_errors_total", "Records a sweeper failed on.", ["service"])
 sweep_scanned = Counter("hub_sweep_scanned_total", "Records a sweeper was answerable for, pass by pass.", ["service"])

@@ -157,6 +157,8 @@ class HubSettings(BaseSettings):
     """Unused leases end after this; 0: never. Too low: slow starters lose their slot; too high: it hardly matters."""
     revoke_grace_s: Annotated[float, _seconds("HUB_REVOKE_GRACE_SECONDS", 0, 600)] = 5.0
     """How long a slot waits for a holder whose lease ended early. Too low: it may overlap; too high: idle slots."""
+    recycle_timeout_s: Annotated[float, _seconds("HUB_RECYCLE_TIMEOUT_SECONDS", 1, 86_400)] = 120.0
+    """When a slot that is not made fresh is named. Too low: slow nodes are named; too high: stuck ones late."""
     grant_replicas: Annotated[int, _count("HUB_GRANT_REPLICAS", 0, 5)] = 0
     """Replicas of Redis that have a lease before its borrower does. Too few: a failover loses it; too many: 503s."""
     borrow_ttl_sweep_s: Annotated[float, _seconds("HUB_BORROW_TTL_SWEEP_SECONDS", 0.05)] = 10.0

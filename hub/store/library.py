@@ -25,10 +25,10 @@ MODULES = (
     "numbers", "times", "ids", "keys", "lenient", "call_state", "allowances", "store", "reserve", "command",
     "notifications", "history", "audit", "hubs",
     # capacity
-    "pools", "orders", "slot_digests", "drains", "items", "caps", "shared", "turns", "revocations", "suspects", "slots",
-    "belonging", "node_processes", "liveness", "reports", "queue_order", "attempts", "tickets", "lease_texts", "leases",
-    "endings", "foreign_items", "supply", "matching", "fast_borrow", "waiters", "handoffs", "placing", "releases",
-    "renewals", "nodes", "serving", "spill_over", "queue", "tokens",
+    "pools", "orders", "slot_digests", "drains", "items", "caps", "shared", "turns", "revocations", "suspects",
+    "lease_texts", "freshness", "slots", "belonging", "node_processes", "liveness", "reports", "queue_order",
+    "attempts", "tickets", "leases", "endings", "foreign_items", "supply", "matching", "fast_borrow", "waiters",
+    "handoffs", "placing", "releases", "renewals", "nodes", "serving", "spill_over", "queue", "tokens",
     # jobs
     "quotas", "names", "events", "tasks", "progress", "job_queue", "claims", "jobs", "uniques", "blocked", "chains",
     "outcomes", "recalls", "submissions", "schedules", "workers", "incarnations", "providers", "dead_workers",

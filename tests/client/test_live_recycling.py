@@ -93,7 +93,7 @@ async def test_a_lease_made_just_before_its_slot_is_recycled_goes_on(live_hub: H
 
     async with client_of(live_hub) as client:
         way = BeforeWithdrawing(borrow)
-        async with agent_of(live_hub, on_recycle=asked.append, transport=way) as agent:
+        async with agent_of(live_hub, policy="recycle", on_recycle=asked.append, transport=way) as agent:
             await use(client)
             await eventually(lambda: leases and agent.lent == {SLOT: leases[0].token})
             assert (await client.verify(SLOT, leases[0].token))["valid"]
@@ -107,7 +107,8 @@ async def test_an_emptied_store_is_not_told_of_a_slot_that_is_being_recycled(
     live_hub: HubProcess,
 ) -> None:
     workshop = Workshop()
-    async with agent_of(live_hub, slots=2, on_recycle=workshop) as agent, client_of(live_hub) as client:
+    options = {"slots": 2, "policy": "recycle", "on_recycle": workshop}
+    async with agent_of(live_hub, **options) as agent, client_of(live_hub) as client:
         await use(client)
         await eventually(lambda: workshop.asked)
         live_hub.redis.flushall()

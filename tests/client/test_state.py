@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -97,11 +98,11 @@ def test_an_answer_with_leases_replaces_the_known_leases_and_one_without_changes
 
 def test_an_acknowledged_mark_is_sent_until_a_heartbeat_with_it_was_answered() -> None:
     state = AgentState("n1", {})
-    state.acknowledged = {"s1"}
+    state.acknowledged = {"s1": ""}
     beat = state.beat()
     assert beat == {"nodeId": "n1", "incarnation": state.incarnation, "version": 0, "recycled": ["s1"]}
     assert state.beat() == beat
-    state.acknowledged.add("s2")
+    state.acknowledged["s2"] = ""
     state.heard(beat, {"version": 0})
     assert state.beat() == {"nodeId": "n1", "incarnation": state.incarnation, "version": 0, "recycled": ["s2"]}
 
@@ -162,3 +163,36 @@ def test_a_slot_that_the_hub_calls_free_is_no_longer_remembered_as_lent() -> Non
     state.published([{"browserId": slot, "status": word} for slot, word in words.items()])
     assert state.lent == {"n1-a.b-2": "6"}
     assert state.version == 0  # one that was lent since the answer was given is told with the next beat
+
+
+def test_a_slot_made_fresh_is_named_with_its_end_until_the_hub_has_heard_it() -> None:
+    state = AgentState("n1", {"slots": [{"labelKey": "a:b", "slotId": "s1"}], "on_recycle": print})
+    asked = {"version": 4, "recycle": ["s1"], "lent": {}, "ends": {"s1": "7"}}
+    state.heard({}, asked)
+    assert (state.to_rebuild(), listed_ends(state)) == ({"s1"}, {"ends": {"s1": "7"}})
+    assert state.made_fresh("s1", None, "7")
+    beat = state.beat()
+    assert (beat["recycled"], listed_ends(state)) == ({"s1": "7"}, {"madeFresh": {"s1": "7"}})
+    state.heard(beat, {"version": 4})
+    assert "recycled" not in state.beat()
+    state.heard({}, asked)  # a hub whose store has lost that it heard
+    assert (state.beat()["recycled"], state.to_rebuild()) == ({"s1": "7"}, set())
+    state.heard({}, {**asked, "ends": {"s1": "9"}})
+    assert (state.to_rebuild(), state.made_fresh("s1", None, "7")) == ({"s1"}, False)
+
+
+def test_a_slot_of_the_same_name_that_takes_the_place_of_a_used_one_is_fresh() -> None:
+    state = AgentState("n1", {"slots": [{"labelKey": "a:b", "slotId": "s1"}], "on_recycle": print})
+    state.heard({}, {"version": 4, "recycle": ["s1"], "lent": {}, "ends": {"s1": "7"}})
+    assert state.made_fresh("s1", {"labelKey": "a:b", "slotId": "s1", "x": 1}, "7")
+    assert (state.unpublished, state.to_rebuild(), state.made) == ({"s1"}, set(), {"s1": "7"})
+    assert not state.made_fresh("s1", None, "7")
+    state.heard({}, {"version": 5, "recycle": ["s1"], "lent": {}, "ends": {"s1": "8"}})
+    assert state.made_fresh("s1", {"labelKey": "a:b", "slotId": "s2"}, "8")
+    assert (list(state.slots), state.unwithdrawn, state.unpublished) == (["s2"], {"s1"}, {"s2"})
+
+
+def listed_ends(state: AgentState) -> dict[str, Any]:
+    """Return what a registration says of freshness."""
+    first, _ = state.registration()
+    return {name: first[name] for name in ("madeFresh", "ends") if name in first}

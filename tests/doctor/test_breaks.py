@@ -105,6 +105,16 @@ BREAKS: dict[str, tuple[Callable[[Redis], object], set[tuple[str, str, str]]]] =
         lambda r: (r.hdel("hub:duty:n2", "drain"), r.srem("hub:draining", "n2")),
         {("C1", "slot s9", "held back although")},
     ),
+    "a slot on offer that its node has not made fresh": (
+        lambda r: (
+            r.hset("hub:slot:s2", "owed", "7"), r.hset("hub:store", "freshens", "1"), r.zadd("hub:unfresh", {"s2": 5}),
+        ),
+        {("C1", "slot s2", "on offer although its node has not made it fresh")},
+    ),
+    "a slot to be made fresh that is none": (
+        lambda r: r.zadd("hub:unfresh", {"s7": 5}),
+        {("C12", "hub:unfresh s7", "names what")},
+    ),
     "a slot on offer while its node drains": (
         lambda r: (r.hset("hub:duty:n1", "drain", "1"), r.sadd("hub:draining", "n1")),
         {("C1", "slot s2", "on offer although"), ("C1", "slot s3", "on offer although")},

@@ -63,8 +63,9 @@ class Base(RuleBasedStateMachine):
         default_cap=st.sampled_from([0, 0, 1]),
         grace_ms=st.sampled_from([0, 5_000, 20_000]),
         crowd=st.lists(labels, min_size=2, max_size=9),
+        fresh=st.booleans(),
     )
-    def start(self, options: str, default_cap: int, grace_ms: int, crowd: list[str]) -> None:
+    def start(self, options: str, default_cap: int, grace_ms: int, crowd: list[str], fresh: bool) -> None:
         caps = {"a:b:c": 1, "x:y": 2}
         self.direct.clear(options, default_cap, grace_ms, caps)
         self.redis, self.keys = self.direct.redis, self.direct.keys
@@ -74,9 +75,10 @@ class Base(RuleBasedStateMachine):
         self.twice = False  # whether the next call is sent twice, as a client does that lost the answer
         self.unreviewed = False  # whether waiters wait until a hub looks at their queues again, within a second
         self.asked, self.tokens, self.told = [], [], {}
+        self.ends: list[tuple[str, int]] = []  # slots to be made fresh, and the number of the end
         for number, slot in enumerate(SLOTS[:5]):
             self.do_register(NODES[number % 2])
-            self.do_publish(NODES[number % 2], slot, PLACES[number], "recycle")
+            self.do_publish(NODES[number % 2], slot, PLACES[number], "fresh" if fresh else "recycle")
         for number, label in enumerate(crowd):
             self.ask(label=label, run="r1", keyed=number % 2 == 0, hub=HUBS[number % len(HUBS)], wait_ms=30_000)
 
@@ -157,12 +159,14 @@ class Base(RuleBasedStateMachine):
             self.told.pop(node, None)
         assert answer[0] == word, f"{node} was {answer[0]}, not {word}"
 
-    def do_publish(self, node: str, slot: str, pool: str, policy: str, token: int = 0, version: str = "1") -> None:
+    def do_publish(
+        self, node: str, slot: str, pool: str, policy: str, token: int = 0, version: str = "1", made: int = 0
+    ) -> None:
         item = slot_item(node, slot, "kind", {"browserVersion": version})
         self.call(
-            "capacity/publish", lambda: self.model.publish(node, slot, pool, item, policy),
+            "capacity/publish", lambda: self.model.publish(node, slot, pool, item, policy, made, token),
             id=node, part=node, policy=policy, ttl_ms=900_000, incarnation="", said_number="",
-            rest=(slot, pool, item, "", token or "", "", ""),
+            rest=(slot, pool, item, "", token or "", "", "", made or "", ""),
         )  # fmt: skip
 
     def publish_all(self, node: str) -> None:
@@ -177,7 +181,7 @@ class Base(RuleBasedStateMachine):
         self.call(
             "capacity/give_back", lambda: self.model.give_back(slot, token, run, request, revokes),
             slot=slot, hint="a:b", token=token, run=run, only_run="", request=request, keyed=keyed, keep_s=600,
-            arrived_ms="", revokes=revokes,
+            arrived_ms="", revokes=revokes, reason="",
         )  # fmt: skip
 
     def do_lapse(self, nominated: list[str]) -> None:

@@ -15,6 +15,7 @@ GRAIN_MS = 500  # all times are multiples of it: what passes while the machine r
 limits = st.sampled_from([1, 2, 64])
 ends = st.sampled_from(["leave", "die", "die", "kept", "nominated", "look", "refresh"])
 works = st.sampled_from(["restart", "mark", "last", "last", "look"])
+policies = st.sampled_from(["recycle", "reuse", "fresh", "fresh"])
 rarely = st.sampled_from([True, False, False, False])
 
 
@@ -50,15 +51,19 @@ class Fleet(Base):
                 self.model.republish.discard(node)
             return
         drain, lent, recycle = wanted
+        own = {slot: self.model.slots[slot].owed for slot in self.model.of_node(node)}
+        ends = {slot: str(number) for slot, number in own.items() if number}
         if isinstance(answer, int):
             assert answer == (2 if drain else 1), f"{node} was told {answer}, not {wanted}"
             knows = told if version else ({}, set())
             same = (lent, recycle - knows[1]) == (knows[0], set())
             assert same or before != wanted, f"{node} was told {knows}, not {lent}, {recycle}"
+            assert not version or ends.items() <= told[2].items(), f"{node} was told {told[2]}, not {ends}"
             return
+        assert dict(zip(answer[7][::2], answer[7][1::2], strict=True)) == ends, f"{node} was told {answer}, not {ends}"
         said = dict(zip(answer[2][::2], answer[2][1::2], strict=True))
         assert (bool(answer[1]), said, set(answer[3])) == wanted, f"{node} was told {answer}, not {wanted}"
-        self.told[node] = (int(answer[0]), said, set(answer[3]))
+        self.told[node] = (int(answer[0]), said, set(answer[3]), ends)
 
     @step(node=nodes, how=st.sampled_from(["silent", "silent", "by key", "resume", "undrain"]))
     def doubt(self, node: str, how: str) -> None:
@@ -84,7 +89,27 @@ class Fleet(Base):
     @step(node=nodes, slot=slots)
     def acknowledge(self, node: str, slot: str) -> None:
         """A node has replaced a slot, or says so of another's."""
-        self.call("nodes/recycled", lambda: self.model.acknowledge(node, slot), part=node, rest=(slot,))
+        self.do_acknowledge(node, slot, 0)
+
+    def do_acknowledge(self, node: str, slot: str, number: int) -> None:
+        self.call(
+            "nodes/recycled", lambda: self.model.acknowledge(node, slot, number),
+            part=node, incarnation="", rest=(slot, number or ""),
+        )  # fmt: skip
+
+    @step(which=any_one, late=rarely, again=rarely)
+    def make_fresh(self, which: int, late: bool, again: bool) -> None:
+        """A node has made a slot fresh, and says so at once, late, or in another way."""
+        ends = [(slot, record.owed) for slot, record in sorted(self.model.slots.items()) if record.owed]
+        self.ends += [end for end in ends if end not in self.ends]
+        if not self.ends:
+            return
+        slot, number = self.ends[which % len(self.ends)] if late or not ends else ends[which % len(ends)]
+        record = self.model.slots.get(slot)
+        if record and again:
+            self.do_publish(record.node, slot, record.pool, "fresh", version=str(which % 2 + 1), made=number)
+        elif record:
+            self.do_acknowledge(record.node, slot, number + (which == 11) * 10**9)
 
     # -- leaving the books
 
@@ -199,7 +224,7 @@ class Fleet(Base):
         after, page = self.redis.sscan(self.keys.node_slots(node), int(cursor), count=limit)
 
         def expected() -> list[Any]:
-            number = self.model.next_number() if cursor == "0" else ""
+            number = str(self.model.next_number()) if cursor == "0" else ""
             answer = self.model.drain(node, on, deadline_ms, cursor == "0", page)
             return [*([answer[0], str(after), *answer[1:]] if len(answer) == 4 else answer), number]
 
@@ -222,16 +247,16 @@ class Fleet(Base):
 
     # -- slots and pools
 
-    @step(node=nodes, slot=slots, pool=pools, reuse=st.booleans(), version=st.sampled_from("12"))
-    def publish(self, node: str, slot: str, pool: str, reuse: bool, version: str) -> None:
-        self.do_publish(node, slot, pool, "reuse" if reuse else "recycle", version=version)
+    @step(node=nodes, slot=slots, pool=pools, policy=policies, version=st.sampled_from("12"))
+    def publish(self, node: str, slot: str, pool: str, policy: str, version: str) -> None:
+        self.do_publish(node, slot, pool, policy, version=version)
 
-    @step(node=nodes, slot=slots, which=any_one)
-    def report(self, node: str, slot: str, which: int) -> None:
+    @step(node=nodes, slot=slots, which=any_one, policy=policies)
+    def report(self, node: str, slot: str, which: int, policy: str) -> None:
         """Let a node that was removed, or believes so, report its leases."""
         tokens = [token for other, token in self.tokens if other == slot]
         if tokens:
-            self.do_publish(node, slot, "a:b", "recycle", token=tokens[-1 - which % len(tokens)])
+            self.do_publish(node, slot, "a:b", policy, token=tokens[-1 - which % len(tokens)])
 
     @step(which=any_one, slot=slots, only_free=st.booleans(), own=st.booleans())
     def withdraw(self, which: int, slot: str, only_free: bool, own: bool) -> None:
@@ -240,7 +265,7 @@ class Fleet(Base):
             node = self.model.slots[slot].node
         self.call(
             "capacity/withdraw", lambda: self.model.withdraw(node, slot, only_free),
-            slot=slot, node=node, part=node, only_free=int(only_free), incarnation="", said_number="",
+            slot=slot, node=node, part=node, only_free=int(only_free), incarnation="", said_number="", reason="",
         )  # fmt: skip
 
     @step(pool=pools, waiting=st.lists(labels, max_size=3), on_s=st.sampled_from([5, 121, 121]), look=st.booleans())

@@ -14,10 +14,10 @@ from tests.machine.model import Model
 # Not predicted key by key: they have a lifetime, or the doctor looks at them at the end of every run.
 LEFT_OUT = {
     *("audit", "hub:request", "hub:duty", "hub:open", "hub:aside", "hub:suspects", "hub:pace", "hub:history"),
-    *("hub:ticket", "hub:ended", "hub:telling"),
+    *("hub:ticket", "hub:ended", "hub:telling", "hub:last_end", "hub:end_reason"),
 }
 SESSION = ("leaseToken", "labelKey", "poolLabel", "nodeId", "runId")
-RECORD = ("pool", "node", "place", "item")
+RECORD = ("pool", "node", "place", "item", "owed")
 SETS = ("nodes", "draining")
 SCORES = ("deadlines", "drain_deadlines", "ticket_deadlines", "hubs", "revoked")
 
@@ -109,7 +109,10 @@ class Look:
             said[f"queue {label}"] = model.queue(label) if waiting else []
         for slot in self._slots:
             record, grant = slots.get(slot), grants.get(slot)
-            said[f"record {slot}"] = [record.pool, record.node, record.place, record.item] if record else [None] * 4
+            said[f"record {slot}"] = [None] * 5
+            if record:
+                owed = str(record.owed) if record.owed else None
+                said[f"record {slot}"] = [record.pool, record.node, record.place, record.item, owed]
             said[f"session {slot}"] = [None] * 5
             if record and grant:
                 said[f"session {slot}"] = [str(grant.token), grant.label, record.pool, record.node, grant.run]
@@ -136,6 +139,7 @@ class Look:
             keys.revoked: model.revoked,
             keys.revoked_tokens: model.revoked,
             keys.conflicts: {"n"} if model.conflicts else set(),
+            keys.unfresh: {slot for slot, record in model.slots.items() if record.owed},
         }
         names = {keys.store, *(name for name, members in some.items() if members)}
         for node in model.nodes:

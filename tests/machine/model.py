@@ -14,6 +14,7 @@ from tests.machine.records import TIMEOUT_MS, Maintenance, Node, Slot
 class Model(Queue):
     """A store. A script must also serve the waiters that it made room for: `finish` comes after each."""
 
+    last_word: tuple[int, int] = (0, 0)  # of a publication: the end made fresh, the token of a lease that is over
     returns: dict[str, tuple[str, str, str]] = field(default_factory=dict)  # request -> slot, word, token that ended
 
     # -- nodes
@@ -100,11 +101,6 @@ class Model(Queue):
             self.republish.discard(node)
             self.reported.pop(node, None)
 
-    def next_number(self) -> str:
-        """Return the number of a drain or undrain: they are counted with the tokens."""
-        self.token += 1
-        return str(self.token)
-
     def drain(self, node: str, on: bool, deadline_ms: int | None, first: bool, page: list[str]) -> list[Any]:
         """A batch, which looks at a page of slots; the first one switches."""
         if not first and on != (node in self.stopped):
@@ -143,20 +139,25 @@ class Model(Queue):
             del self.drain_deadlines[node]
         return ["done" if last else "more", "next", ended]
 
-    def acknowledge(self, node: str, slot: str) -> list[str]:
+    def acknowledge(self, node: str, slot: str, number: int) -> list[str]:
         record = self.slots.get(slot)
         if record and record.node == node:
             self.marked.discard(slot)
             if record.pool in self.maintenance:
                 self.maintenance[record.pool].replacing.discard(slot)
+            if record.owed and record.owed <= number <= self.token:
+                record.owed, record.made = 0, number
+                self.freshen(slot, number)
+                self.offer_again(slot)
         self.orders.get(node, set()).discard(slot)
         return ["ok"]
 
     # -- slots and pools
 
-    def publish(self, node: str, slot: str, pool: str, item: str, policy: str) -> list[Any]:
+    def publish(self, node: str, slot: str, pool: str, item: str, policy: str, made: int, token: int) -> list[Any]:
         if node not in self.nodes:
             return ["unknown"]
+        self.last_word = (made if made <= self.token else 0, token)
         word, other = self.publish_one(node, slot, pool, item, policy)
         if not other:
             self.slots[slot].reported = self.opening
@@ -190,24 +191,46 @@ class Model(Queue):
         return slot == f"{node}-{pool.replace(':', '.')}-1"
 
     def publish_own(self, node: str, slot: str, pool: str, item: str, policy: str) -> tuple[str, str]:
-        record = self.slots.get(slot)
+        record, (made, token) = self.slots.get(slot), self.last_word
         if record and record.place == "lent":
+            record.policy = policy
             return "lent", ""
+        if policy == "fresh":
+            self.freshen(slot, made)
         # The node may say that it is lent; this store has lost no grant, so that one has ended.
         if record and (record.pool, record.item) == (pool, item):
-            record.policy, record.reported = policy, self.opening
-            if slot in self.aside.get(node, ()):
+            before, record.policy, record.reported = record.policy, policy, self.opening
+            held = record.place == "held" and slot in self.aside.get(node, ())
+            if self.hear_again(record, slot, before) or held:
+                self.unlist(slot)
                 self.place_free(slot)
             return "unchanged", ""
         if record:
+            made = max(made, record.made)
             self.unlist(slot)
             self.drop(slot)
         self.marked.discard(slot)
         self.slots[slot] = Slot(pool, node, item, policy, reported=self.opening)
         if pool in self.maintenance:
             self.maintenance[pool].replacing.discard(slot)
+        if policy == "fresh":
+            self.slots[slot].made = made
+            if max(self.last_ends.pop(slot, 0), token) > made:
+                self.owe(slot)
         self.place_free(slot)
         return "published", ""
+
+    def hear_again(self, record: Slot, slot: str, before: str) -> bool:
+        """A slot is published again; return whether it was to be made fresh and is not any more, or the other way."""
+        made, token = self.last_word
+        if record.owed and (record.policy != "fresh" or record.owed <= made):
+            record.made = made if record.policy == "fresh" else record.made
+            record.owed = 0
+            return True
+        if record.policy != "fresh" or record.owed or (before == "fresh" and token <= max(made, record.made)):
+            return False
+        self.owe(slot)
+        return True
 
     def withdraw(self, node: str, slot: str, only_free: bool) -> list[Any]:
         record = self.slots.get(slot)
@@ -225,6 +248,8 @@ class Model(Queue):
             self.revoke(slot)
             self.end(slot)
         self.drop(slot)
+        self.last_ends.pop(slot, None)
+        self.used.pop(slot, None)
         return ["withdrawn", int(lent)]
 
     def restart(self, pool: str) -> list[Any]:
@@ -257,6 +282,7 @@ class Model(Queue):
         if token and (not grant or str(grant.token) != token):
             # The holder was told, and says that it has stopped.
             if self.believed_in(slot) and self.revoked[slot][1] == token:
+                del self.revoked[slot]
                 self.offer_again(slot)
             return ["stale token", "", "", ""]
         if not grant or not record:
@@ -288,8 +314,8 @@ class Model(Queue):
             grant = self.grants.get(slot)
             if not grant:
                 word = "stray"
-            elif grant.deadline_ms <= self.clock_ms:
-                word = "lapsed"
+            elif grant.deadline_ms <= self.clock_ms:  # hubs have yet to say what they renewed while the store settles
+                word = "live" if self.settling else "lapsed"
             elif not grant.footprint:
                 word = "deleted"
             else:

@@ -42,6 +42,8 @@ class Places:
     )  # slot -> until when, of whom: the token that ended
     orders: dict[str, set[str]] = field(default_factory=dict)  # node -> slots it is to be told to replace
     maintenance: dict[str, Maintenance] = field(default_factory=dict)
+    last_ends: dict[str, int] = field(default_factory=dict)  # slots that were dropped before they were made fresh
+    used: dict[str, int] = field(default_factory=dict)  # slots to be made fresh -> the count when their lease ended
     conflicts: bool = False  # whether two nodes ever offered one slot
     republish: set[str] = field(default_factory=set)  # nodes that are to publish what they have, when they beat next
     headroom: list[str] = field(default_factory=list)  # labels under which a grant ended in this script
@@ -156,8 +158,24 @@ class Places:
     def drop(self, slot: str) -> None:
         """Forget a slot that is in no list."""
         record = self.slots.pop(slot)
+        if record.policy == "fresh" and (record.owed or record.place == "lent"):
+            self.last_ends[slot] = self.next_number() if record.place == "lent" else record.owed
         self.orders.get(record.node, set()).discard(slot)
         self.aside.get(record.node, set()).discard(slot)
+
+    def next_number(self) -> int:
+        """Return the next number of an end, or of a drain or undrain: they are counted with the tokens."""
+        self.token += 1
+        return self.token
+
+    def owe(self, slot: str) -> None:
+        """A slot is to be made fresh before it is lent."""
+        self.slots[slot].owed = self.next_number()
+
+    def freshen(self, slot: str, number: int) -> None:
+        """The node of a slot has made it fresh for the end of this number."""
+        if number > self.used.get(slot, number):
+            del self.used[slot]
 
     def mark(self, slot: str) -> None:
         """Ask for a slot to be replaced; its node hears of it when there is a record that names one."""
@@ -174,6 +192,7 @@ class Places:
         return ["ok", len(known)]
 
     def lend(self, slot: str, token: int, label: str, run: str, ttl_ms: int, idle_ms: int) -> None:
+        assert slot not in self.used or self.slots[slot].policy != "fresh", f"{slot} is lent before it was made fresh"
         self.slots[slot].place = "lent"
         self.lent.setdefault(self.slots[slot].pool, []).append(slot)
         self.grants[slot] = Grant(token, label, run, ttl_ms, self.clock_ms, self.clock_ms + ttl_ms, idle_ms > 0)

@@ -124,7 +124,7 @@ class Queue(Places):
         """Send on a slot that is in no list."""
         record = self.slots[slot]
         self.aside.get(record.node, set()).discard(slot)
-        if record.node in self.stopped or self.believed_in(slot):
+        if record.node in self.stopped or self.believed_in(slot) or record.owed:
             record.place = "held"
             return
         if self.turns and not self.settling and not self.under_maintenance(record.pool):
@@ -146,8 +146,7 @@ class Queue(Places):
         self.free.setdefault(record.pool, []).append(slot)
 
     def offer_again(self, slot: str) -> None:
-        """Its last holder has stopped, or had the time to."""
-        del self.revoked[slot]
+        """Its last holder has stopped, or had the time to, or its node has made it fresh."""
         record = self.slots.get(slot)
         if record and record.place == "held" and slot not in self.aside.get(record.node, ()):
             self.place_free(slot)
@@ -155,12 +154,15 @@ class Queue(Places):
     def relend(self, limit: int) -> list[Any]:
         over = sorted((until_ms, slot) for slot, (until_ms, _) in self.revoked.items() if until_ms <= self.clock_ms)
         for _, slot in over[:limit]:
+            del self.revoked[slot]
             self.offer_again(slot)
         return ["ok", len(over[:limit])]
 
     def end(self, slot: str) -> Grant:
         """End a grant; where its slot goes is the caller's."""
         grant = self.grants.pop(slot)
+        if self.slots[slot].policy == "fresh":
+            self.used[slot] = self.token
         if grant.label in self.turns:
             self.reoffer(grant.label)
             self.headroom.append(grant.label)
@@ -170,7 +172,9 @@ class Queue(Places):
         """End a grant and send its slot on."""
         self.unlist(slot)
         grant = self.end(slot)
-        if mark and self.slots[slot].policy != "reuse":
+        if self.slots[slot].policy == "fresh":
+            self.owe(slot)
+        elif mark and self.slots[slot].policy != "reuse":
             self.mark(slot)
         if self.slots[slot].claimed:
             self.drop(slot)

@@ -29,6 +29,8 @@ class Slot:
     place: str = ""
     claimed: bool = False  # by the node that its id names, which gets it when its lease ends
     reported: int = 0  # the opening of the store after which its node last named it
+    owed: int = 0  # the number of the end for which its node is to make it fresh; 0 for none
+    made: int = 0  # of the last end for which it has
 
 
 @dataclass

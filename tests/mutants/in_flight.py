@@ -50,7 +50,7 @@ FLIGHT = (
         "a lease that one hub brought back is renewed before another can say that it was returned",
     ),
     Mistake(
-        "placing.lua", "if drains.holds_back(part) or revocations.believed_in(slot) then", "if drains.holds_back(part) then",
+        "placing.lua", "if drains.holds_back(part) or revocations.believed_in(slot)", "if drains.holds_back(part)",
         "a slot is lent to the next while its last holder has yet to hear of it",
     ),
     Mistake(

@@ -74,7 +74,7 @@ GRANTS = (
 
 PLACES = (
     Mistake(
-        "placing.lua", "if drains.holds_back(part) or revocations.believed_in(slot) then", "if revocations.believed_in(slot) then",
+        "placing.lua", "if drains.holds_back(part) or revocations.believed_in(slot)", "if revocations.believed_in(slot)",
         "a slot that comes back to a draining node is offered",
     ),
     Mistake(
@@ -94,7 +94,7 @@ PLACES = (
         "a slot just given back is handed on before one that has been free for longer",
     ),
     Mistake(
-        "placing.lua", "if drains.holds_back(part) or revocations.believed_in(slot) then", "if drains.holds_back(part) then",
+        "placing.lua", "if drains.holds_back(part) or revocations.believed_in(slot)", "if drains.holds_back(part)",
         "a slot is lent on while its last holder believes in it",
     ),
     Mistake(
@@ -370,4 +370,47 @@ SERVING = (
     ),
 )  # fmt: skip
 
-MISTAKES = (*GRANTS, *PLACES, *LINE, *SERVING)
+FRESHNESS = (
+    Mistake(
+        "placing.lua", " or freshness.is_owed(slot) then", " then",
+        "a used slot is handed to a waiter before it was made fresh",
+    ),
+    Mistake(
+        "releases.lua", "  if record.policy == 'fresh' then\n", "  if false then\n",
+        "the end of a lease leaves a slot as if it were fresh",
+    ),
+    Mistake(
+        "freshness.lua", "if not owed or numbers.above(owed, number) or", "if not owed or",
+        "a late word about an earlier end frees a slot that was used since",
+    ),
+    Mistake(
+        "freshness.lua", " or numbers.above(number, store.token) then", " then",
+        "a slot is freed for an end that no node can have been told of",
+    ),
+    Mistake(
+        "freshness.lua", "  if policy == 'fresh' and place == 'lent' then owed = lease_texts.next_token() end\n", "",
+        "a node that was removed offers a slot that was lent as a fresh one",
+        "test_it_is_held_back_however_the_lease_ends", "tests/capacity/nodes/test_fresh.py",
+    ),
+    Mistake(
+        "freshness.lua", "numbers.above(before, number) or ", "",
+        "a node that was removed offers a used slot as a fresh one",
+        "test_it_is_held_back_however_the_lease_ends", "tests/capacity/nodes/test_fresh.py",
+    ),
+    Mistake(
+        "freshness.lua", "if owed or (before == 'fresh' and", "if owed or (true and",
+        "a slot that gets this policy is lent as the last borrower left it",
+        "test_a_slot_that_gets_the_policy_is_made_fresh_once", "tests/capacity/nodes/test_fresh.py",
+    ),
+    Mistake(
+        "commands/nodes/recycled.lua", "  if word ~= 'own' then return {word} end\n", "",
+        "a process that is the node no more frees a slot that the present one has not made fresh",
+        "test_only_its_node_makes_a_slot_fresh", "tests/capacity/nodes/test_fresh.py",
+    ),
+    Mistake(
+        "commands/capacity/adopt_items.lua", "if a.place == 'free' and fresh then", "if false then",
+        "a program that knows the lists only makes a used slot a free one",
+        "test_a_program_that_knows_the_lists_only_does_not_break_it", "tests/capacity/nodes/test_fresh.py",
+    ),
+)  # fmt: skip
+MISTAKES = (*GRANTS, *PLACES, *LINE, *SERVING, *FRESHNESS)

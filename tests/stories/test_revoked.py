@@ -326,7 +326,7 @@ async def test_a_watch_call_is_answered_when_the_first_of_its_leases_is_over(
     listening = asyncio.create_task(over(lent, 30, ("s1", lent.token)))
     await eventually(lambda: heard(redis, set()))
     await give_back(lent, LABEL, "s1", revoke=True)
-    ended = {"browserId": "s1", "leaseToken": lent.token, "reason": "not lent"}
+    ended = {"browserId": "s1", "leaseToken": lent.token, "reason": "not lent", "because": "an operator ended it"}
     assert await listening == [ended]
     assert await over(lent, 30, ("s1", lent.token)) == [ended]  # a later call is told too
 

@@ -254,7 +254,7 @@ async def give_back(
     async def end(lending: Hub) -> tuple[str, str, str]:
         return await lending.leases.give_back(
             key_part(slot.strip()), label.text, said.lease_token, run=run, only_run=said.only_run, key=key,
-            revokes=said.revokes, arrived_ms=arrived_ms if lending is hub else None,
+            revokes=said.revokes, reason=said.reason, arrived_ms=arrived_ms if lending is hub else None,
         )  # fmt: skip
 
     word, _, run_of_grant = await at_lender(request, hub, key_part(slot.strip()), said.lease_token, end)

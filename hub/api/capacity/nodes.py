@@ -38,7 +38,7 @@ from hub.api.shapes.nodes import (
 )
 from hub.api.shapes.readers import whole_number
 from hub.audit import entry
-from hub.capacity.nodes.models import STATES, Node, Order, Registration, check_node_id, next_beat_ms
+from hub.capacity.nodes.models import STATES, Node, Order, Registration, check_node_id, check_reason, next_beat_ms
 from hub.errors import (
     Forbidden,
     HubError,
@@ -78,6 +78,13 @@ def _only_free(request: Request) -> bool:
     return bodies.switch(request, "onlyFree")
 
 
+@takes(p.REASON)
+def _reason(request: Request) -> str:
+    """Return why a slot is withdrawn, '' for no words; raises `InvalidValue`."""
+    given = request.query_params.get("reason")
+    return check_reason(given) if given else ""
+
+
 @takes(p.INCARNATION)
 def _process(request: Request) -> CallerBody:
     """Return which process of a node calls, by the query; raises `InvalidValue`."""
@@ -86,6 +93,7 @@ def _process(request: Request) -> CallerBody:
 
 OwnNode = Annotated[str, Depends(_own_node)]
 OnlyFree = Annotated[bool, Depends(_only_free)]
+Reason = Annotated[str, Depends(_reason)]
 Process = Annotated[CallerBody, Depends(_process)]
 
 
@@ -157,14 +165,20 @@ async def publish(hub: Hub, caller: Caller, sent: Unread[PublishBody], node_id: 
 
 @router.delete(
     "/node/{node_id:path}/slots/{slot_id}",
-    **operation("withdrawSlot", (NODE, TOKEN), p.NUMBER, refusals=(Forbidden, UnknownNode, SlotLent, Superseded)),
+    **operation(
+        "withdrawSlot",
+        (NODE, TOKEN),
+        p.NUMBER,
+        refusals=(InvalidValue, Forbidden, UnknownNode, SlotLent, Superseded),
+    ),
 )
 async def withdraw(
-    hub: Hub, node: OwnNode, only_free: OnlyFree, process: Process, slot_id: str
+    hub: Hub, node: OwnNode, only_free: OnlyFree, reason: Reason, process: Process, slot_id: str
 ) -> Answer[WithdrawnShape]:
     """Take a slot off offer because it is gone; a lease of the slot ends at once. With `onlyFree=1` a slot that is lent
-    is left as it is, and the call is refused."""
-    word, ended = await hub.pools.withdraw(node, slot_id, only_free=only_free, **process.caller()._asdict())
+    is left as it is, and the call is refused. The holder of a lease that ends is told the `reason`."""
+    caller = process.caller()._asdict()
+    word, ended = await hub.pools.withdraw(node, slot_id, only_free=only_free, reason=reason, **caller)
     answer = WithdrawnShape(withdrawn=slot_id, ended=ended)
     if word == "unknown":
         answer["note"] = "not published"

@@ -73,7 +73,7 @@ def _slot(node_id: str, raw: dict[str, Any], labels: dict[str, Label], of: Publi
     item = slot_item(node_id, said.slot_id, label.segments[1], raw)
     idle_ms = "" if idle_s is None else str(int(idle_s * 1000))
     token, asked = of.lent.get(said.slot_id, ""), of.lent_for.get(said.slot_id, LentFor())
-    return PublishedSlot(said.slot_id, label.text, item, idle_ms, token, asked)
+    return PublishedSlot(said.slot_id, label.text, item, idle_ms, token, asked, of.freshness(said.slot_id))
 
 
 def _pool_slot_id(node_id: str, label: str, number: int) -> str:

@@ -29,6 +29,8 @@ def orders_shape(beat: Beat, orders: Orders, timeout_ms: int) -> OrdersShape:
         answer["lent"] = orders.lent
         if orders.lent_for:
             answer["lentFor"] = asked_shape(orders.lent_for)
+        if orders.ends:
+            answer["ends"] = dict(orders.ends)
         if orders.offers:
             answer["offers"] = orders.offers
         if orders.drain_call:

@@ -18,6 +18,7 @@ from hub.api.shapes.leases import EndedLeaseShape, WatchedShape
 from hub.api.shapes.node_bodies import NUMBER_MAX
 from hub.api.shapes.nodes import OrdersVersionShape
 from hub.api.shapes.readers import whole_number
+from hub.capacity.models import EndedLease
 from hub.errors import Forbidden, InvalidValue, UnknownNode
 from hub.store.keys import key_part
 from hub.tokens.secrets import NODE, RUNNER
@@ -44,9 +45,15 @@ async def watch(request: Request, serving: Serving, said: Sent[WatchBody]) -> An
 
     limit_s = min(said.wait_seconds, hub.settings.request_timeout_s * 0.9)
     over = await watched(request, hub, leases, limit_s, nobody_listens)
-    return Answer(
-        WatchedShape(over=[EndedLeaseShape(browserId=slot, leaseToken=token, reason=why) for slot, token, why in over])
-    )
+    return Answer(WatchedShape(over=[_shown(each) for each in over]))
+
+
+def _shown(ended: EndedLease) -> EndedLeaseShape:
+    slot, token, word, because = ended
+    shown = EndedLeaseShape(browserId=slot, leaseToken=token, reason=word)
+    if because:
+        shown["because"] = because
+    return shown
 
 
 @router.get(

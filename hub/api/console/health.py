@@ -71,7 +71,15 @@ def _of_nodes(seen: dict[str, Any]) -> Iterator[HealthTrouble]:
 
 
 def _of_slots(seen: dict[str, Any]) -> Iterator[HealthTrouble]:
-    conflicts = seen["conflicts"]
+    unfresh, conflicts = seen["unfresh"], seen["conflicts"]
+    if unfresh["slots"]:
+        said = [f"{each['slot']} of {each['node']}" for each in unfresh["first"][:3]]
+        more = f" and {unfresh['slots'] - 3:,} more" if unfresh["slots"] > 3 else ""
+        yield HealthTrouble(
+            "not-fresh", "warning", f"{some(unfresh['slots'], 'slot is', 'slots are')} not made fresh",
+            f"{', '.join(said)}{more}: held back since their last lease, for longer than HUB_RECYCLE_TIMEOUT_SECONDS. "
+            "Look at the callback on_recycle of these nodes.", "nodes",
+        )  # fmt: skip
     if not conflicts:
         return
     said = [f"{each['slot']} is of {each['node']}, and {each['other']} offered it" for each in conflicts[:3]]

@@ -109,15 +109,15 @@ async def follow(request: Request, serving: Serving, after: After) -> Response:
 
 
 async def _look(hub: Hub, state: State) -> dict[str, Any]:
-    nodes, slots, queue, tasks, stuck, brakes, sweeper, shared, conflicts, hubs = await asyncio.gather(
+    nodes, slots, queue, tasks, stuck, brakes, sweeper, shared, conflicts, unfresh, hubs = await asyncio.gather(
         _nodes(hub), _slots(hub), _queue(hub), _tasks(hub), state.stuck.look(hub.store, state.sources, _COUNT_S),
-        _brakes(hub), _sweeper(hub), _shared(hub), _conflicts(hub),
+        _brakes(hub), _sweeper(hub), _shared(hub), _conflicts(hub), _unfresh(hub),
         hub.store.read("ZCARD", hub.store.keys.hubs),
     )  # fmt: skip
     seen: dict[str, Any] = {
         "nodes": nodes, "slots": slots, "queue": queue, "tasks": tasks, "stuck": stuck, "brakes": brakes,
-        "sweeper": sweeper, "shared": shared, "conflicts": conflicts, "hubs": hubs, "now": in_ms(hub, 0),
-        "store": await memory(hub),
+        "sweeper": sweeper, "shared": shared, "conflicts": conflicts, "unfresh": unfresh, "hubs": hubs,
+        "now": in_ms(hub, 0), "store": await memory(hub),
     }  # fmt: skip
     found = troubles(seen)
     return {"sentence": sentence(seen, found), "troubles": [each._asdict() for each in found], **seen}
@@ -239,6 +239,11 @@ async def _sweeper(hub: Hub) -> dict[str, Any]:
 
 async def _conflicts(hub: Hub) -> list[dict[str, Any]]:
     return [{"slot": each.slot, "node": each.node, "other": each.other} for each in await hub.pools.conflicts()]
+
+
+async def _unfresh(hub: Hub) -> dict[str, Any]:
+    found = await hub.pools.unfresh()
+    return {"slots": found.number, "first": [{"slot": slot, "node": node} for slot, node in found.first]}
 
 
 async def _shared(hub: Hub) -> list[dict[str, Any]]:

@@ -246,6 +246,7 @@ async def _refresh(hub: Hub) -> None:
     metrics.jobs_waiting.set(jobs)
     metrics.tasks_put_off.set(later)
     metrics.dead_letters.set(dead)
+    metrics.slots_not_fresh.set((await hub.pools.unfresh()).number)
     await _refresh_queue(hub)
     await _refresh_tasks(hub)
     _, labels = await hub.pools.labels(0, metrics.LABELS_MAX)

@@ -164,7 +164,7 @@ async def _lent_by(request: Request, hub: Hub, leases: Sequence[Held]) -> dict[s
         return found
     known = {held for each in found.values() for held in each}
     over, _ = await hub.watching.over([held for held in leases if held not in known])
-    strange = [(slot, token) for slot, token, _ in over]
+    strange = [(slot, token) for slot, token, _, _ in over]
     if not strange:
         return found
 
@@ -173,7 +173,7 @@ async def _lent_by(request: Request, hub: Hub, leases: Sequence[Held]) -> dict[s
         if other is not None and other is not hub:
             with suppress(StoreUnavailable, TimeoutError), within("" if name == DEFAULT else name):
                 async with asyncio.timeout(LOOK_S):
-                    over = {(slot, token) for slot, token, _ in (await other.watching.over(strange))[0]}
+                    over = {(slot, token) for slot, token, _, _ in (await other.watching.over(strange))[0]}
                 found.setdefault(name, []).extend(held for held in strange if held not in over)
 
     await asyncio.gather(*(look(name or DEFAULT) for name in realms.parts))

@@ -108,6 +108,15 @@ class EndedLeaseShape(TypedDict):
         Literal["not lent", "stale token", "lapsed"],
         doc("How the store knows: the slot is not lent, has another holder, or the time is over.", "not lent"),
     ]
+    because: NotRequired[
+        Annotated[
+            str,
+            doc(
+                "Why it ended early, for ten minutes; in the words of the node or the operator if they gave some.",
+                "its node withdrew the slot: profile could not be wiped",
+            ),
+        ]
+    ]
 
 
 class WatchedShape(TypedDict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic_core import ErrorDetails
@@ -46,6 +47,7 @@ SLOTS_MAX = 1000  # slots per call
 BEATS_MAX = 1000
 NUMBER_MAX = 2**53
 IDLE_MAX_S = 86_400
+_NUMBERS = {"type": "object", "additionalProperties": {"type": "string", "pattern": "^[0-9]{1,19}$"}}
 _TERM = re.compile(r"[0-9]{1,19}")
 
 
@@ -114,11 +116,19 @@ def _pools(value: Any, name: str) -> dict[str, int]:
     return {label: whole_number(count, f"{name}.{label}", 0, SLOTS_MAX) for label, count in pools.items()}
 
 
-def _lent(value: Any, name: str) -> dict[str, str]:
-    lent = value or {}
-    if not isinstance(lent, dict) or not all(_is_token(token) for token in lent.values()):
-        raise InvalidValue(f"{name} must be an object of slot id: lease token", member=name)
-    return lent
+def _by_slot(what: str) -> Callable[[Any, str], dict[str, str]]:
+    """Return the reader of an object of slot id: token, or another number of that counter."""
+
+    def read(value: Any, name: str) -> dict[str, str]:
+        numbers = value or {}
+        if not isinstance(numbers, dict) or not all(_is_term(number) for number in numbers.values()):
+            raise InvalidValue(f"{name} must be an object of slot id: {what}", member=name)
+        return numbers
+
+    return read
+
+
+_lent, _numbers = _by_slot("lease token"), _by_slot("number of its end, as text, as a heartbeat is answered")
 
 
 def _lent_for(value: Any, name: str) -> dict[str, LentFor]:
@@ -137,15 +147,14 @@ def _asked(request: dict[str, Any]) -> LentFor:
     )
 
 
-def _is_token(value: Any) -> bool:
-    return isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 19
-
-
-def _recycled(value: Any, name: str) -> tuple[str, ...]:
+def _recycled(value: Any, name: str) -> dict[str, str]:
     listed = value or []
+    if isinstance(listed, dict) and len(listed) <= SLOTS_MAX:
+        return {check_slot_id(slot): number for slot, number in _numbers(listed, name).items()}
     if not (isinstance(listed, list) and len(listed) <= SLOTS_MAX and all(isinstance(slot, str) for slot in listed)):
-        raise InvalidValue(f"{name} must be a list of at most {SLOTS_MAX} slot ids", member=name)
-    return tuple(check_slot_id(slot) for slot in listed)
+        wanted = f"{name} must be a list of at most {SLOTS_MAX} slot ids, or an object of slot id: number of its end"
+        raise InvalidValue(wanted, member=name)
+    return {check_slot_id(slot): "" for slot in listed}
 
 
 def _beats(value: Any, name: str) -> list[Any]:
@@ -244,7 +253,7 @@ class PublishBody(CallerBody):
     ] = {}
     lent: Annotated[
         dict[str, str],
-        Member(_lent, type="object", additionalProperties={"type": "string", "pattern": "^[0-9]{1,19}$"}),
+        Member(_lent, **_NUMBERS),
         doc("The tokens of those that are lent, by slot.", {SLOT: TOKEN}),
     ] = {}
     lent_for: Annotated[
@@ -266,10 +275,31 @@ class PublishBody(CallerBody):
         ),
     ] = {}
     policy: Annotated[
-        Literal["recycle", "reuse"],
-        one_of("recycle", "reuse"),
-        doc("`recycle`: the node replaces a slot after each lease; `reuse`: it is lent again as it is.", "reuse"),
+        Literal["recycle", "reuse", "fresh"],
+        one_of("recycle", "reuse", "fresh"),
+        doc(
+            "`fresh`: after each lease a slot is held back until the node says that it is fresh. `recycle`: the node "
+            "is asked to replace a slot after each lease, and the slot may be lent before. `reuse`: it is lent again "
+            "as it is.",
+            "reuse",
+        ),
     ] = "recycle"
+    made_fresh: Annotated[
+        dict[str, str],
+        Member(_numbers, **_NUMBERS),
+        doc("Of slots with the policy `fresh` the last number in `ends` for which they were made fresh.", {}),
+    ] = {}
+    ends: Annotated[
+        dict[str, str],
+        Member(_numbers, **_NUMBERS),
+        doc(
+            "As answered to a heartbeat, of those not made fresh yet: a store that was lost holds them back again.", {}
+        ),
+    ] = {}
+
+    def freshness(self, slot: str) -> tuple[str, str]:
+        """Return the last end for which a slot was made fresh, and one for which it was not yet; '' for none."""
+        return self.made_fresh.get(slot, ""), self.ends.get(slot, "")
 
 
 class RegisterBody(PublishBody):
@@ -323,10 +353,14 @@ class BeatBody(Body):
     node_id: NodeId
     version: Annotated[int, whole(0, NUMBER_MAX), doc("The last one the hub answered.", 7)] = 0
     recycled: Annotated[
-        tuple[str, ...],
-        Member(_recycled, type="array", items=TEXT, maxItems=SLOTS_MAX),
-        doc("Slots that the node has replaced since.", [SLOT]),
-    ] = ()
+        dict[str, str],
+        Member(_recycled, type=["array", "object"], items=TEXT, maxItems=SLOTS_MAX, additionalProperties=TEXT),
+        doc(
+            "Slots that the node has replaced since: a list, or an object of slot to the number that `ends` had of it. "
+            "A slot with the policy `fresh` is lent again only with its number.",
+            {SLOT: TOKEN},
+        ),
+    ] = {}
     incarnation: Incarnation = ""
 
     @property

@@ -103,6 +103,16 @@ class OrdersShape(TypedDict):
             doc("As what each was asked for; the node reports it after a loss, so that caps and runs hold.", {}),
         ]
     ]
+    ends: NotRequired[
+        Annotated[
+            dict[str, str],
+            doc(
+                "Of slots with the policy `fresh` in `recycle` the number of the end of their lease. They are held "
+                "back until the node names them as recycled with that number.",
+                {w.SLOT: w.TOKEN},
+            ),
+        ]
+    ]
     offers: NotRequired[Annotated[str, doc("In short which slots the hub has of the node.", "8-1f0c")]]
     drainCall: NotRequired[Annotated[CalledDrainShape, doc("The last call to drain it.", None)]]
     superseded: NotRequired[

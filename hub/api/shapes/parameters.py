@@ -70,6 +70,7 @@ STATE: Final = Parameter(
     "state", "Only nodes of this state.", "alive", {"type": "string", "enum": ["alive", "suspect", "stale"]}
 )
 ONLY_FREE: Final = Parameter("onlyFree", "`1` refuses to withdraw a slot that is lent.", "1")
+REASON: Final = Parameter("reason", "Why, for the holder of the lease that ends.", "profile could not be wiped")
 INCARNATION: Final = Parameter("incarnation", "Which process of the node calls.", "c0ffee01")
 NUMBER: Final = Parameter("number", "Of this call; rises with each call of the incarnation.", 7, _whole(0, 2**53))
 HEADROOM: Final = Parameter("headroom", "How many slots should be to spare.", 1, _whole(0, 10**6, 0))

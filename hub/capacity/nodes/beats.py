@@ -34,7 +34,7 @@ class Beats(Batches[Beat, Orders]):
         facts: list[Any] = []
         recycled = [beat for beat in items if beat.recycled]
         if recycled:
-            await gather(*(self._recycled(part=key_part(b.node_id), rest=b.recycled) for b in recycled))
+            await gather(*map(self._note_recycled, recycled))
         for beat in items:
             facts += (beat.node_id, key_part(beat.node_id), beat.version, beat.incarnation)
         replies = await self._beat(timeout_ms=self._timeout_ms(), rest=facts)
@@ -43,6 +43,10 @@ class Beats(Batches[Beat, Orders]):
         self._known.inc(known)
         self._unmanaged.inc(len(orders) - known)
         return orders
+
+    async def _note_recycled(self, beat: Beat) -> None:
+        named = [text for slot_and_number in beat.recycled.items() for text in slot_and_number]
+        await self._recycled(part=key_part(beat.node_id), incarnation=beat.incarnation, rest=named)
 
 
 def _orders(beat: Beat, reply: Any) -> Orders:
@@ -53,8 +57,8 @@ def _orders(beat: Beat, reply: Any) -> Orders:
             return Orders(True, reply == 2, beat.version)
         case 3:
             return _SUPERSEDED
-        case [version, drain, lent, recycle, offers, call, asked]:
-            tokens = dict(zip(lent[::2], lent[1::2], strict=True))
-            told, names = DrainCall.read(call), LentFor.read(asked)
-            return Orders(True, bool(drain), int(version), tokens, tuple(recycle), offers, False, told, names)
+        case [version, drain, lent, recycle, offers, call, asked, ended]:
+            tokens, ends = (dict(zip(each[::2], each[1::2], strict=True)) for each in (lent, ended))
+            told, names, named = DrainCall.read(call), LentFor.read(asked), (*recycle, *ends)
+            return Orders(True, bool(drain), int(version), tokens, named, offers, False, told, names, ends)
     raise ValueError(f"nodes/beat answered {reply!r}")

@@ -23,11 +23,12 @@ BEATS_PER_TIMEOUT = 6  # a node may lose five heartbeats in a row before it is s
 
 
 class Beat(NamedTuple):
-    """A heartbeat of a node. `version`: of the last orders that it has read; `recycled`: the slots it has replaced."""
+    """A heartbeat of a node. `version`: of the last orders that it has read; `recycled`: the slots it has replaced,
+    each with the number of the end for which it is fresh, or ''."""
 
     node_id: str
     version: int = 0
-    recycled: tuple[str, ...] = ()
+    recycled: Mapping[str, str] = {}
     incarnation: str = ""
 
 
@@ -70,7 +71,8 @@ class LentFor(NamedTuple):
 class Orders(NamedTuple):
     """The answer to a heartbeat. `lent` maps each lent slot to its token, None when nothing changed since the version
     that the node named; `lent_for` adds label and run of these leases. `offers` is a digest of the slots that the hub
-    has of the node, `superseded` says that another process is the node now."""
+    has of the node, `superseded` says that another process is the node now. `ends` maps the slots that are held back
+    until they are fresh to the number of the end after which they were not."""
 
     known: bool
     drain: bool = False
@@ -81,6 +83,7 @@ class Orders(NamedTuple):
     superseded: bool = False
     drain_call: DrainCall | None = None
     lent_for: Mapping[str, LentFor] = {}
+    ends: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)

@@ -312,12 +312,17 @@ class Nodes:
         if node.service != "lending":
             told.append(Order("cordon" if node.cordon else "drain", node.deadline_left_ms, node.cordon))
         listed = sorted(slots)
-        asked, *marks = await self._store.read_all(
-            [("PTTL", keys.node_upgrade(key_part(node.id))), *(("EXISTS", keys.recycle(slot)) for slot in listed)]
-        )
+        part = key_part(node.id)
+        asked, ordered, *marks = await self._store.read_all(
+            [
+                ("PTTL", keys.node_upgrade(part)), ("HKEYS", keys.orders(part)),
+                *(("EXISTS", keys.recycle(slot)) for slot in listed),
+            ]
+        )  # fmt: skip
         if asked > 0:
             told.append(Order("rebuild", int(asked)))
-        if marked := tuple(slot for slot, is_marked in zip(listed, marks, strict=True) if is_marked):
+        used = {field.removeprefix("end:") for field in ordered if field.startswith("end:")}
+        if marked := tuple(slot for slot, is_marked in zip(listed, marks, strict=True) if is_marked or slot in used):
             told.append(Order("recycle", slots=marked))
         return told
 

@@ -14,10 +14,10 @@ class OfNodes(Section):
         "hub:brake", "hash", "the brake on expiring nodes: state, since, counts of the last pass", "when the brake ends"
     )
     beats = One("hub:beats", "zset", "raw node id -> last heartbeat, on the hub clock", "a member with its node")
-    # Fields that a heartbeat must tell: version, drain, cordon (its reason), republish, recycle:<slot>, offers (digest
-    # of the slots), drain_number (of the last drain call). Others: incarnation and its term; suspect; reported:
-    # generation of the store in which it reported last; kept: hub clock at which a sweep that may not expire kept it
-    # alive.
+    # Fields that a heartbeat must tell: version, drain, cordon (its reason), republish, recycle:<slot>, end:<slot>
+    # (number of the end for which the slot is to be made fresh), offers (digest of the slots), drain_number (of the
+    # last drain call). Others: incarnation and its term; suspect; reported: generation of the store in which it
+    # reported last; kept: hub clock at which a sweep that may not expire kept it alive.
     orders = Each(
         "hub:duty:{node}", "hash",
         "orders for the node: version, drain, why it is cordoned, republish, slots to recycle; its incarnation",
@@ -71,8 +71,9 @@ class OfLeases(Section):
     # has yet to hear of it), before (run of the lease before, after a hand-off); adopted_ms: hub clock at which the
     # item of another program was taken in; told: incarnation|number of the call that published it last; reported:
     # generation of the store in which its node reported it; unreported: a hub brought it back and its node has not
-    # named it yet; claimed: key part of the node that its id names, which gets it after the lease. Deleted when the
-    # slot is withdrawn, pruned, or found to be in no list.
+    # named it yet; claimed: key part of the node that its id names, which gets it after the lease; owed: number of
+    # the end for which its node is to make it fresh; made: the last one for which it has. Deleted when the slot is
+    # withdrawn, pruned, or found to be in no list.
     slot = Each(
         "hub:slot:{slot}", "hash",
         "item, pool, node, place (`free`, `lent`, `held`), and of the lease: label, run, times",
@@ -115,6 +116,19 @@ class OfLeases(Section):
     revoked_tokens = One(
         "hub:revoked_tokens", "hash", "slot whose lease ended early -> token of that lease", "as above"
     )
+    end_reason = Each(
+        "hub:end_reason:{slot}", "string", "token, code and words: why a lease of the slot ended early", "600 s",
+        seconds=600,
+    )  # fmt: skip
+    unfresh = One(
+        "hub:unfresh", "zset", "slot that its node is to make fresh -> when its last lease ended, on the hub clock",
+        "a member until that is done, or with its slot",
+    )  # fmt: skip
+    last_end = Each(
+        "hub:last_end:{slot}", "string",
+        "number of the end for which a slot was not made fresh when it was dropped; empty if it was",
+        "until its node publishes it again, one day at most", seconds=86400,
+    )  # fmt: skip
     # Raw id of the node that offered the slot -> slot|hub clock|raw id of the node to which the slot belongs.
     conflicts = One(
         "hub:conflicts", "hash",

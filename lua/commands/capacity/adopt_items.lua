@@ -10,9 +10,9 @@ command.change('capacity/adopt_items', {
   local adopted, taken, dropped = 0, 0, {}
   local list = a.place == 'free' and keys.available(a.pool) or keys.inuse(a.pool)
 
-  local function adopt(slot, item, node, idle_ms)
-    local part = ids.key_part(node)
-    slots.create(slot, item, a.pool, node, part, idle_ms, 'recycle')
+  local function adopt(slot, item, node, idle_ms, policy)
+    local part, fresh = ids.key_part(node), policy == 'fresh'
+    slots.create(slot, item, a.pool, node, part, idle_ms, fresh and 'fresh' or 'recycle')
     history.slot('slot.adopted', {slot = slot, node = node, pool = a.pool}, '')
     redis.call('HSET', keys.slot(slot), 'place', a.place, 'adopted_ms', store.clock_ms)
     local session = a.place == 'lent' and redis.call('HMGET', keys.session(slot), 'labelKey', 'runId', 'leaseToken') or {}
@@ -21,7 +21,9 @@ command.change('capacity/adopt_items', {
       redis.call('HSET', keys.lent(part), slot, session[3] or '')
     end
     adopted = adopted + 1
-    if a.place == 'free' and drains.holds_back(part) then
+    if a.place == 'free' and fresh then
+      foreign_items.hold_used(slot, part, a.pool, item)
+    elseif a.place == 'free' and drains.holds_back(part) then
       redis.call('LREM', list, 1, item)
       redis.call('HSET', keys.slot(slot), 'place', 'held')
       taken = taken + 1
@@ -37,10 +39,10 @@ command.change('capacity/adopt_items', {
     if not same and redis.call('LPOS', list, item) then
       slot, node, idle_ms = items.read(item)
       if not slot and node ~= '' then slot = items.nameless(item) end
-      record = slot and redis.call('HMGET', keys.slot(slot), 'item', 'pool', 'place', 'part')
+      record = slot and redis.call('HMGET', keys.slot(slot), 'item', 'pool', 'place', 'part', 'policy')
       same = record and record[1] == item and record[2] == a.pool and record[3] == a.place
       if slot and not record[1] then
-        adopt(slot, item, node, idle_ms)
+        adopt(slot, item, node, idle_ms, '')
       elseif slot and not same and slots.still_listed(record[2], record[1], record[3]) then
         redis.call('LREM', list, 1, item)
         taken = taken + 1
@@ -48,7 +50,7 @@ command.change('capacity/adopt_items', {
         dropped[#dropped + 1] = item
       elseif slot and not same and (record[3] ~= 'lent' or redis.call('EXISTS', keys.session(slot)) == 0) then
         slots.drop(slot, record[2], record[4])
-        adopt(slot, item, node, idle_ms)
+        adopt(slot, item, node, idle_ms, record[5])
       end
     end
   end

@@ -14,6 +14,7 @@ command.finish('capacity/give_back', {
   'keep_s',      -- for how many seconds the answer is kept
   'arrived_ms',  -- the hub clock at which the call came, at the latest; '' where that is not known
   'revokes',     -- '1': an operator ends the lease, '2': and its holder gets no grace; '' for a return
+  'reason',      -- the operator's, for the holder
 }, function(a)
   local held = redis.call('HGET', keys.session(a.slot), 'leaseToken')
   -- A lease that exists under this token has not been ended by this call before.
@@ -68,7 +69,7 @@ command.finish('capacity/give_back', {
     end
     return done('not lent', record.pool)
   end
-  if a.revokes ~= '' then revocations.revoke(a.slot, a.revokes == '1' and revocations.grace_ms() or 0) end
+  if a.revokes ~= '' then revocations.revoke(a.slot, a.revokes == '1' and revocations.grace_ms() or 0, 'operator', a.reason) end
   record.token = held
   local listed = releases.release(a.slot, record, '120', a.revokes ~= '' and 'grant.ended' or 'grant.returned',
     a.revokes ~= '' and 'operator' or '')

@@ -32,7 +32,7 @@ command.finish('capacity/lapse', {
       if record.place == 'lent' then
         -- A holder knows its deadline itself. After any other end it is told, without a grace: a program that deletes a
         -- footprint wants the slot back with the next sweep, and an idle slot is used by no client.
-        if word ~= 'lapsed' then revocations.revoke(slot, 0) end
+        if word ~= 'lapsed' then revocations.revoke(slot, 0, word) end
         releases.release(slot, record, '120', 'grant.lapsed', word)
       else
         record.label, record.run = label or record.label, redis.call('HGET', keys.session(slot), 'runId') or record.run

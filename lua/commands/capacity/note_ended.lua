@@ -10,12 +10,11 @@ command.finish('capacity/note_ended', {
     local held = redis.call('HGET', keys.session(slot), 'leaseToken') or ''
     if not (held ~= '' and numbers.above(held, token)) then
       local record = slots.read(slot)
-      if until_ms > store.clock_ms then
-        revocations.keep(slot, token, until_ms)
-        if record.place == 'free' then
-          slots.unlist(record.pool, record.item, 'free')
-          redis.call('HSET', keys.slot(slot), 'place', 'held')
-        end
+      local unfresh = record.item and record.place ~= 'lent' and freshness.hear(slot, record.part, record.policy, '', token, record.policy)
+      if until_ms > store.clock_ms then revocations.keep(slot, token, until_ms) end
+      if record.place == 'free' and (unfresh or until_ms > store.clock_ms) then
+        slots.unlist(record.pool, record.item, 'free')
+        redis.call('HSET', keys.slot(slot), 'place', 'held')
       end
       if held ~= '' and record.place == 'lent' then releases.release(slot, record, '120', 'grant.returned', '') end
     end

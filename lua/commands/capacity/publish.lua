@@ -9,18 +9,20 @@
 command.change('capacity/publish', {
   'id',              -- raw id of the node
   'part',            -- key part of the id of the node
-  'policy',          -- 'recycle' (a slot is replaced after each lease) | 'reuse'
+  'policy',          -- 'recycle' (a slot is replaced after each lease) | 'reuse' | 'fresh' (and is not lent before)
   'ttl_ms: number',  -- how long a lease lasts that the node reports
   'incarnation',     -- of the calling process, '' of plain clients
   'said_number',     -- number of the call, which only rises in an incarnation; '' of plain clients
-  '...slots',        -- per slot: id, pool, item, own idle ms or '', and where it is lent token, label, run, else ''
+  '...slots',        -- per slot: id, pool, item, own idle ms or '', where it is lent token, label, run, else '', and the ends
+  -- made fresh or not made fresh, or ''
 }, function(a, argv)
   if redis.call('SISMEMBER', keys.nodes, a.id) == 0 then return {'unknown'} end
   local says, number = node_processes.caller(a.part, a.incarnation, a.said_number)
   if says ~= 'own' then return {says} end
+  if a.policy == 'fresh' then freshness.in_use() end
   local words, others = {}, {}
-  for i = 7, #argv, 7 do
-    local slot, pool, item, idle_ms, token, label, run = unpack(argv, i, i + 6)
+  for i = 7, #argv, 9 do
+    local slot, pool, item, idle_ms, token, label, run, made, ended = unpack(argv, i, i + 8)
     local record = slots.read(slot)
     local own = record.item and record.part == a.part
     local late = node_processes.told_since(slot, a.part, own, a.incarnation, number)
@@ -29,22 +31,23 @@ command.change('capacity/publish', {
     if record.item and not own and not other then record = slots.read(slot) end  -- it has changed to this node
     local unchanged = record.item == item and record.pool == pool
       and slots.still_listed(record.pool, record.item, record.place)
-    if not reports.is_live(slot, token) then token = '' end
+    if not reports.is_live(slot, token) then token, ended = '', numbers.above(token, ended) and token or ended end
     if late then
       word = own and (record.place == 'lent' and 'lent' or 'unchanged') or 'late'
     elseif refused then
       word = refused
     elseif record.place == 'lent' and not numbers.above(token, redis.call('HGET', keys.session(slot), 'leaseToken') or token) then
       redis.call('HDEL', keys.slot(slot), 'unreported')
-      redis.call('HSET', keys.slot(slot), 'reported', store.generation)
+      redis.call('HSET', keys.slot(slot), 'policy', a.policy, 'reported', store.generation)
       word = 'lent'
     elseif unchanged and token == '' then
       redis.call('HSET', keys.slot(slot), 'policy', a.policy, 'reported', store.generation)
-      if redis.call('SREM', keys.aside(a.part), slot) == 1 and record.place == 'held' then
-        placing.place(slot, a.part, pool, item)
-      end
+      local again = redis.call('SREM', keys.aside(a.part), slot) == 1 and record.place == 'held'
+      again = freshness.hear(slot, a.part, a.policy, made, ended, record.policy) or again
+      if again and slots.unlist(pool, item, record.place) then placing.place(slot, a.part, pool, item) end
       word = 'unchanged'
     else
+      made = freshness.latest(slot, made)
       if record.item then
         if record.place == 'lent' then endings.finish(slot, record.label, record.run, record.part) end
         slots.unlist(record.pool, record.item, record.place)
@@ -62,6 +65,7 @@ command.change('capacity/publish', {
       else
         history.slot('slot.published', {slot = slot, node = a.id, pool = pool}, '')
         redis.call('SREM', keys.replacing(pool), slot)
+        if a.policy == 'fresh' then freshness.enter(slot, a.part, made, ended) end
         placing.place(slot, a.part, pool, item)
         word = 'published'
       end

@@ -10,6 +10,7 @@ command.finish('capacity/withdraw', {
   'only_free',    -- '1': leave the slot alone when it is lent
   'incarnation',  -- of the calling process, '' of plain clients
   'said_number',  -- number of the call, which only rises in an incarnation; '' of plain clients
+  'reason',       -- why, for the holder of a lease that ends by this; '' for no words
 }, function(a)
   local says, number = node_processes.caller(a.part, a.incarnation, a.said_number)
   if says ~= 'own' then return {says == 'unknown' and 'unregistered' or says} end
@@ -25,11 +26,12 @@ command.finish('capacity/withdraw', {
   redis.call('DEL', keys.recycle(a.slot))
   slots.unlist(record.pool, record.item, record.place)
   if record.place == 'lent' then
-    revocations.revoke(a.slot, revocations.grace_ms())
+    revocations.revoke(a.slot, revocations.grace_ms(), 'withdrawn', a.reason)
     endings.finish(a.slot, record.label, record.run, record.part)
     history.slot('grant.ended', record, 'withdrawn')
   end
   slots.drop(a.slot, record.pool, record.part)
+  redis.call('SET', keys.last_end(a.slot), '', 'XX', 'KEEPTTL')  -- what its node publishes under this id is another slot
   node_processes.note_withdrawn(a.slot, a.part, number)
   history.slot('slot.withdrawn', record, 'asked')
   serving.opened()

@@ -4,7 +4,7 @@
 --   | 2 (unchanged, and it drains) | 3 (superseded: another process is the node, and this one has to stop)
 --   | {version of the orders, 1 | 0 (it drains), {slot, token, ...} of its leases, {slot to recycle, ...}, digest of the slots that the
 --   hub offers or '', the last drain call as `drains.last_call` returns it, labels and runs of its leases as `leases.asked` returns
---   them}
+--   them, {slot to be made fresh, number of the end, ...}}
 command.finish('nodes/beat', {
   'timeout_ms',  -- timeout of nodes
   '...beats',    -- per node: raw id, key part of the id, version of the orders that it knows, incarnation or ''
@@ -27,16 +27,18 @@ command.finish('nodes/beat', {
   if #readings > 0 then redis.call('ZADD', keys.beats, unpack(readings)) end
 
   local function recycle_list(part)
-    local found = {}
+    local found, ends = {}, {}
     for _, field in ipairs(redis.call('HKEYS', keys.orders(part))) do
-      local slot = string.match(field, '^recycle:(.+)$')
-      if slot and redis.call('EXISTS', keys.recycle(slot)) == 1 then
+      local kind, slot = string.match(field, '^(%l+):(.+)$')
+      if kind == 'end' then
+        ends[#ends + 1], ends[#ends + 2] = slot, redis.call('HGET', keys.orders(part), field)
+      elseif kind == 'recycle' and redis.call('EXISTS', keys.recycle(slot)) == 1 then
         found[#found + 1] = slot
-      elseif slot then
+      elseif kind == 'recycle' then
         redis.call('HDEL', keys.orders(part), field)
       end
     end
-    return found
+    return found, ends
   end
 
   local seen = times.text(store.now_ms)
@@ -54,8 +56,9 @@ command.finish('nodes/beat', {
     end
     local drains_away = duty[2] and not duty[7]
     if (duty[1] or '0') == version then return drains_away and 2 or 1 end
-    return {duty[1] or '0', drains_away and 1 or 0, redis.call('HGETALL', keys.lent(part)), recycle_list(part),
-      incarnation ~= '' and slot_digests.of(part) or '', drains.last_call(id, part), leases.asked(part)}
+    local recycle, ends = recycle_list(part)
+    return {duty[1] or '0', drains_away and 1 or 0, redis.call('HGETALL', keys.lent(part)), recycle,
+      incarnation ~= '' and slot_digests.of(part) or '', drains.last_call(id, part), leases.asked(part), ends}
   end
   local answers = {}
   for i = 1, #heard do

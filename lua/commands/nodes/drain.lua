@@ -66,6 +66,7 @@ command.finish('nodes/drain', {
       redis.call('HSET', keys.slot(slot), 'place', 'held')
       place = 'held'
     elseif a.on == '0' and place == 'held' then
+      redis.call('SREM', keys.aside(a.part), slot)  -- else it would not be placed again later, when it was made fresh
       place = placing.place(slot, a.part, record[2], record[1])
     end
     held = held + (place == 'held' and 1 or 0)

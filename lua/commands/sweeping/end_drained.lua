@@ -23,7 +23,7 @@ command.finish('sweeping/end_drained', {
         after, whole = a.cursor, false
         break
       end
-      revocations.revoke(slot, revocations.grace_ms())
+      revocations.revoke(slot, revocations.grace_ms(), 'deadline')
       releases.release(slot, slots.read(slot), '120', 'grant.ended', 'deadline')
       ended[#ended + 1] = slot
     end

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from hub.client.state import AgentState
+from hub.client.state import AgentOptions, AgentState
 from hub.store.keys import Keys
 from tests.machine.flight.base import Base, Errand
 from tests.machine.flight.box import NODE_S, Box, Call
 
 KEYS = Keys("")
 SLOTS = {"n0": {"s0": "gpu:a", "s1": "gpu:a"}, "n1": {"s2": "gpu:a", "s3": "gpu:b"}, "n2": {"s4": "gpu:b"}}
+FRESH = "n1"  # the node that makes its slots fresh after each lease
 OF = {slot: node for node, slots in SLOTS.items() for slot in slots}
 
 
@@ -19,7 +20,10 @@ class Agent:
 
     def __init__(self, node: str) -> None:
         self.node = node
-        self.state = AgentState(node, {"slots": [{"slotId": s, "labelKey": pool} for s, pool in SLOTS[node].items()]})
+        options: AgentOptions = {"slots": [{"slotId": s, "labelKey": pool} for s, pool in SLOTS[node].items()]}
+        if node == FRESH:
+            options["on_recycle"] = print
+        self.state = AgentState(node, options)
         self.registered = self.silent = self.left = self.superseded = False
         self.number = 0  # of the last call about slots
         self.compared = ("", 0)  # at what was offered, by which call
@@ -45,6 +49,8 @@ class Fleet(Base):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.agents = {node: [Agent(node)] for node in SLOTS}
+        self.used: dict[str, int] = {}  # slot -> the highest token of a holder that was told
+        self.cleaned: dict[str, int] = {}  # slot of `FRESH` -> the last end for which it was made fresh
         self.drained: dict[str, float] = {}
         self.drained_at: dict[str, Box] = {}  # the hub that took the drain
         self.draining: set[str] = set()  # asked for, and not answered yet
@@ -91,6 +97,7 @@ class Fleet(Base):
             elif call.answer.get("known"):
                 agent.state.heard(body, call.answer)
                 agent.heard_ms, agent.heard_s = self.clock_ms(), self.now_s
+                self.make_fresh(agent)
                 agent.state.acknowledge()
             else:
                 agent.registered = False
@@ -126,6 +133,12 @@ class Fleet(Base):
 
     # -- making a slot fresh
 
+    def make_fresh(self, agent: Agent) -> None:
+        """Make fresh what the hub holds back for that; the next beat says so."""
+        for slot, end in list(agent.state.ends.items()):
+            if agent.state.made_fresh(slot, None, end):
+                self.cleaned[slot] = max(int(end), self.cleaned.get(slot, 0))
+
     async def take_off(self, agent: Agent, which: int, box: Box) -> None:
         """A slot that is to be made fresh goes off offer, unless it is lent."""
         if agent.left or not agent.registered:
@@ -143,6 +156,7 @@ class Fleet(Base):
             if call.status == 200:
                 agent.state.reserved(slot)
                 agent.off[slot] = "off"
+                self.cleaned[slot] = max(self.cleaned.get(slot, 0), self.used.get(slot, 0))
             elif call.status == 409:
                 agent.state.still_lent(slot, asked_before=asked_before)
                 del agent.off[slot]

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.machine.flight.base import GRACE_S, Errand
 from tests.machine.flight.box import NODE_S, Box, Call
-from tests.machine.flight.fleet import KEYS, OF, SLOTS, Fleet
+from tests.machine.flight.fleet import FRESH, KEYS, OF, SLOTS, Fleet
 
 TTL_S, LONG_S = 20, 90
 POOLS = ("gpu:a", "gpu:a", "gpu:b", "gpu:b", "gpu:a:eu")  # what is asked for; the last is served by the first
@@ -46,9 +46,9 @@ class Lend(Fleet):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.holders: list[Holder] = []
-        self.given: dict[str, int] = {}  # slot -> the highest token that was given for it
         self.told: dict[int, Holder] = {}
         self.ended: dict[str, set[int]] = {slot: set() for slot in OF}  # tokens whose return was answered
+        self.given: dict[str, int] = {}  # slot -> the highest token that was given for it
         self.enders: dict[int, Box] = {}  # the hub that took the return of a token
         self.lapsed: set[int] = set()  # those of them that had ended by themselves
         self.fell: dict[str, float] = {}
@@ -90,6 +90,9 @@ class Lend(Fleet):
             self.complain("token", f"{seen}, which was given for {known.slot} before")
         if any(other.slot == slot and other.token >= token and other.since_s < call.sent_s for other in self.holders):
             self.complain("token", f"{seen}, after higher ones")
+        if OF[slot] == FRESH and self.cleaned.get(slot, 0) < self.used.get(slot, 0) < token:
+            self.complain("fresh", f"{seen}, as the holder under {self.used[slot]} left it")
+        self.used[slot] = max(token, self.used.get(slot, 0))
         if self.stands_drained(OF[slot]) and self.drained[OF[slot]] < call.sent_s:
             self.complain("drain", f"{seen}, of {OF[slot]} that drains")
         for other in self.holders:

@@ -8,6 +8,7 @@ RULES = frozenset(
         "cap",  # no more is lent than a cap allows, and none refused for a cap that was cleared
         "done",  # no task is given out whose end was taken
         "drain",  # nothing is lent of a node that drains
+        "fresh",  # no slot of a node that makes slots fresh is lent as its last holder left it
         "gone",  # nothing is done for a caller who can no longer hear of it
         "grace",  # what ended early is lent on when its holder has heard of it, or after the grace
         "healthy",  # no node is expired that was heard a moment ago

@@ -261,6 +261,8 @@ class World(Work):
             self.settle_runs(worker)
         self.unsettle()
         self.disturb()
+        if any(box.frozen for box in self.boxes):  # a use of which only that hub knows may be lost
+            self.cleaned |= self.used
         for box in self.boxes:
             box.before = None
         for box in cut:
