@@ -29,7 +29,7 @@ function jobs.count_schemas(full, user, schemas_bytes, is_free)
   local by, before = unpack(redis.call('HMGET', keys.job(full), 'by', 'bytes'))
   before = tonumber(before or '')
   if before == bytes then return end
-  local other = by ~= user and before or nil  -- bytes that count for another user so far
+  local other = by and by ~= user and before or nil  -- bytes that count for another user so far
   local refusal = quotas.take('schemas', user, room, by == user and bytes - before or bytes, {is_free = is_free, before = other})
   if refusal then return refusal end
   if other then quotas.release('schemas', by, room, other, 0) end

@@ -67,8 +67,8 @@ end
 -- Fail a task, or let it be tried again after a pause, where it has attempts left. The pause doubles with each attempt, up to an hour.
 function outcomes.fail(t, error, request)
   local attempt = tonumber(t.attempt or '1')
-  error = reserve.shortened(error)
   if not t.max or attempt >= tonumber(t.max) then return outcomes.close(t, 'failed', error, request) end
+  error = reserve.shortened(error)
   local pause_ms = math.min(3600000, tonumber(t.backoff_ms) * 2 ^ (attempt - 1))
   t.attempt = string.format('%d', attempt + 1)
   redis.call('HSET', keys.task(t.id), 'attempt', t.attempt)

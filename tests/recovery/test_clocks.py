@@ -48,9 +48,9 @@ def test_the_status_is_set_before_the_count_that_decides_it():
 
 
 def test_an_age_may_have_fractions_and_exceed_a_day():
-    assert "-90000500000," in said(sa.select(rows().older_than(90_000.5)))
+    assert "-90000500000," in said(sa.select(rows().clock.older_than(90_000.5)))
 
 
 def test_an_age_is_computed_by_the_database():
     age = "timestampdiff(MICROSECOND, jobs.at, utc_timestamp(6)) / 1000000.0"
-    assert said(sa.select(rows().age_s.label("age"))) == f"SELECT {age} AS age FROM jobs"
+    assert said(sa.select(rows().clock.age_s.label("age"))) == f"SELECT {age} AS age FROM jobs"

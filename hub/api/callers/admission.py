@@ -45,7 +45,7 @@ def _find(request: Request, row: Row) -> Caller | Awaitable[Caller]:
     if not facts.who or ANYBODY in facts.who:
         return STRANGER
     found = serving(request)
-    if facts.anonymous or facts.scopes:
+    if facts.anonymous or facts.scopes or facts.superuser:
         return find_user(request, *(facts.scopes or (READ,)), strangers=facts.anonymous, superuser=facts.superuser)
     if facts.joins:
         return finding.joiner(found, finding.Shown.of(request.headers).token)

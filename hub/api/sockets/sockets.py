@@ -135,11 +135,14 @@ class Sockets:
             text = "This hub runs several processes, so polling does not work: connect with transports=['websocket']."
             await PlainTextResponse(text, 400)(scope, receive, send)
             return
+        kept = KeptBody(scope, receive, self._serving.large_bodies)
         try:
-            body = await KeptBody(scope, receive, self._serving.large_bodies).whole(MESSAGE_BYTES, self._timeout_s)
-        except (RequestTimedOut, TooLarge) as refusal:
+            body = await kept.whole(MESSAGE_BYTES, self._timeout_s)
+        except (RequestTimedOut, TooLarge, Unavailable) as refusal:
             await _refuse(refusal, scope, receive, send)
             return
+        finally:
+            kept.unload()
         if body is not None:
             await self._poll(_with_length(scope, len(body)), body, receive, send)
 

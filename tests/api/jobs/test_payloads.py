@@ -9,6 +9,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from starlette.requests import Request
 
 from hub.api.handling.large_bodies import LIGHT
 from hub.api.jobs import bodies
@@ -48,7 +49,7 @@ def spread(text: str, blanks: list[str]) -> bytes:
 
 
 async def taken(text: bytes) -> list[str]:
-    said, body = bodies._whole(text, SubmitBody, lambda document: None)
+    said, body = bodies._whole(Request({"type": "http"}), text, SubmitBody)
     return await bodies.payloads(said, body, Limits)
 
 

@@ -261,3 +261,12 @@ async def test_a_schedule_makes_no_task_and_says_why_while_its_user_is_at_the_qu
     redis.hset("hub:schedule:lab:s", "payload", '{"text":"%s"}' % ("x" * 9_000))
     assert await shop.hub.schedules.fire_due() == 0
     assert (await shop.hub.schedules.get("lab", "s")).why == "quota"
+
+
+async def test_a_job_whose_owner_is_lost_counts_for_the_next_user_that_registers_it(shop, redis):
+    assert (await a_schema(shop, shop.people["alice"], "s")).status_code == 201
+    (job,) = [key for key in redis.keys("hub:job:lab:*") if redis.hget(key, "by") and JOB not in key]
+    redis.hdel(job, "by")
+    redis.hset(job, "bytes", 1)
+    assert (await a_schema(shop, shop.people["bob"], "s")).status_code in (200, 201)
+    assert redis.hget(job, "by")
