@@ -88,6 +88,12 @@ class BorrowCall:
     label: str
     options: BorrowOptions = field(default_factory=BorrowOptions)
 
+    def __post_init__(self) -> None:
+        """Keep the realms as they are now: every attempt must send the same, because all have one key."""
+        if "realms" in self.options:
+            options: BorrowOptions = {**self.options, "realms": tuple(self.options["realms"])}
+            object.__setattr__(self, "options", options)
+
     @property
     def wait_s(self) -> float:
         """Return the seconds to wait in the queue; `inf` to wait for ever."""
