@@ -16,7 +16,7 @@ from hub.cli.child import Child, Signals
 from hub.cli.connection import Address, address
 from hub.cli.environment import environment
 from hub.cli.inputs import Pair, PoolOption, Usage, check_command, each_once, read_id, read_pair, read_pool, read_url
-from hub.cli.options import COMMAND, FILE, SECRET, URL, Input
+from hub.cli.options import COMMAND, SECRET, URL, Input
 from hub.client import AgentOptions, NodeAgent
 from hub.client.signals import named
 from hub.observability.logs import configure_logs, get_logger
@@ -39,7 +39,12 @@ def agent(
     join_token_file: Path | None = Option(
         None, exists=True, dir_okay=False, metavar="FILE", help="A file with a join token. Default: HUB_JOIN_TOKEN."
     ),
-    token_file: str | None = FILE.option("The file that keeps the token of the node. Default: HUB_NODE_TOKEN_FILE."),
+    token_file: Path | None = Option(
+        None,
+        dir_okay=False,
+        metavar="FILE",
+        help="The file that keeps the token of the node. Default: HUB_NODE_TOKEN_FILE.",
+    ),
     url: str | None = URL,
     secret: str | None = SECRET,
 ) -> int:
@@ -59,7 +64,7 @@ def agent(
     if join_token_file is not None:
         options["join_token"] = join_token_file.read_text().strip()
     if token_file is not None:
-        options["token_file"] = token_file
+        options["token_file"] = str(token_file)
     configure_logs(load_settings())
     return asyncio.run(_announce(where, name, options, command or []))
 

@@ -17,7 +17,7 @@ from hub.client.guard import Guard
 from hub.client.options import spelt_out
 from hub.client.slot import Slot, keep, renew
 from hub.client.transport import AsyncTransport, Secret
-from hub.client.waiting import BorrowCall, BorrowOptions, borrow
+from hub.client.waiting import BORROW_DEFAULTS, BorrowCall, BorrowOptions, borrow
 from hub.client.watch import Watch
 from hub.errors import HubUnavailable, LeaseLost
 
@@ -64,7 +64,7 @@ class HubClient:
             await asyncio.to_thread(self._backlog.close, CLOSE_S)
         await self._http.close()
 
-    @spelt_out(BorrowOptions)
+    @spelt_out(BorrowOptions, BORROW_DEFAULTS)
     def borrow(
         self,
         label: str,
@@ -87,7 +87,7 @@ class HubClient:
 
         return Borrowing(self, acquire)  # threads: return SyncBorrowing(self, acquire, on_lost)
 
-    @spelt_out(BorrowOptions)
+    @spelt_out(BorrowOptions, BORROW_DEFAULTS)
     async def acquire(self, label: str, **options: Unpack[BorrowOptions]) -> Slot:
         """Borrow a slot of `label`; the caller renews its lease and gives it back.
 

@@ -17,15 +17,11 @@ PATIENCE = RetryPolicy(trouble_s=10.0, attempt_s=5.0)
 
 
 class Credential:
-    """The secret of one node. A token in the file, valid for this node alone, is preferred to a given secret.
-
-    Raises `BadInput` for a join token that cannot be one.
-    """
+    """The secret of one node. A token in the file, valid for this node alone, is preferred to a given secret."""
 
     def __init__(self, node_id: str, options: AgentOptions) -> None:
         self._node_id = node_id
         self._options = options
-        self._join_token = _join_token(options)
         file = options.get("token_file") or os.environ.get("HUB_NODE_TOKEN_FILE", "")
         self._file = Path(file) if file else None
         self._own = ""
@@ -45,17 +41,17 @@ class Credential:
         """Call `register`; when the hub refuses the secret and there is a join token, join and call it again.
 
         Raises what `register` raises, `NodeTaken` when the hub already has another token for the node, and `BadInput`
-        when the file cannot be written.
+        for a join token that cannot be one or a file that cannot be written.
         """
         try:
             await register()
         except Unauthorized:
-            if not self._join_token:
+            if not (join_token := _join_token(self._options)):
                 raise
-            await self._join(http)
+            await self._join(http, join_token)
             await register()
 
-    async def _join(self, http: AsyncTransport) -> None:
+    async def _join(self, http: AsyncTransport, join_token: str) -> None:
         """Make a token of the node's own, have the hub accept it by the join token, and show it from now on.
 
         Safe to repeat.
@@ -70,7 +66,7 @@ class Credential:
         body: dict[str, object] = {"nodeId": self._node_id, "sha256": digest_of(self._own)}
         if self._file is None:
             body["kept"] = False
-        await http.run(exchange(Send("POST", "/node/join", body, headers={"x-hub-secret": self._join_token}), PATIENCE))
+        await http.run(exchange(Send("POST", "/node/join", body, headers={"x-hub-secret": join_token}), PATIENCE))
         http.credentials = Secret(self._own)
 
     def _keep(self, secret: str) -> None:

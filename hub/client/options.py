@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast, get_type_hints
+from types import MappingProxyType
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast, get_args, get_type_hints
 
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def spelt_out(options: type) -> Callable[[F], F]:
-    """Return a decorator that shows each of `options` in the signature, instead of `**options`, and refuses others."""
+def spelt_out(options: type, defaults: Mapping[str, object] = MappingProxyType({})) -> Callable[[F], F]:
+    """Return a decorator that shows each of `options` in the signature, instead of `**options`, and refuses others.
+
+    The default of an option is shown: that of `defaults`, or None where it may be None, or else `...` for "not given".
+    """
+
+    def default_of(name: str, kind: Any) -> object:
+        return defaults.get(name, None if type(None) in get_args(kind) else ...)
 
     def shown(function: F) -> F:
         signature = inspect.signature(function)
         plain = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
         named = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=..., annotation=kind)
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default_of(name, kind), annotation=kind)
             for name, kind in get_type_hints(options).items()
         ]
         known = {parameter.name for parameter in (*plain, *named)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -42,19 +43,30 @@ def ending() -> list[int]:
 
 
 @contextmanager
-def handled(on_signal: Callable[[int], object]) -> Iterator[None]:
+def handled(on_signal: Callable[[int], object], loop: asyncio.AbstractEventLoop | None = None) -> Iterator[None]:
     """Call `on_signal` with the number of each signal that would end the process; then put the former handlers back.
 
     Outside the main thread, which alone may set handlers, nothing is handled. `on_signal` is called in the main thread
     at any moment, and so must not set an event for which that thread may be waiting: it holds the lock of the event.
+
+    With `loop`, the event loop of the main thread, each signal wakes the loop. Without it, one that comes just before
+    the loop sleeps, or that the system gives to another thread, is noticed only when something else wakes the loop.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.signal(number, lambda number, _: on_signal(number)) for number in ending()}
+    # A loop with one handler is woken by every signal. Those that the program has set, maybe on this loop, stay there.
+    on_loop = [number for number, handler in before.items() if loop is not None and handler is signal.SIG_DFL]
+    if loop is not None:
+        for number in on_loop:
+            loop.add_signal_handler(number, on_signal, number)
     try:
         yield
     finally:
+        if loop is not None:
+            for number in on_loop:
+                loop.remove_signal_handler(number)
         for number, handler in before.items():
             signal.signal(number, handler or signal.SIG_DFL)
 

@@ -17,7 +17,7 @@ from hub.client.exchange import RetryPolicy
 from hub.client.options import spelt_out
 from hub.client.slot import Slot, keep, renew
 from hub.client.transport import Secret, Stopped, SyncTransport
-from hub.client.waiting import BorrowCall, BorrowOptions, borrow
+from hub.client.waiting import BORROW_DEFAULTS, BorrowCall, BorrowOptions, borrow
 from hub.client.watch import SyncWatch
 from hub.errors import HubUnavailable, LeaseLost
 
@@ -118,7 +118,7 @@ class SyncHubClient:
             self._backlog.close(CLOSE_S)
         self._http.close()
 
-    @spelt_out(BorrowOptions)
+    @spelt_out(BorrowOptions, BORROW_DEFAULTS)
     def borrow(
         self,
         label: str,
@@ -141,7 +141,7 @@ class SyncHubClient:
 
         return SyncBorrowing(self, acquire, on_lost)
 
-    @spelt_out(BorrowOptions)
+    @spelt_out(BorrowOptions, BORROW_DEFAULTS)
     def acquire(self, label: str, **options: Unpack[BorrowOptions]) -> Slot:
         """Borrow a slot of `label`; the caller renews its lease and gives it back.
 

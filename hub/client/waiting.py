@@ -81,6 +81,9 @@ class BorrowOptions(TypedDict, total=False):
     """Up to 8 realms that may serve the borrow. It waits in the first, unless the URL of the client names another."""
 
 
+BORROW_DEFAULTS: BorrowOptions = {"wait": 0.0, "priority": 0, "wait_for_pool": True, "realms": ()}  # of others: None
+
+
 @dataclass(frozen=True, slots=True)
 class BorrowCall:
     """A borrow of a slot of `label`."""
@@ -88,10 +91,16 @@ class BorrowCall:
     label: str
     options: BorrowOptions = field(default_factory=BorrowOptions)
 
+    def __post_init__(self) -> None:
+        """Add the defaults. Keep the realms as they are now: every attempt must send the same, as all have one key."""
+        options: BorrowOptions = {**BORROW_DEFAULTS, **self.options}
+        options["realms"] = tuple(options["realms"])
+        object.__setattr__(self, "options", options)
+
     @property
     def wait_s(self) -> float:
         """Return the seconds to wait in the queue; `inf` to wait for ever."""
-        wait_s = self.options.get("wait", 0.0)
+        wait_s = self.options["wait"]
         return math.inf if wait_s is None else wait_s
 
     def body(self, left_s: float) -> dict[str, Any]:
@@ -103,9 +112,9 @@ class BorrowCall:
             "ttlSeconds": None if ttl_s is None else whole(ttl_s),
             "runId": options.get("run"),
             "runName": options.get("run_name"),
-            "priority": options.get("priority") or None,
-            "waitForPool": None if options.get("wait_for_pool", True) else False,
-            "realms": list(options.get("realms", ())) or None,
+            "priority": options["priority"] or None,
+            "waitForPool": None if options["wait_for_pool"] else False,
+            "realms": list(options["realms"]) or None,
             "maxWaitSeconds": whole(math.ceil(left_s * 1000) / 1000) if left_s <= LONGEST_WAIT_S else None,
         }
         return {name: value for name, value in members.items() if value is not None}

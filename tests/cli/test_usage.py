@@ -48,6 +48,7 @@ WRONG = {
     "agent --label region": "'region' is not KEY=VALUE",
     "agent --label =eu": "'=eu' is not KEY=VALUE",
     "agent --label a=1 --label a=2": "--label names 'a' twice.",
+    "agent --token-file /": "'/' is a directory",
     "agent --policy sometimes": "--policy",
     "agent --base-url nowhere": "'nowhere' is no address",
     "agent -- no-such-program": "The command 'no-such-program' is not on the PATH.",

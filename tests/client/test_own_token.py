@@ -79,9 +79,10 @@ async def test_a_wrong_join_token_is_refused(live_hub: HubProcess, tmp_path: Pat
 
 
 @pytest.mark.parametrize("text", [",", " , ", "two words", "wörter"])
-async def test_a_text_that_cannot_be_a_join_token_is_refused_before_a_hub_is_asked(
+async def test_a_node_that_must_join_with_a_text_that_cannot_be_a_join_token_is_refused_before_it_joins(
     text: str, hub: FakeHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    hub.say("POST /node/register", *[(401, "unauthorized")] * 2)
     with pytest.raises(BadInput, match=r"^join_token holds no token; `hub token create --join NAME`"):
         async with agent_of(hub, join_token=text):
             pass
@@ -89,7 +90,12 @@ async def test_a_text_that_cannot_be_a_join_token_is_refused_before_a_hub_is_ask
     with pytest.raises(BadInput, match=r"^HUB_JOIN_TOKEN holds no token; "):
         async with agent_of(hub):
             pass
-    assert hub.seen == []
+    assert {seen.path for seen in hub.seen} == {"/node/register"}
+
+
+async def test_a_text_that_cannot_be_a_join_token_does_not_stop_a_node_with_a_valid_secret(hub: FakeHub) -> None:
+    async with agent_of(hub, secret="valid", join_token="two words"):
+        assert len(hub.said("POST /node/register")) == 1
 
 
 async def test_an_empty_join_token_counts_as_none(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:

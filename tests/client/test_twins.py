@@ -16,6 +16,7 @@ import pytest
 import hub.client
 import hub.client.jobs
 from hub.client import borrower, sync_borrower
+from hub.client.waiting import BorrowOptions
 from tests import twins
 
 PACKAGES: tuple[ModuleType, ...] = (hub.client, hub.client.jobs)
@@ -123,6 +124,24 @@ def test_context_managers_can_be_entered_and_left_in_both_forms(ours: type, thei
 def test_every_option_is_in_the_signature(name: str, call: Callable[..., Any]):
     kinds = {parameter.kind for parameter in inspect.signature(call).parameters.values()}
     assert inspect.Parameter.VAR_KEYWORD not in kinds, name
+
+
+def test_the_default_of_an_option_is_in_the_signature():
+    clients = (hub.client.HubClient, hub.client.SyncHubClient)
+    for call in [call for client in clients for call in (client.borrow, client.acquire)]:
+        options = inspect.signature(call).parameters
+        assert {name: options[name].default for name in BorrowOptions.__annotations__} == {
+            "ttl": None,
+            "run": None,
+            "run_name": None,
+            "wait": 0.0,
+            "priority": 0,
+            "wait_for_pool": True,
+            "ticket": None,
+            "realms": (),
+        }
+    assert inspect.signature(hub.client.HubClient.leases).parameters["label"].default is None
+    assert inspect.signature(hub.client.NodeAgent).parameters["pools"].default is ...
 
 
 async def test_an_option_that_does_not_exist_is_refused():

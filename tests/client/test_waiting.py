@@ -168,6 +168,16 @@ def test_the_options_of_a_borrow_are_sent_unchanged_and_a_priority_of_0_is_left_
     assert plain.sent[0][1].body == {"labelKey": "gpu:a100", "maxWaitSeconds": 0}
 
 
+def test_every_attempt_of_a_borrow_names_the_realms_that_were_given_at_its_start(line: Line) -> None:
+    realms = ["eu", "us"]
+    once: Any = iter(realms)
+    borrows = [BorrowCall("gpu:a100", {"wait": 70, "realms": given}) for given in (realms, once)]
+    realms.append("asia")
+    for wanted in borrows:
+        sent = line.play(wanted, [vain(), granted()]).sent
+        assert [send.body["realms"] for _, send in sent if send.body] == [["eu", "us"]] * 2
+
+
 def test_the_read_timeout_is_the_wait_at_the_hub_plus_the_attempt_timeout(line: Line) -> None:
     played = line.play(BorrowCall("gpu:a100", {"wait": 40}), [vain(), granted()])
     assert [(send.timeout_s, send.wait_s) for _, send in played.sent] == [(15, 30), (15, 10)]

@@ -45,11 +45,11 @@ async def decided(old, by):
 moving._decide = decided""",
     "before the file is written": f"""
 from hub.cli import realms
-carry = realms._carry
-async def carried(realm, there):
-    await carry(realm, there)
+move = realms._move
+async def moved(realm, there):
+    await move(realm, there)
     {DIE}
-realms._carry = carried""",
+realms._move = moved""",
 }
 UNDECIDED = list(PHASES)[:5]
 

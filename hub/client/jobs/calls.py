@@ -13,11 +13,26 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
 
+import httpx
+
 from hub.client import calls
 from hub.client.backlog import ONCE, Backlog, Message
-from hub.client.exchange import HubAnswer, Left, Pause, Send, Steps, lasting, passing, readable, repeated
+from hub.client.exchange import (
+    HubAnswer,
+    Left,
+    Pause,
+    Send,
+    Steps,
+    accepted,
+    lasting,
+    passing,
+    readable,
+    refusal,
+    repeated,
+)
 from hub.client.jobs.tasks import Held, Report, TaskInfo
 from hub.errors import HubError, HubUnavailable, TooLarge, WorkerNotFound
+from hub.retries import now_s
 
 log = logging.getLogger("hub.client")
 
@@ -45,14 +60,15 @@ def ask(send: Send, left_s: Left, attempt_s: float = ATTEMPT_S) -> Steps[HubAnsw
 def starting(send: Send, attempts: int) -> Steps[dict[str, Any]]:
     """Send up to `attempts` times, with growing pauses after passing failures; return the JSON object of the answer."""
     for attempt in itertools.count(1):
-        try:
-            return _object((yield from ask(send, lasting(0.0))))
-        except HubError as error:
-            if not passing(error) or attempt >= attempts:
-                raise
-            log.warning("%s %s failed (attempt %d of %d): %s", send.method, send.path, attempt, attempts, error)
-            asked_s = min(error.retry_after_s or 0.0, 30.0)
-        yield Pause(max(min(2.0 ** (attempt - 1), 30.0) + random.random(), asked_s))
+        sent_s = now_s()
+        outcome = yield replace(send, timeout_s=ATTEMPT_S)
+        if isinstance(outcome, httpx.Response) and outcome.is_success:
+            return _object(accepted(outcome, sent_s))  # not repeated when it cannot be read: the hub has accepted
+        error, _ = refusal(outcome)
+        if not passing(error) or attempt >= attempts:
+            raise error
+        log.warning("%s %s failed (attempt %d of %d): %s", send.method, send.path, attempt, attempts, error)
+        yield Pause(max(min(2.0 ** (attempt - 1), 30.0) + random.random(), min(error.retry_after_s or 0.0, 30.0)))
     raise AssertionError("unreachable")
 
 

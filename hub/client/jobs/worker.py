@@ -158,7 +158,7 @@ class Worker:
 
     async def run(self) -> None:
         """Run tasks until `stop` or a signal; a second signal hurries (see `stop`). Raises what ended the worker."""
-        with handled(lambda _: self.stop(hurry=self._stopping)):
+        with handled(lambda _: self.stop(hurry=self._stopping), asyncio.get_running_loop()):
             async with self:
                 await self.ended()
 

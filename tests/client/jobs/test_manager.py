@@ -13,6 +13,7 @@ import pytest
 from hub.client.jobs import JobManager
 from hub.errors import (
     Forbidden,
+    HubError,
     HubUnavailable,
     InvalidTaskTransition,
     JobNotFound,
@@ -88,6 +89,16 @@ def test_a_lasting_failure_at_the_start_is_raised_after_the_configured_tries(hub
         manager.register(Rotate)
     assert len(hub.said(REGISTER)) == 2
     assert JOB not in manager
+
+
+@pytest.mark.parametrize("content", [b"<html>", b"[1]", b"7"])
+def test_an_accepted_registration_whose_answer_cannot_be_read_is_not_repeated(
+    hub: JobsHub, make: Make, content: bytes
+) -> None:
+    hub.say(REGISTER, *[lambda _: httpx.Response(200, content=content)] * 10)
+    with pytest.raises(HubError, match=r"not JSON|cannot be read"):
+        make().register(Rotate)
+    assert len(hub.said(REGISTER)) == 1
 
 
 def malformed(_: Seen) -> httpx.Response:

@@ -207,6 +207,19 @@ async def test_a_signal_ends_the_worker_and_a_second_one_does_so_at_once(hub: Jo
     assert signal.getsignal(number) == before
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_at_once_a_worker_that_waits_for_a_hub(
+    hub: JobsHub, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """Also one that another thread gets, which interrupts nothing that the event loop does."""
+    hub.away = True
+    monkeypatch.setattr("hub.client.jobs.worker.LONGEST_PAUSE_S", 2 * PATIENCE_S)
+    monkeypatch.setattr("hub.client.jobs.worker.pause_s", lambda _: 2 * PATIENCE_S)
+    running = asyncio.create_task(Work(hub).worker.run())
+    threading.Timer(0.5, signal.raise_signal, [number]).start()
+    await asyncio.wait_for(running, PATIENCE_S)
+
+
 async def test_a_worker_can_run_only_once(hub: JobsHub) -> None:
     work = Work(hub)
     running, _ = await work.begin(0)
