@@ -80,6 +80,7 @@ function Pool({ label }) {
           : undefined],
         ["Version", found.version],
       ]}/>`}</${Shown}>
+    ${(found || pool.error) && html`<${Shown} from=${line}><${Shown} from=${leases}>
     <section><h2>Waiting for ${label}</h2>
       <${Table} caption=${`Borrowers that wait for ${label}`} rows=${mine?.tickets ?? []} id=${(/** @type {any} */ t) => t.ticket}
         columns=${tickets}
@@ -89,7 +90,8 @@ function Pool({ label }) {
         columns=${lent}
         empty=${html`<p class="faint">Nothing of it is lent.</p>`}/>
       ${leases.data?.total > 100 && html`<p>
-        <a href=${to(["leases"], { by: "pool", of: label })}>All ${num(leases.data.total)} leases of this pool</a></p>`}</section>`;
+        <a href=${to(["leases"], { by: "pool", of: label })}>All ${num(leases.data.total)} leases of this pool</a></p>`}</section>
+    </${Shown}></${Shown}>`}`;
 }
 
 const tickets = [
