@@ -156,7 +156,9 @@ async def test_the_expiry_of_a_node_removes_exactly_what_the_example_lists(make_
         assert (done.scanned, done.expired, done.errors, done.slots, done.ended) == (2, 1, 0, 2, 1)
         assert (redis.smembers("nodes"), redis.exists("node:blade-3")) == ({"blade-30"}, 0)
         assert (listed(redis, f"available:{LABEL}"), redis.exists(f"inuse:{LABEL}")) == (["s1"], 0)
-        assert [key for key in redis.keys("*:s3") + redis.keys("*:s2") if not key.startswith("recycle:")] == []
+        left = [key for key in redis.keys("*:s3") + redis.keys("*:s2") if not key.startswith("recycle:")]
+        assert left == ["hub:end_reason:s3"], "it tells the holder why, for ten minutes"
+        assert 600 - SLACK_S <= redis.ttl(left[0]) <= 600
         assert all(300 - SLACK_S <= redis.ttl(f"recycle:{slot}") <= 300 for slot in ("s2", "s3"))
         assert not redis.exists("recycle:s1")
         assert (await borrow(api, f"{LABEL}:emea")).json()["browserId"] == "s1", "the cap has room again"
@@ -300,8 +302,9 @@ async def test_many_silent_nodes_with_many_slots_are_removed_in_one_pass(api, re
     assert (done.scanned, done.expired, done.slots, done.ended) == (30, 30, 3150, 40)
     left = {key.split(":")[0] for key in redis.keys("*") if not key.startswith("hub:")}
     assert left <= {"recycle", "audit"}
-    own = {key for key in redis.keys("hub:*") if not key.startswith("hub:request:")}
+    own = {key for key in redis.keys("hub:*") if not key.startswith(("hub:request:", "hub:end_reason:"))}
     assert own - {"hub:hubs", "hub:ended"} == {"hub:store", "hub:history"}  # by now the hub may have ticked
+    assert len(redis.keys("hub:end_reason:*")) == 40
 
 
 async def test_the_expiry_of_a_node_is_written_into_the_audit_log(api, hub, redis):
