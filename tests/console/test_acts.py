@@ -41,6 +41,8 @@ async def act(looker: Looker, button: str, verb: str, *shown: str, reason: str, 
     assert await go.is_disabled()
     await dialog.get_by_label("Reason").fill(reason)
     typed = dialog.get_by_label("Type ")
+    if number:
+        await typed.wait_for()  # the number comes with the answer of the hub
     assert await typed.count() == bool(number)
     if number:
         assert await go.is_disabled()

@@ -50,7 +50,8 @@ async def flood(api: httpx.AsyncClient, path: str) -> tuple[httpx.Response, int]
 
 @pytest.mark.parametrize("filled", [False, True], ids=["by the token alone", "to the brim by another program"])
 async def test_a_token_that_floods_the_store_ends_no_node_and_no_lease(start_hub, redis, filled):
-    live: HubProcess = start_hub(HUB_TASK_RETENTION_SECONDS="1")
+    heard = {"HUB_NODE_TIMEOUT_SECONDS": "600", "HUB_WORKER_TIMEOUT_SECONDS": "600"}  # however slow this machine is
+    live: HubProcess = start_hub(HUB_TASK_RETENTION_SECONDS="1", **heard)
     path = f"{J}/rooms/lab/tasks/lab:modifiers:Rotate"
     async with live.client("admin") as admin, live.client("runner") as runner, live.client("node") as node:
         await publish(node, "n1", **{LABEL: [f"s{number}" for number in range(TIMES)]})
