@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.console.stage import J, Stage, staged
+from tests.world import eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
@@ -74,5 +75,8 @@ async def test_the_search_finds_objects_with_hostile_names(looker, name):
     await looker.go("overview")
     await looker.page.locator("#find").fill(name)
     await looker.page.keyboard.press("Enter")
-    await looker.settled()
-    assert name in await looker.text()
+
+    async def is_shown() -> bool:
+        return name in await looker.text()
+
+    await eventually(is_shown)
