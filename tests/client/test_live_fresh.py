@@ -119,7 +119,7 @@ async def test_a_lost_lease_says_why_its_node_withdrew_the_slot(live_hub: HubPro
         async def use() -> None:
             async with client.borrow(LABEL, wait=60):
                 await agent.withdraw(SLOT, "profile could not be wiped")
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()  # until the lease is lost
 
         with pytest.raises(LeaseLost, match="its node withdrew the slot: profile could not be wiped"):
             await use()
