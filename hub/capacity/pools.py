@@ -25,6 +25,7 @@ SCAN_CALLS = 10  # calls per discovery, so a store of up to 10,000 keys is searc
 BATCH = 64  # slots per script, where each slot costs a dozen Redis commands: under 2 ms
 WAITING_LABELS_MAX = 400  # labels with waiters that are read for one pool, and as many labels with `*`: under 3 ms
 
+LOOKED_AT = 1000  # slots that are being made fresh and are looked at
 NAMED = 10  # slots that are not fresh in time and are named; the others are counted
 CONFLICT_MS = 3_600_000  # how long a conflict is reported
 
@@ -152,6 +153,15 @@ class Pools:
         )
         nodes = await read_each(self._store, [("HGET", keys.slot(slot), "node") for slot in slots])
         return Unfresh(int(number), tuple((slot, node or "") for slot, node in zip(slots, nodes, strict=True)))
+
+    async def refreshing(self) -> set[str]:
+        """Return the pools with a slot that its node is making fresh, for less than `HUB_RECYCLE_TIMEOUT_SECONDS`; of
+        at most `LOOKED_AT` slots, the latest first."""
+        keys = self._store.keys
+        since_ms = int(await self._store.read("HGET", keys.store, "clock_ms") or 0) - self._recycle_ms
+        newest = ("ZRANGE", keys.unfresh, "+inf", f"({since_ms}", "BYSCORE", "REV", "LIMIT", 0, LOOKED_AT)
+        slots = await self._store.read(*newest)
+        return set(await read_each(self._store, [("HGET", keys.slot(slot), "pool") for slot in slots])) - {None}
 
     async def conflicts(self) -> list[Conflict]:
         """Return the slots that two nodes published within the last hour, the latest first, at most one for each node

@@ -188,7 +188,7 @@ async def _pools_of(hub: Hub, labels: list[str]) -> list[list[str] | None]:
 
 
 async def _held_back(hub: Hub, pools: dict[str, list[str] | None]) -> list[str]:
-    """Return the labels whose pools have slots held back and none lent."""
+    """Return the labels whose pools have slots held back, none lent, and none that its node is making fresh in time."""
     keys = hub.store.keys
     names = sorted({pool for some in pools.values() for pool in some or ()})
     asked = (
@@ -202,11 +202,13 @@ async def _held_back(hub: Hub, pools: dict[str, list[str] | None]) -> list[str]:
         for pool, slots, lent, free in zip(names, *(counts[n::3] for n in range(3)), strict=True)
     }
     lent = dict(zip(names, counts[1::3], strict=True))
-    return [
+    idle = [
         label
         for label, some in pools.items()
         if some and not any(lent[pool] for pool in some) and any(held[pool] > 0 for pool in some)
     ]
+    refreshing = await hub.pools.refreshing() if idle else set()
+    return [label for label in idle if refreshing.isdisjoint(pools[label] or ())]
 
 
 async def _tasks(hub: Hub) -> dict[str, Any]:

@@ -204,6 +204,18 @@ async def test_a_slot_that_is_not_made_fresh_in_time_is_named_and_stays_held_bac
     assert (why["state"], [step["event"] for step in why["next"]]) == ("held", ["slot.fresh"])
 
 
+async def test_a_pool_is_held_back_only_when_its_slots_are_not_made_fresh_in_time(make_api, redis):
+    async with make_api(borrow_queue_timeout_s=20) as api:
+        await offer(api, "s1")
+        waiter = await waiting(api, redis)
+        await give_back(api, LABEL, "s1")
+        assert "held-back" not in [each["name"] for each in (await look(api))["troubles"]]
+        redis.hincrby("hub:store", "clock_ms", 121_000)
+        await beat(api, "n1")
+        assert "held-back" in [each["name"] for each in (await look(api))["troubles"]]
+        waiter.cancel()
+
+
 async def look(api):
     """Return the overview, made anew: a hub keeps it for two seconds."""
     api._transport.app.app.state.overview.changed()
