@@ -57,12 +57,14 @@ function freshness.hear(slot, part, policy, number, ended, before)
   return true
 end
 
--- Hear the first publication of a slot, as above: it is to be made fresh if an end of a lease of it is known for which it was not.
-function freshness.enter(slot, part, number, ended)
+-- Hear the first publication of a slot, or one with another item, as above: it is to be made fresh if an end of a lease of it is known
+-- for which it was not, or if it had another policy `before`.
+function freshness.enter(slot, part, number, ended, before)
   redis.call('HSET', keys.slot(slot), 'made', number)
-  local before = redis.call('GET', keys.last_end(slot)) or (store.hearing and redis.call('HGET', keys.ended, slot)) or ''
+  local last = redis.call('GET', keys.last_end(slot)) or (store.hearing and redis.call('HGET', keys.ended, slot)) or ''
   redis.call('DEL', keys.last_end(slot))
-  if numbers.above(before, number) or numbers.above(ended, number) then freshness.owe(slot, part) end
+  local unknown = before and before ~= 'fresh'
+  if unknown or numbers.above(last, number) or numbers.above(ended, number) then freshness.owe(slot, part) end
 end
 
 -- Remember, when the record of a slot is dropped, whether it is to be made fresh: its node may publish it again. That it is fresh ('')
