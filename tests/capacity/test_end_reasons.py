@@ -31,7 +31,7 @@ async def ended(api, redis, how):
     ("how", "because"),
     [
         ("withdrawn", f"its node withdrew the slot: {WORDS}"),
-        ("operator", f"an operator ended it: {WORDS}"),
+        ("operator", f"an operator ended it: {WORDS} (127.0.0.1)"),
         ("without words", "its node withdrew the slot"),
         ("node", "its node left or was silent for too long"),
         ("deleted", "another program ended it"),
@@ -56,7 +56,7 @@ async def test_the_reason_of_a_lease_is_not_told_to_the_holder_of_another(api):
     await give_back(api, LABEL, "s1", force=True, reason=WORDS)
     second = (await borrow(api, LABEL)).json()["leaseToken"]
     await give_back(api, LABEL, "s1", leaseToken=second)
-    for token, because in ((first, f"an operator ended it: {WORDS}"), (second, None)):
+    for token, because in ((first, f"an operator ended it: {WORDS} (127.0.0.1)"), (second, None)):
         held = {"browserId": "s1", "leaseToken": token}
         (over,) = (await api.post("/leases/watch", json={"leases": [held], "waitSeconds": 0})).json()["over"]
         assert over.get("because") == because

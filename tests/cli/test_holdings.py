@@ -1,4 +1,4 @@
-"""`hub usage` and what `hub status` says of the memory of Redis."""
+"""`hub memory` and what `hub status` says of the memory of Redis."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def held(own_hub: HubProcess) -> str:
     return "ada"
 
 
-def test_usage_shows_who_holds_what_and_the_share_of_the_limit(own_command: Command, held: str) -> None:
-    done = own_command("usage", "--store")
+def test_memory_shows_who_holds_what_and_the_share_of_the_limit(own_command: Command, held: str) -> None:
+    done = own_command("memory", "--store")
     assert done.returncode == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines()]
     assert rows[0][0] == "STORE"
@@ -41,12 +41,12 @@ def test_usage_shows_who_holds_what_and_the_share_of_the_limit(own_command: Comm
     assert any(row[:4] == ["open", "tasks", "user", held] for row in rows)
 
 
-def test_usage_can_be_printed_as_json(own_command: Command, held: str) -> None:
-    found = json.loads(own_command("usage", "--store", "--json").stdout)
+def test_memory_can_be_printed_as_json(own_command: Command, held: str) -> None:
+    found = json.loads(own_command("memory", "--store", "--json").stdout)
     assert found["store"]["usedBytes"] > 100_000
     [tasks] = [each for each in found["holders"] if (each["kind"], each["owner"]) == ("tasks", "user")]
     assert (tasks["name"], tasks["held"]) == (held, 5000 + 11 + 2 + 2 * 512)
-    assert "store" not in json.loads(own_command("usage", "--json").stdout)
+    assert "store" not in json.loads(own_command("memory", "--json").stdout)
 
 
 def test_status_shows_how_full_redis_is_and_who_holds_most(

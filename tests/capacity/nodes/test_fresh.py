@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
-from tests.world import age_node, beat, borrow, eventually, give_back, listed
+from tests.capacity.nodes.waiting import waiting
+from tests.world import age_node, beat, borrow, give_back, listed
 
 LABEL, FREE, LENT = "a:b", "available:a:b", "inuse:a:b"
 
@@ -29,22 +28,16 @@ async def refused(api):
     return (await borrow(api, LABEL)).json().get("code") == "no-capacity"
 
 
-async def waiting(api, redis):
+async def lent_and_waited_for(api, redis):
     """Lend the only slot, and return a borrow that waits for it."""
     await borrow(api, LABEL)
-    waiter = asyncio.create_task(borrow(api, LABEL, "r2"))
-
-    async def waits():
-        return redis.exists("hub:line:a:b")
-
-    await eventually(waits)
-    return waiter
+    return await waiting(api, redis)
 
 
 async def test_a_returned_slot_is_not_handed_to_a_waiter_before_it_is_fresh(make_api, redis):
     async with make_api(borrow_queue_timeout_s=20) as api:
         await offer(api, "s1")
-        waiter = await waiting(api, redis)
+        waiter = await lent_and_waited_for(api, redis)
         await give_back(api, LABEL, "s1")
         orders = await beat(api, "n1")
         assert (orders["recycle"], list(orders["ends"]), waiter.done()) == (["s1"], ["s1"], False)
@@ -55,7 +48,7 @@ async def test_a_returned_slot_is_not_handed_to_a_waiter_before_it_is_fresh(make
 async def test_with_recycle_a_waiter_gets_the_slot_as_it_is(make_api, redis):
     async with make_api(borrow_queue_timeout_s=20) as api:
         await offer(api, "s1", policy="recycle")
-        waiter = await waiting(api, redis)
+        waiter = await lent_and_waited_for(api, redis)
         await give_back(api, LABEL, "s1")
         assert (await waiter).json()["browserId"] == "s1"
 
@@ -127,12 +120,14 @@ async def test_a_node_that_publishes_again_says_what_it_made_fresh(api):
     assert not await refused(api)
 
 
-async def test_a_slot_that_gets_the_policy_is_made_fresh_once(api):
-    await offer(api, "s1", policy="recycle")
-    assert await offer(api, "s1") == ["unchanged"]
+@pytest.mark.parametrize(("endpoint", "word"), [("", "unchanged"), ("ws://elsewhere", "published")])
+async def test_a_slot_that_gets_the_policy_is_made_fresh_once(api, endpoint, word):
+    slots = [{"labelKey": LABEL, "slotId": "s1", "webSocketEndpoint": endpoint}]
+    await offer(api, policy="recycle", slots=[{**slots[0], "webSocketEndpoint": ""}])
+    assert await offer(api, slots=slots) == [word]
     assert await refused(api)
     await beat(api, "n1", recycled=(await beat(api, "n1"))["ends"])
-    assert await offer(api, "s1") == ["unchanged"]
+    assert await offer(api, slots=slots) == ["unchanged"]
     assert not await refused(api)
 
 
@@ -207,7 +202,7 @@ async def test_a_slot_that_is_not_made_fresh_in_time_is_named_and_stays_held_bac
 async def test_a_pool_is_held_back_only_when_its_slots_are_not_made_fresh_in_time(make_api, redis):
     async with make_api(borrow_queue_timeout_s=20) as api:
         await offer(api, "s1")
-        waiter = await waiting(api, redis)
+        waiter = await lent_and_waited_for(api, redis)
         await give_back(api, LABEL, "s1")
         assert "held-back" not in [each["name"] for each in (await look(api))["troubles"]]
         redis.hincrby("hub:store", "clock_ms", 121_000)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.world import beat, borrow, end_graces, listed, picture, publish, push
 
-KEPT = ("recycle:", "audit:", "hub:request:", "hub:end_reason:")  # they have a lifetime
+KEPT = ("recycle:", "audit:", "hub:request:", "hub:end_reason:", "hub:usage:")  # they have a lifetime
 LABEL = "a:b"
 
 
@@ -51,6 +51,8 @@ async def test_a_node_with_more_slots_than_one_batch_leaves_completely(api, hub,
         await borrow(api, LABEL)
     assert (await api.delete("/node/n1")).json() == {"left": "n1", "slots": 700, "ended": 5}
     await end_graces(hub)
+    await hub.usage.fold()
+    assert all(redis.ttl(key) > 0 for key in redis.keys("hub:usage:*"))
     left = {key for key in redis.keys("*") if not key.startswith(KEPT)}
     assert left - {"hub:ended"} == {"hub:store", "hub:history"}
 
