@@ -1,0 +1,1 @@
+"""What a machine lends, as a file says it: pools of slots, each kept alive by a driver."""
