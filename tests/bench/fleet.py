@@ -13,7 +13,7 @@ from typing import Any
 import hiredis
 from redis import Redis
 
-from hub.api.capacity.leases import KEEP_OWN_S
+from hub.capacity.leases import KEEP_OWN_S
 from hub.capacity.models import BorrowRequest, PublishedSlot, slot_item
 from hub.core import Hub
 from hub.settings import Settings
@@ -58,6 +58,8 @@ async def register(redis: Redis, numbers: Iterable[int], timeout_s: float = FORE
             "audit_max": 100,
             "incarnation": "",
             "said_term": "",
+            "first": 0,
+            "host": "",
             "token_ms": int(timeout_s * 1000),
         }
         arguments = command.ordered(["gpu:a100"], named)
