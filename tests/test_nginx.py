@@ -14,13 +14,17 @@ from pathlib import Path
 
 import httpx
 import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
 
 from tests.certificates import Authority
+from tests.gate.gates import LABEL, EchoSlot, GateProcess, node_of, said
 from tests.realms.world import write_realms
 from tests.world import PATIENCE_S, free_port, wait_until
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
 HUBS = ("172.30.7.11:8080", "172.30.7.12:8080")
+GATE = "172.30.7.13:4444"
 NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
 
 
@@ -29,12 +33,12 @@ def proxy(tmp_path: Path) -> Iterator[Callable[..., str]]:
     """Start nginx as it is deployed, with other addresses of hubs and ports of its own; its URL."""
     with contextlib.ExitStack() as stack:
 
-        def start(*hubs: str, tls: Path | None = None) -> str:
+        def start(*hubs: str, tls: Path | None = None, gate: str = GATE) -> str:
             port = free_port()
             text = (DEPLOY / "nginx.conf").read_text()
             changes = {"listen 8080 reuseport": f"listen 127.0.0.1:{port}", "/tmp/nginx.pid": f"{tmp_path}/nginx.pid"}
             changes |= {"/etc/nginx/conf.d/": f"{tmp_path}/", "/dev/stdout": f"{tmp_path}/access.log"}
-            for old, new in {**changes, **dict(zip(HUBS, hubs, strict=False))}.items():
+            for old, new in {**changes, GATE: gate, **dict(zip(HUBS, hubs, strict=False))}.items():
                 assert old in text
                 text = text.replace(old, new)
             paths = "".join(f"{kind}_temp_path {tmp_path}/{kind};\n" for kind in ("client_body", "proxy", "fastcgi"))
@@ -87,7 +91,7 @@ def echo() -> Iterator[str]:
 
 def test_nginx_starts_without_a_hub_and_names_none(proxy):
     text = re.sub(r"#.*", "", (DEPLOY / "nginx.conf").read_text())
-    assert set(re.findall(r"\bserver ([^\s{]+:\d+)", text)) == set(HUBS)
+    assert set(re.findall(r"\bserver ([^\s{]+:\d+)", text)) == {*HUBS, GATE}
     assert all(re.fullmatch(r"[0-9.]+:[0-9]+", hub) for hub in HUBS)
     proxy(f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}")
 
@@ -115,12 +119,14 @@ def test_nginx_sends_requests_to_a_live_hub_and_hides_the_metrics(proxy, live_hu
             "/api/v1/%6detrics",
             "/x/../metrics",
             "/realms/eu/metrics",
+            "/v2/metrics",
+            "/realms/eu/v2/metrics",
             "/realms//default/api/v1/metrics",
             "/realms/eu%2fmetrics",
         ):
             answer = client.get(httpx.URL(url, raw_path=path.encode()))
             assert (answer.status_code, "hub_" in answer.text) == (404, False), path
-    for path in ("/api/v1/metrics", "/realms/default/metrics"):
+    for path in ("/api/v1/metrics", "/v2/metrics", "/realms/default/metrics"):
         assert httpx.get(f"{live_hub.url}{path}", timeout=PATIENCE_S).status_code == 200
 
 
@@ -152,3 +158,17 @@ def test_with_tls_files_nginx_serves_https_too(proxy, live_hub, tmp_path):
     assert httpx.get(f"{url}/api/v1/metrics", verify=trusting, timeout=PATIENCE_S).status_code == 404
     with pytest.raises(httpx.ConnectError, match="certificate verify failed"):
         httpx.get(f"{url}/health", timeout=PATIENCE_S)
+
+
+async def test_nginx_passes_websockets_on_to_the_gate_and_logs_no_token(proxy, live_hub, tmp_path):
+    with GateProcess(live_hub, HUB_GATE_HOST="0.0.0.0") as gate:
+        url = proxy(f"127.0.0.1:{live_hub.port}", f"127.0.0.1:{live_hub.port}", gate=gate.host).replace("http", "ws")
+        asked = f"{url}/connect/{LABEL}?token={gate.secret}"
+        async with EchoSlot() as slot, node_of(live_hub, {"s1": slot.address}), connect(asked, proxy=None) as socket:
+            assert await said(socket, "hello") == "hello"
+        gate.kill()
+        with pytest.raises(InvalidStatus):
+            await connect(asked, proxy=None)
+    logs = "".join(path.read_text() for path in (tmp_path / "error.log", tmp_path / "access.log"))
+    assert gate.secret not in logs
+    assert "/connect/echo:one" in logs
