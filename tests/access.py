@@ -23,6 +23,7 @@ CREDENTIALS = {
     "worker": "token: worker",
     "submit": "token: submit",
     "read": "token: read",
+    "borrow": "token: borrow",
     "bound": "token: rooms",
     "root": "superuser token",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -20,8 +21,19 @@ from hub.cli.inputs import Usage, check_one_of, given, shown
 from hub.cli.options import TOKEN_ID, Input
 from hub.errors import HubUnavailable, Unauthorized
 from hub.settings.realms import DEFAULT
-from hub.tokens.models import SCOPES, digest_of, new_secret, read_name, read_node, read_rooms, read_user
+from hub.tokens.models import (
+    SCOPES,
+    digest_of,
+    new_secret,
+    read_labels,
+    read_name,
+    read_node,
+    read_rooms,
+    read_team,
+    read_user,
+)
 
+_DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0}
 _ALL = 1_000_000  # tokens, which are more than a hub has
 _NONE_LEFT = "no token is left: where no secret is set either, everybody on that machine may use the jobs API."
 T = TypeVar("T")
@@ -46,6 +58,13 @@ def _read_scope(text: str) -> str:
     return text
 
 
+def _read_days(text: str) -> float:
+    number, unit = text[:-1], text[-1:]
+    if unit not in _DAYS or not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", number) or not float(number):
+        raise typer.BadParameter(f"{shown(text)} is no time such as 90d, 12h or 4w.")
+    return float(number) * _DAYS[unit]
+
+
 _NAME = Input("NAME", _reader(read_name))
 
 
@@ -61,6 +80,10 @@ def create(
         "Allow only this scope. Repeatable. Default: all."
     ),
     room: list[str] | None = Input("ROOM").option("Allow only this room, and reading @global. Repeatable."),
+    label: list[str] | None = Input("PATTERN").option("Borrow only such labels, as 'gpu:*'. Repeatable. Default: all."),
+    team: str | None = Input("TEAM", _reader(read_team)).option("The team for which the user borrows."),
+    max_priority: int | None = Option(None, min=-100, max=100, help="The highest priority to borrow with."),
+    expires: float | None = Input("DAYS", _read_days).option("Refuse the token after this time, as 90d or 12h."),
 ) -> Work:
     """Make a token of a user or a node, or a join token, and print it. It is not shown again.
 
@@ -71,14 +94,16 @@ def create(
     if not body:
         raise Usage("Missing option '--user': say one of --user, --node and --join.")
     if node or join:
-        if user_id or superuser or scope or room:
-            raise Usage("--user-id, --superuser, --scope and --room are for tokens of users.")
+        if user_id or superuser or scope or room or label or team or max_priority is not None:
+            names = "--user-id, --superuser, --scope, --room, --label, --team and --max-priority"
+            raise Usage(f"{names} are for tokens of users.")
     else:
         body["superuser"] = superuser
     if room:
         body["rooms"] = _rooms(room)
-    if user_id is not None:
-        body["userId"] = user_id
+    if label:
+        body["labels"] = _patterns(label)
+    body |= given({"userId": user_id, "team": team, "maxPriority": max_priority, "expiresInDays": expires})
     if scope:
         body["scopes"] = list(dict.fromkeys(scope))
     return _create(hub, body)
@@ -89,6 +114,13 @@ def _rooms(names: list[str]) -> list[str]:
         return sorted(read_rooms(names))
     except ValueError as error:
         raise Usage(f"--room {error}.") from None
+
+
+def _patterns(patterns: list[str]) -> list[str]:
+    try:
+        return list(read_labels(patterns))
+    except ValueError as error:
+        raise Usage(f"--label {error}.") from None
 
 
 @app.add("ls", "admin")
@@ -129,7 +161,10 @@ def _rights(token: Row) -> str:
     """Return the scopes and rooms of a token of a user; for a token of another kind, the kind."""
     if (kind := token.get("kind", "user")) != "user":
         return str(kind)
-    return " ".join((*(token.get("scopes") or ("all",)), *(f"in {room}" for room in token.get("rooms") or ())))
+    limits = [*(f"in {room}" for room in token.get("rooms") or ()), *(token.get("labels") or ())]
+    if (most := token.get("maxPriority")) is not None:
+        limits.append(f"priority <= {most}")
+    return " ".join((*(token.get("scopes") or ("all",)), *limits))
 
 
 async def _ask(hub: HubApi, ask: Callable[[HubApi], Awaitable[T]]) -> T:
@@ -152,8 +187,9 @@ async def _ask(hub: HubApi, ask: Callable[[HubApi], Awaitable[T]]) -> T:
 _TOKENS = Listing(
     "tokens",
     {
-        "TOKEN": "id", "USER": "user", "SUPERUSER": "superuser", "SCOPES": _rights, "CREATED": time_of("createdAt"),
+        "TOKEN": "id", "USER": "user", "SUPERUSER": "superuser", "SCOPES": _rights, "TEAM": "team",
+        "CREATED": time_of("createdAt"), "EXPIRES": time_of("validUntil"),
         "ACTIVE": "active", "KEPT IN": lambda token: "store" if token.get("createdAt") else "file",
     },
-    expendable=("CREATED", "KEPT IN"),
+    expendable=("CREATED", "KEPT IN", "TEAM", "EXPIRES"),
 )  # fmt: skip

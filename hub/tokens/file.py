@@ -23,11 +23,15 @@ from hub.tokens.models import (
     digest_of,
     id_of,
     read_digest,
+    read_expiry,
     read_flag,
+    read_labels,
     read_name,
     read_node,
+    read_priority,
     read_rooms,
     read_scopes,
+    read_team,
     read_user,
     user_of,
 )
@@ -58,7 +62,14 @@ _FIELDS: dict[str, Callable[[Any], Any]] = {
     "rooms": read_rooms,
     "node": read_node,
     "certificate": _read_certificate,
+    "team": read_team,
+    "labels": read_labels,
+    "max_priority": read_priority,
+    "expires": read_expiry,
 }
+
+
+_TERMS = ("team", "labels", "max_priority")  # of borrowers
 
 
 class TokensFile:
@@ -146,7 +157,7 @@ def read_tokens(path: Path) -> dict[str, Token]:
 
 def _token(entry: dict[str, Any]) -> Token:
     fields = read_fields(entry, _FIELDS, "token")
-    if "node" in fields and (others := fields.keys() & {"user", "user_id", "superuser", "scopes", "rooms"}):
+    if "node" in fields and (others := fields.keys() & {"user", "user_id", "superuser", "scopes", "rooms", *_TERMS}):
         raise ValueError(f"{min(others)} stands beside node; a node has none of it")
     if "user" not in fields and "node" not in fields:
         raise ValueError("user is missing")
@@ -158,7 +169,8 @@ def _token(entry: dict[str, Any]) -> Token:
 def _holder(fields: Mapping[str, Any]) -> Holder:
     active = fields.get("active", True)
     if "node" in fields:
-        return Holder(fields["node"], user_of(fields["node"]), active=active, kind=NODE)
+        expires_s = fields.get("expires")
+        return Holder(fields["node"], user_of(fields["node"]), active=active, kind=NODE, expires_s=expires_s)
     name: str = fields["user"]
     return Holder(
         name,
@@ -167,6 +179,10 @@ def _holder(fields: Mapping[str, Any]) -> Holder:
         active,
         fields.get("scopes", frozenset()),
         fields.get("rooms", frozenset()),
+        team=fields.get("team", ""),
+        labels=fields.get("labels", ()),
+        max_priority=fields.get("max_priority"),
+        expires_s=fields.get("expires"),
     )
 
 

@@ -12,6 +12,7 @@ from hub.tokens.models import Holder, digest_of
 from hub.tokens.tokens import Tokens
 
 REMEMBERED_S: Final = 1.0  # a token that was revoked at another hub is accepted here for this long at most
+EXPIRY_S = 15.0  # how often long connections are looked at again, for tokens that have come to their end
 LOOKED_UP_S: Final = 600.0  # a remembered token is looked up again after this long in any case
 REMEMBERED_MAX: Final = 100_000  # holders remembered at once, in about 50 MB
 
@@ -36,8 +37,9 @@ class Holders:
 
     @property
     def changes(self) -> tuple[int, int]:
-        """Return two numbers, as of the last `look`. If they are the same as before, no holder has changed."""
-        return self._forgotten, self.file.readings
+        """Return two numbers, as of the last `look`. If they are the same as before, no holder has changed, but that a
+        token may have come to its end within `EXPIRY_S`."""
+        return self._forgotten + int(time.monotonic() // EXPIRY_S), self.file.readings
 
     async def look(self) -> None:
         """Check at most once a second whether a token was revoked at any hub, and then forget all holders; raises
@@ -72,10 +74,11 @@ class Holders:
         """
         digest = self.digest_of(secret)
         known = self.file.of_digest(digest or "")
-        if known is not None:
-            return known
-        if digest is None:
-            return None
+        if known is None and digest is not None:
+            known = await self._in_store(digest)
+        return known if known and (known.expires_s is None or known.is_good(self._tokens.now_s())) else None
+
+    async def _in_store(self, digest: str) -> Holder | None:
         await self.look()
         now = time.monotonic()
         since, holder = self._found.get(digest, (now, None))
@@ -93,10 +96,13 @@ class Holders:
     def remembered(self, secret: str) -> Holder | None:
         """Return the holder of this secret without asking the store; None also if the store would have to be asked."""
         known = self.file.resolve(secret)
+        if known is not None and known.expires_s is not None and not known.is_good(self._tokens.now_s()):
+            return None
         if known is not None or not self._found or not self._is_fresh():
             return known
         since, holder = self._found.get(digest_of(secret) or "", (0.0, None))
-        return holder if time.monotonic() - since < LOOKED_UP_S else None
+        is_good = holder is not None and (holder.expires_s is None or holder.is_good(self._tokens.now_s()))
+        return holder if is_good and time.monotonic() - since < LOOKED_UP_S else None
 
     async def none(self) -> bool:
         """Return whether there is no token at all, neither in the file nor in the store; raises `StoreUnavailable`."""

@@ -36,7 +36,8 @@ ID_DIGITS: Final = 16
 class Login:
     """A login to the console with the rights of its role. `name` names the credential that the caller logged in with.
 
-    `bound` ties the login to a shared secret, which is stored nowhere; `token` is the digest of a user's token.
+    `bound` ties the login to a shared secret, which is stored nowhere; `token` is the digest of a user's token;
+    `claims` are those of a user of the issuer, as JSON.
     """
 
     name: str
@@ -48,11 +49,13 @@ class Login:
     at_s: float = 0.0
     id: str = ""
     seen_s: float = 0.0
+    claims: str = ""
+    life_s: float = LIFE_S
 
     @property
     def until_s(self) -> float:
         """Return the Unix time in s at which the login ends at the latest."""
-        return self.at_s + LIFE_S
+        return self.at_s + self.life_s
 
 
 def capped(role: str, most: str) -> str:
@@ -97,7 +100,7 @@ class Logins:
         for each in too_many(await self.all(), login, LOGINS_EACH, LOGINS_MAX):
             await self.end(each.id)
         made = replace(login, id=digest(key)[:ID_DIGITS], at_s=now, seen_s=now)
-        facts = {name: value for name, value in asdict(made).items() if name not in ("id", "seen_s")}
+        facts = {name: value for name, value in _facts(made).items() if name not in ("id", "seen_s")}
         await store.read("ZADD", keys.logins_seen, now, made.id)
         await store.read("HSET", keys.logins, made.id, orjson.dumps({**facts, "digest": digest(key)}).decode())
         return made
@@ -196,7 +199,7 @@ class Logins:
         over |= {each.id for each in too_many(kept, login, LINKS_EACH, LINKS_MAX)}
         if over:
             await store.read("HDEL", links, *sorted(over))
-        text = orjson.dumps(asdict(replace(login, at_s=now))).decode()
+        text = orjson.dumps(_facts(replace(login, at_s=now))).decode()
         await store.read("HSET", links, digest(key), text)
         await store.read("EXPIRE", links, LINK_S)
 
@@ -234,6 +237,11 @@ def new_key() -> str:
     return secrets.token_urlsafe(32)
 
 
+def _facts(login: Login) -> dict[str, Any]:
+    """Return the fields of a login; those of the issuer only where it has them, because older hubs do not know them."""
+    return {name: each for name, each in asdict(login).items() if login.claims or name not in ("claims", "life_s")}
+
+
 def _login(name: str, text: str | None, seen: Any, full: str = "") -> Login | None:
     """Return a login from its stored text; None without text, and for a text that this hub cannot read."""
     if text is None:
@@ -259,7 +267,7 @@ def _linked(name: str, text: str) -> Login | None:
 
 def _checked(login: Login) -> Login:
     """Return the login with its times as floats; raise `ValueError` or `TypeError` where a field is not what it is."""
-    texts = (login.name, login.role, login.bound, login.token, login.ip, login.agent)
+    texts = (login.name, login.role, login.bound, login.token, login.ip, login.agent, login.claims)
     if not (all(isinstance(each, str) for each in texts) and login.role in ROLES and login.bound.isascii()):
         raise ValueError("a field of the login has another type, or its role is unknown")
-    return replace(login, at_s=float(login.at_s), seen_s=float(login.seen_s))
+    return replace(login, at_s=float(login.at_s), seen_s=float(login.seen_s), life_s=min(LIFE_S, float(login.life_s)))

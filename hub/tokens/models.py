@@ -10,16 +10,21 @@ import re
 import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from typing import Any, Final, Literal, get_args
 from uuid import UUID, uuid5
 
-Scope = Literal["worker", "submit", "read", "admin"]
+Scope = Literal["worker", "submit", "read", "admin", "borrow"]
 Kind = Literal["user", "node", "join"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 NAME_MAX: Final = 200
 NODE_MAX: Final = 512
 ROOMS_MAX: Final = 100  # rooms that one token may name
+LABELS_MAX: Final = 100  # patterns of labels that one token may name
+TEAM_MAX: Final = 100
+PRIORITY_MAX: Final = 100
+EXPIRES_MAX_DAYS: Final = 3650
 SECRET_MAX: Final = 512  # characters; a longer text is no secret
 ID_DIGITS: Final = 16
 _USERS: Final = UUID("6f3c1d0e-5b0a-4f4e-9c5e-2f1f3a7c8d41")  # never change it: user ids are made with it
@@ -35,6 +40,9 @@ class Holder:
     """The holder of a token. `user` is the user's id in 32 hex digits. Without `scopes` it has all rights of the
     user, without `rooms` it has them in all rooms.
 
+    It borrows what one of `labels` covers (all labels without any), with a priority of at most `max_priority`, for its
+    `team`. From `expires_s`, in seconds since 1970, it is refused like a revoked token; None: never.
+
     A holder of kind `NODE` may act only for the node of its name; one of kind `JOIN` may only make tokens of nodes.
     """
 
@@ -45,6 +53,14 @@ class Holder:
     scopes: frozenset[str] = frozenset()
     rooms: frozenset[str] = frozenset()
     kind: Kind = USER
+    team: str = ""
+    labels: tuple[str, ...] = ()
+    max_priority: int | None = None
+    expires_s: float | None = None
+
+    def is_good(self, now_s: float) -> bool:
+        """Return whether the token is accepted at this time, in seconds since 1970."""
+        return self.active and (self.expires_s is None or now_s < self.expires_s)
 
 
 @dataclass(frozen=True)
@@ -103,9 +119,12 @@ def read_name(value: Any) -> str:
 def read_user(value: Any) -> str:
     """Return a UUID in any spelling as 32 hex digits; raises ValueError for another value."""
     try:
-        return UUID(value).hex
+        found = UUID(value).hex
     except (ValueError, AttributeError, TypeError):
         raise ValueError("must be a UUID") from None
+    if found == user_of(""):  # that of the operator, and so of what shared secrets do
+        raise ValueError("must be the UUID of a user")
+    return found
 
 
 def read_digest(value: Any) -> str:
@@ -144,6 +163,49 @@ def _is_room(value: Any) -> bool:
     if not isinstance(value, str) or not 1 <= len(value) <= NAME_MAX or not value.isprintable():
         return False
     return value == "@global" or not ("@" in value or ":" in value)
+
+
+def read_labels(value: Any) -> tuple[str, ...]:
+    """Return a list of patterns of labels, at least one, each once; raises ValueError for another value."""
+    if not isinstance(value, list) or not 1 <= len(value) <= LABELS_MAX or not all(map(_is_pattern, value)):
+        raise ValueError(f"must be a list of 1 to {LABELS_MAX} patterns such as gpu:*; leave it out for all labels")
+    return tuple(dict.fromkeys(value))
+
+
+def _is_pattern(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= 512 and bool(re.fullmatch(r"[^\s:]+(:[^\s:]+){0,7}", value))
+
+
+def covers(pattern: str, label: str) -> bool:
+    """Return whether a pattern covers a label, which may have wildcards itself: `*` stands for any segment, and what
+    is more special is covered too. So `gpu:*` covers `gpu:a100`, `gpu:a100:80g` and `gpu:*:40g`."""
+    parts, of_label = pattern.split(":"), label.split(":")
+    return len(parts) <= len(of_label) and all(part in ("*", own) for part, own in zip(parts, of_label, strict=False))
+
+
+def read_team(value: Any) -> str:
+    """Return a value as the name of a team; raises ValueError, whose text says what a name must be."""
+    name = read_name(value)
+    if len(name) > TEAM_MAX:
+        raise ValueError(f"must have at most {TEAM_MAX} characters")
+    return name
+
+
+def read_priority(value: Any) -> int:
+    """Return a value as the highest priority of a token; raises ValueError for another value."""
+    if isinstance(value, bool) or not isinstance(value, int) or not -PRIORITY_MAX <= value <= PRIORITY_MAX:
+        raise ValueError(f"must be a whole number from {-PRIORITY_MAX} to {PRIORITY_MAX}")
+    return value
+
+
+def read_expiry(value: Any) -> float:
+    """Return a date, or a time with its zone, as seconds since 1970; a date counts from its first moment in UTC. Raises
+    ValueError for another value."""
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.timestamp()
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return datetime(value.year, value.month, value.day, tzinfo=UTC).timestamp()
+    raise ValueError("must be a date such as 2027-03-31, or a time with its zone")
 
 
 def read_node(value: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pydantic import SecretStr
 
@@ -19,6 +19,7 @@ class Secrets:
 
     def __init__(self, settings: Settings) -> None:
         self.open = settings.open_access
+        self.is_login: Callable[[str], bool] | None = None  # whether a text stands for an issuer's user in the console
         admin = settings.admin_secret or settings.runner_secret
         self._names = {
             member: f"{role} secret" + (f" {number} of {len(members)}" if len(members) > 1 else "")
@@ -72,7 +73,14 @@ class Secrets:
         for role in roles:
             for secret in self._accepted[role]:
                 accepted |= hmac.compare_digest(shown, secret)
+        if not {RUNNER, ADMIN}.isdisjoint(roles):
+            accepted |= self.is_user(given)  # the role of the login bounds it
         return accepted
+
+    def is_user(self, given: str) -> bool:
+        """Return whether `given` stands for a login to the console of a user of the issuer, who acts in its own
+        name."""
+        return self.is_login is not None and self.is_login(given)
 
 
 def _parts(secret: SecretStr | None) -> list[bytes]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hmac
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, unquote
+
+import orjson
 
 from hub.errors import InvalidValue, NodeTaken, NotFound, UnknownReply
 from hub.store.keys import key_part
@@ -13,7 +16,7 @@ from hub.store.store import Store
 from hub.tokens.models import NODE, USER, Holder, Kind, Token, digest_of, id_of, in_order, user_of
 
 _FIELDS = ("digest", "name", "user", "superuser", "scopes", "at")
-_LATER_FIELDS = ("kind", "rooms", "joined")  # fields that tokens of older hubs lack
+_LATER_FIELDS = ("kind", "rooms", "terms", "joined")  # fields that tokens of older hubs lack
 
 BARRED_MS = 7 * 86_400_000  # after a revocation no join can make a new token of that node for this long
 JOINING_MS = 3_600_000  # a joined token is forgotten if its node does not register within this time (hub clock)
@@ -38,16 +41,22 @@ class Tokens:
         self._join = store.script("tokens/join")
         self._keep = store.script("tokens/keep")
 
-    async def create(self, holder: Holder, digest: str) -> Token:
-        """Store a token for this holder and return it; raises `InvalidValue` if another holder has the digest."""
+    async def create(self, holder: Holder, digest: str, lives_s: float | None = None) -> Token:
+        """Store a token for this holder and return it; raises `InvalidValue` if another holder has the digest.
+
+        `lives_s` is for how many seconds from now it is good; None: until it is revoked.
+        """
+        terms = _terms(holder, lives_s)
         reply = await self._create(
             id=id_of(digest), digest=digest, name=holder.name, user=holder.user, superuser=int(holder.superuser),
             scopes=" ".join(in_order(holder.scopes)) if holder.kind == USER else holder.kind,
-            kind=holder.kind, rooms=" ".join(sorted(map(quote, holder.rooms))), part=_part(holder),
+            kind=holder.kind, rooms=" ".join(sorted(map(quote, holder.rooms))), terms=terms,
+            part=_part(holder),
         )  # fmt: skip
         match reply:
             case ["ok", at]:
-                return Token(digest, holder, int(at))
+                expires_s = None if lives_s is None else int(at) / 1_000_000 + lives_s
+                return Token(digest, replace(holder, expires_s=expires_s), int(at))
             case ["taken"]:
                 raise InvalidValue("sha256 belongs to another token; make a new secret", member="sha256")
         raise UnknownReply(self._create.name, reply)
@@ -103,6 +112,10 @@ class Tokens:
         found = await self._read(id_of(digest))
         return found.holder if found and hmac.compare_digest(found.digest, digest) else None
 
+    def now_s(self) -> float:
+        """Return the time by which tokens expire: that of Redis, in seconds since 1970."""
+        return self._store.wall_s()
+
     async def none(self) -> bool:
         """Return whether there is no token in the store."""
         return not await self._store.read("EXISTS", self._store.keys.tokens)
@@ -136,7 +149,7 @@ def unknown(token_id: str) -> NotFound:
 def _token(row: list[Any]) -> Token | None:
     if None in row[: len(_FIELDS)] or not str(row[_FIELDS.index("at")]).isdecimal():
         return None
-    digest, name, user, superuser, scopes, at, said, rooms, _ = row
+    digest, name, user, superuser, scopes, at, said, rooms, terms, _ = row
     kind: Kind = said or USER
     holder = Holder(
         name,
@@ -146,8 +159,29 @@ def _token(row: list[Any]) -> Token | None:
         frozenset(scopes.split()) if kind == USER else frozenset(),
         frozenset(map(unquote, (rooms or "").split())),
         kind,
+        **_read_terms(terms, int(at) / 1_000_000),
     )
     return Token(digest, holder, int(at))
+
+
+def _terms(holder: Holder, lives_s: float | None) -> str:
+    """Return the terms of a token as the store keeps them; '' for a token without any."""
+    said = {"team": holder.team, "labels": holder.labels, "maxPriority": holder.max_priority, "livesSeconds": lives_s}
+    kept = {name: value for name, value in said.items() if value not in ("", (), None)}
+    return orjson.dumps(kept).decode() if kept else ""
+
+
+def _read_terms(text: str | None, at_s: float) -> dict[str, Any]:
+    """Return the terms of a token that was made at `at_s`, as arguments of `Holder`. Raises ValueError for a text that
+    this hub cannot read: a token must not be good for more than it was made for."""
+    said = orjson.loads(text) if text else {}
+    lives_s = said.get("livesSeconds")
+    return {
+        "team": said.get("team", ""),
+        "labels": tuple(said.get("labels", ())),
+        "max_priority": said.get("maxPriority"),
+        "expires_s": None if lives_s is None else at_s + lives_s,
+    }
 
 
 def _part(holder: Holder) -> str:

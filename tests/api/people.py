@@ -12,6 +12,7 @@ import httpx
 from tests.world import borrow, eventually
 
 LABEL = "Maps:Chromium:Prod"
+NAMELESS = {"user": None, "team": None, "name": "127.0.0.1", "client": "127.0.0.1"}  # the holder of such a borrow
 _numbers = itertools.count()
 
 

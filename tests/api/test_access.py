@@ -20,7 +20,7 @@ WISHES: dict[str, dict[str, Any]] = {
     "own-node": {"node": "rack-7"},
     "join": {"join": "fleet"},
     "user": {"user": "ann"},
-    **{scope: {"user": "ann", "scopes": [scope]} for scope in ("worker", "submit", "read")},
+    **{scope: {"user": "ann", "scopes": [scope]} for scope in ("worker", "submit", "read", "borrow")},
     "bound": {"user": "ann", "rooms": ["lab"]},
     "root": {"user": "root", "superuser": True},
 }
@@ -62,7 +62,7 @@ class World:
         found = {
             "node_id": node, "slot": slot, "slot_id": "none", "room_id": room, "job_name": full, "name": full,
             "label": "gpu:a100", "kind": "node", "id": "0", "ticket": "t", "task_id": f"new-{name}-{node}",
-            "schedule": "s",
+            "schedule": "s", "pattern": "gpu:*", "hook": "h",
         }  # fmt: skip
         if "{worker_id}" in path or path.endswith(("/claim", "/progress")):
             whose = self.shown[name] if name in ("root", "admin") else ann
@@ -140,3 +140,68 @@ async def test_the_access_page_of_the_manual_says_who_may_call_each_operation(wo
             assert own or not other, (method, path, name)
         rows[f"{method} {path}"] = found
     compare("operations", table(rows))
+
+
+async def lent_to(world: World, name: str, slot: str, label: str) -> dict[str, Any]:
+    """Lend a slot to a user of a team, and return the lease."""
+    asked = {"labelKey": label, "maxWaitSeconds": 0, "ttlSeconds": 900, "name": f"{name}@host"}
+    answer = await world.api.post("/session/borrow", json=asked, headers=world.shown[name])
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    assert found["browserId"] == slot
+    return found
+
+
+async def state_of(world: World, slot: str) -> dict[str, Any]:
+    """Return a lease as operators see it, but for the time that passes by itself."""
+    found: dict[str, Any] = (await world.api.get(f"/sessions/{slot}", headers=ADMIN)).json()
+    return {name: value for name, value in found.items() if name != "secondsLeft"}
+
+
+MAY_END = {"node", "own-node"}  # its node ends what is its own
+
+
+async def test_no_operation_with_any_credential_ends_or_extends_what_users_of_two_teams_hold(world):
+    """Every operation, with every credential, is aimed at leases and tickets of two users: none of them changes."""
+    for name, team in (("ada", "ml"), ("bob", "web")):
+        wish = {"user": name, "team": team, "scopes": ["borrow"]}
+        made = await world.api.post("/admin/tokens", json=wish, headers=ADMIN)
+        world.shown[name] = {"authorization": f"Bearer {made.json()['token']}"}
+    listed = [{"labelKey": f"team:{name}", "slotId": f"of-{name}"} for name in ("ada", "bob")]
+    body = {"nodeId": "rack-9", "policy": "reuse", "slots": listed}
+    assert (await world.api.post("/node/register", json=body, headers=NODE)).status_code == 200
+    leases = {name: await lent_to(world, name, f"of-{name}", f"team:{name}") for name in ("ada", "bob")}
+    before = {name: await state_of(world, f"of-{name}") for name in leases}
+    refused = calls = 0
+    for method, path in await operations(world.api):
+        if path.startswith(("/admin/", "/node/")) and not path.startswith("/admin/slots"):
+            continue  # operators and nodes, whose operations have a table of their own above
+        for caller in [*CREDENTIALS, "ada", "bob"]:
+            for name, lease in leases.items():
+                if caller == name or caller in MAY_END:
+                    continue
+                slot, token = lease["browserId"], lease["leaseToken"]
+                parts = {"slot": slot, "slot_id": slot, "ticket": token, "label": f"team:{name}", "node_id": "rack-9"}
+                sent = path
+                for part, value in parts.items():
+                    sent = sent.replace(f"{{{part}}}", value)
+                if "{" in sent:
+                    continue
+                for more in ({}, {"force": True, "revoke": True}, {"leaseToken": "", "onlyRun": True}):
+                    asked = {"labelKey": f"team:{name}", "browserId": slot, "slotId": slot, "leaseToken": token}
+                    asked |= {
+                        "leases": [asked.copy()],
+                        "seconds": 60,
+                        "ttlSeconds": 3600,
+                        "runId": lease["runId"],
+                        **more,
+                    }
+                    answer = await world.api.request(
+                        method, sent, json=None if method == "GET" else asked, headers=world.shown[caller],
+                        params={"after": "nonsense"} if path == "/events" else {"token": token},
+                    )  # fmt: skip
+                    calls += 1
+                    refused += answer.status_code == 403 and answer.json().get("code") == "not-holder"
+        assert {name: await state_of(world, f"of-{name}") for name in leases} == before, (method, path)
+    assert calls > 500
+    assert refused >= 2 * 3 * 6  # renewals and returns by six credentials that may borrow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from pathlib import Path
 
 import httpx
@@ -79,7 +80,7 @@ def test_tokens_are_listed_newest_first_and_those_of_the_file_last(start_hub, tm
     done = command("token", "ls")
     assert (done.returncode, done.stderr) == (0, "")
     head, *rows = [line.split() for line in done.stdout.splitlines()]
-    assert head == ["TOKEN", "USER", "SUPERUSER", "SCOPES", "CREATED", "ACTIVE", "KEPT", "IN"]
+    assert head == ["TOKEN", "USER", "SUPERUSER", "SCOPES", "TEAM", "CREATED", "EXPIRES", "ACTIVE", "KEPT", "IN"]
     assert [(*row[1:4], *row[-2:]) for row in rows] == [
         ("bob", "yes", "all", "yes", "store"), ("ann", "no", "read", "yes", "store"),
         ("carl", "no", "all", "no", "file"),
@@ -88,6 +89,19 @@ def test_tokens_are_listed_newest_first_and_those_of_the_file_last(start_hub, tm
     refused = command("token", "revoke", rows[2][0])
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
     assert "HUB_TOKENS_FILE" in refused.stderr
+
+
+def test_a_borrow_token_is_made_with_its_terms(own_hub: HubProcess, own_command: Command):
+    terms = ("--scope", "borrow", "--label", "gpu:*", "--label", "cpu:big", "--team", "ml", "--max-priority", "10")
+    made = own_command.json("token", "create", "--user", "ada", *terms, "--expires", "90d")
+    assert (made["scopes"], made["labels"], made["team"], made["maxPriority"]) == (
+        ["borrow"], ["gpu:*", "cpu:big"], "ml", 10,
+    )  # fmt: skip
+    lives = datetime.fromisoformat(made["validUntil"]) - datetime.fromisoformat(made["createdAt"])
+    assert round(lives.total_seconds()) == 90 * 86_400
+    for option, text in (("--label", "gpu:"), ("--expires", "soon"), ("--max-priority", "101"), ("--team", "")):
+        refused = own_command("token", "create", "--user", "ada", option, text)
+        assert (refused.returncode, refused.stdout) == (2, ""), refused.stderr
 
 
 def test_a_revoked_token_is_refused(own_hub: HubProcess, own_command: Command):

@@ -10,7 +10,7 @@ import pytest
 
 from hub.errors import StartRefused
 from hub.tokens.file import TokensFile, read_tokens
-from hub.tokens.models import Holder, user_of
+from hub.tokens.models import Holder, covers, user_of
 
 ANN = "0123456789abcdef0123456789abcdef"
 GOOD = f"""
@@ -78,7 +78,7 @@ BAD = {
     f"{ENTRY}active = 0\n": ", entry 1: active must be true or false.",
     f'{ENTRY}user_id = "s3cr3t"\n': ", entry 1: user_id must be a UUID.",
     f"{ENTRY}user_id = 7\n": ", entry 1: user_id must be a UUID.",
-    f"{ENTRY}scopes = []\n": ", entry 1: scopes must be a list of some of worker, submit, read, admin; leave it out",
+    f"{ENTRY}scopes = []\n": ", entry 1: scopes must be a list of some of worker, submit, read, admin, borrow",
     f'{ENTRY}scopes = ["all"]\n': ", entry 1: scopes must be a list of some of",
     f'{ENTRY}scopes = "read"\n': ", entry 1: scopes must be a list of some of",
     f"{ENTRY}scopes = [[]]\n": ", entry 1: scopes must be a list of some of",
@@ -141,3 +141,36 @@ def test_without_a_tokens_file_no_token_is_known():
     file = TokensFile(None)
     file.read_again()
     assert (file.tokens, file.resolve("x"), file.find("x")) == ([], None, None)
+
+
+def test_the_tokens_file_says_what_a_token_may_borrow_and_until_when(path):
+    path.write_text(
+        '[[tokens]]\ntoken = "ada-1"\nuser = "ada"\nscopes = ["borrow"]\nteam = "ml"\nlabels = ["gpu:*"]\n'
+        "max_priority = 10\nexpires = 2030-01-01\n"
+    )
+    holder = TokensFile(path).resolve("ada-1")
+    assert holder is not None
+    assert (holder.team, holder.labels, holder.max_priority) == ("ml", ("gpu:*",), 10)
+    assert holder.is_good(1_893_455_999) and not holder.is_good(1_893_456_000)  # noqa: PT018 - one instant
+
+
+@pytest.mark.parametrize(
+    "line", ["labels = []", 'team = ""', "max_priority = 101", 'expires = "soon"', "expires = 2030-01-01T00:00:00"]
+)
+def test_terms_that_no_token_can_have_are_refused_in_the_file(path, line):
+    path.write_text(f'[[tokens]]\ntoken = "ada-1"\nuser = "ada"\n{line}\n')
+    with pytest.raises(StartRefused, match=f"entry 1: {line.partition(' ')[0]} must"):
+        read_tokens(path)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "label", "covered"),
+    [
+        ("gpu:*", "gpu:a100", True), ("gpu:*", "gpu:a100:80g", True), ("gpu:*", "gpu:*:40g", True),
+        ("gpu:*", "gpu:*", True), ("gpu:*", "cpu:big", False), ("gpu:a100", "gpu:*", False),
+        ("gpu:a100", "gpu:a10", False),
+        ("gpu:a100:80g", "gpu:a100", False), ("*:a100", "gpu:a100", True), ("*", "gpu:a100", True),
+    ],
+)  # fmt: skip
+def test_a_pattern_covers_what_is_as_special_or_more(pattern, label, covered):
+    assert covers(pattern, label) is covered

@@ -28,6 +28,14 @@ async def admit(request: Request, row: Row) -> None:
     request.scope[ROW] = row
 
 
+async def check_reader(request: Request, *roles: str) -> None:
+    """Check that the caller has the secret of one of these roles or the token of a user that may borrow; raises
+    `Unauthorized` and `Forbidden`."""
+    found = finding.lender(serving(request), finding.Shown.of(request.headers), roles)
+    if not isinstance(found, Caller):
+        await found
+
+
 async def admit_again(request: Request) -> None:
     """Check again that the caller of a long request may call, and raise as `admit` does: its token may have been
     revoked meanwhile."""
@@ -49,6 +57,8 @@ def _find(request: Request, row: Row) -> Caller | Awaitable[Caller]:
         return find_user(request, *(facts.scopes or (READ,)), strangers=facts.anonymous, superuser=facts.superuser)
     if facts.joins:
         return finding.joiner(found, finding.Shown.of(request.headers).token)
+    if facts.borrows:
+        return finding.lender(found, finding.Shown.of(request.headers), facts.who)
     if TOKEN in facts.who:
         return finding.node(found, request.headers, *row.roles)
     found.secrets.check(request.headers, *facts.who)

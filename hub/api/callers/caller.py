@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from hub.core import Hub
-from hub.errors import Forbidden, ProviderNotFound, TaskNotFound, Unauthorized
+from hub.errors import Forbidden, HubError, ProviderNotFound, TaskNotFound, Unauthorized
 from hub.jobs.models import Outcome, TaskRecord
 from hub.jobs.names import SHARED, dashed, parse_full_name
 from hub.jobs.submits import unknown_parents
-from hub.tokens.models import in_order, user_of
+from hub.tokens.models import covers, in_order, user_of
 
-WORKER, SUBMIT, READ = "worker", "submit", "read"  # scopes of tokens
+WORKER, SUBMIT, READ, BORROW = "worker", "submit", "read", "borrow"  # scopes of tokens
+
+
+class LabelNotAllowed(HubError):
+    """A token asks for a label that none of its patterns covers."""
+
+    code = "label"
+    status = 403
+
+
+class PriorityNotAllowed(HubError):
+    """A token asks for a priority above the highest that it may."""
+
+    code = "priority"
+    status = 403
 
 
 @dataclass(frozen=True)
@@ -32,6 +46,11 @@ class Caller:
     rooms: frozenset[str] = frozenset()
     node: str | None = None
     token: str = ""  # the id of a node's token
+    team: str = ""
+    labels: tuple[str, ...] = ()  # patterns of the labels that it may borrow; all without any
+    max_priority: int | None = None
+    is_node: bool = False  # it has the secret of nodes, and speaks for any of them
+    commands: bool = False  # it has the admin secret or is a superuser, and may end the leases of others
 
     @property
     def key(self) -> str:
@@ -40,6 +59,27 @@ class Caller:
         if self is STRANGER:
             return ""
         return f"user:{self.user}" if self.user else f"token:{self.token}"
+
+    @property
+    def by(self) -> str:
+        """Return who calls, as `lua/holders.lua` wants it: the id of a user, '' for a shared secret, 'node' for a
+        caller that speaks for nodes."""
+        if self.is_node or self.node is not None:
+            return "node"
+        return "" if self.user in ("", OPERATOR.user) else self.user
+
+    def check_label(self, label: str) -> None:
+        """Raise `LabelNotAllowed` unless the caller may borrow this label; for one segment, all below it."""
+        asked = label if ":" in label else f"{label}:*"
+        if self.labels and not any(covers(pattern, asked) for pattern in self.labels):
+            may = ", ".join(self.labels)
+            raise LabelNotAllowed(f"The token shown may not borrow {label!r:.200}; it may borrow {may:.500}.")
+
+    def check_priority(self, priority: int) -> None:
+        """Raise `PriorityNotAllowed` for a priority above the highest that the caller may ask for."""
+        if self.max_priority is not None and priority > self.max_priority:
+            most = f"a priority of at most {self.max_priority}"
+            raise PriorityNotAllowed(f"The token shown allows {most}, not {priority}.")
 
     def check_known(self) -> None:
         """Raise `Unauthorized` for a stranger."""
@@ -136,6 +176,8 @@ class Caller:
 
 OPERATOR: Final = Caller(user_of(""), superuser=True, name="operator")  # no user can have the empty name
 SECRET_HOLDER: Final = Caller(name="secret")  # a caller with a shared secret, which speaks for any node
+NODE_HOLDER: Final = replace(SECRET_HOLDER, is_node=True)
+ADMIN_HOLDER: Final = replace(SECRET_HOLDER, commands=True)
 STRANGER: Final = Caller()  # a caller without a credential, where strangers may read
 
 

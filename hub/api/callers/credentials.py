@@ -12,6 +12,7 @@ from hub.api.callers.finding import Shown, is_open
 from hub.api.handling.context import Serving, remote_ip, serving
 from hub.errors import StoreUnavailable, Unauthorized
 from hub.tokens.models import id_of
+from hub.tokens.oidc.issuer import TokenOver
 
 NONE = "none: the hub is open"
 
@@ -32,6 +33,8 @@ async def _credential(request: Request) -> str:
     shown = Shown.of(request.headers)
     if name := found.secrets.name(shown.secret):
         return name
+    if found.oidc is not None and (user := await found.oidc.find(shown.token)) is not None:
+        return user.title
     holder, digest = await found.holders.resolve(shown.token), found.holders.digest_of(shown.token)
     return f"token {id_of(digest)} of {holder.kind} {holder.name}" if holder and digest else NONE
 
@@ -43,7 +46,11 @@ async def origin(request: Request) -> dict[str, Any]:
 
 async def slow_down_guesses(app: Any, scope: Scope, error: Exception) -> None:
     """Delay the answer to a request that was refused as `Unauthorized`, when its caller guessed a secret."""
-    if isinstance(error, Unauthorized) and (found := getattr(app.state, "serving", None)) is not None:
+    if (
+        isinstance(error, Unauthorized)
+        and not isinstance(error, TokenOver)
+        and (found := getattr(app.state, "serving", None)) is not None
+    ):
         await slow_down(found, scope)
 
 

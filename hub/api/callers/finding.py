@@ -4,16 +4,27 @@ operator."""
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
 from starlette.datastructures import Headers
 
-from hub.api.callers.caller import OPERATOR, SECRET_HOLDER, STRANGER, Caller
+from hub.api.callers.caller import (
+    ADMIN_HOLDER,
+    BORROW,
+    NODE_HOLDER,
+    OPERATOR,
+    SECRET_HOLDER,
+    STRANGER,
+    Caller,
+)
 from hub.api.handling.context import Serving
+from hub.api.operations import TOKEN
 from hub.errors import Unauthorized
 from hub.tokens.models import JOIN, NODE, USER, Holder, id_of
-from hub.tokens.secrets import ADMIN, HEADER
+from hub.tokens.secrets import ADMIN, HEADER, RUNNER
+from hub.tokens.secrets import NODE as NODE_SECRET
 
 _BEARER: Final = re.compile(r"bearer +([\x21-\x7e]+) *", re.IGNORECASE)
 
@@ -44,19 +55,76 @@ class Shown:
 
 async def known_user(found: Serving, shown: Shown) -> Caller:
     """Return the user that has shown these credentials, or `STRANGER`; raises `StoreUnavailable` when Redis has to be
-    asked and does not answer.
+    asked and does not answer, and for a token of the issuer as `OidcUsers.find` does.
 
     Where there is a value of `Authorization` it alone decides: a valid secret does not make up for a wrong token.
     """
     if await is_open(found):
         return OPERATOR
     token = shown.bearer if shown.authorization else shown.secret
-    if not shown.authorization and not found.secrets.open and found.secrets.accepts(token, ADMIN):
+    by_secret = not shown.authorization and not found.secrets.open and not found.secrets.is_user(token)
+    if by_secret and found.secrets.accepts(token, ADMIN):
         return OPERATOR
-    holder = await found.holders.resolve(token) if token else None
+    holder = await holder_of(found, token)
     if holder is None or not holder.active or holder.kind != USER:
         return STRANGER
-    return Caller(holder.user, holder.superuser, holder.scopes, holder.name, holder.rooms)
+    return user_with(holder)
+
+
+def user_with(holder: Holder) -> Caller:
+    """Return the caller with this token of a user."""
+    return Caller(
+        holder.user, holder.superuser, holder.scopes, holder.name, holder.rooms, team=holder.team, labels=holder.labels,
+        max_priority=holder.max_priority,
+        commands=holder.superuser and not holder.rooms and (not holder.scopes or "admin" in holder.scopes),
+    )  # fmt: skip
+
+
+def lender(found: Serving, shown: Shown, roles: Sequence[str]) -> Caller | Awaitable[Caller]:
+    """Return the caller of an operation that takes tokens of users who may borrow, beside the secrets of these roles
+    (the admin secret is one of them) and, with `TOKEN` among the roles, tokens of nodes; an awaitable where a token may
+    have to be looked up. It raises `Unauthorized`, `Forbidden` for a token without the scope, and `StoreUnavailable`.
+
+    A token in `Authorization` counts before a secret: it says more of the caller.
+    """
+    if not shown.authorization and (by_secret := _by_secret(found, shown, roles)) is not None:
+        return by_secret
+    return _by_token(found, shown, roles)
+
+
+def _by_secret(found: Serving, shown: Shown, roles: Sequence[str]) -> Caller | None:
+    if found.secrets.open:
+        return None if shown.secret else ADMIN_HOLDER  # what is shown may be a token
+    if found.secrets.is_user(shown.secret):
+        return None
+    if found.secrets.accepts(shown.secret, ADMIN):
+        return ADMIN_HOLDER
+    if RUNNER in roles and found.secrets.accepts(shown.secret, RUNNER):
+        return SECRET_HOLDER
+    return NODE_HOLDER if NODE_SECRET in roles and found.secrets.accepts(shown.secret, NODE_SECRET) else None
+
+
+async def _by_token(found: Serving, shown: Shown, roles: Sequence[str]) -> Caller:
+    holder = await holder_of(found, shown.token)
+    if holder is not None and holder.active and holder.kind == USER:
+        caller = user_with(holder)
+        caller.check_scope(BORROW)
+        return caller
+    if holder is not None and speaks(holder) and TOKEN in roles:
+        return Caller(name=holder.name, node=holder.name, token=id_of(found.holders.digest_of(shown.token) or ""))
+    by_secret = ADMIN_HOLDER if found.secrets.open else _by_secret(found, shown, roles)
+    if by_secret is None:
+        raise Unauthorized()
+    return by_secret
+
+
+async def holder_of(found: Serving, token: str) -> Holder | None:
+    """Return the holder of a token of the hub or of the issuer, None for an unknown one; raises as `known_user`
+    does."""
+    if not token:
+        return None
+    user = await found.oidc.find(token) if found.oidc is not None else None
+    return user.holder if user is not None else await found.holders.resolve(token)
 
 
 async def node(found: Serving, headers: Headers, *roles: str) -> Caller:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Never
 from urllib.parse import unquote
 
@@ -20,6 +20,7 @@ from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.rounds import rounds
 from hub.tokens.logins import LOGINS_MAX, Login, Logins, bond, capped, digest
+from hub.tokens.oidc.rules import Identity
 
 OPEN_COOKIE: Final = "hub_login"  # over plain HTTP: browsers refuse a `__Host-` cookie there
 TLS_COOKIE: Final = f"__Host-{OPEN_COOKIE}"
@@ -101,11 +102,14 @@ class LoginGate:
             return Visit(reason=reason) if marked else None
         login = await self.logins.find(key)
         credential = await self._credential(key, login) if login else None
+        if login is not None and (user := self._user(login)) is not None and user.role:
+            login = replace(login, role=capped(login.role, user.role))
         if login is None or credential is None:
             return Visit(reason=reason) if marked else None
         self._check(scope, found, capped(login.role, self.most), marked)
         _check_reason(scope, row, reason)
-        rest = [(name, value) for name, value in scope["headers"] if name not in (b"cookie", b"prefer")]
+        dropped = (b"prefer",) if row is not None and row.facts.linked else (b"cookie", b"prefer")
+        rest = [(name, value) for name, value in scope["headers"] if name not in dropped]
         scope["headers"] = [*rest, (b"x-hub-secret", credential)]
         scope[LOGIN] = login
         return Visit(key, login, reason)
@@ -117,7 +121,7 @@ class LoginGate:
 
     async def note(self, visit: Visit, scope: Scope, row: Row | None) -> None:
         """Write into the audit log the change that a page has made, with its reason."""
-        if scope["method"] in SAFE or _is_entry(row):
+        if scope["method"] in SAFE or _needs_no_reason(row):
             return
         by, role = (visit.login.name, visit.login.role) if visit.login else ("none: the hub is open", "admin")
         await self._serving.hub.audit.write(
@@ -173,6 +177,8 @@ class LoginGate:
         """Return the credential that a login stands for, as the value of a header; None when the credential is not
         valid any more."""
         found = self._serving
+        if login.claims:
+            return found.oidc.handle(login.claims).encode() if found.oidc and self._user(login) else None
         if login.token:
             handle = found.holders.handle(login.token)
             holder = await found.holders.resolve(handle)
@@ -185,6 +191,11 @@ class LoginGate:
             self._tied[tied] = next((each for each, made in bonds if hmac.compare_digest(made, login.bound)), None)
         return self._tied[tied]
 
+    def _user(self, login: Login) -> Identity | None:
+        """Return the issuer's user behind a login, by the rules as they are now; None for another login."""
+        oidc = self._serving.oidc
+        return oidc.of_login(login.claims) if oidc is not None and login.claims else None
+
     @staticmethod
     def _check(scope: Scope, found: Found, role: str, marked: bool) -> None:
         """Raise `Foreign` or `Forbidden` for a call that the page, or a login with this role, may not make."""
@@ -192,6 +203,8 @@ class LoginGate:
         if scope["method"] in SAFE:
             if role == "viewer" and least == "operator":
                 raise Forbidden("This login is a viewer's; this needs one of an operator.")
+            if role != "admin" and least == "admin":
+                raise Forbidden(f"This login is of the role {role}; this needs one of an admin.")
             return
         if not marked:
             raise Foreign("A cookie alone changes nothing: send x-hub-console: 1.")
@@ -207,9 +220,13 @@ def _is_entry(row: Row | None) -> bool:
     return row is not None and row.facts.entry
 
 
+def _needs_no_reason(row: Row | None) -> bool:
+    return row is not None and (row.facts.entry or row.facts.routine)
+
+
 def _check_reason(scope: Scope, row: Row | None, reason: str) -> None:
     """Raise `NoReason` for a change without a reason."""
-    if scope["method"] not in SAFE and not _is_entry(row) and not reason.strip():
+    if scope["method"] not in SAFE and not _needs_no_reason(row) and not reason.strip():
         raise NoReason("A change that is made in the console needs a reason, for the audit log: send x-hub-reason.")
 
 
