@@ -15,10 +15,14 @@ function caps.reached(label)
   return cap > 0 and redis.call('ZCARD', keys.in_flight(label)) >= cap
 end
 
--- Note in hub:store, which every call reads, whether there is any cap: calls look for a cap only then.
+-- Note in hub:store, which every call reads, whether there is any cap, and any on what is served: calls look for caps only then.
+-- Two fields, as older hubs beside this one know only the first.
 function caps.note()
-  store.has_caps = redis.call('EXISTS', keys.caps) == 1
-  redis.call('HSET', keys.store, 'capped', store.has_caps and '1' or '0')
+  store.has_caps, store.has_served_caps = redis.call('EXISTS', keys.caps) == 1, false
+  for _, field in ipairs(redis.call('HKEYS', keys.caps)) do
+    if string.sub(field, 1, 7) == 'served:' then store.has_served_caps = true end
+  end
+  redis.call('HSET', keys.store, 'capped', store.has_caps and '1' or '0', 'served_capped', store.has_served_caps and '1' or '0')
 end
 
 return caps

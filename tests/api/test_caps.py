@@ -149,7 +149,7 @@ async def test_a_body_without_the_cap_is_refused_and_does_not_clear_the_cap(api)
     assert (await shown(api))["caps"] == [row("a:b", 3, "run-time")]
 
 
-@pytest.mark.parametrize("label", ["a", "a::b", "**", "a:b:c:d:e:f:g:h:i", "%00:a", "x" * 600 + ":a"])
+@pytest.mark.parametrize("label", ["a:", "a::b", "**", "a:b:c:d:e:f:g:h:i", "%00:a", "x" * 600 + ":a"])
 async def test_a_cap_on_an_invalid_label_is_refused(api, label):
     answer = await api.put(f"/admin/caps/{label}", json={"cap": 1})
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid-label")
@@ -167,3 +167,56 @@ async def test_only_operators_may_change_caps(make_api):
             secret = {"x-hub-secret": f"{role}-x"}
             assert (await api.get("/admin/caps", headers=secret)).status_code == status
             assert (await api.put("/admin/caps/a:b", json={"cap": 1}, headers=secret)).status_code == status
+
+
+GPU, LARGE, SMALL = "gpu:a100", "gpu:a100:80g", "gpu:a100:40g"
+
+
+async def gpus(api):
+    await publish(api, "n1", **{GPU: ["g1", "g2"], LARGE: ["l1", "l2"], SMALL: ["s1", "s2"]})
+
+
+async def test_a_cap_on_what_is_served_counts_leases_whatever_was_asked_for(make_api):
+    async with make_api(borrow_wildcards=True) as api:
+        await gpus(api)
+        assert await put(api, GPU, 1) == row(GPU, 1, "run-time")
+        asked = [LARGE, "gpu:*:40g", LARGE]
+        assert [(await borrow(api, label)).status_code for label in asked] == [200] * 3  # past the cap on what is asked
+        assert await put(api, GPU, 4, served=True) == row(GPU, 4, "served", live=3)
+        assert (await borrow(api, "gpu:*:40g")).status_code == 200
+        refusal = (await borrow(api, SMALL)).json()
+        assert refusal["code"] == "capped"
+        assert refusal["detail"].endswith(f"4 of 4 allowed are lent by {GPU} and pools below it")
+        assert (await borrow(api, "gpu:*:40g")).status_code == 503
+        assert (await shown(api))["caps"] == [row(GPU, 1, "run-time"), row(GPU, 4, "served", live=4)]
+        assert await put(api, GPU, None, served=True) == row(GPU, 0, "served")
+        assert [(await borrow(api, GPU)).status_code for _ in range(2)] == [200, 503]  # the other cap holds on
+
+
+async def test_a_lease_that_ends_under_a_cap_on_what_is_served_lets_waiters_of_all_its_pools_take_turns(people: People):
+    api = people.api
+    await gpus(api)
+    await put(api, GPU, 1, served=True)
+    held = (await borrow(api, LARGE)).json()
+    small, large = await people.come(SMALL), await people.come(LARGE)
+    why = (
+        await api.get(f"/why/ticket/{(await people.queue(label=SMALL))['labels'][0]['tickets'][0]['ticket']}")
+    ).json()
+    assert f"1 of 1 leases that the cap of {GPU} allows for what it and the pools below it serve" in str(why)
+    await give_back(api, LARGE, held["browserId"])
+    first = (await small).json()
+    assert first["matchedLabel"] == SMALL  # it came first, although the free place is that of the other pool
+    assert not large.done()
+    await give_back(api, SMALL, first["browserId"])
+    assert (await large).json()["matchedLabel"] == LARGE
+
+
+async def test_a_cap_on_what_is_served_is_refused_for_many_labels_and_doubted_without_a_pool(make_api):
+    async with make_api(borrow_wildcards=True) as api:
+        for label in ("*", "gpu:*"):
+            answer = await api.put(f"/admin/caps/{label}", json={"cap": 1, "served": True})
+            assert (answer.status_code, answer.json()["code"]) == (400, "invalid-value")
+            assert "names one pool, without *" in answer.json()["detail"]
+        await gpus(api)
+        assert (await put(api, "gpu:a200", 1))["hint"].endswith(f"did you mean {GPU}?")
+        assert "hint" not in await put(api, SMALL, 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from hub.store.store import SETTLE_MS
@@ -78,6 +80,8 @@ async def test_a_process_that_takes_over_a_node_is_told_the_requested_labels_of_
     assert "lentFor" not in took  # no earlier process of the node is known, which could have known of more leases
     took = (await api.post("/node/register", json={"nodeId": "n1", "incarnation": "second"})).json()
     assert took["lent"] == {"s1": lease["leaseToken"]}
+    holder = json.loads(took["lentFor"]["s1"].pop("holder"))
+    assert holder == {"user": None, "team": None, "name": "127.0.0.1", "client": "127.0.0.1"}
     assert took["lentFor"] == {"s1": {"labelKey": ASKED, "runId": "nightly"}}
 
 
