@@ -1,51 +1,87 @@
-"""The memory of Redis: how much is in use, and which users and rooms hold most of it."""
+"""The endpoint of usage: who used what in some days, by user, team, label, slot or node."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from datetime import date, timedelta
+from typing import Annotated
 
-from fastapi import APIRouter
-from starlette.responses import Response
+from fastapi import APIRouter, Depends, Request
 
-from hub.api.inputs import Hub, Serving
-from hub.api.operations import unlisted
+from hub.api.inputs import Hub, Page, hub_of
+from hub.api.operations import operation, takes
+from hub.api.shapes import parameters as p
 from hub.api.shapes.answer import Answer
-from hub.errors import StoreFault
-from hub.jobs.names import dashed
-from hub.jobs.quotas import Holding
+from hub.api.shapes.usage import DayShape, FiguresShape, UsageRowShape, UsageShape
+from hub.errors import InvalidValue
 from hub.tokens.secrets import ADMIN, RUNNER
+from hub.usage.models import DAY_S, KINDS, Figures, Kind
 
-MOST = 100  # the most owners that are shown for each kind of holding
-TOKENS_MAX = 1000  # the most tokens that are read for the names of users
-router = APIRouter()
-
-
-@router.get("/console/usage", **unlisted(page=True, who=(RUNNER, ADMIN)))
-async def usage(serving: Serving) -> Response:
-    """Return the memory of the store, and the users and rooms that hold most, for each kind of holding. A user has a
-    name where one of the tokens has it, else its id."""
-    hub, names = serving.hub, await _names(serving)
-    holders = [_row(each, names) for each in await hub.quotas.holders(MOST)]
-    return Answer({"store": await memory(hub), "holders": holders})
+EPOCH = date(1970, 1, 1)
+_AGO = re.compile(r"(\d{1,4})d", re.ASCII)
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+router = APIRouter(tags=["sessions"])
+UsageQuery = tuple[Kind, int, int]
 
 
-async def memory(hub: Hub) -> dict[str, int]:
-    """Return the bytes that Redis has in use, its limit (0: none), and the part of the limit that is reserved for
-    nodes, leases and the ends of tasks."""
+@takes(p.USAGE_BY, p.USAGE_SINCE, p.USAGE_UNTIL, refusals=(InvalidValue,))
+def _asked(request: Request) -> UsageQuery:
+    """Return the kind of names, and the first and the last day, as days since 1970; raises `InvalidValue`."""
+    query, today = request.query_params, int(hub_of(request).store.wall_s()) // DAY_S
+    kind = query.get("by", "user")
+    if kind not in KINDS:
+        raise InvalidValue(f"by is one of {', '.join(KINDS)}", member="by")
+    first, last = _day(query.get("since", "30d"), "since", today), _day(query.get("until", "0d"), "until", today)
+    if first > last:
+        raise InvalidValue("since is a later day than until", member="since")
+    return kind, first, min(last, today)
+
+
+def _day(given: str, name: str, today: int) -> int:
+    """Return the day that a text names: a date, or how many days ago; raises `InvalidValue`."""
     try:
-        found = await hub.store.read("INFO", "memory")
-        used, most = found["used_memory"] - found.get("mem_not_counted_for_evict", 0), found.get("maxmemory", 0)
-    except (StoreFault, KeyError, TypeError):  # fakeredis has no such statistics
-        used = most = 0
-    return {"usedBytes": used, "limitBytes": most, "reserveBytes": most * hub.settings.store_reserve_percent // 100}
+        if ago := _AGO.fullmatch(given):
+            return max(0, today - int(ago[1]))
+        if _DATE.fullmatch(given):
+            return max(0, (date.fromisoformat(given) - EPOCH).days)
+    except ValueError:  # such as 2026-02-30
+        pass
+    raise InvalidValue(f"{name} is a day such as 2026-01-02, or 30d for 30 days ago", member=name)
 
 
-async def _names(serving: Serving) -> dict[str, str]:
-    """Return the names of users by their ids, as the tokens have them."""
-    _, tokens = await serving.hub.tokens.page(0, TOKENS_MAX)
-    return {token.holder.user: token.holder.name for token in (*tokens, *serving.holders.file.tokens)}
+@router.get("/usage", **operation("getUsage", (RUNNER, ADMIN)))
+async def usage(hub: Hub, asked: Annotated[UsageQuery, Depends(_asked)], page: Page) -> Answer[UsageShape]:
+    """Return who used what from one day to another, in UTC: a page of users, teams, labels, slots or nodes, those first
+    that held slots for longest, the sum of all, and the sums of each day. Leases that are not over count up to now."""
+    kind, first, last = asked
+    names, days = await hub.usage.read(kind, first, last)
+    rows = sorted(names.items(), key=lambda row: (-row[1].held_ms, -row[1].refusals, row[0]))
+    total = Figures()
+    for figures in names.values():
+        total = total.plus(figures)
+    offset, limit = page
+    return Answer(
+        UsageShape(
+            by=kind,
+            since=_text(first),
+            until=_text(last),
+            total=len(rows),
+            usage=[UsageRowShape(name=name, **_shown(each)) for name, each in rows[offset : offset + limit]],
+            sum=_shown(total),
+            days=[DayShape(day=_text(day), **_shown(days[day])) for day in sorted(days)],
+        )
+    )
 
 
-def _row(each: Holding, names: dict[str, str]) -> dict[str, Any]:
-    name = each.id if each.owner == "room" else names.get(each.id) or dashed(each.id)
-    return {"kind": each.kind, "owner": each.owner, "name": name, "held": each.held, "limit": each.limit}
+def _text(day: int) -> str:
+    return (EPOCH + timedelta(days=day)).isoformat()
+
+
+def _shown(figures: Figures) -> FiguresShape:
+    return FiguresShape(
+        leases=figures.leases,
+        heldSeconds=figures.held_ms / 1000,
+        waitedSeconds=figures.waited_ms / 1000,
+        idleSeconds=figures.idle_ms / 1000,
+        refusals=figures.refusals,
+    )

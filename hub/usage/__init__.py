@@ -1,0 +1,1 @@
+"""Who used what: the figures of each day, by user, team, label, slot and node."""
