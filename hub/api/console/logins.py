@@ -62,13 +62,16 @@ async def me(request: Request, found: Serving, gate: Gate, login: OwnLogin) -> R
             "realm": found.hub.settings.realm or DEFAULT,
             "realms": [name or DEFAULT for name in realms.parts] if realms else [],
             "open": found.secrets.open,
+            "oidc": found.oidc is not None and bool(found.hub.settings.public_url),
             "login": _shown(login) if login else None,
             "role": role,
+            "user": caller.name if login and login.token else None,
             "may": {
                 "look": looks,
                 "audit": operates,
                 "operate": operates and acts,
                 "lease": looks and acts,
+                "borrow": acts and (looks or (known and (not caller.scopes or "borrow" in caller.scopes))),
                 "jobs": known or found.hub.settings.anonymous_reads,
                 "moveTasks": known and acts,
                 "dead": caller.superuser,
@@ -101,7 +104,7 @@ async def log_in(request: Request, found: Serving, gate: Gate, document: Documen
         bought="with a link" if link is not None else "with a secret or a token",
     )  # fmt: skip
     answer = Answer({"login": _shown(made)}, status=201)
-    _set_cookie(answer, request, key, int(LIFE_S))
+    set_login_cookie(answer, request, key, int(LIFE_S))
     return answer
 
 
@@ -111,7 +114,7 @@ async def log_out(request: Request, login: OwnLogin) -> Response:
     if login:
         await _gate(request).logins.end(login.id)
     answer = Answer({"ended": bool(login)})
-    _set_cookie(answer, request, "", 0)
+    set_login_cookie(answer, request, "", 0)
     return answer
 
 
@@ -162,7 +165,7 @@ async def _bought(request: Request, found: Serving, document: dict[str, Any], ke
     if holder is None or not holder.active or holder.kind != USER:
         await found.wrong_secrets.slow(remote_ip(request), found.hub.settings.request_timeout_s / 2)
         raise Unauthorized()
-    acts = not holder.scopes or holder.scopes & {"submit", "worker", "admin"}
+    acts = not holder.scopes or holder.scopes & {"submit", "worker", "admin", "borrow"}
     role = "admin" if holder.superuser else "operator" if acts else "viewer"
     digest = found.holders.digest_of(secret) or digest_of(secret) or ""
     return _wanted(request, f"token of {holder.name}", capped(wanted, role), token=digest)
@@ -187,7 +190,8 @@ def _shown(login: Login) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _set_cookie(answer: Response, request: Request, key: str, seconds: int) -> None:
+def set_login_cookie(answer: Response, request: Request, key: str, seconds: int) -> None:
+    """Set the cookie with the key of a login, which no script can read."""
     name = cookie_name(request.scope, hub_of(request).settings.realm)
     secure = request.url.scheme == "https"
     answer.set_cookie(name, key, max_age=seconds, path="/", httponly=True, samesite="strict", secure=secure)
