@@ -1,18 +1,22 @@
 -- Placing: where a slot goes that is in no list. Each command that frees a slot ends here.
 local placing = {}
 
--- Give a slot that is in no list to the waiter whose turn it is, else put it at the tail of its pool. It is held back while its node
--- drains or is suspect, while its last holder may still believe in a lease that ended early, or until its node has made it fresh. A
--- waiter gets the slot at the head of the pool, which is another one where only a cap had kept slots free. Returns 'lent' | 'free' |
--- 'held'.
+-- Return whether a slot is held back: its node drains, its last holder may still believe in a lease that ended early, its node has not
+-- made it fresh, or it is unwell.
+function placing.holds_back(slot, part)
+  return drains.holds_back(part) or revocations.believed_in(slot) or freshness.is_owed(slot) or holds.of(slot)
+end
+
+-- Give a slot that is in no list to the waiter whose turn it is, else put it at the tail of its pool. It is held back where
+-- `placing.holds_back` says so, and while its node is suspect. A waiter gets the slot at the head of the pool, which is another one where
+-- only a cap had kept slots free; or this one, where it has a class. Returns 'lent' | 'free' | 'held'.
 function placing.place(slot, part, pool, item)
-  if drains.holds_back(part) or revocations.believed_in(slot) or freshness.is_owed(slot) then
-    redis.call('HSET', keys.slot(slot), 'place', 'held')
-    return 'held'
-  end
-  if turns.anybody() and store.settle_left_ms <= 0 and not pools.under_maintenance(pool) then
-    local waiter = waiters.next(pool)
-    if waiter and redis.call('EXISTS', keys.available(pool)) == 1 then
+  if placing.holds_back(slot, part) then redis.call('HSET', keys.slot(slot), 'place', 'held') return 'held' end
+  local class, warm = unpack(store.matching and redis.call('HMGET', keys.slot(slot), 'class', 'warm') or {})
+  local may_lend = turns.anybody() and store.settle_left_ms <= 0 and not pools.under_maintenance(pool)
+  if may_lend and not served_caps.has_made_room(pool) and not served_caps.reached(pool) then
+    local waiter = waiters.next(pool, class)
+    if waiter and not (class or warm) and redis.call('EXISTS', keys.available(pool)) == 1 then
       redis.call('HSET', keys.slot(slot), 'place', 'free')
       redis.call('RPUSH', keys.available(pool), item)
       local found = supply.take(pool)
@@ -30,6 +34,7 @@ function placing.place(slot, part, pool, item)
   end
   redis.call('HSET', keys.slot(slot), 'place', 'free')
   if redis.call('RPUSH', keys.available(pool), item) == 1 then pools.open(pool) end
+  if class or warm then classes.enter(slot, pool, class, warm, free_slots.now_us()) end
   return 'free'
 end
 
@@ -40,18 +45,26 @@ function placing.offer_again(slot)
   placing.place(slot, record[3], record[2], record[1])
 end
 
+-- Place a slot again whose holds have changed: a free one is held back, or a held one offered, unless its node is suspect.
+function placing.place_anew(slot)
+  local record = slots.read(slot)
+  if redis.call('SISMEMBER', keys.aside(record.part), slot) == 0 and slots.unlist(record.pool, record.item, record.place) then
+    placing.place(slot, record.part, record.pool, record.item)
+  end
+end
+
 -- Offer the slots of a node again that were held back while it was suspect, up to 256 in one call; a slot that goes to a waiter counts
 -- as eight. Slots stay held while the node drains, and those that it has not reported since the store was lost stay as well, without
 -- keeping back the others.
 function placing.resume(node, part)
-  local holds, unreported = drains.holds_back(part), {}
+  local drains_away, unreported = drains.holds_back(part), {}
   while call_state.left_to_resume > 0 do
     local slot = redis.call('SPOP', keys.aside(part))
     if not slot then break end
     local record, place = redis.call('HMGET', keys.slot(slot), 'item', 'pool', 'place', 'reported'), nil
     if record[3] == 'held' and store.reporting and record[4] ~= store.generation then
       unreported[#unreported + 1] = slot
-    elseif record[3] == 'held' and not holds then
+    elseif record[3] == 'held' and not drains_away then
       place = placing.place(slot, part, record[2], record[1])
     end
     call_state.left_to_resume = call_state.left_to_resume - (place == 'lent' and 8 or 1)

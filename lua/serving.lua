@@ -4,6 +4,7 @@ local serving = {}
 -- Serve waiters from the free slots of a pool: a cap was raised, a lease under it ended, a maintenance is over, a node came back, or
 -- another program put slots into a list. At most 32 waiters are served in one call, over all pools and labels.
 function serving.pool(pool)
+  if store.matching then serving_classes.pool(pool) end
   while turns.anybody() and store.settle_left_ms <= 0 and call_state.served < 32 do
     local waiter = waiters.next(pool)
     local found = waiter and supply.take(pool)
@@ -13,26 +14,29 @@ function serving.pool(pool)
   end
 end
 
--- Serve the waiters of a label from all pools that may serve it.
-function serving.label(label)
+-- Serve the waiters of a label from all pools that may serve it. Those that want something may have been kept from free slots by a cap of
+-- the label alone, or by one that it had (`anew`).
+function serving.label(label, anew)
   turns.reoffer(label)
-  while store.settle_left_ms <= 0 and call_state.served < 32 and redis.call('EXISTS', keys.queue(label)) == 1 and not caps.reached(label) do
+  local kept = store.matching and (anew or caps.of(label) > 0) and redis.call('EXISTS', keys.lines(label)) == 1
+  if kept then matching.find(label, serving_classes.pool, listings.classes_of(label)) end
+  while store.settle_left_ms <= 0 and call_state.served < 32 and redis.call('EXISTS', turns.plain(label)) == 1
+    and not caps.reached(label) do
     local found = matching.find(label)
     if not found then return end
-    local waiter = waiters.next(found.pool)
-    if not waiter then
-      redis.call('LPUSH', keys.available(found.pool), found.item)
-      pools.open(found.pool)
-      return
-    end
+    local waiter = waiters.next(found.pool, found.class)
+    if not waiter then return supply.give_up(found) end
     handoffs.hand_on(waiter, found)
     call_state.served = call_state.served + 1
   end
 end
 
--- Serve the waiters for which the call has made room so far: labels in call_state.headroom, pools in call_state.reopened.
+-- Serve the waiters for which the call has made room so far: labels in call_state.headroom and call_state.roomy, pools in
+-- call_state.reopened.
 function serving.opened()
   if not turns.anybody() then return end
+  for _, label in ipairs(call_state.roomy) do serving_below.serve(label) end
+  for _, label in ipairs(call_state.passed_over) do serving.label(label, true) end
   for _, label in ipairs(call_state.headroom) do serving.label(label) end
   for _, pool in ipairs(call_state.reopened) do serving.pool(pool) end
 end

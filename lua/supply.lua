@@ -3,10 +3,12 @@ local supply = {}
 
 -- Return the slot of an item: slot item pool node part own_idle_ms reported; nil unless its record says that it is free in this pool.
 function supply.record_of(pool, item, slot)
-  local known = redis.call('HMGET', keys.slot(slot), 'item', 'pool', 'place', 'node', 'part', 'idle_ms', 'reported')
-  if known[1] ~= item or known[2] ~= pool or known[3] ~= 'free' then return nil end
+  local known = redis.call('HMGET', keys.slot(slot), 'item', 'pool', 'place', 'node', 'part', 'idle_ms', 'reported',
+    'unwell', 'barred')
+  if known[1] ~= item or known[2] ~= pool or known[3] ~= 'free' or known[8] or known[9] then return nil end
   return {slot = slot, item = item, pool = pool, node = known[4], part = known[5], own_idle_ms = known[6],
-    reported = known[7], token = false, label = false, run = false, ttl_ms = false, idle_ms = false, listed = false}
+    reported = known[7], token = false, label = false, run = false, holder = false, ttl_ms = false, idle_ms = false, listed = false,
+    class = false}
 end
 
 -- Return the slot of an item that was taken out of its list, and make its record if another program put it there; nil when it must not
@@ -44,18 +46,27 @@ local function spare_marked(pool, item)
   return other, items.glance(other)
 end
 
--- Take the next slot of a pool out of its list and return it; nil when the pool has none or is under maintenance. Slots of suspect
--- nodes on the way are held back; when they are too many for one call, nil is returned and the next call goes on.
+-- Take the next slot of a pool out of its list and return it; nil when the pool has none, is under maintenance, or is at a cap on what
+-- is served. Slots of suspect nodes on the way are held back; when they are too many for one call, nil is returned and the next call
+-- goes on.
 function supply.take(pool)
-  if pools.under_maintenance(pool) then return nil end
+  if pools.under_maintenance(pool) or served_caps.reached(pool) then return nil end
   while call_state.looks > 0 do
     local item = redis.call('LPOP', keys.available(pool))
     if not item then pools.close(pool) return nil end
     local found = supply.settle(pool, spare_marked(pool, item))
+    if found and store.matching then found.class = classes.taken(found.slot, pool) end
     if found and not suspects.is_suspect(found.node, found.part, found.reported) then return found end
     if found then suspects.hold_aside(found.slot, found.part, found.node) end
     call_state.looks = call_state.looks - 1
   end
+end
+
+-- Put a slot back that was taken in vain.
+function supply.give_up(found)
+  redis.call('LPUSH', keys.available(found.pool), found.item)
+  pools.open(found.pool)
+  if store.matching then classes.put_back(found.slot, found.pool, 0) end
 end
 
 return supply

@@ -22,7 +22,24 @@ function turns.stems(label)
   return found
 end
 
--- List a label in the indexes in which freed slots look, or take it out when no ticket waits for it or its cap is reached.
+-- Return the key in which the tickets of a label stand that want nothing in particular.
+function turns.plain(label)
+  local has_lines = store.matching and redis.call('EXISTS', keys.lines(label)) == 1
+  return has_lines and keys.want_line(label .. ' -') or keys.queue(label)
+end
+
+-- List a label again under the classes under which it was met while its cap was reached.
+local function unpark(label, turn, places)
+  for _, class in ipairs(redis.call('SMEMBERS', keys.parked(label))) do
+    if redis.call('EXISTS', keys.fitting(label .. ' ' .. class)) == 1 then
+      for _, place in ipairs(places) do redis.call('ZADD', keys.fit(place .. ' ' .. class), 'NX', turn, label) end
+    end
+  end
+  redis.call('DEL', keys.parked(label))
+end
+
+-- List a label in the indexes in which freed slots look, or take it out when no ticket waits for it or its cap is reached. Tickets that
+-- want something are found in the indexes of `lines`.
 function turns.reoffer(label)
   local turn = redis.call('ZSCORE', keys.turns, label)
   if turn and redis.call('EXISTS', keys.queue(label)) == 0 then
@@ -33,6 +50,10 @@ function turns.reoffer(label)
     turn = false
   end
   if turn and caps.reached(label) then turn = false end
+  if turn and store.matching then
+    if redis.call('EXISTS', keys.parked(label)) == 1 then unpark(label, turn, turns.is_wild(label) and {'*'} or turns.stems(label)) end
+    if redis.call('EXISTS', turns.plain(label)) == 0 then turn = false end
+  end
   local indexes = {}
   if turns.is_wild(label) then
     indexes[1] = keys.wild

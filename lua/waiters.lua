@@ -1,19 +1,7 @@
 -- Waiters: which waiter is served next.
 local waiters = {}
 
--- Return whether a label with `*` matches a pool, under the matching options of the store.
-function waiters.wild_serves(want, pool)
-  local a, b = string.gmatch(want, '[^:]+'), string.gmatch(pool, '[^:]+')
-  local left, right = a(), b()
-  while left and right do
-    if left ~= '*' and left ~= right then return false end
-    left, right = a(), b()
-  end
-  if left then return store.trailing == '1' end
-  return not right or store.prefix == '1'
-end
-
--- Return the label whose turn it is among those that tickets wait for and that a pool may serve; nil for none. Labels that are the pool
+-- Return the label whose turn it is among those that tickets wait for and that a pool may serve, and its turn. Labels that are the pool
 -- or longer are listed under the pool (trailing fallback); a shorter label is a stem of the pool (prefix expansion).
 function waiters.next_label(pool)
   local label, turn
@@ -34,30 +22,55 @@ function waiters.next_label(pool)
   if store.wildcards == '1' then
     local wild = redis.call('ZRANGE', keys.wild, 0, 499, 'WITHSCORES')
     for i = 1, #wild, 2 do
-      if waiters.wild_serves(wild[i], pool) then
+      if pools.wild_serves(wild[i], pool) then
         consider(wild[i], wild[i + 1])
         break
       end
     end
   end
-  return label
+  return label, turn
 end
 
--- Return the ticket that gets the next free slot of a pool; nil when no ticket may have it. Tickets of hubs that no longer tick are set
--- aside.
-function waiters.next(pool)
+-- Return the label whose turn it is, also among those with tickets that want what a class has, and whether it is one of the latter.
+local function next_for(pool, class)
+  local label, turn = waiters.next_label(pool)
+  local fit, its_turn
+  if class then fit, its_turn = fits.next_label(pool, class) end
+  if fit and not (turn and turn < its_turn) then return fit, true end
+  return label, false
+end
+
+-- Return the first ticket of a label that may have a slot of a class, and what it wants, '' for nothing in particular.
+local function first_of(label, class)
+  local plain = redis.call('ZRANGE', turns.plain(label), 0, 0, 'WITHSCORES')
+  local ticket, score, want
+  if class then ticket, score, want = fits.first(label, class) end
+  if ticket and not (plain[1] and tonumber(plain[2]) < score) then return ticket, want end
+  return plain[1], ''
+end
+
+-- Return the ticket that gets a free slot of a pool, whose class is given where it has one; nil when no ticket may have it. The label of
+-- the ticket is the one under which it is served. Tickets of hubs that no longer tick are set aside.
+function waiters.next(pool, class)
   for _ = 1, 200 do
-    local label = waiters.next_label(pool)
+    local label, fits_class = next_for(pool, class)
     if not label then return nil end
-    local first = redis.call('ZRANGE', keys.queue(label), 0, 0)[1]
+    local first, want = first_of(label, class)
     if not first or caps.reached(label) then
       turns.reoffer(label)
+      if fits_class then listings.unlist(label, class) end
+    elseif want ~= '' and not redis.call('ZSCORE', keys.queue(label), first) then
+      lines.leave(label, want, first)  -- an older hub has served it
     else
       local t = tickets.read(first)
-      if t.label and t.hub and hubs.is_heard(t.hub) then return t end
+      if t.label and t.hub and hubs.is_heard(t.hub) then
+        t.label, t.want = label, want
+        return t
+      end
       if t.label then
         tickets.set_aside(t, 'hub')
       else
+        lines.leave(label, want, first)
         redis.call('ZREM', keys.queue(label), first)  -- the record of the ticket was lost
       end
     end
