@@ -13,18 +13,23 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from hub.capacity.models import read_item, slot_item
 from tests.machine.direct import Direct
+from tests.machine.holds import UNSAID, Said
 from tests.machine.look import Look
+from tests.machine.matching import UNDESCRIBED, Described
 from tests.machine.model import Model
-from tests.machine.records import TIMEOUT_MS, BorrowRequest
+from tests.machine.records import TIMEOUT_MS, USERS, BorrowRequest, holder_of
+from tests.machine.suiting import ATTRIBUTES, WHERES, alternatives_of, digest_of
 
 NODES = ("n1", "n2", "n3")
 SLOTS = (*(f"s{n}" for n in range(6)), "n1-a.b-1")  # the last one belongs to n1, by its id
 POOLS = ("a:b", "a:b:c", "a:b:d", "a:c:c", "x:y")
 LABELS = (*POOLS, "a:*:c", "a:b:c:e")
+WANTED = (*LABELS, "a", "a:b")  # what is asked for together with attributes
 HUBS = ("h1", "h2")
 PLACES = ("a:b", "a:b", "a:b:c", "a:b:d", *POOLS)  # where slots are published: most of them can serve several labels
 nodes, slots, pools, hubs = map(st.sampled_from, (NODES, SLOTS, PLACES, HUBS))
 labels, any_one = st.sampled_from(LABELS), st.integers(0, 11)
+users, callers = st.sampled_from(list(USERS)), st.sampled_from([*USERS.values(), "node", "operator"])
 ORDERS_MAX = 720  # of things that Redis picks at random
 
 
@@ -64,8 +69,11 @@ class Base(RuleBasedStateMachine):
         grace_ms=st.sampled_from([0, 5_000, 20_000]),
         crowd=st.lists(labels, min_size=2, max_size=9),
         fresh=st.booleans(),
+        described=st.sampled_from([False, True, True]),
     )
-    def start(self, options: str, default_cap: int, grace_ms: int, crowd: list[str], fresh: bool) -> None:
+    def start(
+        self, options: str, default_cap: int, grace_ms: int, crowd: list[str], fresh: bool, described: bool
+    ) -> None:  # fmt: skip
         caps = {"a:b:c": 1, "x:y": 2}
         self.direct.clear(options, default_cap, grace_ms, caps)
         self.redis, self.keys = self.direct.redis, self.direct.keys
@@ -75,6 +83,11 @@ class Base(RuleBasedStateMachine):
         self.twice = False  # whether the next call is sent twice, as a client does that lost the answer
         self.unreviewed = False  # whether waiters wait until a hub looks at their queues again, within a second
         self.asked, self.tokens, self.told = [], [], {}
+        self.number, self.calls = 0, [("s0", 1, "ill")]  # of words of nodes; calls of operators: slot, number, reason
+        self.describes = described  # whether slots have attributes, and borrows want something of them
+        self.described: dict[str, Described] = {}  # what nodes say of their slots when they publish them
+        for number, slot in enumerate(SLOTS if described else ()):
+            self.described[slot] = Described(ATTRIBUTES[number % len(ATTRIBUTES)], ("k1", "k2")[number % 3 :])
         self.ends: list[tuple[str, int]] = []  # slots to be made fresh, and the number of the end
         for number, slot in enumerate(SLOTS[:5]):
             self.do_register(NODES[number % 2])
@@ -83,15 +96,20 @@ class Base(RuleBasedStateMachine):
             self.ask(label=label, run="r1", keyed=number % 2 == 0, hub=HUBS[number % len(HUBS)], wait_ms=30_000)
 
     def ask(self, *, label: str, keyed: bool, **more: Any) -> None:
-        attempt = f"try-{len(self.asked)}"
-        request = f"key-{len(self.asked)}" if keyed else attempt
-        self.send(BorrowRequest(request, label, attempt=attempt, asked=label, keyed=keyed, **more))
+        count = len(self.asked)
+        if self.describes and "any_of" not in more and count % 3:  # most borrows want some attributes
+            more["any_of"] = ((label, WHERES[count // 2 % len(WHERES)]),)
+        attempt = f"try-{count}"
+        request = f"key-{count}" if keyed else attempt
+        asked = f"{label} {more.get('user', '')} {digest_of(alternatives_of(more.get('any_of', ())))}".strip()
+        self.send(BorrowRequest(request, label, attempt=attempt, asked=asked, keyed=keyed, **more))
 
     def send(self, wanted: BorrowRequest) -> None:
         """A borrow, or the repeat of one. Most hubs try the short script first, unless the last one was in vain."""
         self.asked.append(wanted)
-        if len(self.asked) % 3 and not wanted.repeated:
+        if len(self.asked) % 3 and not wanted.repeated and not wanted.any_of:
             named = {"label": wanted.label, "ttl_ms": wanted.ttl_ms, "idle_ms": wanted.idle_ms, "run": wanted.run}
+            named["holder"] = holder_of(wanted.user)
             named |= {"request": wanted.id, "attempt": wanted.attempt, "fingerprint": wanted.asked, "keep_s": 600}
             answer = self.call("capacity/lend_now", lambda: self.model.lend_now(wanted), **named)
             if answer[0] == "ok":
@@ -100,10 +118,11 @@ class Base(RuleBasedStateMachine):
 
         def call() -> list[Any]:
             answer: list[Any] = self.direct.call(
-                "capacity/borrow", label=wanted.label, ttl_ms=wanted.ttl_ms, idle_ms=wanted.idle_ms, run=wanted.run,
+                "capacity/borrow", label=wanted.label, alternatives=alternatives_of(wanted.any_of),
+                prefer=" ".join(wanted.prefer), ttl_ms=wanted.ttl_ms, idle_ms=wanted.idle_ms, run=wanted.run,
                 request=wanted.id, attempt=wanted.attempt, fingerprint=wanted.asked, keep_s=600,
                 keyed=int(wanted.keyed), repeated=int(wanted.repeated), hub=wanted.hub, wait_ms=wanted.wait_ms,
-                limit_ms=-1, priority=wanted.priority,
+                limit_ms=-1, priority=wanted.priority, holder=holder_of(wanted.user),
                 max_label=wanted.max_label, max_run=wanted.max_run,
             )  # fmt: skip
             if answer[0] == "waiting":
@@ -122,6 +141,8 @@ class Base(RuleBasedStateMachine):
         """Both say the same; now and then both are done twice."""
         for _ in range(2 if self.twice else 1):
             answer, wanted = call(), expected()
+            if answer[:1] == ["not-holder"]:  # since when is a matter of wall time
+                answer = [*answer[:2], *answer[3:]]
             self.model.finish()
             assert answer == wanted, f"{name} {asked} answered {answer}, not {wanted}"
         self.twice = False
@@ -152,7 +173,7 @@ class Base(RuleBasedStateMachine):
         answer = self.direct.call(
             "nodes/register", id=node, part=node, apps="", capacity=1, labels="{}", base_url="",
             timeout_ms=TIMEOUT_MS, audit_new="{}", audit_old="{}", audit_max=10,
-            incarnation="", said_term="", token_ms=TIMEOUT_MS,
+            incarnation="", said_term="", first=0, host="", token_ms=TIMEOUT_MS,
         )  # fmt: skip
         word = self.model.register(node)
         if word == "registered":  # it knows nothing of the life before
@@ -160,13 +181,20 @@ class Base(RuleBasedStateMachine):
         assert answer[0] == word, f"{node} was {answer[0]}, not {word}"
 
     def do_publish(
-        self, node: str, slot: str, pool: str, policy: str, token: int = 0, version: str = "1", made: int = 0
-    ) -> None:
+        self, node: str, slot: str, pool: str, policy: str, token: int = 0, version: str = "1", made: int = 0,
+        said: Said = UNSAID, described: Described | None = None,
+    ) -> None:  # fmt: skip
+        described = described or self.described.get(slot, UNDESCRIBED)
         item = slot_item(node, slot, "kind", {"browserVersion": version})
         self.call(
-            "capacity/publish", lambda: self.model.publish(node, slot, pool, item, policy, made, token),
+            "capacity/publish",
+            lambda: self.model.publish(node, slot, pool, item, policy, made, token, said, described),
             id=node, part=node, policy=policy, ttl_ms=900_000, incarnation="", said_number="",
-            rest=(slot, pool, item, "", token or "", "", "", made or "", ""),
+            says=int(said.unwell is not None), classes_max=described.most,
+            rest=(
+                slot, pool, item, "", token or "", "", "", "", made or "", "", said.unwell or "", said.called or "",
+                said.barred, described.attributes, " ".join(described.warm),
+            ),
         )  # fmt: skip
 
     def publish_all(self, node: str) -> None:
@@ -176,13 +204,19 @@ class Base(RuleBasedStateMachine):
             version = read_item(record.item)["browserVersion"]
             self.do_publish(node, slot, record.pool, record.policy, version=version)
 
-    def hand_in(self, slot: str, token: str, run: str, request: str = "", revokes: str = "") -> None:
+    def hand_in(
+        self, slot: str, token: str, run: str, request: str = "", revokes: str = "", by: str = "operator"
+    ) -> None:
+        """End a grant; a caller that is not its holder is told so."""
         keyed, request = "1" if request else "", request or f"return-{self.direct.calls + 10}"
         self.call(
-            "capacity/give_back", lambda: self.model.give_back(slot, token, run, request, revokes),
+            "capacity/give_back", lambda: self.model.give_back(slot, token, run, request, revokes, by),
             slot=slot, hint="a:b", token=token, run=run, only_run="", request=request, keyed=keyed, keep_s=600,
-            arrived_ms="", revokes=revokes, reason="",
+            arrived_ms="", revokes=revokes, reason="", by=by,
         )  # fmt: skip
+
+    def do_set_cap(self, label: str, cap: str) -> None:
+        self.call("queue/set_cap", lambda: self.model.set_cap(label, cap), label=label, cap=cap, served=0)
 
     def do_lapse(self, nominated: list[str]) -> None:
         self.call("capacity/lapse", lambda: self.model.lapse(nominated), rest=nominated)
@@ -216,11 +250,20 @@ class Base(RuleBasedStateMachine):
             del self.model.maintenance[pool]
         if seen != said:
             seen["names"], said["names"] = seen["names"] - said["names"], said["names"] - seen["names"]
-            found = [name for name in said if seen[name] != said[name]]
-            raise AssertionError("\n".join(f"{name}: the store {seen[name]}, the model {said[name]}" for name in found))
+            found = [name for name in sorted(seen | said) if seen.get(name) != said.get(name)]
+            told = (f"{name}: the store {seen.get(name)}, the model {said.get(name)}" for name in found)
+            raise AssertionError("\n".join(told))
+        self.learn_who_stands_back(seen["parked"])
         overlooked = [] if self.unreviewed else self.model.overlooked()
         assert overlooked == [], f"free beside a waiter who may have it: {overlooked}"
         self.sound = True
+
+    def learn_who_stands_back(self, parked: dict[str, set[str]]) -> None:
+        """Which labels are met at their caps, the store alone knows; once there is room none stands back."""
+        known = {digest_of(record.attributes): record.attributes for record in self.model.slots.values()}
+        self.model.parked = {label: {known[each] for each in classes} for label, classes in parked.items()}
+        roomy = [label for label in parked if not self.model.capped(label)]
+        assert self.unreviewed or not roomy, f"{roomy} stand back although their caps leave room"
 
     def teardown(self) -> None:
         if self.sound:

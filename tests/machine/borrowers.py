@@ -7,7 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.machine.base import SLOTS, Base, any_one, hubs, labels, pick, slots, step
+from tests.machine.base import SLOTS, Base, any_one, callers, hubs, labels, pick, slots, step, users
+from tests.machine.records import is_foreign
 
 ttls = st.sampled_from([20_000, 20_000, 900_000])
 runs = st.sampled_from(["r1", "r2"])
@@ -18,11 +19,11 @@ urgencies = st.sampled_from([0, 0, 0, 50_000, -50_000])  # seconds in the queue:
 class Borrowers(Base):
     """Rules of borrows and grants."""
 
-    @step(label=labels, run=runs, keyed=st.booleans(), hub=hubs, wait_ms=waits)
+    @step(label=labels, run=runs, keyed=st.booleans(), hub=hubs, wait_ms=waits, user=users)
     def borrow(self, **wanted: Any) -> None:
         self.ask(**wanted)
 
-    @step(label=labels, run=runs, keyed=st.booleans(), hub=hubs)
+    @step(label=labels, run=runs, keyed=st.booleans(), hub=hubs, user=users)
     def wait_in_line(self, **wanted: Any) -> None:
         self.ask(wait_ms=30_000, **wanted)
 
@@ -46,7 +47,16 @@ class Borrowers(Base):
             wanted = replace(wanted, wait_ms=wait_ms, repeated=False)
             if wanted.keyed:
                 wanted = replace(wanted, hub=hub, attempt=f"try-{len(self.asked)}")
-            self.send(wanted if same or not wanted.keyed else replace(wanted, label=label, asked=label))
+            self.send(wanted if same or not wanted.keyed else replace(wanted, label=label, asked=label, any_of=()))
+
+    @step(which=any_one, user=users)
+    def use_the_key_of_another(self, which: int, user: str) -> None:
+        """Have a user borrow with a key that another caller made."""
+        keyed = {wanted.id: wanted for wanted in self.asked if wanted.keyed and wanted.user != user}
+        if keyed:
+            wanted = keyed[pick(keyed, which)]
+            asked = f"{wanted.label} {user}".strip()
+            self.send(replace(wanted, user=user, asked=asked, attempt=f"try-{len(self.asked)}", repeated=False))
 
     @step(which=any_one, hub=hubs)
     def come_back(self, which: int, hub: str) -> None:
@@ -91,10 +101,28 @@ class Borrowers(Base):
             slot = pick(self.model.grants, which)
             self.hand_in(slot, str(self.model.grants[slot].token), "")
 
-    @step(slot=slots, which=any_one, run=st.sampled_from(["", "r1", "r2"]), request=st.sampled_from(["", "return-1"]))
-    def give_back_something(self, slot: str, which: int, run: str, request: str) -> None:
+    @step(
+        slot=slots, which=any_one, run=st.sampled_from(["", "r1", "r2"]), request=st.sampled_from(["", "return-1"]),
+        by=callers,
+    )  # fmt: skip
+    def give_back_something(self, slot: str, which: int, run: str, request: str, by: str) -> None:
         """Choose any slot, with the token of any grant of it."""
-        self.hand_in(slot, self.some_token(slot, which), run, request)
+        self.hand_in(slot, self.some_token(slot, which), run, request, by=by)
+
+    @step(which=any_one, by=callers, token=st.booleans(), renews=st.booleans(), revokes=st.sampled_from(["", "1", "2"]))
+    def meddle(self, which: int, by: str, token: bool, renews: bool, revokes: str) -> None:
+        """Have any caller end or renew a grant; one that is not its holder changes nothing."""
+        if not self.model.grants:
+            return
+        slot = pick(self.model.grants, which)
+        grant = self.model.grants[slot]
+        foreign, before = is_foreign(by, grant.user, token), self.look.seen()
+        if renews:
+            self.do_renew(slot, str(grant.token) if token else "", 900_000, 86_400_000, by)
+        else:
+            self.hand_in(slot, str(grant.token) if token else "", "", revokes=revokes, by=by)
+        if foreign:
+            assert self.look.seen() == before, f"a call of {by!r} changed what {grant.user!r} holds"
 
     @step(which=any_one)
     def take_away(self, which: int) -> None:
@@ -102,12 +130,12 @@ class Borrowers(Base):
         if self.model.grants:
             self.hand_in(pick(self.model.grants, which), "", "", revokes="12"[which % 2])
 
-    @step(which=any_one, own=st.booleans())
-    def stop_in_time(self, which: int, own: bool) -> None:
+    @step(which=any_one, own=st.booleans(), by=callers)
+    def stop_in_time(self, which: int, own: bool, by: str) -> None:
         """Have a holder who was told that its grant is over, or another caller, say that it has stopped."""
         if self.model.revoked:
             slot = pick(self.model.revoked, which)
-            self.hand_in(slot, self.model.revoked[slot][1] if own else "1", "")
+            self.hand_in(slot, self.model.revoked[slot][1] if own else "1", "", by=by)
 
     @step(limit=st.sampled_from([1, 20]))
     def relend(self, limit: int) -> None:
@@ -120,17 +148,23 @@ class Borrowers(Base):
 
     # -- leases
 
-    @step(slot=slots, which=any_one, own=st.booleans(), ttl_ms=ttls, max_ms=st.sampled_from([60_000, 86_400_000]))
-    def renew(self, slot: str, which: int, own: bool, ttl_ms: int, max_ms: int) -> None:
+    @step(
+        slot=slots, which=any_one, own=st.booleans(), ttl_ms=ttls, max_ms=st.sampled_from([60_000, 86_400_000]),
+        by=callers,
+    )  # fmt: skip
+    def renew(self, slot: str, which: int, own: bool, ttl_ms: int, max_ms: int, by: str) -> None:
         token = self.some_token(slot, which)
         if own and self.model.grants:
             slot = pick(self.model.grants, which)
             token = str(self.model.grants[slot].token)
-        self.call(
-            "capacity/renew", lambda: self.model.renew(slot, token, ttl_ms, max_ms),
-            slot=slot, token=token, ttl_ms=ttl_ms, max_ms=max_ms,
-        )  # fmt: skip
+        self.do_renew(slot, token, ttl_ms, max_ms, by)
         self.call("capacity/verify", lambda: self.model.verify(slot, token), slot=slot, token=token)
+
+    def do_renew(self, slot: str, token: str, ttl_ms: int, max_ms: int, by: str) -> None:
+        self.call(
+            "capacity/renew", lambda: self.model.renew(slot, token, ttl_ms, max_ms, by),
+            slot=slot, token=token, ttl_ms=ttl_ms, max_ms=max_ms, by=by,
+        )  # fmt: skip
 
     @step(which=any_one, how=st.sampled_from(["lease", "idle", "look", "look"]))
     def lapse(self, which: int, how: str) -> None:

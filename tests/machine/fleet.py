@@ -61,6 +61,9 @@ class Fleet(Base):
             assert not version or ends.items() <= told[2].items(), f"{node} was told {told[2]}, not {ends}"
             return
         assert dict(zip(answer[7][::2], answer[7][1::2], strict=True)) == ends, f"{node} was told {answer}, not {ends}"
+        barred = {slot: f"{each.called}|{each.barred}" for slot, each in self.model.slots.items() if each.barred}
+        barred = {slot: call for slot, call in barred.items() if self.model.slots[slot].node == node}
+        assert dict(zip(answer[8][::2], answer[8][1::2], strict=True)) == barred, f"{node} was told {answer}"
         said = dict(zip(answer[2][::2], answer[2][1::2], strict=True))
         assert (bool(answer[1]), said, set(answer[3])) == wanted, f"{node} was told {answer}, not {wanted}"
         self.told[node] = (int(answer[0]), said, set(answer[3]), ends)
@@ -94,7 +97,7 @@ class Fleet(Base):
     def do_acknowledge(self, node: str, slot: str, number: int) -> None:
         self.call(
             "nodes/recycled", lambda: self.model.acknowledge(node, slot, number),
-            part=node, incarnation="", rest=(slot, number or ""),
+            node=node, part=node, incarnation="", rest=(slot, number or ""),
         )  # fmt: skip
 
     @step(which=any_one, late=rarely, again=rarely)

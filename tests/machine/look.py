@@ -9,17 +9,23 @@ from typing import Any
 from redis import Redis
 
 from hub.store.keys import Keys
+from tests.machine.indexes import FAMILIES, Indexes
 from tests.machine.model import Model
+from tests.machine.records import USERS, holder_of
+from tests.machine.suiting import digest_of
 
 # Not predicted key by key: they have a lifetime, or the doctor looks at them at the end of every run.
 LEFT_OUT = {
     *("audit", "hub:request", "hub:duty", "hub:open", "hub:aside", "hub:suspects", "hub:pace", "hub:history"),
-    *("hub:ticket", "hub:ended", "hub:telling", "hub:last_end", "hub:end_reason"),
+    *("hub:ticket", "hub:ended", "hub:telling", "hub:last_end", "hub:holds", "hub:end_reason"),
+    "hub:usage_ended",
+    *FAMILIES,
 }
-SESSION = ("leaseToken", "labelKey", "poolLabel", "nodeId", "runId")
-RECORD = ("pool", "node", "place", "item", "owed")
+SESSION = ("leaseToken", "labelKey", "poolLabel", "nodeId", "runId", "holder")
+RECORD = ("pool", "node", "place", "item", "owed", "unwell", "barred", "user_id", "team", "limited", "warned_ms",
+          "class", "warm")  # fmt: skip
 SETS = ("nodes", "draining")
-SCORES = ("deadlines", "drain_deadlines", "ticket_deadlines", "hubs", "revoked")
+SCORES = ("deadlines", "lease_limits", "drain_deadlines", "ticket_deadlines", "hubs", "revoked")
 
 
 class Look:
@@ -43,15 +49,18 @@ class Look:
         for label in labels:
             commands += [("LRANGE", keys.available(label), "0", "-1"), ("LRANGE", keys.inuse(label), "0", "-1")]
             commands += [("ZRANGE", keys.in_flight(label), "0", "-1"), ("ZSCORE", _open(keys, label), label)]
-            commands += [("ZRANGE", keys.queue(label), "0", "-1")]
+            commands += [("ZRANGE", keys.queue(label), "0", "-1"), ("SMEMBERS", keys.served(label))]
         for slot in slots:
             commands += [("HMGET", keys.session(slot), *SESSION), ("HMGET", keys.slot(slot), *RECORD)]
-        commands += [("HGETALL", keys.lent(node)) for node in nodes]
+        commands += [
+            (read, key(node)) for node in nodes for read, key in (("HGETALL", keys.lent), ("HKEYS", keys.node_holds))
+        ]
         commands += [("SMEMBERS", key(hub)) for hub in hubs for key in (keys.waiters, keys.handed)]
         self._count = len(commands)
         self._redis = Redis.from_url(url, protocol=3, decode_responses=True)
         self._connection = self._redis.connection_pool.get_connection()
         self._packed = self._connection.pack_commands(commands)
+        self._indexes = Indexes(self._redis)
 
     def close(self) -> None:
         self._redis.connection_pool.disconnect()
@@ -73,13 +82,14 @@ class Look:
             found[f"free {label}"], found[f"lent {label}"] = next(answers), next(answers)
             found[f"asked {label}"], opened = set(next(answers)), next(answers)
             found[f"hidden {label}"] = bool(found[f"free {label}"]) and opened is None
-            found[f"queue {label}"] = next(answers)
+            found[f"queue {label}"], found[f"served {label}"] = next(answers), set(next(answers))
         for slot in self._slots:
             found[f"session {slot}"], found[f"record {slot}"] = next(answers), next(answers)
         for node in self._nodes:
-            found[f"told {node}"] = next(answers)
+            found[f"told {node}"], found[f"holds {node}"] = next(answers), set(next(answers))
         for hub in self._hubs:
             found[f"attended {hub}"], found[f"handed {hub}"] = set(next(answers)), set(next(answers))
+        found |= self._indexes.seen(names)
         return found
 
     def said(self, model: Model, seen: dict[str, Any]) -> dict[str, Any]:
@@ -95,7 +105,7 @@ class Look:
                 said["names"] -= self._names_of_restart(model, pool)
         said |= {"nodes": set(model.nodes), "draining": model.draining, "leaving": model.leaving}
         said |= {"turns": model.turns, "pending": {run: runs.count(run) for run in runs}, "caps": model.caps}
-        said["deadlines"] = {slot: grant.deadline_ms for slot, grant in grants.items()}
+        said |= {"deadlines": {slot: grant.deadline_ms for slot, grant in grants.items()}, "lease_limits": model.limits}
         said["drain_deadlines"], said["hubs"] = model.drain_deadlines, model.hubs
         said["revoked"] = {slot: until_ms for slot, (until_ms, _) in model.revoked.items()}
         said["tickets"] = {request for request, ticket in model.tickets.items() if ticket.state != "handed"}
@@ -107,21 +117,30 @@ class Look:
             said[f"asked {label}"] = {slot for slot, grant in grants.items() if grant.label == label}
             said[f"hidden {label}"] = False
             said[f"queue {label}"] = model.queue(label) if waiting else []
+            said[f"served {label}"] = model.served(label) if f"served:{label}" in model.caps else set()
         for slot in self._slots:
             record, grant = slots.get(slot), grants.get(slot)
-            said[f"record {slot}"] = [None] * 5
+            said[f"record {slot}"] = [None] * len(RECORD)
             if record:
                 owed = str(record.owed) if record.owed else None
-                said[f"record {slot}"] = [record.pool, record.node, record.place, record.item, owed]
-            said[f"session {slot}"] = [None] * 5
+                said[f"record {slot}"] = [
+                    *(record.pool, record.node, record.place, record.item, owed),
+                    *(record.unwell or None, record.barred or None),
+                    *((USERS[grant.user], "ml") if grant and grant.user else (None, None)),
+                    *_limits(grant),
+                    *(digest_of(record.attributes) or None, " ".join(record.warm) or None),
+                ]
+            said[f"session {slot}"] = [None] * 6
             if record and grant:
-                said[f"session {slot}"] = [str(grant.token), grant.label, record.pool, record.node, grant.run]
+                told = (str(grant.token), grant.label, record.pool, record.node, grant.run)
+                said[f"session {slot}"] = [*told, holder_of(grant.user)]
         for node in self._nodes:
             lent = {slot: str(grant.token) for slot, grant in grants.items() if slots[slot].node == node}
-            said[f"told {node}"] = lent
+            said[f"told {node}"], said[f"holds {node}"] = lent, _holds(model, node)
         for hub in self._hubs:
             said[f"attended {hub}"] = {ticket.wanted.id for ticket in waiting if ticket.hub == hub}
             said[f"handed {hub}"] = model.handed.get(hub, set())
+        said |= self._indexes.said(model, seen)
         return said
 
     def names(self, model: Model) -> set[str]:
@@ -137,8 +156,11 @@ class Look:
             keys.caps: model.caps,
             keys.hubs: model.hubs,
             keys.revoked: model.revoked,
+            keys.rules: model.rules,
+            keys.lease_limits: model.limits,
             keys.revoked_tokens: model.revoked,
             keys.conflicts: {"n"} if model.conflicts else set(),
+            keys.unwell: {slot for slot, record in model.slots.items() if record.held},
             keys.unfresh: {slot for slot, record in model.slots.items() if record.owed},
         }
         names = {keys.store, *(name for name, members in some.items() if members)}
@@ -148,6 +170,7 @@ class Look:
         names |= {keys.inuse(pool) for pool, listed in model.lent.items() if listed}
         for slot, record in model.slots.items():
             names |= {keys.pools, keys.slot(slot), keys.node_slots(record.node), keys.pool_slots(record.pool)}
+            names |= {keys.node_holds(record.node)} if record.held else set()
         for slot, grant in model.grants.items():
             names |= {
                 keys.deadlines,
@@ -157,8 +180,9 @@ class Look:
             }
             names |= {keys.run(grant.run), keys.browser_run(slot)} if grant.run else set()
             names |= {keys.borrow_ttl(slot)} if grant.footprint else set()
-            names |= {keys.borrow_idle(slot)} if grant.watch_idle and grant.idle_footprint else set()
+            names |= {keys.borrow_idle(slot)} if grant.idle_ms and grant.idle_footprint else set()
         names |= {keys.recycle(slot) for slot in model.marked}
+        names |= {keys.served(name[7:]) for name in model.caps if name.startswith("served:") and model.served(name[7:])}
         for pool in model.maintenance:
             names |= self._names_of_restart(model, pool)
         return names | self._names_of_the_line(model)
@@ -174,7 +198,7 @@ class Look:
         for ticket in model.tickets.values():
             names |= {keys.ticket_deadlines} if ticket.state != "handed" else set()
             if ticket.state == "waiting":
-                names |= {keys.pending, keys.queue(ticket.wanted.label), keys.waiters(ticket.hub)}
+                names |= {keys.pending, *map(keys.queue, ticket.wanted.labels), keys.waiters(ticket.hub)}
         for label in model.offered:
             parts = label.split(":")
             wild = model.options[2] == "1" and "*" in parts
@@ -184,6 +208,17 @@ class Look:
 
 def _open(keys: Keys, label: str) -> str:
     return str(keys.open_pools(str(label.count(":") + 1)))
+
+
+def _holds(model: Model, node: str) -> set[str]:
+    by_node = {f"node:{slot}" for slot in model.held_by(node)}
+    return by_node | {f"operator:{slot}" for slot in model.of_node(node) if model.slots[slot].barred}
+
+
+def _limits(grant: Any) -> tuple[str | None, str | None]:
+    return (
+        ("1" if grant.limited else None, str(grant.warned_ms) if grant.warned_ms else None) if grant else (None, None)
+    )
 
 
 def _numbers(answer: dict[str, str]) -> dict[str, int]:

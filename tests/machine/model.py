@@ -6,14 +6,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.machine.queue import Queue
-from tests.machine.records import TIMEOUT_MS, Maintenance, Node, Slot
+from tests.machine.holds import Said
+from tests.machine.limits import Limits
+from tests.machine.matching import UNDESCRIBED, Described
+from tests.machine.records import TIMEOUT_MS, Maintenance, Node, Slot, holder_of, is_foreign
 
 
 @dataclass
-class Model(Queue):
+class Model(Limits):
     """A store. A script must also serve the waiters that it made room for: `finish` comes after each."""
 
+    described: Described = UNDESCRIBED  # the slot of a publication
+    note: str = ""  # what its node is told of that
     last_word: tuple[int, int] = (0, 0)  # of a publication: the end made fresh, the token of a lease that is over
     returns: dict[str, tuple[str, str, str]] = field(default_factory=dict)  # request -> slot, word, token that ended
 
@@ -100,6 +104,7 @@ class Model(Queue):
             self.orders.pop(node, None)
             self.republish.discard(node)
             self.reported.pop(node, None)
+            self.told.pop(node, None)
 
     def drain(self, node: str, on: bool, deadline_ms: int | None, first: bool, page: list[str]) -> list[Any]:
         """A batch, which looks at a page of slots; the first one switches."""
@@ -154,7 +159,11 @@ class Model(Queue):
 
     # -- slots and pools
 
-    def publish(self, node: str, slot: str, pool: str, item: str, policy: str, made: int, token: int) -> list[Any]:
+    def publish(
+        self, node: str, slot: str, pool: str, item: str, policy: str, made: int, token: int, said: Said,
+        described: Described,
+    ) -> list[Any]:  # fmt: skip
+        self.said, self.described, self.note = said, described, ""
         if node not in self.nodes:
             return ["unknown"]
         self.last_word = (made if made <= self.token else 0, token)
@@ -163,7 +172,7 @@ class Model(Queue):
             self.slots[slot].reported = self.opening
         if self.reporting:
             self.reported[node] = self.opening
-        return ["ok", [word], [other]]
+        return ["ok", [word], [other], [self.note]]
 
     def publish_one(self, node: str, slot: str, pool: str, item: str, policy: str) -> tuple[str, str]:
         """Return the word, and the other node for whose sake it is refused."""
@@ -194,6 +203,8 @@ class Model(Queue):
         record, (made, token) = self.slots.get(slot), self.last_word
         if record and record.place == "lent":
             record.policy = policy
+            self.hear_publication(slot)
+            self.hear_attributes(slot)
             return "lent", ""
         if policy == "fresh":
             self.freshen(slot, made)
@@ -201,24 +212,48 @@ class Model(Queue):
         if record and (record.pool, record.item) == (pool, item):
             before, record.policy, record.reported = record.policy, policy, self.opening
             held = record.place == "held" and slot in self.aside.get(node, ())
-            if self.hear_again(record, slot, before) or held:
+            again = self.hear_again(record, slot, before) or held
+            again = self.hear_publication(slot) or again
+            if self.hear_attributes(slot) or again:
                 self.unlist(slot)
                 self.place_free(slot)
             return "unchanged", ""
+        unknown = record is not None and record.policy != "fresh"
         if record:
             made = max(made, record.made)
             self.unlist(slot)
             self.drop(slot)
         self.marked.discard(slot)
         self.slots[slot] = Slot(pool, node, item, policy, reported=self.opening)
+        self.enter_held(slot)
+        self.hear_attributes(slot)
+        self.hear_publication(slot)
         if pool in self.maintenance:
             self.maintenance[pool].replacing.discard(slot)
         if policy == "fresh":
             self.slots[slot].made = made
-            if max(self.last_ends.pop(slot, 0), token) > made:
+            if max(self.last_ends.pop(slot, 0), token) > made or unknown:
                 self.owe(slot)
         self.place_free(slot)
         return "published", ""
+
+    def hear_attributes(self, slot: str) -> bool:
+        """Take in what the publication says of a slot; return whether to place it anew."""
+        self.note, anew = self.describe_slot(slot, self.described)
+        return anew
+
+    def describe_slots(self, node: str, slot: str, described: Described) -> list[Any]:
+        """A node says with a beat what a slot is like."""
+        if node not in self.nodes:
+            return ["unknown"]
+        record = self.slots.get(slot)
+        if not record or record.node != node:
+            return ["ok", ["foreign" if record else "unknown"], [""]]
+        note, anew = self.describe_slot(slot, described)
+        if anew and slot not in self.aside.get(node, ()):
+            self.unlist(slot)
+            self.place_free(slot)
+        return ["ok", ["set"], [note]]
 
     def hear_again(self, record: Slot, slot: str, before: str) -> bool:
         """A slot is published again; return whether it was to be made fresh and is not any more, or the other way."""
@@ -248,6 +283,7 @@ class Model(Queue):
             self.revoke(slot)
             self.end(slot)
         self.drop(slot)
+        self.forget_holds(slot)
         self.last_ends.pop(slot, None)
         self.used.pop(slot, None)
         return ["withdrawn", int(lent)]
@@ -268,44 +304,53 @@ class Model(Queue):
 
     # -- grants
 
-    def give_back(self, slot: str, token: str, run: str, request: str, revokes: str = "") -> list[Any]:
+    def give_back(
+        self, slot: str, token: str, run: str, request: str, revokes: str = "", by: str = "operator"
+    ) -> list[Any]:
         if request in self.returns:
             same, word, ended = self.returns[request]
             other = token and ended and token != ended  # the key of the end of another lease
             return [word, "", "", ended] if same == slot and not other else ["reused", "", "", ""]
-        answer = self.end_by_caller(slot, token, run, revokes)
+        answer = self.end_by_caller(slot, token, run, revokes, by)
+        if answer[0] == "not-holder":
+            return answer
         self.returns[request] = (slot, answer[0], answer[3])
         return answer
 
-    def end_by_caller(self, slot: str, token: str, run: str, revokes: str) -> list[Any]:
+    def end_by_caller(self, slot: str, token: str, run: str, revokes: str, by: str) -> list[Any]:
         grant, record = self.grants.get(slot), self.slots.get(slot)
         if token and (not grant or str(grant.token) != token):
             # The holder was told, and says that it has stopped.
-            if self.believed_in(slot) and self.revoked[slot][1] == token:
+            told = self.believed_in(slot) and self.revoked[slot][1] == token
+            if told and not is_foreign(by, record.last_user if record else None, True):
                 del self.revoked[slot]
                 self.offer_again(slot)
             return ["stale token", "", "", ""]
+        of_the_last = grant and (grant.unseen or (run and run == grant.before and run != grant.run))
+        if record and not token and of_the_last:  # a late repeat: a caller that means this grant must name its token
+            return ["not lent", record.pool, "", ""]
+        if is_foreign(by, grant.user if grant else None, bool(token)):
+            if not grant:
+                return ["not lent", record.pool if record else "", "", ""]
+            return ["not-holder", holder_of(grant.user), ""]
         if not grant or not record:
             if not record or record.policy != "reuse":
                 self.mark(slot)
             return ["not lent", record.pool if record else "", "", ""]
-        of_the_last = grant.unseen or (run and run == grant.before and run != grant.run)
-        if not token and of_the_last:  # a late repeat: a caller that means this grant must name its token
-            return ["not lent", record.pool, "", ""]
-        if revokes == "1":
-            self.revoke(slot)
+        if revokes:
+            self.revoke(slot, grace=revokes == "1")
         self.release(slot, mark=True)
         return ["returned", record.pool, grant.run, str(grant.token)]
 
-    def renew(self, slot: str, token: str, ttl_ms: int, max_ms: int) -> list[Any]:
-        grant = self.grants.get(slot)
-        if grant and self.settling and grant.deadline_ms <= self.clock_ms:
-            return ["settling"]
-        if not grant or (token and str(grant.token) != token) or grant.deadline_ms <= self.clock_ms:
-            return ["over"]
-        latest = min(self.clock_ms + ttl_ms, grant.granted_ms + max_ms)
+    def renew(self, slot: str, token: str, ttl_ms: int, max_ms: int, by: str = "operator") -> list[Any]:
+        if refused := self.not_held(slot, token, by):
+            return refused
+        grant = self.grants[slot]
+        latest = min(self.clock_ms + self.length(slot, ttl_ms), self.latest(grant, grant.granted_ms + max_ms))
         grant.deadline_ms = max(grant.deadline_ms, latest)
-        grant.footprint = grant.idle_footprint = True
+        grant.footprint = True
+        if grant.idle_ms and grant.active_ms is None:
+            grant.idle_footprint, grant.ran_out = True, False
         return ["settling"] if self.settling else ["ok", str(grant.token), grant.deadline_ms - self.clock_ms]
 
     def lapse(self, slots: list[str]) -> list[str]:
@@ -315,13 +360,19 @@ class Model(Queue):
             if not grant:
                 word = "stray"
             elif grant.deadline_ms <= self.clock_ms:  # hubs have yet to say what they renewed while the store settles
-                word = "live" if self.settling else "lapsed"
+                end = self.ending(grant)
+                by_rule = end is not None and end[0] <= self.clock_ms
+                word = "live" if self.settling else "max-hold" if by_rule else "lapsed"
             elif not grant.footprint:
                 word = "deleted"
             else:
-                word = "idle" if grant.watch_idle and not grant.idle_footprint else "live"
+                word = "idle" if grant.idle_ms and not grant.idle_footprint and not grant.ran_out else "live"
             if grant and word != "live":
                 self.release(slot, mark=True)
+            elif grant and grant.deadline_ms > self.clock_ms:
+                if grant.ran_out and grant.active_ms is None:
+                    grant.idle_footprint, grant.ran_out = True, False
+                self.refresh(slot)
             words.append(word)
         return words
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.machine.records import TIMEOUT_MS, Grant, Maintenance, Node, Slot
+from tests.machine.suiting import digest_of, is_suited
 
 
 def fits(label: str, wanted: list[str], wild: bool) -> bool:
@@ -21,6 +23,7 @@ class Places:
     options: str
     clock_ms: int
     token: int
+    entered: int = 0  # how often a slot became free
     settled_ms: int = 0
     opening: int = 0  # how often the store was opened; after the first time nodes are to report what they have
     reopened_ms: int = 0
@@ -33,6 +36,8 @@ class Places:
     leaving: set[str] = field(default_factory=set)
     slots: dict[str, Slot] = field(default_factory=dict)
     free: dict[str, list[str]] = field(default_factory=dict)
+    popped: dict[str, bool] = field(default_factory=dict)  # slot another program took -> whether it is still indexed
+    unclassed: set[str] = field(default_factory=set)  # slots whose attributes would be one kind too many
     lent: dict[str, list[str]] = field(default_factory=dict)
     grants: dict[str, Grant] = field(default_factory=dict)
     marked: set[str] = field(default_factory=set)
@@ -44,8 +49,15 @@ class Places:
     maintenance: dict[str, Maintenance] = field(default_factory=dict)
     last_ends: dict[str, int] = field(default_factory=dict)  # slots that were dropped before they were made fresh
     used: dict[str, int] = field(default_factory=dict)  # slots to be made fresh -> the count when their lease ended
+    holding: bool = False  # whether a slot was ever held
+    kept: dict[str, Slot] = field(default_factory=dict)  # slots that were dropped, or lost, as far as they are held
+    changed: set[str] = field(default_factory=set)  # slots whose holds have changed in this script
+    told: dict[str, int] = field(default_factory=dict)  # node -> number of its last call that named all it holds
     conflicts: bool = False  # whether two nodes ever offered one slot
     republish: set[str] = field(default_factory=set)  # nodes that are to publish what they have, when they beat next
+    caps: dict[str, int] = field(default_factory=dict)  # as the store has them: set:a:b, env:a:b, served:a:b, set, env
+    roomy: list[str] = field(default_factory=list)  # labels whose caps on what is served got room in this script
+    released: dict[str, str] = field(default_factory=dict)  # slot freed in this script beside such a label -> its run
     headroom: list[str] = field(default_factory=list)  # labels under which a grant ended in this script
     reopened: list[str] = field(default_factory=list)  # pools whose maintenance this script has ended
 
@@ -82,36 +94,112 @@ class Places:
 
     # -- finding a slot
 
-    def candidates(self, wanted: str) -> list[str]:
-        """Return the pools that may serve a label, best first: itself, shorter ones, longer ones."""
+    def candidates(self, wanted: str, among: Sequence[str] | None = None) -> Iterator[str]:
+        """Yield the pools that may serve a label, best first: itself, shorter ones, longer ones.
+
+        With `among` the others than itself and shorter ones have free slots with such attributes.
+        """
         trailing, prefix, wildcards = (option == "1" for option in self.options)
-        want, pools = wanted.split(":"), sorted(pool for pool, listed in self.free.items() if listed)
-        found = []
-        for n in range(len(want), 1 if trailing else len(want) - 1, -1):
+        want = wanted.split(":")
+        for n in range(len(want), min(len(want), 2) - 1 if trailing else len(want) - 1, -1):
             if wildcards and "*" in want[:n]:
-                found += [pool for pool in pools if pool.count(":") + 1 == n and fits(pool, want[:n], wildcards)]
+                yield from [pool for pool in self.with_free(n, among) if fits(pool, want[:n], wildcards)]
             else:
-                found.append(":".join(want[:n]))  # looked at in any case, which ends a maintenance that is over
-        if prefix:
-            longer = [pool for pool in pools if pool.count(":") >= len(want) and fits(pool, want, wildcards)]
-            found += sorted(longer, key=lambda pool: (pool.count(":"), pool))
-        return found
+                yield ":".join(want[:n])  # looked at in any case, which ends a maintenance that is over
+        for n in range(len(want) + 1, 9 if prefix else 0):
+            yield from [pool for pool in self.with_free(n, among) if fits(pool, want, wildcards)]
 
-    def match(self, wanted: str) -> str | None:
-        return next((slot for pool in self.candidates(wanted) if (slot := self.take(pool))), None)
+    def with_free(self, n: int, among: Sequence[str] | None = None) -> list[str]:
+        """Return the pools of so many segments that have free slots, with `among` such with these attributes."""
+        if among is None:
+            return sorted(pool for pool, listed in self.free.items() if listed and pool.count(":") + 1 == n)
+        some = [pool for pool in self.free if pool.count(":") + 1 == n]
+        return sorted(pool for pool in some if not {*among}.isdisjoint(self.classes_by_age(pool)))
 
-    def take(self, pool: str) -> str | None:
-        """The slot that is lent next from a pool: one about to be replaced goes last, one of a suspect not at all."""
-        if self.under_maintenance(pool):
+    def match(self, wanted: str, where: str = "", prefer: Sequence[str] = ()) -> str | None:
+        among = [each for each in self.attributes if is_suited(where, each)] if where else None
+        pools = self.candidates(wanted, among)
+        return next((slot for pool in pools if (slot := self.take(pool, where, prefer))), None)
+
+    @property
+    def attributes(self) -> set[str]:
+        """Return what slots have, apart from those that were published without attributes."""
+        return {record.attributes for record in self.slots.values() if record.attributes}
+
+    def take(self, pool: str, where: str = "", prefer: Sequence[str] = ()) -> str | None:
+        """The slot that is lent next from a pool: the first that is warm, else the one that is free for longest."""
+        if where and not self.classes_by_age(pool):
             return None
-        listed = self.free.get(pool, [])
-        while listed:
-            slot = next((each for each in listed if each not in self.marked), listed[0])
-            listed.remove(slot)
-            if not self.suspect(slot):
+        if self.under_maintenance(pool) or self.served_cap(pool):
+            return None
+        for key in prefer:
+            for slot in self.by_age(pool):
+                record = self.slots[slot]
+                warm = key in record.warm and slot not in self.marked and is_suited(where, record.attributes)
+                if warm and self.is_taken(slot):
+                    return slot
+        if where:
+            return self.take_of(pool, [each for each in self.classes_by_age(pool) if is_suited(where, each)])
+        listed = sorted(self.free.get(pool, []), key=lambda slot: slot in self.marked)
+        return next((slot for slot in listed if self.is_taken(slot)), None)
+
+    def take_of(self, pool: str, some: list[str]) -> str | None:
+        """The slot with one of these attributes that is lent next from a pool."""
+
+        def order(slot: str) -> tuple[bool, int, int, str]:
+            record = self.slots[slot]
+            return slot in self.marked, record.since, self.classes_by_age(pool).index(record.attributes), slot
+
+        while listed := [slot for slot in self.by_age(pool) if self.slots[slot].attributes in some]:
+            if self.is_taken(slot := min(listed, key=order)):
                 return slot
-            self.hold_aside(slot)
         return None
+
+    def is_taken(self, slot: str) -> bool:
+        """Take a slot out of its list; return False if it is not there, or of a suspect and held aside."""
+        if slot in self.popped:
+            self.popped[slot] = False
+            self.forget_popped(self.slots[slot].pool)
+            return False
+        self.free[self.slots[slot].pool].remove(slot)
+        if self.suspect(slot):
+            self.hold_aside(slot)
+            return False
+        return True
+
+    def forget_popped(self, pool: str) -> None:
+        """Take out of the indexes what another program took: slots that were free before the head of the list, and no
+        more than the list lacks.
+        """
+        ages = [slot for slot in self.by_age(pool) if self.slots[slot].attributes or self.slots[slot].warm]
+        listed = self.free.get(pool, ())
+        head = next(iter(listed), None)
+        before = ages.index(head) if head in ages else 0 if head else len(ages)
+        for slot in ages[: max(0, min(before, len(ages) - len(listed)))]:
+            if slot in self.popped:
+                self.popped[slot] = False
+
+    def by_age(self, pool: str) -> list[str]:
+        """Return the slots of a pool that are listed as free, the one that is free for longest first."""
+        listed = [slot for slot, known in self.popped.items() if known and self.slots[slot].pool == pool]
+        return sorted([*self.free.get(pool, ()), *listed], key=lambda slot: (self.slots[slot].since, slot))
+
+    def classes_by_age(self, pool: str) -> list[str]:
+        """Return the attributes of these slots, those of the oldest first."""
+        first: dict[str, int] = {}
+        for slot in self.by_age(pool):
+            first.setdefault(self.slots[slot].attributes, self.slots[slot].since)
+        return sorted((each for each in first if each), key=lambda each: (first[each], digest_of(each)))
+
+    def next_entry(self) -> int:
+        self.entered += 1
+        return self.entered
+
+    def list_free(self, slot: str) -> None:
+        """A slot enters the free list of its pool."""
+        record = self.slots[slot]
+        record.place, record.since = "free", self.next_entry()
+        self.free.setdefault(record.pool, []).append(slot)
 
     def hold_aside(self, slot: str) -> None:
         record = self.slots[slot]
@@ -138,9 +226,10 @@ class Places:
 
     # -- grants that end early
 
-    def revoke(self, slot: str) -> None:
+    def revoke(self, slot: str, grace: bool = True) -> None:
         """The grant of a slot ends before its time: its holder has the time of the grace to stop."""
-        if self.grace_ms:
+        self.slots[slot].last_user = self.grants[slot].user
+        if self.grace_ms and grace:
             self.revoked[slot] = (self.clock_ms + self.grace_ms, str(self.grants[slot].token))
 
     def believed_in(self, slot: str) -> bool:
@@ -158,10 +247,21 @@ class Places:
     def drop(self, slot: str) -> None:
         """Forget a slot that is in no list."""
         record = self.slots.pop(slot)
+        self.unclassed.discard(slot)
+        self.note_class(record.attributes)
         if record.policy == "fresh" and (record.owed or record.place == "lent"):
             self.last_ends[slot] = self.next_number() if record.place == "lent" else record.owed
         self.orders.get(record.node, set()).discard(slot)
         self.aside.get(record.node, set()).discard(slot)
+        if self.holding and (record.unwell or record.called):
+            self.kept[slot] = record
+        if not self.of_node(record.node) and record.node not in self.nodes:
+            self.told.pop(record.node, None)
+
+    def note_class(self, before: str) -> None:
+        """A slot has these attributes no more; if it was the last, nodes are told that there is room for others."""
+        if before and before not in self.attributes:
+            self.republish |= {self.slots[slot].node for slot in self.unclassed} & self.nodes.keys()
 
     def next_number(self) -> int:
         """Return the next number of an end, or of a drain or undrain: they are counted with the tokens."""
@@ -193,9 +293,23 @@ class Places:
 
     def lend(self, slot: str, token: int, label: str, run: str, ttl_ms: int, idle_ms: int) -> None:
         assert slot not in self.used or self.slots[slot].policy != "fresh", f"{slot} is lent before it was made fresh"
+        assert not self.slots[slot].held, f"{slot} is lent although it is held"
         self.slots[slot].place = "lent"
         self.lent.setdefault(self.slots[slot].pool, []).append(slot)
-        self.grants[slot] = Grant(token, label, run, ttl_ms, self.clock_ms, self.clock_ms + ttl_ms, idle_ms > 0)
+        self.grants[slot] = Grant(token, label, run, ttl_ms, self.clock_ms, self.clock_ms + ttl_ms, idle_ms)
+
+    def served(self, label: str) -> set[str]:
+        """Return the slots that a pool and those below it have lent."""
+        return {slot for slot in self.grants if f"{self.slots[slot].pool}:".startswith(f"{label}:")}
+
+    def served_caps(self, pool: str) -> list[tuple[str, int]]:
+        """Return the labels whose caps count what a pool serves, with these caps, the shortest label first."""
+        found = [(name[7:], cap) for name, cap in self.caps.items() if name.startswith("served:")]
+        return sorted((label, cap) for label, cap in found if f"{pool}:".startswith(f"{label}:"))
+
+    def served_cap(self, pool: str) -> tuple[str, int] | None:
+        """Return the cap that keeps a pool from serving a further lease."""
+        return next((each for each in self.served_caps(pool) if len(self.served(each[0])) >= each[1]), None)
 
     def live(self, label: str) -> int:
         """Return the in-flight grants of a requested label."""

@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 
 TIMEOUT_MS = 50_000  # of nodes
 AWAY_MS = 60_000  # a ticket with a key keeps its place for so long
 SILENT_MS = 3_000  # a hub that has not ticked for longer is gone
+
+
+USERS = {"": "", "ada": "a" * 32, "bob": "b" * 32}  # user -> its id; the shared secret has neither
+
+
+def holder_of(user: str | None) -> str:
+    """Return the holder as hubs write it into the store; "" where it is not known."""
+    if user is None:
+        return ""
+    said = {"user": user or None, "team": "ml" if user else None, "name": f"{user}@host", "client": "10.0.0.1"}
+    return json.dumps(said | ({"userId": USERS[user]} if user else {}), separators=(",", ":"))
+
+
+def is_foreign(by: str, user: str | None, knows_token: bool) -> bool:
+    """Return whether a caller may not end what this user holds."""
+    if by in ("node", "operator"):
+        return False
+    if user is None:
+        return by != "" and not knows_token
+    return by != USERS[user]
 
 
 @dataclass
@@ -31,6 +52,19 @@ class Slot:
     reported: int = 0  # the opening of the store after which its node last named it
     owed: int = 0  # the number of the end for which its node is to make it fresh; 0 for none
     made: int = 0  # of the last end for which it has
+    unwell: str = ""  # why its node holds it
+    told: int = 0  # the number of the last call of its node about that
+    barred: str = ""  # why an operator holds it
+    called: int = 0  # the number of the last call of an operator about that
+    last_user: str | None = None  # the holder of the last lease of it that was revoked
+    attributes: str = ""  # as canonical JSON; "" where it was published without
+    warm: tuple[str, ...] = ()  # keys of what is warm in it
+    since: int = 0  # rises with each slot that becomes free; 0 at the head again
+
+    @property
+    def held(self) -> str:
+        """Return why it is held, '' while it is well."""
+        return self.barred or self.unwell
 
 
 @dataclass
@@ -43,11 +77,21 @@ class Grant:
     ttl_ms: int
     granted_ms: int
     deadline_ms: int
-    watch_idle: bool
+    idle_ms: int
     footprint: bool = True
     idle_footprint: bool = True
+    ran_out: bool = False  # the idle footprint is gone by itself
+    limited: bool = False
+    hold_ms: int | None = None
+    warn_ms: int | None = None
+    base_idle_ms: int | None = None
+    active_ms: int | None = None
+    paused_ms: int = 0
+    spared_ms: int = 0
+    warned_ms: int | None = None  # the end that its holder was told
     before: str | None = None  # the run it was taken over from in the very step in which that one ended
     unseen: bool = False  # and no caller has fetched it yet
+    user: str | None = ""  # the user that holds it, "" for the shared secret, None where that is not known
 
 
 @dataclass
@@ -89,6 +133,19 @@ class BorrowRequest:
     repeated: bool = False
     max_label: int = 100
     max_run: int = 100
+    user: str = ""  # the user that asks, "" for the shared secret
+    any_of: tuple[tuple[str, str], ...] = ()  # labels and what is wanted of their slots, first choice first
+    prefer: tuple[str, ...] = ()
+
+    @property
+    def asks(self) -> tuple[tuple[str, str], ...]:
+        """Return what it takes: each label with what is wanted of its slots, "" for nothing."""
+        return self.any_of or ((self.label, ""),)
+
+    @property
+    def labels(self) -> list[str]:
+        """Return the labels that it takes, each once, first choice first."""
+        return list(dict.fromkeys(label for label, _ in self.asks))
 
 
 @dataclass

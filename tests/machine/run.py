@@ -5,19 +5,22 @@ from __future__ import annotations
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.machine.base import HUBS, LABELS, NODES, SLOTS
+from tests.machine.base import HUBS, LABELS, NODES, SLOTS, WANTED
 from tests.machine.borrowers import Borrowers
 from tests.machine.direct import Direct
 from tests.machine.fleet import Fleet
+from tests.machine.health import Health
 from tests.machine.jobs.machine import JobsMachine
 from tests.machine.look import Look
+from tests.machine.ruling import Ruling
 from tests.machine.waiters import Waiters
+from tests.machine.wanting import Wanting
 from tests.world import RedisServer
 
 STEPS = 100  # per example
 
 
-class Machine(Fleet, Borrowers, Waiters):
+class Machine(Fleet, Health, Borrowers, Wanting, Ruling, Waiters):
     """Every rule there is."""
 
     def come_to_rest(self) -> None:
@@ -46,7 +49,7 @@ def run(server: RedisServer, examples: int, *, shrink: bool) -> None:
     """Raises what the first failing example raises; `Machine.steps` counts. `shrink` also varies the examples."""
     Machine.steps = 0
     Machine.direct = Direct(server)
-    Machine.look = Look(server.url, LABELS, SLOTS, NODES, HUBS)
+    Machine.look = Look(server.url, sorted({*LABELS, *WANTED}), SLOTS, NODES, HUBS)
     try:
         run_state_machine_as_test(Machine, settings=_chosen(examples, shrink))
     finally:

@@ -7,12 +7,12 @@ from math import comb, perm
 
 from hypothesis import strategies as st
 
-from tests.machine.base import HUBS, ORDERS_MAX, Base, any_one, hubs, labels, pick, step
+from tests.machine.base import HUBS, ORDERS_MAX, Base, any_one, callers, hubs, labels, pick, step
 from tests.machine.records import SILENT_MS, TIMEOUT_MS
 
 times = st.sampled_from([500, 1_000, 1_000, 1_000, 4_000, 5_000, 20_000, 62_000])
 losses = st.sampled_from(["handed", "waiting", "any", "granted"])
-ways = st.sampled_from(["label", "all", "review", "return"])
+ways = st.sampled_from(["label", "all", "review", "return", "served", "served"])
 accidents = st.sampled_from(["twice", "twice", "forget", "restart", "waiter", "dead waiter"])
 
 
@@ -41,14 +41,14 @@ class Waiters(Base):
         named = {"request": request, "attempt": attempt, "hub": hub, "why": why}
         self.call("capacity/undo", lambda: self.model.undo(**named), **named)
 
-    @step(which=any_one, look=st.booleans(), again=st.sampled_from([True, False, False, False]))
-    def cancel(self, which: int, look: bool, again: bool) -> None:
+    @step(which=any_one, look=st.booleans(), again=st.sampled_from([True, False, False, False]), by=callers)
+    def cancel(self, which: int, look: bool, again: bool, by: str) -> None:
         """Let a caller that knows a ticket look at it, or cancel it; a hub says again after a loss that it was."""
         known = [*self.model.tickets, *(wanted.id for wanted in self.asked[-3:])]
         request = pick(known, which) if known else "unknown"
         if not look:
-            named = {"ticket": request, "recalled": int(again)}
-            self.call("queue/cancel", lambda: self.model.cancel(request, again), **named)
+            named = {"ticket": request, "recalled": int(again), "by": by}
+            self.call("queue/cancel", lambda: self.model.cancel(request, again, by), **named)
         (answer,) = self.direct.call("queue/find", rest=[request])
         wanted = self.model.look(request)
         if answer[0] in ("waiting", "away"):  # the estimate and the arrival are matters of wall time
@@ -87,9 +87,13 @@ class Waiters(Base):
     def set_cap(self, label: str, cap: str, of: str) -> None:
         """For all labels, the hub may die before it has looked at every queue again; others look within a second."""
         if of == "label":
-            self.call("queue/set_cap", lambda: self.model.set_cap(label, cap), label=label, cap=cap)
+            self.do_set_cap(label, cap)
             return
-        self.call("queue/set_cap", lambda: self.model.set_cap("", cap), label="", cap=cap)
+        if of == "served":
+            label = label.replace("*", "b")
+            self.call("queue/set_cap", lambda: self.model.set_cap(label, cap, True), label=label, cap=cap, served=1)
+            return
+        self.call("queue/set_cap", lambda: self.model.set_cap("", cap), label="", cap=cap, served=0)
         self.unreviewed = True
         if of == "return" and self.model.grants:
             slot = pick(self.model.grants, len(label))

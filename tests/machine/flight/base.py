@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.machine.flight.box import NODE_S, Box, Call
+from tests.machine.flight.box import NODE_S, SECRET, Box, Call
 from tests.machine.flight.clock import Clock
 from tests.machine.flight.servers import Server
 
@@ -51,6 +51,7 @@ class Errand:
     query: str = ""
     repeatable: bool = True
     patience_s: int | None = None
+    secret: str = SECRET
     answered: bool = False
     since_s: float = 0.0
     calls: list[tuple[Call, Box]] = field(default_factory=list)
@@ -167,7 +168,7 @@ class Base:
             self.errands.append(errand)
             errand.since_s = self.now_s
         call = Call(errand.what, errand.method, errand.path, errand.body, errand.key, errand.query)
-        call.patience_s, call.sent_s = errand.patience_s, self.now_s
+        call.patience_s, call.sent_s, call.secret = errand.patience_s, self.now_s, errand.secret
         errand.calls.append((call, box))
         box.begin_call(call)
         assert call.task

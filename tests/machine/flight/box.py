@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -34,6 +35,9 @@ from tests.world import settings_for, sweepers
 NODE_S, WORKER_S, LEASE_S = 30, 30, 60
 
 
+SECRET, STRANGER = "flight", "bob-in-flight"  # of every call; and the token of a user who holds nothing
+
+
 @dataclass(eq=False)
 class Call:
     """A request under way. The caller may be gone by the time it is read or carried out."""
@@ -45,6 +49,7 @@ class Call:
     key: str = ""
     query: str = ""
     patience_s: int | None = None  # for how long the caller waits, where it says so
+    secret: str = SECRET
     status: int = 0  # 0: no answer has come
     answer: Any = None
     disconnected: bool = False
@@ -68,6 +73,7 @@ class Call:
     def scope(self) -> dict[str, Any]:
         length = len(orjson.dumps(self.body)) if self.body is not None else 0
         headers = [(b"content-type", b"application/json"), (b"content-length", str(length).encode())]
+        headers.append((b"x-hub-secret", self.secret.encode()))
         if self.key:
             headers.append((b"idempotency-key", self.key.encode()))
         if self.patience_s is not None:
@@ -124,9 +130,12 @@ class Box:
         settings = settings_for(
             f"unix://{path}", node_timeout_s=NODE_S, worker_timeout_s=WORKER_S, borrow_ttl_s=LEASE_S,
             borrow_ttl_min_s=1, redis_timeout_s=0, redis_connect_timeout_s=0, borrow_queue_timeout_s=20,
+            runner_secret=SECRET, node_secret=SECRET,
         )  # fmt: skip
         self.settings = settings
         self.edge = create_app(settings, sweep=False)
+        self.people = Path(path).parent / "people.toml"
+        self.people.write_text(f'[[tokens]]\ntoken = "{STRANGER}"\nuser = "bob"\nscopes = ["borrow"]\n')
         self.calls: list[Call] = []
         self.running = asyncio.Event()
         self.ticking: asyncio.Task[None] | None = None
@@ -144,7 +153,9 @@ class Box:
         store.ticks = True
         self.hub = Hub(store, self.settings)
         await self.hub.agreed.agree()
-        self.edge.app.state.serving = Serving(self.hub, Secrets(self.settings), TokensFile(None), Gate(self.settings))
+        self.edge.app.state.serving = Serving(
+            self.hub, Secrets(self.settings), TokensFile(self.people), Gate(self.settings)
+        )
         self.edge.app.state.serving.stalls = self  # the time of this process jumps
         self.node_sweeper, self.lease_sweeper = sweepers(self.hub)
         self.worker_sweeper = WorkerSweeperService(store, self.settings, self.hub.workers)

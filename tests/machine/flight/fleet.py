@@ -20,7 +20,12 @@ class Agent:
 
     def __init__(self, node: str) -> None:
         self.node = node
-        options: AgentOptions = {"slots": [{"slotId": s, "labelKey": pool} for s, pool in SLOTS[node].items()]}
+        options: AgentOptions = {
+            "slots": [
+                {"slotId": s, "labelKey": pool, "attributes": {"vram": 80 if pool == "gpu:a" else 24}}
+                for s, pool in SLOTS[node].items()
+            ]
+        }
         if node == FRESH:
             options["on_recycle"] = print
         self.state = AgentState(node, options)
@@ -54,6 +59,8 @@ class Fleet(Base):
         self.drained: dict[str, float] = {}
         self.drained_at: dict[str, Box] = {}  # the hub that took the drain
         self.draining: set[str] = set()  # asked for, and not answered yet
+        self.ill: dict[str, int] = {}  # slot that its node holds, as the hub has heard -> highest token at that time
+        self.barred: dict[str, tuple[int, Box]] = {}  # the same of operators, and the hub that took the call
 
     def agent(self, which: int) -> Agent:
         return self.agents[sorted(SLOTS)[which % len(SLOTS)]][-1]
@@ -66,6 +73,8 @@ class Fleet(Base):
     async def register(self, agent: Agent, box: Box) -> None:
         body, batches = agent.state.registration()
         body |= agent.named()
+        if agent is not self.agents[agent.node][-1]:
+            self.ill = {slot: token for slot, token in self.ill.items() if OF[slot] != agent.node}
 
         def took(call: Call, box: Box) -> None:
             if call.status == 409:
@@ -88,6 +97,8 @@ class Fleet(Base):
             await self.register(agent, box)
             return
         body = agent.state.beat()
+        if body.keys() & {"held", "attributes", "warm"}:
+            body |= agent.named()
 
         def took(call: Call, box: Box) -> None:
             if call.status != 200:
@@ -96,6 +107,7 @@ class Fleet(Base):
                 agent.superseded = True
             elif call.answer.get("known"):
                 agent.state.heard(body, call.answer)
+                self.note_ill(agent)
                 agent.heard_ms, agent.heard_s = self.clock_ms(), self.now_s
                 self.make_fresh(agent)
                 agent.state.acknowledge()
@@ -149,6 +161,8 @@ class Fleet(Base):
         asked_before = slot in agent.state.rebuilding
         agent.state.reserving(slot)
         agent.off[slot] = "asked"
+        self.ill.pop(slot, None)  # what is withdrawn forgets its holds
+        self.barred.pop(slot, None)
 
         def took(call: Call, box: Box) -> None:
             if agent.off.get(slot) != "asked":
@@ -189,11 +203,53 @@ class Fleet(Base):
                 if slot in now - before and agent.off.get(slot) == "off":
                     self.complain("offer", f"{slot} of {node} was offered by a call that is late")
 
+    # -- slots that are unwell
+
+    async def ail(self, agent: Agent, which: int, box: Box, *, well: bool) -> None:
+        """A node holds a slot, or releases it, and says so at once."""
+        slot = sorted(agent.state.slots)[which % len(agent.state.slots)]
+        if well:
+            self.ill.pop(slot, None)
+            agent.state.holds.drop(slot)
+        else:
+            agent.state.hold(slot, f"ill {next(self.numbers)}")
+        await self.beat(agent, box)
+
+    def note_ill(self, agent: Agent) -> None:
+        """Note what the newest process of a node holds, if the hub has heard all of that."""
+        if agent is self.agents[agent.node][-1] and agent.state.holds.to_tell() is None and self.stage.up:
+            for slot in agent.state.holds.own:
+                if slot not in agent.off:
+                    self.ill.setdefault(slot, self.last_token())
+
+    def last_token(self) -> int:
+        return int(self.redis.hget(KEYS.store, "token") or 0)
+
+    async def bar(self, slot: str, box: Box, *, well: bool) -> None:
+        """An operator holds a slot, or releases it."""
+        path = f"/admin/slots/{slot}/hold"
+        self.barred.pop(slot, None)
+
+        def took(call: Call, box: Box) -> None:
+            late = any(e is not errand and e.path == path and e.calls for e in self.errands)  # and may come after it
+            if call.status == 200 and not well and not late and self.stage.up and OF[slot] not in self.off_offer():
+                self.barred[slot] = self.last_token(), box
+
+        body = None if well else {"reason": "by hand"}
+        what, method = ("unbar", "DELETE") if well else ("bar", "POST")
+        errand = Errand(what, method, path, body, took, repeatable=False)
+        await self.send(errand, box)
+
+    def off_offer(self) -> set[str]:
+        """Return the nodes with a slot that is being taken off."""
+        return {agent.node for agents in self.agents.values() for agent in agents if agent.off}
+
     # -- coming and going
 
     async def succeed(self, agent: Agent, box: Box) -> None:
         """A rolling restart: the next process comes before this one leaves."""
         if len(self.agents[agent.node]) < 3 and not agent.off:
+            self.ill = {slot: token for slot, token in self.ill.items() if OF[slot] != agent.node}
             self.agents[agent.node].append(Agent(agent.node))
             await self.beat(self.agents[agent.node][-1], box)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tests.machine.flight.base import GRACE_S, Errand
-from tests.machine.flight.box import NODE_S, Box, Call
+from tests.machine.flight.box import NODE_S, STRANGER, Box, Call
 from tests.machine.flight.fleet import FRESH, KEYS, OF, SLOTS, Fleet
 
 TTL_S, LONG_S = 20, 90
@@ -66,9 +67,14 @@ class Lend(Fleet):
 
     # -- borrowing
 
-    async def borrow(self, which: int, box: Box, *, keyed: bool, wait_s: float = 0, ttl_s: int = TTL_S) -> None:
+    async def borrow(
+        self, which: int, box: Box, *, keyed: bool, wait_s: float = 0, ttl_s: int = TTL_S, wants: Sequence[str] = ()
+    ) -> None:  # fmt: skip
         pool, key = POOLS[which % len(POOLS)], f"b{next(self.numbers)}" if keyed else ""
         body = {"labelKey": pool, "ttlSeconds": ttl_s, "maxWaitSeconds": wait_s}
+        if wants:
+            body |= {"where": wants[0], "prefer": ["k1", "k2"]}
+            body["anyOf"] = [{"label": pool, "where": where} for where in wants[1:]]
 
         def took(call: Call, box: Box) -> None:
             if call.status == 200:
@@ -95,6 +101,12 @@ class Lend(Fleet):
         self.used[slot] = max(token, self.used.get(slot, 0))
         if self.stands_drained(OF[slot]) and self.drained[OF[slot]] < call.sent_s:
             self.complain("drain", f"{seen}, of {OF[slot]} that drains")
+        if token > self.ill.get(slot, token) and all(a.left or a.superseded for a in self.agents[OF[slot]][:-1]):
+            self.complain("unwell", f"{seen}, which its node holds since {self.ill[slot]}")
+        if slot in self.barred and not self.has_spoken(self.barred[slot][1]):
+            del self.barred[slot]
+        if slot in self.barred and token > self.barred[slot][0]:
+            self.complain("unwell", f"{seen}, which an operator holds since {self.barred[slot][0]}")
         for other in self.holders:
             if other.slot == slot and other.believes(now_s):
                 gone_s = now_s - other.ended_s if other.ended_s is not None else 0.0
@@ -241,6 +253,17 @@ class Lend(Fleet):
 
         key = f"r{next(self.numbers)}" if keyed else ""
         await self.send(Errand("return", "POST", "/session/return", body, took, key=key), box)
+
+    async def meddle(self, holder: Holder, box: Box, *, renews: bool) -> None:
+        """Have a user that knows the token of a lease end or extend it, which another caller holds."""
+        body = {"labelKey": "gpu:a", "browserId": holder.slot, "leaseToken": str(holder.token), "revoke": not renews}
+
+        def took(call: Call, box: Box) -> None:
+            if call.status == 200 and "note" not in call.answer:
+                self.complain("foreign", f"a stranger {what} {holder.slot} under {holder.token} at {box.name}")
+
+        path, what = ("/session/renew", "extended") if renews else ("/session/return", "ended")
+        await self.send(Errand("meddle", "POST", path, body, took, repeatable=False, secret=STRANGER), box)
 
     async def end_by_hand(self, slot: str, box: Box) -> None:
         """Have an operator end the lease of a slot."""

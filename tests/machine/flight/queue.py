@@ -8,12 +8,13 @@ from hub.history.tickets import ticket_ids
 from tests.machine.flight.base import FENCE_S, Errand
 from tests.machine.flight.box import NODE_S, Box, Call
 from tests.machine.flight.fleet import KEYS, OF
-from tests.machine.flight.lend import POOLS, Lend
+from tests.machine.flight.lend import POOLS
+from tests.machine.flight.wants import Wants
 
 REMEMBERED_S = 60  # for so long a repeated borrow hears that it was given up
 
 
-class Queue(Lend):
+class Queue(Wants):
     """Give up, set and clear caps."""
 
     def __init__(self, *given: Any, **named: Any) -> None:

@@ -8,6 +8,7 @@ RULES = frozenset(
         "cap",  # no more is lent than a cap allows, and none refused for a cap that was cleared
         "done",  # no task is given out whose end was taken
         "drain",  # nothing is lent of a node that drains
+        "foreign",  # no caller ends or extends what another holds
         "fresh",  # no slot of a node that makes slots fresh is lent as its last holder left it
         "gone",  # nothing is done for a caller who can no longer hear of it
         "grace",  # what ended early is lent on when its holder has heard of it, or after the grace
@@ -18,9 +19,12 @@ RULES = frozenset(
         "nobody",  # nothing is lent without a holder
         "offer",  # what a node offers the hub knows
         "removed",  # a worker that was removed is on the books no more, and holds nothing
+        "suits",  # no slot is lent to a borrow whose `where` it did not suit
         "task",  # a worker knows of the tasks that it has in the books
         "token",  # no token is given twice, and they rise
         "twice",  # no slot is lent that another holder still believes in
+        "typed",  # of what its slots are like, a node's last word counts
+        "unwell",  # no slot is lent that its node or an operator holds, and what a node says of that is what counts
         "withdrawn",  # a borrow that was given up is given nothing, and waits no more
     }
 )

@@ -37,6 +37,9 @@ FAIL_BACK = (
     _("beat"), _("fail_over", c=ALL), _("pass", S5), _("mark"), _("borrow"), _("fail_over", c=LOST), _("pass", S5),
     _("borrow", b=1),
 )  # fmt: skip
+STOPPED_WHEN_TOLD = (  # by a store that has lost the lease, which only a hub that stands still can tell it of
+    _("beat"), _("borrow"), _("listen", b=1), _("freeze", c=BETWEEN), _("wipe", c=1), _("pass", S5), _("pass", S1),
+)  # fmt: skip
 DEMOTED = (
     _("beat"), _("borrow", c=LONG), _("demote", c=ALL), _("borrow", c=LONG), _("pass", S5, 1), _("borrow", b=1),
     _("borrow", b=1),
@@ -94,6 +97,9 @@ RECALLED_AFTER_ANOTHER = (
     _("beat", b=1), _("pass", S5, 1), _("borrow", b=1), _("give_back", b=1), _("borrow", b=1), _("give_back", b=1),
     _("thaw"),
 )  # fmt: skip
+SUCCEEDED_BEFORE_ITS_REPORT = (  # the next process registers first on a store that forgot what the one before knows
+    _("beat", 2), _("borrow", 2), _("pass", S12), _("wait_for", 2), _("wipe"), _("succeed", 2), _("pass"),
+)  # fmt: skip
 REPORTED_LATE = (
     _("beat", b=1), _("borrow", b=1, c=LONG), _("pass", S12, 1), _("freeze", c=BETWEEN), _("report"), _("wipe"),
     _("report", b=1), _("pass", S5, 1), _("give_back", b=1), _("thaw"),
@@ -112,6 +118,10 @@ FORGOTTEN_AND_REPORTED = (
 )  # fmt: skip
 RENEWAL_LOST = (
     _("beat"), _("borrow"), _("pass", S12), _("mark"), _("renew"), _("restart", c=LOST), _("pass", S5), _("pass", S5),
+    _("borrow", b=1), _("borrow", b=1),
+)  # fmt: skip
+HELD_LOST = (
+    _("beat"), _("mark"), _("ail", c=2), _("fail_over", c=LOST), _("tick"), _("borrow"), _("pass", S5),
     _("borrow", b=1), _("borrow", b=1),
 )  # fmt: skip
 DRAIN_LOST = (
@@ -227,6 +237,20 @@ BRAKE_OFF = (
     *(_("worker_silent", n) for n in range(3)), _("pass", S12), _("restart", c=ALL), _("pass", S20),
 )  # fmt: skip
 
+BIG, OTHER, SMALL_S0 = 0, 8, 8  # what is wanted: vram >= 40, the zone eu; and s0 with 24 GB in the zone eu
+DESCRIBED_LATE = (
+    _("beat"), _("freeze", c=BETWEEN), _("describe", c=2 * SMALL_S0), _("describe", b=1, c=SMALL_S0), _("pass", S1, 1),
+    _("thaw"), _("pass", S1, 1), _("borrow_where", b=1, c=OTHER),
+)  # fmt: skip
+DESCRIBED_AND_WIPED = (
+    _("beat"), _("describe", c=SMALL_S0), _("wipe", c=1), _("pass", S5), _("pass", S5), _("borrow_where", c=OTHER),
+    _("borrow_where", c=BIG), _("borrow_where", c=BIG),
+)  # fmt: skip
+DESCRIBED_LOST = (
+    _("beat"), _("mark"), _("describe", c=SMALL_S0), _("fail_over", c=LOST), _("pass", S5), _("pass", S5),
+    _("borrow_where", c=OTHER), _("borrow_where", c=BIG), _("borrow_where", c=BIG),
+)  # fmt: skip
+
 SCENARIOS: dict[str, Scenario] = {
     "a server that was primary before gives no token again": Scenario("token", FAIL_BACK, "borrow 2"),
     "a failover and the way back lend nothing twice": Scenario("twice", FAIL_BACK, "borrow 2"),
@@ -275,6 +299,9 @@ SCENARIOS: dict[str, Scenario] = {
         )
     },
     "a process that takes a node over knows what is lent": Scenario("lost", TAKEN_OVER_AND_WIPED, "register 2"),
+    "a process that registers first on a wiped store lends nothing that the one before it knows as lent": Scenario(
+        "twice", SUCCEEDED_BEFORE_ITS_REPORT, "borrow 1"
+    ),
     "a report of what is lent is not carried out late": Scenario("back", REPORTED_LATE, "return 1"),
     "a lease that was returned while its node was gone does not come back": Scenario(
         "back", RETURNED_AND_REPORTED, "return 1"
@@ -306,6 +333,7 @@ SCENARIOS: dict[str, Scenario] = {
         )
         for n, steps in enumerate(LONG_OUTAGE)
     },
+    "a return that a hub which stood still knows nothing of stands": Scenario("back", STOPPED_WHEN_TOLD, "return 1"),
     "a return between two restarts stands": Scenario("back", TWO_RESTARTS, "return 1"),
     "what is ended by hand is lent on when its holder has heard of it": Scenario("grace", LENT_AT_ONCE, "end 1"),
     "what a drain ends is lent on when its holder has heard of it": Scenario("grace", DRAINED_AND_LENT),
@@ -336,4 +364,13 @@ SCENARIOS: dict[str, Scenario] = {
     "a worker is not removed by a call that its hub had not read": Scenario("gone", REMOVED_LATE[0], "employ 1"),
     "a worker is not removed by a call that was on its way": Scenario("gone", REMOVED_LATE[1], "employ 1"),
     "the brake on workers works after a restart": Scenario("brake", BRAKE_OFF),
+    "an operator's hold that its node has not heard of outlives the store": Scenario(
+        "unwell",
+        (_("beat"), _("bar", c=3), _("wipe"), _("tick"), _("beat"), _("pass", S5), _("borrow"), _("borrow", b=1)),
+        "bar 1",
+    ),
+    "what a node says late of a slot does not count": Scenario("typed", DESCRIBED_LATE, "borrow 1"),
+    "what a slot is like outlives a wiped store": Scenario("suits", DESCRIBED_AND_WIPED, "borrow 1"),
+    "what a slot is like outlives the last second of Redis": Scenario("suits", DESCRIBED_LOST, "borrow 1"),
+    "what a node said of its slots in a second that was lost counts again": Scenario("unwell", HELD_LOST, "beat 2"),
 }

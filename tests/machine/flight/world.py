@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from hub.capacity.attributes import read_attributes
 from tests.machine.flight.base import LAST_MS, SETTLED_MS
 from tests.machine.flight.box import NODE_S, WORKER_S, Box
 from tests.machine.flight.fleet import KEYS, OF, SLOTS
 from tests.machine.flight.lend import LONG_S, POOLS, TTL_S
+from tests.machine.flight.wants import WHERES, wheres_of
 from tests.machine.flight.work import Work
 
 BEAT_MS = 5000
@@ -72,6 +74,19 @@ class World(Work):
     async def do_undrain(self, a: int, b: int, c: int) -> None:
         await self.drain(sorted(SLOTS)[a % len(SLOTS)], self.box(b), on=False)
 
+    async def do_ail(self, a: int, b: int, c: int) -> None:
+        agent = self.agent(a)
+        if agent.registered and not agent.left and not agent.superseded:
+            await self.ail(agent, c, self.box(b), well=c % 5 < 2)
+
+    async def do_describe(self, a: int, b: int, c: int) -> None:
+        agent = self.agent(a)
+        if agent.registered and not agent.left and not agent.superseded:
+            await self.describe(agent, c, c // 8, self.box(b))
+
+    async def do_bar(self, a: int, b: int, c: int) -> None:
+        await self.bar(sorted(OF)[a % len(OF)], self.box(b), well=c % 5 < 3)
+
     # -- borrowers
 
     async def do_borrow(self, a: int, b: int, c: int) -> None:
@@ -79,6 +94,17 @@ class World(Work):
 
     async def do_wait_for(self, a: int, b: int, c: int) -> None:
         await self.borrow(a, self.box(b), keyed=c % 2 == 1, wait_s=15)
+
+    async def do_borrow_where(self, a: int, b: int, c: int) -> None:
+        await self.borrow(a, self.box(b), keyed=c % 2 == 1, wants=self.some_wants(c))
+
+    async def do_wait_where(self, a: int, b: int, c: int) -> None:
+        await self.borrow(a, self.box(b), keyed=c % 2 == 1, wait_s=15, wants=self.some_wants(c))
+
+    def some_wants(self, c: int) -> list[str]:
+        """Return one of what may be wanted, or with a fourth chance two."""
+        first = c // 8 % len(WHERES)
+        return [WHERES[first], WHERES[first - 1]] if c // 2 % 4 == 3 else [WHERES[first]]
 
     async def do_renew(self, a: int, b: int, c: int) -> None:
         if holder := self.holder(a):
@@ -108,6 +134,10 @@ class World(Work):
 
     async def do_end_by_hand(self, a: int, b: int, c: int) -> None:
         await self.end_by_hand(sorted(OF)[a % len(OF)], self.box(b))
+
+    async def do_meddle(self, a: int, b: int, c: int) -> None:
+        if holder := self.holder(a):
+            await self.meddle(holder, self.box(b), renews=c % 2 == 1)
 
     # -- workers
 
@@ -421,13 +451,14 @@ class World(Work):
         self.complain(rule, found)
 
     def idlers(self) -> str:
-        waiting = {c.body["labelKey"] for box in self.boxes for c in box.calls
-                   if c.what == "borrow" and c.task and not c.task.done() and not c.disconnected}  # fmt: skip
-        for pool in waiting:
-            if self.is_capped(pool):
+        waiting = [c for box in self.boxes for c in box.calls
+                   if c.what == "borrow" and c.task and not c.task.done() and not c.disconnected]  # fmt: skip
+        for call in waiting:
+            label = call.body["labelKey"]
+            if self.is_capped(label):
                 continue
-            if free := [p for p in ("gpu:a", "gpu:b") if pool.startswith(p) and self.redis.llen(f"available:{p}")]:
-                return f"somebody waits for {pool} beside {free}"
+            if free := self.free_for(call, [pool for pool in ("gpu:a", "gpu:b") if label.startswith(pool)]):
+                return f"{label} is waited for, {wheres_of(call)}, beside {free}"
         return ""
 
     def look_for_offers(self) -> None:
@@ -436,5 +467,11 @@ class World(Work):
             if agent.left or not agent.registered:
                 continue
             for slot in agent.state.slots:
-                if self.redis.hget(f"hub:slot:{slot}", "place") is None:
+                place, unwell = self.redis.hmget(KEYS.slot(slot), "place", "unwell")
+                if place is None:
                     self.complain("offer", f"{node} offers {slot}, and the hub does not know it")
+                said = read_attributes(agent.state.slots[slot]["attributes"])
+                if place and self.known_of(slot) != said:
+                    self.complain("typed", f"{slot} is {self.known_of(slot)} to the hub, and {said} to its node")
+                if place and unwell != (said := agent.state.holds.own.get(slot)):
+                    self.complain("unwell", f"{slot} is {unwell} to the hub, and {said} to its node")

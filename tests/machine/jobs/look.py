@@ -56,8 +56,8 @@ def seen(redis: Redis) -> dict[str, Any]:
     found["schedule"] = {name[13:]: _schedule(redis, name) for name in names if name.startswith("hub:schedule:")}
     found["job"] = {}
     for name in (name for name in names if name.startswith("hub:job:")):
-        schema, deleted, tasks, later = redis.hmget(name, "schema", "deleted", "tasks", "later")
-        found["job"][name[8:]] = [schema, deleted is not None, int(tasks or 0), int(later or 0)]
+        schema, deleted, tasks, later, fits = redis.hmget(name, "schema", "deleted", "tasks", "later", "validate")
+        found["job"][name[8:]] = [schema, deleted is not None, int(tasks or 0), int(later or 0), fits]
     return found
 
 
@@ -87,6 +87,10 @@ def _read(redis: Redis, key: str, how: str) -> Any:
     return redis.get(key)
 
 
+def _jobs_of_workers(model: Model) -> dict[str, Any]:
+    return {**{name: worker.jobs for name, worker in model.workers.items()}, **model.leaving}
+
+
 def said(model: Model) -> dict[str, Any]:
     """Return what it must hold."""
     tasks, jobs, workers = model.tasks, model.jobs, model.workers
@@ -96,8 +100,7 @@ def said(model: Model) -> dict[str, Any]:
         "worker": {name: worker.user for name, worker in workers.items()},
         "worker_beats": {name: worker.beat_ms for name, worker in workers.items()},
         "dead_workers": set(model.leaving),
-        "worker_jobs": {n: w.jobs for n, w in workers.items() if w.jobs}
-        | {n: j for n, j in model.leaving.items() if j},
+        "worker_jobs": {n: j for n, j in _jobs_of_workers(model).items() if j},
         "worker_tasks": {name: held for name, held in model.held.items() if held},
         "deleted_jobs": {full for full, job in jobs.items() if job.deleted},
         **_waiting(tasks.values()),
@@ -135,6 +138,7 @@ def said(model: Model) -> dict[str, Any]:
             job.deleted,
             len(mine),
             sum(bool(t.later or t.after) for t in mine),
+            job.schema if job.validates else None,
         ]
     return {"job": {}, "used": held(model), **found}
 

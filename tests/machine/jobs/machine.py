@@ -18,6 +18,8 @@ SILENCE_MS = 500
 RESULT = '{"n":1.0}'
 ROOMS = ("r1", "r2", "@global")
 STATUSES = ("claimed", "running", "running", "completed", "completed", "failed", "failed", "cancelled", "pending")
+SCHEMAS = st.sampled_from(["{}", "{}", '{"a":1}'])
+CHECKED = st.sampled_from(["", '{"a":1}', '{"a":2}'])  # the schema that the payloads were found to fit
 users, names, rooms, which = st.sampled_from(USERS), st.sampled_from(JOBS), st.sampled_from(ROOMS), st.integers(0, 11)
 
 
@@ -79,23 +81,27 @@ class JobsMachine(ScheduleSteps, RuleBasedStateMachine):
 
     # -- jobs and workers -----------------------------------------------------------------------------------------
 
-    def do_register(self, full: str, schema: str, worker: str, user: str, *, new_worker: bool) -> None:
+    def do_register(
+        self, full: str, schema: str, worker: str, user: str, *, new_worker: bool, validate: bool = False
+    ) -> None:  # fmt: skip
         new_job = self.new_id()
         answer = self.call(
             "jobs/register", full=full, id=new_job, schema=schema, digest=schema, worker=worker, user=user,
             made_for="new" if new_worker else "known", incarnation="", attempts=1, backoff_ms=1000,
-            result_schema="",
+            result_schema="", validate=int(validate),
         )  # fmt: skip
-        assert answer[0] == self.model.register(full, new_job, schema, worker, user, new_worker)
+        assert answer[0] == self.model.register(full, new_job, schema, worker, user, new_worker, validate)
         if answer[0] in ("created", "joined"):
             assert [answer[1], answer[2]] == [self.model.jobs[full].id, worker]
             assert set(answer[3]) == self.model.workers_of(full)
 
-    @step(full=names, schema=st.sampled_from(["{}", "{}", '{"a":1}']), user=users, number=which, new=st.booleans())
-    def register(self, full: str, schema: str, user: str, number: int, new: bool) -> None:
+    @step(full=names, schema=SCHEMAS, user=users, number=which, new=st.booleans(),
+          validate=st.booleans())  # fmt: skip
+    def register(self, full: str, schema: str, user: str, number: int, new: bool, validate: bool) -> None:
         worker = self.new_id() if new and len(self.model.workers) < 5 else self.worker(number)
         if worker is not None:
-            self.do_register(full, schema, worker, user, new_worker=worker not in self.model.workers)
+            is_new = worker not in self.model.workers
+            self.do_register(full, schema, worker, user, new_worker=is_new, validate=validate)
 
     @step(user=users)
     def register_for_a_stranger(self, user: str) -> None:
@@ -196,7 +202,7 @@ class JobsMachine(ScheduleSteps, RuleBasedStateMachine):
     # -- tasks ----------------------------------------------------------------------------------------------------
 
     def do_submit(
-        self, full: str, room: str, user: str, count: int, unique: str = "", after: str = "",
+        self, full: str, room: str, user: str, count: int, unique: str = "", after: str = "", checked: str = "",
         **options: int,
     ) -> None:  # fmt: skip
         chosen = {"priority": 0, "attempts": 1, "backoff_ms": 1000, **options}
@@ -207,12 +213,15 @@ class JobsMachine(ScheduleSteps, RuleBasedStateMachine):
         rest = [text for pair in zip(ids, payloads, strict=True) for text in pair]
         answer = self.call(
             "tasks/submit", full=full, room=room, user=user, due_us=4 * 10**15 if later else 0,
-            key="", fingerprint="", keep_s=9, unique=unique, after=after, told=0, later=0,
+            key="", fingerprint="", keep_s=9, unique=unique, after=after, checked=checked, told=0, later=0,
             rest=rest, **chosen,
         )  # fmt: skip
         job = self.model.jobs.get(full)
         if job is None or job.deleted:
             assert answer == ["job"]
+            return
+        if job.validates and checked != job.schema:
+            assert answer == ["check"]
             return
         assert answer[0] == "ok"
         stood = self.model.tasks.get(self.model.uniques.get(unique.partition(":")[0], ""))
@@ -237,10 +246,10 @@ class JobsMachine(ScheduleSteps, RuleBasedStateMachine):
 
     @step(full=names, room=rooms, user=users, count=st.integers(1, 3), later=st.sampled_from([0, 0, 0, 1]),
           priority=st.sampled_from([0, 0, 0, 3, -3]), attempts=st.sampled_from([1, 1, 2, 3]),
-          backoff_ms=st.sampled_from([0, 3_600_000]))  # fmt: skip
-    def submit(self, full: str, room: str, user: str, count: int, **options: int) -> None:
+          backoff_ms=st.sampled_from([0, 3_600_000]), checked=CHECKED)  # fmt: skip
+    def submit(self, full: str, room: str, user: str, count: int, checked: str, **options: int) -> None:
         if len(self.model.tasks) < 25:
-            self.do_submit(full, room, user, count, **options)
+            self.do_submit(full, room, user, count, checked=checked, **options)
 
     @step(full=names, user=users, later=st.booleans(), window_us=st.sampled_from([0, 10**15]))
     def submit_what_there_is_once(self, full: str, user: str, later: bool, window_us: int) -> None:

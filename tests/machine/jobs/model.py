@@ -28,6 +28,7 @@ class Job:
     id: str
     user: str  # who registered the schema that it has
     deleted: bool = False
+    validates: bool = False  # payloads have to fit the schema
 
 
 @dataclass
@@ -131,7 +132,9 @@ class Model:
 
     # -- jobs and workers -----------------------------------------------------------------------------------------
 
-    def register(self, full: str, new_job: str, schema: str, worker: str, user: str, new_worker: bool) -> str:
+    def register(
+        self, full: str, new_job: str, schema: str, worker: str, user: str, new_worker: bool, validate: bool
+    ) -> str:  # fmt: skip
         job = self.jobs.get(full)
         if job and not job.deleted and job.schema != schema:
             return "conflict"
@@ -145,6 +148,7 @@ class Model:
             if len(job.schema) != len(schema):
                 job.user = user
             job.deleted, job.schema = False, schema
+        self.jobs[full].validates = validate and schema != "{}"
         self.workers.setdefault(worker, Worker(user, self.clock_ms)).jobs.add(full)
         return word
 
