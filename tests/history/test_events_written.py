@@ -91,7 +91,7 @@ async def test_a_repeated_borrow_writes_one_event(hub, happened, redis):
     ((_, facts),) = redis.xrevrange("hub:history", count=1)
     assert facts == {
         "event": "grant.lent", "slot": "s1", "node": "n1", "pool": POOL, "label": POOL, "run": "r1", "ticket": "key-1",
-        "ttl_ms": "900000",
+        "ttl_ms": "900000", "user": "", "team": "", "name": "",
     }  # fmt: skip
 
 
@@ -243,7 +243,7 @@ async def test_a_cancelled_ticket_writes_one_event(hub, crowd, happened):
     await add_node(hub, "n1")
     await crowd.come("one", POOL, key="key-1")
     for _ in range(2):
-        await hub.store.script("queue/cancel")(ticket="key-1", recalled=0)
+        await hub.store.script("queue/cancel")(ticket="key-1", recalled=0, by="")
     assert happened()[2:] == ["ticket.left cancelled key-1"]
 
 

@@ -60,12 +60,14 @@ async def test_the_removal_of_a_worker_and_its_job_writes_the_reason(hub, worker
     assert "soft-deleted" in orphaned["rule"]
 
 
-async def test_a_retried_task_writes_the_error_of_its_failed_attempt(hub, worker, happened):
+async def test_a_retried_task_writes_the_error_of_each_failed_attempt(hub, worker, happened):
     (task,) = await hub.tasks.submit("one", JOB, ["{}"], USER, Options(max_attempts=2, backoff_ms=0))
     for _ in range(2):
         await hub.tasks.claim(worker, USER, Claim(start=True))
         await hub.tasks.finish(worker, USER, [Result(task.id, "failed", "it broke")])
-    (retried,) = await happened()
+    retried, dead = sorted(await happened(), key=lambda each: each["event"], reverse=True)
+    assert (dead["event"], dead["task"], dead["job"]) == ("task.dead", dashed(task.id), JOB)
+    assert (dead["attempt"], dead["error"]) == (2, "it broke")
     assert (retried["event"], retried["task"], retried["job"]) == ("task.retried", dashed(task.id), JOB)
     assert (retried["attempt"], retried["error"]) == (2, "it broke")
     assert "another attempt" in retried["rule"]
