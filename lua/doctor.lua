@@ -8,9 +8,10 @@ doctor.checks = {
   store = doctor_nodes.check_store,
   slots = doctor_slots.check, places = doctor_places.check, pools = doctor_pools.check,
   nodes = doctor_nodes.check, parts = doctor_nodes.check_part,
-  tickets = doctor_queue.check_ticket, queues = doctor_queue.check, waits = doctor_pools.check_waiters,
+  tickets = doctor_queue.check_ticket, queues = doctor_queue.check, waits = doctor_waits.check,
   runs = doctor_hubs.check_run, hubs = doctor_hubs.check,
   tasks = doctor_tasks.check, workers = doctor_workers.check, links = doctor_workers.check_link,
+  classed = doctor_classes.check, offers = doctor_classes.check_offer, lines = doctor_lines.check, wants = doctor_lines.check_want,
   jobs = doctor_jobs.check, providers = doctor_providers.check, schedules = doctor_schedules.check,
   members = doctor_indexes.check,
 }
@@ -24,6 +25,8 @@ doctor.repairs = {
   hubs = doctor_hubs.repair,
   tasks = doctor_tasks.repair, counts = doctor_jobs.repair_count, holdings = doctor_jobs.repair_holding,
   workers = doctor_workers.repair, links = doctor_workers.repair_link,
+  classed = doctor_classes.repair, offers = doctor_classes.repair_offer, stocks = doctor_classes.repair_count,
+  lines = doctor_lines.repair, wants = doctor_lines.repair_want,
   jobs = doctor_jobs.repair, providers = doctor_providers.repair, schedules = doctor_schedules.repair,
   members = doctor_indexes.repair,
 }

@@ -12,6 +12,13 @@ local function is_slot_of(part, slot) return redis.call('HGET', keys.slot(slot),
 belongs.node_slots, belongs.orders = is_slot_of, is_slot_of
 
 function belongs.unfresh(_, slot) return redis.call('HEXISTS', keys.slot(slot), 'owed') == 1 end
+function belongs.unwell(_, slot) return holds.of(slot) end
+
+local HELD = {node = 'unwell', operator = 'barred'}
+function belongs.node_holds(part, field)
+  local by, slot = string.match(field, '^(%l+):(.+)$')
+  return HELD[by] and is_slot_of(part, slot) and redis.call('HEXISTS', keys.slot(slot), HELD[by]) == 1
+end
 
 function belongs.pool_slots(label, slot) return redis.call('HGET', keys.slot(slot), 'pool') == label end
 
@@ -21,9 +28,15 @@ local function is_lent(slot, field, value)
   return record[1] == 'lent' and record[2] == value
 end
 function belongs.lent(part, slot) return is_lent(slot, 'part', part) end
+function belongs.lease_limits(_, slot) return is_lent(slot, 'limited', '1') end
 function belongs.deadlines(_, slot) return is_lent(slot, 'place', 'lent') or redis.call('EXISTS', keys.session(slot)) == 1 end
 function belongs.in_flight(label, slot)
   return redis.call('HGET', keys.session(slot), 'labelKey') == label or is_lent(slot, 'label', label)
+end
+function belongs.served(label, slot)
+  local record = redis.call('HMGET', keys.slot(slot), 'place', 'pool')
+  return record[1] == 'lent' and record[2] and string.sub(record[2] .. ':', 1, #label + 1) == label .. ':'
+    and redis.call('HEXISTS', keys.caps, 'served:' .. label) == 1
 end
 function belongs.run(run, slot) return redis.call('HGET', keys.session(slot), 'runId') == run or is_lent(slot, 'run', run) end
 

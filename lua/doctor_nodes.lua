@@ -42,13 +42,15 @@ function doctor_nodes.repair_part(part, raw)
   if redis.call('EXISTS', keys.node_slots(part), keys.lent(part)) == 0 then redis.call('DEL', keys.orders(part)) end
 end
 
--- Check the record of the store: the token counter is above every token that was issued before the store was opened, and the two
--- switches that every call reads, whether tickets wait and whether there are caps, are right.
+-- Check the record of the store: the token counter is above every token that was issued before the store was opened, and the
+-- switches that every call reads, whether tickets wait and whether there are caps, rules, classes and lines, are right.
 function doctor_nodes.check_store(say)
   local said = redis.call('HMGET', keys.store, 'token', 'lost_below')
   say('counter low', numbers.above(said[2] or '0', said[1] or '0'))
   say('queue forgotten', not store.anybody_waits and redis.call('EXISTS', keys.turns) == 1)
   say('caps forgotten', not store.has_caps and redis.call('EXISTS', keys.caps) == 1)
+  say('matching forgotten', not store.matching and redis.call('EXISTS', keys.classes, keys.all_lines) > 0)
+  say('rules forgotten', store.rules == '' and redis.call('EXISTS', keys.rules) == 1)
 end
 
 -- Raise the token counter to a token that was issued and to the token with which this store began; it is never lowered.
@@ -59,10 +61,12 @@ function doctor_nodes.repair_counter(issued)
   end
 end
 
--- Repair the token counter and the two switches.
+-- Repair the token counter and the switches.
 function doctor_nodes.repair_store()
   doctor_nodes.repair_counter('0')
   caps.note()
+  if not store.matching and redis.call('EXISTS', keys.classes, keys.all_lines) > 0 then classes.changed() end
+  if redis.call('EXISTS', keys.rules) == 1 then pool_rules.note(lease_texts.next_token()) end
   if redis.call('EXISTS', keys.turns) == 1 then redis.call('HSET', keys.store, 'waiting', '1') end
 end
 

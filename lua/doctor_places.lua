@@ -71,7 +71,7 @@ function doctor_places.repair(seen_text)
     redis.call('HSET', keys.slot(record.slot), 'place', keep.place)
     if keep.place == 'free' then pools.open(keep.label) end
   else
-    if record.place == 'lent' then endings.finish(record.slot, record.label, record.run, record.part) end
+    if record.place == 'lent' then endings.end_lease(record) end
     slots.drop(record.slot, record.pool, record.part)   -- a sweep takes the slot in again where it is listed now
     if not keep then ask_its_node(record) end
   end

@@ -7,17 +7,17 @@ local function end_every_trace(record, session)
     or redis.call('ZSCORE', keys.deadlines, slot) or redis.call('HEXISTS', keys.lent(record.part), slot) == 1
     or record.label or redis.call('HEXISTS', keys.slot(slot), 'granted_ms') == 1
   if not traces then return end
-  endings.finish(slot, session[1], session[2], record.part)
-  endings.finish(slot, record.label, record.run, record.part)
-  redis.call('HDEL', keys.slot(slot), 'label', 'run', 'granted_ms', 'visible_ms', 'watch_idle')
+  if session[1] then endings.end_lease(record) end
+  endings.finish(slot, session[1] or record.label, session[1] and session[2] or record.run, record.part, nil, record.limited)
+  holders.forget(slot)
 end
 
--- Complete the indexes of a lease whose slot record and session exist.
-local function complete_grant(record, session)
+local function complete_grant(record, session)  -- the indexes of a lease whose slot record and session exist
   local slot, label, run, token = record.slot, session[1], session[2] or '', session[3] or ''
-  redis.call('HSET', keys.slot(slot), 'label', label, 'run', run)
+  redis.call('HSET', keys.slot(slot), 'label', label, 'run', run, 'holder', session[4] or '')
   redis.call('HSET', keys.session(slot), 'poolLabel', record.pool)
   redis.call('ZADD', keys.in_flight(label), 'NX', store.now_ms, slot)
+  served_caps.count(slot, record.pool)
   if run ~= '' then redis.call('ZADD', keys.run(run), 'NX', store.now_ms, slot) end
   if redis.call('HGET', keys.lent(record.part), slot) ~= token then
     redis.call('HSET', keys.lent(record.part), slot, token)
@@ -30,13 +30,13 @@ local function complete_grant(record, session)
   redis.call('ZADD', keys.deadlines, store.clock_ms + left_ms, slot)
 end
 
--- Offer a held slot again that nothing holds back, and hold back a free slot of a draining node or that is to be made fresh.
+-- Offer a held slot again that nothing holds back, and hold back a free slot that `placing.holds_back` names.
 local function place_again(record)
-  local slot, draining = record.slot, drains.holds_back(record.part)
+  local slot, back = record.slot, placing.holds_back(record.slot, record.part)
   local aside = redis.call('SISMEMBER', keys.aside(record.part), slot) == 1 or redis.call('ZSCORE', keys.revoked, slot)
-  if record.place == 'held' and not draining and not aside then
+  if record.place == 'held' and not back and not aside then
     placing.place(slot, record.part, record.pool, record.item)
-  elseif record.place == 'free' and (draining or freshness.is_owed(slot)) and slots.unlist(record.pool, record.item, 'free') then
+  elseif record.place == 'free' and back and slots.unlist(record.pool, record.item, 'free') then
     redis.call('HSET', keys.slot(slot), 'place', 'held')
   end
 end
@@ -46,7 +46,7 @@ function doctor_slot_repair.repair(slot)
   local record = slots.read(slot)
   local whole = record.item and record.pool and record.part
   if whole then slots.rehome(record) end
-  local session = redis.call('HMGET', keys.session(slot), 'labelKey', 'runId', 'leaseToken')
+  local session = redis.call('HMGET', keys.session(slot), 'labelKey', 'runId', 'leaseToken', 'holder')
   local deadline = redis.call('ZSCORE', keys.deadlines, slot)
   if not session[1] and redis.call('EXISTS', keys.session(slot)) == 0 and record.place ~= 'lent' then
     redis.call('DEL', keys.borrow_ttl(slot), keys.borrow_idle(slot))

@@ -9,7 +9,7 @@ local function check_grant(say, slot, record, session)
   say('label differs', session.label and session.label ~= label)
   say('pool differs', session.pool and session.pool ~= record.pool)
   say('token differs', session.label and redis.call('HGET', keys.lent(record.part), slot) ~= session.token)
-  say('not counted', not redis.call('ZSCORE', keys.in_flight(label), slot))
+  say('not counted', not redis.call('ZSCORE', keys.in_flight(label), slot) or served_caps.forgets(slot, record.pool))
   say('not of its run', run ~= '' and not redis.call('ZSCORE', keys.run(run), slot))
   say('footprint gone', session.label and store.now_ms < tonumber(record.visible_ms or '0')
     and redis.call('EXISTS', keys.borrow_ttl(slot)) == 0)
@@ -24,10 +24,10 @@ local function check_traces(say, slot, record, session)
   say('token left', redis.call('HEXISTS', keys.lent(record.part), slot) == 1)
 end
 
--- Return whether a slot is held back because its node is suspect, its last lease ended early, or it is to be made fresh.
+-- Return whether a slot is held back although its node does not drain.
 local function is_set_aside(record, slot)
   return redis.call('SISMEMBER', keys.aside(record.part), slot) == 1 or redis.call('ZSCORE', keys.revoked, slot)
-    or freshness.is_owed(slot)
+    or freshness.is_owed(slot) or holds.of(slot)
 end
 
 -- Check a slot. A session or a lent item that another program wrote and that no sweep has taken in yet is no contradiction.
@@ -46,6 +46,7 @@ function doctor_slots.check(say, limits, slot)
     say('held for nothing', record.place == 'held' and not draining and not is_set_aside(record, slot))
     say('offered while draining', record.place == 'free' and draining)
     say('offered unfresh', record.place == 'free' and freshness.is_owed(slot))
+    say('offered unwell', record.place == 'free' and holds.of(slot))
     say('not of its node', redis.call('SISMEMBER', keys.node_slots(record.part), slot) == 0)
     say('not of its pool', redis.call('SISMEMBER', keys.pool_slots(record.pool), slot) == 0)
     say('part differs', record.part ~= ids.key_part(record.node or ''))

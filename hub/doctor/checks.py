@@ -11,6 +11,7 @@ from hub.batched import batched
 from hub.doctor import words
 from hub.doctor.counts import RecordCounts
 from hub.doctor.holdings import Holdings
+from hub.doctor.stocks import Stocks
 from hub.doctor.words import Trouble
 from hub.errors import ForeignKey, StoreFault
 from hub.jobs.names import dashed
@@ -24,7 +25,9 @@ MEMBERS_BATCH = 200  # members of indexes per script: under 1 ms
 WORKERS_BATCH = 5  # workers per script: 5 ms if each has 1,000 jobs, under 0.2 ms with a few jobs
 ALL_AT_ONCE = 10**9  # no limit: one walk counts the tasks of any number of jobs
 PLACES_BATCH = 4  # slots per script: to find a slot in lists of 100,000 takes up to 1 ms
+LINES_BATCH = 5  # lines per script: 2 ms if each has 64 classes
 GONE_MS = 5000  # a hub counts as gone after 3 s without a tick, and others clear up after it within a second more
+OF_MEMBERS = ("members", "listings", "entries")  # checks of members of indexes, in the order of their repairs
 UNREAD = "unreadable"
 UNUSED_S = 86_400.0  # a library not called for this long is unused: a hub calls its own twice a second
 SLACK_S = 2.0  # added to a sweep interval for the time that a pass takes
@@ -64,6 +67,7 @@ class Checks:
         self._store = store
         self._counts = RecordCounts(store)
         self._holdings = Holdings(store)
+        self._stocks = Stocks(store)
         self._script = store.script("doctor/check")
         self._checks = self._at_capacity(settings) | self._at_jobs(settings)
 
@@ -88,7 +92,19 @@ class Checks:
             "lifetimes": Check(words.LIFETIMES, "".join, plainly=self._lifetimes),
             "keys": Check(words.KEYS, lambda subject: subject[0], plainly=self._types),
             "libraries": Check(words.LIBRARIES, lambda subject: subject[0], plainly=self._libraries),
+            **self._of_classes(),
             "tokens": Check(words.TOKENS, lambda subject: f"slots {', '.join(subject[1:])}", plainly=self._tokens),
+        }
+
+    def _of_classes(self) -> dict[str, Check]:
+        keys = self._store.keys
+        return {
+            "classed": Check(words.CLASSED, _called("slot")),
+            "offers": Check(words.OFFERS, lambda each: keys.free_in(each[0])),
+            "listings": Check(words.MEMBERS, self._shown_member, batch=MEMBERS_BATCH),
+            "lines": Check(words.LINES, lambda each: keys.want_line(" ".join(each)), batch=LINES_BATCH),
+            "wants": Check(words.WANTS, lambda each: keys.want(each[0]), batch=LINES_BATCH),
+            "stocks": Check(words.STOCKS, lambda each: getattr(keys, each[0])("*"), plainly=self._stocked),
         }
 
     def _at_jobs(self, settings: Settings) -> dict[str, Check]:
@@ -130,7 +146,7 @@ class Checks:
         """Return the trouble (a broken invariant) that a word in the answer of a check stands for."""
         if word == UNREAD:
             return words.UNREADABLE
-        if suspicion.check == "members" and suspicion.subject[0] in words.STRAYS:
+        if suspicion.check in ("members", "listings") and suspicion.subject[0] in words.STRAYS:
             return words.STRAYS[suspicion.subject[0]]
         if suspicion.check == "entries" and suspicion.subject[0] in words.ENTRY_STRAYS:
             return words.ENTRY_STRAYS[suspicion.subject[0]]
@@ -146,7 +162,7 @@ class Checks:
         wanted = [fields_of(Suspicion(name, subject)) for subject in batch]
         try:
             answers: list[Sequence[str]] = await self._script(
-                kind="members" if name == "entries" else name,
+                kind="members" if name in OF_MEMBERS else name,
                 fields=len(wanted[0]),
                 timeout_ms=check.timeout_ms,
                 grace_ms=check.grace_ms,
@@ -168,6 +184,10 @@ class Checks:
 
     async def _held(self, batch: Sequence[Subject]) -> list[Sequence[str]]:
         return list(await self._holdings.words([kind for (kind,) in batch]))
+
+    async def _stocked(self, batch: Sequence[Subject]) -> list[Sequence[str]]:
+        wrong = await self._stocks.wrong()
+        return [["differs"] if wrong[kind] else [] for (kind,) in batch]
 
     async def _libraries(self, batch: Sequence[Subject]) -> list[Sequence[str]]:
         idle = await self._store.libraries()
@@ -200,7 +220,7 @@ class Checks:
 
 def fields_of(suspicion: Suspicion) -> Subject:
     """Return a subject as arguments of the scripts; a member of an index gets the Redis type of the index too."""
-    if suspicion.check in ("members", "entries"):
+    if suspicion.check in OF_MEMBERS:
         kind, owner, member = suspicion.subject
         return (kind, TABLE[kind].type, owner, member)
     return suspicion.subject

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hub.core import Hub
-from hub.doctor.checks import SLACK_S, UNREAD, Subject, Suspicion, Words, fields_of
+from hub.doctor.checks import OF_MEMBERS, SLACK_S, UNREAD, Subject, Suspicion, Words, fields_of
 from hub.doctor.counts import RecordCounts
 from hub.doctor.holdings import KINDS, Holdings
+from hub.doctor.stocks import Stocks
 from hub.errors import ForeignKey, StoreFault
 from hub.jobs.jobs import new_id
 from hub.observability.logs import get_logger
@@ -22,7 +23,7 @@ _ENDS_THE_LEASE = {"overdue", "footprint gone"}
 # the records, then the indexes that point to them, then the counts.
 _ORDER = (
     *("store", "places", "slots", "members", "nodes", "parts", "pools", "lifetimes", "libraries"),
-    *("hubs", "tickets", "runs", "queues", "waits"),
+    *("classed", "offers", "hubs", "tickets", "runs", "listings", "lines", "wants", "queues", "waits"),
     *("jobs", "workers", "links", "tasks", "providers", "schedules", "entries"),
 )
 
@@ -59,6 +60,10 @@ class Repairer:
             except (ForeignKey, StoreFault) as error:  # a key has the wrong type, and is left as it is
                 subject = suspicion.subject[0][:200]
                 _log.warning("finding not repaired", check=suspicion.check, subject=subject, why=str(error))
+        if kinds := [each.subject[0] for each in suspicions if each.check == "stocks"]:
+            differing = await Stocks(self._store).wrong()
+            for stock in [each for kind in kinds for each in differing[kind]]:
+                await self._run("stocks", *stock)
         if miscounted := [each.subject[0] for each in suspicions if each.check == "counts"]:
             await self._recount(miscounted)
         if kinds := [each.subject[0] for each in suspicions if each.check == "holdings"]:
@@ -71,7 +76,7 @@ class Repairer:
         if way := self._ways.get(suspicion.check):
             await way(suspicion.subject, words)
         else:
-            kind = "members" if suspicion.check == "entries" else suspicion.check
+            kind = "members" if suspicion.check in OF_MEMBERS else suspicion.check
             await self._run(kind, *fields_of(suspicion))
 
     async def _run(self, kind: str, *subject: object) -> int:

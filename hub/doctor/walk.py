@@ -9,6 +9,7 @@ from hub.capacity.labels import parse_label
 from hub.capacity.models import listed_id
 from hub.doctor.checks import Checks, Subject, Suspicion, Words, place_subject
 from hub.doctor.job_walk import JobWalk
+from hub.doctor.stocks import KINDS as STOCKS
 from hub.errors import InvalidLabel
 from hub.store.keys import TABLE, Keys, key_part, name_of
 from hub.store.lenient import read_each
@@ -17,8 +18,14 @@ from hub.store.store import Store
 
 # Indexes each of whose members is checked: it must belong there. Of `orders` only the fields that name a slot.
 INDEXES = (
-    *("beats", "draining", "drain_deadlines", "suspects", "unfresh"),
-    *("deadlines", "in_flight", "run", "lent", "node_slots", "pool_slots", "orders"),
+    *("beats", "draining", "drain_deadlines", "suspects", "unfresh", "unwell"),
+    *("deadlines", "lease_limits", "in_flight", "served", "run", "lent", "node_slots", "node_holds", "pool_slots"),
+    "orders",
+)
+# The same of classes of slots and of lines, which follow from tickets.
+LISTINGS = (
+    *("free_in", "free_classes", "open_class", "unclassed", "order", "warm", "classes"),
+    *("want_line", "lines", "all_lines", "fitting", "fit", "parked"),
 )
 _RECYCLE = Keys.recycle.head
 _OWN = Keys.store.pattern.partition(":")[0] + ":"
@@ -51,6 +58,7 @@ class Walk:
             await self._page(names)
             seen(keys := keys + len(names))
         await self._jobs.finish()
+        await self._check("stocks", [(kind,) for kind in STOCKS])
         await self._check("places", [place_subject(slot, seen) for slot, seen in self._doubtful.items()])
         return self.suspicions
 
@@ -72,6 +80,7 @@ class Walk:
         for kind in INDEXES:
             await self._check_index(kind, ids[kind])
         await self._check_queues(ids)
+        await self._check_classes(ids, slots)
         await self._jobs.page(ids)
         if ids["pools"]:
             await self._check_labels("pools", "")
@@ -98,6 +107,18 @@ class Walk:
             async for runs in members_of(self._store, self._keys.pending, "hash"):
                 await self._check("runs", [(run,) for run in runs])
 
+    async def _check_classes(self, ids: dict[str, list[str]], slots: Sequence[str]) -> None:
+        """Check the classes of slots, and the lines of tickets that want something."""
+        await self._check("classed", [(slot,) for slot in slots])
+        await self._check("offers", [(name,) for name in ids["free_in"]])
+        await self._check("wants", [(want,) for want in ids["want"]])
+        for kind in LISTINGS:
+            await self._check_index(kind, ids[kind], "listings")
+        if ids["all_lines"]:
+            async for lines in members_of(self._store, self._keys.all_lines, "set"):
+                parted = (line.partition("\t") for line in lines)
+                await self._check("lines", [(label, want) for label, _, want in parted])
+
     def _kind(self, name: str) -> str | None:
         """Return the kind of a key by its name: None for another program's key, `?` for an unknown private key."""
         if not name.startswith(self._keys.prefix):
@@ -123,14 +144,14 @@ class Walk:
                 twice.append((token, *sorted((other, slot))))
         await self._check("tokens", twice)
 
-    async def _check_index(self, kind: str, owners: Sequence[str]) -> None:
+    async def _check_index(self, kind: str, owners: Sequence[str], check: str = "members") -> None:
         for owner in owners:
             key = getattr(self._keys, kind)
             async for batch in members_of(self._store, key(owner) if callable(key) else key, TABLE[kind].type):
                 members = batch
                 if kind == "orders":
                     members = [each[len(_RECYCLE) :] for each in batch if each.startswith(_RECYCLE)]
-                await self._check("members", [(kind, owner, member) for member in members])
+                await self._check(check, [(kind, owner, member) for member in members])
 
     async def _check_labels(self, kind: str, segments: str) -> None:
         key = self._keys.pools if kind == "pools" else self._keys.open_pools(segments)

@@ -17,6 +17,7 @@ SLOTS = {
     "record broken": Trouble("C1", "the hub's record of it lacks its item, pool or node", settles=True),
     "held for nothing": Trouble("C1", "held back although its node neither drains nor is suspect"),
     "offered while draining": Trouble("C1", "on offer although its node drains"),
+    "offered unwell": Trouble("C1", "on offer although its node or an operator holds it"),
     "offered unfresh": Trouble("C1", "on offer although its node has not made it fresh"),
     "not of its node": Trouble("C10", "not among the slots of its node, so the death of the node would not take it"),
     "not of its pool": Trouble("C1", "not among the slots published under its label"),
@@ -46,7 +47,14 @@ PLACES = {
 }
 MEMBERS = {"stray": Trouble("C12", "names what does not belong there", settles=True)}
 # A stray member of these indexes does harm, and each has a sentence of its own.
-STRAYS = {"in_flight": Trouble("C4", "counts a lease that is over or was asked for under another label", settles=True)}
+STRAYS = {
+    "served": Trouble("C4", "counts a lease that is over or that another pool serves", settles=True),
+    "in_flight": Trouble("C4", "counts a lease that is over or was asked for under another label", settles=True),
+    "free_in": Trouble("C1", "would have a slot lent that is not free there, or has another class", settles=True),
+    "warm": Trouble("C1", "would have a slot lent that is not free there, or in which this is not warm", settles=True),
+    "want_line": Trouble("C6", "names a ticket that does not wait there"),
+    "parked": Trouble("C5", "keeps a label from slots of a class although its cap is not reached", settles=True),
+}
 POOLS = {
     "pool unknown": Trouble("C1", "has slots, but is not among the known pools"),
     "pool left": Trouble("C12", "among the known pools, but has no slots"),
@@ -64,12 +72,37 @@ PARTS = {
     "hash left": Trouble("C12", "described, but not registered"),
     "duty left": Trouble("C12", "orders are kept for it, but it is neither registered nor owns anything"),
 }
+CLASSED = {
+    "class unknown": Trouble("C12", "has a class of which no attributes are known"),
+    "class unlisted": Trouble("C5", "has a class that is not among the classes, so that new waits would not find it"),
+    "hidden": Trouble(
+        "C5", "free, but not listed under its class or its warm keys: `where` would miss it", settles=True
+    ),
+}
+OFFERS = {
+    "not first": Trouble(
+        "C5", "not listed in its pool since its first free slot is free, or its pool not among those with such"
+    )
+}
+STOCKS = {"differs": Trouble("C12", "says of a class that more, or fewer, slots have it than do")}
+LINES = {
+    "want lost": Trouble("C5", "waited for, but what its tickets want was lost, so that no slot would suit"),
+    "not fitting": Trouble("C5", "waited for, but a class that suits does not know of it"),
+    "not offered": Trouble("C5", "waited for, but freed slots of a class that suits would not find its label"),
+}
+WANTS = {
+    "miscounted": Trouble("C12", "the number kept of its lines is not how many there are"),
+    "left": Trouble("C12", "kept, but no ticket wants it"),
+}
 STORE = {
     "counter low": Trouble("C2", "the token counter is below where it began, so tokens would come a second time"),
     "queue forgotten": Trouble("C5", "says that no borrower waits, and one does"),
     "caps forgotten": Trouble("C4", "says that there is no cap, and there is one"),
+    "rules forgotten": Trouble("C10", "says that no pool has a rule, and one has"),
+    "matching forgotten": Trouble("C5", "says that no slot has attributes and no ticket wants any, and one does"),
 }
 TICKETS = {
+    "not in its lines": Trouble("C5", "waits, but not in each queue and line in which it should, or not at its place"),
     "unattended": Trouble("C6", "waits, but is not among the waiters of its hub"),
     "endless": Trouble("C12", "waits, and nothing would ever drop it"),
     "abandoned": Trouble("C10", "waits, but the hub that would answer is gone", settles=True),

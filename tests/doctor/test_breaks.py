@@ -105,6 +105,10 @@ BREAKS: dict[str, tuple[Callable[[Redis], object], set[tuple[str, str, str]]]] =
         lambda r: (r.hdel("hub:duty:n2", "drain"), r.srem("hub:draining", "n2")),
         {("C1", "slot s9", "held back although")},
     ),
+    "a rule that would end a lease that there is not": (
+        lambda r: r.zadd("hub:lease_limits", {"s2": 10**12}),
+        {("C12", "hub:lease_limits s2", "names what")},
+    ),
     "a slot on offer that its node has not made fresh": (
         lambda r: (
             r.hset("hub:slot:s2", "owed", "7"), r.hset("hub:store", "freshens", "1"), r.zadd("hub:unfresh", {"s2": 5}),
@@ -114,6 +118,24 @@ BREAKS: dict[str, tuple[Callable[[Redis], object], set[tuple[str, str, str]]]] =
     "a slot to be made fresh that is none": (
         lambda r: r.zadd("hub:unfresh", {"s7": 5}),
         {("C12", "hub:unfresh s7", "names what")},
+    ),
+    "a held slot that is on offer": (
+        lambda r: (
+            r.hset("hub:slot:s2", "unwell", "ill"), r.hset("hub:store", "holds", "1"), r.zadd("hub:unwell", {"s2": 5}),
+        ),
+        {("C1", "slot s2", "on offer although its node or an operator holds it")},
+    ),
+    "a hold of no slot": (
+        lambda r: r.zadd("hub:unwell", {"s7": 5}),
+        {("C12", "hub:unwell s7", "names what")},
+    ),
+    "holds of slots that are well or gone": (
+        lambda r: r.hset("hub:node_holds:n1", items=["node:s2", "1", "operator:s2", "7|fan", "operator:s77", "8|fan"]),
+        {
+            ("C12", "hub:node_holds:n1 node:s2", "names what"),
+            ("C12", "hub:node_holds:n1 operator:s2", "names what"),
+            ("C12", "hub:node_holds:n1 operator:s77", "names what"),
+        },
     ),
     "a slot on offer while its node drains": (
         lambda r: (r.hset("hub:duty:n1", "drain", "1"), r.sadd("hub:draining", "n1")),

@@ -106,6 +106,10 @@ BREAKS: dict[str, tuple[Callable[[Redis], object], set[tuple[str, str, str]]]] =
         lambda r: r.hset("hub:caps", "set:gpu:none", 1),
         {("C4", "hub:store", "says that there is no cap")},
     ),
+    "a rule the store has forgotten": (
+        lambda r: r.hset("hub:rules", "gpu:*", '{"idle":5000}'),
+        {("C10", "hub:store", "says that no pool has a rule")},
+    ),
     "a free slot beside a waiter": (push_unnoticed, {("C5", f"pool {POOL}", "has a free slot and a waiter")}),
 }
 

@@ -117,6 +117,22 @@ async def test_two_leases_with_one_token_are_reported(api: httpx.AsyncClient, hu
     assert await problems(hub, repair=True) == ["C2 slots s1, s2: two leases have this token"]
 
 
+async def test_holds_move_with_a_slot_to_the_key_part_of_its_node(
+    api: httpx.AsyncClient, hub: Hub, redis: Redis
+) -> None:
+    await publish(api, "n1", **{POOL: ["s1", "s2"]})
+    for path in ("node/n1", "admin"):
+        assert (await api.post(f"/{path}/slots/s1/hold", json={"reason": "fan is broken"})).is_success
+    before = picture(redis, own=True)
+    redis.hset("hub:slot:s1", "part", "n7")
+    redis.smove("hub:node_slots:n1", "hub:node_slots:n7", "s1")
+    redis.rename("hub:node_holds:n1", "hub:node_holds:n7")
+    assert len(await problems(hub, repair=True)) == 1
+    assert await problems(hub) == []
+    after = picture(redis, own=True)
+    assert [after["hub:node_holds:n1"], after.keys()] == [before["hub:node_holds:n1"], before.keys()]
+
+
 async def test_repairs_of_an_intact_store_change_nothing(api: httpx.AsyncClient, hub: Hub, redis: Redis) -> None:
     await held(api, "s1", "s2")
     await publish(api, "n2", **{"licence:catia": ["s9"]})
