@@ -19,6 +19,7 @@ const VIEWS = {
   nodes: ["Nodes", "Watch", "n", () => import("./screens/nodes.js")],
   leases: ["Leases", "Watch", "l", () => import("./screens/leases.js")],
   queue: ["Queue", "Watch", "q", () => import("./screens/queue.js")],
+  usage: ["Usage", "Watch", "u", () => import("./screens/usage.js")],
   jobs: ["Jobs and workers", "Work", "j", () => import("./screens/jobs.js")],
   tasks: ["Tasks", "Work", "t", () => import("./screens/tasks.js")],
   schedules: ["Schedules", "Work", "c", () => import("./screens/schedules.js")],
@@ -51,11 +52,20 @@ function scrollWhenLong(y) {
   return () => room.disconnect();
 }
 
+/** Load the modules of all views while the hub can send them: it sends none to a login while the store is away. */
+async function loadOthers() {
+  for (const [name, view] of Object.entries(VIEWS)) {
+    if (loaded.has(name)) continue;
+    const found = await view[3]().catch(() => null);
+    if (found) loaded.set(name, found.default);
+  }
+}
+
 /** @param {string} name */
 function useScreen(name) {
   const [, draw] = useState(0);
   useEffect(() => {
-    if (!loaded.has(name)) VIEWS[name][3]().then((found) => (loaded.set(name, found.default), draw((n) => n + 1)));
+    if (!loaded.has(name)) VIEWS[name][3]().then((found) => (loaded.set(name, found.default), draw((n) => n + 1), loadOthers()));
   }, [name]);
   return loaded.get(name);
 }

@@ -28,7 +28,8 @@ KINDS = {"light": ("light", WIDE), "dark": ("dark", WIDE), "narrow": ("light", N
 VIEWS = {
     "overview": "overview", "pools": "pools", "pool": f"pools/{CROWDED}", "nodes": "nodes",
     "node": f"nodes/{node_name(2)}",
-    "leases": "leases", "queue": "queue", "jobs": "jobs", "tasks": "tasks?status=dead", "failed": "tasks?status=failed",
+    "leases": "leases", "queue": "queue", "usage": "usage?by=slot",
+    "jobs": "jobs", "tasks": "tasks?status=dead", "failed": "tasks?status=failed",
     "schedules": "schedules",
     "stuck": "stuck", "source": "stuck/orders", "events": "events", "audit": "events/audit",
     "why": f"why/slot/{node_name(2)}-0", "switches": "switches", "settings": "settings", "realms": "realms",
@@ -79,7 +80,7 @@ async def look(only: set[str]) -> None:
                 await looker.page.set_viewport_size({"width": 1120, "height": 720})
                 await looker.go("overview")
                 await looker.page.wait_for_timeout(3000)
-                await _shoot(looker.page, packer, MANUAL / "console.webp", 0.2, 0.64)
+                await _shoot(looker.page, packer, MANUAL / "console.webp", 0.15, 0.5)
             print(kind, looker.complaints)
             await context.close()
         await window.close()

@@ -62,7 +62,7 @@ async def reasons(stage: Stage, path: str) -> list[str]:
 async def test_a_cap_can_be_set_changed_and_cleared(looker, stage):
     await looker.go("switches")
     await act(looker, "Set a cap…", "Set the cap", "0 is no limit", reason="night shift", Label=POOL, Cap="3")
-    await looker.page.get_by_text(f"{POOL}: 3.").wait_for()
+    await looker.page.get_by_text(f"The cap of {POOL} is 3 now; 0 leases are live.").wait_for()
     row = looker.page.locator(f"tr[data-id='{POOL}']")
     await row.get_by_text("3", exact=True).wait_for()
     change = f"Change the cap of {POOL}"
@@ -104,6 +104,31 @@ async def test_a_draining_node_can_be_made_to_lend_again(looker, stage):
     await looker.page.get_by_role("button", name="Drain…").wait_for()
     assert not (await stage.admin.get(f"/nodes/{name}")).json()["draining"]
     assert await reasons(stage, f"/admin/nodes/{name}/undrain") == ["the disk is in"]
+
+
+async def test_a_slot_can_be_held_for_a_reason_that_is_shown_wherever_it_is_and_released(looker, stage):
+    await stage.publish("lab", {"cam-0": "cam:hd", "cam-1": "cam:hd"})
+    lent = (await stage.borrow("cam:hd", "film"))["browserId"]
+    await looker.go("nodes/lab")
+    for slot in ("cam-0", "cam-1"):
+        await looker.page.get_by_label(f"Choose {slot}").check()
+    shown = ("Not lent until released", "2 slots, as of now")
+    await act(looker, "Hold…", "Hold", *shown, reason="lens is cracked")
+    await looker.page.get_by_text("2 slots held back.").wait_for()
+    row = looker.page.locator(f"tr[data-id='{lent}']")
+    await row.get_by_text("by an operator: lens is cracked").wait_for()
+    await looker.go("leases?by=run&of=film")
+    await row.get_by_text("lens is cracked").wait_for()
+    await looker.go("pools/cam:hd")
+    await row.get_by_text("lens is cracked").wait_for()
+    await looker.page.get_by_text("1 unwell").wait_for()
+    assert (await stage.admin.get("/pools/cam:hd")).json()["available"] == 0
+    await looker.go(f"why/slot/{lent}")
+    await act(looker, "Release…", "Release", "Lent again at once", reason="new lens")
+    await looker.page.get_by_text("1 slot released by operators.").wait_for()
+    assert await reasons(stage, f"/admin/slots/{lent}/hold") == ["new lens", "lens is cracked"]
+    held = [slot for slot in (await stage.admin.get("/nodes/lab")).json()["slotList"] if "held" in slot]
+    assert [slot["browserId"] for slot in held] == [slot for slot in ("cam-0", "cam-1") if slot != lent]
 
 
 async def test_a_node_can_be_removed_with_its_leases(looker, stage):

@@ -36,9 +36,10 @@ def size(wheel: Path, folder: Path, leave_out: tuple[str, ...] = ()) -> int:
     return path.stat().st_size
 
 
-def test_the_console_adds_at_most_150_000_bytes_to_the_wheel(wheel, tmp_path):
+def test_the_console_adds_at_most_165_000_bytes_to_the_wheel(wheel, tmp_path):
+    """Borrowing on the page took nine thousand of them, and the page of who used what takes its own."""
     whole, without = size(wheel, tmp_path, ("none",)), size(wheel, tmp_path, OF_THE_CONSOLE)
-    assert 90_000 < whole - without <= 150_000
+    assert 90_000 < whole - without <= 165_000, whole - without
     names = zipfile.ZipFile(wheel).namelist()
     assert {"hub/console/app.js", "hub/console/vendor/LICENSES.txt", "hub/manual/console.webp"} <= set(names)
     assert [name for name in names if name.startswith("hub/manual/screens")] == []

@@ -44,13 +44,14 @@ OLD = re.compile(
 )
 ONE_OF_A_KIND = {"exclude": [["tr[data-alike]"]]}
 SAYS = {
-    "overview": [f"{NODES} nodes are alive", "Overloaded", CROWDED, "dead letter"],
+    "overview": [f"{NODES} nodes are alive", f"No slot for {CROWDED} is free", "dead letter"],
     "pools": ["browser:chromium:eu", CROWDED, "licence:matlab", "all lent"],
     "pool": ["Waiting for", "train-0", "Replace all slots"],
     "nodes": [node_name(0), "alive", "draining", f"of {NODES}"],
     "node": [node_name(2), CROWDED, "lent", "What comes next", "node.expired"],
-    "leases": ["nightly-0", CROWDED, "Run", "Node", "Since", "Ends in"],
+    "leases": ["nightly-0", CROWDED, "Holder", "Node", "Since", "Ends in"],
     "queue": [CROWDED, f"{WAITERS} waiting", "waits because", "unknown", "train-1", "Since", "Gives up in"],
+    "usage": ["Hours by day", "Borrows by day", "Held", "Refused", node_name(2)],
     "jobs": ["lab:modifiers:Rotate", "lab:selections:Still", "idle"],
     "tasks": ["dead letter", "ValueError: texture is missing", "2 of 2"],
     "failed": ["RuntimeError: CUDA out of memory"],
@@ -369,7 +370,7 @@ async def test_a_task_shows_its_progress_its_log_and_its_result(looker, house):
     assert answer.json()["tasks"] == [{"id": task, "outcome": "ok"}]
     await looker.go(f"tasks?status=running&q={task}")
     await looker.page.locator(f"[aria-controls=detail-{task}]").first.click()
-    await looker.page.get_by_text("40% step 3").wait_for()
+    await looker.page.locator(f"#detail-{task}").get_by_text("40% step 3").wait_for()
     await looker.page.get_by_text("<b>begins</b>").wait_for()
     moved = await jobs.patch(f"/v1/joblib/tasks/{task}", json={"status": "completed", "result": {"n": 144}})
     moved.raise_for_status()

@@ -32,6 +32,7 @@ def troubles(seen: dict[str, Any]) -> list[HealthTrouble]:
         *_of_the_queue(seen),
         *_of_the_sweep(seen),
         *_of_hubs(seen),
+        *_of_hooks(seen["hooks"]),
         *_of_the_store(seen["store"]),
         *_of_work(seen),
     ]
@@ -71,7 +72,23 @@ def _of_nodes(seen: dict[str, Any]) -> Iterator[HealthTrouble]:
 
 
 def _of_slots(seen: dict[str, Any]) -> Iterator[HealthTrouble]:
-    unfresh, conflicts = seen["unfresh"], seen["conflicts"]
+    unfresh, unwell, conflicts, stale = seen["unfresh"], seen["unwell"], seen["conflicts"], seen["staleLeases"]
+    if stale["leases"]:
+        said = [f"{each['slot']} of run {each['run']} for {each['seconds']:.0f} s more" for each in stale["first"]]
+        more = f"; and {stale['leases'] - len(said):,} more" if stale["leases"] > len(said) else ""
+        yield HealthTrouble(
+            "stale-leases", "warning", f"{some(stale['leases'], 'lease is', 'leases are')} renewed no longer",
+            f"Lent to nobody who uses it: {'; '.join(said)}{more}. The holder renewed it and has stopped, or cannot "
+            "reach a hub to give it back. It ends by itself; an operator can end it now.", "leases",
+        )  # fmt: skip
+    if unwell["slots"]:
+        said = [f"{each['slot']} of {each['node']}: {each['reason']}" for each in unwell["first"]]
+        more = f"; and {unwell['slots'] - len(said):,} more" if unwell["slots"] > len(said) else ""
+        yield HealthTrouble(
+            "unwell", "warning", f"{some(unwell['slots'], 'slot is', 'slots are')} held back as unwell",
+            f"{'; '.join(said)}{more}. Not lent until their nodes find them well, or the operators who hold them "
+            "release them.", "nodes",
+        )  # fmt: skip
     if unfresh["slots"]:
         said = [f"{each['slot']} of {each['node']}" for each in unfresh["first"][:3]]
         more = f" and {unfresh['slots'] - 3:,} more" if unfresh["slots"] > 3 else ""
@@ -113,6 +130,13 @@ def _of_the_sweep(seen: dict[str, Any]) -> Iterator[HealthTrouble]:
 
 
 def _of_hubs(seen: dict[str, Any]) -> Iterator[HealthTrouble]:
+    if lost := seen["lostHub"]:
+        heard = some(seen["hubs"], "hub is", "hubs are")
+        yield HealthTrouble(
+            "hub-lost", "warning", "A hub has vanished",
+            f"Hub {lost['hub']} was heard last at {lost['at']}, and did not say that it stops: it was killed, hangs "
+            f"or is cut off from Redis. {heard} heard now. Read its log.", "settings",
+        )  # fmt: skip
     differ = [each for each in seen["shared"] if each["otherwise"]]
     if not differ:
         return
@@ -126,6 +150,16 @@ def _of_hubs(seen: dict[str, Any]) -> Iterator[HealthTrouble]:
         f"{some(len(hubs), 'hub was', 'hubs were')} given other settings than those that hold for all",
         f"{', '.join(said)}. Give every hub the same, or hub config set NAME VALUE for all.", "settings",
     )  # fmt: skip
+
+
+def _of_hooks(hooks: list[dict[str, Any]]) -> Iterator[HealthTrouble]:
+    if hooks:
+        said = "; ".join(f"{each['id']}: {each['why']}" for each in hooks[:3])
+        yield HealthTrouble(
+            "hook-paused", "warning", f"{some(len(hooks), 'hook takes', 'hooks take')} no messages",
+            f"{said}. The hub has paused it, and its messages wait. Repair the receiver and say hub hook resume, or "
+            "hub hook rm.", "switches",
+        )  # fmt: skip
 
 
 def _of_the_queue(seen: dict[str, Any]) -> Iterator[HealthTrouble]:
@@ -147,9 +181,11 @@ def _of_the_queue(seen: dict[str, Any]) -> Iterator[HealthTrouble]:
     if queue["full"] and nodes["alive"]:
         names, worst = ", ".join(queue["full"][:3]), not slots["free"] or (queue["oldestSeconds"] or 0) >= LONG_S
         yield HealthTrouble(
-            "overloaded", "critical" if worst else "warning", "Overloaded",
+            "overloaded", "critical" if worst else "warning",
+            f"No slot for {names} is free" if slots["free"] else "Overloaded",
             f"{some(queue['waiting'], 'borrower waits', 'borrowers wait')}, and no slot for {names} is free: "
-            f"nodes are alive, and {slots['lent']:,} of {slots['total']:,} slots are lent.", "queue",
+            f"nodes are alive, and {slots['lent']:,} of {slots['total']:,} slots are lent.",
+            f"queue?label={queue['full'][0]}",
         )  # fmt: skip
     if queue["capped"]:
         yield HealthTrouble(
@@ -170,7 +206,7 @@ def _of_the_store(store: dict[str, int]) -> Iterator[HealthTrouble]:
         yield HealthTrouble(
             "store-full", "critical", "Redis is full but for its reserve",
             f"{used:,} of {most:,} bytes are in use, and {reserve:,} are kept for nodes, leases and ends: submits and "
-            "registrations are refused, or soon will be. hub usage --store says who holds how much.", "tasks",
+            "registrations are refused, or soon will be. hub memory --store says who holds how much.", "tasks",
         )  # fmt: skip
 
 

@@ -101,10 +101,13 @@ async def tasks(hub: HubOfAllRooms, query: Query, page: PageAsked) -> Response:
         raise InvalidValue(f"status must be one of {', '.join(STATUSES)}", member="status")
     found, complete = await _found(hub, status, _Wish(wanted, query.get("job", "")), limit, offset)
     scores = await hub.store.read("ZMSCORE", hub.store.keys.dead, *(t.id for t in found.items)) if found.items else []
-    rows = [
-        {**renamed(answers.task(task)), "dead": score is not None}
-        for task, score in zip(found.items, scores, strict=True)
-    ]
+    asked = (("HMGET", hub.store.keys.task(t.id), "progress", "message") for t in found.items if t.status == "running")
+    told = iter(await read_each(hub.store, asked, (None, None)))
+    rows = []
+    for task, score in zip(found.items, scores, strict=True):
+        share, message = next(told) if task.status == "running" else (None, None)
+        progress = {"progress": float(share) if share else None, "message": message or None}
+        rows.append({**renamed(answers.task(task)), **progress, "dead": score is not None})
     return Answer({"tasks": rows, "total": found.total, "complete": complete, "now": in_ms(hub, 0)})
 
 

@@ -53,7 +53,7 @@ async def _known(serving: Serving, kind: Kind, given: str) -> dict[str, Any] | N
 @router.get("/console/leases/{slot}", **unlisted(page=True, least="operator", who=(RUNNER, ADMIN)))
 async def lease(hub: Hub, slot: str) -> Response:
     """Return a lease with its token: a call names the token to end this lease and no later one."""
-    found = await hub.leases.find(key_part(slot))
+    found = await hub.leases.live.find(key_part(slot))
     token = await hub.store.read("HGET", hub.store.keys.session(key_part(slot)), "leaseToken")
     if found is None or not token:
         raise NotFound(f"Slot {slot[:100]} is not lent.")

@@ -13,13 +13,14 @@ from starlette.responses import Response
 
 from hub.api.callers.credentials import credential
 from hub.api.console.health import sentence, troubles
+from hub.api.console.losses import lost_and_stale
 from hub.api.handling.context import in_ms
 from hub.api.inputs import Hub, Serving
 from hub.api.operations import unlisted
 from hub.api.operators.admin import brake_shape
 from hub.api.operators.events import After, EventStream
 from hub.api.operators.health import count_slots
-from hub.api.operators.usage import memory
+from hub.api.operators.memory import memory
 from hub.api.paths import AGE_MS
 from hub.history.events import wanted
 from hub.observability import metrics
@@ -34,6 +35,7 @@ router = APIRouter()
 FRESH_S: Final = 1.0  # the greatest age of an overview that is reused
 TELL_S: Final = 2.0  # between overviews sent to pages
 WANTED_S: Final = 60.0  # overviews are sent for this time after a request; pages ask twice as often
+UNWELL_MS: Final = 60_000  # a slot that is held for less may just be started again by its node
 _LABELS: Final = 200  # labels of the queue that are checked for a pool
 _POOLS: Final = 10  # pools looked up for a label
 _UNMANAGED: Final = 1000
@@ -109,15 +111,18 @@ async def follow(request: Request, serving: Serving, after: After) -> Response:
 
 
 async def _look(hub: Hub, state: State) -> dict[str, Any]:
-    nodes, slots, queue, tasks, stuck, brakes, sweeper, shared, conflicts, unfresh, hubs = await asyncio.gather(
+    (
+        nodes, slots, queue, tasks, stuck, brakes, sweeper, shared, conflicts, unfresh, unwell, more, hooks
+    ) = await asyncio.gather(
         _nodes(hub), _slots(hub), _queue(hub), _tasks(hub), state.stuck.look(hub.store, state.sources, _COUNT_S),
-        _brakes(hub), _sweeper(hub), _shared(hub), _conflicts(hub), _unfresh(hub),
-        hub.store.read("ZCARD", hub.store.keys.hubs),
+        _brakes(hub), _sweeper(hub), _shared(hub), _conflicts(hub), _unfresh(hub), _unwell(hub), lost_and_stale(hub),
+        hub.hooks.stuck(),
     )  # fmt: skip
     seen: dict[str, Any] = {
         "nodes": nodes, "slots": slots, "queue": queue, "tasks": tasks, "stuck": stuck, "brakes": brakes,
-        "sweeper": sweeper, "shared": shared, "conflicts": conflicts, "unfresh": unfresh, "hubs": hubs,
-        "now": in_ms(hub, 0), "store": await memory(hub),
+        "sweeper": sweeper, "shared": shared, "conflicts": conflicts, "unfresh": unfresh, "unwell": unwell,
+        "hooks": [{"id": each["id"], "why": each["paused"]} for each in hooks],
+        **more, "now": in_ms(hub, 0), "store": await memory(hub),
     }  # fmt: skip
     found = troubles(seen)
     return {"sentence": sentence(seen, found), "troubles": [each._asdict() for each in found], **seen}
@@ -159,7 +164,11 @@ async def _queue(hub: Hub) -> dict[str, Any]:
         zip([each.label for each in queues], await _pools_of(hub, [each.label for each in queues]), strict=True)
     )
     unserved = [label for label, some in pools.items() if some == []]
-    capped = [queue.label for queue in queues if 0 < queue.cap <= queue.in_flight]
+    capped = [
+        queue.label
+        for queue in queues
+        if 0 < queue.cap <= queue.in_flight or await hub.queue.served_cap(queue.label) is not None
+    ]
     others = {label: some for label, some in pools.items() if label not in (*unserved, *capped)}
     held = await _held_back(hub, others)
     return {
@@ -246,6 +255,11 @@ async def _conflicts(hub: Hub) -> list[dict[str, Any]]:
 async def _unfresh(hub: Hub) -> dict[str, Any]:
     found = await hub.pools.unfresh()
     return {"slots": found.number, "first": [{"slot": slot, "node": node} for slot, node in found.first]}
+
+
+async def _unwell(hub: Hub) -> dict[str, Any]:
+    number, first = await hub.holds.unwell(UNWELL_MS, 3)
+    return {"slots": number, "first": [{"slot": slot, "node": of.node, "reason": of.reason} for slot, of in first]}
 
 
 async def _shared(hub: Hub) -> list[dict[str, Any]]:

@@ -49,24 +49,25 @@ export function query(members) {
 export const get = (path, more = {}) => call("GET", path, undefined, {}, more);
 
 /**
- * Make a change, and return the answer of the hub.
- * @param {string} method @param {string} path @param {any} [body] @param {string} [reason]
+ * Make a change, and return the answer of the hub. `key`: repeats with it are one change; `ms`: how long it may take.
+ * @param {string} method @param {string} path @param {any} [body] @param {string} [reason] @param {{key?: string, ms?: number}} [more]
  */
-export function send(method, path, body, reason) {
-  const headers = { "x-hub-console": "1", ...(reason ? { "x-hub-reason": encodeURIComponent(reason) } : {}) };
-  return call(method, path, body === undefined && method !== "DELETE" ? {} : body, headers, {});
+export function send(method, path, body, reason, { key, ms } = {}) {
+  const headers = { "x-hub-console": "1", ...(reason ? { "x-hub-reason": encodeURIComponent(reason) } : {}),
+    ...(key ? { "idempotency-key": key } : {}) };
+  return call(method, path, body === undefined && method !== "DELETE" ? {} : body, headers, { ms });
 }
 
 /**
  * @param {string} method @param {string} path @param {any} body
- * @param {Record<string,string>} headers @param {{signal?: AbortSignal}} more
+ * @param {Record<string,string>} headers @param {{signal?: AbortSignal, ms?: number}} more
  */
 async function call(method, path, body, headers, more) {
   // A browser resolves such parts of a path, even when they are escaped.
   if (/(^|\/)\.{1,2}(?=\/|\?|$)/.test(path)) {
     throw new Refused(400, "no-path", "A browser cannot ask for an id that is . or .., but the hub command can.");
   }
-  const limit = AbortSignal.timeout(TIMEOUT_MS);
+  const limit = AbortSignal.timeout(more.ms ?? TIMEOUT_MS);
   let answer;
   try {
     answer = await fetch(path, {

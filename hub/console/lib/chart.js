@@ -1,9 +1,11 @@
-// A chart of the last quarter of an hour, in the colours of the theme; the last values stand beside it as text.
+// A chart of the last hour, or of days, in the colours of the theme; the last values stand beside it as text.
 import Plot from "../vendor/uplot.js";
 import { html, useEffect, useLayoutEffect, useRef } from "./dom.js";
 
 const HEIGHT = 130;
 const clockText = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
+
+const dayText = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", timeZone: "UTC" });
 
 const probe = document.createElement("i");
 probe.hidden = true;
@@ -18,8 +20,8 @@ function colour(name, alpha = 1) {
 
 /** @typedef {{name: string, tone: string, values: (number|null)[], fill?: boolean, dash?: number[]}} Line */
 
-/** @param {{title: string, at: number[], lines: Line[], unit?: (value: number) => string}} props */
-export function Chart({ title, at, lines, unit = String }) {
+/** @param {{title: string, at: number[], lines: Line[], unit?: (value: number) => string, over?: string, days?: boolean}} props */
+export function Chart({ title, at, lines, unit = String, over = "the last hour", days = false }) {
   const box = useRef(/** @type {HTMLElement|null} */ (null));
   const plot = useRef(/** @type {any} */ (null));
   const data = [at, ...lines.map((line) => line.values)];
@@ -27,7 +29,7 @@ export function Chart({ title, at, lines, unit = String }) {
     const element = /** @type {HTMLElement} */ (box.current);
     const make = () => {
       plot.current?.destroy();
-      plot.current = new Plot(options(element.clientWidth, lines, unit), data, element);
+      plot.current = new Plot(options(element.clientWidth, lines, unit, days ? dayText : clockText), data, element);
     };
     make();
     const resize = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height: HEIGHT }));
@@ -50,11 +52,11 @@ export function Chart({ title, at, lines, unit = String }) {
     (line) => html`<span key=${line.name} class=${`key ${line.tone}`}>
       ${line.name} <b>${latest(line) == null ? "–" : unit(/** @type {number} */ (latest(line)))}</b></span>`,
   )}</span></figcaption>
-    <div class="plot" ref=${box} role="img" aria-label=${`${title}, the last 15 minutes. Now: ${said.join(", ")}.`}></div></figure>`;
+    <div class="plot" ref=${box} role="img" aria-label=${`${title}, ${over}. Now: ${said.join(", ")}.`}></div></figure>`;
 }
 
-/** @param {number} width @param {Line[]} lines @param {(value: number) => string} unit */
-function options(width, lines, unit) {
+/** @param {number} width @param {Line[]} lines @param {(value: number) => string} unit @param {Intl.DateTimeFormat} text */
+function options(width, lines, unit, text) {
   const axis = { stroke: colour("faint"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false },
     font: "11px system-ui, sans-serif" };
   return {
@@ -67,7 +69,7 @@ function options(width, lines, unit) {
       [0, Math.max(1, (high ?? 1) * 1.1)] } },
     axes: [
       { ...axis, size: 26, space: 90,
-        values: (/** @type {any} */ _, /** @type {number[]} */ found) => found.map((s) => clockText.format(s * 1000)) },
+        values: (/** @type {any} */ _, /** @type {number[]} */ found) => found.map((s) => text.format(s * 1000)) },
       { ...axis, size: 48, space: 34, values: (/** @type {any} */ _, /** @type {number[]} */ found) => found.map(unit) },
     ],
     series: [{}, ...lines.map((line) => ({

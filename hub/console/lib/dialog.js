@@ -17,13 +17,20 @@ const TOGETHER = 5; // calls at a time
 /** @type {((plan: Plan) => void)} */
 let show = () => {};
 
+/** @type {((text: string) => void)} */
+let say = () => {};
+
+/** Tell the outcome of an act. @param {string} text */
+export const toast = (text) => say(text);
+
 /** Ask before it is done. @param {Plan} plan */
 export const ask = (plan) => show(plan);
 
 /** Where dialogs appear; once per page. */
 export function Dialogs() {
   const [plan, set] = useState(/** @type {Plan|null} */ (null));
-  const [said, say] = useState("");
+  const [said, setSaid] = useState("");
+  say = setSaid;
   show = (next) => {
     say("");
     set(next);

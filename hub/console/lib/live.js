@@ -25,6 +25,8 @@ const listeners = new Set();
 const viewers = new Set();
 /** @type {Set<() => void>} */
 const watchers = new Set();
+/** @type {Set<() => void>} */
+const beats = new Set();
 const others = "BroadcastChannel" in globalThis ? new BroadcastChannel(CHANNEL) : null;
 
 /** Hear every event. @param {(event: HubEvent) => void} listener */
@@ -37,6 +39,15 @@ export function listen(listener) {
 export function onOverview(viewer) {
   viewers.add(viewer);
 }
+
+/** Whether this tab acts for all tabs of the browser. */
+export const isLeader = () => leads;
+
+/**
+ * Call this whenever the hub has sent something to the leading tab, at least every 15 s: in a hidden tab timers may rest for longer.
+ * @param {() => void} once
+ */
+export const onBeat = (once) => void beats.add(once);
 
 /** Hear when the stream is cut or back. @param {() => void} watcher */
 export function watch(watcher) {
@@ -131,6 +142,7 @@ async function follow() {
       const { value, done } = await reader.read();
       if (done) return;
       heard = Date.now();
+      beats.forEach((once) => once());
       if (stream.state !== "live") {
         become("live");
         tell({ state: "live" });

@@ -3,8 +3,8 @@ import { get } from "./api.js";
 import { useEffect, useState } from "./dom.js";
 
 /**
- * @typedef {{mode: string, realm: string, realms: string[], open: boolean, login: any, role: string, may: Record<string, boolean>,
- *   version: string, secure: boolean}} Me
+ * @typedef {{user: string|null, mode: string, realm: string, realms: string[], open: boolean, oidc: boolean, login: any,
+ *   role: string, may: Record<string, boolean>, version: string, secure: boolean}} Me
  */
 /** @type {Me|null} */
 let me = null;
@@ -43,6 +43,9 @@ export function useMe() {
   }, []);
   return me;
 }
+
+/** The name of the credential of this login. */
+export const credential = () => me?.login?.name ?? "open";
 
 /** Whether this may be offered. @param {string} right */
 export const may = (right) => Boolean(me?.may?.[right]);

@@ -37,7 +37,7 @@ export function Head({ title, about, crumbs, children }) {
 }
 
 /** @param {number} ms */
-function useTick(ms) {
+export function useTick(ms) {
   const [, draw] = useState(0);
   useEffect(() => {
     const timer = setInterval(() => draw((n) => n + 1), ms);
@@ -86,8 +86,8 @@ export function Empty({ title, children, command }) {
     ${command && html`<${Command} text=${command}/>`}</div>`;
 }
 
-/** A command to paste. @param {{text: string}} props */
-export function Command({ text }) {
+/** A text to paste, a command unless named otherwise. @param {{text: string, name?: string}} props */
+export function Command({ text, name = "Command" }) {
   const [done, set] = useState(false);
   const copy = async () => {
     try {
@@ -98,7 +98,7 @@ export function Command({ text }) {
       set(false);
     }
   };
-  return html`<div class="command"><pre tabindex="0" aria-label="Command"><code>${text}</code></pre>
+  return html`<div class="command"><pre tabindex="0" aria-label=${name}><code>${text}</code></pre>
     <button type="button" class="quiet" onClick=${copy}>${done ? "Copied" : "Copy"}</button></div>`;
 }
 
@@ -171,5 +171,9 @@ export function Facts({ of }) {
     ${of.filter(([, value]) => value || value === 0)
       .map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 }
+
+/** Names with their values, one tag each. @param {{of: Object<string, any>}} props */
+export const Tags = ({ of }) => Object.entries(of).filter(([, value]) => value !== null).map(([name, value]) =>
+  html`<span class="tag" key=${name}>${name}=${String(value)}</span>`);
 
 export { num, some, span };

@@ -1,9 +1,9 @@
-// Figures over time, from the events, also from those before the page was opened.
+// Figures over time: what the hub has counted, and what the events tell, also from before the page was opened.
 import { get } from "./api.js";
 import { listen } from "./live.js";
 
-export const STEP_S = 5;
-const KEPT = 180; // steps: a quarter of an hour
+export const STEP_S = 10; // as the hub counts
+const KEPT = 360; // steps: an hour
 const WAITERS = 2000; // borrowers whose waits are drawn: the first that came
 /** @typedef {{grants: number, expiries: number, atOnce: number, lent: number|null, free: number|null, waiting: number|null}} Step */
 /** @type {Map<number, Step>} */
@@ -57,7 +57,11 @@ export async function begin() {
   const early = [];
   const stop = listen((event) => early.push(event));
   try {
-    const past = await get("history?kind=grant,ticket,node&limit=1000");
+    const [past, { samples }] = await Promise.all([get("history?kind=grant,ticket,node&limit=1000"), get("console/trend")]);
+    for (const [at, lent, free, waiting] of samples) {
+      const step = stepAt(at);
+      if (step.lent === null) Object.assign(step, { lent, free, waiting });
+    }
     past.events.reverse().forEach(count);
     const last = past.events.at(-1)?.id ?? "";
     early.filter((event) => newer(event.id, last)).forEach(count);
@@ -106,7 +110,7 @@ function waitsOf(first, last, nowMs) {
   return found;
 }
 
-/** The last quarter of an hour, up to a moment, as columns. @param {number} nowMs */
+/** The last hour, up to a moment, as columns. @param {number} nowMs */
 export function columns(nowMs) {
   const upto = Math.floor(nowMs / 1000 / STEP_S);
   /** @type {Record<"at"|"grants"|"expiries", number[]> & Record<"lent"|"free"|"waiting"|"p50"|"p99", (number|null)[]>} */

@@ -6,7 +6,10 @@ import { listen, onOverview, stream, watch } from "./live.js";
 import { askMe } from "./me.js";
 
 const LEAST_MS = 1_000;
-const KEPT_MS = 60_000; // after its last view is gone
+const CELLS_MAX = 60; // those shown least lately are dropped
+const FIRST_MS = 60_000;
+// The lists that an operator needs while the store is away: they are known as they were a minute ago, also if none was opened.
+const FIRST = ["pools?limit=100&offset=0", "nodes?detail=1&limit=200", "sessions?limit=100&offset=0", "queue?limit=20&tickets=50&offset=0"];
 const OVERVIEW = "console/overview";
 const OVERVIEW_S = 2; // at most this often, as a busy hub has many events and many consoles
 const HEARD_MS = 4_000; // the next overview should have come with the events by then
@@ -14,7 +17,7 @@ const ASKED_MS = 30_000; // the hub sends the overview for a minute after a brow
 
 /**
  * @typedef {{path: string, kinds: string[], every: number, data: any, error: Refused|null, at: number, asked: number,
- *   heard: number, busy: boolean, dirty: boolean, timer: number, leaving: number, views: Set<() => void>}} Cell
+ *   heard: number, busy: boolean, dirty: boolean, timer: number, views: Set<() => void>}} Cell
  */
 /** @type {Map<string, Cell>} */
 const cells = new Map();
@@ -23,17 +26,18 @@ const cells = new Map();
 function cellOf(path, kinds, every) {
   let cell = cells.get(path);
   if (!cell) {
-    cell = { path, kinds, every, data: undefined, error: null, at: 0, asked: 0, heard: 0, busy: false, dirty: true, timer: 0, leaving: 0,
+    cell = { path, kinds, every, data: undefined, error: null, at: 0, asked: 0, heard: 0, busy: false, dirty: true, timer: 0,
       views: new Set() };
+    for (const [old, { views }] of cells) if (cells.size >= CELLS_MAX && !views.size) cells.delete(old);
     cells.set(path, cell);
   }
   return cell;
 }
 
-/** @param {Cell} cell */
-async function fetchCell(cell) {
+/** Fetch it for all that show it, or as one of the first lists. @param {Cell} cell @param {boolean} [first] */
+async function fetchCell(cell, first) {
   cell.timer = 0;
-  if (cell.busy || !cell.views.size) return;
+  if (cell.busy || !(cell.views.size || first)) return;
   cell.busy = true;
   cell.dirty = false;
   cell.asked = Date.now();
@@ -43,8 +47,8 @@ async function fetchCell(cell) {
     cell.error = null;
   } catch (error) {
     const before = cell.error;
-    cell.error = error instanceof Refused ? error : new Refused(0, "silent", String(error));
-    if (cell.error.status === 401 && before?.status !== 401) askMe(); // the login may be over
+    if (cell.views.size) cell.error = error instanceof Refused ? error : new Refused(0, "silent", String(error));
+    if (cell.error?.status === 401 && before?.status !== 401) askMe(); // the login may be over
   }
   cell.busy = false;
   cell.views.forEach((view) => view());
@@ -74,7 +78,10 @@ function mark(which) {
 
 listen((event) => mark((cell) => !event.id || cell.kinds.some((kind) => event.event.startsWith(`${kind}.`))));
 watch(() => {
-  if (stream.state === "live") return mark(() => true);
+  if (stream.state === "live") {
+    setTimeout(fetchFirst, LEAST_MS);
+    return mark(() => true);
+  }
   const cell = cells.get(OVERVIEW);
   if (cell) plan(Object.assign(cell, { heard: 0 })); // no more of it comes with the events
 });
@@ -92,6 +99,16 @@ document.addEventListener("visibilitychange", () => {
   if (!document.hidden) for (const cell of cells.values()) plan(Object.assign(cell, { dirty: true }));
 });
 
+/** Fetch the first lists that nothing shows, once a minute. */
+async function fetchFirst() {
+  if (document.hidden || stream.state !== "live") return;
+  for (const path of FIRST) {
+    const cell = cellOf(path, [], 0);
+    if (!cell.views.size && Date.now() - cell.at >= FIRST_MS) await fetchCell(cell, true);
+  }
+}
+setInterval(fetchFirst, FIRST_MS / 4);
+
 /** Fetch everything anew: something was changed here. */
 export const refresh = () => mark(() => true);
 
@@ -99,6 +116,7 @@ export const refresh = () => mark(() => true);
 export function forget() {
   for (const cell of cells.values()) Object.assign(cell, { data: undefined, error: null, at: 0, dirty: false });
   refresh();
+  setTimeout(fetchFirst, LEAST_MS);
 }
 
 /** The time of the newest answer. */
@@ -124,16 +142,12 @@ export function useData(path, kinds = [], every = 5) {
   const [, draw] = useState(0);
   useEffect(() => {
     if (!path) return undefined;
-    const cell = cellOf(path, kinds, every);
+    const cell = Object.assign(cellOf(path, kinds, every), { kinds, every });
     const view = () => draw((n) => n + 1);
     cell.views.add(view);
-    clearTimeout(cell.leaving);
     cell.dirty = true;
     cell.at ? plan(cell) : fetchCell(cell);
-    return () => {
-      cell.views.delete(view);
-      if (!cell.views.size) cell.leaving = setTimeout(() => cells.delete(path), KEPT_MS);
-    };
+    return () => void cell.views.delete(view);
   }, [path]);
   const cell = path ? cells.get(path) : null;
   const before = useRef(/** @type {Cell|null} */ (null));

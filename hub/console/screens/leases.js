@@ -8,6 +8,8 @@ import { AsOf, Choice, Empty, Facts, Filter, Head, Pager, Shown, span } from "..
 import { to } from "../lib/router.js";
 import { useData } from "../lib/store.js";
 import { Bulk, Table, useChosen } from "../lib/table.js";
+import { Mine } from "./mine.js";
+import { Held, Holder, holderOf } from "./acts.js";
 
 const LIMIT = 100;
 
@@ -26,7 +28,7 @@ export function endLease(slot) {
         what: html`<p>
           Its holder is told at once and has <b>${span(lease.graceSeconds)}</b> to stop; then the slot goes to the next borrower in the
             queue.</p>
-          <${Facts} of=${[["Run", lease.run], ["Asked for", lease.label], ["Node", lease.node],
+          <${Facts} of=${[["Holder", holderOf(lease)], ["Run", lease.run], ["Asked for", lease.label], ["Node", lease.node],
             ["Since", html`<${Time} at=${lease.since}/>`], ["Would end in", span(lease.secondsLeft)],
             ["Token", html`<code>${lease.token}</code>`]]}/>
           <p class="faint">Only the lease with this token ends: if it is over before you go on, no other lease is touched.</p>`,
@@ -70,9 +72,10 @@ export default function Leases({ route }) {
   const chosen = useChosen();
   const found = useData(`sessions${query({ limit: LIMIT, offset, [by || "x"]: by && of ? of : "" })}`, ["grant"], 3);
   const columns = [
-    { head: "Slot", grow: true, cell: (/** @type {any} */ s) => html`<a href=${to(["why", "slot", s.slotId])}>${s.slotId}</a>` },
+    { head: "Slot", grow: true,
+      cell: (/** @type {any} */ s) => html`<a href=${to(["why", "slot", s.slotId])}>${s.slotId}</a> <${Held} of=${s}/>` },
     { head: "Pool", less: true, cell: (/** @type {any} */ s) => html`<a href=${to(["pools", s.pool])}>${s.pool}</a>` },
-    { head: "Run", cell: (/** @type {any} */ s) => html`<a href=${to(["leases"], { by: "run", of: s.runId })}>${s.runId}</a>` },
+    { head: "Holder", cell: (/** @type {any} */ s) => html`<${Holder} of=${s}/>` },
     { head: "Node", less: true, cell: (/** @type {any} */ s) => html`<a href=${to(["nodes", s.nodeId])}>${s.nodeId}</a>` },
     { head: "Since", less: true, cell: (/** @type {any} */ s) => html`<${Time} at=${s.borrowedAt}/>` },
     { head: "Ends in", num: true, time: true, cell: (/** @type {any} */ s) => span(s.secondsLeft) },
@@ -85,6 +88,7 @@ export default function Leases({ route }) {
   ];
   const rows = found.data?.leases ?? [];
   return html`<${Head} title="Leases" about="Those that end first at the top."><${AsOf} at=${found.at}/></${Head}>
+    <${Mine}/>
     <div class="filters">
       <${Choice} name="by" value=${by} label="Filter by"
         of=${[["", "All"], ["pool", "Pool"], ["node", "Node"], ["run", "Run"], ["label", "Label"]]}/>

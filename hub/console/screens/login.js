@@ -45,6 +45,7 @@ export function Login({ me, link, over }) {
     <label class="check"><input name="look" type="checkbox"/> Only look, change nothing</label>
     ${state.wrong && html`<p class="wrong" role="alert">${state.wrong}</p>`}
     <button type="submit" class="main" disabled=${state.busy}>${state.busy ? "Logging in…" : "Log in"}</button>
+    ${me?.oidc && html`<p><a href="console/oidc/login">Log in with your organisation's account</a></p>`}
     <p class="faint">Or have a link made that logs in once: <code>hub ui</code>.</p>
     ${me?.open && html`<p class="faint">This hub is open: <a href="#/overview">go on without</a>.</p>`}
   </form></main>`;

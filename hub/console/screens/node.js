@@ -4,12 +4,12 @@ import { ask } from "../lib/dialog.js";
 import { html } from "../lib/dom.js";
 import { Time } from "../lib/format.js";
 import { may } from "../lib/me.js";
-import { AsOf, Empty, Facts, Head, Shown, State, num, span } from "../lib/parts.js";
+import { AsOf, Empty, Facts, Head, Shown, State, Tags, num, span } from "../lib/parts.js";
 import { go, to } from "../lib/router.js";
 import { useData } from "../lib/store.js";
-import { Table } from "../lib/table.js";
+import { Bulk, Table, useChosen } from "../lib/table.js";
 import { History, Next } from "./told.js";
-import { beat, cordon, drain, stateOf, undrain } from "./node_acts.js";
+import { Has, Held, beat, cordon, drain, hold, stateOf, undrain } from "./acts.js";
 
 /** @param {any} node */
 function remove(node) {
@@ -55,6 +55,7 @@ export function Node({ id }) {
   const found = useData(`nodes/${part(id)}`, ["node", "slot", "grant"], 3);
   const kill = useData(`nodes/${part(id)}/safe-to-kill`, ["node", "slot", "grant"], 5);
   const why = useData(`why/node/${part(id)}?limit=50`, ["node"], 5);
+  const chosen = useChosen();
   const node = found.data;
   const gone = found.error?.status === 404;
   return html`<${Head} title=${id} crumbs=${html`<a href="#/nodes">Nodes</a>`}><${AsOf} at=${found.at}/>
@@ -71,7 +72,7 @@ export function Node({ id }) {
       ["Last seen at", html`<${Time} at=${node.lastSeen}/>`], ["Lent", `${num(node.lent)} of ${num(node.slots)} slots`],
       ["Drain ends leases in", node.deadlineSecondsLeft === null ? undefined : span(node.deadlineSecondsLeft)],
       ["Safe to switch off", kill.data && html`<${State} state=${kill.data.safe ? "ok" : "waiting"} text=${kill.data.reason}/>`],
-      ["Labels", Object.entries(node.labels).map(([name, value]) => html`<span class="tag" key=${name}>${name}=${String(value)}</span>`)],
+      ["Labels", html`<${Tags} of=${node.labels}/>`],
       ["Address", node.baseUrl], ["Capacity it names", node.capacity === null ? undefined : num(node.capacity)],
     ]}/>
     ${node.orders.length > 0 && html`<section><h2>Orders</h2>
@@ -85,11 +86,17 @@ export function Node({ id }) {
         cell: (/** @type {any} */ o) => (o.secondsLeft === null ? UNTIL[o.order]
           : html`${o.order === "rebuild" ? "dropped" : "leases end"} in ${span(o.secondsLeft)}`) },
     ]}/></section>`}
-    <section><h2>Slots</h2><${Table} caption=${`Slots of ${id}`} rows=${node.slotList} id=${(/** @type {any} */ s) => s.slotId} columns=${[
+    <section><h2>Slots</h2>${may("operate") && html`<${Bulk} chosen=${chosen} one="slot">
+      <button type="button" onClick=${() => hold(chosen.ids, true, chosen.none)}>Hold…</button>
+      <button type="button" onClick=${() => hold(chosen.ids, false, chosen.none)}>Release…</button></${Bulk}>`}
+    <${Table} caption=${`Slots of ${id}`} rows=${node.slotList} id=${(/** @type {any} */ s) => s.slotId} chosen=${may("operate") ? chosen
+      : null} columns=${[
       { head: "Slot", grow: true, cell: (/** @type {any} */ s) => html`<a href=${to(["why", "slot", s.slotId])}>${s.slotId}</a>` },
       { head: "Pool", cell: (/** @type {any} */ s) => html`<a href=${to(["pools", s.label])}>${s.label}</a>` },
-      { head: "State",
-        cell: (/** @type {any} */ s) => html`<${State} state=${s.state} text=${s.state === "held" ? "held back" : s.state}/>` },
+      { head: "State", grow: true,
+        cell: (/** @type {any} */ s) => html`<${State} state=${s.state} text=${s.state === "held" ? "held back" : s.state}/>
+          <${Held} of=${s}/>` },
+      { head: "Attributes", grow: true, less: true, cell: (/** @type {any} */ s) => html`<${Has} of=${s}/>` },
     ]} empty=${html`<p class="faint">It offers no slots.</p>`}/></section>`}</${Shown}>`}
     ${why.data && html`<section><h2>What comes next</h2><${Next} of=${why.data}/></section>
       <section><h2>What happened</h2><${History} of=${why.data}/></section>`}`;

@@ -7,7 +7,7 @@ import { refine, to } from "../lib/router.js";
 import { useData } from "../lib/store.js";
 import { Bulk, Table, useChosen } from "../lib/table.js";
 import { Node } from "./node.js";
-import { beat, cordon, drain, stateOf, undrain } from "./node_acts.js";
+import { beat, cordon, drain, stateOf, undrain } from "./acts.js";
 
 const LIMIT = 200;
 
@@ -32,6 +32,8 @@ function List({ route }) {
     { head: "Last beat", num: true, time: true, cell: beat },
     { head: "Lent", num: true, cell: (/** @type {any} */ n) => num(n.lent) },
     { head: "Slots", num: true, less: true, cell: (/** @type {any} */ n) => num(n.slots) },
+    { head: "Held", num: true, less: true,
+      cell: (/** @type {any} */ n) => (n.held ? html`<${State} state="held" text=${num(n.held)}/>` : "0") },
     { head: "Pools", less: true,
       cell: (/** @type {any} */ n) => n.apps.slice(0, 3)
         .map((/** @type {string} */ a) => html`<a class="tag" key=${a} href=${to(["pools", a])}>${a}</a>`) },

@@ -1,4 +1,4 @@
-// How the hub is: one sentence, every trouble by name, and the last quarter of an hour.
+// How the hub is: one sentence, every trouble by name, and the last hour.
 import { storeNow } from "../lib/api.js";
 import { Chart } from "../lib/chart.js";
 import { html, useEffect, useMemo } from "../lib/dom.js";
@@ -63,7 +63,7 @@ export default function Overview() {
         <${Figure} name="Expiry" value=${html`<${State} state=${data.sweeper.expire ? "on" : "off"}/>`}
           more=${data.brakes.nodes.state === "engaged" ? "brake engaged" : `${some(data.hubs, "hub")} on this store`} link="#/switches"/>
       </section>
-      <section class="charts" aria-label="The last 15 minutes">
+      <section class="charts" aria-label="The last hour">
         <${Chart} title="Slots" at=${charts.at} unit=${num}
           lines=${[{ name: "lent", tone: "busy", values: charts.lent, fill: true },
             { name: "free", tone: "good", values: charts.free, dash: [4, 3] }]}/>
@@ -77,6 +77,6 @@ export default function Overview() {
           lines=${[{ name: "expiries, lapses", tone: "bad", values: charts.expiries }]}/>
       </section>
       <p class="faint">
-        Leases, waits and ends come from the history of events, as far back as it goes; a wait counts for as long as it has lasted, also of
-          borrowers that wait still or gave up; slots and waiting since this page was opened.</p>`}</${Shown}>`;
+        Slots and waiting as this hub has counted them every ten seconds since it began. Leases, waits and ends come from the latest
+          events; a wait counts for as long as it has lasted, also of borrowers that wait still or gave up.</p>`}</${Shown}>`;
 }

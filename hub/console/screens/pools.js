@@ -8,6 +8,8 @@ import { AsOf, Empty, Facts, Filter, Head, Meter, Pager, Shown, State, num, some
 import { to } from "../lib/router.js";
 import { useData } from "../lib/store.js";
 import { Table } from "../lib/table.js";
+import { Mine, Take } from "./mine.js";
+import { Held, Holder, Wants, because } from "./acts.js";
 
 const LIMIT = 100;
 
@@ -44,7 +46,8 @@ function List({ route }) {
       cell: (/** @type {any} */ p) => html`<${Meter} lent=${p.borrowed} free=${p.available} held=${p.heldBack}/>` },
     { head: "Lent", num: true, cell: (/** @type {any} */ p) => num(p.borrowed) },
     { head: "Free", num: true, cell: (/** @type {any} */ p) => num(p.available) },
-    { head: "Held back", num: true, less: true, cell: (/** @type {any} */ p) => num(p.heldBack) },
+    { head: "Held back", num: true, less: true,
+      cell: (/** @type {any} */ p) => html`<span title=${because(p)}>${num(p.heldBack)}</span>` },
     { head: "Slots", num: true, less: true, cell: (/** @type {any} */ p) => num(p.total) },
     { head: "State",
       cell: (/** @type {any} */ p) =>
@@ -69,12 +72,15 @@ function Pool({ label }) {
   const found = pool.data;
   const mine = line.data?.labels?.[0];
   return html`<${Head} title=${label} crumbs=${html`<a href="#/pools">Pools</a>`}><${AsOf} at=${pool.at}/>
+      ${found && html`<${Take} label=${label} free=${found.available}/>`}
       ${found && may("operate") && html`<button type="button" onClick=${() => restart(label, found)}>Replace all slots…</button>`}</${Head}>
+    <${Mine} label=${label}/>
     <${Shown} from=${pool}>${found && html`<${Meter} lent=${found.borrowed} free=${found.available} held=${found.heldBack}/>
       <${Facts} of=${[
         ["State", html`<${State} state=${found.maintenanceActive ? "maintenance" : found.available ? "free"
           : "waiting"} text=${found.maintenanceActive ? "under maintenance" : found.available ? "has room" : "nothing free"}/>`],
-        ["Lent", num(found.borrowed)], ["Free", num(found.available)], ["Held back", num(found.heldBack)], ["Slots", num(found.total)],
+        ["Lent", num(found.borrowed)], ["Free", num(found.available)], ["Held back", num(found.heldBack)],
+        ["Held back because", because(found) || undefined], ["Slots", num(found.total)],
         ["Waiters it may serve", wanted.data
           ? `${num(wanted.data.waiting)}${wanted.data.truncated ? " or more" : ""} under ${some(wanted.data.waitingLabels, "label")}`
           : undefined],
@@ -97,15 +103,17 @@ function Pool({ label }) {
 const tickets = [
   { head: "Position", num: true, cell: (/** @type {any} */ t) => num(t.position) },
   { head: "Ticket", grow: true,
-    cell: (/** @type {any} */ t) => html`<a class="id" title=${t.ticket} href=${to(["why", "ticket", t.ticket])}>${t.ticket}</a>` },
-  { head: "Run", less: true, cell: (/** @type {any} */ t) => t.runId },
+    cell: (/** @type {any} */ t) => html`<a class="id" title=${t.ticket} href=${to(["why", "ticket", t.ticket])}>${t.ticket}</a>
+      <${Wants} of=${t}/>` },
+  { head: "Holder", less: true, cell: (/** @type {any} */ t) => html`<${Holder} of=${t}/>` },
   { head: "Since", less: true, cell: (/** @type {any} */ t) => html`<${Time} at=${t.since}/>` },
   { head: "Estimate", num: true, time: true,
     cell: (/** @type {any} */ t) => (t.estimatedWaitSeconds === null ? "unknown" : span(t.estimatedWaitSeconds)) },
 ];
 const lent = [
-  { head: "Slot", grow: true, cell: (/** @type {any} */ s) => html`<a href=${to(["why", "slot", s.slotId])}>${s.slotId}</a>` },
-  { head: "Run", cell: (/** @type {any} */ s) => s.runId },
+  { head: "Slot", grow: true,
+    cell: (/** @type {any} */ s) => html`<a href=${to(["why", "slot", s.slotId])}>${s.slotId}</a> <${Held} of=${s}/>` },
+  { head: "Holder", cell: (/** @type {any} */ s) => html`<${Holder} of=${s}/>` },
   { head: "Node", less: true, cell: (/** @type {any} */ s) => html`<a href=${to(["nodes", s.nodeId])}>${s.nodeId}</a>` },
   { head: "Since", less: true, cell: (/** @type {any} */ s) => html`<${Time} at=${s.borrowedAt}/>` },
   { head: "Ends in", num: true, time: true, cell: (/** @type {any} */ s) => span(s.secondsLeft) },

@@ -8,6 +8,7 @@ import { AsOf, Empty, Filter, Head, Pager, Shown, State, num, some, span } from 
 import { to } from "../lib/router.js";
 import { useData, useOverview } from "../lib/store.js";
 import { Bulk, Table, useChosen } from "../lib/table.js";
+import { Wants, holderOf } from "./acts.js";
 
 const LABELS = 20;
 const TICKETS = 50;
@@ -69,8 +70,10 @@ export default function Queue({ route }) {
           ? chosen : null} columns=${[
           { head: "Position", num: true, cell: (/** @type {any} */ t) => num(t.position) },
           { head: "Ticket", grow: true,
-            cell: (/** @type {any} */ t) => html`<a class="id" title=${t.ticket} href=${to(["why", "ticket", t.ticket])}>${t.ticket}</a>` },
-          { head: "Run", less: true, cell: (/** @type {any} */ t) => html`<a href=${to(["why", "run", t.runId])}>${t.runId}</a>` },
+            cell: (/** @type {any} */ t) => html`<a class="id" title=${t.ticket} href=${to(["why", "ticket", t.ticket])}>${t.ticket}</a>
+              <${Wants} of=${t}/>` },
+          { head: "Holder", less: true, cell: (/** @type {any} */ t) => html`<a class="id" title=${`${holderOf(t)}, run ${t.runId}`}
+            href=${to(["why", "run", t.runId])}>${holderOf(t)}</a>` },
           { head: "Priority", num: true, less: true, cell: (/** @type {any} */ t) => num(t.priority) },
           { head: "Since", less: true, cell: (/** @type {any} */ t) => html`<${Time} at=${t.since}/>` },
           { head: "Estimate", num: true, time: true,

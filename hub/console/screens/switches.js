@@ -81,7 +81,11 @@ function cap(label, row) {
     run: (reason, _, values) =>
       send("PUT", `admin/caps/${part(values.label || label)}`,
         { cap: values.cap === undefined || values.cap === "" ? null : Number(values.cap), by: "console" }, reason),
-    done: (result) => `${result.label}: ${result.cap || "no limit"}.`,
+    done: ({ label: of, cap: most, inFlight }) => {
+      const name = of === "*" ? "all other labels" : of;
+      return most ? `The cap of ${name} is ${num(most)} now${inFlight == null ? "" : `; ${some(inFlight, "lease is", "leases are")} live`}.`
+        : `There is no limit for ${name} now.`;
+    },
   });
 }
 

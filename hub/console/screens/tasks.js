@@ -52,6 +52,10 @@ function drop(ids, after) {
   });
 }
 
+/** The share that is done, and what its worker said last. @param {any} task */
+const progress = (task) => (task.progress == null && !task.message ? "–"
+  : html`<span class="cut">${task.progress == null ? "" : html`<b>${Math.round(100 * task.progress)}%</b> `}${task.message ?? ""}</span>`);
+
 /** @param {{task: any}} props */
 function Detail({ task }) {
   const more = useData(`${J}/tasks/${part(task.id)}`, ["task"], 3).data ?? {};
@@ -117,6 +121,7 @@ export default function Tasks({ route }) {
           html`<${State} state=${t.dead ? "dead" : t.status} text=${t.dead ? "dead letter" : t.waitsFor
             ? `waits for ${some(t.waitsFor, "task")}` : t.status}/>` },
       { head: "Job", grow: true, cell: (/** @type {any} */ t) => html`<a href=${to(["jobs", t.jobName])}>${parted(t.jobName)}</a>` },
+      ...(status === "running" ? [{ head: "Progress", cell: progress }] : []),
       { head: "Room", less: true, cell: (/** @type {any} */ t) => t.roomId },
       { head: "Position", num: true, less: true, cell: (/** @type {any} */ t) => num(t.queuePosition) },
       { head: "Submitted", less: true, cell: (/** @type {any} */ t) => html`<${Time} at=${t.createdAt}/>` },
@@ -127,7 +132,7 @@ export default function Tasks({ route }) {
     ]} empty=${html`<${Empty} title=${q || job ? "No task matches" : status === "dead" ? "There is no dead letter"
       : `No task is ${(STATUSES.find(([name]) => name === status)?.[1] ?? status).toLowerCase()}`} command=${status === "pending" && !q
         && !job
-      ? "hub submit ROOM ROOM:CATEGORY:NAME '{}'" : ""}>
+      ? "hub submit ROOM:CATEGORY:NAME '{}'" : ""}>
       ${data && !data.complete ? "The latest 2,000 were searched." : ""}</${Empty}>`}/>
       ${shown && html`<${Detail} key=${shown.id} task=${shown}/>`}
       ${data && !data.complete && rows.length > 0 && html`<p class="faint">The latest 2,000 were looked through; there are more.</p>`}

@@ -1,9 +1,10 @@
 // An explanation: state, next steps, and history with the rules.
 import { html } from "../lib/dom.js";
 import { Time, parted, short } from "../lib/format.js";
-import { Facts, State, span } from "../lib/parts.js";
+import { Facts, State, Tags, span } from "../lib/parts.js";
 import { to } from "../lib/router.js";
 import { Table } from "../lib/table.js";
+import { holderOf } from "./acts.js";
 
 const LINKED = ["node", "slot", "ticket", "run", "task", "worker", "job", "schedule"];
 const IDS = new Set(["ticket", "task", "worker"]);
@@ -59,13 +60,16 @@ export function TasksWith({ of }) {
 
 /** A fact as people read it: times, and durations by their names. @param {string} name @param {any} value */
 function fact(name, value) {
+  if (value?.client !== undefined) return holderOf({ holder: value, runId: value.name });
   if (typeof value === "number" && /seconds/i.test(name)) return span(value);
   if (Array.isArray(value) && !value.length) return null;
   if (typeof value === "string" && LINKED.includes(name)) return html`<a href=${to(["why", name, value])}>${value}</a>`;
   if (typeof value === "string" && name === "pool") return html`<a href=${to(["pools", value])}>${value}</a>`;
   if (Array.isArray(value) && value[0].task) return html`<${TasksWith} of=${value}/>`;
   if (typeof value === "string" && /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(value)) return html`<${Time} at=${value}/>`;
-  return typeof value === "object" && value !== null ? JSON.stringify(value) : String(value ?? "");
+  if (Array.isArray(value) && typeof value[0] === "string") return value.map((line) => html`<p key=${line}>${line}</p>`);
+  if (Array.isArray(value)) return JSON.stringify(value);
+  return typeof value === "object" && value ? html`<${Tags} of=${value}/>` : String(value ?? "");
 }
 
 /** `borrowedAt` as people say it: `borrowed at`. @param {string} name */

@@ -6,6 +6,7 @@ import { AsOf, Empty, Head, Shown, State } from "../lib/parts.js";
 import { to } from "../lib/router.js";
 import { useData } from "../lib/store.js";
 import { endLease } from "./leases.js";
+import { hold } from "./acts.js";
 import { Explained } from "./told.js";
 
 const EVENTS = ["node", "slot", "grant", "ticket", "task", "worker", "job", "pool"];
@@ -48,6 +49,8 @@ function One({ kind, id }) {
         ${kind === "job" && html`<a class="button" href=${to(["jobs", id])}>The job</a>`}
         ${kind === "task" && html`<a class="button" href=${to(["tasks"], { q: id })}>The task</a>`}
         ${kind === "schedule" && html`<a class="button" href=${to(["schedules"], { q: id, open: id })}>The schedule</a>`}
+      ${kind === "slot" && found.data && may("operate") && html`<button type="button" onClick=${() => hold([id], true)}>Hold…</button>
+        ${found.data.facts.heldBy === "operator" && html`<button type="button" onClick=${() => hold([id], false)}>Release…</button>`}`}
       ${lent && may("lease") && html`<button type="button" class="danger" onClick=${() => endLease(id)}>End the lease…</button>`}</${Head}>
     <${Shown} from=${found}>${found.data && html`<${Explained} of=${found.data}/>`}</${Shown}>`;
 }
